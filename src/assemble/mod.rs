@@ -1,0 +1,1 @@
+//! Span records to complete traces, and traces to sessions.

@@ -1,0 +1,1 @@
+//! The config as written, and the plan it resolves to.

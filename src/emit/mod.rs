@@ -1,0 +1,1 @@
+//! Evaluations out.

@@ -1,0 +1,67 @@
+//! Trajectories to evaluations.
+//!
+//! An evaluator is built once from its settings and criteria, then judges trajectories. Evaluators
+//! do no I/O and read no clock. A newcomer adds one by writing `evaluate/<kind>.rs` with a
+//! [`Kind`], naming it in [`KINDS`], and adding fixtures under `tests/fixtures/evaluators/<kind>/`.
+
+use crate::model::{Facts, Outcome, Trajectory};
+use crate::settings::{Node, SettingsError};
+
+/// What the configured exporters will show of a score; the rest need not be made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Want {
+    /// The sentence for a person.
+    pub explanation: bool,
+    /// The structured details.
+    pub details: bool,
+}
+
+impl Want {
+    /// Everything.
+    pub const ALL: Self = Self { explanation: true, details: true };
+    /// The number alone.
+    pub const SCORE: Self = Self { explanation: false, details: false };
+}
+
+/// Judges trajectories.
+///
+/// Called concurrently; must not panic. What cannot be judged is
+/// [`Outcome::NotEvaluable`], what broke is [`Outcome::Failed`]: neither becomes a score.
+pub trait Evaluator: Send + Sync {
+    /// The facts that [`evaluate`](Self::evaluate) reads.
+    fn facts(&self) -> Facts;
+
+    /// Judges one target. For `level: call` the trajectory holds that one call, for
+    /// `level: session` the calls of all its traces.
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome;
+}
+
+/// A kind of evaluator: what `spanscore evaluators` lists and the config names.
+pub struct Kind {
+    /// The name in the config, such as `tool_call_args`.
+    pub name: &'static str,
+    /// What it judges, in one sentence.
+    pub about: &'static str,
+    /// Names that users may know it by, each with its origin: `("uipath-tool-call-args", "UiPath")`.
+    pub also_known_as: &'static [(&'static str, &'static str)],
+    /// Lowest passing score unless the config says otherwise.
+    pub threshold: f64,
+    /// Whether `criteria` must be given.
+    pub needs_criteria: bool,
+    /// JSON Schema of its settings (with `criteria`, where it takes one): descriptions and
+    /// defaults are the documentation.
+    pub schema: fn() -> schemars::Schema,
+    /// Builds an evaluator from its settings: the evaluator's map in the config without the keys
+    /// that all kinds share (`when`, `sample`, `threshold`, `level`, `expect`).
+    pub build: fn(&Node) -> Result<Box<dyn Evaluator>, SettingsError>,
+    /// A complete entry of `evaluators:` in YAML, run by a test.
+    pub example: &'static str,
+}
+
+/// All kinds, in the order of the documentation.
+pub static KINDS: &[&Kind] = &[];
+
+/// The kind of that name.
+pub fn kind(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().copied().find(|kind| kind.name == name)
+}

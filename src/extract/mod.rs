@@ -1,0 +1,1 @@
+//! Spans and log events to tool calls.

@@ -1,0 +1,42 @@
+//! Spans in, scores out: an OpenTelemetry collector that scores what AI agents do with their
+//! tools, in live traffic.
+//!
+//! ```text
+//! receive      OTLP gRPC and HTTP, files: bytes, size-checked
+//!   |
+//! extract      borrowed view over the bytes -> tool calls and the few other facts needed
+//!   |
+//! assemble     one shard per core owns its traces: add, complete, expire, evict
+//!   |
+//! evaluate     deterministic evaluators on the shard
+//!   |
+//! emit         evaluations -> OTLP spans, events, metrics; Prometheus; console; files
+//! ```
+//!
+//! The modules below stand in the order of the flow, after the shared vocabulary.
+//!
+//! # Invariants
+//! 1. [`model`], [`value`], [`settings`] and [`otlp`] import no stage.
+//! 2. Stages import the vocabulary, never each other; only [`pipeline`] knows them all.
+//! 3. `extract`, `assemble` and the evaluators do no I/O and read no clock:
+//!    `(state, input, now) -> outputs`.
+//! 4. Bad input never panics and never poisons its batch.
+//! 5. What cannot be judged is not evaluable; what broke is failed; neither is a score.
+//! 6. Every queue, buffer, size, depth and wait has a named limit and a counter with a reason.
+
+pub mod model;
+pub mod otlp;
+pub mod semconv;
+pub mod settings;
+pub mod value;
+
+pub mod assemble;
+pub mod config;
+pub mod emit;
+pub mod evaluate;
+pub mod extract;
+pub mod receive;
+pub mod telemetry;
+
+pub mod cli;
+pub mod pipeline;

@@ -1,0 +1,10 @@
+//! The `spanscore` binary.
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,204 @@
+//! Evaluations: one evaluator's answer about one target.
+
+use std::sync::Arc;
+
+use super::{Completion, EvaluationId, Resource, SpanId, TraceId};
+use crate::value::Value;
+
+/// What an evaluation is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub enum Level {
+    /// One tool call; the evaluation sits on the tool's span.
+    Call,
+    /// One trace; the evaluation sits on the root span.
+    #[default]
+    Trace,
+    /// One session; the evaluation sits on the root span of its last trace.
+    Session,
+}
+
+impl Level {
+    /// The word for it in the config and in records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Trace => "trace",
+            Self::Session => "session",
+        }
+    }
+}
+
+/// What was judged.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Target {
+    /// The level.
+    pub level: Level,
+    /// The trace.
+    pub trace_id: TraceId,
+    /// The span the evaluation is attached to.
+    pub span_id: SpanId,
+    /// The session, if the spans name one.
+    pub session_id: Option<String>,
+}
+
+/// A number with the words for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Score {
+    /// 0 to 1.
+    pub value: f64,
+    /// One readable sentence; empty when nobody asked for it ([`Want`](crate::evaluate::Want)).
+    pub explanation: String,
+    /// What the score came from, as structured data; `Null` when nobody asked for it.
+    pub details: Value<'static>,
+    /// Forces the label whatever the threshold says (a failed critical rule).
+    pub label: Option<Label>,
+}
+
+/// Why a target could not be judged: a closed set, for counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Reason {
+    /// The arguments of a call that matters are not in the telemetry.
+    ArgumentsNotRecorded,
+    /// The result of a call that matters is not in the telemetry.
+    ResultNotRecorded,
+    /// The user's input is not in the telemetry.
+    UserInputNotRecorded,
+    /// The final output is not in the telemetry.
+    FinalOutputNotRecorded,
+    /// No definition of the tools is known.
+    ToolDefinitionsNotRecorded,
+    /// Token counts or cost are not in the telemetry.
+    UsageNotRecorded,
+    /// Nothing is expected of this trace: the dataset or attribute has no criteria for it.
+    NoExpectation,
+    /// The trace holds no tool call and the evaluator judges only calls.
+    NoToolCalls,
+    /// The text is longer than the limit for what an evaluator reads.
+    TextTooLarge,
+    /// The trajectory is larger than the limit for what an evaluator reads.
+    TrajectoryTooLarge,
+    /// The text holds too little to judge.
+    InsufficientData,
+}
+
+impl Reason {
+    /// The word for it in records and counters.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ArgumentsNotRecorded => "arguments_not_recorded",
+            Self::ResultNotRecorded => "result_not_recorded",
+            Self::UserInputNotRecorded => "user_input_not_recorded",
+            Self::FinalOutputNotRecorded => "final_output_not_recorded",
+            Self::ToolDefinitionsNotRecorded => "tool_definitions_not_recorded",
+            Self::UsageNotRecorded => "usage_not_recorded",
+            Self::NoExpectation => "no_expectation",
+            Self::NoToolCalls => "no_tool_calls",
+            Self::TextTooLarge => "text_too_large",
+            Self::TrajectoryTooLarge => "trajectory_too_large",
+            Self::InsufficientData => "insufficient_data",
+        }
+    }
+}
+
+/// An evaluator's answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It was judged.
+    Scored(Score),
+    /// It cannot be judged: neither a pass nor a fail.
+    NotEvaluable {
+        /// Why, for counters.
+        reason: Reason,
+        /// Why, for a person; may name the call.
+        explanation: String,
+    },
+    /// The evaluator broke: never a low score.
+    Failed {
+        /// The kind of error, for counters and `error.type`: lower_snake_case.
+        error_type: &'static str,
+        /// What broke.
+        error: String,
+    },
+}
+
+impl Outcome {
+    /// The word for it in records and counters.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Scored(_) => "scored",
+            Self::NotEvaluable { .. } => "not_evaluable",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}
+
+/// The verdict.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Label {
+    /// The score reaches the threshold.
+    Pass,
+    /// It does not.
+    Fail,
+}
+
+impl Label {
+    /// The word for it: `pass` or `fail`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// What every evaluation of one configured evaluator shares.
+#[derive(Debug, Default)]
+pub struct EvaluatorInfo {
+    /// The kind, such as `tool_call_args`.
+    pub kind: &'static str,
+    /// The full name, `kind/name` or `kind`.
+    pub name: String,
+    /// Lowest score that passes.
+    pub threshold: f64,
+    /// What is judged.
+    pub level: Level,
+    /// Hash of kind, name, settings and criteria.
+    pub digest: [u8; 16],
+}
+
+/// One evaluator's answer about one target.
+#[derive(Clone, Debug)]
+pub struct Evaluation {
+    /// Identity: a replay gives the same.
+    pub id: EvaluationId,
+    /// Who judged.
+    pub evaluator: Arc<EvaluatorInfo>,
+    /// What was judged.
+    pub target: Target,
+    /// The answer.
+    pub outcome: Outcome,
+    /// Why the trace was complete.
+    pub completion: Completion,
+    /// 0 for the first evaluation of a target, then counting up.
+    pub revision: u32,
+    /// The evaluation that this one replaces.
+    pub revises: Option<EvaluationId>,
+    /// The judged trace's resource.
+    pub resource: Arc<Resource>,
+    /// The agent, if known.
+    pub agent_name: Option<String>,
+    /// When it was judged, Unix nanoseconds.
+    pub time_ns: u64,
+}
+
+impl Evaluation {
+    /// Pass or fail; `None` unless scored.
+    pub fn label(&self) -> Option<Label> {
+        let Outcome::Scored(score) = &self.outcome else { return None };
+        Some(score.label.unwrap_or(if score.value >= self.evaluator.threshold {
+            Label::Pass
+        } else {
+            Label::Fail
+        }))
+    }
+}

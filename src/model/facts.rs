@@ -1,0 +1,57 @@
+//! The facts that evaluators declare, so that nothing else is copied out of a request.
+
+/// The facts that an evaluator reads; what no evaluator reads is not copied out of the request.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// Arguments of tool calls.
+    pub arguments: bool,
+    /// Results of tool calls (errors and status are always kept).
+    pub results: bool,
+    /// The user's input.
+    pub user_input: bool,
+    /// The final output.
+    pub final_output: bool,
+    /// Tool definitions.
+    pub tool_definitions: bool,
+    /// Token counts, cost and model.
+    pub usage: bool,
+    /// All attributes of the root span.
+    pub root_attributes: bool,
+    /// Attributes to keep as they came, on every span that has the first of them
+    /// ([`Trajectory::kept_spans`](super::Trajectory)); each entry is one such group.
+    pub attributes: Vec<&'static [&'static str]>,
+}
+
+impl Facts {
+    /// What either needs.
+    #[must_use]
+    pub fn union(mut self, other: &Self) -> Self {
+        self.arguments |= other.arguments;
+        self.results |= other.results;
+        self.user_input |= other.user_input;
+        self.final_output |= other.final_output;
+        self.tool_definitions |= other.tool_definitions;
+        self.usage |= other.usage;
+        self.root_attributes |= other.root_attributes;
+        for group in &other.attributes {
+            if !self.attributes.contains(group) {
+                self.attributes.push(group);
+            }
+        }
+        self
+    }
+
+    /// Everything but kept attributes, for `inspect`.
+    pub fn all() -> Self {
+        Self {
+            arguments: true,
+            results: true,
+            user_input: true,
+            final_output: true,
+            tool_definitions: true,
+            usage: true,
+            root_attributes: true,
+            attributes: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The shared vocabulary: plain data that every stage speaks.
+//!
+//! **Invariant:** nothing here does I/O, reads a clock, or imports a stage.
+
+pub mod evaluation;
+pub mod facts;
+pub mod id;
+pub mod span;
+pub mod tool_call;
+pub mod trajectory;
+
+pub use evaluation::{Evaluation, EvaluatorInfo, Label, Level, Outcome, Reason, Score, Target};
+pub use facts::Facts;
+pub use id::{EvaluationId, SpanId, TraceId};
+pub use span::{Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans, shard_of};
+pub use tool_call::{CallStatus, Content, Origin, ToolCall, ToolDefinition};
+pub use trajectory::{Completion, Trajectory, Usage};

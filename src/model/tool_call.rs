@@ -1,0 +1,128 @@
+//! Tool calls: what an agent asked a tool for, and what came back.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+
+use super::SpanId;
+use crate::value::Value;
+
+/// Content that a span holds, or the fact that it holds none.
+///
+/// "Not recorded" (absent, redacted, cut off, a placeholder) is never the same as empty.
+#[derive(Default)]
+pub enum Content<'a> {
+    /// The telemetry does not say.
+    #[default]
+    NotRecorded,
+    /// A placeholder or a redaction stands where the content would be.
+    Redacted,
+    /// Content that could not be read whole: cut off by a length limit, or not of the form its
+    /// instrumentation writes. The text is what there is.
+    Unreadable(Cow<'a, str>),
+    /// The content, decoded when first asked for.
+    Recorded(Lazy<'a>),
+}
+
+/// A value that is decoded once, when first asked for.
+pub struct Lazy<'a> {
+    value: OnceCell<Value<'a>>,
+    decode: Option<Box<dyn Fn() -> Value<'a> + Send + 'a>>,
+}
+
+impl<'a> Lazy<'a> {
+    /// A value that is at hand.
+    pub fn ready(value: Value<'a>) -> Self {
+        Self { value: OnceCell::from(value), decode: None }
+    }
+
+    /// A value that `decode` yields when it is first asked for.
+    pub fn new(decode: impl Fn() -> Value<'a> + Send + 'a) -> Self {
+        Self { value: OnceCell::new(), decode: Some(Box::new(decode)) }
+    }
+
+    /// The decoded value.
+    pub fn get(&self) -> &Value<'a> {
+        self.value.get_or_init(|| self.decode.as_ref().map_or(Value::Null, |decode| decode()))
+    }
+}
+
+impl<'a> Content<'a> {
+    /// Content that is at hand.
+    pub fn ready(value: Value<'a>) -> Self {
+        Self::Recorded(Lazy::ready(value))
+    }
+
+    /// The value, if recorded and readable.
+    pub fn value(&self) -> Option<&Value<'a>> {
+        match self {
+            Self::Recorded(lazy) => Some(lazy.get()),
+            _ => None,
+        }
+    }
+
+    /// Whether there is a readable value.
+    pub fn is_recorded(&self) -> bool {
+        matches!(self, Self::Recorded(_))
+    }
+}
+
+/// How a tool call ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CallStatus {
+    /// It returned.
+    Ok,
+    /// It failed.
+    Error,
+    /// The telemetry does not say (a call that is only known from a model's message).
+    #[default]
+    Unknown,
+}
+
+/// Where a tool call was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Origin {
+    /// On a span of its own.
+    #[default]
+    Span,
+    /// Only in the messages of a language model's span.
+    Llm,
+}
+
+/// One call of a tool.
+#[derive(Default)]
+pub struct ToolCall<'a> {
+    /// The tool's name as recorded.
+    pub name: Cow<'a, str>,
+    /// The id that the model gave the call.
+    pub id: Option<Cow<'a, str>>,
+    /// The arguments; an object wherever the instrumentation records them so.
+    pub arguments: Content<'a>,
+    /// What the tool returned.
+    pub result: Content<'a>,
+    /// The error's text; `None` when the call did not fail or no text is recorded.
+    pub error: Option<Cow<'a, str>>,
+    /// How the call ended.
+    pub status: CallStatus,
+    /// The agent that made the call: the nearest enclosing one.
+    pub agent: Option<Cow<'a, str>>,
+    /// Where the call was found.
+    pub origin: Origin,
+    /// The span the call stands on.
+    pub span_id: SpanId,
+    /// The dialect that read it.
+    pub dialect: &'a str,
+    /// Start, Unix nanoseconds.
+    pub start_ns: u64,
+    /// End, Unix nanoseconds; 0 when unknown.
+    pub end_ns: u64,
+}
+
+/// A tool as the agent was told of it.
+pub struct ToolDefinition<'a> {
+    /// The tool's name.
+    pub name: Cow<'a, str>,
+    /// The words that describe it to the model; empty when there are none.
+    pub description: Cow<'a, str>,
+    /// JSON Schema of its arguments; `Null` when there is none.
+    pub input_schema: Value<'a>,
+}

@@ -1,0 +1,113 @@
+//! A trajectory: what is judged.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::{Content, Resource, SpanId, ToolCall, ToolDefinition, TraceId};
+use crate::otlp::AnyValue;
+
+/// Why a trace was taken as complete.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Completion {
+    /// Its root ended and nothing came for the quiet period.
+    RootEnded,
+    /// Nothing came for the idle timeout.
+    Idle,
+    /// It was open longer than the maximum age.
+    AgeMax,
+    /// The process shut down.
+    Shutdown,
+    /// A limit pushed it out.
+    Evicted,
+    /// The files it was read from ended.
+    EndOfInput,
+}
+
+impl Completion {
+    /// The word for it in records, attributes and counters.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::RootEnded => "root_ended",
+            Self::Idle => "idle",
+            Self::AgeMax => "age_max",
+            Self::Shutdown => "shutdown",
+            Self::Evicted => "evicted",
+            Self::EndOfInput => "end_of_input",
+        }
+    }
+}
+
+/// Tokens, summed over the model calls of the trajectory; `None` where no span records them.
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
+pub struct Usage {
+    /// Tokens of the prompts, cached ones included.
+    pub input_tokens: Option<u64>,
+    /// Tokens of the replies.
+    pub output_tokens: Option<u64>,
+    /// Tokens of the prompts that came from a cache.
+    pub cache_read_tokens: Option<u64>,
+    /// Tokens of the prompts that were written to a cache.
+    pub cache_write_tokens: Option<u64>,
+    /// Tokens of the replies that were spent on reasoning.
+    pub reasoning_tokens: Option<u64>,
+}
+
+/// One span of the trajectory with the attributes that an evaluator asked to keep as they came.
+pub struct KeptSpan<'a> {
+    /// The span's id.
+    pub span_id: SpanId,
+    /// Start, Unix nanoseconds.
+    pub start_ns: u64,
+    /// End, Unix nanoseconds.
+    pub end_ns: u64,
+    /// The kept attributes that the span has, in the order of the span.
+    pub attributes: Vec<(&'a str, AnyValue<'a>)>,
+}
+
+/// One trace's tool calls in start order, with what else is judged.
+#[derive(Default)]
+pub struct Trajectory<'a> {
+    /// The trace.
+    pub trace_id: TraceId,
+    /// The span that a trace-level evaluation is attached to: the root, or the earliest span
+    /// without a known parent where no root came.
+    pub span_id: SpanId,
+    /// The name of that span.
+    pub span_name: Cow<'a, str>,
+    /// Its attributes, where an evaluator or a `when` asked for them.
+    pub attributes: Vec<(&'a str, AnyValue<'a>)>,
+    /// The resource of that span.
+    pub resource: Arc<Resource>,
+    /// The session of the spans, if they name one.
+    pub session_id: Option<Cow<'a, str>>,
+    /// The agent that was entered first.
+    pub agent_name: Option<Cow<'a, str>>,
+    /// Earliest start, Unix nanoseconds.
+    pub start_ns: u64,
+    /// Latest end, Unix nanoseconds.
+    pub end_ns: u64,
+    /// The calls in start order; ties in arrival order.
+    pub tool_calls: Vec<ToolCall<'a>>,
+    /// What the user asked.
+    pub user_input: Content<'a>,
+    /// What the agent answered.
+    pub final_output: Content<'a>,
+    /// The tools that the agent was offered.
+    pub tool_definitions: Vec<ToolDefinition<'a>>,
+    /// Tokens.
+    pub usage: Usage,
+    /// Cost in US dollars.
+    pub cost: Option<f64>,
+    /// The model named last.
+    pub model: Option<Cow<'a, str>>,
+    /// Spans with attributes that an evaluator asked for as they came
+    /// ([`Facts::attributes`](super::Facts)), in order of their ends.
+    pub kept_spans: Vec<KeptSpan<'a>>,
+}
+
+impl Trajectory<'_> {
+    /// `service.name` of the resource; empty when there is none.
+    pub fn service_name(&self) -> &str {
+        &self.resource.service_name
+    }
+}

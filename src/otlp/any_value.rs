@@ -1,0 +1,135 @@
+//! Attribute values, read from their encoded form without copying.
+
+use std::borrow::Cow;
+
+use super::wire::{Field, Fields, Malformed};
+use crate::value::{Map, Number, Value};
+
+/// Deepest nesting of lists and maps that is read; what lies deeper reads as `null`.
+pub const DEPTH_MAX: usize = 64;
+
+/// A borrowed `opentelemetry.proto.common.v1.AnyValue`.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum AnyValue<'a> {
+    /// No value is set.
+    #[default]
+    Empty,
+    /// A text; invalid UTF-8 is kept as bytes ([`AnyValue::Bytes`]).
+    String(&'a str),
+    /// A truth value.
+    Bool(bool),
+    /// An integer.
+    Int(i64),
+    /// A double.
+    Double(f64),
+    /// Bytes.
+    Bytes(&'a [u8]),
+    /// The encoded `ArrayValue`.
+    Array(&'a [u8]),
+    /// The encoded `KeyValueList`.
+    KeyValues(&'a [u8]),
+}
+
+impl<'a> AnyValue<'a> {
+    /// Reads an encoded `AnyValue`; of several values set, the last counts.
+    #[inline]
+    pub fn read(encoded: &'a [u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields::new(encoded);
+        let mut value = Self::Empty;
+        while let Some((number, field)) = fields.next()? {
+            value = match (number, field) {
+                (1, Field::Bytes(text)) => match std::str::from_utf8(text) {
+                    Ok(text) => Self::String(text),
+                    Err(_) => Self::Bytes(text),
+                },
+                (2, Field::Varint(bit)) => Self::Bool(bit != 0),
+                (3, Field::Varint(bits)) => Self::Int(bits as i64),
+                (4, Field::Fixed64(bits)) => Self::Double(f64::from_bits(bits)),
+                (5, Field::Bytes(array)) => Self::Array(array),
+                (6, Field::Bytes(list)) => Self::KeyValues(list),
+                (7, Field::Bytes(bytes)) => Self::Bytes(bytes),
+                _ => value,
+            };
+        }
+        Ok(value)
+    }
+
+    /// The text, if it is one.
+    pub fn as_str(self) -> Option<&'a str> {
+        match self {
+            Self::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The value in our own form. Bytes become text where they are UTF-8, else lossy text.
+    pub fn to_value(self) -> Value<'a> {
+        self.to_value_at(0)
+    }
+
+    fn to_value_at(self, depth: usize) -> Value<'a> {
+        match self {
+            Self::Empty => Value::Null,
+            Self::String(text) => Value::from(text),
+            Self::Bool(value) => Value::Bool(value),
+            Self::Int(value) => Value::Number(Number::Int(value)),
+            Self::Double(value) => Value::Number(Number::Float(value)),
+            Self::Bytes(bytes) => Value::String(String::from_utf8_lossy(bytes)),
+            Self::Array(_) | Self::KeyValues(_) if depth >= DEPTH_MAX => Value::Null,
+            Self::Array(array) => Value::List(read_array(array, depth).unwrap_or_default()),
+            Self::KeyValues(list) => Value::Map(Map::from_entries(
+                key_values(list)
+                    .map(|(key, value)| (Cow::Borrowed(key), value.to_value_at(depth + 1)))
+                    .collect(),
+            )),
+        }
+    }
+}
+
+fn read_array(array: &[u8], depth: usize) -> Result<Vec<Value<'_>>, Malformed> {
+    let mut fields = Fields::new(array);
+    let mut list = Vec::new();
+    while let Some((number, field)) = fields.next()? {
+        if let (1, Field::Bytes(encoded)) = (number, field) {
+            list.push(AnyValue::read(encoded)?.to_value_at(depth + 1));
+        }
+    }
+    Ok(list)
+}
+
+/// The entries of an encoded `KeyValueList` (or of any message whose field 1 is `KeyValue`);
+/// entries that are malformed or have a key that is not UTF-8 are passed over.
+pub fn key_values(list: &[u8]) -> impl Iterator<Item = (&str, AnyValue<'_>)> {
+    let mut fields = Fields::new(list);
+    std::iter::from_fn(move || {
+        loop {
+            match fields.next() {
+                Ok(Some((1, Field::Bytes(entry)))) => {
+                    if let Ok((key, value)) = key_value(entry)
+                        && let Ok(key) = std::str::from_utf8(key)
+                        && let Ok(value) = AnyValue::read(value)
+                    {
+                        return Some((key, value));
+                    }
+                }
+                Ok(Some(_)) => {}
+                Ok(None) | Err(Malformed) => return None,
+            }
+        }
+    })
+}
+
+/// Key and encoded value of an encoded `KeyValue`.
+#[inline]
+pub fn key_value(encoded: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
+    let mut fields = Fields::new(encoded);
+    let (mut key, mut value): (&[u8], &[u8]) = (&[], &[]);
+    while let Some((number, field)) = fields.next()? {
+        match (number, field) {
+            (1, Field::Bytes(bytes)) => key = bytes,
+            (2, Field::Bytes(bytes)) => value = bytes,
+            _ => {}
+        }
+    }
+    Ok((key, value))
+}

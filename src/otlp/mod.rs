@@ -1,0 +1,9 @@
+//! OTLP on the wire: a protobuf walker over borrowed bytes and views of what is found.
+//!
+//! No message is decoded as a whole on the hot path. Field numbers are those of
+//! `opentelemetry-proto` 1.x (`opentelemetry/proto/{trace,logs,common,resource}/v1`).
+
+pub mod any_value;
+pub mod wire;
+
+pub use any_value::AnyValue;

@@ -1,0 +1,99 @@
+//! A protobuf field walker over borrowed bytes.
+//!
+//! Groups (wire types 3 and 4) are refused: OTLP has none. Every length is checked against what is
+//! left, so truncated or random input ends in [`Malformed`], never in a panic.
+
+/// The bytes are not a protobuf message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("malformed protobuf")]
+pub struct Malformed;
+
+/// A field's value on the wire.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Field<'a> {
+    /// Wire type 0.
+    Varint(u64),
+    /// Wire type 1, little endian.
+    Fixed64(u64),
+    /// Wire type 2: a string, bytes, a message or packed numbers.
+    Bytes(&'a [u8]),
+    /// Wire type 5, little endian.
+    Fixed32(u32),
+}
+
+/// Walks the fields of one encoded message.
+#[derive(Clone, Copy)]
+pub struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    /// Starts at the first field.
+    #[inline]
+    pub fn new(message: &'a [u8]) -> Self {
+        Self { rest: message }
+    }
+
+    /// The next field's number and value; `None` at the end.
+    #[inline]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "fallible, and not an Iterator on the hot path"
+    )]
+    pub fn next(&mut self) -> Result<Option<(u32, Field<'a>)>, Malformed> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let tag = self.varint()?;
+        let number = u32::try_from(tag >> 3).map_err(|_| Malformed)?;
+        if number == 0 {
+            return Err(Malformed);
+        }
+        let field = match tag & 7 {
+            0 => Field::Varint(self.varint()?),
+            1 => Field::Fixed64(u64::from_le_bytes(self.array()?)),
+            2 => {
+                let len = usize::try_from(self.varint()?).map_err(|_| Malformed)?;
+                let (bytes, rest) = self.rest.split_at_checked(len).ok_or(Malformed)?;
+                self.rest = rest;
+                Field::Bytes(bytes)
+            }
+            5 => Field::Fixed32(u32::from_le_bytes(self.array()?)),
+            _ => return Err(Malformed),
+        };
+        Ok(Some((number, field)))
+    }
+
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (bytes, rest) = self.rest.split_first_chunk().ok_or(Malformed)?;
+        self.rest = rest;
+        Ok(*bytes)
+    }
+
+    #[inline]
+    fn varint(&mut self) -> Result<u64, Malformed> {
+        if let [byte, rest @ ..] = self.rest
+            && *byte < 0x80
+        {
+            self.rest = rest;
+            return Ok(u64::from(*byte));
+        }
+        self.long_varint()
+    }
+
+    fn long_varint(&mut self) -> Result<u64, Malformed> {
+        let mut value = 0u64;
+        for (index, byte) in self.rest.iter().take(10).enumerate() {
+            value |= u64::from(byte & 0x7f) << (7 * index);
+            if *byte < 0x80 {
+                if index == 9 && *byte > 1 {
+                    return Err(Malformed);
+                }
+                self.rest = &self.rest[index + 1..];
+                return Ok(value);
+            }
+        }
+        Err(Malformed)
+    }
+}

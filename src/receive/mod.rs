@@ -1,0 +1,63 @@
+//! Bytes in, acknowledged once they were taken.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+/// The kinds of OTLP data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Signal {
+    /// `ExportTraceServiceRequest`.
+    Traces,
+    /// `ExportLogsServiceRequest`.
+    Logs,
+    /// `ExportMetricsServiceRequest`.
+    Metrics,
+}
+
+/// What became of a request's items.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Accepted {
+    /// Spans, log records or data points that were taken.
+    pub accepted: u64,
+    /// Those that were not: the sender hears of them as partial success.
+    pub rejected: u64,
+    /// Why, for the sender; empty when nothing was rejected.
+    pub message: String,
+}
+
+/// Why a request was not taken at all.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refused {
+    /// It cannot be decoded: the sender must not send it again.
+    #[error("malformed request: {0}")]
+    Malformed(String),
+    /// There is no room now: the sender should send it again after this time.
+    #[error("overloaded, retry after {retry_after:?}")]
+    Overloaded {
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// The process is shutting down: the sender should try again elsewhere or later.
+    #[error("shutting down")]
+    ShuttingDown,
+}
+
+/// Where receivers hand their requests: the pipeline, or a test.
+pub trait Intake: Send + Sync + 'static {
+    /// Takes one request in its encoded protobuf form, whatever form it came in. May wait for room
+    /// up to a second; must be cheap to refuse.
+    fn accept(
+        &self,
+        signal: Signal,
+        body: Bytes,
+    ) -> impl Future<Output = Result<Accepted, Refused>> + Send;
+}
+
+impl<T: Intake> Intake for Arc<T> {
+    async fn accept(&self, signal: Signal, body: Bytes) -> Result<Accepted, Refused> {
+        (**self).accept(signal, body).await
+    }
+}

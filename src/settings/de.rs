@@ -1,0 +1,247 @@
+//! `serde` over a [`Node`], so that errors carry the place of the node they come from.
+
+use serde::de::{
+    self, DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, Unexpected,
+    VariantAccess, Visitor,
+};
+use std::fmt::Display;
+
+use super::{Key, Node, NodeKind, SettingsError, nearest};
+use crate::value::{Number, Value};
+
+impl de::Error for SettingsError {
+    fn custom<T: Display>(message: T) -> Self {
+        Self::new(message.to_string())
+    }
+
+    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
+        unknown("setting", field, expected)
+    }
+
+    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
+        unknown("value", variant, expected)
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self::new(format!("`{field}` is missing"))
+    }
+}
+
+fn unknown(what: &str, word: &str, expected: &'static [&'static str]) -> SettingsError {
+    let error = SettingsError::new(format!("unknown {what} `{word}`"));
+    match (nearest(word, expected.iter().copied()), expected) {
+        (Some(meant), _) => error.with_help(format!("did you mean `{meant}`?")),
+        (None, []) => error.with_help("none is known here"),
+        (None, _) => error.with_help(format!("known are {}", expected.join(", "))),
+    }
+}
+
+impl<'de> Deserializer<'de> for &'de Node {
+    type Error = SettingsError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SettingsError> {
+        match &self.kind {
+            NodeKind::Null => visitor.visit_unit(),
+            NodeKind::Scalar(value) => visit_scalar(value, visitor),
+            NodeKind::List(items) => visitor.visit_seq(Items(items.iter())),
+            NodeKind::Map(entries) => {
+                visitor.visit_map(Entries { rest: entries.iter(), value: None })
+            }
+        }
+        .map_err(|error: SettingsError| error.at(self.place))
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SettingsError> {
+        match self.kind {
+            NodeKind::Null => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, SettingsError> {
+        match &self.kind {
+            NodeKind::Scalar(Value::String(word)) => {
+                visitor.visit_enum(de::value::BorrowedStrDeserializer::new(word))
+            }
+            NodeKind::Map(entries) if entries.len() == 1 => {
+                visitor.visit_enum(Variant(&entries[0]))
+            }
+            _ => Err(SettingsError::new("expected one word, or one key with its settings")),
+        }
+        .map_err(|error: SettingsError| error.at(self.place))
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, SettingsError> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+    }
+}
+
+fn visit_scalar<'de, V: Visitor<'de>>(
+    value: &'de Value<'static>,
+    visitor: V,
+) -> Result<V::Value, SettingsError> {
+    match value {
+        Value::Bool(value) => visitor.visit_bool(*value),
+        Value::String(text) => visitor.visit_borrowed_str(text),
+        Value::Number(Number::Int(value)) => match u64::try_from(*value) {
+            Ok(value) => visitor.visit_u64(value),
+            Err(_) => visitor.visit_i64(*value),
+        },
+        Value::Number(Number::Float(value)) => visitor.visit_f64(*value),
+        Value::Number(Number::Big(digits)) => match digits.parse() {
+            Ok(value) => visitor.visit_u64(value),
+            Err(_) => Err(de::Error::invalid_value(
+                Unexpected::Other("an integer beyond 64 bits"),
+                &visitor,
+            )),
+        },
+        _ => visitor.visit_unit(),
+    }
+}
+
+struct Items<'de>(std::slice::Iter<'de, Node>);
+
+impl<'de> SeqAccess<'de> for Items<'de> {
+    type Error = SettingsError;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, SettingsError> {
+        self.0.next().map(|node| seed.deserialize(node).map_err(|e| e.at(node.place))).transpose()
+    }
+}
+
+struct Entries<'de> {
+    rest: std::slice::Iter<'de, (Key, Node)>,
+    value: Option<&'de Node>,
+}
+
+impl<'de> MapAccess<'de> for Entries<'de> {
+    type Error = SettingsError;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, SettingsError> {
+        let Some((key, node)) = self.rest.next() else { return Ok(None) };
+        self.value = Some(node);
+        seed.deserialize(de::value::BorrowedStrDeserializer::new(&key.text))
+            .map(Some)
+            .map_err(|error: SettingsError| error.at(key.place))
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, SettingsError> {
+        let Some(node) = self.value.take() else {
+            return Err(SettingsError::new("a key without a value"));
+        };
+        seed.deserialize(node).map_err(|error| error.at(node.place))
+    }
+}
+
+struct Variant<'de>(&'de (Key, Node));
+
+impl<'de> EnumAccess<'de> for Variant<'de> {
+    type Error = SettingsError;
+    type Variant = &'de Node;
+
+    fn variant_seed<V: DeserializeSeed<'de>>(
+        self,
+        seed: V,
+    ) -> Result<(V::Value, &'de Node), SettingsError> {
+        let (key, node) = self.0;
+        seed.deserialize(de::value::BorrowedStrDeserializer::new(&key.text))
+            .map(|variant| (variant, node))
+            .map_err(|error: SettingsError| error.at(key.place))
+    }
+}
+
+impl<'de> VariantAccess<'de> for &'de Node {
+    type Error = SettingsError;
+
+    fn unit_variant(self) -> Result<(), SettingsError> {
+        match self.kind {
+            NodeKind::Null => Ok(()),
+            _ => Err(SettingsError::new("this takes no settings").at(self.place)),
+        }
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(
+        self,
+        seed: T,
+    ) -> Result<T::Value, SettingsError> {
+        seed.deserialize(self)
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(
+        self,
+        _: usize,
+        visitor: V,
+    ) -> Result<V::Value, SettingsError> {
+        self.deserialize_any(visitor)
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, SettingsError> {
+        self.deserialize_any(visitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Place;
+    use crate::value::json;
+
+    #[derive(serde::Deserialize, Debug)]
+    #[serde(deny_unknown_fields)]
+    struct Sample {
+        #[expect(dead_code, reason = "only its reading is tested")]
+        threshold: f64,
+    }
+
+    fn check(text: &str, message: &str) {
+        let node = Node::from_value(&json::parse(text).unwrap_or_default());
+        let error = node.read::<Sample>().map_or_else(|e| e.to_string(), |_| "read".to_owned());
+        assert_eq!(error, message, "{text}");
+    }
+
+    #[test]
+    fn mistakes_name_the_nearest_word() {
+        check(r#"{"threshold": 0.5}"#, "read");
+        check(r#"{"treshold": 0.5}"#, "unknown setting `treshold` (did you mean `threshold`?)");
+        check("{}", "`threshold` is missing");
+        check(r#"{"threshold": "x"}"#, "invalid type: string \"x\", expected f64");
+    }
+
+    #[test]
+    fn errors_carry_the_place_of_the_value() {
+        let key = Key { text: "threshold".into(), place: Place { line: 2, column: 3 } };
+        let value =
+            Node { kind: NodeKind::Scalar(Value::from("x")), place: Place { line: 2, column: 14 } };
+        let node =
+            Node { kind: NodeKind::Map(vec![(key, value)]), place: Place { line: 1, column: 1 } };
+        let place = node.read::<Sample>().err().and_then(|error| error.place);
+        assert_eq!(place, Some(Place { line: 2, column: 14 }));
+    }
+}

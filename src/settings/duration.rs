@@ -1,0 +1,91 @@
+//! Durations as people write them.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de::Error};
+
+/// A length of time such as `200ms`, `2s`, `1m30s`, `1h`; never negative.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct HumanDuration(pub Duration);
+
+impl HumanDuration {
+    /// So many seconds.
+    pub const fn from_secs(seconds: u64) -> Self {
+        Self(Duration::from_secs(seconds))
+    }
+
+    /// So many milliseconds.
+    pub const fn from_millis(milliseconds: u64) -> Self {
+        Self(Duration::from_millis(milliseconds))
+    }
+
+    /// Whole nanoseconds, at most `u64::MAX`.
+    pub fn as_ns(self) -> u64 {
+        u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+impl<'de> Deserialize<'de> for HumanDuration {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer).map_err(|_| {
+            D::Error::custom("a duration needs a unit, such as 200ms, 2s, 5m or 1h")
+        })?;
+        if text.trim() == "0" {
+            return Ok(Self::default());
+        }
+        text.parse::<jiff::SignedDuration>()
+            .ok()
+            .and_then(|duration| Duration::try_from(duration).ok())
+            .map(Self)
+            .ok_or_else(|| {
+                D::Error::custom(format!(
+                    "{text:?} is not a duration; write a number and a unit, such as 200ms, 2s, 5m or 1h"
+                ))
+            })
+    }
+}
+
+impl serde::Serialize for HumanDuration {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let whole_seconds = self.0.subsec_nanos() == 0;
+        if whole_seconds {
+            serializer.collect_str(&format_args!("{}s", self.0.as_secs()))
+        } else {
+            serializer.collect_str(&format_args!("{}ms", self.0.as_millis()))
+        }
+    }
+}
+
+impl JsonSchema for HumanDuration {
+    fn schema_name() -> Cow<'static, str> {
+        "Duration".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": "A length of time with a unit: 200ms, 2s, 1m30s, 1h.",
+            "examples": ["200ms", "2s", "5m"]
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Node;
+    use crate::value::Value;
+
+    #[test]
+    fn durations_need_a_unit() {
+        let read = |value: Value<'_>| Node::from_value(&value).read::<HumanDuration>();
+        assert_eq!(read("200ms".into()), Ok(HumanDuration::from_millis(200)));
+        assert_eq!(read("1m30s".into()), Ok(HumanDuration::from_secs(90)));
+        assert_eq!(read("0".into()), Ok(HumanDuration::default()));
+        for wrong in [Value::from("2"), "-2s".into(), "soon".into(), Value::from(5)] {
+            assert!(read(wrong).is_err());
+        }
+    }
+}

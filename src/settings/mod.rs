@@ -1,0 +1,169 @@
+//! Settings as a user wrote them, with the place of each value.
+//!
+//! Every part of the config is read from a [`Node`]: a tree of values that know their line and
+//! column. `Node::read` turns one into a typed struct through `serde`, so each stage keeps its
+//! settings, defaults and documentation beside its code, and a mistake still names its place and
+//! the nearest valid word.
+
+mod de;
+mod duration;
+mod nearest;
+
+use std::fmt;
+
+pub use duration::HumanDuration;
+pub use nearest::nearest;
+
+use crate::value::{Map, Value};
+
+/// Line and column of a value, both from 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Place {
+    /// Line, from 1; 0 when the value came from nowhere.
+    pub line: u32,
+    /// Column in characters, from 1.
+    pub column: u32,
+}
+
+/// One value of the settings with its place.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Node {
+    /// What stands there.
+    pub kind: NodeKind,
+    /// Where it stands.
+    pub place: Place,
+}
+
+/// What stands at a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum NodeKind {
+    /// Nothing, or `null`.
+    #[default]
+    Null,
+    /// A scalar: text, number or truth value (never a list or map).
+    Scalar(Value<'static>),
+    /// A list.
+    List(Vec<Node>),
+    /// A map in the order written.
+    Map(Vec<(Key, Node)>),
+}
+
+/// A key of a map with its place.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Key {
+    /// The key.
+    pub text: String,
+    /// Where it stands.
+    pub place: Place,
+}
+
+/// What is wrong with a setting, where, and what to do.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub struct SettingsError {
+    /// What is wrong.
+    pub message: String,
+    /// What to do, such as the nearest valid word.
+    pub help: Option<String>,
+    /// Where; `None` when the value came from nowhere.
+    pub place: Option<Place>,
+}
+
+impl SettingsError {
+    /// An error without a place yet.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), help: None, place: None }
+    }
+
+    /// Adds what to do.
+    #[must_use]
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Sets the place, unless a more exact one is known.
+    #[must_use]
+    pub fn at(mut self, place: Place) -> Self {
+        if self.place.is_none() && place.line > 0 {
+            self.place = Some(place);
+        }
+        self
+    }
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.help {
+            Some(help) => write!(f, " ({help})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Node {
+    /// Reads the node as a typed struct.
+    pub fn read<'de, T: serde::Deserialize<'de>>(&'de self) -> Result<T, SettingsError> {
+        T::deserialize(self)
+    }
+
+    /// The entry of a map.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.entries().find(|(k, _)| k.text == key).map(|(_, node)| node)
+    }
+
+    /// The entries, if it is a map.
+    pub fn entries(&self) -> impl Iterator<Item = &(Key, Node)> {
+        match &self.kind {
+            NodeKind::Map(entries) => entries.as_slice(),
+            _ => &[],
+        }
+        .iter()
+    }
+
+    /// Splits a map in two by its keys: those that `belongs` names, and the others. What is not a
+    /// map stays whole on the right.
+    pub fn split(&self, belongs: impl Fn(&str) -> bool) -> (Node, Node) {
+        let NodeKind::Map(entries) = &self.kind else {
+            return (Node { kind: NodeKind::Map(Vec::new()), place: self.place }, self.clone());
+        };
+        let (left, right) = entries.iter().cloned().partition(|(key, _)| belongs(&key.text));
+        let node = |entries| Node { kind: NodeKind::Map(entries), place: self.place };
+        (node(left), node(right))
+    }
+
+    /// The value without its places.
+    pub fn to_value(&self) -> Value<'static> {
+        match &self.kind {
+            NodeKind::Null => Value::Null,
+            NodeKind::Scalar(value) => value.clone(),
+            NodeKind::List(items) => Value::List(items.iter().map(Node::to_value).collect()),
+            NodeKind::Map(entries) => Value::Map(
+                entries
+                    .iter()
+                    .map(|(key, node)| (key.text.clone(), node.to_value()))
+                    .collect::<Map<'_>>(),
+            ),
+        }
+    }
+
+    /// A node without places, for settings that do not come from a file.
+    pub fn from_value(value: &Value<'_>) -> Self {
+        let kind = match value {
+            Value::Null => NodeKind::Null,
+            Value::List(items) => NodeKind::List(items.iter().map(Node::from_value).collect()),
+            Value::Map(map) => NodeKind::Map(
+                map.iter()
+                    .map(|(key, value)| {
+                        (
+                            Key { text: key.to_owned(), place: Place::default() },
+                            Node::from_value(value),
+                        )
+                    })
+                    .collect(),
+            ),
+            scalar => NodeKind::Scalar(scalar.clone().into_owned()),
+        };
+        Self { kind, place: Place::default() }
+    }
+}

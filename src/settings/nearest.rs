@@ -1,0 +1,46 @@
+//! The nearest valid word to a mistyped one.
+
+/// The candidate closest to `word`, if any is close enough to be meant: at most a third of its
+/// length (and at least one) away in edits, case and `-` for `_` not counted.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = |text: &str| text.to_lowercase().replace('-', "_");
+    let word = plain(word);
+    candidates
+        .into_iter()
+        .map(|candidate| (distance(&word, &plain(candidate)), candidate))
+        .filter(|(edits, candidate)| *edits <= (candidate.chars().count() / 3).max(1))
+        .min_by_key(|(edits, _)| *edits)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Optimal string alignment distance: insertions, deletions, replacements, neighbours swapped.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];
+    for i in 1..=a.len() {
+        let mut row = vec![i; b.len() + 1];
+        for j in 1..=b.len() {
+            let replace = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            row[j] = replace.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                row[j] = row[j].min(rows[i - 2][j - 2] + 1);
+            }
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn mistyped_words_find_what_was_meant() {
+        let words = ["threshold", "criteria", "when", "subset", "strict"];
+        assert_eq!(nearest("treshold", words), Some("threshold"));
+        assert_eq!(nearest("Strict", words), Some("strict"));
+        assert_eq!(nearest("wehn", words), Some("when"));
+        assert_eq!(nearest("completely_else", words), None);
+    }
+}
