@@ -4,24 +4,9 @@
 //! do no I/O and read no clock. A newcomer adds one by writing `evaluate/<kind>.rs` with a
 //! [`Kind`], naming it in [`KINDS`], and adding fixtures under `tests/fixtures/evaluators/<kind>/`.
 
+pub use crate::model::Want;
 use crate::model::{Facts, Outcome, Trajectory};
 use crate::settings::{Node, SettingsError};
-
-/// What the configured exporters will show of a score; the rest need not be made.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Want {
-    /// The sentence for a person.
-    pub explanation: bool,
-    /// The structured details.
-    pub details: bool,
-}
-
-impl Want {
-    /// Everything.
-    pub const ALL: Self = Self { explanation: true, details: true };
-    /// The number alone.
-    pub const SCORE: Self = Self { explanation: false, details: false };
-}
 
 /// Judges trajectories.
 ///

@@ -46,7 +46,7 @@ pub struct Target {
 pub struct Score {
     /// 0 to 1.
     pub value: f64,
-    /// One readable sentence; empty when nobody asked for it ([`Want`](crate::evaluate::Want)).
+    /// One readable sentence; empty when nobody asked for it ([`Want`](super::Want)).
     pub explanation: String,
     /// What the score came from, as structured data; `Null` when nobody asked for it.
     pub details: Value<'static>,

@@ -1,4 +1,4 @@
-//! The facts that evaluators declare, so that nothing else is copied out of a request.
+//! What the stages tell each other that they need, so that nothing else is copied or made.
 
 /// The facts that an evaluator reads; what no evaluator reads is not copied out of the request.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,4 +54,20 @@ impl Facts {
             attributes: Vec::new(),
         }
     }
+}
+
+/// What the configured exporters will show of a score; the rest need not be made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Want {
+    /// The sentence for a person.
+    pub explanation: bool,
+    /// The structured details.
+    pub details: bool,
+}
+
+impl Want {
+    /// Everything.
+    pub const ALL: Self = Self { explanation: true, details: true };
+    /// The number alone.
+    pub const SCORE: Self = Self { explanation: false, details: false };
 }
