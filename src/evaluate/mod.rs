@@ -5,6 +5,8 @@
 //! [`Kind`], naming it in [`KINDS`], and adding fixtures under `tests/fixtures/evaluators/<kind>/`.
 
 pub use crate::model::Want;
+pub mod select;
+
 use crate::model::{Facts, Outcome, Trajectory};
 use crate::settings::{Node, SettingsError};
 

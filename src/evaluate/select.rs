@@ -1,0 +1,322 @@
+//! Which trajectories an evaluator sees: `when`, a CEL expression, and `sample`, a stable fraction.
+//!
+//! The expression sees `service_name`, `agent_name`, `session_id`, `trace_id` and `span_name`
+//! (texts, of the root span; empty where unknown), `resource` and `attributes` (maps, of the root
+//! span) and `tool_names` (a list, in call order). A key that a map does not have makes the
+//! expression false, as does a comparison of different types; both are counted.
+
+use std::sync::{Arc, OnceLock};
+
+use cel::common::ast::Expr;
+use cel::common::types::{
+    CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString,
+};
+use cel::common::value::{CowVal, Val};
+use cel::context::VariableResolver;
+use cel::{Context, Env, ExecutionError, IdedExpr, Program};
+
+use crate::model::{Facts, TraceId, Trajectory};
+use crate::otlp::AnyValue;
+use crate::otlp::any_value::key_values;
+use crate::value::{Number, Value};
+
+/// The names that an expression may use.
+pub const VARIABLES: [&str; 8] = [
+    "service_name",
+    "agent_name",
+    "session_id",
+    "trace_id",
+    "span_name",
+    "resource",
+    "attributes",
+    "tool_names",
+];
+
+/// A compiled `when`.
+pub struct When {
+    program: Program,
+    environment: Arc<Env>,
+    attributes: bool,
+    tool_names: bool,
+}
+
+/// Why an expression cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum WhenError {
+    /// It is not CEL.
+    #[error("{message}")]
+    Syntax {
+        /// Line within the expression, from 1.
+        line: usize,
+        /// Column within the line, from 1.
+        column: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// It uses a name that does not exist.
+    #[error("unknown name `{name}`; known are {}", VARIABLES.join(", "))]
+    UnknownName {
+        /// The name.
+        name: String,
+    },
+}
+
+/// What an expression says of a trajectory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Selected {
+    /// The evaluator sees it.
+    Yes,
+    /// It does not.
+    No,
+    /// The expression could not be evaluated (or gave no truth value): taken as no, and counted.
+    Error,
+}
+
+impl When {
+    /// Compiles an expression.
+    pub fn compile(text: &str) -> Result<Self, WhenError> {
+        let environment = Arc::new(Env::stdlib());
+        let program = environment.compile(text).map_err(|errors| {
+            let first = errors.errors.first();
+            let at = |place: Option<isize>| {
+                place.map_or(1, |at| usize::try_from(at).unwrap_or(1).max(1))
+            };
+            WhenError::Syntax {
+                line: at(first.map(|error| error.pos.0)),
+                column: at(first.map(|error| error.pos.1)),
+                message: first.map_or_else(|| "not valid CEL".into(), |error| error.msg.clone()),
+            }
+        })?;
+        let references = program.references();
+        let mut local = Vec::new();
+        macro_variables(program.expression(), &mut local);
+        let known = |name: &str| VARIABLES.contains(&name) || local.contains(&name);
+        let unknown = references.variables().into_iter().find(|name| !known(name));
+        if let Some(name) = unknown {
+            return Err(WhenError::UnknownName { name: name.to_owned() });
+        }
+        let (attributes, tool_names) =
+            (references.has_variable("attributes"), references.has_variable("tool_names"));
+        Ok(Self { program, environment, attributes, tool_names })
+    }
+
+    /// The facts that the expression reads.
+    pub fn facts(&self) -> Facts {
+        Facts { root_attributes: self.attributes, ..Facts::default() }
+    }
+
+    /// Whether the expression holds for a trajectory.
+    pub fn selects(&self, scope: &Scope<'_>) -> Selected {
+        let mut context = Context::with_env(Arc::clone(&self.environment));
+        context.set_variable_resolver(scope);
+        match self.program.execute(&context) {
+            Ok(cel::Value::Bool(true)) => Selected::Yes,
+            Ok(cel::Value::Bool(false)) | Err(ExecutionError::NoSuchKey(_)) => Selected::No,
+            Ok(_) | Err(_) => Selected::Error,
+        }
+    }
+
+    /// Whether the expression reads the list of tool names, which costs a copy to provide.
+    pub fn reads_tool_names(&self) -> bool {
+        self.tool_names
+    }
+}
+
+/// Gathers the names that `exists`, `all`, `map` and `filter` declare: the `t` of
+/// `tool_names.exists(t, t == "x")`.
+fn macro_variables<'a>(expression: &'a IdedExpr, names: &mut Vec<&'a str>) {
+    match &expression.expr {
+        Expr::Call(call) => {
+            call.target.iter().for_each(|target| macro_variables(target, names));
+            call.args.iter().for_each(|argument| macro_variables(argument, names));
+        }
+        Expr::Comprehension(inner) => {
+            names.push(&inner.iter_var);
+            names.extend(inner.iter_var2.as_deref());
+            let parts = [
+                &inner.iter_range,
+                &inner.accu_init,
+                &inner.loop_cond,
+                &inner.loop_step,
+                &inner.result,
+            ];
+            parts.into_iter().for_each(|part| macro_variables(part, names));
+        }
+        Expr::List(list) => list.elements.iter().for_each(|item| macro_variables(item, names)),
+        Expr::Select(select) => macro_variables(&select.operand, names),
+        _ => {}
+    }
+}
+
+/// The variables of one trajectory, made when an expression first asks for them.
+pub struct Scope<'a> {
+    service_name: &'a str,
+    agent_name: &'a str,
+    session_id: &'a str,
+    trace_id: TraceId,
+    span_name: &'a str,
+    tool_names: Vec<&'a str>,
+    encoded_resource: &'a [u8],
+    attribute_list: &'a [(&'a str, AnyValue<'a>)],
+    resource: OnceLock<CelMap<'a>>,
+    attributes: OnceLock<CelMap<'a>>,
+}
+
+impl<'a> Scope<'a> {
+    /// The variables of a trajectory; `tool_names` stays empty unless asked for.
+    pub fn new(trajectory: &'a Trajectory<'_>, tool_names: bool) -> Self {
+        let names = trajectory.tool_calls.iter().map(|call| &*call.name);
+        Self {
+            service_name: trajectory.service_name(),
+            agent_name: trajectory.agent_name.as_deref().unwrap_or_default(),
+            session_id: trajectory.session_id.as_deref().unwrap_or_default(),
+            trace_id: trajectory.trace_id,
+            span_name: &trajectory.span_name,
+            tool_names: if tool_names { names.collect() } else { Vec::new() },
+            encoded_resource: &trajectory.resource.encoded,
+            attribute_list: &trajectory.attributes,
+            resource: OnceLock::new(),
+            attributes: OnceLock::new(),
+        }
+    }
+}
+
+impl VariableResolver for Scope<'_> {
+    fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
+        let text = |text: &'b str| Some(CowVal::owned(CelString::from(text)));
+        match variable {
+            "service_name" => text(self.service_name),
+            "agent_name" => text(self.agent_name),
+            "session_id" => text(self.session_id),
+            "span_name" => text(self.span_name),
+            "trace_id" => Some(CowVal::owned(CelString::from(self.trace_id.to_string()))),
+            "resource" => Some(CowVal::Borrowed(
+                self.resource.get_or_init(|| map(key_values(self.encoded_resource))),
+            )),
+            "attributes" => Some(CowVal::Borrowed(
+                self.attributes.get_or_init(|| map(self.attribute_list.iter().copied())),
+            )),
+            "tool_names" => Some(CowVal::owned(CelList::from(
+                self.tool_names
+                    .iter()
+                    .map(|name| Box::new(CelString::from(*name)) as Box<dyn Val + 'b>)
+                    .collect::<Vec<_>>(),
+            ))),
+            _ => None,
+        }
+    }
+}
+
+fn map<'v>(entries: impl Iterator<Item = (&'v str, AnyValue<'v>)>) -> CelMap<'v> {
+    cel_map(entries.map(|(key, value)| (CelString::from(key), value.to_value())))
+}
+
+#[expect(clippy::disallowed_types, reason = "the CEL crate builds its maps from this type only")]
+fn cel_map<'v>(entries: impl Iterator<Item = (CelString<'v>, Value<'v>)>) -> CelMap<'v> {
+    let entries = entries.map(|(key, value)| (CelMapKey::String(key), cel_value(value)));
+    CelMap::from(entries.collect::<std::collections::HashMap<_, _>>())
+}
+
+fn cel_value<'v>(value: Value<'v>) -> Box<dyn Val + 'v> {
+    match value {
+        Value::Null => Box::new(CelNull),
+        Value::Bool(value) => Box::new(CelBool::from(value)),
+        Value::Number(Number::Int(value)) => Box::new(CelInt::from(value)),
+        Value::Number(number) => Box::new(CelDouble::from(number.as_f64())),
+        Value::String(text) => Box::new(CelString::from(text)),
+        Value::List(list) => {
+            Box::new(CelList::from(list.into_iter().map(cel_value).collect::<Vec<_>>()))
+        }
+        Value::Map(entries) => {
+            let entries = entries.into_entries().into_iter();
+            Box::new(cel_map(entries.map(|(key, value)| (CelString::from(key), value))))
+        }
+    }
+}
+
+/// Whether a trace belongs to the stable fraction `share` (0 to 1) of all traces: the same for
+/// every evaluator and every process, so that sampled evaluations meet on the same traces.
+pub fn is_sampled(trace_id: TraceId, share: f64) -> bool {
+    if share >= 1.0 {
+        return true;
+    }
+    // The last 7 bytes are random in W3C trace contexts of level 2.
+    let mut low = [0; 8];
+    low[1..].copy_from_slice(&trace_id.0[9..]);
+    (u64::from_be_bytes(low) as f64) < share * (1u64 << 56) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use opentelemetry_proto::tonic::common::v1::{AnyValue as PbValue, KeyValue, any_value};
+    use opentelemetry_proto::tonic::resource::v1::Resource as PbResource;
+    use prost::Message;
+
+    use super::*;
+    use crate::model::{Resource, ToolCall};
+
+    fn resource() -> Resource {
+        let value = any_value::Value::StringValue("prod".into());
+        let attributes = vec![KeyValue {
+            key: "deployment.environment".into(),
+            value: Some(PbValue { value: Some(value) }),
+            ..KeyValue::default()
+        }];
+        let encoded = PbResource { attributes, ..PbResource::default() }.encode_to_vec();
+        Resource { encoded, service_name: "shop".into() }
+    }
+
+    fn check(expression: &str, expected: Selected) {
+        let call = |name| ToolCall { name: Cow::Borrowed(name), ..ToolCall::default() };
+        let trajectory = Trajectory {
+            resource: Arc::new(resource()),
+            span_name: "run".into(),
+            attributes: vec![("case.id", AnyValue::String("refund-1")), ("n", AnyValue::Int(3))],
+            tool_calls: vec![call("search"), call("issue_refund")],
+            ..Trajectory::default()
+        };
+        let scope = Scope::new(&trajectory, true);
+        let when = When::compile(expression).expect(expression);
+        assert_eq!(when.selects(&scope), expected, "{expression}");
+    }
+
+    #[test]
+    fn expressions_select_by_what_the_trace_carries() {
+        check(r#"service_name == "shop" && attributes["case.id"] == "refund-1""#, Selected::Yes);
+        check(r#"attributes["case.id"].startsWith("refund") && attributes.n > 2"#, Selected::Yes);
+        check(r#"resource["deployment.environment"] == "prod""#, Selected::Yes);
+        check(r#""issue_refund" in tool_names && size(tool_names) == 2"#, Selected::Yes);
+        check(r#"tool_names.exists(t, t.matches("^issue"))"#, Selected::Yes);
+        check(r#"agent_name == """#, Selected::Yes);
+        check(r#"service_name == "bank""#, Selected::No);
+        check(r#"attributes["absent"] == "x""#, Selected::No);
+        check(r#"has(attributes.absent)"#, Selected::No);
+        check(r#"attributes["case.id"] > 3"#, Selected::Error);
+        check(r#"service_name"#, Selected::Error);
+    }
+
+    #[test]
+    fn mistakes_are_found_when_the_config_is_read() {
+        let error = |text: &str| When::compile(text).err();
+        assert!(matches!(error("service_name =="), Some(WhenError::Syntax { .. })));
+        assert_eq!(
+            error("servicename == 'x'"),
+            Some(WhenError::UnknownName { name: "servicename".into() })
+        );
+    }
+
+    #[test]
+    fn a_sample_is_stable_and_close_to_its_share() {
+        let ids = (0..10_000u64).map(|n| {
+            let mut id = [0; 16];
+            id[8..].copy_from_slice(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+            TraceId(id)
+        });
+        let taken = ids.filter(|id| is_sampled(*id, 0.25)).count();
+        assert!((2_300..2_700).contains(&taken), "{taken}");
+        assert!(is_sampled(TraceId([0xff; 16]), 1.0));
+        assert!(!is_sampled(TraceId([0; 16]), 0.0));
+    }
+}
