@@ -5,6 +5,7 @@
 //! [`Kind`], naming it in [`KINDS`], and adding fixtures under `tests/fixtures/evaluators/<kind>/`.
 
 pub use crate::model::Want;
+pub mod run;
 pub mod select;
 
 use crate::model::{Facts, Outcome, Trajectory};
