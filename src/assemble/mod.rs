@@ -1,1 +1,20 @@
 //! Span records to complete traces, and traces to sessions.
+//!
+//! In come [`SpanBatch`](crate::model::SpanBatch)es, out go traces that are due for judgement with
+//! the reason why: [`Completion`](crate::model::Completion). A trace is complete when its root
+//! ended and nothing came for `quiet_period`; or nothing came for `idle_timeout`; or it is older
+//! than `age_max`; or the process shuts down; or a limit pushes it out. Rules use arrival time and
+//! are applied after a request, never within: spans of one request stand in any order.
+//!
+//! A judged trace is remembered for `remember_period`; a span that comes late reopens it, and it is
+//! judged again on all its spans. Spans that came before, exactly so, change nothing.
+//!
+//! **Invariant:** no I/O and no clock: `(state, input, now) -> outputs`.
+
+pub mod settings;
+pub mod shard;
+mod trace;
+mod wheel;
+
+pub use settings::{LimitsSettings, TracesSettings};
+pub use shard::{Due, Shard, ShardCounts};

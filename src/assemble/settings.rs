@@ -1,0 +1,71 @@
+//! When a trace is complete, and how much is kept.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::settings::HumanDuration;
+
+/// When a trace is taken as complete.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TracesSettings {
+    /// How long nothing may come after the root span ended before the trace is judged. The root is
+    /// in the last request of its process; spans of another process may follow by up to 5 s and
+    /// make a revision.
+    pub quiet_period: HumanDuration,
+    /// How long nothing may come before a trace whose root never ended is judged. Exporters send
+    /// every 5 s by default, so less than the longest model or tool call plus 6 s splits traces.
+    pub idle_timeout: HumanDuration,
+    /// How old a trace may become before it is judged whatever still comes.
+    pub age_max: HumanDuration,
+    /// How long a judged trace is remembered, so that late spans make a revision of it.
+    pub remember_period: HumanDuration,
+}
+
+impl Default for TracesSettings {
+    fn default() -> Self {
+        Self {
+            quiet_period: HumanDuration::from_secs(1),
+            idle_timeout: HumanDuration::from_secs(30),
+            age_max: HumanDuration::from_secs(30 * 60),
+            remember_period: HumanDuration::from_secs(30),
+        }
+    }
+}
+
+/// How much is kept; each limit has a counter with its reason when it bites.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsSettings {
+    /// Traces that are open or remembered at once, over all shards. Beyond it the oldest are
+    /// judged and forgotten.
+    #[schemars(range(min = 1))]
+    pub open_traces_max: u32,
+    /// Spans of one trace. A trace that grows beyond it is judged with what it has; what still
+    /// comes for it is dropped.
+    #[schemars(range(min = 1))]
+    pub spans_per_trace_max: u32,
+    /// Mebibytes kept of one trace; beyond it as with `spans_per_trace_max`.
+    #[schemars(range(min = 1))]
+    pub trace_mib_max: u32,
+    /// Mebibytes kept of all open and remembered traces together. Beyond it the oldest remembered
+    /// traces are forgotten, then the oldest open ones are judged.
+    #[schemars(range(min = 1))]
+    pub memory_mib: u32,
+    /// Mebibytes of requests that wait to be assembled. Beyond it senders wait up to a second and
+    /// are then told to come again.
+    #[schemars(range(min = 1))]
+    pub queue_mib: u32,
+}
+
+impl Default for LimitsSettings {
+    fn default() -> Self {
+        Self {
+            open_traces_max: 200_000,
+            spans_per_trace_max: 50_000,
+            trace_mib_max: 64,
+            memory_mib: 1024,
+            queue_mib: 256,
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! The open and remembered traces of one shard.
+//!
+//! A shard owns its traces alone: no locks. Its driver adds batches, judges what is due and says so
+//! with [`Shard::done`]; the trace then stays, remembered, until `remember_period` is over or room
+//! is needed.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+
+use super::trace::{Added, OpenTrace, State};
+use super::wheel::{TICK_MS, Wheel};
+use super::{LimitsSettings, TracesSettings};
+use crate::model::{Completion, SpanBatch, SpanRecord, TraceId, TraceSpans};
+
+/// Names a trace of a shard; stays unique when its place is used again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Handle {
+    index: u32,
+    generation: u32,
+}
+
+/// A trace that is due for judgement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Due {
+    /// Names the trace.
+    pub handle: Handle,
+    /// Why it is complete.
+    pub completion: Completion,
+    /// How often it was judged before.
+    pub revision: u32,
+    /// Hash of its spans, independent of their order.
+    pub digest: [u8; 16],
+    /// The hash it was judged on before.
+    pub revised: Option<[u8; 16]>,
+}
+
+/// What a shard has done, counted since the last look.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct ShardCounts {
+    /// Records that the trace had already.
+    pub duplicate_spans: u64,
+    /// Records dropped because their trace had grown beyond a limit.
+    pub spans_over_limit: u64,
+    /// Traces judged because they grew beyond a limit of one trace.
+    pub evicted_by_size: u64,
+    /// Traces judged because there were too many.
+    pub evicted_by_count: u64,
+    /// Traces judged because all together held too much.
+    pub evicted_by_memory: u64,
+    /// Judged traces forgotten before their time, for room.
+    pub forgotten_early: u64,
+    /// Judged traces that a late span reopened.
+    pub reopened: u64,
+    /// Traces that held no tool, agent or model span and were not judged.
+    pub without_agent: u64,
+    /// Log events whose spans never came.
+    pub orphan_logs: u64,
+}
+
+struct Place {
+    generation: u32,
+    trace: Option<Box<OpenTrace>>,
+}
+
+/// Traces by id, with what decides when each is judged.
+pub struct Shard {
+    traces: TracesSettings,
+    limits: ShardLimits,
+    by_id: HashMap<TraceId, u32>,
+    places: Vec<Place>,
+    free: Vec<u32>,
+    wheel: Wheel<Handle>,
+    /// Open traces, oldest first; stale entries are passed over.
+    opened: VecDeque<Handle>,
+    /// Judged traces, oldest first; stale entries are passed over.
+    judged: VecDeque<Handle>,
+    bytes: usize,
+    open_count: usize,
+    counts: ShardCounts,
+    /// Handles with new records since the last look, so that rules apply after a request.
+    touched: Vec<Handle>,
+}
+
+/// One shard's part of the limits.
+#[derive(Clone, Copy)]
+struct ShardLimits {
+    trace_count_max: usize,
+    spans_per_trace_max: usize,
+    trace_bytes_max: usize,
+    bytes_max: usize,
+}
+
+/// Memory of a trace beside its spans, near enough.
+const TRACE_BYTES: usize = 320;
+
+impl Shard {
+    /// A shard that holds its part, one of `shard_count`, of the limits.
+    pub fn new(
+        traces: TracesSettings,
+        limits: LimitsSettings,
+        shard_count: usize,
+        now_ms: u64,
+    ) -> Self {
+        let mib = |mib: u32| (mib as usize) << 20;
+        let limits = ShardLimits {
+            trace_count_max: (limits.open_traces_max as usize / shard_count).max(1),
+            spans_per_trace_max: limits.spans_per_trace_max as usize,
+            // Facts are addressed by 32 bits.
+            trace_bytes_max: mib(limits.trace_mib_max).min(u32::MAX as usize),
+            bytes_max: (mib(limits.memory_mib) / shard_count).max(1 << 20),
+        };
+        Self {
+            traces,
+            limits,
+            by_id: HashMap::new(),
+            places: Vec::new(),
+            free: Vec::new(),
+            wheel: Wheel::new(now_ms),
+            opened: VecDeque::new(),
+            judged: VecDeque::new(),
+            bytes: 0,
+            open_count: 0,
+            counts: ShardCounts::default(),
+            touched: Vec::new(),
+        }
+    }
+
+    /// Adds what one request brought; pushes traces that a limit makes due.
+    pub fn add(&mut self, batch: &SpanBatch, now_ms: u64, due: &mut Vec<Due>) {
+        let mut last: Option<(TraceId, Handle)> = None;
+        for record in &batch.spans {
+            let handle = match last {
+                Some((id, handle)) if id == record.trace_id => handle,
+                _ => self.handle_of(record.trace_id, now_ms),
+            };
+            last = Some((record.trace_id, handle));
+            self.add_record(handle, record, batch, now_ms);
+        }
+        self.apply_rules(now_ms, due);
+        self.make_room(now_ms, due);
+    }
+
+    fn handle_of(&mut self, trace_id: TraceId, now_ms: u64) -> Handle {
+        if let Some(&index) = self.by_id.get(&trace_id) {
+            return Handle { index, generation: self.places[index as usize].generation };
+        }
+        let spans = TraceSpans { trace_id, ..TraceSpans::default() };
+        let trace = Some(Box::new(OpenTrace::new(spans, now_ms)));
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.places[index as usize].trace = trace;
+                index
+            }
+            None => {
+                self.places.push(Place { generation: 0, trace });
+                self.places.len() as u32 - 1
+            }
+        };
+        let handle = Handle { index, generation: self.places[index as usize].generation };
+        self.by_id.insert(trace_id, index);
+        self.opened.push_back(handle);
+        self.bytes += TRACE_BYTES;
+        self.open_count += 1;
+        handle
+    }
+
+    fn add_record(&mut self, handle: Handle, record: &SpanRecord, batch: &SpanBatch, now_ms: u64) {
+        let Some(trace) = self.places[handle.index as usize].trace.as_mut() else { return };
+        let facts = record.facts.start as usize..record.facts.end as usize;
+        let facts = batch.arena.get(facts).unwrap_or(&[]);
+        if let State::Closed(_) = trace.state {
+            self.counts.spans_over_limit += 1;
+            return;
+        }
+        let Some(resource) = batch.resources.get(usize::from(record.resource)) else { return };
+        let full = trace.spans.spans.len() >= self.limits.spans_per_trace_max
+            || trace.spans.arena.len() + facts.len() > self.limits.trace_bytes_max;
+        if full {
+            self.counts.spans_over_limit += 1;
+            trace.state = State::Closed(now_ms);
+            self.touched.push(handle);
+            return;
+        }
+        let before = trace.spans.bytes();
+        if trace.add(record, facts, resource) == Added::Duplicate {
+            self.counts.duplicate_spans += 1;
+            return;
+        }
+        self.bytes = self.bytes + trace.spans.bytes() - before;
+        trace.last_ms = now_ms;
+        if let State::Judged(_) = trace.state {
+            trace.state = State::Open;
+            trace.is_open = true;
+            self.counts.reopened += 1;
+            self.open_count += 1;
+            self.opened.push_back(handle);
+        }
+        if self.touched.last() != Some(&handle) {
+            self.touched.push(handle);
+        }
+    }
+
+    /// Arms the deadlines of the traces that the last request touched.
+    fn apply_rules(&mut self, now_ms: u64, due: &mut Vec<Due>) {
+        let mut touched = std::mem::take(&mut self.touched);
+        for handle in touched.drain(..) {
+            let Some(trace) = self.get_mut(handle) else { continue };
+            if let State::Closed(_) = trace.state {
+                if trace.judged.is_none_or(|(_, digest)| digest != trace.digest) {
+                    self.counts.evicted_by_size += 1;
+                    self.judge(handle, Completion::Evicted, now_ms, due);
+                }
+                continue;
+            }
+            self.arm(handle);
+        }
+        self.touched = touched;
+    }
+
+    fn arm(&mut self, handle: Handle) {
+        let traces = self.traces;
+        let Some(trace) = self.get_mut(handle) else { return };
+        let (deadline, _) = trace.deadline(&traces);
+        // A later deadline is found when the armed one fires.
+        if deadline + TICK_MS < trace.armed_ms {
+            trace.armed_ms = deadline;
+            self.wheel.arm(deadline, handle);
+        }
+    }
+
+    /// Pushes what is due at `now`, and forgets what was remembered long enough.
+    pub fn tick(&mut self, now_ms: u64, due: &mut Vec<Due>) {
+        let mut fired = Vec::new();
+        self.wheel.due(now_ms, &mut fired);
+        for handle in fired {
+            let traces = self.traces;
+            let Some(trace) = self.get_mut(handle) else { continue };
+            if trace.state != State::Open {
+                continue;
+            }
+            let (deadline, completion) = trace.deadline(&traces);
+            if deadline <= now_ms {
+                self.judge(handle, completion, now_ms, due);
+            } else if trace.armed_ms <= now_ms {
+                trace.armed_ms = u64::MAX;
+                self.arm(handle);
+            }
+        }
+        self.forget_judged(now_ms);
+        // Traces leave this queue out of order; it is swept when most of it is stale.
+        if self.opened.len() > 2 * self.open_count + 1024 {
+            let places = &self.places;
+            self.opened.retain(|handle| {
+                let place = &places[handle.index as usize];
+                let is_open = place.trace.as_ref().is_some_and(|trace| trace.is_open);
+                place.generation == handle.generation && is_open
+            });
+        }
+    }
+
+    /// Makes everything that is open due: the end of the input or of the process.
+    pub fn drain(&mut self, completion: Completion, now_ms: u64, due: &mut Vec<Due>) {
+        while let Some(handle) = self.opened.pop_front() {
+            if self.get_mut(handle).is_some_and(|trace| trace.state == State::Open) {
+                self.judge(handle, completion, now_ms, due);
+            }
+        }
+    }
+
+    /// Says that a due trace was judged: from now on it is remembered for late spans.
+    pub fn done(&mut self, handle: Handle) {
+        self.judged.push_back(handle);
+    }
+
+    /// The records of a due trace; `None` once it is forgotten.
+    pub fn trace(&self, handle: Handle) -> Option<&TraceSpans> {
+        let place = self.places.get(handle.index as usize)?;
+        let trace = place.trace.as_ref()?;
+        (place.generation == handle.generation).then_some(&trace.spans)
+    }
+
+    /// Traces that are open.
+    pub fn open_count(&self) -> usize {
+        self.open_count
+    }
+
+    /// Bytes held for open and remembered traces.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// What was counted since the last look.
+    pub fn take_counts(&mut self) -> ShardCounts {
+        std::mem::take(&mut self.counts)
+    }
+
+    /// Lets go of a trace that was judged, for those who need no revisions.
+    pub fn forget(&mut self, handle: Handle) {
+        let Some(place) = self.places.get_mut(handle.index as usize) else { return };
+        if place.generation != handle.generation {
+            return;
+        }
+        let Some(trace) = place.trace.take() else { return };
+        place.generation = place.generation.wrapping_add(1);
+        self.free.push(handle.index);
+        self.by_id.remove(&trace.spans.trace_id);
+        self.bytes -= trace.spans.bytes() + TRACE_BYTES;
+        self.open_count -= usize::from(trace.is_open);
+    }
+
+    fn get_mut(&mut self, handle: Handle) -> Option<&mut OpenTrace> {
+        let place = self.places.get_mut(handle.index as usize)?;
+        if place.generation != handle.generation {
+            return None;
+        }
+        place.trace.as_deref_mut()
+    }
+
+    /// Takes a trace as complete. Nothing is due when it was judged on the same spans before, or
+    /// when it holds nothing of an agent.
+    fn judge(&mut self, handle: Handle, completion: Completion, now_ms: u64, due: &mut Vec<Due>) {
+        let Some(trace) = self.get_mut(handle) else { return };
+        let was_open = trace.is_open;
+        trace.is_open = false;
+        trace.armed_ms = u64::MAX;
+        if trace.state == State::Open {
+            trace.state = State::Judged(now_ms);
+        }
+        let (is_agent, has_span, judged) = (trace.is_agent, trace.has_span, trace.judged);
+        let (digest, record_count) = (trace.digest, trace.spans.spans.len() as u64);
+        let is_due = is_agent && has_span && judged.is_none_or(|(_, last)| last != digest);
+        if is_due {
+            trace.judged = Some((judged.map_or(1, |(count, _)| count + 1), digest));
+            due.push(Due {
+                handle,
+                completion,
+                revision: judged.map_or(0, |(count, _)| count),
+                digest: digest.to_be_bytes(),
+                revised: judged.map(|(_, digest)| digest.to_be_bytes()),
+            });
+        } else {
+            self.judged.push_back(handle);
+        }
+        self.open_count -= usize::from(was_open);
+        if !has_span {
+            self.counts.orphan_logs += record_count;
+        } else if !is_agent {
+            self.counts.without_agent += 1;
+        }
+    }
+
+    fn forget_judged(&mut self, now_ms: u64) {
+        let remember_ms = self.traces.remember_period.0.as_millis() as u64;
+        while let Some(&handle) = self.judged.front() {
+            match self.get_mut(handle).map(|trace| trace.state) {
+                Some(State::Judged(since_ms) | State::Closed(since_ms)) => {
+                    if since_ms + remember_ms > now_ms {
+                        return;
+                    }
+                    self.forget(handle);
+                }
+                Some(State::Open) | None => {}
+            }
+            self.judged.pop_front();
+        }
+    }
+
+    /// Forgets judged traces, then judges open ones, oldest first, until the limits hold. What is
+    /// judged here goes once the driver is done with it.
+    fn make_room(&mut self, now_ms: u64, due: &mut Vec<Due>) {
+        let (mut going_count, mut going_bytes) = (0, 0);
+        loop {
+            let over_bytes = self.bytes.saturating_sub(going_bytes) > self.limits.bytes_max;
+            let over_count =
+                self.by_id.len().saturating_sub(going_count) > self.limits.trace_count_max;
+            if !over_bytes && !over_count {
+                return;
+            }
+            if let Some(handle) = self.judged.pop_front() {
+                if self.get_mut(handle).is_some_and(|trace| trace.state != State::Open) {
+                    self.counts.forgotten_early += 1;
+                    self.forget(handle);
+                }
+                continue;
+            }
+            let Some(handle) = self.opened.pop_front() else { return };
+            let Some(trace) = self.get_mut(handle) else { continue };
+            if trace.state != State::Open {
+                continue;
+            }
+            going_count += 1;
+            going_bytes += trace.spans.bytes() + TRACE_BYTES;
+            if over_bytes {
+                self.counts.evicted_by_memory += 1;
+            } else {
+                self.counts.evicted_by_count += 1;
+            }
+            self.judge(handle, Completion::Evicted, now_ms, due);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

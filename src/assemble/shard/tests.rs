@@ -1,0 +1,259 @@
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::{Resource, SpanFlags, SpanId};
+use crate::settings::HumanDuration;
+
+const ROOT: u16 = SpanFlags::ROOT | SpanFlags::ENDED | SpanFlags::AGENT;
+const TOOL: u16 = SpanFlags::TOOL | SpanFlags::ENDED;
+const PLAIN: u16 = SpanFlags::ENDED;
+const LOG: u16 = SpanFlags::LOG;
+
+fn shard(change: impl FnOnce(&mut TracesSettings, &mut LimitsSettings)) -> Shard {
+    let mut traces = TracesSettings {
+        quiet_period: HumanDuration::from_secs(1),
+        idle_timeout: HumanDuration::from_secs(10),
+        age_max: HumanDuration::from_secs(100),
+        remember_period: HumanDuration::from_secs(20),
+    };
+    let mut limits = LimitsSettings::default();
+    change(&mut traces, &mut limits);
+    Shard::new(traces, limits, 1, 0)
+}
+
+/// A batch of `(trace, span, flags)`, each with three bytes of facts.
+fn batch(records: &[(u8, u16, u16)]) -> SpanBatch {
+    let mut batch =
+        SpanBatch { resources: vec![Arc::new(Resource::default())], ..Default::default() };
+    for &(trace, span, flags) in records {
+        let start = batch.arena.len() as u32;
+        batch.arena.extend([trace, span as u8, flags as u8]);
+        let mut id = [1; 8];
+        id[..2].copy_from_slice(&span.to_be_bytes());
+        batch.spans.push(SpanRecord {
+            trace_id: TraceId([trace; 16]),
+            span_id: SpanId(id),
+            parent_id: SpanId::default(),
+            start_ns: 5,
+            end_ns: if flags & SpanFlags::ENDED > 0 { 9 } else { 0 },
+            flags: SpanFlags(flags),
+            resource: 0,
+            facts: start..start + 3,
+        });
+    }
+    batch
+}
+
+/// What a shard made due at a step: trace, reason, revision, number of its spans.
+type Judged = (u8, Completion, u32, usize);
+
+fn judged(shard: &mut Shard, due: Vec<Due>) -> Vec<Judged> {
+    let mut out = Vec::new();
+    for due in due {
+        let trace = shard.trace(due.handle).expect("a due trace is still there");
+        out.push((trace.trace_id.0[0], due.completion, due.revision, trace.spans.len()));
+        shard.done(due.handle);
+    }
+    out
+}
+
+fn add(shard: &mut Shard, now_ms: u64, records: &[(u8, u16, u16)]) -> Vec<Judged> {
+    let mut due = Vec::new();
+    shard.add(&batch(records), now_ms, &mut due);
+    judged(shard, due)
+}
+
+fn tick(shard: &mut Shard, now_ms: u64) -> Vec<Judged> {
+    let mut due = Vec::new();
+    shard.tick(now_ms, &mut due);
+    judged(shard, due)
+}
+
+const NONE: [Judged; 0] = [];
+
+#[test]
+fn trace_is_complete_a_quiet_period_after_its_root_ended() {
+    let mut shard = shard(|_, _| {});
+    assert_eq!(add(&mut shard, 0, &[(1, 1, ROOT), (1, 2, TOOL)]), NONE);
+    assert_eq!(add(&mut shard, 500, &[(1, 3, TOOL)]), NONE);
+    assert_eq!(tick(&mut shard, 1_400), NONE);
+    assert_eq!(tick(&mut shard, 1_500), [(1, Completion::RootEnded, 0, 3)]);
+    assert_eq!(tick(&mut shard, 9_000), NONE);
+}
+
+#[test]
+fn trace_without_root_waits_for_the_idle_timeout() {
+    let mut shard = shard(|_, _| {});
+    add(&mut shard, 0, &[(1, 2, TOOL)]);
+    add(&mut shard, 6_000, &[(1, 3, TOOL)]);
+    assert_eq!(tick(&mut shard, 15_900), NONE);
+    assert_eq!(tick(&mut shard, 16_000), [(1, Completion::Idle, 0, 2)]);
+}
+
+#[test]
+fn trace_that_never_rests_is_judged_at_its_maximum_age() {
+    let mut shard = shard(|_, _| {});
+    for second in 0..100 {
+        assert_eq!(add(&mut shard, second * 1_000, &[(1, second as u16, TOOL)]), NONE);
+        assert_eq!(tick(&mut shard, second * 1_000), NONE);
+    }
+    assert_eq!(tick(&mut shard, 100_000), [(1, Completion::AgeMax, 0, 100)]);
+    add(&mut shard, 100_100, &[(1, 200, TOOL)]);
+    assert_eq!(tick(&mut shard, 110_150), [(1, Completion::Idle, 1, 101)]);
+}
+
+#[test]
+fn late_span_reopens_completed_trace() {
+    let mut shard = shard(|_, _| {});
+    add(&mut shard, 0, &[(1, 1, ROOT)]);
+    let mut due = Vec::new();
+    shard.tick(1_000, &mut due);
+    let first = due[0].digest;
+    judged(&mut shard, due);
+    add(&mut shard, 5_000, &[(1, 2, TOOL)]);
+    let mut due = Vec::new();
+    shard.tick(6_000, &mut due);
+    assert_eq!((due[0].revision, due[0].revised), (1, Some(first)));
+    assert_eq!(judged(&mut shard, due), [(1, Completion::RootEnded, 1, 2)]);
+    assert_eq!(shard.take_counts().reopened, 1);
+}
+
+#[test]
+fn forgotten_trace_starts_anew() {
+    let mut shard = shard(|_, _| {});
+    add(&mut shard, 0, &[(1, 1, ROOT)]);
+    tick(&mut shard, 1_000);
+    tick(&mut shard, 21_000);
+    assert_eq!(shard.bytes(), 0);
+    add(&mut shard, 22_000, &[(1, 2, TOOL)]);
+    assert_eq!(tick(&mut shard, 32_000), [(1, Completion::Idle, 0, 1)]);
+}
+
+#[test]
+fn request_that_comes_twice_changes_nothing() {
+    let mut shard = shard(|_, _| {});
+    let records: Vec<_> = (1..100).map(|n| (1, n, if n == 1 { ROOT } else { TOOL })).collect();
+    add(&mut shard, 0, &records);
+    add(&mut shard, 10, &records);
+    assert_eq!(tick(&mut shard, 1_010), [(1, Completion::RootEnded, 0, 99)]);
+    add(&mut shard, 2_000, &records);
+    assert_eq!(tick(&mut shard, 60_000), NONE);
+    assert_eq!(shard.take_counts().duplicate_spans, 198);
+}
+
+#[test]
+fn ended_span_replaces_its_start_snapshot() {
+    let mut shard = shard(|_, _| {});
+    add(&mut shard, 0, &[(1, 1, SpanFlags::ROOT | SpanFlags::AGENT)]);
+    add(&mut shard, 10, &[(1, 1, ROOT)]);
+    add(&mut shard, 20, &[(1, 1, SpanFlags::ROOT | SpanFlags::AGENT)]);
+    assert_eq!(tick(&mut shard, 1_050), [(1, Completion::RootEnded, 0, 1)]);
+}
+
+#[test]
+fn trace_of_no_agent_is_not_judged() {
+    let mut shard = shard(|_, _| {});
+    add(&mut shard, 0, &[(1, 1, SpanFlags::ROOT | PLAIN), (1, 2, PLAIN)]);
+    assert_eq!(tick(&mut shard, 1_000), NONE);
+    assert_eq!(shard.take_counts().without_agent, 1);
+}
+
+#[test]
+fn log_events_wait_for_their_spans() {
+    let mut shard = shard(|_, _| {});
+    add(&mut shard, 0, &[(1, 2, LOG | SpanFlags::AGENT), (2, 2, LOG | SpanFlags::AGENT)]);
+    add(&mut shard, 5_000, &[(1, 1, ROOT), (1, 2, PLAIN)]);
+    assert_eq!(tick(&mut shard, 6_000), [(1, Completion::RootEnded, 0, 3)]);
+    assert_eq!(tick(&mut shard, 10_000), NONE);
+    assert_eq!(shard.take_counts().orphan_logs, 1);
+}
+
+#[test]
+fn too_many_traces_evict_the_oldest_which_are_judged() {
+    let mut shard = shard(|_, limits| limits.open_traces_max = 3);
+    for trace in 1..=3 {
+        assert_eq!(add(&mut shard, u64::from(trace), &[(trace, 1, TOOL)]), NONE);
+    }
+    assert_eq!(add(&mut shard, 4, &[(4, 1, TOOL)]), [(1, Completion::Evicted, 0, 1)]);
+    assert_eq!(add(&mut shard, 5, &[(5, 1, TOOL)]), [(2, Completion::Evicted, 0, 1)]);
+    let counts = shard.take_counts();
+    assert_eq!((counts.evicted_by_count, counts.forgotten_early), (2, 1));
+    assert_eq!(shard.open_count(), 3);
+}
+
+#[test]
+fn too_many_bytes_evict_until_the_limit_holds() {
+    let mut shard = shard(|_, limits| limits.memory_mib = 1);
+    let mut evicted = 0;
+    for trace in 1..=200 {
+        let records: Vec<_> = (0..200).map(|span| (trace, span, TOOL)).collect();
+        evicted += add(&mut shard, u64::from(trace), &records).len();
+    }
+    assert!(evicted > 100, "{evicted}");
+    tick(&mut shard, 300);
+    add(&mut shard, 301, &[(201, 1, TOOL)]);
+    assert!(shard.bytes() <= 1 << 20, "{}", shard.bytes());
+}
+
+#[test]
+fn trace_beyond_its_span_limit_is_judged_with_what_it_has() {
+    let mut shard = shard(|_, limits| limits.spans_per_trace_max = 3);
+    let three = [(1, 1, TOOL), (1, 2, TOOL), (1, 3, TOOL)];
+    assert_eq!(add(&mut shard, 0, &three), NONE);
+    assert_eq!(add(&mut shard, 1, &[(1, 4, TOOL)]), [(1, Completion::Evicted, 0, 3)]);
+    assert_eq!(add(&mut shard, 2, &[(1, 5, ROOT)]), NONE);
+    assert_eq!(tick(&mut shard, 19_000), NONE);
+    let counts = shard.take_counts();
+    assert_eq!((counts.spans_over_limit, counts.evicted_by_size), (2, 1));
+}
+
+#[test]
+fn drain_judges_everything_that_is_open() {
+    let mut shard = shard(|_, _| {});
+    add(&mut shard, 0, &[(1, 1, TOOL), (2, 1, ROOT), (3, 1, PLAIN)]);
+    let mut due = Vec::new();
+    shard.drain(Completion::Shutdown, 1, &mut due);
+    let out = judged(&mut shard, due);
+    assert_eq!(out, [(1, Completion::Shutdown, 0, 1), (2, Completion::Shutdown, 0, 1)]);
+    assert_eq!(shard.open_count(), 0);
+}
+
+proptest! {
+    /// Whatever arrives in whatever order, every agent's trace ends up judged on all its spans,
+    /// its revisions count up, and nothing is left behind.
+    #[test]
+    fn every_trace_is_judged_on_all_its_spans(
+        steps in prop::collection::vec(
+            (0u64..3_000, prop::collection::vec((1u8..5, 0u16..60, any::<bool>()), 0..20)), 1..40)
+    ) {
+        let mut shard = shard(|traces, _| {
+            traces.remember_period = HumanDuration::from_secs(1_000_000);
+            traces.age_max = HumanDuration::from_secs(1_000_000);
+        });
+        let mut spans: HashMap<u8, hashbrown::HashSet<u16>> = HashMap::new();
+        let mut last: HashMap<u8, (u32, usize)> = HashMap::new();
+        let mut now_ms = 0;
+        let mut note = |out: Vec<Judged>| {
+            for (trace, _, revision, count) in out {
+                let expected = last.get(&trace).map_or(0, |(revision, _)| revision + 1);
+                assert_eq!(revision, expected);
+                last.insert(trace, (revision, count));
+            }
+        };
+        for (pause_ms, records) in steps {
+            now_ms += pause_ms;
+            let records: Vec<_> =
+                records.iter().map(|&(t, s, root)| (t, s, if root { ROOT } else { TOOL })).collect();
+            records.iter().for_each(|&(t, s, _)| { spans.entry(t).or_default().insert(s); });
+            note(add(&mut shard, now_ms, &records));
+            note(tick(&mut shard, now_ms));
+        }
+        note(tick(&mut shard, now_ms + 11_000));
+        for (trace, spans) in spans {
+            prop_assert_eq!(last[&trace].1, spans.len());
+        }
+        prop_assert_eq!(shard.open_count(), 0);
+    }
+}

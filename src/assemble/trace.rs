@@ -1,0 +1,207 @@
+//! One open or remembered trace.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::model::{Completion, Resource, SpanFlags, SpanRecord, TraceSpans};
+
+/// Spans that a trace may have before their ids are indexed to find duplicates.
+const SCAN_MAX: usize = 48;
+
+/// Where a trace stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    /// It collects spans.
+    Open,
+    /// It was judged at this time, milliseconds; late spans reopen it.
+    Judged(u64),
+    /// It grew beyond a limit and was judged; what still comes is dropped.
+    Closed(u64),
+}
+
+/// What became of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Added {
+    /// It is new.
+    New,
+    /// The trace has it already, exactly so or in a later state.
+    Duplicate,
+}
+
+/// A trace with what decides when it is judged.
+pub(super) struct OpenTrace {
+    /// Its records.
+    pub(super) spans: TraceSpans,
+    /// Where it stands.
+    pub(super) state: State,
+    /// It waits for judgement.
+    pub(super) is_open: bool,
+    /// Arrival of the first record, milliseconds.
+    pub(super) first_ms: u64,
+    /// Arrival of the last record, milliseconds.
+    pub(super) last_ms: u64,
+    /// A root span that ended is among them.
+    pub(super) root_ended: bool,
+    /// A tool, agent or model span is among them.
+    pub(super) is_agent: bool,
+    /// A span is among them (not only log events).
+    pub(super) has_span: bool,
+    /// Hash of the spans, independent of their order.
+    pub(super) digest: u128,
+    /// How often it was judged, and the digest it was judged on last.
+    pub(super) judged: Option<(u32, u128)>,
+    /// The earliest deadline that is armed, milliseconds.
+    pub(super) armed_ms: u64,
+    /// Where each record stands, once there are many.
+    places: HashMap<u64, u32>,
+}
+
+impl OpenTrace {
+    pub(super) fn new(spans: TraceSpans, now_ms: u64) -> Self {
+        Self {
+            spans,
+            state: State::Open,
+            is_open: true,
+            first_ms: now_ms,
+            last_ms: now_ms,
+            root_ended: false,
+            is_agent: false,
+            has_span: false,
+            digest: 0,
+            judged: None,
+            armed_ms: u64::MAX,
+            places: HashMap::new(),
+        }
+    }
+
+    /// Adds a record with its facts and resource.
+    pub(super) fn add(
+        &mut self,
+        record: &SpanRecord,
+        facts: &[u8],
+        resource: &Arc<Resource>,
+    ) -> Added {
+        let known = self.find(record, facts);
+        if let Some(index) = known {
+            let old = &self.spans.spans[index];
+            let supersedes = !old.flags.has(SpanFlags::ENDED) && record.flags.has(SpanFlags::ENDED);
+            if old.flags.has(SpanFlags::LOG) || !supersedes {
+                return Added::Duplicate;
+            }
+            self.digest = self.digest.wrapping_sub(hash(old));
+            self.replace(index, record, facts, resource);
+        } else {
+            self.push(record, facts, resource);
+        }
+        let flags = record.flags;
+        self.digest = self.digest.wrapping_add(hash(record));
+        self.root_ended |= flags.has(SpanFlags::ROOT | SpanFlags::ENDED);
+        self.is_agent |= flags.has(SpanFlags::TOOL) || flags.has(SpanFlags::AGENT);
+        self.has_span |= !flags.has(SpanFlags::LOG);
+        Added::New
+    }
+
+    /// The place of the record that this one repeats, if any.
+    fn find(&mut self, record: &SpanRecord, facts: &[u8]) -> Option<usize> {
+        if self.spans.spans.len() <= SCAN_MAX {
+            return self.spans.spans.iter().position(|old| self.is_same(old, record, facts));
+        }
+        if self.places.is_empty() {
+            let keys = self.spans.spans.iter().map(|old| key(old, self.spans.facts(old)));
+            self.places = keys.zip(0..).collect();
+        }
+        let place = *self.places.get(&key(record, facts))? as usize;
+        self.is_same(self.spans.spans.get(place)?, record, facts).then_some(place)
+    }
+
+    /// Spans are the same by their id, log events by all they say.
+    fn is_same(&self, old: &SpanRecord, record: &SpanRecord, facts: &[u8]) -> bool {
+        let is_log = record.flags.has(SpanFlags::LOG);
+        old.span_id == record.span_id
+            && old.flags.has(SpanFlags::LOG) == is_log
+            && (!is_log || old.start_ns == record.start_ns && self.spans.facts(old) == facts)
+    }
+
+    fn push(&mut self, record: &SpanRecord, facts: &[u8], resource: &Arc<Resource>) {
+        let stored = self.stored(record, facts, resource);
+        if !self.places.is_empty() {
+            self.places.insert(key(record, facts), self.spans.spans.len() as u32);
+        }
+        self.spans.spans.push(stored);
+    }
+
+    fn replace(
+        &mut self,
+        index: usize,
+        record: &SpanRecord,
+        facts: &[u8],
+        resource: &Arc<Resource>,
+    ) {
+        self.spans.spans[index] = self.stored(record, facts, resource);
+    }
+
+    fn stored(
+        &mut self,
+        record: &SpanRecord,
+        facts: &[u8],
+        resource: &Arc<Resource>,
+    ) -> SpanRecord {
+        let start = self.spans.arena.len() as u32;
+        self.spans.arena.extend_from_slice(facts);
+        let resources = &mut self.spans.resources;
+        let place = resources.iter().position(|known| Arc::ptr_eq(known, resource));
+        let place = place.unwrap_or_else(|| {
+            if resources.len() < usize::from(u16::MAX) {
+                resources.push(Arc::clone(resource));
+            }
+            resources.len() - 1
+        });
+        SpanRecord {
+            facts: start..self.spans.arena.len() as u32,
+            resource: place as u16,
+            ..record.clone()
+        }
+    }
+
+    /// When the trace is complete if nothing more comes, and why.
+    pub(super) fn deadline(&self, settings: &super::TracesSettings) -> (u64, Completion) {
+        let ms = |duration: crate::settings::HumanDuration| duration.0.as_millis() as u64;
+        let age = (self.first_ms + ms(settings.age_max), Completion::AgeMax);
+        let rest = if self.root_ended {
+            (self.last_ms + ms(settings.quiet_period), Completion::RootEnded)
+        } else {
+            (self.last_ms + ms(settings.idle_timeout), Completion::Idle)
+        };
+        // A judged trace that is reopened was complete before: its age says nothing.
+        if self.judged.is_none() && age.0 < rest.0 { age } else { rest }
+    }
+}
+
+/// Spreads the bits of a number (the finaliser of splitmix64).
+fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// What tells records of one trace apart.
+fn key(record: &SpanRecord, facts: &[u8]) -> u64 {
+    let id = u64::from_be_bytes(record.span_id.0);
+    if !record.flags.has(SpanFlags::LOG) {
+        return id;
+    }
+    let words = facts.chunks(8).map(|chunk| {
+        chunk.iter().fold(chunk.len() as u64, |word, byte| word << 8 | u64::from(*byte))
+    });
+    words.fold(mix(id ^ record.start_ns), |hash, word| mix(hash ^ word))
+}
+
+/// A hash of what makes a span the same evidence: its id, its times and whether it failed.
+fn hash(record: &SpanRecord) -> u128 {
+    let id = u64::from_be_bytes(record.span_id.0);
+    let failed = u64::from(record.flags.has(SpanFlags::ERROR));
+    let a = mix(id ^ mix(record.start_ns ^ 0x9e37_79b9_7f4a_7c15));
+    let b = mix(a ^ mix(record.end_ns.rotate_left(1) ^ failed ^ 0xc2b2_ae3d_27d4_eb4f));
+    u128::from(a.wrapping_add(b)) << 64 | u128::from(mix(b ^ id))
+}
