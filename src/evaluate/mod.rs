@@ -30,7 +30,8 @@ pub struct Kind {
     pub name: &'static str,
     /// What it judges, in one sentence.
     pub about: &'static str,
-    /// Names that users may know it by, each with its origin: `("uipath-tool-call-args", "UiPath")`.
+    /// Names that users may know it by, each with its origin, such as
+    /// `("uipath-tool-call-args", "UiPath")`.
     pub also_known_as: &'static [(&'static str, &'static str)],
     /// Lowest passing score unless the config says otherwise.
     pub threshold: f64,

@@ -41,7 +41,7 @@ impl<'de> Deserialize<'de> for HumanDuration {
             .map(Self)
             .ok_or_else(|| {
                 D::Error::custom(format!(
-                    "{text:?} is not a duration; write a number and a unit, such as 200ms, 2s, 5m or 1h"
+                    "{text:?} is not a duration; write a number and a unit, as in 200ms, 2s, 5m"
                 ))
             })
     }

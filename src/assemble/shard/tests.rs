@@ -244,9 +244,12 @@ proptest! {
         };
         for (pause_ms, records) in steps {
             now_ms += pause_ms;
+            let flags = |root| if root { ROOT } else { TOOL };
             let records: Vec<_> =
-                records.iter().map(|&(t, s, root)| (t, s, if root { ROOT } else { TOOL })).collect();
-            records.iter().for_each(|&(t, s, _)| { spans.entry(t).or_default().insert(s); });
+                records.iter().map(|&(t, s, root)| (t, s, flags(root))).collect();
+            for &(trace, span, _) in &records {
+                spans.entry(trace).or_default().insert(span);
+            }
             note(add(&mut shard, now_ms, &records));
             note(tick(&mut shard, now_ms));
         }
