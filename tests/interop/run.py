@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Runs real SDKs and agent frameworks against a spanscore binary, and reads the scores at an
+independent OTLP receiver.
+
+    run.py PATH-TO-SPANSCORE
+
+Prints a line for each check and ends with `N passed, N failed`; exits 1 if any failed.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from sink import Sink, attributes
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+EVALUATORS = {
+    "tool_error", "tool_efficiency", "tool_call_order/story", "tool_call_count/story",
+    "tool_call_args/refund", "tool_call_output/refund",
+}
+AGENTS = [
+    # name, program, protocol of its exporter, further environment
+    ("sdk-grpc", ["otel_sdk.py"], "grpc", {}),
+    ("sdk-http-gzip", ["otel_sdk.py"], "http/protobuf", {"OTEL_EXPORTER_OTLP_COMPRESSION": "gzip"}),
+    ("langchain", ["langchain_agent.py"], "grpc", {}),
+    ("pydantic-ai", ["pydantic_agent.py"], "http/protobuf", {"OTEL_EXPORTER_OTLP_COMPRESSION": "gzip"}),
+    ("openai-agents", ["openai_agent.py"], "grpc", {"OTEL_EXPORTER_OTLP_COMPRESSION": "gzip"}),
+    ("vercel-ai", ["node", "vercel/agent.mjs"], "http/protobuf", {}),
+]
+passed, failed = 0, 0
+
+
+def check(what, good, found=""):
+    global passed, failed
+    passed, failed = passed + bool(good), failed + (not good)
+    print("ok  " if good else "FAIL", what, "" if good else found, flush=True)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_for(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def listens(port):
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0
+
+
+def run_agent(name, program, protocol, extra, ports):
+    command = program if program[0] == "node" else [sys.executable, *program]
+    command = [os.path.join(HERE, "agents", part) if "." in part else part for part in command]
+    port = ports["grpc"] if protocol == "grpc" else ports["http"]
+    environment = dict(
+        os.environ, OTEL_SERVICE_NAME=name, OTEL_EXPORTER_OTLP_PROTOCOL=protocol,
+        OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{port}", **extra,
+    )
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    check(f"{name}: the agent ran", ended.returncode == 0, ended.stderr[-1000:])
+
+
+def service(resource):
+    return resource.get("service.name", (None, None))[1]
+
+
+def check_events(sink, name):
+    mine = lambda: [(scope, record) for resource, scope, record in sink.events() if service(resource) == name]
+    # Each event comes twice: over gRPC and over HTTP.
+    check(f"{name}: every score arrived over both transports",
+          wait_for(lambda: len(mine()) >= 2 * len(EVALUATORS)), f"{len(mine())} events")
+    found = {}
+    for scope, record in mine():
+        values = attributes(record.attributes)
+        evaluator = values["gen_ai.evaluation.name"]
+        found[evaluator[1]] = values.get("gen_ai.evaluation.score.value")
+        shape = (
+            record.event_name == "gen_ai.evaluation.result" and scope == "spanscore"
+            and len(record.trace_id) == 16 and len(record.span_id) == 8
+            and evaluator[0] == "string_value"
+            and values["gen_ai.evaluation.score.value"][0] == "double_value"
+            and values["gen_ai.evaluation.score.label"][0] == "string_value"
+            and values["gen_ai.evaluation.explanation"][0] == "string_value"
+        )
+        if not shape:
+            check(f"{name}: {evaluator} has the form of the conventions", False, str(record))
+    check(f"{name}: the configured evaluators judged it, the others did not", set(found) == EVALUATORS, str(found))
+    for evaluator in sorted(EVALUATORS & set(found)):
+        check(f"{name}: {evaluator} is 1.0", found[evaluator] == ("double_value", 1.0), str(found[evaluator]))
+
+
+def check_spans(sink, name):
+    events = {(r.trace_id, r.span_id) for resource, _, r in sink.events() if service(resource) == name}
+    spans = [span for resource, _, span in sink.spans() if service(resource) == name]
+    names = {span.name for span in spans}
+    check(f"{name}: each score is a span", names == {f"evaluate {e}" for e in EVALUATORS}, str(names))
+    parents = {(span.trace_id, span.parent_span_id) for span in spans}
+    check(f"{name}: score spans are children of the judged span", parents == events, f"{parents} {events}")
+    kinds = {attributes(span.attributes).get("openinference.span.kind") for span in spans}
+    check(f"{name}: score spans are evaluators", kinds == {("string_value", "EVALUATOR")}, str(kinds))
+
+
+def main():
+    binary, sink = os.path.abspath(sys.argv[1]), Sink()
+    ports = {"grpc": free_port(), "http": free_port()}
+    environment = dict(
+        os.environ, INTEROP_GRPC_PORT=str(ports["grpc"]), INTEROP_HTTP_PORT=str(ports["http"]),
+        INTEROP_SINK_GRPC_PORT=str(sink.grpc_port), INTEROP_SINK_HTTP_PORT=str(sink.http_port),
+    )
+    config = os.path.join(HERE, "config.yaml")
+    with tempfile.TemporaryFile() as log:
+        collector = subprocess.Popen(
+            [binary, "serve", "--config", config], env=environment, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            up = wait_for(lambda: all(listens(port) for port in ports.values()), 10)
+            check("the collector listens", up)
+            for agent in AGENTS if up else []:
+                run_agent(*agent, ports)
+            for agent in AGENTS if up else []:
+                check_events(sink, agent[0])
+                check_spans(sink, agent[0])
+        finally:
+            collector.send_signal(signal.SIGTERM)
+            code = collector.wait(30)
+        check("the collector ends with 0 on SIGTERM", code == 0, str(code))
+        wanted = {"spanscore.evaluation.score", "spanscore.evaluation.count"}
+        check("score metrics arrived", wanted <= sink.metric_names(), str(sink.metric_names()))
+        if failed:
+            log.seek(0)
+            print(log.read().decode(errors="replace")[-4000:])
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+main()
