@@ -6,6 +6,7 @@
 
 pub mod json;
 pub mod number;
+pub mod python;
 
 use std::borrow::Cow;
 use std::fmt;
