@@ -1,0 +1,407 @@
+//! Python literals, as `ast.literal_eval` reads them.
+//!
+//! Strings of all prefixes but `f`, bytes, numbers, `None`, `True`, `False`, `...`, tuples, lists,
+//! sets, dicts, `set()`, signs on numbers, and a real plus or minus an imaginary number. Names,
+//! calls, operators and `\N{...}` escapes are refused.
+
+use super::number;
+use super::strings::{self, Content};
+use super::{PyError, PyValue};
+use crate::value::Number;
+
+/// Deepest nesting of brackets that is read: CPython's own limit.
+pub const DEPTH_MAX: usize = 200;
+
+/// Reads one literal; only white space, line ends and comments may stand around it.
+pub fn parse(text: &str) -> Result<PyValue<'_>, PyError> {
+    if text.contains('\0') {
+        return Err(PyError::Invalid);
+    }
+    let text = text.trim_start_matches([' ', '\t']);
+    let mut reader =
+        Reader { text, bytes: text.as_bytes(), at: 0, open: vec![Frame::new(b' ')], fault: None };
+    reader.blank_lines()?;
+    reader.document()
+}
+
+/// What kind of expression a value came from: signs and sums take only some.
+#[derive(Clone, Copy, PartialEq)]
+enum Shape {
+    /// A number as such.
+    Constant,
+    /// A number with a sign.
+    Signed,
+    /// Anything else.
+    Other,
+}
+
+type Operand<'a> = (PyValue<'a>, Shape);
+
+/// A bracket that has not closed yet, or the whole text (`b' '`).
+struct Frame<'a> {
+    bracket: u8,
+    items: Vec<PyValue<'a>>,
+    /// The first operand, kept apart while it may be a mere parenthesized one.
+    single: Shape,
+    commas: usize,
+    keys: Vec<PyValue<'a>>,
+    is_dict: bool,
+    sign: Option<u8>,
+    left: Option<(PyValue<'a>, u8)>,
+}
+
+impl Frame<'_> {
+    fn new(bracket: u8) -> Self {
+        Self {
+            bracket,
+            items: Vec::new(),
+            single: Shape::Other,
+            commas: 0,
+            keys: Vec::new(),
+            is_dict: false,
+            sign: None,
+            left: None,
+        }
+    }
+
+    /// Whether an item, or the end, may come: nothing is half read.
+    fn is_between(&self) -> bool {
+        self.sign.is_none() && self.left.is_none() && self.keys.len() == self.value_count()
+    }
+
+    fn value_count(&self) -> usize {
+        if self.is_dict { self.items.len() } else { self.keys.len() }
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    bytes: &'a [u8],
+    at: usize,
+    open: Vec<Frame<'a>>,
+    /// What only evaluation finds, so that a syntax error further on comes first.
+    fault: Option<PyError>,
+}
+
+impl<'a> Reader<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn frame(&mut self) -> Result<&mut Frame<'a>, PyError> {
+        self.open.last_mut().ok_or(PyError::Invalid)
+    }
+
+    /// Passes a line end (`\n`, `\r\n` or `\r`), if one stands here.
+    fn line_end(&mut self) -> bool {
+        let rest = &self.bytes[self.at..];
+        let len = match rest {
+            [b'\r', b'\n', ..] => 2,
+            [b'\n' | b'\r', ..] => 1,
+            _ => 0,
+        };
+        self.at += len;
+        len > 0
+    }
+
+    /// Skips what may stand between two tokens; line ends only inside brackets.
+    fn skip(&mut self) -> Result<(), PyError> {
+        loop {
+            match self.peek() {
+                Some(b' ' | b'\t' | b'\x0c') => self.at += 1,
+                Some(b'#') => self.comment(),
+                Some(b'\\') => {
+                    self.at += 1;
+                    if !self.line_end() || self.at == self.bytes.len() {
+                        return Err(PyError::Invalid);
+                    }
+                }
+                Some(b'\n' | b'\r') if self.open.len() > 1 => {
+                    self.line_end();
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn comment(&mut self) {
+        let rest = &self.bytes[self.at..];
+        let stop = rest.iter().position(|b| matches!(b, b'\n' | b'\r'));
+        self.at += stop.unwrap_or(rest.len());
+    }
+
+    /// Skips lines that hold nothing; what follows must not be indented.
+    fn blank_lines(&mut self) -> Result<(), PyError> {
+        loop {
+            let mut indented = false;
+            while let Some(byte @ (b' ' | b'\t' | b'\x0c')) = self.peek() {
+                indented = byte != b'\x0c';
+                self.at += 1;
+            }
+            if self.peek() == Some(b'#') {
+                indented = false;
+                self.comment();
+            }
+            if !self.line_end() {
+                return if indented { Err(PyError::Invalid) } else { Ok(()) };
+            }
+        }
+    }
+
+    fn document(&mut self) -> Result<PyValue<'a>, PyError> {
+        loop {
+            self.skip()?;
+            let frame = self.frame()?;
+            let (unsigned, between) = (frame.sign.is_none(), frame.is_between());
+            let after_comma = between && frame.commas > 0;
+            let mut operand = match self.peek() {
+                Some(sign @ (b'+' | b'-')) if unsigned => {
+                    self.frame()?.sign = Some(sign);
+                    self.at += 1;
+                    continue;
+                }
+                Some(bracket @ (b'(' | b'[' | b'{')) => {
+                    if self.open.len() > DEPTH_MAX {
+                        return Err(PyError::Invalid);
+                    }
+                    self.open.push(Frame::new(bracket));
+                    self.at += 1;
+                    continue;
+                }
+                Some(b')' | b']' | b'}') if between => self.close()?,
+                _ if after_comma && self.at_end() => return self.finish(),
+                _ => self.atom()?,
+            };
+            loop {
+                operand = self.combine(operand)?;
+                self.skip()?;
+                match self.after(operand)? {
+                    Next::Operand => break,
+                    Next::Closed(closed) => operand = closed,
+                    Next::End => return self.finish(),
+                }
+            }
+        }
+    }
+
+    /// Whether the expression ends here: at the end of the text, or of its line.
+    fn at_end(&self) -> bool {
+        self.open.len() == 1 && matches!(self.peek(), None | Some(b'\n' | b'\r'))
+    }
+
+    /// The whole text's value, once only blank lines follow.
+    fn finish(&mut self) -> Result<PyValue<'a>, PyError> {
+        self.line_end();
+        self.blank_lines()?;
+        let frame = self.open.pop().ok_or(PyError::Invalid)?;
+        if self.at < self.bytes.len() {
+            return Err(PyError::Invalid);
+        }
+        match self.fault {
+            Some(fault) => Err(fault),
+            None => Ok(close_parenthesis(frame).0),
+        }
+    }
+
+    /// Applies the sign before an operand and the sum it is part of.
+    fn combine(&mut self, (value, shape): Operand<'a>) -> Result<Operand<'a>, PyError> {
+        let frame = self.frame()?;
+        let (value, shape) = match frame.sign.take() {
+            None => (value, shape),
+            Some(_) if shape != Shape::Constant => return Err(PyError::Invalid),
+            Some(sign) => (if sign == b'-' { negate(value)? } else { value }, Shape::Signed),
+        };
+        let Some((left, operator)) = frame.left.take() else { return Ok((value, shape)) };
+        match (left, value) {
+            (PyValue::Number(left), PyValue::Complex(re, im)) if shape == Shape::Constant => {
+                let real = left.as_f64();
+                if real.is_infinite() && left.is_integer() {
+                    self.fault.get_or_insert(PyError::TooLarge);
+                }
+                let sum = match operator {
+                    b'-' => PyValue::Complex(real - re, 0.0 - im),
+                    _ => PyValue::Complex(real + re, 0.0 + im),
+                };
+                Ok((sum, Shape::Other))
+            }
+            _ => Err(PyError::Invalid),
+        }
+    }
+
+    /// Reads what follows an operand.
+    fn after(&mut self, (value, shape): Operand<'a>) -> Result<Next<'a>, PyError> {
+        let token = self.peek();
+        if self.at_end() {
+            self.put(value, shape)?;
+            return Ok(Next::End);
+        }
+        self.at += 1;
+        let frame = self.frame()?;
+        match token {
+            Some(operator @ (b'+' | b'-')) if shape != Shape::Other => {
+                frame.left = Some((value, operator));
+                Ok(Next::Operand)
+            }
+            Some(b',') => {
+                self.put(value, shape)?;
+                self.frame()?.commas += 1;
+                Ok(Next::Operand)
+            }
+            Some(b':') if frame.bracket == b'{' && frame.is_between() => {
+                if !frame.is_dict && !frame.items.is_empty() {
+                    return Err(PyError::Invalid);
+                }
+                frame.is_dict = true;
+                frame.keys.push(value);
+                Ok(Next::Operand)
+            }
+            Some(b')' | b']' | b'}') => {
+                self.at -= 1;
+                self.put(value, shape)?;
+                self.close().map(Next::Closed)
+            }
+            _ => Err(PyError::Invalid),
+        }
+    }
+
+    /// Puts a finished operand into its bracket.
+    fn put(&mut self, value: PyValue<'a>, shape: Shape) -> Result<(), PyError> {
+        let frame = self.frame()?;
+        if frame.is_dict && frame.keys.len() != frame.items.len() + 1 {
+            return Err(PyError::Invalid);
+        }
+        frame.single = shape;
+        frame.items.push(value);
+        Ok(())
+    }
+
+    /// Closes the innermost bracket with the one that stands here.
+    fn close(&mut self) -> Result<Operand<'a>, PyError> {
+        let closer = self.peek();
+        self.at += 1;
+        let frame = self.open.pop().ok_or(PyError::Invalid)?;
+        let value = match (frame.bracket, closer) {
+            (b'(', Some(b')')) => return Ok(close_parenthesis(frame)),
+            (b'[', Some(b']')) => Ok(PyValue::List(frame.items)),
+            (b'{', Some(b'}')) if frame.is_dict || frame.items.is_empty() => {
+                PyValue::dict(frame.keys.into_iter().zip(frame.items).collect())
+            }
+            (b'{', Some(b'}')) => PyValue::set(frame.items),
+            _ => return Err(PyError::Invalid),
+        };
+        let value = value.unwrap_or_else(|fault| {
+            self.fault.get_or_insert(fault);
+            PyValue::None
+        });
+        Ok((value, Shape::Other))
+    }
+
+    fn atom(&mut self) -> Result<Operand<'a>, PyError> {
+        if let Some(value) = self.strings()? {
+            return Ok((value, Shape::Other));
+        }
+        let rest = &self.bytes[self.at..];
+        match rest {
+            [b'0'..=b'9', ..] | [b'.', b'0'..=b'9', ..] => {
+                let literal = number::read(&self.text[self.at..])?;
+                if literal.too_large {
+                    self.fault.get_or_insert(PyError::TooLarge);
+                }
+                self.at += literal.len;
+                let value = if literal.imaginary {
+                    PyValue::Complex(0.0, literal.value.as_f64())
+                } else {
+                    PyValue::Number(literal.value)
+                };
+                Ok((value, Shape::Constant))
+            }
+            [b'.', b'.', b'.', ..] => {
+                self.at += 3;
+                Ok((PyValue::Ellipsis, Shape::Other))
+            }
+            _ => self.word().map(|value| (value, Shape::Other)),
+        }
+    }
+
+    fn word(&mut self) -> Result<PyValue<'a>, PyError> {
+        let rest = &self.bytes[self.at..];
+        let is_part = |b: &&u8| b.is_ascii_alphanumeric() || **b == b'_' || **b >= 0x80;
+        let len = rest.iter().take_while(is_part).count();
+        let word = &rest[..len];
+        self.at += len;
+        match word {
+            b"None" => Ok(PyValue::None),
+            b"True" => Ok(PyValue::Bool(true)),
+            b"False" => Ok(PyValue::Bool(false)),
+            b"set" => {
+                self.skip()?;
+                if self.peek() != Some(b'(') {
+                    return Err(PyError::Invalid);
+                }
+                self.at += 1;
+                self.open.push(Frame::new(b'('));
+                self.skip()?;
+                match self.close()? {
+                    (PyValue::Tuple(none), _) if none.is_empty() => Ok(PyValue::Set(none)),
+                    _ => Err(PyError::Invalid),
+                }
+            }
+            _ => Err(PyError::Invalid),
+        }
+    }
+
+    /// Reads string literals that stand side by side as one.
+    fn strings(&mut self) -> Result<Option<PyValue<'a>>, PyError> {
+        let Some(first) = strings::read(self.text, self.at)? else { return Ok(None) };
+        self.at = first.end;
+        let mut joined = first.content;
+        loop {
+            self.skip()?;
+            let Some(next) = strings::read(self.text, self.at)? else { break };
+            self.at = next.end;
+            match (&mut joined, next.content) {
+                (Content::Str(joined), Content::Str(next)) => joined.append(&next),
+                (Content::Bytes(joined), Content::Bytes(next)) => {
+                    joined.to_mut().extend_from_slice(&next);
+                }
+                _ => return Err(PyError::Invalid),
+            }
+        }
+        Ok(Some(match joined {
+            Content::Str(text) => PyValue::Str(text),
+            Content::Bytes(bytes) => PyValue::Bytes(bytes),
+        }))
+    }
+}
+
+enum Next<'a> {
+    /// Another operand must follow, or a bracket may close after a comma.
+    Operand,
+    /// A bracket closed.
+    Closed(Operand<'a>),
+    /// The expression is over.
+    End,
+}
+
+/// A parenthesized operand, or a tuple.
+fn close_parenthesis(mut frame: Frame<'_>) -> Operand<'_> {
+    if frame.commas == 0
+        && let Some(value) = frame.items.pop()
+    {
+        return (value, frame.single);
+    }
+    (PyValue::Tuple(frame.items), Shape::Other)
+}
+
+fn negate(value: PyValue<'_>) -> Result<PyValue<'_>, PyError> {
+    Ok(match value {
+        PyValue::Number(Number::Float(value)) => PyValue::Number(Number::Float(-value)),
+        PyValue::Number(number) => {
+            let text = number.to_string();
+            let negative = Number::from_decimal(&format!("-{text}")).ok_or(PyError::Invalid)?;
+            PyValue::Number(negative)
+        }
+        PyValue::Complex(re, im) => PyValue::Complex(-re, -im),
+        _ => return Err(PyError::Invalid),
+    })
+}
