@@ -1,1 +1,4 @@
 //! Spans and log events to tool calls.
+
+pub mod decode;
+pub mod dialect;
