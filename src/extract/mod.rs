@@ -1,4 +1,18 @@
 //! Spans and log events to tool calls.
+//!
+//! ```text
+//! dialect   how an instrumentation writes tool calls: data
+//! table     dialects compiled into one key look-up and bit tests
+//! collect   an encoded request -> records for each shard, one pass per span
+//! logs      the same for log events
+//! facts     the form of a record's facts: written by `collect`, read when a trace is complete
+//! ```
 
 pub mod decode;
 pub mod dialect;
+pub mod facts;
+pub mod table;
+
+mod bits;
+mod keys;
+mod tools_only;

@@ -1,0 +1,34 @@
+//! A small set of small numbers.
+
+/// Numbers below [`Bits::LIMIT`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Bits([u64; WORDS]);
+
+const WORDS: usize = 16;
+
+impl Bits {
+    /// The numbers that fit are below this.
+    pub(super) const LIMIT: usize = WORDS * 64;
+
+    /// Adds a number; one beyond the limit is passed over.
+    #[inline]
+    pub(super) fn insert(&mut self, number: u16) {
+        if let Some(word) = self.0.get_mut(usize::from(number) / 64) {
+            *word |= 1 << (number % 64);
+        }
+    }
+
+    /// Whether the number is in the set.
+    #[inline]
+    pub(super) fn has(&self, number: u16) -> bool {
+        self.0.get(usize::from(number) / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
+    }
+
+    /// Adds all numbers of the other set.
+    #[inline]
+    pub(super) fn extend(&mut self, other: &Self) {
+        for (word, more) in self.0.iter_mut().zip(&other.0) {
+            *word |= more;
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The form of a record's facts.
+//!
+//! A record's facts are a sequence of protobuf fields, so that the one walker of the project reads
+//! them. They are made in this process and never leave it: the form may change at any time.
+//!
+//! | field | content |
+//! |---|---|
+//! | `CONDITIONS` | ids of the conditions that hold, `u16` little endian, ascending |
+//! | `ATTRIBUTE` | slot, `u16` little endian, then the encoded `AnyValue` |
+//! | `OTHER` | an encoded `KeyValue` whose key has no slot |
+//! | `EVENT` | name of a span event; its attributes follow |
+//! | `EVENT_ATTRIBUTE` | as `ATTRIBUTE`, of the last event |
+//! | others | a text or an encoded `AnyValue` |
+
+use super::table::Table;
+use crate::otlp::AnyValue;
+use crate::otlp::any_value::key_value;
+use crate::otlp::wire::{Field, Fields};
+
+/// The place of an attribute key in a [`Table`](super::table::Table).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Slot(pub u16);
+
+/// The place of a condition in a [`Table`](super::table::Table).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ConditionId(pub u16);
+
+pub(super) const CONDITIONS: u8 = 1;
+pub(super) const ATTRIBUTE: u8 = 2;
+pub(super) const OTHER: u8 = 3;
+pub(super) const EVENT: u8 = 4;
+pub(super) const EVENT_ATTRIBUTE: u8 = 5;
+pub(super) const SPAN_NAME: u8 = 6;
+pub(super) const STATUS_MESSAGE: u8 = 7;
+pub(super) const LOG_EVENT: u8 = 8;
+pub(super) const LOG_BODY: u8 = 9;
+
+/// Appends a field of these parts.
+#[inline]
+pub(super) fn put<const N: usize>(arena: &mut Vec<u8>, field: u8, parts: [&[u8]; N]) {
+    let len: usize = parts.iter().map(|part| part.len()).sum();
+    arena.reserve(len + 11);
+    arena.push(field << 3 | 2);
+    let mut rest = len as u64;
+    while rest >= 0x80 {
+        arena.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    arena.push(rest as u8);
+    for part in parts {
+        arena.extend_from_slice(part);
+    }
+}
+
+/// Reads the facts of one record.
+#[derive(Clone, Copy)]
+pub struct FactsReader<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> FactsReader<'a> {
+    /// Reads facts that were written by this process
+    /// ([`TraceSpans::facts`](crate::model::TraceSpans::facts)).
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    /// The conditions of the dialects that hold for the span, ascending. Where an exclusion holds,
+    /// no `detect` is among them.
+    pub fn conditions(self) -> impl Iterator<Item = ConditionId> + 'a {
+        // They stand first, where there are any.
+        let bytes = match self.fields().next() {
+            Some((CONDITIONS, bytes)) => bytes,
+            _ => &[],
+        };
+        bytes.as_chunks().0.iter().map(|id| ConditionId(u16::from_le_bytes(*id)))
+    }
+
+    /// Whether the condition holds for the span.
+    pub fn holds(self, condition: ConditionId) -> bool {
+        self.conditions().any(|holds| holds == condition)
+    }
+
+    /// The attribute of that slot.
+    pub fn attribute(self, slot: Slot) -> Option<AnyValue<'a>> {
+        self.attributes().find_map(|(found, value)| (found == slot).then_some(value))
+    }
+
+    /// The attributes that have a slot, in the order of the span; no slot comes twice.
+    pub fn attributes(self) -> impl Iterator<Item = (Slot, AnyValue<'a>)> {
+        self.fields().filter(|(field, _)| *field == ATTRIBUTE).filter_map(|(_, bytes)| slot(bytes))
+    }
+
+    /// All kept attributes with their keys, in the order of the span: for sources that read a
+    /// prefix of keys, and for the attributes of a root span.
+    pub fn keyed(self, table: &'a Table) -> impl Iterator<Item = (&'a str, AnyValue<'a>)> {
+        self.fields().filter_map(move |(field, bytes)| match field {
+            ATTRIBUTE => slot(bytes).map(|(slot, value)| (table.key(slot), value)),
+            OTHER => {
+                let (key, value) = key_value(bytes).ok()?;
+                Some((text(key), AnyValue::read(value).ok()?))
+            }
+            _ => None,
+        })
+    }
+
+    /// The span events that a source names, in the order of the span.
+    pub fn events(self) -> impl Iterator<Item = Event<'a>> {
+        let mut fields = Fields::new(self.bytes);
+        std::iter::from_fn(move || {
+            while let Ok(Some((number, field))) = fields.next() {
+                if let (true, Field::Bytes(name)) = (number == u32::from(EVENT), field) {
+                    return Some(Event { name: text(name), rest: fields });
+                }
+            }
+            None
+        })
+    }
+
+    /// The span's name: kept of roots, tool calls, agents and models, spans whose parent is in
+    /// another process, and where a source names it; else empty.
+    pub fn span_name(self) -> &'a str {
+        self.text(SPAN_NAME)
+    }
+
+    /// The status message, kept where a source names the status; empty where there is none.
+    pub fn status_message(self) -> &'a str {
+        self.text(STATUS_MESSAGE)
+    }
+
+    /// The name of the log event; empty for spans.
+    pub fn log_event(self) -> &'a str {
+        self.text(LOG_EVENT)
+    }
+
+    /// The body of the log event, kept where a source names it.
+    pub fn log_body(self) -> AnyValue<'a> {
+        self.fields()
+            .find(|(field, _)| *field == LOG_BODY)
+            .and_then(|(_, bytes)| AnyValue::read(bytes).ok())
+            .unwrap_or_default()
+    }
+
+    fn text(self, wanted: u8) -> &'a str {
+        self.fields().find(|(field, _)| *field == wanted).map_or("", |(_, bytes)| text(bytes))
+    }
+
+    fn fields(self) -> impl Iterator<Item = (u8, &'a [u8])> {
+        let mut fields = Fields::new(self.bytes);
+        std::iter::from_fn(move || match fields.next() {
+            Ok(Some((number, Field::Bytes(bytes)))) => Some((number as u8, bytes)),
+            _ => None,
+        })
+    }
+}
+
+/// A span event with its kept attributes.
+#[derive(Clone, Copy)]
+pub struct Event<'a> {
+    /// The event's name.
+    pub name: &'a str,
+    rest: Fields<'a>,
+}
+
+impl<'a> Event<'a> {
+    /// The attribute of that slot.
+    pub fn attribute(self, slot: Slot) -> Option<AnyValue<'a>> {
+        self.attributes().find_map(|(found, value)| (found == slot).then_some(value))
+    }
+
+    /// The kept attributes, in the order of the event.
+    pub fn attributes(self) -> impl Iterator<Item = (Slot, AnyValue<'a>)> {
+        let mut fields = self.rest;
+        std::iter::from_fn(move || match fields.next() {
+            Ok(Some((number, Field::Bytes(bytes)))) if number == u32::from(EVENT_ATTRIBUTE) => {
+                slot(bytes)
+            }
+            _ => None,
+        })
+    }
+}
+
+fn slot(bytes: &[u8]) -> Option<(Slot, AnyValue<'_>)> {
+    let (slot, value) = bytes.split_first_chunk()?;
+    Some((Slot(u16::from_le_bytes(*slot)), AnyValue::read(value).unwrap_or_default()))
+}
+
+/// Names are UTF-8 in all but broken data, where the readable beginning is taken.
+fn text(bytes: &[u8]) -> &str {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or(""),
+    }
+}

@@ -1,0 +1,105 @@
+//! Conditions as alternatives of bits.
+
+use super::super::dialect::{Condition, Scalar};
+
+/// One statement about a span: a bit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Statement {
+    Equals(u16, Vec<Scalar>),
+    Prefix(u16, String),
+    SpanName(String),
+    Present(u16),
+    SpanNamePrefix(String),
+    LogEventPrefix(String),
+    Scope(String),
+    ScopePrefix(String),
+    Root,
+}
+
+impl Statement {
+    /// How often it holds, roughly: an alternative is looked up by its rarest statement.
+    pub(super) fn frequency(&self) -> u8 {
+        match self {
+            Self::Equals(..) | Self::Prefix(..) => 0,
+            Self::SpanName(_) => 1,
+            Self::Present(_) => 2,
+            Self::SpanNamePrefix(_) | Self::LogEventPrefix(_) => 3,
+            Self::Root => 4,
+            Self::Scope(_) | Self::ScopePrefix(_) => 5,
+        }
+    }
+}
+
+/// A bit, and whether it must be set.
+pub(super) type Term = (u16, bool);
+
+/// Most alternatives of one condition.
+pub(super) const ALTERNATIVES_MAX: usize = 256;
+
+/// The condition's alternatives, each a list of terms that must all hold. `bit` numbers statements,
+/// `slot` numbers keys. `None` if there are more than [`ALTERNATIVES_MAX`].
+pub(super) fn alternatives(
+    condition: &Condition,
+    names: &mut impl Names,
+) -> Option<Vec<Vec<Term>>> {
+    let mut all = vec![simple_terms(condition, names)];
+    for part in &condition.all {
+        all = product(&all, &alternatives(part, names)?)?;
+    }
+    if !condition.any.is_empty() {
+        let mut any = Vec::new();
+        for part in &condition.any {
+            any.extend(alternatives(part, names)?);
+        }
+        all = product(&all, &any)?;
+    }
+    Some(all)
+}
+
+/// Numbers what conditions name.
+pub(super) trait Names {
+    /// The slot of a key.
+    fn slot(&mut self, key: &str) -> u16;
+    /// The bit of a statement.
+    fn bit(&mut self, statement: Statement) -> u16;
+}
+
+fn simple_terms(condition: &Condition, names: &mut impl Names) -> Vec<Term> {
+    let mut statements = Vec::new();
+    if !condition.attr.is_empty() {
+        let slot = names.slot(&condition.attr);
+        let values: Vec<Scalar> =
+            condition.one_of.iter().chain(&condition.equals).cloned().collect();
+        if !values.is_empty() {
+            statements.push((Statement::Equals(slot, values), true));
+        }
+        if let Some(prefix) = &condition.prefix {
+            statements.push((Statement::Prefix(slot, prefix.clone()), true));
+        }
+    }
+    for (keys, wanted) in [(&condition.attr_present, true), (&condition.attr_absent, false)] {
+        for key in keys {
+            statements.push((Statement::Present(names.slot(key)), wanted));
+        }
+    }
+    let texts: [(&Option<String>, fn(String) -> Statement); 5] = [
+        (&condition.scope, Statement::Scope),
+        (&condition.scope_prefix, Statement::ScopePrefix),
+        (&condition.span_name, Statement::SpanName),
+        (&condition.span_name_prefix, Statement::SpanNamePrefix),
+        (&condition.log_event_name_prefix, Statement::LogEventPrefix),
+    ];
+    for (text, statement) in texts {
+        statements.extend(text.iter().map(|text| (statement(text.clone()), true)));
+    }
+    statements.extend(condition.root.map(|root| (Statement::Root, root)));
+    statements.into_iter().map(|(statement, wanted)| (names.bit(statement), wanted)).collect()
+}
+
+fn product(left: &[Vec<Term>], right: &[Vec<Term>]) -> Option<Vec<Vec<Term>>> {
+    if left.len() * right.len() > ALTERNATIVES_MAX {
+        return None;
+    }
+    let pairs = left.iter().flat_map(|one| right.iter().map(move |other| (one, other)));
+    Some(pairs.map(|(one, other)| one.iter().chain(other).copied().collect()).collect())
+}

@@ -1,0 +1,42 @@
+//! What is kept of a span, as sets.
+
+use super::super::bits::Bits;
+
+/// What to keep of a span.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(in super::super) struct Kept {
+    /// Slots to keep.
+    pub(in super::super) slots: Bits,
+    /// Slots to keep if their text speaks of tools.
+    pub(in super::super) tools_only: Bits,
+    /// Prefixes to keep, a bit each.
+    pub(in super::super) prefixes: u64,
+    /// Event names to keep, a bit each.
+    pub(in super::super) events: u64,
+    /// [`Part`]s to keep, a bit each.
+    pub(in super::super) parts: u8,
+}
+
+/// A part of a span beside its attributes and events.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) enum Part {
+    SpanName = 1,
+    StatusMessage = 2,
+    LogBody = 4,
+}
+
+impl Kept {
+    #[inline]
+    pub(in super::super) fn extend(&mut self, other: &Self) {
+        self.slots.extend(&other.slots);
+        self.tools_only.extend(&other.tools_only);
+        self.prefixes |= other.prefixes;
+        self.events |= other.events;
+        self.parts |= other.parts;
+    }
+
+    #[inline]
+    pub(in super::super) fn has(&self, part: Part) -> bool {
+        self.parts & part as u8 != 0
+    }
+}

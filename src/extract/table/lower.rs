@@ -1,0 +1,172 @@
+//! From dialects and needed facts to conditions with what is kept where they hold.
+
+use super::super::bits::Bits;
+use super::super::dialect::{Condition, Dialect, From, Role, Source};
+use super::super::facts::Slot;
+use super::super::tools_only::names_tools;
+use super::compile::{Builder, TableError};
+use super::{Compiled, Kept, Part, Table};
+use crate::model::Facts;
+
+pub(super) fn lower(mut dialects: Vec<Dialect>, facts: &Facts) -> Result<Table, TableError> {
+    dialects.sort_by_key(|dialect| dialect.priority);
+    let mut builder = Builder::default();
+    builder.root_attributes = facts.root_attributes;
+    for dialect in &dialects {
+        lower_marks(&mut builder, dialect)?;
+        for (role, source) in dialect.sources() {
+            if needed(role, facts) {
+                lower_source(&mut builder, dialect, role, source, facts)?;
+            }
+        }
+    }
+    for group in &facts.attributes {
+        lower_group(&mut builder, group)?;
+    }
+    builder.build(dialects)
+}
+
+/// Whether some evaluator asked for what the source feeds. Names, ids and errors of calls, and the
+/// messages that calls may stand in, are needed whatever is evaluated.
+fn needed(role: Role, facts: &Facts) -> bool {
+    match role {
+        Role::Name | Role::Id | Role::Error => true,
+        Role::SessionId | Role::AgentName | Role::OutputMessages => true,
+        Role::Arguments => facts.arguments,
+        Role::Result => facts.results,
+        Role::Description | Role::Schema | Role::ToolDefinitions => facts.tool_definitions,
+        Role::UserInput => facts.user_input,
+        Role::FinalOutput => facts.final_output,
+        Role::InputMessages => facts.results || facts.user_input,
+        Role::Model | Role::Cost => facts.usage,
+        Role::UsageInput | Role::UsageOutput => facts.usage,
+        Role::UsageCacheRead | Role::UsageCacheWrite | Role::UsageReasoning => facts.usage,
+    }
+}
+
+/// Whether of the messages only those that speak of tools are needed.
+fn tools_only(role: Role, facts: &Facts) -> bool {
+    match role {
+        Role::OutputMessages => !facts.final_output,
+        Role::InputMessages => !facts.user_input,
+        _ => false,
+    }
+}
+
+fn lower_marks(builder: &mut Builder, dialect: &Dialect) -> Result<(), TableError> {
+    let mut mark = |condition: &Condition, set: fn(&mut Compiled)| {
+        let compiled = builder.condition(condition, &dialect.name)?;
+        compiled.stated = true;
+        set(compiled);
+        Ok(())
+    };
+    if let Some(condition) = &dialect.detect {
+        mark(condition, |compiled| {
+            compiled.tool = true;
+            compiled.keep.parts |= Part::SpanName as u8;
+        })?;
+    }
+    for condition in &dialect.exclude {
+        mark(condition, |compiled| compiled.exclude = true)?;
+    }
+    if let Some(condition) = &dialect.handoff {
+        mark(condition, |_| {})?;
+    }
+    if let Some(condition) = &dialect.pending {
+        mark(condition, |compiled| compiled.pending = true)?;
+    }
+    if let Some(condition) = &dialect.agent_span {
+        mark(condition, |compiled| {
+            compiled.agent = true;
+            compiled.keep.parts |= Part::SpanName as u8;
+        })?;
+    }
+    Ok(())
+}
+
+fn lower_source(
+    builder: &mut Builder,
+    dialect: &Dialect,
+    role: Role,
+    source: &Source,
+    facts: &Facts,
+) -> Result<(), TableError> {
+    if let Some(on) = &source.on {
+        builder.condition(on, &dialect.name)?.stated = true;
+    }
+    let keep = kept(builder, source, tools_only(role, facts))?;
+    let reads_log =
+        source.from == From::Log || source.from == From::Attr && !source.event.is_empty();
+    if reads_log {
+        for event in source.event.split('|') {
+            let named =
+                Condition { log_event_name_prefix: Some(event.to_owned()), ..Condition::default() };
+            let compiled = builder.condition(&both(Some(&named), source.on.as_ref()), "")?;
+            compiled.log = true;
+            compiled.keep.extend(&keep);
+        }
+        return Ok(());
+    }
+    let place = match (role.is_call(), &dialect.detect) {
+        (true, None) => return Ok(()),
+        (true, Some(detect)) => both(Some(detect), source.on.as_ref()),
+        (false, _) => both(None, source.on.as_ref()),
+    };
+    if place == Condition::default() {
+        builder.base.extend(&keep);
+    } else {
+        builder.condition(&place, &dialect.name)?.keep.extend(&keep);
+    }
+    Ok(())
+}
+
+fn both(one: Option<&Condition>, other: Option<&Condition>) -> Condition {
+    match (one, other) {
+        (None, None) => Condition::default(),
+        (Some(only), None) | (None, Some(only)) => only.clone(),
+        (Some(one), Some(other)) => {
+            Condition { all: vec![one.clone(), other.clone()], ..Condition::default() }
+        }
+    }
+}
+
+fn kept(builder: &mut Builder, source: &Source, tools_only: bool) -> Result<Kept, TableError> {
+    let mut keep = Kept::default();
+    match source.from {
+        From::Attr if tools_only && !names_tools(source.key.as_bytes()) => {
+            keep.tools_only.insert(builder.slot(&source.key));
+        }
+        From::Attr => keep.slots.insert(builder.slot(&source.key)),
+        From::AttrsPrefix => {
+            keep.prefixes |= 1 << builder.prefixes.intern(&source.key, tools_only).min(63);
+        }
+        From::AttrsObject => {
+            for key in &source.keys {
+                keep.slots.insert(builder.slot(key));
+            }
+        }
+        From::SpanEvent => {
+            for event in source.event.split('|') {
+                keep.events |= 1 << builder.event(event, &source.key)?;
+            }
+        }
+        From::SpanName => keep.parts |= Part::SpanName as u8,
+        From::Status => keep.parts |= Part::StatusMessage as u8,
+        From::Log if source.key.is_empty() => keep.parts |= Part::LogBody as u8,
+        From::Log => keep.slots.insert(builder.slot(&source.key)),
+    }
+    Ok(keep)
+}
+
+fn lower_group(builder: &mut Builder, group: &[&str]) -> Result<(), TableError> {
+    let Some(first) = group.first() else { return Ok(()) };
+    let mut slots = Bits::default();
+    let numbers: Vec<Slot> = group.iter().map(|key| Slot(builder.slot(key))).collect();
+    for slot in &numbers {
+        slots.insert(slot.0);
+    }
+    let here = Condition { attr_present: vec![(*first).to_owned()], ..Condition::default() };
+    builder.condition(&here, "")?.keep.slots.extend(&slots);
+    builder.groups.push(numbers);
+    Ok(())
+}

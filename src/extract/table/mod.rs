@@ -1,0 +1,106 @@
+//! Dialects compiled into one key look-up and bit tests.
+//!
+//! Every attribute key that a dialect names has a [`Slot`]; every statement of a condition is a bit
+//! ("the slot is there", "it has this value", "the scope is this"); a condition is a list of
+//! alternatives, each some bits that must be set and some that must not. An alternative is only
+//! looked at when its rarest bit is set, so a span that no dialect knows costs its look-ups and
+//! nothing more. Equal conditions of several dialects are one.
+
+mod compile;
+mod condition;
+mod keep;
+mod lower;
+mod matching;
+mod prefix;
+
+use super::bits::Bits;
+use super::dialect::{Condition, Dialect};
+use super::facts::{ConditionId, Slot};
+use super::keys::Keys;
+use crate::model::Facts;
+
+pub use compile::TableError;
+pub(super) use keep::{Kept, Part};
+pub(super) use matching::{Bound, Matching};
+pub(super) use prefix::Prefixes;
+
+/// Dialects in the form that requests are read with.
+#[derive(Debug)]
+pub struct Table {
+    dialects: Vec<Dialect>,
+    conditions: Vec<Condition>,
+    compiled: Vec<Compiled>,
+    pub(super) keys: Keys,
+    /// For each slot the bits that it may set.
+    bound: Vec<Bound>,
+    /// For each slot whether it holds a session id or suchlike that every span may have.
+    pub(super) prefixes: Prefixes,
+    pub(super) events: Keys,
+    /// For each event name the attributes that some source reads.
+    pub(super) event_slots: Vec<Bits>,
+    statements: matching::Statements,
+    /// What is kept of every span.
+    pub(super) base: Kept,
+    pub(super) root_attributes: bool,
+    groups: Vec<Vec<Slot>>,
+}
+
+/// What a condition means for the spans that it holds for.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Compiled {
+    /// They are tool calls.
+    pub(super) tool: bool,
+    /// They are no tool calls, whatever else holds.
+    pub(super) exclude: bool,
+    /// They are spans of agents or models.
+    pub(super) agent: bool,
+    /// They come again when they have ended.
+    pub(super) pending: bool,
+    /// The condition speaks of log events.
+    pub(super) log: bool,
+    /// A dialect states it, so that records tell whether it holds.
+    pub(super) stated: bool,
+    /// What is kept of them.
+    pub(super) keep: Kept,
+}
+
+impl Table {
+    /// Compiles dialects. Of what their sources name only what `facts` ask for is kept, and the
+    /// attribute groups and root attributes of `facts`.
+    pub fn compile(dialects: Vec<Dialect>, facts: &Facts) -> Result<Self, TableError> {
+        lower::lower(dialects, facts)
+    }
+
+    /// The dialects in order of priority; of equal ones in the order given.
+    pub fn dialects(&self) -> &[Dialect] {
+        &self.dialects
+    }
+
+    /// The id by which records tell that a condition (`detect`, `agent_span`, `on`, ...) holds;
+    /// `None` for conditions that no dialect states.
+    pub fn condition(&self, condition: &Condition) -> Option<ConditionId> {
+        let at = self.conditions.iter().position(|known| known == condition)?;
+        Some(ConditionId(at as u16))
+    }
+
+    /// The slot of an attribute key; `None` if no dialect names it or no fact needs it.
+    pub fn slot(&self, key: &str) -> Option<Slot> {
+        self.keys.get(key.as_bytes()).map(Slot)
+    }
+
+    /// The attribute key of a slot.
+    pub fn key(&self, slot: Slot) -> &str {
+        std::str::from_utf8(self.keys.key(slot.0)).unwrap_or("")
+    }
+
+    /// For each group of [`Facts::attributes`] the slots of its keys, in order: a span belongs to a
+    /// group if it has the first of them.
+    pub fn groups(&self) -> &[Vec<Slot>] {
+        &self.groups
+    }
+
+    #[inline]
+    pub(super) fn compiled(&self, condition: u16) -> Option<&Compiled> {
+        self.compiled.get(usize::from(condition))
+    }
+}

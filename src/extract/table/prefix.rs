@@ -1,0 +1,69 @@
+//! Prefixes of attribute keys, such as `llm.output_messages.`: the keys behind them hold indices.
+
+/// Compiled prefixes.
+#[derive(Debug, Default)]
+pub(in super::super) struct Prefixes {
+    /// The distinct beginnings of all prefixes, so that most keys are passed over at once.
+    heads: Vec<u64>,
+    prefixes: Vec<Prefix>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Prefix {
+    text: Box<[u8]>,
+    tools_only: bool,
+}
+
+impl Prefixes {
+    /// Most prefixes in a table: one bit of a word each.
+    pub(super) const LIMIT: usize = 64;
+
+    /// Numbers a prefix, or finds it if it is there.
+    pub(super) fn intern(&mut self, text: &str, tools_only: bool) -> u16 {
+        let prefix = Prefix { text: text.as_bytes().into(), tools_only };
+        if let Some(at) = self.prefixes.iter().position(|known| *known == prefix) {
+            return at as u16;
+        }
+        // A prefix without a head of eight bytes must be tried on every key.
+        let head = prefix.text.first_chunk().map_or(0, |head| u64::from_le_bytes(*head));
+        if !self.heads.contains(&head) {
+            self.heads.push(head);
+        }
+        self.prefixes.push(prefix);
+        (self.prefixes.len() - 1) as u16
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.prefixes.len()
+    }
+
+    pub(super) fn text(&self, number: u16) -> &[u8] {
+        self.prefixes.get(usize::from(number)).map_or(&[], |prefix| &prefix.text)
+    }
+
+    /// Whether the key may have a prefix.
+    #[inline]
+    pub(in super::super) fn may_match(&self, key: &[u8]) -> bool {
+        let head = key.first_chunk().map_or(0, |head| u64::from_le_bytes(*head));
+        self.heads.iter().any(|known| *known == head || *known == 0)
+    }
+
+    /// The prefixes that the key has, a bit each.
+    pub(in super::super) fn of(&self, key: &[u8]) -> u64 {
+        let hits = self.prefixes.iter().enumerate();
+        hits.filter(|(_, prefix)| key.starts_with(&prefix.text))
+            .fold(0, |all, (at, _)| all | 1 << at)
+    }
+
+    /// Those of the prefixes behind which only messages about tools are kept.
+    pub(in super::super) fn tools_only(&self) -> u64 {
+        let prefixes = self.prefixes.iter().enumerate();
+        prefixes.filter(|(_, prefix)| prefix.tools_only).fold(0, |all, (at, _)| all | 1 << at)
+    }
+
+    /// The longest of the prefixes that `hits` names: what follows it begins with an index.
+    pub(in super::super) fn longest(&self, hits: u64) -> usize {
+        let prefixes = self.prefixes.iter().enumerate();
+        prefixes.filter(|(at, _)| hits >> at & 1 == 1).map(|(_, p)| p.text.len()).max().unwrap_or(0)
+    }
+}
