@@ -1,14 +1,305 @@
 //! Decoders: from what an instrumentation wrote to the value that it meant.
+//!
+//! A [`Decode`] is data: the `decode` of a [`Source`](super::dialect::Source). It never fails: what
+//! cannot be read is [`Decoded::Unreadable`], what is not there yields nothing.
 
+mod definitions;
+mod messages;
+mod shapes;
+
+use std::borrow::Cow;
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
+pub use definitions::tool_definitions;
+pub use messages::{MessageCall, MessageResult, Messages};
+
+use crate::settings::nearest;
+use crate::value::{Value, json};
+
 /// How a value is read: a decoder's name or a chain of them (`a→b`), with alternatives (`a | b`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decode {
-    text: String,
+    /// Tried in order; none means the value as it is.
+    alternatives: Vec<Vec<Step>>,
+}
+
+/// What a decoder made of a value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decoded<'a> {
+    /// The value that was meant.
+    Value(Value<'a>),
+    /// A text that is not of the form it should have: cut off, or written otherwise.
+    Unreadable(Cow<'a, str>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    Value,
+    Json,
+    JsonOrText,
+    JsonOrPyliteral,
+    JsonOrPyOrText,
+    Path(Vec<Segment>),
+    Part { kind: String, field: String },
+    UserText,
+    AssistantText,
+    Unwrap,
+    UnwrapResult,
+    ContentText,
+    ToolMessage,
+    ToolMessageId,
+    ToolMessageError,
+    ToolOutput,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Segment {
+    Key(String),
+    Index(usize),
+}
+
+const WORDS: &[(&str, Step)] = &[
+    ("value", Step::Value),
+    ("json", Step::Json),
+    ("json_or_text", Step::JsonOrText),
+    ("json_or_pyliteral", Step::JsonOrPyliteral),
+    ("json_or_py_or_text", Step::JsonOrPyOrText),
+    ("user_text", Step::UserText),
+    ("assistant_text", Step::AssistantText),
+    ("unwrap", Step::Unwrap),
+    ("unwrap_result", Step::UnwrapResult),
+    ("content_text", Step::ContentText),
+    ("tool_message", Step::ToolMessage),
+    ("tool_message.tool_call_id", Step::ToolMessageId),
+    ("tool_message.error", Step::ToolMessageError),
+    ("tool_output", Step::ToolOutput),
+];
+
+impl Decode {
+    /// Reads the text of a decoder; the error says what is wrong and what was probably meant.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let chain = |chain: &str| chain.split('→').map(|word| step(word.trim())).collect();
+        let alternatives = text.split('|').map(chain).collect::<Result<Vec<Vec<_>>, _>>()?;
+        Ok(Self { alternatives })
+    }
+
+    /// Whether the outcome is the value itself.
+    pub fn is_plain(&self) -> bool {
+        self.alternatives.iter().all(|chain| matches!(chain[..], [Step::Value]))
+    }
+
+    /// Whether the outcome of a text that begins like a JSON object or list is that object or list,
+    /// whatever it holds: then decoding it can wait.
+    pub fn is_plain_json(&self) -> bool {
+        let plain = |step: &Step| {
+            matches!(
+                step,
+                Step::Json
+                    | Step::JsonOrText
+                    | Step::JsonOrPyliteral
+                    | Step::JsonOrPyOrText
+                    | Step::Unwrap
+            )
+        };
+        matches!(&self.alternatives[..], [chain] if chain.iter().all(plain))
+    }
+
+    /// Applies it to a value.
+    pub fn apply<'a>(&self, value: Value<'a>) -> Option<Decoded<'a>> {
+        match &self.alternatives[..] {
+            [] => Some(Decoded::Value(value)),
+            [chain] => run(chain, value),
+            chains => {
+                let mut unreadable = None;
+                for chain in chains {
+                    match run(chain, value.clone()) {
+                        Some(Decoded::Unreadable(text)) => {
+                            unreadable.get_or_insert(text);
+                        }
+                        Some(found) => return Some(found),
+                        None => {}
+                    }
+                }
+                unreadable.map(Decoded::Unreadable)
+            }
+        }
+    }
+}
+
+fn step(word: &str) -> Result<Step, String> {
+    if let Some(path) = word.strip_prefix("json:") {
+        return Ok(Step::Path(segments(path)?));
+    }
+    if let Some(part) = word.strip_prefix("messages:") {
+        let (kind, field) =
+            part.split_once('.').ok_or_else(|| format!("`{word}` lacks the field of its part"))?;
+        return Ok(Step::Part { kind: kind.to_owned(), field: field.to_owned() });
+    }
+    if let Some((_, step)) = WORDS.iter().find(|(known, _)| *known == word) {
+        return Ok(step.clone());
+    }
+    let words = WORDS.iter().map(|(known, _)| *known);
+    Err(match nearest(word, words) {
+        Some(meant) => format!("unknown decoder `{word}` (did you mean `{meant}`?)"),
+        None => format!(
+            "unknown decoder `{word}` (known are {}, json:$.path, messages:part.field)",
+            WORDS.iter().map(|(known, _)| *known).collect::<Vec<_>>().join(", ")
+        ),
+    })
+}
+
+/// Reads `$.key.key[0]`; keys hold no dot and no bracket.
+fn segments(path: &str) -> Result<Vec<Segment>, String> {
+    let bad = || format!("`{path}` is not a path such as `$.output.items[0]`");
+    let rest = path.strip_prefix('$').ok_or_else(bad)?;
+    let mut found = Vec::new();
+    for part in rest.split('.').skip(1) {
+        let (key, indices) = part.split_once('[').unwrap_or((part, ""));
+        if key.is_empty() {
+            return Err(bad());
+        }
+        found.push(Segment::Key(key.to_owned()));
+        for index in indices.split('[').filter(|index| !index.is_empty()) {
+            let index = index.strip_suffix(']').and_then(|digits| digits.parse().ok());
+            found.push(Segment::Index(index.ok_or_else(bad)?));
+        }
+    }
+    Ok(found)
+}
+
+fn run<'a>(chain: &[Step], value: Value<'a>) -> Option<Decoded<'a>> {
+    let mut value = value;
+    for step in chain {
+        match apply(step, value)? {
+            Decoded::Value(next) => value = next,
+            unreadable => return Some(unreadable),
+        }
+    }
+    Some(Decoded::Value(value))
+}
+
+fn apply<'a>(step: &Step, value: Value<'a>) -> Option<Decoded<'a>> {
+    Some(Decoded::Value(match step {
+        Step::Value => value,
+        Step::Json => return read_json(value),
+        Step::JsonOrText => json_or_text(value),
+        Step::JsonOrPyliteral => {
+            return match read_json(value)? {
+                Decoded::Unreadable(text) => Some(match python_literal(&text) {
+                    Some(value) => Decoded::Value(value),
+                    None => Decoded::Unreadable(text),
+                }),
+                found => Some(found),
+            };
+        }
+        Step::JsonOrPyOrText => json_or_py_or_text(value),
+        Step::Path(path) => follow(structured(value)?, path)?,
+        Step::Part { kind, field } => shapes::part_field(structured(value)?, kind, field)?,
+        Step::UserText => messages::user_text(value)?,
+        Step::AssistantText => messages::assistant_text(value)?,
+        Step::Unwrap => shapes::unwrap(value),
+        Step::UnwrapResult => shapes::unwrap_result(value),
+        Step::ContentText => shapes::content_text(value),
+        Step::ToolMessage => shapes::tool_message(value),
+        Step::ToolMessageId => shapes::tool_message_id(value)?,
+        Step::ToolMessageError => shapes::tool_message_error(value)?,
+        Step::ToolOutput => shapes::tool_output(value),
+    }))
+}
+
+/// A text as JSON, read once more where that gives a text holding an object or list.
+fn read_json(value: Value<'_>) -> Option<Decoded<'_>> {
+    let Value::String(text) = value else { return Some(Decoded::Value(value)) };
+    if text.trim().is_empty() {
+        return None;
+    }
+    Some(match parse_text(text) {
+        Ok(Value::String(inner)) if is_bracketed(&inner) => {
+            Decoded::Value(parse_text(inner).unwrap_or_else(Value::String))
+        }
+        Ok(value) => Decoded::Value(value),
+        Err(text) => Decoded::Unreadable(text),
+    })
+}
+
+/// As `json`, but a text that is not JSON stays as it is.
+pub(super) fn json_or_text(value: Value<'_>) -> Value<'_> {
+    match value {
+        Value::String(text) if text.trim().is_empty() => Value::String(text),
+        value => match read_json(value) {
+            Some(Decoded::Value(value)) => value,
+            Some(Decoded::Unreadable(text)) => Value::String(text),
+            None => Value::Null,
+        },
+    }
+}
+
+/// As `json_or_text`, but a text that is a bracketed Python literal becomes its value.
+pub(super) fn json_or_py_or_text(value: Value<'_>) -> Value<'_> {
+    match json_or_text(value) {
+        Value::String(text) if is_bracketed(&text) || text.starts_with('(') => {
+            python_literal(&text).unwrap_or(Value::String(text))
+        }
+        value => value,
+    }
+}
+
+/// A text that is JSON becomes its value; one that is not yields nothing.
+fn structured(value: Value<'_>) -> Option<Value<'_>> {
+    match read_json(value)? {
+        Decoded::Value(value) => Some(value),
+        Decoded::Unreadable(_) => None,
+    }
+}
+
+/// The value at a path; `null` there is no value.
+fn follow<'a>(mut value: Value<'a>, path: &[Segment]) -> Option<Value<'a>> {
+    for segment in path {
+        value = match (segment, value) {
+            (Segment::Key(key), Value::Map(mut map)) => map.remove(key)?,
+            (Segment::Index(index), Value::List(mut list)) if *index < list.len() => {
+                list.swap_remove(*index)
+            }
+            _ => return None,
+        };
+    }
+    (!value.is_null()).then_some(value)
+}
+
+/// Parses a text, borrowing from it where it is borrowed; gives it back if it is not JSON.
+fn parse_text(text: Cow<'_, str>) -> Result<Value<'_>, Cow<'_, str>> {
+    match text {
+        Cow::Borrowed(text) => json::parse(text).map_err(|_| Cow::Borrowed(text)),
+        Cow::Owned(text) => match json::parse(&text) {
+            Ok(value) => Ok(value.into_owned()),
+            Err(_) => Err(Cow::Owned(text)),
+        },
+    }
+}
+
+/// Whether a text looks like an object or a list.
+fn is_bracketed(text: &str) -> bool {
+    text.trim_start().starts_with(['{', '['])
+}
+
+/// Whether a text that begins like JSON also ends like it: brackets closed, in equal numbers. A
+/// text with unequal brackets may still be whole (brackets inside strings).
+pub(super) fn looks_whole(text: &str) -> bool {
+    let bytes = text.trim_ascii().as_bytes();
+    let close = match bytes.first() {
+        Some(b'{') => b'}',
+        Some(b'[') => b']',
+        _ => return false,
+    };
+    let count = |wanted: u8| bytes.iter().filter(|byte| **byte == wanted).count();
+    bytes.last() == Some(&close) && count(b'{') == count(b'}') && count(b'[') == count(b']')
+}
+
+fn python_literal(_text: &str) -> Option<Value<'static>> {
+    None
 }
 
 impl<'de> Deserialize<'de> for Decode {
@@ -22,7 +313,7 @@ impl<'de> Deserialize<'de> for Decode {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Decode, E> {
-                Ok(Decode { text: text.to_owned() })
+                Decode::parse(text).map_err(E::custom)
             }
         }
         deserializer.deserialize_str(Text)
@@ -30,7 +321,7 @@ impl<'de> Deserialize<'de> for Decode {
 }
 
 impl JsonSchema for Decode {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
+    fn schema_name() -> Cow<'static, str> {
         "Decode".into()
     }
 
@@ -42,3 +333,6 @@ impl JsonSchema for Decode {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,400 @@
+//! The messages of model calls, in whatever shape they were written.
+//!
+//! One reader knows the shapes of OpenTelemetry (parts), OpenAI (chat and responses), Anthropic,
+//! Bedrock, Gemini, Genkit, the Vercel AI SDK, LangChain and OpenInference: what marks a call or a
+//! result differs from shape to shape, so none is mistaken for another.
+
+use std::borrow::Cow;
+
+use super::shapes::{block_text, message_arguments, message_result, plain_text};
+use super::{Decoded, is_bracketed, json_or_text};
+use crate::value::{Map, Value};
+
+/// Deepest nesting that is searched; what lies deeper is not found.
+const DEPTH_MAX: usize = 24;
+
+/// A tool call in a message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MessageCall<'a> {
+    /// The id that the model gave it.
+    pub id: Option<Cow<'a, str>>,
+    /// A second id of the same call, where the model's interface has two.
+    pub item_id: Option<Cow<'a, str>>,
+    /// The tool's name.
+    pub name: Cow<'a, str>,
+    /// The arguments.
+    pub arguments: Decoded<'a>,
+}
+
+/// A tool's result in a message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MessageResult<'a> {
+    /// The id of the call.
+    pub id: Cow<'a, str>,
+    /// What the tool gave back.
+    pub value: Value<'a>,
+    /// Whether it is marked as an error.
+    pub is_error: bool,
+}
+
+/// What a list of messages holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Messages<'a> {
+    /// The tool calls in order.
+    pub calls: Vec<MessageCall<'a>>,
+    /// The tool results in order.
+    pub results: Vec<MessageResult<'a>>,
+    /// The text of the last message of a user.
+    pub user: Option<Cow<'a, str>>,
+    /// The text of the last message of a model that has one.
+    pub assistant: Option<Cow<'a, str>>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Author {
+    Unknown,
+    User,
+    Assistant,
+    Tool,
+    Other,
+}
+
+impl<'a> Messages<'a> {
+    /// Reads a value: a message, a list of them, or an envelope around them; or the text of one.
+    pub fn read(value: Value<'a>) -> Self {
+        let mut messages = Self::default();
+        messages.walk(value, Author::Unknown, 0);
+        messages
+    }
+
+    fn walk(&mut self, value: Value<'a>, author: Author, depth: usize) {
+        if depth > DEPTH_MAX {
+            return;
+        }
+        match value {
+            Value::List(items) => self.list(items, author, depth),
+            Value::Map(map) => self.map(map, author, depth),
+            Value::String(text) if author == Author::Unknown && is_bracketed(&text) => {
+                match json_or_text(Value::String(text)) {
+                    Value::String(_) => {}
+                    value => self.walk(value, author, depth + 1),
+                }
+            }
+            Value::String(text) => self.text(text, author),
+            _ => {}
+        }
+    }
+
+    fn list(&mut self, items: Vec<Value<'a>>, author: Author, depth: usize) {
+        if matches!(author, Author::User | Author::Assistant) {
+            let texts: Vec<&str> = items.iter().filter_map(block_text).collect();
+            if !texts.is_empty() {
+                let joined = texts.concat();
+                self.text(Cow::Owned(joined), author);
+            }
+            for item in items.into_iter().filter(|item| block_text(item).is_none()) {
+                self.walk(item, author, depth + 1);
+            }
+            return;
+        }
+        for item in items {
+            self.walk(item, author, depth + 1);
+        }
+    }
+
+    fn text(&mut self, text: Cow<'a, str>, author: Author) {
+        match author {
+            Author::User => self.user = Some(text),
+            Author::Assistant if !text.is_empty() => self.assistant = Some(text),
+            _ => {}
+        }
+    }
+
+    fn map(&mut self, mut map: Map<'a>, outer: Author, depth: usize) {
+        if self.call(&mut map) || self.result(&mut map) {
+            return;
+        }
+        let author = author(&map).unwrap_or(outer);
+        if author == Author::Tool && self.tool_message(&mut map) {
+            return;
+        }
+        if let Some(text) = part_text(&map) {
+            let text = text.to_owned();
+            self.text(Cow::Owned(text), author);
+            return;
+        }
+        // In the order in which they are to be read: a message's text before its calls.
+        for key in ENVELOPES {
+            if let Some(inner) = map.remove(key) {
+                self.walk(inner, author, depth + 1);
+            }
+        }
+    }
+
+    /// A call of any shape.
+    fn call(&mut self, map: &mut Map<'a>) -> bool {
+        if is_result(map) {
+            return false;
+        }
+        for key in ["tool_call", "toolUse", "toolRequest", "functionCall", "function_call"] {
+            if map.get(key).is_some_and(|inner| inner.as_map().is_some())
+                && let Some(Value::Map(mut inner)) = map.remove(key)
+            {
+                return self.call_fields(&mut inner);
+            }
+        }
+        let typed = matches!(
+            kind(map),
+            Some("tool_call" | "function_call" | "tool_use" | "tool-call" | "mcp_call")
+        );
+        let shaped = map.get("function").is_some_and(|inner| inner.get("name").is_some())
+            || map.get("toolCallId").is_some()
+            || (map.get("name").is_some()
+                && (map.get("args").is_some() || map.get("arguments").is_some()));
+        (typed || shaped) && self.call_fields(map)
+    }
+
+    fn call_fields(&mut self, map: &mut Map<'a>) -> bool {
+        let mut own_id = take_text(map, &["call_id", "toolCallId", "toolUseId", "ref"]);
+        let mut item_id = take_text(map, &["id"]);
+        if own_id.is_none() {
+            own_id = item_id.take();
+        }
+        if let Some(Value::Map(mut function)) = map.remove("function") {
+            return self.push_call(own_id, item_id, &mut function);
+        }
+        self.push_call(own_id, item_id, map)
+    }
+
+    fn push_call(
+        &mut self,
+        id: Option<Cow<'a, str>>,
+        item_id: Option<Cow<'a, str>>,
+        map: &mut Map<'a>,
+    ) -> bool {
+        let Some(name) = take_text(map, &["name", "toolName"]) else { return false };
+        let arguments = ["arguments", "args", "input", "parameters"]
+            .into_iter()
+            .find_map(|key| map.remove(key))
+            .map_or(Decoded::Value(Value::Null), message_arguments);
+        self.calls.push(MessageCall { id, item_id, name, arguments });
+        true
+    }
+
+    /// A result of any shape but a whole message.
+    fn result(&mut self, map: &mut Map<'a>) -> bool {
+        for key in ["toolResult", "toolResponse", "functionResponse", "function_response"] {
+            if let Some(Value::Map(mut inner)) = map.remove(key) {
+                return self.result_fields(&mut inner);
+            }
+        }
+        is_result(map) && self.result_fields(map)
+    }
+
+    fn result_fields(&mut self, map: &mut Map<'a>) -> bool {
+        let ids =
+            ["call_id", "tool_use_id", "toolUseId", "toolCallId", "tool_call_id", "ref", "id"];
+        let is_error = is_error(map);
+        let Some(id) = take_text(map, &ids) else { return true };
+        let value = ["response", "result", "output", "content"]
+            .into_iter()
+            .find_map(|key| map.remove(key))
+            .unwrap_or_default();
+        self.push_result(id, value, is_error);
+        true
+    }
+
+    fn push_result(&mut self, id: Cow<'a, str>, value: Value<'a>, is_error: bool) {
+        let (value, is_error) = match value {
+            // The Vercel AI SDK tells the kind of the output beside it.
+            Value::Map(mut map) if map.get("type").is_some() && map.get("value").is_some() => {
+                let failed = kind(&map).is_some_and(|kind| kind.starts_with("error"));
+                (map.remove("value").unwrap_or_default(), is_error || failed)
+            }
+            value => (value, is_error),
+        };
+        self.results.push(MessageResult { id, value: message_result(value), is_error });
+    }
+
+    /// A message of the role `tool` that names its call.
+    fn tool_message(&mut self, map: &mut Map<'a>) -> bool {
+        for inner in ["data", "kwargs"] {
+            if let Some(Value::Map(fields)) = map.get(inner)
+                && fields.get("tool_call_id").is_some()
+                && let Some(Value::Map(mut fields)) = map.remove(inner)
+            {
+                return self.tool_message(&mut fields);
+            }
+        }
+        let is_error = is_error(map);
+        // A log event of a tool message carries the call's id as `id`.
+        let Some(id) = take_text(map, &["tool_call_id", "id"]) else { return false };
+        let value = ["content", "contents", "output"].into_iter().find_map(|key| map.remove(key));
+        let Some(value) = value else { return false };
+        self.push_result(id, unwrap_contents(value), is_error);
+        true
+    }
+}
+
+/// Keys under which messages, or parts of them, stand.
+const ENVELOPES: [&str; 19] = [
+    "messages",
+    "message",
+    "message_content",
+    "choices",
+    "generations",
+    "data",
+    "kwargs",
+    "response",
+    "output",
+    "input",
+    "blocks",
+    "contents",
+    "content",
+    "parts",
+    "text",
+    "tool_calls",
+    "toolCalls",
+    "function_call",
+    "update",
+];
+
+/// The text of the last message of a user; a text that holds no messages is that text itself.
+pub(super) fn user_text(value: Value<'_>) -> Option<Value<'_>> {
+    last_text(value, Author::User)
+}
+
+/// The text of the model's last message; a text that holds no messages is that text itself.
+pub(super) fn assistant_text(value: Value<'_>) -> Option<Value<'_>> {
+    last_text(value, Author::Assistant)
+}
+
+/// Keys of a bare object that holds a user's input or a model's answer.
+const INPUT_KEYS: [&str; 9] =
+    ["input", "query", "question", "prompt", "task", "text", "user", "user_msg", "content"];
+const OUTPUT_KEYS: [&str; 9] =
+    ["output", "text", "answer", "result", "response", "raw", "final_output", "content", "object"];
+
+fn last_text(value: Value<'_>, author: Author) -> Option<Value<'_>> {
+    let value = match json_or_text(value) {
+        Value::String(text) => return (!text.is_empty()).then_some(Value::String(text)),
+        Value::Null => return None,
+        value => value,
+    };
+    let messages = Messages::read(value.clone());
+    let found = if author == Author::User { messages.user } else { messages.assistant };
+    if let Some(text) = found {
+        return Some(Value::String(text));
+    }
+    if !messages.calls.is_empty() || !messages.results.is_empty() {
+        return None;
+    }
+    bare_text(value, if author == Author::User { &INPUT_KEYS } else { &OUTPUT_KEYS }, 0)
+}
+
+/// The text of an object that is no message.
+fn bare_text<'a>(value: Value<'a>, keys: &[&str], depth: usize) -> Option<Value<'a>> {
+    if depth > DEPTH_MAX {
+        return None;
+    }
+    match value {
+        Value::String(text) => (!text.is_empty()).then_some(Value::String(text)),
+        Value::List(items) => plain_text(Value::List(items)).map(Value::String),
+        Value::Map(mut map) => {
+            if let Some(kwargs) = map.remove("kwargs")
+                && let Some(found) = bare_text(kwargs, keys, depth + 1)
+            {
+                return Some(found);
+            }
+            if let Some(Value::List(args)) = map.remove("args")
+                && let Some(first) = args.into_iter().next()
+            {
+                return bare_text(first, keys, depth + 1);
+            }
+            keys.iter().find_map(|key| bare_text(map.remove(key)?, keys, depth + 1))
+        }
+        _ => None,
+    }
+}
+
+fn kind<'m>(map: &'m Map<'_>) -> Option<&'m str> {
+    map.get("type").and_then(Value::as_str)
+}
+
+fn is_result(map: &Map<'_>) -> bool {
+    match kind(map) {
+        Some(
+            "tool_call_response"
+            | "function_call_output"
+            | "tool_result"
+            | "tool-result"
+            | "mcp_call_output",
+        ) => true,
+        Some(_) => false,
+        None => map.get("toolCallId").is_some() && map.get("result").is_some(),
+    }
+}
+
+fn is_error(map: &Map<'_>) -> bool {
+    let flag = ["is_error", "isError"].iter().any(|key| map.get(key) == Some(&Value::Bool(true)));
+    flag || map.get("status").and_then(Value::as_str) == Some("error")
+}
+
+/// Who wrote a message, if the object is one.
+fn author(map: &Map<'_>) -> Option<Author> {
+    let role = map.get("role").and_then(Value::as_str).or_else(|| match kind(map) {
+        Some(kind @ ("human" | "ai" | "system" | "tool")) => Some(kind),
+        _ => lang_chain_class(map),
+    })?;
+    Some(match role {
+        "user" | "human" | "HumanMessage" => Author::User,
+        "assistant" | "model" | "ai" | "AIMessage" => Author::Assistant,
+        "tool" | "function" | "ToolMessage" | "tool-response" => Author::Tool,
+        _ => Author::Other,
+    })
+}
+
+/// The class of a message in LangChain's own serialisation: the last item of `id`.
+fn lang_chain_class<'m>(map: &'m Map<'_>) -> Option<&'m str> {
+    map.get("lc")?;
+    map.get("id")?.as_list()?.last()?.as_str()
+}
+
+/// The text of a part that is nothing but text.
+fn part_text<'m>(map: &'m Map<'_>) -> Option<&'m str> {
+    if map.get("role").is_some() {
+        return None;
+    }
+    match kind(map).or_else(|| map.get("block_type").and_then(Value::as_str)) {
+        Some("text" | "input_text" | "output_text") => {
+            map.get("text").or_else(|| map.get("content")).and_then(Value::as_str)
+        }
+        _ => None,
+    }
+}
+
+/// OpenInference wraps each block once more.
+fn unwrap_contents(value: Value<'_>) -> Value<'_> {
+    match value {
+        Value::List(items) => Value::List(
+            items
+                .into_iter()
+                .map(|item| match item {
+                    Value::Map(mut map) => map.remove("message_content").unwrap_or(Value::Map(map)),
+                    item => item,
+                })
+                .collect(),
+        ),
+        value => value,
+    }
+}
+
+fn take_text<'a>(map: &mut Map<'a>, keys: &[&str]) -> Option<Cow<'a, str>> {
+    keys.iter().find_map(|key| match map.get(key)? {
+        Value::String(text) if !text.is_empty() => match map.remove(key) {
+            Some(Value::String(text)) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    })
+}

@@ -1,0 +1,187 @@
+//! Envelopes that frameworks put around arguments and results.
+
+use std::borrow::Cow;
+
+use super::{Decoded, is_bracketed, json_or_py_or_text, json_or_text, read_json, structured};
+use crate::value::{Map, Value};
+
+/// `{args, kwargs, sanitize_inputs_outputs}` without positional arguments: its `kwargs`.
+pub(super) fn unwrap(value: Value<'_>) -> Value<'_> {
+    let Value::Map(mut map) = value else { return value };
+    let known = |key: &str| matches!(key, "args" | "kwargs" | "sanitize_inputs_outputs");
+    let no_positional = match map.get("args") {
+        Some(Value::List(args)) => args.is_empty(),
+        Some(args) => args.is_null(),
+        None => true,
+    };
+    if !map.iter().all(|(key, _)| known(key)) || !no_positional {
+        return Value::Map(map);
+    }
+    match map.remove("kwargs") {
+        Some(kwargs) => kwargs,
+        None => Value::Map(map),
+    }
+}
+
+/// `{result: x}` and nothing else: x.
+pub(super) fn unwrap_result(value: Value<'_>) -> Value<'_> {
+    match value {
+        Value::Map(mut map) if map.len() == 1 => match map.remove("result") {
+            Some(result) => result,
+            None => Value::Map(map),
+        },
+        value => value,
+    }
+}
+
+/// A list of text blocks: their texts joined, read as JSON where they are; else as it came.
+pub(super) fn content_text(value: Value<'_>) -> Value<'_> {
+    match json_or_text(value) {
+        Value::List(blocks) => match joined_text(&blocks) {
+            Some(text) => json_or_text(Value::from(text)),
+            None => single_json_block(blocks),
+        },
+        value => value,
+    }
+}
+
+/// The texts of a list in which everything is a text block; an empty list is none.
+pub(super) fn joined_text(blocks: &[Value<'_>]) -> Option<String> {
+    if blocks.is_empty() {
+        return None;
+    }
+    let mut joined = String::new();
+    for block in blocks {
+        joined.push_str(block_text(block)?);
+    }
+    Some(joined)
+}
+
+/// The text of `{text}`, `{type: text, text | content}`, `{block_type: text, text}` or of a text.
+pub(super) fn block_text<'v>(block: &'v Value<'_>) -> Option<&'v str> {
+    let map = match block {
+        Value::String(text) => return Some(text),
+        Value::Map(map) => map,
+        _ => return None,
+    };
+    let kind = map.get("type").or_else(|| map.get("block_type")).and_then(Value::as_str);
+    match kind {
+        None if map.len() == 1 => {}
+        Some("text" | "input_text" | "output_text") => {}
+        _ => return None,
+    }
+    map.get("text").or_else(|| map.get("content")).and_then(Value::as_str)
+}
+
+/// `[{json: x}]`: x, as Bedrock's tool results hold it.
+fn single_json_block(mut blocks: Vec<Value<'_>>) -> Value<'_> {
+    match &mut blocks[..] {
+        [Value::Map(map)] if map.len() == 1 => {
+            map.remove("json").unwrap_or(Value::List(blocks))
+        }
+        _ => Value::List(blocks),
+    }
+}
+
+/// The fields of a serialised LangChain `ToolMessage`, in any of its shapes.
+fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
+    let mut map = match value {
+        Value::Map(map) => map,
+        value => return Err(value),
+    };
+    let is_message =
+        |map: &Map<'_>| map.get("tool_call_id").is_some() && map.get("content").is_some();
+    for inner in ["data", "kwargs"] {
+        if map.get(inner).and_then(Value::as_map).is_some_and(is_message)
+            && let Some(Value::Map(fields)) = map.remove(inner)
+        {
+            return Ok(fields);
+        }
+    }
+    let is_tool = map.get("type").and_then(Value::as_str) == Some("tool");
+    if is_message(&map) || (is_tool && map.get("content").is_some()) {
+        return Ok(map);
+    }
+    Err(Value::Map(map))
+}
+
+pub(super) fn tool_message(value: Value<'_>) -> Value<'_> {
+    match tool_message_fields(json_or_text(value)) {
+        Ok(mut fields) => content_text(fields.remove("content").unwrap_or_default()),
+        Err(value) => value,
+    }
+}
+
+pub(super) fn tool_message_id(value: Value<'_>) -> Option<Value<'_>> {
+    let mut fields = tool_message_fields(structured(value)?).ok()?;
+    fields.remove("tool_call_id").filter(|id| id.as_str().is_some_and(|id| !id.is_empty()))
+}
+
+pub(super) fn tool_message_error(value: Value<'_>) -> Option<Value<'_>> {
+    let mut fields = tool_message_fields(structured(value)?).ok()?;
+    (fields.get("status").and_then(Value::as_str) == Some("error"))
+        .then(|| content_text(fields.remove("content").unwrap_or_default()))
+}
+
+/// A serialised LlamaIndex `ToolOutput`: `raw_output`, else the texts of its blocks.
+pub(super) fn tool_output(value: Value<'_>) -> Value<'_> {
+    let mut map = match json_or_py_or_text(value) {
+        Value::Map(map) if map.get("raw_output").is_some() || map.get("blocks").is_some() => map,
+        value => return value,
+    };
+    match map.remove("raw_output") {
+        Some(raw) if !raw.is_null() => json_or_py_or_text(raw),
+        _ => match map.remove("blocks") {
+            Some(Value::List(blocks)) => match joined_text(&blocks) {
+                Some(text) => json_or_py_or_text(Value::from(text)),
+                None => Value::List(blocks),
+            },
+            other => other.unwrap_or_default(),
+        },
+    }
+}
+
+/// The field of the first part of a kind in a message list.
+pub(super) fn part_field<'a>(value: Value<'a>, kind: &str, field: &str) -> Option<Value<'a>> {
+    match value {
+        Value::List(items) => items.into_iter().find_map(|item| part_field(item, kind, field)),
+        Value::Map(mut map) => {
+            if map.get("type").and_then(Value::as_str) == Some(kind) {
+                return map.remove(field).filter(|value| !value.is_null());
+            }
+            map.remove("parts").and_then(|parts| part_field(parts, kind, field))
+        }
+        _ => None,
+    }
+}
+
+/// The arguments that a model wrote: an object, or the text of one.
+pub(super) fn message_arguments(value: Value<'_>) -> Decoded<'_> {
+    match value {
+        Value::String(text) if text.trim().is_empty() => Decoded::Value(Value::Map(Map::default())),
+        value => read_json(value).unwrap_or(Decoded::Value(Value::Null)),
+    }
+}
+
+/// What a tool gave back, as a message repeats it.
+pub(super) fn message_result(value: Value<'_>) -> Value<'_> {
+    match value {
+        Value::List(_) => content_text(value),
+        Value::String(text) if is_bracketed(&text) => {
+            match json_or_py_or_text(Value::String(text)) {
+                list @ Value::List(_) => content_text(list),
+                value => value,
+            }
+        }
+        value => json_or_py_or_text(unwrap_result(value)),
+    }
+}
+
+/// A text that a tool result or message holds, if it is one.
+pub(super) fn plain_text(value: Value<'_>) -> Option<Cow<'_, str>> {
+    match value {
+        Value::String(text) => Some(text),
+        Value::List(blocks) => joined_text(&blocks).map(Cow::Owned),
+        _ => None,
+    }
+}

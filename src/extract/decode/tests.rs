@@ -1,0 +1,127 @@
+use super::*;
+
+fn check(decode: &str, text: &str, expected: &str) {
+    let decode = Decode::parse(decode).unwrap();
+    let found = match decode.apply(Value::from(text)) {
+        Some(Decoded::Value(value)) => value.to_string(),
+        Some(Decoded::Unreadable(text)) => format!("unreadable {text}"),
+        None => "nothing".to_owned(),
+    };
+    assert_eq!(found, expected, "{decode:?} of {text}");
+}
+
+#[test]
+fn texts_are_read_as_json_and_what_is_not_json_is_told_from_it() {
+    check("value", "{\"a\":1}", r#""{\"a\":1}""#);
+    check("json", r#"{"a":1}"#, r#"{"a":1}"#);
+    check("json", r#""{\"a\":1}""#, r#"{"a":1}"#);
+    check("json", r#""sunny""#, r#""sunny""#);
+    check("json", r#"{"a":"#, r#"unreadable {"a":"#);
+    check("json", "", "nothing");
+    check("json_or_text", r#""sunny""#, r#""sunny""#);
+    check("json_or_text", "sunny", r#""sunny""#);
+    check("json_or_text", "", r#""""#);
+}
+
+#[test]
+fn envelopes_are_taken_off() {
+    check("json→unwrap", r#"{"args":[],"kwargs":{"a":1}}"#, r#"{"a":1}"#);
+    check("json→unwrap", r#"{"args":[2],"kwargs":{}}"#, r#"{"args":[2],"kwargs":{}}"#);
+    check("json→unwrap", r#"{"kwargs":{"a":1},"city":2}"#, r#"{"kwargs":{"a":1},"city":2}"#);
+    check("json_or_text→unwrap_result", r#"{"result":[1]}"#, "[1]");
+    check("json:$.inputs | json:$.input_str→json", r#"{"input_str":"{\"a\":1}"}"#, r#"{"a":1}"#);
+    check("json:$.a.b[1]", r#"{"a":{"b":[1,2]}}"#, "2");
+    check("json:$.a", r#"{"a":null}"#, "nothing");
+    check("content_text", r#"[{"text":"{\"a\""},{"text":":1}"}]"#, r#"{"a":1}"#);
+    check("content_text", r#"[{"image":1}]"#, r#"[{"image":1}]"#);
+    check(
+        "messages:tool_call.arguments",
+        r#"[{"parts":[{"type":"text","content":"x"},{"type":"tool_call","arguments":{"a":1}}]}]"#,
+        r#"{"a":1}"#,
+    );
+}
+
+#[test]
+fn tool_messages_are_read_in_every_shape() {
+    for text in [
+        r#"{"content":"{\"a\":1}","tool_call_id":"c","type":"tool","status":"error"}"#,
+        r#"{"type":"tool","data":{"content":"{\"a\":1}","tool_call_id":"c","status":"error"}}"#,
+        r#"{"lc":1,"type":"constructor","id":["x","ToolMessage"],
+            "kwargs":{"content":"{\"a\":1}","tool_call_id":"c","status":"error"}}"#,
+    ] {
+        check("tool_message", text, r#"{"a":1}"#);
+        check("tool_message.tool_call_id", text, r#""c""#);
+        check("tool_message.error", text, r#"{"a":1}"#);
+    }
+    check("tool_message", "plain", r#""plain""#);
+    check("tool_message.tool_call_id", "plain", "nothing");
+    check("tool_message.error", r#"{"content":"x","tool_call_id":"c"}"#, "nothing");
+}
+
+#[test]
+fn mistyped_decoders_name_the_nearest_word() {
+    let error = |text| Decode::parse(text).unwrap_err();
+    assert_eq!(error("jsn"), "unknown decoder `jsn` (did you mean `json`?)");
+    assert_eq!(error("json:x"), "`x` is not a path such as `$.output.items[0]`");
+}
+
+#[test]
+fn calls_and_results_are_found_in_every_message_shape() {
+    for text in [
+        r#"[{"role":"assistant","parts":[{"type":"tool_call","id":"c","name":"f",
+            "arguments":{"a":1}}]},
+            {"role":"tool","parts":[{"type":"tool_call_response","id":"c","response":"r"}]}]"#,
+        r#"{"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"c",
+            "type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},
+            {"role":"tool","tool_call_id":"c","content":"r"}]}"#,
+        r#"[{"type":"function_call","id":"fc","call_id":"c","name":"f","arguments":"{\"a\":1}"},
+            {"type":"function_call_output","call_id":"c","output":"r"}]"#,
+        r#"[{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":{"a":1}}]},
+            {"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"r"}]}]"#,
+        r#"[{"toolUse":{"toolUseId":"c","name":"f","input":{"a":1}}},
+            {"toolResult":{"toolUseId":"c","status":"success","content":[{"text":"r"}]}}]"#,
+        r#"{"contents":[{"role":"model","parts":[{"function_call":{"id":"c","name":"f",
+            "args":{"a":1}}}]},{"role":"user","parts":[{"function_response":{"id":"c","name":"f",
+            "response":{"result":"r"}}}]}]}"#,
+        r#"[{"content":[{"toolRequest":{"ref":"c","name":"f","input":{"a":1}}}]},
+            {"content":[{"toolResponse":{"ref":"c","name":"f","output":"r"}}]}]"#,
+        r#"[{"role":"assistant","content":[{"type":"tool-call","toolCallId":"c","toolName":"f",
+            "input":"{\"a\":1}"}]},{"role":"tool","content":[{"type":"tool-result",
+            "toolCallId":"c","toolName":"f","output":{"type":"text","value":"r"}}]}]"#,
+        r#"{"messages":[[{"type":"ai","data":{"content":"","tool_calls":[{"name":"f",
+            "args":{"a":1},"id":"c","type":"tool_call"}]}},
+            {"type":"tool","data":{"content":"r","tool_call_id":"c"}}]]}"#,
+        r#"[{"message":{"role":"assistant","tool_calls":[{"tool_call":{"id":"c",
+            "function":{"name":"f","arguments":"{\"a\":1}"}}}]}},
+            {"message":{"role":"tool","tool_call_id":"c","content":"r"}}]"#,
+    ] {
+        let found = Messages::read(Value::from(text));
+        let [call] = &found.calls[..] else { panic!("{text}: {found:?}") };
+        let arguments = Value::Map([("a", Value::from(1))].into_iter().collect());
+        assert_eq!((call.id.as_deref(), &*call.name), (Some("c"), "f"), "{text}");
+        assert_eq!(call.arguments, Decoded::Value(arguments), "{text}");
+        let [result] = &found.results[..] else { panic!("{text}: {found:?}") };
+        assert_eq!((&*result.id, &result.value), ("c", &Value::from("r")), "{text}");
+    }
+}
+
+#[test]
+fn the_last_texts_of_user_and_model_are_found() {
+    check(
+        "user_text",
+        r#"[{"role":"user","content":"a"},{"role":"user","parts":[{"type":"text","content":"b"}]}]"#,
+        r#""b""#,
+    );
+    check("user_text", "plain", r#""plain""#);
+    check("user_text", r#"{"task":"do it","stream":false}"#, r#""do it""#);
+    check(
+        "assistant_text",
+        r#"{"choices":[{"message":{"role":"assistant","content":"b"}}]}"#,
+        r#""b""#,
+    );
+    check(
+        "assistant_text",
+        r#"[{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f"}}]}]"#,
+        "nothing",
+    );
+}
