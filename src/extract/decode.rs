@@ -44,6 +44,7 @@ enum Step {
     JsonOrPyOrText,
     Path(Vec<Segment>),
     Part { kind: String, field: String },
+    Role(String),
     UserText,
     AssistantText,
     Unwrap,
@@ -138,6 +139,9 @@ fn step(word: &str) -> Result<Step, String> {
             part.split_once('.').ok_or_else(|| format!("`{word}` lacks the field of its part"))?;
         return Ok(Step::Part { kind: kind.to_owned(), field: field.to_owned() });
     }
+    if let Some(role) = word.strip_prefix("role:") {
+        return Ok(Step::Role(role.to_owned()));
+    }
     if let Some((_, step)) = WORDS.iter().find(|(known, _)| *known == word) {
         return Ok(step.clone());
     }
@@ -145,7 +149,7 @@ fn step(word: &str) -> Result<Step, String> {
     Err(match nearest(word, words) {
         Some(meant) => format!("unknown decoder `{word}` (did you mean `{meant}`?)"),
         None => format!(
-            "unknown decoder `{word}` (known are {}, json:$.path, messages:part.field)",
+            "unknown decoder `{word}` (known are {}, json:$.path, messages:part.field, role:name)",
             WORDS.iter().map(|(known, _)| *known).collect::<Vec<_>>().join(", ")
         ),
     })
@@ -156,12 +160,14 @@ fn segments(path: &str) -> Result<Vec<Segment>, String> {
     let bad = || format!("`{path}` is not a path such as `$.output.items[0]`");
     let rest = path.strip_prefix('$').ok_or_else(bad)?;
     let mut found = Vec::new();
-    for part in rest.split('.').skip(1) {
+    for (at, part) in rest.split('.').enumerate() {
         let (key, indices) = part.split_once('[').unwrap_or((part, ""));
-        if key.is_empty() {
+        if key.is_empty() != (at == 0) {
             return Err(bad());
         }
-        found.push(Segment::Key(key.to_owned()));
+        if at > 0 {
+            found.push(Segment::Key(key.to_owned()));
+        }
         for index in indices.split('[').filter(|index| !index.is_empty()) {
             let index = index.strip_suffix(']').and_then(|digits| digits.parse().ok());
             found.push(Segment::Index(index.ok_or_else(bad)?));
@@ -198,6 +204,7 @@ fn apply<'a>(step: &Step, value: Value<'a>) -> Option<Decoded<'a>> {
         Step::JsonOrPyOrText => json_or_py_or_text(value),
         Step::Path(path) => follow(structured(value)?, path)?,
         Step::Part { kind, field } => shapes::part_field(structured(value)?, kind, field)?,
+        Step::Role(role) => shapes::with_role(json_or_text(value), role),
         Step::UserText => messages::user_text(value)?,
         Step::AssistantText => messages::assistant_text(value)?,
         Step::Unwrap => shapes::unwrap(value),
@@ -298,6 +305,7 @@ pub(super) fn looks_whole(text: &str) -> bool {
     bytes.last() == Some(&close) && count(b'{') == count(b'}') && count(b'[') == count(b']')
 }
 
+/// A Python literal, as `repr` and `str` write containers.
 fn python_literal(_text: &str) -> Option<Value<'static>> {
     None
 }

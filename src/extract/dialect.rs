@@ -15,6 +15,7 @@
 //!   that of the priorities.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -442,7 +443,39 @@ impl Role {
     }
 }
 
+/// The families of the built-in dialects, each a YAML list of [`Dialect`].
+const FAMILIES: [(&str, &str); 4] = [
+    ("semconv", include_str!("dialects/semconv.yaml")),
+    ("openinference", include_str!("dialects/openinference.yaml")),
+    ("traceloop", include_str!("dialects/traceloop.yaml")),
+    ("vendors", include_str!("dialects/vendors.yaml")),
+];
+
 impl Dialect {
+    /// The built-in dialects, with those of `own` in place of built-in ones of the same name and
+    /// the others behind them.
+    pub fn with_builtin(own: Vec<Dialect>) -> Vec<Dialect> {
+        let mut dialects = Self::builtin().to_vec();
+        for dialect in own {
+            match dialects.iter_mut().find(|known| known.name == dialect.name) {
+                Some(known) => *known = dialect,
+                None => dialects.push(dialect),
+            }
+        }
+        dialects
+    }
+
+    /// The built-in dialects. A test holds that all of them can be read.
+    pub fn builtin() -> &'static [Dialect] {
+        static BUILTIN: OnceLock<Vec<Dialect>> = OnceLock::new();
+        BUILTIN.get_or_init(|| {
+            let read = |(_, text): &(&str, &str)| {
+                serde_saphyr::from_str::<Vec<Dialect>>(text).unwrap_or_default()
+            };
+            FAMILIES.iter().flat_map(read).collect()
+        })
+    }
+
     /// All sources with the fact that each feeds, in the order in which they are tried.
     pub fn sources(&self) -> impl Iterator<Item = (Role, &Source)> {
         let call = &self.tool_call;
@@ -472,5 +505,20 @@ impl Dialect {
         ]
         .into_iter()
         .flat_map(|(role, sources)| sources.iter().map(move |source| (role, source)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_dialects_can_be_read() {
+        for (family, text) in FAMILIES {
+            let read = serde_saphyr::from_str::<Vec<Dialect>>(text);
+            assert!(read.is_ok(), "{family}: {}", read.unwrap_err());
+        }
+        let names: Vec<_> = Dialect::builtin().iter().map(|dialect| &dialect.name).collect();
+        assert_eq!(names.len(), 41, "{names:?}");
     }
 }

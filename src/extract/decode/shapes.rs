@@ -76,9 +76,7 @@ pub(super) fn block_text<'v>(block: &'v Value<'_>) -> Option<&'v str> {
 /// `[{json: x}]`: x, as Bedrock's tool results hold it.
 fn single_json_block(mut blocks: Vec<Value<'_>>) -> Value<'_> {
     match &mut blocks[..] {
-        [Value::Map(map)] if map.len() == 1 => {
-            map.remove("json").unwrap_or(Value::List(blocks))
-        }
+        [Value::Map(map)] if map.len() == 1 => map.remove("json").unwrap_or(Value::List(blocks)),
         _ => Value::List(blocks),
     }
 }
@@ -153,6 +151,18 @@ pub(super) fn part_field<'a>(value: Value<'a>, kind: &str, field: &str) -> Optio
         }
         _ => None,
     }
+}
+
+/// A message that leaves its author to the name of its event.
+pub(super) fn with_role<'a>(value: Value<'a>, role: &str) -> Value<'a> {
+    let mut map = match value {
+        Value::Map(map) => map,
+        content => [("content", content)].into_iter().collect(),
+    };
+    if map.get("role").is_none() {
+        map.insert("role", Value::from(role.to_owned()));
+    }
+    Value::Map(map)
 }
 
 /// The arguments that a model wrote: an object, or the text of one.
