@@ -1,5 +1,8 @@
 //! Bytes in, acknowledged once they were taken.
 
+pub mod file;
+pub mod settings;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;

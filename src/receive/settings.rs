@@ -1,0 +1,242 @@
+//! Settings of the receivers, in the OpenTelemetry Collector's shape.
+//!
+//! Where no config names `receivers`, both protocols listen on the loopback address. Where one
+//! does, only the protocols that it names are on; a name without settings means the defaults.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+
+use crate::settings::HumanDuration;
+
+/// Bytes in a mebibyte.
+const MIB: usize = 1 << 20;
+
+/// Where data enters.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReceiversSettings {
+    /// The OTLP receiver; off when other settings stand under `receivers` without it.
+    #[serde(default, deserialize_with = "named")]
+    pub otlp: Option<OtlpSettings>,
+}
+
+impl Default for ReceiversSettings {
+    fn default() -> Self {
+        Self { otlp: Some(OtlpSettings::default()) }
+    }
+}
+
+/// The OTLP receiver: its protocols, and the limits that they share.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OtlpSettings {
+    /// The protocols; one that is not named is off.
+    pub protocols: ProtocolsSettings,
+    /// Requests that are read or handed over at the same time, over both protocols. Default 256.
+    /// One more waits up to `wait_for_room` and is then refused as overload.
+    pub max_concurrent_requests: usize,
+    /// Mebibytes of request bodies held at the same time, compressed and decompressed together.
+    /// Default 512. What would exceed it is refused as overload.
+    pub max_in_flight_mib: usize,
+    /// How long a request waits for room before it is refused. Default 1s; senders give up soon
+    /// after that.
+    pub wait_for_room: HumanDuration,
+    /// Open connections, over both protocols. Default 4096; further ones are closed at once.
+    pub max_connections: usize,
+    /// From the end of a request's headers to the end of its body. Default 30s.
+    pub read_timeout: HumanDuration,
+}
+
+impl Default for OtlpSettings {
+    fn default() -> Self {
+        Self {
+            protocols: ProtocolsSettings::default(),
+            max_concurrent_requests: 256,
+            max_in_flight_mib: 512,
+            wait_for_room: HumanDuration::from_secs(1),
+            max_connections: 4096,
+            read_timeout: HumanDuration::from_secs(30),
+        }
+    }
+}
+
+impl OtlpSettings {
+    /// `max_in_flight_mib` in bytes.
+    pub fn in_flight_bytes_max(&self) -> usize {
+        self.max_in_flight_mib.saturating_mul(MIB)
+    }
+}
+
+/// The protocols of the OTLP receiver.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProtocolsSettings {
+    /// OTLP/gRPC.
+    #[serde(default, deserialize_with = "named")]
+    pub grpc: Option<GrpcSettings>,
+    /// OTLP/HTTP.
+    #[serde(default, deserialize_with = "named")]
+    pub http: Option<HttpSettings>,
+}
+
+impl Default for ProtocolsSettings {
+    fn default() -> Self {
+        Self { grpc: Some(GrpcSettings::default()), http: Some(HttpSettings::default()) }
+    }
+}
+
+/// OTLP/gRPC.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GrpcSettings {
+    /// Address and port to listen on. Default `127.0.0.1:4317`; port 0 takes a free one.
+    pub endpoint: String,
+    /// Largest message in mebibytes, before and after decompression. Default 64; a larger one is
+    /// answered RESOURCE_EXHAUSTED.
+    pub max_recv_msg_size_mib: usize,
+    /// Calls at the same time on one connection. Default 128; the peer waits with further ones.
+    pub max_concurrent_streams: u32,
+    /// Mebibytes that a peer may send ahead on one call. Default 1; on the connection it is four
+    /// times that.
+    pub initial_window_mib: u32,
+    /// Largest HTTP/2 frame in kibibytes, 16 to 16383. Default 256.
+    pub max_frame_kib: u32,
+    /// From the connection to the end of its first request's headers. Default 20s.
+    pub read_header_timeout: HumanDuration,
+    /// When connections are pinged and closed.
+    pub keepalive: KeepaliveSettings,
+}
+
+impl Default for GrpcSettings {
+    fn default() -> Self {
+        Self {
+            endpoint: "127.0.0.1:4317".to_owned(),
+            max_recv_msg_size_mib: 64,
+            max_concurrent_streams: 128,
+            initial_window_mib: 1,
+            max_frame_kib: 256,
+            read_header_timeout: HumanDuration::from_secs(20),
+            keepalive: KeepaliveSettings::default(),
+        }
+    }
+}
+
+impl GrpcSettings {
+    /// `max_recv_msg_size_mib` in bytes.
+    pub fn body_bytes_max(&self) -> usize {
+        self.max_recv_msg_size_mib.saturating_mul(MIB)
+    }
+}
+
+/// When connections are pinged and closed.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct KeepaliveSettings {
+    /// What this side does.
+    pub server_parameters: ServerParameters,
+}
+
+/// What the server does to keep or close connections.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServerParameters {
+    /// A connection without a request for this long is closed. Default 15m; the peer connects
+    /// again when it has something to send.
+    pub max_connection_idle: HumanDuration,
+    /// The peer is pinged this often. Default 30s.
+    pub time: HumanDuration,
+    /// A peer that leaves a ping unanswered for this long is dropped. Default 20s.
+    pub timeout: HumanDuration,
+}
+
+impl Default for ServerParameters {
+    fn default() -> Self {
+        Self {
+            max_connection_idle: HumanDuration::from_secs(15 * 60),
+            time: HumanDuration::from_secs(30),
+            timeout: HumanDuration::from_secs(20),
+        }
+    }
+}
+
+/// OTLP/HTTP, over HTTP/1.1 and HTTP/2 without TLS.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HttpSettings {
+    /// Address and port to listen on. Default `127.0.0.1:4318`; port 0 takes a free one.
+    pub endpoint: String,
+    /// Largest body in bytes, before and after decompression. Default 67108864 (64 MiB); a larger
+    /// one is answered 413.
+    pub max_request_body_size: usize,
+    /// Where traces are posted. Default `/v1/traces`; longer paths that end so are taken as well.
+    pub traces_url_path: String,
+    /// Where logs are posted. Default `/v1/logs`; longer paths that end so are taken as well.
+    pub logs_url_path: String,
+    /// Where metrics are posted. Default `/v1/metrics`; longer paths that end so are taken as well.
+    pub metrics_url_path: String,
+    /// For a request's headers, and the longest pause between two requests of an HTTP/1.1
+    /// connection. Default 60s.
+    pub read_header_timeout: HumanDuration,
+    /// A connection without a request for this long is closed. Default 15m.
+    pub idle_timeout: HumanDuration,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            endpoint: "127.0.0.1:4318".to_owned(),
+            max_request_body_size: 64 * MIB,
+            traces_url_path: "/v1/traces".to_owned(),
+            logs_url_path: "/v1/logs".to_owned(),
+            metrics_url_path: "/v1/metrics".to_owned(),
+            read_header_timeout: HumanDuration::from_secs(60),
+            idle_timeout: HumanDuration::from_secs(15 * 60),
+        }
+    }
+}
+
+/// Reads a section that is on because it is named, even with nothing under its name.
+fn named<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Default + Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    Option::<T>::deserialize(deserializer).map(|section| Some(section.unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Node;
+    use crate::value::json;
+
+    fn read(text: &str) -> ReceiversSettings {
+        Node::from_value(&json::parse(text).unwrap()).read().unwrap()
+    }
+
+    #[test]
+    fn without_a_config_both_protocols_are_on() {
+        let otlp = ReceiversSettings::default().otlp.unwrap();
+        assert!(otlp.protocols.grpc.is_some() && otlp.protocols.http.is_some());
+    }
+
+    #[test]
+    fn only_named_protocols_are_on() {
+        let otlp = read(r#"{"otlp": {"protocols": {"grpc": null}}}"#).otlp.unwrap();
+        assert_eq!(otlp.protocols.grpc, Some(GrpcSettings::default()));
+        assert_eq!(otlp.protocols.http, None);
+        assert_eq!(read("{}").otlp, None);
+    }
+
+    #[test]
+    fn settings_keep_the_collectors_names() {
+        let text = r#"{"otlp": {"protocols": {"http": {"endpoint": "[::1]:0",
+            "max_request_body_size": 100}, "grpc": {"max_recv_msg_size_mib": 4,
+            "keepalive": {"server_parameters": {"time": "1m"}}}}}}"#;
+        let protocols = read(text).otlp.unwrap().protocols;
+        assert_eq!(protocols.http.unwrap().max_request_body_size, 100);
+        let grpc = protocols.grpc.unwrap();
+        assert_eq!(grpc.body_bytes_max(), 4 << 20);
+        assert_eq!(grpc.keepalive.server_parameters.time, HumanDuration::from_secs(60));
+    }
+}
