@@ -1,13 +1,30 @@
 //! Bytes in, acknowledged once they were taken.
 
 pub mod file;
+pub mod json;
 pub mod settings;
+
+mod admission;
+mod answer;
+mod body;
+mod compression;
+mod connection;
+mod grpc;
+mod http;
+mod ingest;
+mod listen;
+mod metrics;
+mod server;
+mod status;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+
+pub use listen::StartError;
+pub use server::Receivers;
 
 /// The kinds of OTLP data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

@@ -1,0 +1,50 @@
+//! The body of an answer: at most one piece of data, then trailers.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use hyper::body::{Body, Frame, SizeHint};
+
+/// A response body that is ready as a whole.
+#[derive(Default)]
+pub(super) struct Answer {
+    data: Option<Bytes>,
+    trailers: Option<HeaderMap>,
+}
+
+impl Answer {
+    pub(super) fn new(data: Bytes) -> Self {
+        Self { data: Some(data).filter(|data| !data.is_empty()), trailers: None }
+    }
+
+    pub(super) fn with_trailers(data: Bytes, trailers: HeaderMap) -> Self {
+        Self { trailers: Some(trailers), ..Self::new(data) }
+    }
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let frame = match self.data.take() {
+            Some(data) => Some(Frame::data(data)),
+            None => self.trailers.take().map(Frame::trailers),
+        };
+        Poll::Ready(frame.map(Ok))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.data.is_none() && self.trailers.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.data.as_ref().map_or(0, |data| data.len() as u64))
+    }
+}

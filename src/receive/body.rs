@@ -1,0 +1,100 @@
+//! Reading request bodies: bounded in size, bytes in flight and time, copied at most once.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+
+use super::admission::Ticket;
+use super::status::{Failure, Reason};
+
+/// Room that is reserved for a body on its word alone; more only as it arrives.
+const TRUST_BYTES: usize = 2 << 20;
+
+/// How much of a body that is too large is still read, so that the sender gets to see the answer.
+const DRAIN_TIME: Duration = Duration::from_secs(2);
+
+/// Reads body frames into one buffer. A body of one frame is not copied.
+pub(super) struct BodyReader<'a> {
+    body: &'a mut Incoming,
+    ticket: &'a mut Ticket,
+    read: Bytes,
+    more: BytesMut,
+}
+
+impl<'a> BodyReader<'a> {
+    pub(super) fn new(body: &'a mut Incoming, ticket: &'a mut Ticket) -> Self {
+        Self { body, ticket, read: Bytes::new(), more: BytesMut::new() }
+    }
+
+    /// Reads until `len` bytes are there or the body ends.
+    pub(super) async fn fill(&mut self, len: usize) -> Result<&[u8], Failure> {
+        while self.bytes().len() < len {
+            if !self.next_frame(0).await? {
+                break;
+            }
+        }
+        Ok(self.bytes())
+    }
+
+    /// Reads to the end; `Ok(None)` when more than `bytes_max` came.
+    pub(super) async fn finish(
+        mut self,
+        expected: usize,
+        bytes_max: usize,
+    ) -> Result<Option<Bytes>, Failure> {
+        while self.bytes().len() <= bytes_max {
+            if !self.next_frame(expected).await? {
+                let whole = if self.more.is_empty() { self.read } else { self.more.freeze() };
+                return Ok(Some(whole));
+            }
+        }
+        Ok(None)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        if self.more.is_empty() { &self.read } else { &self.more }
+    }
+
+    /// Takes one frame in; false at the end. `expected` is the size of the whole, if known.
+    async fn next_frame(&mut self, expected: usize) -> Result<bool, Failure> {
+        if self.body.is_end_stream() {
+            return Ok(false);
+        }
+        let Some(frame) = self.body.frame().await else { return Ok(false) };
+        let frame = frame.map_err(|error| {
+            Failure::new(Reason::Disconnected, format!("the body ended early: {error}"))
+        })?;
+        let Ok(data) = frame.into_data() else { return Ok(true) };
+        self.ticket.hold(data.len())?;
+        if self.bytes().is_empty() {
+            self.read = data;
+            return Ok(true);
+        }
+        if self.more.is_empty() {
+            let len = (self.read.len() + data.len()).max(expected.min(TRUST_BYTES));
+            self.more.reserve(len);
+            self.more.extend_from_slice(&self.read);
+            self.read = Bytes::new();
+        }
+        self.more.extend_from_slice(&data);
+        Ok(true)
+    }
+}
+
+/// Reads and forgets up to `bytes_max` of a refused body. A sender that is still writing when its
+/// connection closes may never see the answer.
+pub(super) async fn drain(body: &mut Incoming, bytes_max: usize) {
+    let reading = async {
+        let mut left = bytes_max;
+        while let Some(Ok(frame)) = body.frame().await {
+            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+            if left == 0 {
+                return;
+            }
+        }
+    };
+    // What comes after is lost with the connection, which is all that can be done.
+    let _ = tokio::time::timeout(DRAIN_TIME, reading).await;
+}

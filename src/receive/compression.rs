@@ -1,0 +1,119 @@
+//! Compressed bodies, with a cap on what comes out.
+//!
+//! A bomb is refused by the size that its own header or trailer declares where it has one, and
+//! else when the cap is reached. Memory grows with what really comes out, in steps that the
+//! ticket must grant.
+
+use std::io::{self, Read};
+
+use super::admission::Ticket;
+use super::status::{Failure, Reason};
+
+/// Output is asked of the ticket in steps of this many bytes.
+const STEP_BYTES: usize = 1 << 20;
+
+/// Deflate cannot shrink data further than this.
+const DEFLATE_RATIO_MAX: usize = 1032;
+
+/// How a body is compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Compression {
+    Gzip,
+    Zstd,
+}
+
+impl Compression {
+    /// Reads a `Content-Encoding` or `grpc-encoding`; `None` inside means not compressed.
+    pub(super) fn from_header(name: &[u8]) -> Result<Option<Self>, Failure> {
+        let known: [(&[u8], Option<Self>); 5] = [
+            (b"", None),
+            (b"identity", None),
+            (b"gzip", Some(Self::Gzip)),
+            (b"x-gzip", Some(Self::Gzip)),
+            (b"zstd", Some(Self::Zstd)),
+        ];
+        let name = name.trim_ascii();
+        known
+            .iter()
+            .find(|(word, _)| word.eq_ignore_ascii_case(name))
+            .map(|(_, compression)| *compression)
+            .ok_or_else(|| {
+                let name = String::from_utf8_lossy(name);
+                let message = format!("unknown encoding {name:?}, known are gzip and zstd");
+                Failure::new(Reason::Encoding, message)
+            })
+    }
+
+    /// Recognizes compressed data by its first bytes.
+    pub(super) fn from_magic(start: &[u8]) -> Option<Self> {
+        match start {
+            [0x1f, 0x8b, ..] => Some(Self::Gzip),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+
+    /// Bytes that the compressed data says it holds, if it says so.
+    fn declared_bytes(self, body: &[u8]) -> Option<usize> {
+        match self {
+            // ISIZE of RFC 1952, modulo 2^32, of the last member.
+            Self::Gzip => {
+                let size = body.last_chunk().map(|bytes| u32::from_le_bytes(*bytes))?;
+                usize::try_from(size).ok()
+            }
+            Self::Zstd => {
+                let size = zstd::zstd_safe::get_frame_content_size(body).ok().flatten()?;
+                Some(usize::try_from(size).unwrap_or(usize::MAX))
+            }
+        }
+    }
+
+    fn reader<'a>(self, body: &'a [u8], bytes_max: usize) -> io::Result<Box<dyn Read + 'a>> {
+        Ok(match self {
+            Self::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(body)),
+            Self::Zstd => {
+                let mut decoder = zstd::stream::read::Decoder::with_buffer(body)?;
+                decoder.window_log_max(window_log_max(bytes_max))?;
+                Box::new(decoder)
+            }
+        })
+    }
+}
+
+/// The largest zstd window that is useful for so many bytes, as a power of two: at least the
+/// 8 MiB that every decoder should support (RFC 8878), at most the library's own 128 MiB.
+fn window_log_max(bytes_max: usize) -> u32 {
+    bytes_max.next_power_of_two().ilog2().clamp(23, 27)
+}
+
+/// Decompresses a body to at most `bytes_max` bytes. `setting` names the limit for the sender.
+pub(super) fn decompress(
+    compression: Compression,
+    body: &[u8],
+    bytes_max: usize,
+    setting: &str,
+    ticket: &mut Ticket,
+) -> Result<Vec<u8>, Failure> {
+    let malformed = |error: io::Error| {
+        Failure::new(Reason::Malformed, format!("cannot be decompressed: {error}"))
+    };
+    let declared = compression.declared_bytes(body);
+    if declared.is_some_and(|bytes| bytes > bytes_max) {
+        return Err(Failure::too_large(bytes_max, setting));
+    }
+    let mut reader = compression.reader(body, bytes_max).map_err(malformed)?;
+    let ceiling = body.len().saturating_mul(DEFLATE_RATIO_MAX).min(bytes_max);
+    let expected = declared.unwrap_or(body.len().saturating_mul(4)).min(ceiling);
+    let mut out = Vec::with_capacity(expected.min(STEP_BYTES) + 1);
+    loop {
+        let step = STEP_BYTES.min(bytes_max + 1 - out.len());
+        let read = reader.by_ref().take(step as u64).read_to_end(&mut out).map_err(malformed)?;
+        ticket.hold(read)?;
+        if out.len() > bytes_max {
+            return Err(Failure::too_large(bytes_max, setting));
+        }
+        if read < step {
+            return Ok(out);
+        }
+    }
+}

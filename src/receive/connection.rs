@@ -1,0 +1,128 @@
+//! One connection: served until its peer leaves, it idles too long, or the process ends.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+
+use super::answer::Answer;
+use super::metrics::Closed;
+
+/// How long a connection that was told to close may take to do so.
+const CLOSE_TIME: Duration = Duration::from_secs(5);
+
+/// What a port does with a request.
+pub(super) trait Serve: Send + Sync + 'static {
+    /// Answers one request.
+    fn serve(&self, request: Request<Incoming>) -> impl Future<Output = Response<Answer>> + Send;
+}
+
+/// How the connections of a port are run.
+pub(super) struct ConnectionLimits {
+    pub(super) builder: Builder<TokioExecutor>,
+    /// From the connection to its first request.
+    pub(super) first_request: Duration,
+    /// Longest time without a request.
+    pub(super) idle: Duration,
+}
+
+/// Serves one connection to its end; says why if this side closed it.
+pub(super) async fn serve_connection<S: Serve>(
+    stream: TcpStream,
+    service: Arc<S>,
+    limits: &ConnectionLimits,
+    stop: CancellationToken,
+) -> Option<Closed> {
+    let activity = Arc::new(Activity::default());
+    let counted = Arc::clone(&activity);
+    let service = service_fn(move |request| {
+        let service = Arc::clone(&service);
+        let running = Running::start(&counted);
+        async move {
+            let response = service.serve(request).await;
+            drop(running);
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let mut connection = pin!(limits.builder.serve_connection(TokioIo::new(stream), service));
+    let mut stopped = pin!(stop.cancelled_owned());
+    let mut check = pin!(tokio::time::sleep(limits.first_request));
+    let mut stopping = false;
+    let mut closing = None;
+    let mut requests_before = 0;
+    loop {
+        tokio::select! {
+            biased;
+            // How it ended tells nothing that its requests have not told.
+            _ = connection.as_mut() => return closing,
+            () = stopped.as_mut(), if !stopping => {
+                stopping = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            () = check.as_mut() => {
+                if closing.is_some() {
+                    return closing;
+                }
+                closing = activity.verdict(&mut requests_before);
+                let next = match closing {
+                    None => limits.idle,
+                    Some(Closed::HeaderTimeout) => return closing,
+                    Some(_) => {
+                        connection.as_mut().graceful_shutdown();
+                        CLOSE_TIME
+                    }
+                };
+                check.as_mut().reset(tokio::time::Instant::now() + next);
+            }
+        }
+    }
+}
+
+/// Requests of one connection.
+#[derive(Default)]
+struct Activity {
+    started: AtomicU64,
+    running: AtomicU64,
+}
+
+impl Activity {
+    /// Whether the connection should close: no request at all, or none since the last look.
+    fn verdict(&self, requests_before: &mut u64) -> Option<Closed> {
+        let started = self.started.load(Ordering::Relaxed);
+        let before = std::mem::replace(requests_before, started);
+        if self.running.load(Ordering::Relaxed) > 0 {
+            return None;
+        }
+        match (started, started == before) {
+            (0, _) => Some(Closed::HeaderTimeout),
+            (_, true) => Some(Closed::Idle),
+            (_, false) => None,
+        }
+    }
+}
+
+/// A request that runs, until dropped.
+struct Running(Arc<Activity>);
+
+impl Running {
+    fn start(activity: &Arc<Activity>) -> Self {
+        activity.started.fetch_add(1, Ordering::Relaxed);
+        activity.running.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(activity))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,170 @@
+//! OTLP/gRPC: the unary `Export` of the three services, straight over HTTP/2.
+//!
+//! A call carries one message: a flag, a length and the bytes, which go on as they are. Written
+//! over the HTTP/2 server rather than over a gRPC framework, so that the body of a call is copied
+//! at most once, shares its limits with OTLP/HTTP, and every fault has the code that OTLP asks
+//! for. Errors are Trailers-Only, the only form in which every client finds the retry hint.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use hyper::body::Incoming;
+
+use super::answer::Answer;
+use super::body::BodyReader;
+use super::compression::Compression;
+use super::ingest::{BodyLimit, Ingest, Packed};
+use super::metrics::Transport;
+use super::status::{Failure, Reason, response_protobuf};
+use super::{Accepted, Intake, Signal};
+
+const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const CONTENT_TYPE_GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
+
+/// Flag and length before each message.
+const PREFIX_BYTES: usize = 5;
+
+/// Serves the calls of a port.
+pub(super) struct GrpcService<I> {
+    pub(super) ingest: Arc<Ingest<I>>,
+    pub(super) limit: BodyLimit,
+}
+
+/// Whether a request is a gRPC call.
+pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
+    let Some(kind) = headers.get(CONTENT_TYPE) else { return false };
+    let kind = kind.as_bytes();
+    let Some((start, rest)) = kind.split_at_checked("application/grpc".len()) else { return false };
+    start.eq_ignore_ascii_case(b"application/grpc")
+        && (rest.is_empty() || matches!(rest[0], b';' | b' ') || rest.starts_with(b"+proto"))
+}
+
+/// A call to the wrong port.
+pub(super) fn refuse_call(message: &str) -> Response<Answer> {
+    failed(&Failure::new(Reason::NotFound, message))
+}
+
+impl<I: Intake> GrpcService<I> {
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Answer> {
+        let metrics = &self.ingest.metrics;
+        if !is_grpc(request.headers()) {
+            metrics.refused_request(Transport::Grpc, Reason::ContentType);
+            let code = Transport::Http.failure(Reason::ContentType);
+            metrics.answered(Transport::Grpc, code);
+            return not_a_call();
+        }
+        match self.export(request).await {
+            Ok(accepted) => {
+                metrics.answered(Transport::Grpc, Transport::Grpc.success());
+                succeeded(&accepted)
+            }
+            Err(failure) => {
+                metrics.refused_request(Transport::Grpc, failure.reason);
+                metrics.answered(Transport::Grpc, Transport::Grpc.failure(failure.reason));
+                failed(&failure)
+            }
+        }
+    }
+
+    async fn export(&self, request: Request<Incoming>) -> Result<Accepted, Failure> {
+        let (head, mut body) = request.into_parts();
+        let signal = signal_of(head.uri.path())?;
+        let encoding = head.headers.get(GRPC_ENCODING);
+        let encoding = Compression::from_header(encoding.map_or(b"", HeaderValue::as_bytes))?;
+        let mut ticket = self.ingest.admission.enter().await?;
+        let reader = BodyReader::new(&mut body, &mut ticket);
+        let (compressed, body) = self.ingest.in_time(self.read_message(reader)).await?;
+        let compression = match (compressed, encoding) {
+            (false, _) => None,
+            (true, Some(encoding)) => Some(encoding),
+            (true, None) => {
+                let message = "the message is compressed, but grpc-encoding does not say how";
+                return Err(Failure::new(Reason::EncodingMissing, message));
+            }
+        };
+        let packed = Packed { signal, body, compression, is_json: false };
+        self.ingest.take(Transport::Grpc, packed, self.limit, ticket).await
+    }
+
+    /// Reads the one message of a call, and whether it is compressed.
+    async fn read_message(&self, mut reader: BodyReader<'_>) -> Result<(bool, Bytes), Failure> {
+        let malformed = |message: &str| Failure::new(Reason::Malformed, message);
+        let start = reader.fill(PREFIX_BYTES).await?;
+        let Some(&[flag, a, b, c, d]) = start.first_chunk() else {
+            return Err(malformed("the call ends before its message"));
+        };
+        let len = u32::from_be_bytes([a, b, c, d]) as usize;
+        if flag > 1 {
+            return Err(malformed("the message's compression flag is neither 0 nor 1"));
+        }
+        if len > self.limit.bytes_max {
+            return Err(self.limit.exceeded());
+        }
+        let bytes = PREFIX_BYTES + len;
+        match reader.finish(bytes, bytes).await? {
+            Some(whole) if whole.len() == bytes => Ok((flag == 1, whole.slice(PREFIX_BYTES..))),
+            Some(_) => Err(malformed("the call ends within its message")),
+            None => Err(malformed("the call has more than one message")),
+        }
+    }
+}
+
+fn signal_of(path: &str) -> Result<Signal, Failure> {
+    match path {
+        "/opentelemetry.proto.collector.trace.v1.TraceService/Export" => Ok(Signal::Traces),
+        "/opentelemetry.proto.collector.logs.v1.LogsService/Export" => Ok(Signal::Logs),
+        "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export" => Ok(Signal::Metrics),
+        _ => Err(Failure::new(Reason::NotFound, format!("unknown method {path:?}"))),
+    }
+}
+
+fn succeeded(accepted: &Accepted) -> Response<Answer> {
+    let message = response_protobuf(accepted);
+    let mut framed = BytesMut::with_capacity(PREFIX_BYTES + message.len());
+    framed.extend_from_slice(&[0]);
+    framed.extend_from_slice(&u32::try_from(message.len()).unwrap_or_default().to_be_bytes());
+    framed.extend_from_slice(&message);
+    let mut trailers = HeaderMap::with_capacity(1);
+    trailers.insert(GRPC_STATUS, HeaderValue::from_static("0"));
+    let mut response = Response::new(Answer::with_trailers(framed.freeze(), trailers));
+    response.headers_mut().insert(CONTENT_TYPE, CONTENT_TYPE_GRPC);
+    response
+}
+
+fn failed(failure: &Failure) -> Response<Answer> {
+    failure.to_grpc().into_http()
+}
+
+/// HTTP that is not gRPC gets the status that the gRPC specification prescribes.
+fn not_a_call() -> Response<Answer> {
+    let text = "this port takes OTLP/gRPC (content-type application/grpc); \
+                OTLP/HTTP is at receivers.otlp.protocols.http.endpoint\n";
+    let mut response = Response::new(Answer::new(Bytes::from_static(text.as_bytes())));
+    *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, plain);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_known_by_their_content_type() {
+        for (kind, is) in [
+            ("application/grpc", true),
+            ("application/grpc+proto", true),
+            ("Application/GRPC; charset=utf-8", true),
+            ("application/grpc-web", false),
+            ("application/grpc+json", false),
+            ("application/json", false),
+        ] {
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]);
+            assert_eq!(is_grpc(&headers), is, "{kind}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! OTLP/HTTP: protobuf and JSON posted to a path for each signal, answered in kind.
+//!
+//! In: `POST` to `/v1/traces`, `/v1/logs`, `/v1/metrics` or a longer path that ends so (some SDKs
+//! write the path of their own product before it), over HTTP/1.1 or HTTP/2. Out: requests for the
+//! intake. Errors carry a `google.rpc.Status` in the request's encoding.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, RETRY_AFTER,
+};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+
+use super::answer::Answer;
+use super::body::{BodyReader, drain};
+use super::compression::Compression;
+use super::grpc::{is_grpc, refuse_call};
+use super::ingest::{BodyLimit, Ingest, Packed};
+use super::metrics::Transport;
+use super::settings::HttpSettings;
+use super::status::{Failure, Reason, response_json, response_protobuf};
+use super::{Accepted, Intake, Signal};
+
+/// How a message is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Encoding {
+    Protobuf,
+    Json,
+}
+
+/// Serves the requests of a port.
+pub(super) struct HttpService<I> {
+    pub(super) ingest: Arc<Ingest<I>>,
+    pub(super) limit: BodyLimit,
+    pub(super) paths: [(String, Signal); 3],
+}
+
+/// The paths of the three signals.
+pub(super) fn paths(settings: &HttpSettings) -> [(String, Signal); 3] {
+    [
+        (settings.traces_url_path.clone(), Signal::Traces),
+        (settings.logs_url_path.clone(), Signal::Logs),
+        (settings.metrics_url_path.clone(), Signal::Metrics),
+    ]
+}
+
+impl<I: Intake> HttpService<I> {
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Answer> {
+        let metrics = &self.ingest.metrics;
+        if is_grpc(request.headers()) {
+            metrics.refused_request(Transport::Http, Reason::NotFound);
+            metrics.answered(Transport::Http, Transport::Grpc.failure(Reason::NotFound));
+            return refuse_call(
+                "this port takes OTLP/HTTP; OTLP/gRPC is at receivers.otlp.protocols.grpc.endpoint",
+            );
+        }
+        let encoding = encoding_of(request.headers());
+        match self.export(request, encoding).await {
+            Ok((signal, accepted)) => {
+                metrics.answered(Transport::Http, Transport::Http.success());
+                succeeded(signal, encoding, &accepted)
+            }
+            Err(failure) => {
+                metrics.refused_request(Transport::Http, failure.reason);
+                metrics.answered(Transport::Http, Transport::Http.failure(failure.reason));
+                failed(encoding, &failure)
+            }
+        }
+    }
+
+    async fn export(
+        &self,
+        request: Request<Incoming>,
+        encoding: Option<Encoding>,
+    ) -> Result<(Signal, Accepted), Failure> {
+        let (head, mut body) = request.into_parts();
+        let signal = self.signal_of(head.uri.path())?;
+        if head.method != Method::POST {
+            return Err(Failure::new(Reason::Method, "only POST is known here"));
+        }
+        let Some(encoding) = encoding else {
+            let message = "the content type is neither application/x-protobuf nor application/json";
+            return Err(Failure::new(Reason::ContentType, message));
+        };
+        let compression = compression_of(&head.headers)?;
+        let bytes = self.declared_bytes(&head.headers, &mut body).await?;
+        let mut ticket = self.ingest.admission.enter().await?;
+        let reader = BodyReader::new(&mut body, &mut ticket);
+        let reading = reader.finish(bytes, self.limit.bytes_max);
+        let Some(body) = self.ingest.in_time(reading).await? else {
+            drain(&mut body, self.limit.bytes_max).await;
+            return Err(self.limit.exceeded());
+        };
+        let is_json = encoding == Encoding::Json;
+        let packed = Packed { signal, body, compression, is_json };
+        let accepted = self.ingest.take(Transport::Http, packed, self.limit, ticket).await?;
+        Ok((signal, accepted))
+    }
+
+    fn signal_of(&self, path: &str) -> Result<Signal, Failure> {
+        let path = path.strip_suffix('/').unwrap_or(path);
+        self.paths
+            .iter()
+            .find(|(end, _)| path.ends_with(end.as_str()))
+            .map(|(_, signal)| *signal)
+            .ok_or_else(|| {
+                let [traces, logs, metrics] = self.paths.each_ref().map(|(path, _)| path);
+                let message = format!("no such path, known are {traces}, {logs} and {metrics}");
+                Failure::new(Reason::NotFound, message)
+            })
+    }
+
+    /// The length that the headers declare, 0 if none; refuses what is too large by its own word.
+    async fn declared_bytes(
+        &self,
+        headers: &HeaderMap,
+        body: &mut Incoming,
+    ) -> Result<usize, Failure> {
+        let declared = headers.get(CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
+        let declared: usize = declared.unwrap_or_default();
+        if declared <= self.limit.bytes_max {
+            return Ok(declared);
+        }
+        // A sender that waits for `100 Continue` has not begun to send.
+        if !headers.contains_key(EXPECT) {
+            drain(body, self.limit.bytes_max.saturating_mul(2)).await;
+        }
+        Err(self.limit.exceeded())
+    }
+}
+
+fn encoding_of(headers: &HeaderMap) -> Option<Encoding> {
+    let kind = headers.get(CONTENT_TYPE)?.as_bytes();
+    let kind = kind.split(|byte| *byte == b';').next()?.trim_ascii();
+    let is = |name: &str| kind.eq_ignore_ascii_case(name.as_bytes());
+    if is("application/x-protobuf") || is("application/protobuf") {
+        Some(Encoding::Protobuf)
+    } else if is("application/json") {
+        Some(Encoding::Json)
+    } else {
+        None
+    }
+}
+
+/// The one compression of a body; several in a row are not supported.
+fn compression_of(headers: &HeaderMap) -> Result<Option<Compression>, Failure> {
+    let mut found = None;
+    for header in headers.get_all(CONTENT_ENCODING) {
+        for name in header.as_bytes().split(|byte| *byte == b',') {
+            match (Compression::from_header(name)?, found) {
+                (None, _) => {}
+                (compression, None) => found = compression,
+                (Some(_), Some(_)) => {
+                    let message = "a body that is compressed twice is not supported";
+                    return Err(Failure::new(Reason::Encoding, message));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn succeeded(signal: Signal, encoding: Option<Encoding>, accepted: &Accepted) -> Response<Answer> {
+    let body = match encoding {
+        Some(Encoding::Protobuf) => response_protobuf(accepted),
+        Some(Encoding::Json) | None => response_json(signal, accepted),
+    };
+    respond(StatusCode::OK, encoding, body)
+}
+
+fn failed(encoding: Option<Encoding>, failure: &Failure) -> Response<Answer> {
+    let body = match encoding {
+        Some(Encoding::Protobuf) => failure.to_protobuf(),
+        Some(Encoding::Json) | None => failure.to_json(),
+    };
+    let mut response = respond(failure.reason.http_status(), encoding, body);
+    let headers = response.headers_mut();
+    if let Some(delay) = failure.retry_after() {
+        let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+    }
+    match failure.reason {
+        Reason::Method => headers.insert(ALLOW, HeaderValue::from_static("POST")),
+        Reason::Encoding => headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, zstd")),
+        _ => None,
+    };
+    response
+}
+
+fn respond(status: StatusCode, encoding: Option<Encoding>, body: Bytes) -> Response<Answer> {
+    let kind = match encoding {
+        Some(Encoding::Protobuf) => "application/x-protobuf",
+        Some(Encoding::Json) | None => "application/json",
+    };
+    let mut response = Response::new(Answer::new(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}

@@ -1,0 +1,155 @@
+//! What gRPC and HTTP share: from body bytes to the intake, with counts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::admission::{Admission, Ticket};
+use super::compression::{Compression, decompress};
+use super::metrics::{ReceiverMetrics, Transport};
+use super::status::{Failure, Reason};
+use super::{Accepted, Intake, Signal, json};
+use crate::otlp::wire::{Field, Fields, Malformed};
+
+/// Bodies up to this size are unpacked in place; larger ones beside the network tasks, which they
+/// would hold up for milliseconds.
+const UNPACK_IN_PLACE_BYTES_MAX: usize = 256 << 10;
+
+/// What every connection of a receiver needs.
+pub(super) struct Ingest<I> {
+    pub(super) intake: I,
+    pub(super) admission: Admission,
+    pub(super) metrics: Arc<ReceiverMetrics>,
+    pub(super) read_timeout: Duration,
+}
+
+/// One request's body as it came in.
+pub(super) struct Packed {
+    pub(super) signal: Signal,
+    pub(super) body: Bytes,
+    pub(super) compression: Option<Compression>,
+    /// JSON, else protobuf.
+    pub(super) is_json: bool,
+}
+
+/// The limit on a body, and the setting that the sender's operator may change.
+#[derive(Clone, Copy)]
+pub(super) struct BodyLimit {
+    pub(super) bytes_max: usize,
+    pub(super) setting: &'static str,
+}
+
+impl BodyLimit {
+    pub(super) fn exceeded(self) -> Failure {
+        Failure::too_large(self.bytes_max, self.setting)
+    }
+}
+
+impl<I: Intake> Ingest<I> {
+    /// Bounds the time that reading a body may take.
+    pub(super) async fn in_time<T>(
+        &self,
+        reading: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        tokio::time::timeout(self.read_timeout, reading)
+            .await
+            .unwrap_or_else(|_| Err(Failure::new(Reason::Timeout, "the body came too slowly")))
+    }
+
+    /// Unpacks a body and hands it over. The ticket is held until the intake has answered.
+    pub(super) async fn take(
+        &self,
+        transport: Transport,
+        packed: Packed,
+        limit: BodyLimit,
+        mut ticket: Ticket,
+    ) -> Result<Accepted, Failure> {
+        self.metrics.received(transport, packed.body.len());
+        let signal = packed.signal;
+        let body = if packed.compression.is_none() && !packed.is_json {
+            packed.body
+        } else if packed.body.len() <= UNPACK_IN_PLACE_BYTES_MAX {
+            unpack(packed, limit, &mut ticket)?
+        } else {
+            let unpacking = tokio::task::spawn_blocking(move || {
+                unpack(packed, limit, &mut ticket).map(|body| (body, ticket))
+            });
+            let lost = |_| Failure::new(Reason::Malformed, "cannot be unpacked");
+            let (body, held) = unpacking.await.map_err(lost)??;
+            ticket = held;
+            body
+        };
+        let outcome = self.intake.accept(signal, body.clone()).await;
+        drop(ticket);
+        self.count(transport, signal, &body, outcome)
+    }
+
+    fn count(
+        &self,
+        transport: Transport,
+        signal: Signal,
+        body: &[u8],
+        outcome: Result<Accepted, super::Refused>,
+    ) -> Result<Accepted, Failure> {
+        match outcome {
+            Ok(accepted) => {
+                self.metrics.accepted(transport, signal, accepted.accepted);
+                if accepted.rejected > 0 {
+                    let rejected = accepted.rejected;
+                    self.metrics.refused(transport, signal, Reason::Rejected, rejected);
+                }
+                Ok(accepted)
+            }
+            Err(refused) => {
+                let failure = Failure::from(refused);
+                let items = item_count(signal, body);
+                self.metrics.refused(transport, signal, failure.reason, items);
+                Err(failure)
+            }
+        }
+    }
+}
+
+fn unpack(packed: Packed, limit: BodyLimit, ticket: &mut Ticket) -> Result<Bytes, Failure> {
+    let body = match packed.compression {
+        None => packed.body,
+        Some(compression) => {
+            let BodyLimit { bytes_max, setting } = limit;
+            decompress(compression, &packed.body, bytes_max, setting, ticket)?.into()
+        }
+    };
+    if !packed.is_json {
+        return Ok(body);
+    }
+    let request = json::transcode(packed.signal, &body)
+        .map_err(|error| Failure::new(Reason::Malformed, error.to_string()))?;
+    ticket.hold(request.len())?;
+    Ok(request)
+}
+
+/// Counts the spans, log records or data points of an encoded request; what is malformed counts
+/// up to the damage.
+pub(super) fn item_count(signal: Signal, request: &[u8]) -> u64 {
+    // Resource, scope, and for metrics the metric, its data and the data points.
+    let path: &[&[u32]] = match signal {
+        Signal::Traces | Signal::Logs => &[&[1], &[2], &[2]],
+        Signal::Metrics => &[&[1], &[2], &[2], &[5, 7, 9, 10, 11], &[1]],
+    };
+    count_fields(request, path)
+}
+
+fn count_fields(message: &[u8], path: &[&[u32]]) -> u64 {
+    let [here, below @ ..] = path else { return 1 };
+    let mut fields = Fields::new(message);
+    let mut count = 0;
+    loop {
+        match fields.next() {
+            Ok(Some((number, Field::Bytes(part)))) if here.contains(&number) => {
+                count += count_fields(part, below);
+            }
+            Ok(Some(_)) => {}
+            Ok(None) | Err(Malformed) => return count,
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! A listening port: binds, accepts within the limit on connections, ends when told.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::connection::{ConnectionLimits, Serve, serve_connection};
+use super::metrics::{Closed, ReceiverMetrics, Transport};
+
+/// A failing `accept` (out of file descriptors, mostly) is tried again after this time.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// Why the receivers cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {endpoint}: {source}; {remedy} {setting}")]
+    Bind {
+        /// The address as it stands in the settings.
+        endpoint: String,
+        /// The setting that holds it.
+        setting: &'static str,
+        /// What to do with the setting.
+        remedy: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl StartError {
+    /// The error of binding an endpoint, with what can be done about it.
+    pub fn bind(endpoint: &str, setting: &'static str, source: io::Error) -> Self {
+        let remedy = match source.kind() {
+            io::ErrorKind::AddrInUse => "is another collector running? stop it or change",
+            io::ErrorKind::PermissionDenied => "choose a port above 1023 in",
+            io::ErrorKind::AddrNotAvailable => "this machine does not have that address, change",
+            _ if endpoint.contains("://") => "write host:port, without a scheme, in",
+            _ => "write host:port in",
+        };
+        Self::Bind { endpoint: endpoint.to_owned(), setting, remedy, source }
+    }
+}
+
+/// Binds an endpoint of the settings.
+pub(super) async fn bind(
+    endpoint: &str,
+    setting: &'static str,
+) -> Result<(TcpListener, SocketAddr), StartError> {
+    let failed = |source| StartError::bind(endpoint, setting, source);
+    let listener = TcpListener::bind(endpoint).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
+}
+
+/// What all ports share.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) connections: Arc<Semaphore>,
+    pub(super) metrics: Arc<ReceiverMetrics>,
+    /// Runs the ports and their connections.
+    pub(super) tasks: TaskTracker,
+    /// No new connections; those that are open end with their running requests.
+    pub(super) stop: CancellationToken,
+    /// Everything ends at once.
+    pub(super) kill: CancellationToken,
+}
+
+/// A bound port and what it serves.
+pub(super) struct Port<S> {
+    pub(super) listener: TcpListener,
+    pub(super) transport: Transport,
+    pub(super) service: Arc<S>,
+    pub(super) limits: Arc<ConnectionLimits>,
+}
+
+impl<S: Serve> Port<S> {
+    /// Accepts connections until told to stop; the port is closed when this returns.
+    pub(super) async fn run(self, shared: Shared) {
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = shared.stop.cancelled() => return,
+                accepted = self.listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, _)) => self.open(stream, &shared),
+                Err(_) => {
+                    shared.metrics.accept_error(self.transport);
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                }
+            }
+        }
+    }
+
+    fn open(&self, stream: TcpStream, shared: &Shared) {
+        let metrics = Arc::clone(&shared.metrics);
+        let Ok(permit) = Arc::clone(&shared.connections).try_acquire_owned() else {
+            metrics.closed(self.transport, Closed::Limit, 1);
+            return;
+        };
+        // Only latency depends on it, and a connection that just broke says so when read.
+        let _ = stream.set_nodelay(true);
+        let (transport, service) = (self.transport, Arc::clone(&self.service));
+        let (limits, stop) = (Arc::clone(&self.limits), shared.stop.clone());
+        let kill = shared.kill.clone();
+        shared.tasks.spawn(async move {
+            metrics.connection(transport, 1);
+            let closed = tokio::select! {
+                closed = serve_connection(stream, service, &limits, stop) => closed,
+                () = kill.cancelled() => Some(Closed::Shutdown),
+            };
+            metrics.connection(transport, -1);
+            if let Some(why) = closed {
+                metrics.closed(transport, why, 1);
+            }
+            drop(permit);
+        });
+    }
+}

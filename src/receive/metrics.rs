@@ -1,0 +1,241 @@
+//! What the receivers count about themselves, once a request and never an item at a time.
+//!
+//! Names and labels have the shape of the Collector's (`receiver`, `transport`), each in one
+//! spelling; the Prometheus form of `spanscore.receiver.accepted_spans` is
+//! `spanscore_receiver_accepted_spans_total`. Counters stand at 0 from the start.
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Meter, UpDownCounter};
+
+use super::Signal;
+use super::status::Reason;
+
+/// How data came in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Transport {
+    Grpc,
+    Http,
+}
+
+impl Transport {
+    const ALL: [Self; 2] = [Self::Grpc, Self::Http];
+
+    fn label(self) -> KeyValue {
+        KeyValue::new(
+            "transport",
+            match self {
+                Self::Grpc => "grpc",
+                Self::Http => "http",
+            },
+        )
+    }
+}
+
+/// Why a connection was closed by this side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Closed {
+    /// Over the limit on connections.
+    Limit,
+    /// No request came in time.
+    HeaderTimeout,
+    /// No request for a long time.
+    Idle,
+    /// It did not end in time at shutdown.
+    Shutdown,
+}
+
+impl Closed {
+    const ALL: [Self; 4] = [Self::Limit, Self::HeaderTimeout, Self::Idle, Self::Shutdown];
+
+    fn label(self) -> KeyValue {
+        KeyValue::new(
+            "reason",
+            match self {
+                Self::Limit => "limit",
+                Self::HeaderTimeout => "header_timeout",
+                Self::Idle => "idle",
+                Self::Shutdown => "shutdown",
+            },
+        )
+    }
+}
+
+const SIGNALS: [Signal; 3] = [Signal::Traces, Signal::Logs, Signal::Metrics];
+
+/// The receivers' instruments.
+pub(super) struct ReceiverMetrics {
+    accepted: [Counter<u64>; 3],
+    refused: [Counter<u64>; 3],
+    requests: Counter<u64>,
+    refused_requests: Counter<u64>,
+    received: Counter<u64>,
+    connections: UpDownCounter<i64>,
+    closed_connections: Counter<u64>,
+    accept_errors: Counter<u64>,
+}
+
+impl ReceiverMetrics {
+    pub(super) fn new(meter: &Meter) -> Self {
+        let items = |verb: &'static str, what: &str| {
+            SIGNALS.map(|signal| {
+                let (noun, unit, words) = match signal {
+                    Signal::Traces => ("spans", "{span}", "Spans"),
+                    Signal::Logs => ("log_records", "{record}", "Log records"),
+                    Signal::Metrics => ("metric_points", "{point}", "Metric data points"),
+                };
+                counter(
+                    meter,
+                    format!("spanscore.receiver.{verb}_{noun}"),
+                    unit,
+                    format!("{words} {what}"),
+                )
+            })
+        };
+        let own = |name: &str, unit: &'static str, what: &str| {
+            counter(meter, format!("spanscore.receiver.{name}"), unit, what.to_owned())
+        };
+        let metrics = Self {
+            accepted: items("accepted", "that were taken"),
+            refused: items("refused", "that were not taken, where their number is known"),
+            requests: own("requests", "{request}", "Requests that were answered"),
+            refused_requests: own("refused_requests", "{request}", "Requests not taken"),
+            received: own("received", "By", "Request bodies as they came in"),
+            connections: meter
+                .i64_up_down_counter("spanscore.receiver.connections")
+                .with_unit("{connection}")
+                .with_description("Open connections")
+                .build(),
+            closed_connections: own(
+                "closed_connections",
+                "{connection}",
+                "Connections that this side closed",
+            ),
+            accept_errors: own("accept_errors", "{error}", "Connections that failed to open"),
+        };
+        metrics.start_at_zero();
+        metrics
+    }
+
+    /// A counter that appears only with its first event hides that event from `rate()`.
+    fn start_at_zero(&self) {
+        for transport in Transport::ALL {
+            let labels = labels(transport);
+            for counter in &self.accepted {
+                counter.add(0, &labels);
+            }
+            for counter in &self.refused {
+                for reason in [Reason::Rejected, Reason::Overloaded] {
+                    counter.add(0, &with(&labels, "reason", reason.name()));
+                }
+            }
+            for reason in Reason::ALL {
+                self.refused_requests.add(0, &with(&labels, "reason", reason.name()));
+            }
+            self.requests.add(0, &with(&labels, "code", transport.success()));
+            self.received.add(0, &labels);
+            self.connections.add(0, &labels);
+            self.accept_errors.add(0, &labels);
+            for closed in Closed::ALL {
+                self.closed(transport, closed, 0);
+            }
+        }
+    }
+
+    pub(super) fn accepted(&self, transport: Transport, signal: Signal, items: u64) {
+        self.accepted[index(signal)].add(items, &labels(transport));
+    }
+
+    pub(super) fn refused(&self, transport: Transport, signal: Signal, why: Reason, items: u64) {
+        let labels = with(&labels(transport), "reason", why.name());
+        self.refused[index(signal)].add(items, &labels);
+    }
+
+    pub(super) fn refused_request(&self, transport: Transport, why: Reason) {
+        self.refused_requests.add(1, &with(&labels(transport), "reason", why.name()));
+    }
+
+    pub(super) fn answered(&self, transport: Transport, code: &'static str) {
+        self.requests.add(1, &with(&labels(transport), "code", code));
+    }
+
+    pub(super) fn received(&self, transport: Transport, bytes: usize) {
+        self.received.add(bytes as u64, &labels(transport));
+    }
+
+    pub(super) fn connection(&self, transport: Transport, change: i64) {
+        self.connections.add(change, &labels(transport));
+    }
+
+    pub(super) fn closed(&self, transport: Transport, why: Closed, connections: u64) {
+        let [receiver, transport] = labels(transport);
+        self.closed_connections.add(connections, &[receiver, transport, why.label()]);
+    }
+
+    pub(super) fn accept_error(&self, transport: Transport) {
+        self.accept_errors.add(1, &labels(transport));
+    }
+}
+
+impl Transport {
+    /// The `code` of a request that was taken.
+    pub(super) fn success(self) -> &'static str {
+        match self {
+            Self::Grpc => "OK",
+            Self::Http => "200",
+        }
+    }
+
+    /// The `code` of a request that was not.
+    pub(super) fn failure(self, why: Reason) -> &'static str {
+        match self {
+            Self::Grpc => grpc_code_name(why.grpc_code()),
+            Self::Http => http_status_name(why.http_status().as_u16()),
+        }
+    }
+}
+
+fn grpc_code_name(code: tonic::Code) -> &'static str {
+    match code {
+        tonic::Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        tonic::Code::InvalidArgument => "INVALID_ARGUMENT",
+        tonic::Code::Unimplemented => "UNIMPLEMENTED",
+        tonic::Code::Unavailable => "UNAVAILABLE",
+        tonic::Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        tonic::Code::Cancelled => "CANCELLED",
+        _ => "INTERNAL",
+    }
+}
+
+fn http_status_name(status: u16) -> &'static str {
+    match status {
+        400 => "400",
+        404 => "404",
+        405 => "405",
+        408 => "408",
+        413 => "413",
+        415 => "415",
+        503 => "503",
+        _ => "500",
+    }
+}
+
+fn index(signal: Signal) -> usize {
+    match signal {
+        Signal::Traces => 0,
+        Signal::Logs => 1,
+        Signal::Metrics => 2,
+    }
+}
+
+fn labels(transport: Transport) -> [KeyValue; 2] {
+    [KeyValue::new("receiver", "otlp"), transport.label()]
+}
+
+fn with(labels: &[KeyValue; 2], key: &'static str, value: &'static str) -> [KeyValue; 3] {
+    let [receiver, transport] = labels.clone();
+    [receiver, transport, KeyValue::new(key, value)]
+}
+
+fn counter(meter: &Meter, name: String, unit: &'static str, what: String) -> Counter<u64> {
+    meter.u64_counter(name).with_unit(unit).with_description(what).build()
+}

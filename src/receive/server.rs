@@ -1,0 +1,204 @@
+//! The network receivers as a whole: start, addresses, orderly end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use opentelemetry::metrics::Meter;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::Intake;
+use super::admission::Admission;
+use super::answer::Answer;
+use super::connection::{ConnectionLimits, Serve};
+use super::grpc::GrpcService;
+use super::http::{HttpService, paths};
+use super::ingest::{BodyLimit, Ingest};
+use super::listen::{Port, Shared, StartError, bind};
+use super::metrics::{ReceiverMetrics, Transport};
+use super::settings::{GrpcSettings, HttpSettings, KeepaliveSettings, ReceiversSettings};
+
+/// Bytes in a mebibyte, in the width of HTTP/2 windows.
+const MIB: u32 = 1 << 20;
+
+/// A peer may send this many times its stream window ahead on the whole connection.
+const CONNECTION_WINDOWS: u32 = 4;
+
+/// HTTP/2 allows windows up to this size.
+const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
+
+/// The running receivers.
+pub struct Receivers {
+    grpc_address: Option<SocketAddr>,
+    http_address: Option<SocketAddr>,
+    shared: Shared,
+}
+
+impl Receivers {
+    /// Binds all protocols that are on and serves them on the current runtime. Nothing runs when
+    /// one of them cannot be bound.
+    ///
+    /// A request whose sender goes away is dropped where it waits, also within `accept`.
+    pub async fn start<I: Intake>(
+        settings: &ReceiversSettings,
+        intake: I,
+        meter: &Meter,
+    ) -> Result<Self, StartError> {
+        let otlp = settings.otlp.clone().unwrap_or_default();
+        let protocols = match settings.otlp {
+            Some(_) => otlp.protocols.clone(),
+            None => super::settings::ProtocolsSettings { grpc: None, http: None },
+        };
+        let metrics = Arc::new(ReceiverMetrics::new(meter));
+        let ingest = Arc::new(Ingest {
+            intake,
+            admission: Admission::new(&otlp),
+            metrics: Arc::clone(&metrics),
+            read_timeout: otlp.read_timeout.0,
+        });
+        let shared = Shared {
+            connections: Arc::new(Semaphore::new(
+                otlp.max_connections.clamp(1, Semaphore::MAX_PERMITS),
+            )),
+            metrics,
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            kill: CancellationToken::new(),
+        };
+        let grpc = match &protocols.grpc {
+            Some(settings) => Some(grpc_port(settings, Arc::clone(&ingest)).await?),
+            None => None,
+        };
+        let http = match &protocols.http {
+            Some(settings) => Some(http_port(settings, ingest).await?),
+            None => None,
+        };
+        let mut receivers = Self { grpc_address: None, http_address: None, shared };
+        receivers.grpc_address = grpc.map(|(port, address)| receivers.run(port, address));
+        receivers.http_address = http.map(|(port, address)| receivers.run(port, address));
+        Ok(receivers)
+    }
+
+    /// Where OTLP/gRPC listens, if it does.
+    pub fn grpc_address(&self) -> Option<SocketAddr> {
+        self.grpc_address
+    }
+
+    /// Where OTLP/HTTP listens, if it does.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http_address
+    }
+
+    /// Closes the ports; open connections end with the requests that they are in.
+    pub fn stop_accepting(&self) {
+        self.shared.stop.cancel();
+        self.shared.tasks.close();
+    }
+
+    /// Stops accepting, then waits for the running requests; closes what is still open at the
+    /// deadline. True when nothing had to be closed so.
+    pub async fn drain(self, deadline: Duration) -> bool {
+        self.stop_accepting();
+        if tokio::time::timeout(deadline, self.shared.tasks.wait()).await.is_ok() {
+            return true;
+        }
+        self.shared.kill.cancel();
+        self.shared.tasks.wait().await;
+        false
+    }
+
+    fn run<S: Serve>(&self, port: Port<S>, address: SocketAddr) -> SocketAddr {
+        self.shared.tasks.spawn(port.run(self.shared.clone()));
+        address
+    }
+}
+
+impl Drop for Receivers {
+    fn drop(&mut self) {
+        self.shared.stop.cancel();
+        self.shared.kill.cancel();
+    }
+}
+
+impl<I: Intake> Serve for GrpcService<I> {
+    async fn serve(&self, request: Request<Incoming>) -> Response<Answer> {
+        self.answer(request).await
+    }
+}
+
+impl<I: Intake> Serve for HttpService<I> {
+    async fn serve(&self, request: Request<Incoming>) -> Response<Answer> {
+        self.answer(request).await
+    }
+}
+
+async fn grpc_port<I: Intake>(
+    settings: &GrpcSettings,
+    ingest: Arc<Ingest<I>>,
+) -> Result<(Port<GrpcService<I>>, SocketAddr), StartError> {
+    let setting = "receivers.otlp.protocols.grpc.endpoint";
+    let (listener, address) = bind(&settings.endpoint, setting).await?;
+    let limit = BodyLimit {
+        bytes_max: settings.body_bytes_max(),
+        setting: "receivers.otlp.protocols.grpc.max_recv_msg_size_mib",
+    };
+    let port = Port {
+        listener,
+        transport: Transport::Grpc,
+        service: Arc::new(GrpcService { ingest, limit }),
+        limits: Arc::new(ConnectionLimits {
+            builder: builder(settings, settings.read_header_timeout.0),
+            first_request: settings.read_header_timeout.0,
+            idle: settings.keepalive.server_parameters.max_connection_idle.0,
+        }),
+    };
+    Ok((port, address))
+}
+
+async fn http_port<I: Intake>(
+    settings: &HttpSettings,
+    ingest: Arc<Ingest<I>>,
+) -> Result<(Port<HttpService<I>>, SocketAddr), StartError> {
+    let setting = "receivers.otlp.protocols.http.endpoint";
+    let (listener, address) = bind(&settings.endpoint, setting).await?;
+    let limit = BodyLimit {
+        bytes_max: settings.max_request_body_size,
+        setting: "receivers.otlp.protocols.http.max_request_body_size",
+    };
+    let port = Port {
+        listener,
+        transport: Transport::Http,
+        service: Arc::new(HttpService { ingest, limit, paths: paths(settings) }),
+        limits: Arc::new(ConnectionLimits {
+            builder: builder(&GrpcSettings::default(), settings.read_header_timeout.0),
+            first_request: settings.read_header_timeout.0,
+            idle: settings.idle_timeout.0,
+        }),
+    };
+    Ok((port, address))
+}
+
+/// Both ports speak HTTP/1.1 and HTTP/2, so that a sender at the wrong port is told so.
+fn builder(settings: &GrpcSettings, read_header_timeout: Duration) -> Builder<TokioExecutor> {
+    let KeepaliveSettings { server_parameters } = &settings.keepalive;
+    let stream_window = settings.initial_window_mib.saturating_mul(MIB).min(WINDOW_BYTES_MAX);
+    let connection_window = stream_window.saturating_mul(CONNECTION_WINDOWS).min(WINDOW_BYTES_MAX);
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(read_header_timeout);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(stream_window)
+        .initial_connection_window_size(connection_window)
+        .max_frame_size(settings.max_frame_kib.clamp(16, 16_383) << 10)
+        .max_concurrent_streams(settings.max_concurrent_streams)
+        .keep_alive_interval(server_parameters.time.0)
+        .keep_alive_timeout(server_parameters.timeout.0);
+    builder
+}

@@ -1,0 +1,342 @@
+//! What the sender is told: an outcome as gRPC status, HTTP status and OTLP body.
+//!
+//! Codes and retry hints are those of the OTLP specification (1.11.0, "Failures", "OTLP/HTTP
+//! Response"); what it leaves open is said at each reason. Texts are cut to
+//! [`MESSAGE_BYTES_MAX`], so that an answer stays far below the 4 MiB that clients take.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use prost::Message;
+use tonic::Code;
+use tonic::metadata::{MetadataMap, MetadataValue};
+
+use super::{Accepted, Refused, Signal};
+use crate::value::json;
+
+/// Longest text in an answer, in bytes.
+pub(super) const MESSAGE_BYTES_MAX: usize = 1024;
+
+/// When a sender should try again, where nothing better is known. Senders give up after some
+/// seconds in all, so a longer pause loses data.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Why a request was not taken; the `reason` of the counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reason {
+    /// Larger than the limit, before or after decompression.
+    TooLarge,
+    /// It cannot be decoded or decompressed.
+    Malformed,
+    /// A content type that is not OTLP.
+    ContentType,
+    /// A compression that is not known here.
+    Encoding,
+    /// Compressed without saying how (gRPC).
+    EncodingMissing,
+    /// No such path or method.
+    NotFound,
+    /// Not POST.
+    Method,
+    /// No room now.
+    Overloaded,
+    /// The process ends.
+    ShuttingDown,
+    /// The body did not arrive in time.
+    Timeout,
+    /// The sender went away in the middle of the body.
+    Disconnected,
+    /// Some items of a request that was taken otherwise.
+    Rejected,
+}
+
+impl Reason {
+    /// All, in the order of declaration.
+    pub(super) const ALL: [Self; 12] = [
+        Self::TooLarge,
+        Self::Malformed,
+        Self::ContentType,
+        Self::Encoding,
+        Self::EncodingMissing,
+        Self::NotFound,
+        Self::Method,
+        Self::Overloaded,
+        Self::ShuttingDown,
+        Self::Timeout,
+        Self::Disconnected,
+        Self::Rejected,
+    ];
+
+    /// The value of the counters' `reason`.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::TooLarge => "too_large",
+            Self::Malformed => "malformed",
+            Self::ContentType => "content_type",
+            Self::Encoding => "encoding",
+            Self::EncodingMissing => "encoding_missing",
+            Self::NotFound => "not_found",
+            Self::Method => "method",
+            Self::Overloaded => "overloaded",
+            Self::ShuttingDown => "shutting_down",
+            Self::Timeout => "timeout",
+            Self::Disconnected => "disconnected",
+            Self::Rejected => "rejected",
+        }
+    }
+
+    /// The gRPC code; a sender repeats only after UNAVAILABLE and DEADLINE_EXCEEDED.
+    pub(super) fn grpc_code(self) -> Code {
+        match self {
+            Self::TooLarge => Code::ResourceExhausted,
+            Self::Malformed | Self::ContentType | Self::Rejected => Code::InvalidArgument,
+            Self::Encoding | Self::NotFound | Self::Method => Code::Unimplemented,
+            Self::EncodingMissing => Code::Internal,
+            Self::Overloaded | Self::ShuttingDown => Code::Unavailable,
+            Self::Timeout => Code::DeadlineExceeded,
+            Self::Disconnected => Code::Cancelled,
+        }
+    }
+
+    /// The HTTP status; a sender repeats only after 503.
+    pub(super) fn http_status(self) -> StatusCode {
+        match self {
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Malformed | Self::Disconnected | Self::EncodingMissing | Self::Rejected => {
+                StatusCode::BAD_REQUEST
+            }
+            Self::ContentType | Self::Encoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Overloaded | Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Timeout => StatusCode::REQUEST_TIMEOUT,
+        }
+    }
+}
+
+/// A request that was not taken, and what its sender hears.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Failure {
+    pub(super) reason: Reason,
+    pub(super) message: String,
+    retry_after: Duration,
+}
+
+impl Failure {
+    pub(super) fn new(reason: Reason, message: impl Into<String>) -> Self {
+        let message = cut(message.into());
+        Self { reason, message, retry_after: RETRY_AFTER }
+    }
+
+    pub(super) fn overloaded(what: &str) -> Self {
+        Self::new(Reason::Overloaded, format!("overloaded: {what}, try again later"))
+    }
+
+    pub(super) fn too_large(bytes_max: usize, setting: &str) -> Self {
+        let message = format!("the request is larger than {bytes_max} bytes, see {setting}");
+        Self::new(Reason::TooLarge, message)
+    }
+
+    /// When to try again, if the sender should.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        matches!(self.reason, Reason::Overloaded | Reason::ShuttingDown).then_some(self.retry_after)
+    }
+
+    /// The gRPC status. The retry hint stands in `grpc-status-details-bin`, as OTLP says, and in
+    /// `google.rpc.retryinfo-bin`, the only place where the Python SDK looks.
+    pub(super) fn to_grpc(&self) -> tonic::Status {
+        let code = self.reason.grpc_code();
+        let mut metadata = MetadataMap::new();
+        let mut details = Vec::new();
+        if let Some(delay) = self.retry_after() {
+            let retry = RetryInfo::new(delay).encode_to_vec();
+            metadata.insert_bin("google.rpc.retryinfo-bin", MetadataValue::from_bytes(&retry));
+            details.push(Any { type_url: RETRY_INFO_TYPE.to_owned(), value: retry });
+        }
+        if self.reason == Reason::Encoding {
+            let known = MetadataValue::from_static("identity,gzip,zstd");
+            metadata.insert("grpc-accept-encoding", known);
+        }
+        let details = match details.is_empty() {
+            true => Bytes::new(),
+            false => self.rpc_status(details).encode_to_vec().into(),
+        };
+        tonic::Status::with_details_and_metadata(code, self.message.clone(), details, metadata)
+    }
+
+    /// `google.rpc.Status` as an encoded message.
+    pub(super) fn to_protobuf(&self) -> Bytes {
+        self.rpc_status(Vec::new()).encode_to_vec().into()
+    }
+
+    /// `google.rpc.Status` in JSON.
+    pub(super) fn to_json(&self) -> Bytes {
+        let mut text = format!("{{\"code\":{},\"message\":", self.reason.grpc_code() as i32);
+        // Writing to a string cannot fail.
+        let _ = json::write_string(&self.message, &mut text);
+        text.push('}');
+        text.into()
+    }
+
+    fn rpc_status(&self, details: Vec<Any>) -> RpcStatus {
+        let code = self.reason.grpc_code() as i32;
+        RpcStatus { code, message: self.message.clone(), details }
+    }
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Malformed(message) => Self::new(Reason::Malformed, message),
+            Refused::Overloaded { retry_after } => {
+                Self { retry_after, ..Self::overloaded("no room") }
+            }
+            Refused::ShuttingDown => {
+                Self::new(Reason::ShuttingDown, "shutting down, try again later")
+            }
+        }
+    }
+}
+
+/// The response message of an export. Partial success is left unset when all was taken, as OTLP
+/// demands.
+pub(super) fn response_protobuf(accepted: &Accepted) -> Bytes {
+    if accepted.rejected == 0 {
+        return Bytes::new();
+    }
+    let partial_success = Some(PartialSuccess {
+        rejected: i64::try_from(accepted.rejected).unwrap_or(i64::MAX),
+        error_message: cut(accepted.message.clone()),
+    });
+    ExportResponse { partial_success }.encode_to_vec().into()
+}
+
+/// The same in JSON.
+pub(super) fn response_json(signal: Signal, accepted: &Accepted) -> Bytes {
+    if accepted.rejected == 0 {
+        return Bytes::from_static(b"{}");
+    }
+    let count = match signal {
+        Signal::Traces => "rejectedSpans",
+        Signal::Logs => "rejectedLogRecords",
+        Signal::Metrics => "rejectedDataPoints",
+    };
+    let rejected = accepted.rejected;
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = write!(text, r#"{{"partialSuccess":{{"{count}":"{rejected}","errorMessage":"#);
+    let _ = json::write_string(&cut(accepted.message.clone()), &mut text);
+    text.push_str("}}");
+    text.into()
+}
+
+fn cut(mut message: String) -> String {
+    if message.len() > MESSAGE_BYTES_MAX {
+        message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
+    }
+    message
+}
+
+const RETRY_INFO_TYPE: &str = "type.googleapis.com/google.rpc.RetryInfo";
+
+/// `google.rpc.Status`.
+#[derive(Clone, PartialEq, prost::Message)]
+struct RpcStatus {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    message: String,
+    #[prost(message, repeated, tag = "3")]
+    details: Vec<Any>,
+}
+
+/// `google.protobuf.Any`.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Any {
+    #[prost(string, tag = "1")]
+    type_url: String,
+    #[prost(bytes = "vec", tag = "2")]
+    value: Vec<u8>,
+}
+
+/// `google.rpc.RetryInfo`.
+#[derive(Clone, PartialEq, prost::Message)]
+struct RetryInfo {
+    #[prost(message, optional, tag = "1")]
+    retry_delay: Option<ProtoDuration>,
+}
+
+impl RetryInfo {
+    fn new(delay: Duration) -> Self {
+        let seconds = i64::try_from(delay.as_secs()).unwrap_or(i64::MAX);
+        let nanos = i32::try_from(delay.subsec_nanos()).unwrap_or_default();
+        Self { retry_delay: Some(ProtoDuration { seconds, nanos }) }
+    }
+}
+
+/// `google.protobuf.Duration`.
+#[derive(Clone, PartialEq, prost::Message)]
+struct ProtoDuration {
+    #[prost(int64, tag = "1")]
+    seconds: i64,
+    #[prost(int32, tag = "2")]
+    nanos: i32,
+}
+
+/// `Export{Trace,Logs,Metrics}ServiceResponse`: alike on the wire.
+#[derive(Clone, PartialEq, prost::Message)]
+struct ExportResponse {
+    #[prost(message, optional, tag = "1")]
+    partial_success: Option<PartialSuccess>,
+}
+
+/// `Export{Trace,Logs,Metrics}PartialSuccess`: alike on the wire.
+#[derive(Clone, PartialEq, prost::Message)]
+struct PartialSuccess {
+    #[prost(int64, tag = "1")]
+    rejected: i64,
+    #[prost(string, tag = "2")]
+    error_message: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_overload_and_shutdown_ask_for_another_try() {
+        for reason in Reason::ALL {
+            let retried = matches!(reason, Reason::Overloaded | Reason::ShuttingDown);
+            let failure = Failure::new(reason, "text");
+            assert_eq!(failure.retry_after().is_some(), retried, "{reason:?}");
+            let status = failure.to_grpc();
+            assert_eq!(status.details().is_empty(), !retried, "{reason:?}");
+            let hint = status.metadata().contains_key("google.rpc.retryinfo-bin");
+            assert_eq!(hint, retried, "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let failure = Failure::new(Reason::Malformed, "ä".repeat(MESSAGE_BYTES_MAX) + "b");
+        assert_eq!(failure.message.len(), MESSAGE_BYTES_MAX);
+        let odd = Failure::new(Reason::Malformed, "b".to_owned() + &"ä".repeat(MESSAGE_BYTES_MAX));
+        assert_eq!(odd.message.len(), MESSAGE_BYTES_MAX - 1);
+    }
+
+    #[test]
+    fn partial_success_is_unset_when_all_was_taken() {
+        let all = Accepted { accepted: 3, ..Accepted::default() };
+        assert!(response_protobuf(&all).is_empty());
+        assert_eq!(response_json(Signal::Traces, &all), "{}");
+        let some = Accepted { accepted: 1, rejected: 2, message: "bad \"id\"".to_owned() };
+        assert_eq!(
+            response_json(Signal::Logs, &some),
+            r#"{"partialSuccess":{"rejectedLogRecords":"2","errorMessage":"bad \"id\""}}"#
+        );
+        let decoded = ExportResponse::decode(response_protobuf(&some)).unwrap();
+        assert_eq!(decoded.partial_success.unwrap().rejected, 2);
+    }
+}
