@@ -1,0 +1,73 @@
+//! Settings of our own telemetry.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Our own metrics, health and logs.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TelemetrySettings {
+    /// Metrics for Prometheus to scrape.
+    pub metrics: MetricsSettings,
+    /// Whether the process lives and is ready.
+    pub health: HealthSettings,
+    /// Log lines, on standard error.
+    pub logs: LogsSettings,
+}
+
+/// Metrics for Prometheus to scrape.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MetricsSettings {
+    /// Address and port of `GET /metrics`. Default `127.0.0.1:8888`; `null` serves none.
+    pub endpoint: Option<String>,
+}
+
+impl Default for MetricsSettings {
+    fn default() -> Self {
+        Self { endpoint: Some("127.0.0.1:8888".to_owned()) }
+    }
+}
+
+/// Whether the process lives and is ready.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HealthSettings {
+    /// Address and port of `GET /livez`, `/readyz` and `/`, which is the same as `/readyz`.
+    /// Default `127.0.0.1:13133`; `null` serves none.
+    pub endpoint: Option<String>,
+}
+
+impl Default for HealthSettings {
+    fn default() -> Self {
+        Self { endpoint: Some("127.0.0.1:13133".to_owned()) }
+    }
+}
+
+/// Log lines, on standard error.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LogsSettings {
+    /// The least important level that is written, or a filter such as `warn,spanscore=debug`.
+    /// Default `info`.
+    pub level: String,
+    /// How a line is written. Default `text`.
+    pub format: LogFormat,
+}
+
+impl Default for LogsSettings {
+    fn default() -> Self {
+        Self { level: "info".to_owned(), format: LogFormat::Text }
+    }
+}
+
+/// How a log line is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
