@@ -1,1 +1,24 @@
 //! The config as written, and the plan it resolves to.
+//!
+//! In: YAML files, `--set` values and the environment. Out: a [`Plan`] that the pipeline builds its
+//! stages from, or every mistake with its file, line, column and the nearest valid word. Each stage
+//! keeps its own settings beside its code; [`Config`] only names the sections.
+
+mod evaluators;
+mod load;
+mod plan;
+mod print;
+mod read;
+mod scalar;
+mod schema;
+mod sources;
+mod substitute;
+mod yaml;
+
+pub use evaluators::{EvaluatorsConfig, LevelSetting, SharedSettings};
+pub use load::{Loaded, Part, environment, load};
+pub use plan::{Config, Plan};
+pub use print::{REDACTED, redacted};
+pub use schema::schema;
+pub use sources::{ConfigError, Problem, Sources};
+pub use substitute::Lookup;

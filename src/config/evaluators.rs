@@ -1,0 +1,278 @@
+//! The `evaluators:` map: the keys that all kinds share, and the rest handed to the kind.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use super::read::read_all;
+use super::sources::Sources;
+use crate::evaluate::run::Configured;
+use crate::evaluate::select::{VARIABLES, When, WhenError};
+use crate::evaluate::{KINDS, Kind, kind};
+use crate::model::{EvaluatorInfo, Level};
+use crate::settings::{Key, Node, NodeKind, Place, SettingsError, nearest};
+use crate::value::Value;
+
+/// Most evaluators of one config.
+const EVALUATORS_MAX: usize = 1_000;
+/// Longest name of an evaluator, bytes.
+const NAME_BYTES_MAX: usize = 200;
+/// Longest `when`, bytes.
+const WHEN_BYTES_MAX: usize = 8_192;
+
+/// Stands for the map in the config's struct: its entries are read one by one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EvaluatorsConfig;
+
+impl<'de> Deserialize<'de> for EvaluatorsConfig {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(serde::de::IgnoredAny).map(|_| Self)
+    }
+}
+
+impl JsonSchema for EvaluatorsConfig {
+    fn schema_name() -> Cow<'static, str> {
+        "Evaluators".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        super::schema::evaluators(generator)
+    }
+}
+
+/// The settings that every kind of evaluator takes beside its own.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SharedSettings {
+    /// Which traces it judges: a CEL expression over `service_name`, `agent_name`, `session_id`,
+    /// `trace_id`, `span_name` (texts, of the root span), `resource` and `attributes` (maps, of the
+    /// root span) and `tool_names` (a list, in call order). All traces without it.
+    pub when: Option<String>,
+    /// Which fraction of those traces, 0 to 1, chosen by trace id: the same traces for every
+    /// evaluator with that fraction.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub sample: f64,
+    /// Lowest score that passes, 0 to 1; the kind's own without it.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub threshold: Option<f64>,
+    /// What is judged: each call, each trace, or each session.
+    pub level: LevelSetting,
+}
+
+impl Default for SharedSettings {
+    fn default() -> Self {
+        Self { when: None, sample: 1.0, threshold: None, level: LevelSetting::Trace }
+    }
+}
+
+/// What an evaluator judges.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LevelSetting {
+    /// Each tool call alone; the evaluation sits on the call's span.
+    Call,
+    /// Each trace; the evaluation sits on the root span.
+    #[default]
+    Trace,
+    /// Each session; the evaluation sits on the root span of its last trace.
+    Session,
+}
+
+/// The keys of [`SharedSettings`].
+pub(super) const SHARED_KEYS: [&str; 4] = ["when", "sample", "threshold", "level"];
+
+/// Reads all entries; what is wrong with any of them is added to `errors`.
+pub(super) fn configure(
+    entries: Option<&Node>,
+    sources: &Sources,
+    errors: &mut Vec<SettingsError>,
+) -> Vec<Configured> {
+    let Some(node) = entries else { return Vec::new() };
+    let entries = match &node.kind {
+        NodeKind::Map(entries) => entries.as_slice(),
+        NodeKind::Null => &[],
+        _ => {
+            errors
+                .push(SettingsError::new("evaluators are a map keyed `kind/name`").at(node.place));
+            &[]
+        }
+    };
+    if entries.len() > EVALUATORS_MAX {
+        errors.push(
+            SettingsError::new(format!("more than {EVALUATORS_MAX} evaluators")).at(node.place),
+        );
+        return Vec::new();
+    }
+    entries.iter().filter_map(|(key, node)| configure_one(key, node, sources, errors)).collect()
+}
+
+fn configure_one(
+    key: &Key,
+    node: &Node,
+    sources: &Sources,
+    errors: &mut Vec<SettingsError>,
+) -> Option<Configured> {
+    let kind = match kind_of(key) {
+        Ok(kind) => kind,
+        Err(error) => {
+            errors.push(error);
+            return None;
+        }
+    };
+    let node = match &node.kind {
+        NodeKind::Null => Node { kind: NodeKind::Map(Vec::new()), place: key.place },
+        _ => node.clone(),
+    };
+    let node = without_unknown(kind, node, errors);
+    let (shared, own) = node.split(|key| SHARED_KEYS.contains(&key));
+    let settings = read_all(&shared, errors, read_shared);
+    let when = shared.get("when").and_then(|when| compile(when, sources, errors));
+    let evaluator = read_all(&own, errors, |own| (kind.build)(own));
+    let settings = settings?;
+    let level = match settings.level {
+        LevelSetting::Call => Level::Call,
+        LevelSetting::Trace => Level::Trace,
+        LevelSetting::Session => Level::Session,
+    };
+    let info = EvaluatorInfo {
+        kind: kind.name,
+        name: key.text.clone(),
+        threshold: settings.threshold.unwrap_or(kind.threshold),
+        level,
+        digest: digest(&key.text, level, &own.to_value()),
+    };
+    Some(Configured { info: Arc::new(info), when, sample: settings.sample, evaluator: evaluator? })
+}
+
+/// The kind that a key names.
+fn kind_of(key: &Key) -> Result<&'static Kind, SettingsError> {
+    let (word, name) = match key.text.split_once('/') {
+        Some((word, name)) => (word, Some(name)),
+        None => (key.text.as_str(), None),
+    };
+    let printable = |name: &str| !name.is_empty() && !name.contains(char::is_control);
+    if key.text.len() > NAME_BYTES_MAX || !name.is_none_or(printable) {
+        return Err(SettingsError::new(format!("`{}` is not a name", key.text.escape_debug()))
+            .with_help(format!("write kind/name, at most {NAME_BYTES_MAX} bytes"))
+            .at(key.place));
+    }
+    if let Some(kind) = kind(word) {
+        return Ok(kind);
+    }
+    let alias = KINDS.iter().find_map(|kind| {
+        let (_, origin) = kind.also_known_as.iter().find(|(alias, _)| *alias == word)?;
+        Some(format!("what {origin} calls so is `{}` here", kind.name))
+    });
+    let names = KINDS.iter().map(|kind| kind.name);
+    let help = alias
+        .or_else(|| nearest(word, names).map(|meant| format!("did you mean `{meant}`?")))
+        .unwrap_or_else(|| "`spanscore evaluators` lists the kinds".to_owned());
+    Err(SettingsError::new(format!("unknown kind of evaluator `{word}`"))
+        .with_help(help)
+        .at(key.place))
+}
+
+/// Takes out the keys that neither the kind nor all kinds know, so that the nearest word is found
+/// among both.
+fn without_unknown(kind: &Kind, mut node: Node, errors: &mut Vec<SettingsError>) -> Node {
+    let schema = (kind.schema)();
+    let closed = schema.get("additionalProperties").and_then(|v| v.as_bool()) == Some(false);
+    let (NodeKind::Map(entries), true) = (&mut node.kind, closed) else { return node };
+    let own = schema.get("properties").and_then(|properties| properties.as_object());
+    let own: Vec<&str> = own.into_iter().flat_map(|own| own.keys()).map(String::as_str).collect();
+    entries.retain(|(key, _)| {
+        let known = || SHARED_KEYS.iter().copied().chain(own.iter().copied());
+        if known().any(|word| word == key.text) {
+            return true;
+        }
+        let help = match nearest(&key.text, known()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => format!("known are {}", known().collect::<Vec<_>>().join(", ")),
+        };
+        let message = format!("unknown setting `{}` of {}", key.text, kind.name);
+        errors.push(SettingsError::new(message).with_help(help).at(key.place));
+        false
+    });
+    node
+}
+
+fn read_shared(node: &Node) -> Result<SharedSettings, SettingsError> {
+    let settings: SharedSettings = node.read()?;
+    let fraction = |key: &str, value: f64| match (0.0..=1.0).contains(&value) {
+        true => Ok(()),
+        false => Err(SettingsError::new(format!("`{key}` is {value}, outside 0 to 1"))
+            .at(node.get(key).map_or(node.place, |node| node.place))),
+    };
+    fraction("sample", settings.sample)?;
+    fraction("threshold", settings.threshold.unwrap_or(0.0))?;
+    Ok(settings)
+}
+
+/// Compiles a `when`; a mistake is placed at the character within the expression.
+fn compile(node: &Node, sources: &Sources, errors: &mut Vec<SettingsError>) -> Option<When> {
+    let NodeKind::Scalar(Value::String(text)) = &node.kind else { return None };
+    if text.len() > WHEN_BYTES_MAX {
+        let message = format!("`when` is longer than {WHEN_BYTES_MAX} bytes");
+        errors.push(SettingsError::new(message).at(node.place));
+        return None;
+    }
+    let (message, help, line, column) = match When::compile(text) {
+        Ok(when) => return Some(when),
+        Err(WhenError::Syntax { line, column, message }) => {
+            let message = message.lines().next().unwrap_or_default().to_owned();
+            (format!("`when` is not valid CEL: {message}"), None, line - 1, column - 1)
+        }
+        Err(WhenError::UnknownName { name }) => {
+            let (line, column) = find_word(text, &name);
+            let help = match nearest(&name, VARIABLES) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => format!("known are {}", VARIABLES.join(", ")),
+            };
+            (format!("unknown name `{name}` in `when`"), Some(help), line, column)
+        }
+    };
+    let number = |value: usize| u32::try_from(value).unwrap_or(0);
+    let place: Place = sources.place_within(node.place, text, number(line), number(column));
+    errors.push(SettingsError { message, help, place: Some(place) });
+    None
+}
+
+/// Line and column, from 0, of the first occurrence of a word.
+fn find_word(text: &str, word: &str) -> (usize, usize) {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let found = text.match_indices(word).find(|(at, _)| {
+        !text[..*at].ends_with(is_part) && !text[at + word.len()..].starts_with(is_part)
+    });
+    let before = &text[..found.map_or(0, |(at, _)| at)];
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    (before.matches('\n').count(), before[line_start..].chars().count())
+}
+
+/// Identity of an evaluator: its full name, level and settings, whatever their order. The
+/// threshold does not belong to it, nor does the choice of traces: they change no score.
+fn digest(name: &str, level: Level, settings: &Value<'_>) -> [u8; 16] {
+    let mut hash = Sha256::new();
+    hash.update(name);
+    hash.update([0]);
+    hash.update(level.as_str());
+    hash.update([0]);
+    hash.update(in_key_order(settings).to_string());
+    let mut digest = [0; 16];
+    digest.copy_from_slice(&hash.finalize()[..16]);
+    digest
+}
+
+fn in_key_order<'a>(value: &Value<'a>) -> Value<'a> {
+    match value {
+        Value::List(items) => Value::List(items.iter().map(in_key_order).collect()),
+        Value::Map(map) => {
+            let mut entries: Vec<_> = map.clone().into_entries();
+            entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+            Value::Map(entries.into_iter().map(|(k, v)| (k, in_key_order(&v))).collect())
+        }
+        scalar => scalar.clone(),
+    }
+}

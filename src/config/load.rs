@@ -1,0 +1,163 @@
+//! Config files to one tree of settings.
+//!
+//! Files and `--set` values are read in order and merged: maps entry by entry, of anything else
+//! the later one stays.
+
+use std::path::PathBuf;
+
+use super::sources::{ConfigError, Problem, Sources};
+use super::substitute::Lookup;
+use super::yaml;
+use crate::settings::{Key, Node, NodeKind, Place, SettingsError};
+
+/// One part of a config.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// A file in YAML or JSON.
+    File(PathBuf),
+    /// A text with the name that mistakes show.
+    Text {
+        /// The name.
+        name: String,
+        /// YAML or JSON.
+        text: String,
+    },
+    /// `path.to.key=value`, the value in YAML.
+    Set(String),
+}
+
+/// A config as read: merged, references replaced, not checked yet.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The settings.
+    pub node: Node,
+    /// Where they came from.
+    pub sources: Sources,
+}
+
+/// Reads and merges the parts. `lookup` reads an environment variable.
+pub fn load(parts: &[Part], lookup: Lookup<'_>) -> Result<Loaded, ConfigError> {
+    let mut sources = Sources::default();
+    let mut node = Node { kind: NodeKind::Map(Vec::new()), place: Place::default() };
+    let mut problems = Vec::new();
+    for part in parts {
+        let (name, text) = match part {
+            Part::File(path) => match std::fs::read_to_string(path) {
+                Ok(text) => (path.display().to_string(), text),
+                Err(error) => {
+                    problems.push(Problem::new(format!("cannot read {}: {error}", path.display())));
+                    continue;
+                }
+            },
+            Part::Text { name, text } => (name.clone(), text.clone()),
+            Part::Set(text) => ("--set".to_owned(), text.clone()),
+        };
+        let line_offset = sources.add(&name, &text);
+        let read = match part {
+            Part::Set(_) => read_set(&text, line_offset, &mut sources, lookup),
+            _ => read_file(&text, line_offset, &mut sources, lookup),
+        };
+        match read {
+            Ok(read) => merge(&mut node, read),
+            Err(errors) => {
+                problems.extend(errors.into_iter().map(|error| sources.problem(error)));
+            }
+        }
+    }
+    if problems.is_empty() { Ok(Loaded { node, sources }) } else { Err(ConfigError { problems }) }
+}
+
+/// The environment of the process; a value that is not UTF-8 counts as not set.
+pub fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+fn read_file(
+    text: &str,
+    line_offset: u32,
+    sources: &mut Sources,
+    lookup: Lookup<'_>,
+) -> Result<Node, Vec<SettingsError>> {
+    let node = yaml::parse(text, line_offset, &mut |written| sources.resolve(&written, lookup))?;
+    match node.kind {
+        NodeKind::Map(_) => Ok(node),
+        NodeKind::Null => Ok(Node { kind: NodeKind::Map(Vec::new()), place: node.place }),
+        _ => Err(vec![SettingsError::new("a config is a map of settings").at(node.place)]),
+    }
+}
+
+fn read_set(
+    text: &str,
+    line_offset: u32,
+    sources: &mut Sources,
+    lookup: Lookup<'_>,
+) -> Result<Node, Vec<SettingsError>> {
+    let start = Place { line: line_offset + 1, column: 1 };
+    let Some((path, value)) = text.split_once('=') else {
+        return Err(vec![
+            SettingsError::new("a setting without a value")
+                .with_help("write path.to.key=value")
+                .at(start),
+        ]);
+    };
+    let shift = u32::try_from(path.chars().count()).unwrap_or(0) + 1;
+    let mut node = yaml::parse(value, line_offset, &mut |mut written| {
+        written.place = shifted(written.place, shift);
+        sources.resolve(&written, lookup)
+    })
+    .map_err(|errors| {
+        errors.into_iter().map(|error| shift_error(error, shift)).collect::<Vec<_>>()
+    })?;
+    shift_node(&mut node, shift);
+    let mut end = u32::try_from(path.chars().count()).unwrap_or(0) + 1;
+    for key in path.rsplit('.') {
+        let column = end.saturating_sub(u32::try_from(key.chars().count()).unwrap_or(0));
+        end = column.saturating_sub(1);
+        let place = Place { line: start.line, column: column.max(1) };
+        if key.is_empty() {
+            return Err(vec![SettingsError::new("an empty key").at(place)]);
+        }
+        let key = Key { text: key.to_owned(), place };
+        node = Node { kind: NodeKind::Map(vec![(key, node)]), place };
+    }
+    Ok(node)
+}
+
+fn shifted(place: Place, shift: u32) -> Place {
+    Place { column: place.column + shift, ..place }
+}
+
+fn shift_error(mut error: SettingsError, shift: u32) -> SettingsError {
+    error.place = error.place.map(|place| shifted(place, shift));
+    error
+}
+
+fn shift_node(node: &mut Node, shift: u32) {
+    node.place = shifted(node.place, shift);
+    match &mut node.kind {
+        NodeKind::List(items) => items.iter_mut().for_each(|item| shift_node(item, shift)),
+        NodeKind::Map(entries) => entries.iter_mut().for_each(|(key, node)| {
+            key.place = shifted(key.place, shift);
+            shift_node(node, shift);
+        }),
+        _ => {}
+    }
+}
+
+fn merge(into: &mut Node, from: Node) {
+    match (&mut into.kind, from.kind) {
+        (NodeKind::Map(old), NodeKind::Map(new)) => {
+            into.place = from.place;
+            for (key, node) in new {
+                match old.iter_mut().find(|(known, _)| known.text == key.text) {
+                    Some((known, value)) => {
+                        known.place = key.place;
+                        merge(value, node);
+                    }
+                    None => old.push((key, node)),
+                }
+            }
+        }
+        (_, kind) => *into = Node { kind, place: from.place },
+    }
+}

@@ -1,0 +1,127 @@
+//! A merged config as YAML that may be shown: secrets are left out.
+//!
+//! A value that came from the environment is printed as its reference, so the output is a config
+//! again; a value under a key that names a secret is replaced by [`REDACTED`].
+
+use std::fmt::Write;
+
+use super::load::Loaded;
+use super::scalar;
+use super::sources::Sources;
+use crate::settings::{Node, NodeKind};
+use crate::value::Value;
+
+/// Stands for a secret.
+pub const REDACTED: &str = "[REDACTED]";
+
+/// Words that mark a key as that of a secret, wherever they stand in it.
+const SECRET_WORDS: [&str; 7] =
+    ["token", "password", "secret", "api_key", "apikey", "authorization", "credential"];
+/// Keys whose values all are secrets, whatever their names.
+const SECRET_MAPS: [&str; 1] = ["headers"];
+/// Keys that hold a private key.
+const SECRET_KEYS: [&str; 1] = ["key_pem"];
+
+/// Prints the config in block form.
+pub fn redacted(loaded: &Loaded) -> String {
+    let mut printer = Printer { sources: &loaded.sources, out: String::new() };
+    printer.block(&loaded.node, 0, false);
+    printer.out
+}
+
+struct Printer<'a> {
+    sources: &'a Sources,
+    out: String,
+}
+
+impl Printer<'_> {
+    /// Prints the entries or items of a collection, one a line.
+    fn block(&mut self, node: &Node, indent: usize, secret: bool) {
+        match &node.kind {
+            NodeKind::Map(entries) => {
+                for (key, value) in entries {
+                    let _ = write!(self.out, "{:indent$}{}:", "", text(&key.text));
+                    let words = key.text.to_lowercase().replace('-', "_");
+                    let named = SECRET_WORDS.iter().any(|word| words.contains(word))
+                        || SECRET_KEYS.contains(&words.as_str());
+                    let inside = secret || SECRET_MAPS.contains(&words.as_str());
+                    // A secret is a text; `max_tokens: 100` is none.
+                    self.value(value, indent, inside || named);
+                }
+            }
+            NodeKind::List(items) => {
+                for item in items {
+                    let _ = write!(self.out, "{:indent$}-", "");
+                    self.value(item, indent, secret);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn value(&mut self, node: &Node, indent: usize, secret: bool) {
+        let scalar = match &node.kind {
+            NodeKind::Map(entries) if entries.is_empty() => "{}".to_owned(),
+            NodeKind::List(items) if items.is_empty() => "[]".to_owned(),
+            NodeKind::Map(_) | NodeKind::List(_) => {
+                self.out.push('\n');
+                return self.block(node, indent + 2, secret);
+            }
+            _ => match (self.sources.reference(node.place), &node.kind) {
+                (Some((written, plain)), _) => match plain {
+                    true => written.to_owned(),
+                    false => quoted(written),
+                },
+                (None, NodeKind::Scalar(Value::String(_))) if secret => quoted(REDACTED),
+                (None, NodeKind::Scalar(Value::String(value))) => text(&value.replace('$', "$$")),
+                (None, NodeKind::Scalar(value)) => value.to_string(),
+                _ => "null".to_owned(),
+            },
+        };
+        let _ = writeln!(self.out, " {scalar}");
+    }
+}
+
+/// A text that reads back as the same text: bare where that is safe.
+fn text(value: &str) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '/' | '.' | ' ' | '-');
+    let bare = value.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && value.chars().all(safe)
+        && !value.ends_with(' ')
+        && matches!(scalar::plain(value), NodeKind::Scalar(Value::String(_)));
+    if bare { value.to_owned() } else { quoted(value) }
+}
+
+/// JSON's form of a text, which YAML reads alike.
+fn quoted(value: &str) -> String {
+    Value::from(value).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Part, load};
+
+    fn check(text: &str, printed: &str) {
+        let part = |text: &str| Part::Text { name: "config.yaml".into(), text: text.into() };
+        let lookup = |_: &str| Some("s3cret".to_owned());
+        let loaded = load(&[part(text)], &lookup).expect(text);
+        assert_eq!(redacted(&loaded), printed);
+        let again = load(&[part(printed)], &lookup).expect(printed);
+        assert_eq!(redacted(&again), printed, "what is printed reads back");
+    }
+
+    #[test]
+    fn secrets_are_left_out() {
+        check(
+            "exporters: {otlp: {endpoint: 'h:1', headers: {x-key: abc}, n: [1, {a: 'yes'}]}}\n\
+             auth: {bearer_token: abc, max_tokens: 5, other: \"a ${env:KEY} b\"}\n\
+             plain: ${env:KEY}\ncost: $$5\nnothing:\nempty: {}\n",
+            "exporters:\n  otlp:\n    endpoint: \"h:1\"\n    headers:\n      \
+             x-key: \"[REDACTED]\"\n    n:\n      - 1\n      -\n        a: yes\n\
+             auth:\n  bearer_token: \"[REDACTED]\"\n  max_tokens: 5\n  \
+             other: \"a ${env:KEY} b\"\n\
+             plain: ${env:KEY}\ncost: \"$$5\"\nnothing: null\nempty: {}\n",
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! Reading settings so that every mistake is found, not the first alone.
+
+use crate::settings::{Node, NodeKind, Place, SettingsError};
+
+/// Most mistakes that are reported for one part of a config.
+const MISTAKES_MAX: usize = 20;
+
+/// Reads a node with `build`. After a mistake the entry that it points at is taken out and the
+/// rest is read again, so that one run reports them all.
+pub(super) fn read_all<T>(
+    node: &Node,
+    errors: &mut Vec<SettingsError>,
+    build: impl Fn(&Node) -> Result<T, SettingsError>,
+) -> Option<T> {
+    let mut error = match build(node) {
+        Ok(read) => return Some(read),
+        Err(error) => error.at(node.place),
+    };
+    let mut rest = node.clone();
+    // What lacks something because an entry was taken out of it is no mistake of the user.
+    let mut reported = Vec::new();
+    for _ in 0..MISTAKES_MAX {
+        let place = error.place;
+        errors.push(error);
+        let Some(place) = place else { break };
+        reported.push(place);
+        if !remove(&mut rest, place, &mut reported) {
+            break;
+        }
+        match build(&rest).map_err(|error| error.at(node.place)) {
+            Err(next) if next.place.is_some_and(|place| !reported.contains(&place)) => error = next,
+            _ => break,
+        }
+    }
+    None
+}
+
+/// Takes out the innermost entry or item that stands at a place, and notes where the collections
+/// around it stand.
+fn remove(node: &mut Node, place: Place, around: &mut Vec<Place>) -> bool {
+    let own = node.place;
+    let removed = match &mut node.kind {
+        NodeKind::List(items) => {
+            items.iter_mut().any(|item| remove(item, place, around))
+                || take(items, |item| item.place == place)
+        }
+        NodeKind::Map(entries) => {
+            entries.iter_mut().any(|(_, value)| remove(value, place, around))
+                || take(entries, |(key, value)| key.place == place || value.place == place)
+        }
+        _ => false,
+    };
+    if removed {
+        around.push(own);
+    }
+    removed
+}
+
+fn take<T>(items: &mut Vec<T>, is_it: impl Fn(&T) -> bool) -> bool {
+    match items.iter().position(is_it) {
+        Some(index) => {
+            items.remove(index);
+            true
+        }
+        None => false,
+    }
+}

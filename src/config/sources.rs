@@ -1,0 +1,235 @@
+//! Where settings came from, and mistakes shown at their place.
+//!
+//! Places are lines and columns alone. So that one number names a line of one of several files,
+//! the lines of all sources are counted on: the second file starts where the first ends.
+
+use std::fmt;
+
+use super::yaml::Written;
+use super::{scalar, substitute};
+use crate::settings::{NodeKind, Place, SettingsError};
+
+/// The longest part of a source line that is shown, characters.
+const LINE_CHARS_MAX: usize = 120;
+
+/// The texts that a config was read from.
+#[derive(Debug, Default)]
+pub struct Sources {
+    texts: Vec<Source>,
+    references: Vec<Reference>,
+}
+
+#[derive(Debug)]
+struct Source {
+    name: String,
+    text: String,
+    line_offset: u32,
+}
+
+/// A scalar whose value came from the environment at least in part.
+#[derive(Debug)]
+struct Reference {
+    place: Place,
+    written: String,
+    plain: bool,
+    values: Vec<(String, String)>,
+}
+
+impl Sources {
+    /// Adds a text; its lines follow those of the others. Gives back what to add to its lines.
+    pub(super) fn add(&mut self, name: &str, text: &str) -> u32 {
+        let line_offset = self.texts.last().map_or(0, |last| {
+            let lines = last.text.lines().count() + 1;
+            last.line_offset.saturating_add(u32::try_from(lines).unwrap_or(u32::MAX))
+        });
+        self.texts.push(Source { name: name.to_owned(), text: text.to_owned(), line_offset });
+        line_offset
+    }
+
+    /// Types a scalar, its references to the environment replaced and remembered.
+    pub(super) fn resolve(
+        &mut self,
+        written: &Written<'_>,
+        lookup: substitute::Lookup<'_>,
+    ) -> Result<NodeKind, SettingsError> {
+        let Some(found) = substitute::substitute(written.text, lookup)? else {
+            return Ok(match written.plain {
+                true => scalar::plain(written.text),
+                false => scalar::text(written.text),
+            });
+        };
+        if !found.values.is_empty() {
+            self.references.push(Reference {
+                place: written.place,
+                written: written.text.to_owned(),
+                plain: written.plain && found.whole,
+                values: found.values,
+            });
+        }
+        Ok(match written.plain && found.whole {
+            true => scalar::plain(&found.text),
+            false => scalar::text(found.text),
+        })
+    }
+
+    /// What was written at a place where the value came from the environment, and whether it was
+    /// one reference without quotes.
+    pub(super) fn reference(&self, place: Place) -> Option<(&str, bool)> {
+        self.reference_at(place).map(|reference| (reference.written.as_str(), reference.plain))
+    }
+
+    fn reference_at(&self, place: Place) -> Option<&Reference> {
+        self.references.iter().find(|reference| reference.place == place)
+    }
+
+    fn source_of(&self, place: Place) -> Option<&Source> {
+        self.texts.iter().rev().find(|source| source.line_offset < place.line)
+    }
+
+    /// The place of a character inside a scalar: exact where the source shows the scalar as it is,
+    /// else the place of the scalar. `line` and `column` count from 0.
+    pub(super) fn place_within(&self, scalar: Place, text: &str, line: u32, column: u32) -> Place {
+        let Some(source) = self.source_of(scalar) else { return scalar };
+        let Some(wanted) = text.lines().nth(line as usize) else { return scalar };
+        let first = scalar.line.saturating_sub(source.line_offset).saturating_sub(1) as usize;
+        let mut lines = source.text.lines().skip(first);
+        let Some(start) = lines.next() else { return scalar };
+        let rest: String = start.chars().skip(scalar.column.saturating_sub(1) as usize).collect();
+        if rest.starts_with(['|', '>']) {
+            // A block scalar: its lines stand below, indented.
+            let below = lines.take_while(|l| l.is_empty() || l.starts_with(' '));
+            for (index, candidate) in below.enumerate() {
+                if candidate.trim() == wanted.trim() && !wanted.trim().is_empty() {
+                    let indent = candidate.find(wanted.trim()).unwrap_or(0);
+                    let cut = wanted.len() - wanted.trim_start().len();
+                    return Place {
+                        line: scalar.line + 1 + u32::try_from(index).unwrap_or(0),
+                        column: (indent as u32 + 1 + column).saturating_sub(cut as u32),
+                    };
+                }
+            }
+            return scalar;
+        }
+        let quoted = u32::from(rest.starts_with(['"', '\'']));
+        let shown = rest.chars().skip(quoted as usize).collect::<String>();
+        if text.lines().count() == 1 && shown.starts_with(text) {
+            return Place { line: scalar.line, column: scalar.column + quoted + column };
+        }
+        scalar
+    }
+
+    /// A mistake with its file, line and source text; what came from the environment is masked.
+    pub(super) fn problem(&self, error: SettingsError) -> Problem {
+        let mut problem =
+            Problem { at: None, message: error.message, help: error.help, shown: None };
+        let reference = error.place.and_then(|place| self.reference_at(place));
+        if let Some(reference) = reference {
+            mask(&mut problem.message, &reference.values, 1);
+            if reference.plain && problem.help.is_none() {
+                problem.help =
+                    Some(format!("where text is meant, quote it: \"{}\"", reference.written));
+            }
+        }
+        for other in &self.references {
+            mask(&mut problem.message, &other.values, SECRET_CHARS_MIN);
+        }
+        let Some(place) = error.place else { return problem };
+        if let Some(source) = self.source_of(place) {
+            let line = place.line - source.line_offset;
+            problem.at = Some((source.name.clone(), line, place.column));
+            problem.shown = source.text.lines().nth(line as usize - 1).map(str::to_owned);
+        }
+        problem
+    }
+}
+
+/// Values shorter than this are masked only where they stand, not wherever they occur.
+const SECRET_CHARS_MIN: usize = 4;
+
+fn mask(message: &mut String, values: &[(String, String)], chars_min: usize) {
+    for (reference, value) in values.iter().filter(|(_, value)| value.len() >= chars_min) {
+        let escaped = format!("{value:?}");
+        let escaped = escaped.trim_matches('"');
+        for form in [value.as_str(), escaped, value.trim()] {
+            if !form.is_empty() && message.contains(form) {
+                *message = message.replace(form, reference);
+            }
+        }
+    }
+}
+
+/// One mistake in a config.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Problem {
+    /// File, line and column, from 1.
+    pub at: Option<(String, u32, u32)>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub help: Option<String>,
+    /// The line of the source.
+    shown: Option<String>,
+}
+
+impl Problem {
+    /// A mistake without a place.
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self { at: None, message: message.into(), help: None, shown: None }
+    }
+}
+
+/// `file:line:column: message`, the source line with a caret, and the help.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((name, line, column)) = &self.at else {
+            f.write_str(&self.message)?;
+            return match &self.help {
+                Some(help) => write!(f, "\n  = help: {help}"),
+                None => Ok(()),
+            };
+        };
+        write!(f, "{name}:{line}:{column}: {}", self.message)?;
+        let number = line.to_string();
+        let margin = " ".repeat(number.len());
+        if let Some(shown) = &self.shown {
+            let (shown, indent, length) = excerpt(shown, *column as usize - 1);
+            write!(f, "\n{margin} |\n{number} | {shown}")?;
+            write!(f, "\n{margin} | {}{}", " ".repeat(indent), "^".repeat(length))?;
+        }
+        match &self.help {
+            Some(help) => write!(f, "\n{margin} = help: {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The part of a line around a character, where the character stands in it, and the length of the
+/// word that starts there.
+fn excerpt(line: &str, at: usize) -> (String, usize, usize) {
+    let chars: Vec<char> = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let skip = at.saturating_sub(LINE_CHARS_MAX * 2 / 3);
+    let shown: String = chars.iter().skip(skip).take(LINE_CHARS_MAX).collect();
+    let word = chars
+        .iter()
+        .skip(at)
+        .take(LINE_CHARS_MAX / 3)
+        .take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '/' | '.'))
+        .count();
+    (shown.trim_end().to_owned(), at - skip, word.max(1))
+}
+
+/// Everything that is wrong with a config.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub struct ConfigError {
+    /// The mistakes in the order of the files.
+    pub problems: Vec<Problem>,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.problems.iter().enumerate() {
+            write!(f, "{}{problem}", if index > 0 { "\n\n" } else { "" })?;
+        }
+        Ok(())
+    }
+}
