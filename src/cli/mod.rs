@@ -1,1 +1,146 @@
-//! The command line.
+//! The command line: arguments in, text and an exit code out.
+//!
+//! Each command is a module with its arguments and a `run`. What a command does beside reading
+//! arguments and printing lives in the stages and in [`pipeline`](crate::pipeline).
+
+mod check;
+mod completions;
+mod evaluators;
+mod exit_code;
+mod inspect;
+mod output;
+mod score;
+mod send;
+mod serve;
+mod source;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+pub use exit_code::Exit;
+pub use source::BUILT_IN;
+
+use crate::config::{self, ConfigError};
+
+/// Scores what AI agents do with their tools, from their OpenTelemetry traces.
+///
+/// Without a command it runs the collector: agents send OTLP to 127.0.0.1:4317 (gRPC) or
+/// 127.0.0.1:4318 (HTTP); scores appear here and on http://127.0.0.1:8888/metrics.
+#[derive(Parser, Debug)]
+#[command(
+    name = "spanscore",
+    version,
+    after_help = exit_code::HELP,
+    args_conflicts_with_subcommands = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: serve::ServeArgs,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Serve(serve::ServeArgs),
+    Score(score::ScoreArgs),
+    Inspect(inspect::InspectArgs),
+    Check(check::CheckArgs),
+    Send(send::SendArgs),
+    Evaluators(evaluators::EvaluatorsArgs),
+    /// Prints the JSON Schema of the config, for editors and checks
+    Schema,
+    Completions(completions::CompletionsArgs),
+}
+
+/// Why a command ended early.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The arguments do not fit together.
+    #[error("{0}")]
+    Usage(String),
+    /// The config is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Something failed at run time.
+    #[error(transparent)]
+    Runtime(#[from] anyhow::Error),
+    /// Whoever read standard output has gone.
+    #[error("the reader of the output has gone")]
+    ReaderGone,
+}
+
+/// Runs the program with its arguments, the program's own name first.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error).into(),
+    };
+    match command(cli) {
+        Ok(exit) => exit,
+        Err(failure) => report(&failure),
+    }
+    .into()
+}
+
+fn command(cli: Cli) -> Result<Exit, Failure> {
+    match cli.command.unwrap_or(Command::Serve(cli.serve)) {
+        Command::Serve(args) => serve::run(&args),
+        Command::Score(args) => score::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Send(args) => send::run(&args),
+        Command::Evaluators(args) => evaluators::run(&args),
+        Command::Schema => schema(),
+        Command::Completions(args) => completions::run(&args),
+    }
+}
+
+fn schema() -> Result<Exit, Failure> {
+    let schema = serde_json::to_string_pretty(&config::schema()).map_err(anyhow::Error::new)?;
+    output::line(schema)?;
+    Ok(Exit::Success)
+}
+
+/// Prints what clap has to say: help and version are no errors.
+fn usage(error: &clap::Error) -> Exit {
+    // A broken pipe while help is printed changes nothing.
+    let _ = error.print();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Success,
+        _ => Exit::Usage,
+    }
+}
+
+fn report(failure: &Failure) -> Exit {
+    match failure {
+        Failure::ReaderGone => Exit::Success,
+        Failure::Usage(message) => {
+            output::note(format_args!("error: {message}\n\nFor more information, try '--help'."));
+            Exit::Usage
+        }
+        Failure::Config(error) => {
+            let count = error.problems.len();
+            let mistakes = if count == 1 { "mistake" } else { "mistakes" };
+            output::note(format_args!("{error}\n\nerror: {count} {mistakes} in the config"));
+            Exit::Config
+        }
+        Failure::Runtime(error) => {
+            output::note(format_args!("error: {error:#}"));
+            Exit::Failure
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn arguments_do_not_contradict_each_other() {
+        super::Cli::command().debug_assert();
+    }
+}

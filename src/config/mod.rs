@@ -19,6 +19,6 @@ pub use evaluators::{EvaluatorsConfig, LevelSetting, SharedSettings};
 pub use load::{Loaded, Part, environment, load};
 pub use plan::{Config, Plan};
 pub use print::{REDACTED, redacted};
-pub use schema::schema;
+pub use schema::{schema, shared_schema};
 pub use sources::{ConfigError, Problem, Sources};
 pub use substitute::Lookup;

@@ -51,6 +51,26 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// What the plan does, for people: a title and its lines.
+    pub fn summary(&self) -> Vec<(&'static str, Vec<String>)> {
+        let evaluators = self.evaluators.iter().map(|configured| {
+            let info = &configured.info;
+            let sample = match configured.sample {
+                1.0 => String::new(),
+                share => format!(", {}% of traces", share * 100.0),
+            };
+            format!(
+                "{} (each {}, passes from {}{sample})",
+                info.name,
+                info.level.as_str(),
+                info.threshold
+            )
+        });
+        vec![("evaluators", evaluators.collect())]
+    }
+}
+
 fn report(mut errors: Vec<crate::settings::SettingsError>, sources: &Sources) -> ConfigError {
     errors.sort_by_key(|error| error.place.map(|place| (place.line, place.column)));
     errors.dedup();

@@ -13,6 +13,11 @@ pub fn schema() -> Value {
     schema.to_value()
 }
 
+/// The schema of the settings that all kinds of evaluators share.
+pub fn shared_schema() -> Value {
+    schemars::schema_for!(SharedSettings).to_value()
+}
+
 /// The schema of the `evaluators` map: for each kind its own settings and the shared ones.
 pub(super) fn evaluators(generator: &mut SchemaGenerator) -> Schema {
     let shared = SharedSettings::json_schema(generator).to_value();

@@ -1,0 +1,24 @@
+//! `spanscore completions`: completion scripts for shells.
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use super::{Cli, Exit, Failure, output};
+
+/// Prints the completion script of a shell
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  spanscore completions bash > /etc/bash_completion.d/spanscore
+  spanscore completions zsh > \"${fpath[1]}/_spanscore\"")]
+pub(super) struct CompletionsArgs {
+    /// The shell
+    shell: Shell,
+}
+
+pub(super) fn run(args: &CompletionsArgs) -> Result<Exit, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "spanscore", &mut script);
+    output::text(&String::from_utf8_lossy(&script))?;
+    Ok(Exit::Success)
+}

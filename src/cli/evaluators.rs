@@ -1,0 +1,180 @@
+//! `spanscore evaluators`: what there is to judge with.
+
+use clap::Args;
+use serde_json::Value;
+
+use super::{Exit, Failure, output};
+use crate::config::shared_schema;
+use crate::evaluate::{KINDS, Kind, kind};
+use crate::settings::nearest;
+
+/// Lists the kinds of evaluators, or shows the settings of one
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  spanscore evaluators
+  spanscore evaluators tool_call_args")]
+pub(super) struct EvaluatorsArgs {
+    /// The kind to show
+    kind: Option<String>,
+}
+
+pub(super) fn run(args: &EvaluatorsArgs) -> Result<Exit, Failure> {
+    match &args.kind {
+        None => output::line(list())?,
+        Some(word) => output::text(&describe(find(word)?))?,
+    }
+    Ok(Exit::Success)
+}
+
+/// A kind by its name, or by one that it has elsewhere.
+fn find(word: &str) -> Result<&'static Kind, Failure> {
+    let known_as = |kind: &&Kind| kind.also_known_as.iter().any(|(alias, _)| *alias == word);
+    kind(word).or_else(|| KINDS.iter().copied().find(known_as)).ok_or_else(|| {
+        let meant = nearest(word, KINDS.iter().map(|kind| kind.name));
+        let help = meant.map_or_else(
+            || "`spanscore evaluators` lists them".to_owned(),
+            |meant| format!("did you mean `{meant}`?"),
+        );
+        Failure::Usage(format!("unknown kind of evaluator `{word}`; {help}"))
+    })
+}
+
+fn list() -> String {
+    let mut table = output::table(["KIND", "JUDGES", "CRITERIA", "THRESHOLD"]);
+    for kind in KINDS {
+        let criteria = if kind.needs_criteria { "needed" } else { "" };
+        table.add_row([kind.name, kind.about, criteria, &kind.threshold.to_string()]);
+    }
+    table.trim_fmt()
+}
+
+/// Everything about one kind.
+fn describe(kind: &Kind) -> String {
+    let mut out = format!("{}\n\n  {}\n", kind.name, kind.about);
+    if !kind.also_known_as.is_empty() {
+        let names = kind.also_known_as.iter().map(|(name, origin)| format!("{name} ({origin})"));
+        out.push_str(&format!("\nElsewhere: {}\n", names.collect::<Vec<_>>().join(", ")));
+    }
+    out.push_str("\nSettings\n");
+    let own = (kind.schema)().to_value();
+    settings(&own, &own, 1, &mut out);
+    out.push_str(&format!("\nShared settings (default threshold {})\n", kind.threshold));
+    let shared = shared_schema();
+    settings(&shared, &shared, 1, &mut out);
+    out.push_str("\nExample\n");
+    for line in kind.example.trim_end().lines() {
+        out.push_str(&format!("  {line}\n"));
+    }
+    out
+}
+
+/// Deepest settings that are shown.
+const LEVELS_MAX: usize = 4;
+
+/// Prints the properties of a schema, those of nested objects below them.
+fn settings(schema: &Value, root: &Value, level: usize, out: &mut String) {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+    let indent = "  ".repeat(level);
+    for (name, property) in properties {
+        let target = resolved(property, root);
+        let mut line = format!("{indent}{name}: {}", type_of(property, root));
+        let default = property.get("default").filter(|default| !is_plain_absence(default));
+        if let Some(default) = default {
+            line.push_str(&format!(", default {default}"));
+        }
+        out.push_str(&line);
+        out.push('\n');
+        let about = property.get("description").or_else(|| target.get("description"));
+        for line in about.and_then(Value::as_str).unwrap_or_default().lines() {
+            out.push_str(&format!("{indent}    {line}\n"));
+        }
+        if level < LEVELS_MAX {
+            settings(item_of(target, root), root, level + 1, out);
+        }
+    }
+}
+
+/// `null`, empty lists and empty objects say no more than that a setting may be left out.
+fn is_plain_absence(default: &Value) -> bool {
+    match default {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(_) => true,
+        _ => false,
+    }
+}
+
+/// What a schema refers to; of a choice with `null` the other.
+fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+    if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
+        return reference.strip_prefix('#').and_then(|at| root.pointer(at)).unwrap_or(schema);
+    }
+    let choices = schema.get("anyOf").and_then(Value::as_array);
+    let other = choices.and_then(|choices| {
+        let not_null = |choice: &&Value| choice.get("type").is_none_or(|t| t != "null");
+        let mut others = choices.iter().filter(not_null);
+        others.next().filter(|_| others.next().is_none())
+    });
+    match other {
+        Some(other) => resolved(other, root),
+        None => schema,
+    }
+}
+
+/// The schema whose properties are worth showing: that of the items or values of a collection.
+fn item_of<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+    let inner = schema.get("items").or_else(|| schema.get("additionalProperties"));
+    match inner {
+        Some(inner) if inner.is_object() => resolved(inner, root),
+        _ => schema,
+    }
+}
+
+fn type_of(property: &Value, root: &Value) -> String {
+    let schema = resolved(property, root);
+    if let Some(words) = words_of(schema) {
+        return words.join(" | ");
+    }
+    let name = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let word = match schema.get("type") {
+        Some(Value::String(word)) => word.clone(),
+        Some(Value::Array(words)) => {
+            let words = words.iter().filter(|word| *word != "null").map(name);
+            words.collect::<Vec<_>>().join(" or ")
+        }
+        _ => match schema.get("anyOf").or_else(|| schema.get("oneOf")).and_then(Value::as_array) {
+            Some(choices) => {
+                let types = choices.iter().map(|choice| type_of(choice, root));
+                types.collect::<Vec<_>>().join(" or ")
+            }
+            None => "any".to_owned(),
+        },
+    };
+    let collection = |word: &str, key: &str| {
+        let inner = schema.get(key).filter(|inner| inner.is_object())?;
+        Some(format!("{word} of {}", type_of(inner, root)))
+    };
+    match word.as_str() {
+        "array" => collection("list", "items").unwrap_or_else(|| "list".to_owned()),
+        "object" => collection("map", "additionalProperties").unwrap_or_else(|| "map".to_owned()),
+        "string" => "text".to_owned(),
+        _ => word,
+    }
+}
+
+/// The words of a setting that takes one of several.
+fn words_of(schema: &Value) -> Option<Vec<String>> {
+    if let Some(words) = schema.get("enum").and_then(Value::as_array) {
+        return words.iter().map(|word| Some(word.as_str()?.to_owned())).collect();
+    }
+    let choices = schema.get("oneOf").and_then(Value::as_array)?;
+    let mut words = Vec::new();
+    for choice in choices {
+        match choice.get("const").and_then(Value::as_str) {
+            Some(word) => words.push(word.to_owned()),
+            None => words.extend(words_of(choice)?),
+        }
+    }
+    Some(words)
+}

@@ -1,0 +1,113 @@
+//! `spanscore inspect`: shows what was extracted from recorded traces.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::score::Format;
+use super::source::ConfigArgs;
+use super::{Exit, Failure, output};
+use crate::value::Value;
+
+/// Shows the tool calls and other facts that recorded traces hold
+///
+/// Reads what `score` reads. With `--format jsonl` one object a line for each trace, everything
+/// that evaluators see, `null` where the telemetry does not say.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  spanscore inspect examples/traces/refund_agent.json
+  spanscore inspect --format jsonl traces.jsonl | jq '.tool_calls[].name'")]
+pub(super) struct InspectArgs {
+    /// Files to read; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// How it is printed
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(super) fn run(args: &InspectArgs) -> Result<Exit, Failure> {
+    let _plan = args.config.plan()?;
+    let _files = &args.files;
+    for trajectory in std::iter::empty::<Value<'static>>() {
+        print(&trajectory, args.format)?;
+    }
+    Ok(Exit::Success)
+}
+
+/// Prints one trajectory, given in its JSON form.
+fn print(trajectory: &Value<'_>, format: Format) -> Result<(), Failure> {
+    match format {
+        Format::Jsonl => output::line(trajectory),
+        Format::Table => output::line(table(trajectory)),
+    }
+}
+
+/// Longest text of a cell, characters.
+const CELL_CHARS_MAX: usize = 200;
+
+fn table(trajectory: &Value<'_>) -> String {
+    let mut out = format!("trace {}", cell(trajectory.get("trace_id")));
+    for key in ["service_name", "agent_name", "session_id", "user_input", "final_output"] {
+        let value = trajectory.get(key).filter(|value| !value.is_null());
+        if let Some(value) = value {
+            out.push_str(&format!("\n  {:<13} {}", key.replace('_', " "), cell(Some(value))));
+        }
+    }
+    let calls = trajectory.get("tool_calls").and_then(Value::as_list).unwrap_or_default();
+    if calls.is_empty() {
+        out.push_str("\n  no tool calls\n");
+        return out;
+    }
+    let mut table = output::table(["  TOOL", "STATUS", "ARGUMENTS", "RESULT", "DIALECT"]);
+    for call in calls {
+        let result = match call.get("error").filter(|error| !error.is_null()) {
+            Some(error) => cell(Some(error)),
+            None => cell(call.get("result")),
+        };
+        table.add_row([
+            format!("  {}", cell(call.get("name"))),
+            cell(call.get("status")),
+            cell(call.get("arguments")),
+            result,
+            cell(call.get("dialect")),
+        ]);
+    }
+    out.push('\n');
+    out.push_str(&table.trim_fmt());
+    out.push('\n');
+    out
+}
+
+fn cell(value: Option<&Value<'_>>) -> String {
+    let text = match value {
+        None | Some(Value::Null) => "-".to_owned(),
+        Some(Value::String(text)) => text.replace(['\n', '\r'], " "),
+        Some(value) => value.to_string(),
+    };
+    match text.char_indices().nth(CELL_CHARS_MAX) {
+        Some((cut, _)) => format!("{}...", &text[..cut]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::json;
+
+    #[test]
+    fn a_trajectory_is_shown_with_its_calls() {
+        let text = r#"{"trace_id": "0a", "service_name": "shop", "agent_name": null,
+            "user_input": "refund\nplease", "tool_calls": [
+              {"name": "find", "status": "ok", "arguments": {"id": 1}, "result": [], "error": null,
+               "dialect": "openinference"},
+              {"name": "pay", "status": "error", "arguments": null, "result": null,
+               "error": "refused", "dialect": "openinference"}]}"#;
+        let shown = table(&json::parse(text).expect("JSON"));
+        insta::assert_snapshot!(shown, @"");
+    }
+}

@@ -1,0 +1,205 @@
+//! `spanscore score`: judges recorded traces; the gate of a CI run.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use comfy_table::Table;
+
+use super::source::ConfigArgs;
+use super::{Exit, Failure, output};
+use crate::model::{Evaluation, Label, Outcome};
+
+/// Judges recorded traces and prints the scores
+///
+/// Reads OTLP/JSON (one request, or one per line) and binary protobuf requests, plain, gzip or
+/// zstd. Traces that are spread over several files are put together. Evaluators come from the
+/// config, as in `serve`; its receivers and exporters are not used.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  spanscore score examples/traces/refund_agent.json
+  spanscore score --config eval.yaml --format jsonl run/*.json > scores.jsonl
+  cat traces.jsonl | spanscore score --fail-on fail,failed,not_evaluable -
+
+Exit code 2 when an evaluation did what --fail-on names.")]
+pub(super) struct ScoreArgs {
+    /// Files to read; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// How scores are printed
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// What shuts the gate
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "OUTCOME",
+          default_values_t = [FailOn::Fail, FailOn::Failed, FailOn::Nothing])]
+    fail_on: Vec<FailOn>,
+}
+
+/// How a command prints.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub(super) enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// One JSON object a line
+    Jsonl,
+}
+
+/// What shuts the gate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum FailOn {
+    /// A score below its threshold
+    Fail,
+    /// An evaluator that broke
+    Failed,
+    /// A trace that could not be judged
+    NotEvaluable,
+    /// No evaluation at all, so that an empty recording is no success
+    Nothing,
+    /// The gate stays open whatever comes
+    Never,
+}
+
+pub(super) fn run(args: &ScoreArgs) -> Result<Exit, Failure> {
+    let _plan = args.config.plan()?;
+    let _files = &args.files;
+    let mut printer = Printer::new(args.format);
+    for evaluation in std::iter::empty::<Evaluation>() {
+        printer.take(&evaluation)?;
+    }
+    let tally = printer.finish()?;
+    Ok(if tally.shuts(&args.fail_on) { Exit::Gate } else { Exit::Success })
+}
+
+/// Prints evaluations as they come, or together in the end.
+struct Printer {
+    table: Option<Table>,
+    tally: Tally,
+}
+
+/// How many evaluations came out how.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Tally {
+    pass: usize,
+    fail: usize,
+    not_evaluable: usize,
+    failed: usize,
+}
+
+impl Printer {
+    fn new(format: Format) -> Self {
+        let header = ["TRACE", "EVALUATOR", "SCORE", "LABEL", "EXPLANATION"];
+        let table = (format == Format::Table).then(|| output::table(header));
+        Self { table, tally: Tally::default() }
+    }
+
+    fn take(&mut self, evaluation: &Evaluation) -> Result<(), Failure> {
+        self.tally.add(evaluation);
+        match &mut self.table {
+            Some(table) => {
+                table.add_row(row(evaluation));
+                Ok(())
+            }
+            None => output::line(evaluation.id),
+        }
+    }
+
+    fn finish(self) -> Result<Tally, Failure> {
+        if let Some(table) = &self.table {
+            if self.tally.count() > 0 {
+                output::line(table.trim_fmt())?;
+            }
+            output::line(self.tally.sentence())?;
+        }
+        Ok(self.tally)
+    }
+}
+
+/// Hexadecimal digits of a trace id that are shown in a table.
+const TRACE_DIGITS: usize = 8;
+
+fn row(evaluation: &Evaluation) -> [String; 5] {
+    let trace: String = evaluation.target.trace_id.to_string().chars().take(TRACE_DIGITS).collect();
+    let (score, label, words) = match &evaluation.outcome {
+        Outcome::Scored(score) => {
+            let label = evaluation.label().map_or("", Label::as_str);
+            (format!("{:.3}", score.value), label, score.explanation.clone())
+        }
+        Outcome::NotEvaluable { reason, explanation } => {
+            let words = format!("{}: {explanation}", reason.as_str());
+            ("-".to_owned(), "not evaluable", words)
+        }
+        Outcome::Failed { error_type, error } => {
+            ("-".to_owned(), "failed", format!("{error_type}: {error}"))
+        }
+    };
+    [trace, evaluation.evaluator.name.clone(), score, label.to_owned(), words]
+}
+
+impl Tally {
+    fn add(&mut self, evaluation: &Evaluation) {
+        match (&evaluation.outcome, evaluation.label()) {
+            (Outcome::NotEvaluable { .. }, _) => self.not_evaluable += 1,
+            (Outcome::Failed { .. }, _) => self.failed += 1,
+            (Outcome::Scored(_), Some(Label::Pass)) => self.pass += 1,
+            (Outcome::Scored(_), _) => self.fail += 1,
+        }
+    }
+
+    fn count(self) -> usize {
+        self.pass + self.fail + self.not_evaluable + self.failed
+    }
+
+    fn shuts(self, fail_on: &[FailOn]) -> bool {
+        let happened = |what: &FailOn| match what {
+            FailOn::Fail => self.fail > 0,
+            FailOn::Failed => self.failed > 0,
+            FailOn::NotEvaluable => self.not_evaluable > 0,
+            FailOn::Nothing => self.count() == 0,
+            FailOn::Never => false,
+        };
+        !fail_on.contains(&FailOn::Never) && fail_on.iter().any(happened)
+    }
+
+    fn sentence(self) -> String {
+        if self.count() == 0 {
+            return "nothing was judged: no trace that any evaluator sees".to_owned();
+        }
+        let plural = if self.count() == 1 { "" } else { "s" };
+        format!(
+            "{} evaluation{plural}: {} pass, {} fail, {} not evaluable, {} failed",
+            self.count(),
+            self.pass,
+            self.fail,
+            self.not_evaluable,
+            self.failed
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(tally: Tally, fail_on: &[FailOn], shuts: bool) {
+        assert_eq!(tally.shuts(fail_on), shuts, "{tally:?} {fail_on:?}");
+    }
+
+    #[test]
+    fn the_gate_shuts_for_what_is_named() {
+        let none = Tally::default();
+        let mixed = Tally { pass: 3, fail: 1, ..none };
+        let blind = Tally { pass: 1, not_evaluable: 2, ..none };
+        let usual = [FailOn::Fail, FailOn::Failed, FailOn::Nothing];
+        check(mixed, &usual, true);
+        check(blind, &usual, false);
+        check(none, &usual, true);
+        check(Tally { failed: 1, ..none }, &usual, true);
+        check(blind, &[FailOn::NotEvaluable], true);
+        check(mixed, &[FailOn::Failed], false);
+        check(mixed, &[FailOn::Fail, FailOn::Never], false);
+    }
+}

@@ -1,0 +1,101 @@
+//! `spanscore serve`: the collector.
+
+use std::net::SocketAddr;
+
+use clap::Args;
+
+use super::source::ConfigArgs;
+use super::{Exit, Failure, output};
+
+/// Runs the collector: OTLP in, scores out (also what runs without a command)
+///
+/// SIGTERM or SIGINT stops it: it takes no more spans, judges the open traces and flushes the
+/// exporters, within `shutdown_timeout`. A second signal ends it at once.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  spanscore
+  spanscore serve --config spanscore.yaml
+  spanscore serve --set receivers.otlp.protocols.grpc.endpoint=0.0.0.0:4317")]
+pub(super) struct ServeArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+pub(super) fn run(args: &ServeArgs) -> Result<Exit, Failure> {
+    let _plan = args.config.plan()?;
+    let ready = Ready::default();
+    for line in ready.lines() {
+        output::note(line);
+    }
+    Err(anyhow::anyhow!("the collector is not built yet").into())
+}
+
+/// Where the collector listens and shows its scores, once it does.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ready {
+    /// OTLP/gRPC.
+    pub(crate) grpc: Option<SocketAddr>,
+    /// OTLP/HTTP.
+    pub(crate) http: Option<SocketAddr>,
+    /// Prometheus metrics.
+    pub(crate) metrics: Option<SocketAddr>,
+    /// The names of the exporters, as in the config.
+    pub(crate) exporters: Vec<String>,
+}
+
+impl Ready {
+    /// The three lines that say where to point an agent, where scores show, and how to try it.
+    pub(crate) fn lines(&self) -> [String; 3] {
+        let joined = |words: &[String], none: &str| match words {
+            [] => none.to_owned(),
+            words => words.join(" and "),
+        };
+        let mut doors = Vec::new();
+        doors.extend(self.http.map(|at| format!("http://{at} (HTTP)")));
+        doors.extend(self.grpc.map(|at| format!("http://{at} (gRPC)")));
+        let mut shown: Vec<String> = self.exporters.clone();
+        shown.extend(self.metrics.map(|at| format!("http://{at}/metrics")));
+        let endpoint = self.http.or(self.grpc);
+        let is_default = endpoint.is_some_and(|at| [4317, 4318].contains(&at.port()));
+        let at = match (endpoint, is_default) {
+            (Some(at), false) => format!(" --endpoint http://{at}"),
+            _ => String::new(),
+        };
+        [
+            format!(
+                "agents: OTEL_EXPORTER_OTLP_ENDPOINT={}",
+                joined(&doors, "(no receiver is on)")
+            ),
+            format!("scores: {}", joined(&shown, "(no exporter is on)")),
+            format!("try it: spanscore send --sample{at}"),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_lines_say_where_to_point_an_agent_and_where_scores_show() {
+        let at = |port| Some(SocketAddr::from(([127, 0, 0, 1], port)));
+        let ready = Ready {
+            grpc: at(4317),
+            http: at(4318),
+            metrics: at(8888),
+            exporters: vec!["console".into()],
+        };
+        insta::assert_snapshot!(ready.lines().join("\n"), @r"
+        agents: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 (HTTP) and http://127.0.0.1:4317 (gRPC)
+        scores: console and http://127.0.0.1:8888/metrics
+        try it: spanscore send --sample
+        ");
+        let elsewhere = Ready { http: at(5000), ..Ready::default() };
+        insta::assert_snapshot!(elsewhere.lines().join("\n"), @r"
+        agents: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:5000 (HTTP)
+        scores: (no exporter is on)
+        try it: spanscore send --sample --endpoint http://127.0.0.1:5000
+        ");
+    }
+}

@@ -1,0 +1,50 @@
+//! The options that name a config, and the built-in one.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::Failure;
+use crate::config::{self, Loaded, Part, Plan};
+
+/// The config that holds where none is given: the annotated default.
+pub const BUILT_IN: &str = include_str!("../../config/collector.yaml");
+
+/// Which config to use.
+#[derive(Args, Clone, Debug, Default)]
+pub(super) struct ConfigArgs {
+    /// Config file in YAML or JSON; may be given more than once: maps are merged, later files win.
+    /// Without one the built-in config holds
+    #[arg(short, long, value_name = "FILE", env = "SPANSCORE_CONFIG")]
+    config: Vec<PathBuf>,
+    /// Sets one value over the config, such as --set shutdown_timeout=5s
+    #[arg(long, value_name = "KEY.KEY=VALUE")]
+    set: Vec<String>,
+}
+
+impl ConfigArgs {
+    /// Reads the config.
+    pub(super) fn load(&self) -> Result<Loaded, Failure> {
+        let mut parts: Vec<Part> = self.config.iter().cloned().map(Part::File).collect();
+        if parts.is_empty() {
+            parts.push(built_in());
+        }
+        parts.extend(self.set.iter().cloned().map(Part::Set));
+        Ok(config::load(&parts, &config::environment)?)
+    }
+
+    /// Reads and checks the config.
+    pub(super) fn plan(&self) -> Result<Plan, Failure> {
+        Ok(Plan::new(&self.load()?)?)
+    }
+
+    /// Where the config comes from, for people.
+    pub(super) fn name(&self) -> String {
+        let files: Vec<_> = self.config.iter().map(|path| path.display().to_string()).collect();
+        if files.is_empty() { "built-in config".to_owned() } else { files.join(", ") }
+    }
+}
+
+fn built_in() -> Part {
+    Part::Text { name: "<built-in>".to_owned(), text: BUILT_IN.to_owned() }
+}
