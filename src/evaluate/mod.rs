@@ -4,6 +4,14 @@
 //! do no I/O and read no clock. A newcomer adds one by writing `evaluate/<kind>.rs` with a
 //! [`Kind`], naming it in [`KINDS`], and adding fixtures under `tests/fixtures/evaluators/<kind>/`.
 
+pub mod arguments;
+pub mod tool_efficiency;
+pub mod tool_error;
+
+pub mod compat;
+pub mod report;
+pub mod text;
+
 pub use crate::model::Want;
 pub mod run;
 pub mod select;
@@ -48,7 +56,7 @@ pub struct Kind {
 }
 
 /// All kinds, in the order of the documentation.
-pub static KINDS: &[&Kind] = &[];
+pub static KINDS: &[&Kind] = &[&tool_error::KIND, &tool_efficiency::KIND];
 
 /// The kind of that name.
 pub fn kind(name: &str) -> Option<&'static Kind> {
