@@ -1,8 +1,7 @@
 //! `serde` over a [`Node`], so that errors carry the place of the node they come from.
 
 use serde::de::{
-    self, DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, Unexpected,
-    VariantAccess, Visitor,
+    self, DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor,
 };
 use std::fmt::Display;
 
@@ -104,10 +103,10 @@ fn visit_scalar<'de, V: Visitor<'de>>(
         Value::Number(Number::Float(value)) => visitor.visit_f64(*value),
         Value::Number(Number::Big(digits)) => match digits.parse() {
             Ok(value) => visitor.visit_u64(value),
-            Err(_) => Err(de::Error::invalid_value(
-                Unexpected::Other("an integer beyond 64 bits"),
-                &visitor,
-            )),
+            // Only a reader of any value takes bytes: see `value::deserialize`.
+            Err(_) => visitor
+                .visit_bytes(digits.as_bytes())
+                .map_err(|_: SettingsError| SettingsError::new("this integer is beyond 64 bits")),
         },
         _ => visitor.visit_unit(),
     }

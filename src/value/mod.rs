@@ -4,6 +4,7 @@
 //! integer is told from a fraction, objects keep their order. `serde_json::Value` does neither
 //! beyond 64 bits, refuses more than 128 levels, and copies every string; this one borrows.
 
+mod deserialize;
 pub mod json;
 pub mod number;
 pub mod python;
