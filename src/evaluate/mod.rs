@@ -5,6 +5,9 @@
 //! [`Kind`], naming it in [`KINDS`], and adding fixtures under `tests/fixtures/evaluators/<kind>/`.
 
 pub mod arguments;
+pub mod calls;
+pub mod lcs;
+pub mod matching;
 pub mod tool_efficiency;
 pub mod tool_error;
 

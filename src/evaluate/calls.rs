@@ -1,0 +1,259 @@
+//! Expected calls, and how actual ones relate to them.
+//!
+//! Two calls are the same when their names are equal and the matcher of that tool says that the
+//! arguments match, with the expected call on the expected side. What the calls return is not
+//! looked at. Where "matches" can be hashed, calls are numbered first, so that comparing two of
+//! them costs nothing.
+
+use std::hash::BuildHasher;
+
+use hashbrown::hash_table::{Entry, HashTable};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::arguments::ArgumentMatcher;
+use super::{lcs, matching, report, tool_error};
+use crate::model::{Outcome, Reason, ToolCall, Want};
+use crate::settings::SettingsError;
+use crate::value::Value;
+
+/// Up to this many pairs, calls are compared as they are; beyond, they are numbered first.
+const COMPARED_MAX: usize = 256;
+
+/// The criteria of kinds that compare with expected calls.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Criteria {
+    /// The expected calls, in order. An empty list expects that no tool is called.
+    #[serde(
+        alias = "toolCalls",
+        alias = "expected_tool_calls",
+        alias = "expected_tools",
+        alias = "expected_trajectory",
+        alias = "reference_tool_calls",
+        alias = "reference_trajectory"
+    )]
+    pub tool_calls: Vec<ExpectedCall>,
+}
+
+/// One expected call.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExpectedCall {
+    /// The tool's name.
+    #[serde(alias = "tool_name")]
+    pub name: String,
+    /// The arguments, an object; none if left out.
+    #[serde(default, alias = "args", alias = "tool_input", alias = "input_parameters")]
+    pub arguments: Value<'static>,
+    /// What the tool returns, for the kinds that compare it.
+    #[serde(default, alias = "output")]
+    pub result: Option<Value<'static>>,
+}
+
+impl Criteria {
+    /// Refuses calls without a name and arguments that are no object.
+    pub fn checked(self) -> Result<Self, SettingsError> {
+        for (index, call) in self.tool_calls.iter().enumerate() {
+            if super::text::is_blank(&call.name) {
+                return Err(SettingsError::new(format!("expected call {index} has no name")));
+            }
+            if !matches!(call.arguments, Value::Null | Value::Map(_)) {
+                return Err(SettingsError::new(format!(
+                    "the arguments of expected call {index} (`{}`) are not an object",
+                    call.name
+                )));
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// Which matcher is for which tool.
+#[derive(Clone, Debug, Default)]
+pub struct CallMatcher {
+    /// For every tool without one of its own.
+    pub default: ArgumentMatcher,
+    /// By tool name.
+    pub by_name: hashbrown::HashMap<String, ArgumentMatcher>,
+    /// Whether arguments that are not recorded count as none.
+    pub absent_is_empty: bool,
+}
+
+static NO_ARGUMENTS: Value<'static> = Value::Null;
+
+impl CallMatcher {
+    /// The matcher of a tool.
+    pub fn of(&self, name: &str) -> &ArgumentMatcher {
+        match self.by_name.is_empty() {
+            true => &self.default,
+            false => self.by_name.get(name).unwrap_or(&self.default),
+        }
+    }
+
+    /// Whether any matcher looks at arguments.
+    pub fn reads_arguments(&self) -> bool {
+        self.default.reads_arguments() || self.by_name.values().any(|m| m.reads_arguments())
+    }
+
+    fn is_symmetric(&self) -> bool {
+        self.default.is_symmetric() && self.by_name.values().all(ArgumentMatcher::is_symmetric)
+    }
+
+    /// The answer where the arguments of a call that matters are not recorded.
+    pub fn obstacle(
+        &self,
+        expected: &[ExpectedCall],
+        actual: &[&ToolCall<'_>],
+        want: Want,
+    ) -> Option<Outcome> {
+        if self.absent_is_empty {
+            return None;
+        }
+        let matters = |call: &ToolCall<'_>| {
+            !call.arguments.is_recorded()
+                && self.of(&call.name).reads_arguments()
+                && expected.iter().any(|expected| expected.name == call.name)
+        };
+        let call = actual.iter().find(|call| matters(call))?;
+        Some(report::not_evaluable(Reason::ArgumentsNotRecorded, want, || {
+            format!("the arguments of `{}` are not recorded", call.name)
+        }))
+    }
+}
+
+/// The arguments of a call; `Null` where they are not recorded.
+pub fn arguments_of<'c, 'a>(call: &'c ToolCall<'a>) -> &'c Value<'a> {
+    call.arguments.value().unwrap_or(&NO_ARGUMENTS)
+}
+
+/// The calls of a trajectory, without the failed ones where those do not count.
+pub fn counted<'c, 'a>(calls: &'c [ToolCall<'a>], exclude_failed: bool) -> Vec<&'c ToolCall<'a>> {
+    let counts = |call: &&ToolCall<'_>| !exclude_failed || tool_error::failed(call) != Some(true);
+    calls.iter().filter(counts).collect()
+}
+
+/// The answer to a trajectory that is too large.
+pub fn too_large(error: &dyn std::fmt::Display, want: Want) -> Outcome {
+    report::not_evaluable(Reason::TrajectoryTooLarge, want, || error.to_string())
+}
+
+/// How the actual calls of one trajectory relate to the expected ones.
+pub struct Comparison<'c, 'a> {
+    matcher: &'c CallMatcher,
+    /// The expected calls, in order.
+    pub expected: &'c [ExpectedCall],
+    /// The actual calls, in order.
+    pub actual: &'c [&'c ToolCall<'a>],
+    numbers: Option<Numbers>,
+}
+
+/// Calls with the same number are the same.
+struct Numbers {
+    expected: Vec<u32>,
+    actual: Vec<u32>,
+}
+
+impl<'c, 'a> Comparison<'c, 'a> {
+    /// Prepares the comparison.
+    pub fn new(
+        matcher: &'c CallMatcher,
+        expected: &'c [ExpectedCall],
+        actual: &'c [&'c ToolCall<'a>],
+    ) -> Self {
+        let mut comparison = Self { matcher, expected, actual, numbers: None };
+        let pairs = expected.len().saturating_mul(actual.len());
+        if pairs > COMPARED_MAX && matcher.is_symmetric() {
+            comparison.numbers = Some(comparison.number());
+        }
+        comparison
+    }
+
+    /// Whether the actual call is the expected one.
+    pub fn same(&self, expected: usize, actual: usize) -> bool {
+        if let Some(numbers) = &self.numbers {
+            return numbers.expected[expected] == numbers.actual[actual];
+        }
+        let (expected, actual) = (&self.expected[expected], self.actual[actual]);
+        expected.name == actual.name
+            && self.matcher.of(&expected.name).matches(&expected.arguments, arguments_of(actual))
+    }
+
+    /// How many expected calls can be paired with actual ones of their own.
+    pub fn pairs(&self) -> Result<usize, matching::TooLarge> {
+        if let Some(numbers) = &self.numbers {
+            return Ok(numbers.shared());
+        }
+        let pairs =
+            matching::maximum(self.expected.len(), self.actual.len(), |e, a| self.same(e, a));
+        Ok(pairs?.iter().flatten().count())
+    }
+
+    /// Length of the longest common subsequence.
+    pub fn in_order(&self) -> Result<usize, lcs::TooLarge> {
+        // A comparison of arguments costs many times one of numbers.
+        let cells_max = match self.numbers {
+            Some(_) => lcs::CELLS_MAX,
+            None => matching::QUESTIONS_MAX,
+        };
+        lcs::length(self.actual.len(), self.expected.len(), cells_max, |a, e| self.same(e, a))
+    }
+
+    /// Whether the expected calls stand among the actual ones in their order.
+    pub fn is_subsequence(&self) -> bool {
+        let mut next = 0;
+        for actual in 0..self.actual.len() {
+            if next < self.expected.len() && self.same(next, actual) {
+                next += 1;
+            }
+        }
+        next == self.expected.len()
+    }
+
+    /// Gives the same number to what is the same; the arguments of each call are hashed once.
+    fn number(&self) -> Numbers {
+        let build = hashbrown::DefaultHashBuilder::default();
+        let mut table: HashTable<(u64, &str, &Value<'_>, u32)> =
+            HashTable::with_capacity(self.expected.len());
+        let mut number = |name: &'c str, arguments: &'c Value<'c>| {
+            let matcher = self.matcher.of(name);
+            let hash = build.hash_one(name) ^ matcher.hash(arguments, &build).rotate_left(17);
+            let next = u32::try_from(table.len()).unwrap_or(u32::MAX);
+            let same = |(_, other, values, _): &(u64, &str, &Value<'_>, u32)| {
+                *other == name && matcher.matches(values, arguments)
+            };
+            match table.entry(hash, same, |(hash, ..)| *hash) {
+                Entry::Occupied(place) => place.get().3,
+                Entry::Vacant(place) => {
+                    place.insert((hash, name, arguments, next));
+                    next
+                }
+            }
+        };
+        let expected = self.expected.iter().map(|call| number(&call.name, &call.arguments));
+        let expected = expected.collect();
+        let actual = self.actual.iter().map(|call| number(&call.name, arguments_of(call)));
+        Numbers { expected, actual: actual.collect() }
+    }
+}
+
+impl Numbers {
+    /// Size of the intersection, each number as often as both sides have it.
+    fn shared(&self) -> usize {
+        let mut wanted: hashbrown::HashMap<u32, usize> = hashbrown::HashMap::new();
+        for number in &self.expected {
+            *wanted.entry(*number).or_default() += 1;
+        }
+        let takes = |number: &&u32| match wanted.get_mut(*number) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                true
+            }
+            _ => false,
+        };
+        self.actual.iter().filter(takes).count()
+    }
+}
+
+#[cfg(test)]
+mod tests;
