@@ -5,6 +5,7 @@
 //! looked at. Where "matches" can be hashed, calls are numbered first, so that comparing two of
 //! them costs nothing.
 
+use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 
 use hashbrown::hash_table::{Entry, HashTable};
@@ -14,7 +15,7 @@ use serde::Deserialize;
 use super::arguments::ArgumentMatcher;
 use super::{lcs, matching, report, tool_error};
 use crate::model::{Outcome, Reason, ToolCall, Want};
-use crate::settings::SettingsError;
+use crate::settings::{Node, SettingsError};
 use crate::value::Value;
 
 /// Up to this many pairs, calls are compared as they are; beyond, they are numbered first.
@@ -75,7 +76,7 @@ pub struct CallMatcher {
     /// For every tool without one of its own.
     pub default: ArgumentMatcher,
     /// By tool name.
-    pub by_name: hashbrown::HashMap<String, ArgumentMatcher>,
+    pub by_name: BTreeMap<String, ArgumentMatcher>,
     /// Whether arguments that are not recorded count as none.
     pub absent_is_empty: bool,
 }
@@ -133,9 +134,36 @@ pub fn counted<'c, 'a>(calls: &'c [ToolCall<'a>], exclude_failed: bool) -> Vec<&
     calls.iter().filter(counts).collect()
 }
 
+/// The comparison would cost more than a trajectory may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TooLarge {
+    /// Pairing the calls.
+    #[error(transparent)]
+    Matching(#[from] matching::TooLarge),
+    /// Finding what is common in order.
+    #[error(transparent)]
+    Lcs(#[from] lcs::TooLarge),
+}
+
+/// Refuses to compare each of so many calls with each of so many others.
+pub fn check_questions(expected: usize, actual: usize) -> Result<(), TooLarge> {
+    match expected.checked_mul(actual) {
+        Some(questions) if questions <= matching::QUESTIONS_MAX => Ok(()),
+        _ => Err(matching::TooLarge.into()),
+    }
+}
+
 /// The answer to a trajectory that is too large.
-pub fn too_large(error: &dyn std::fmt::Display, want: Want) -> Outcome {
+pub fn too_large(error: TooLarge, want: Want) -> Outcome {
     report::not_evaluable(Reason::TrajectoryTooLarge, want, || error.to_string())
+}
+
+/// The criteria of a kind that needs them.
+pub fn required(criteria: Option<Criteria>, node: &Node) -> Result<Criteria, SettingsError> {
+    let missing =
+        || SettingsError::new("`criteria` is missing").with_help("list the expected `tool_calls`");
+    let place = node.get("criteria").map_or(node.place, |node| node.place);
+    criteria.ok_or_else(missing).and_then(Criteria::checked).map_err(|error| error.at(place))
 }
 
 /// How the actual calls of one trajectory relate to the expected ones.
@@ -180,23 +208,61 @@ impl<'c, 'a> Comparison<'c, 'a> {
     }
 
     /// How many expected calls can be paired with actual ones of their own.
-    pub fn pairs(&self) -> Result<usize, matching::TooLarge> {
-        if let Some(numbers) = &self.numbers {
-            return Ok(numbers.shared());
+    pub fn pairs(&self) -> Result<usize, TooLarge> {
+        if let Some(pairs) = self.pairs_by_number() {
+            return Ok(pairs);
         }
         let pairs =
             matching::maximum(self.expected.len(), self.actual.len(), |e, a| self.same(e, a));
         Ok(pairs?.iter().flatten().count())
     }
 
+    /// The same where the calls are numbered: then every way of pairing them is the best.
+    pub fn pairs_by_number(&self) -> Option<usize> {
+        self.numbers.as_ref().map(Numbers::shared)
+    }
+
+    /// Distinct calls: those of both sides, those of the actual ones, those of the expected ones.
+    /// Only where "matches" is symmetric; otherwise each call is distinct.
+    pub fn distinct(&self) -> Result<(usize, usize, usize), TooLarge> {
+        if !self.matcher.is_symmetric() {
+            return Ok((self.pairs()?, self.actual.len(), self.expected.len()));
+        }
+        let computed;
+        let Numbers { expected, actual } = match &self.numbers {
+            Some(numbers) => numbers,
+            None => {
+                computed = self.number();
+                &computed
+            }
+        };
+        let expected: hashbrown::HashSet<u32> = expected.iter().copied().collect();
+        let actual: hashbrown::HashSet<u32> = actual.iter().copied().collect();
+        Ok((actual.intersection(&expected).count(), actual.len(), expected.len()))
+    }
+
     /// Length of the longest common subsequence.
-    pub fn in_order(&self) -> Result<usize, lcs::TooLarge> {
+    pub fn in_order(&self) -> Result<usize, TooLarge> {
         // A comparison of arguments costs many times one of numbers.
         let cells_max = match self.numbers {
             Some(_) => lcs::CELLS_MAX,
             None => matching::QUESTIONS_MAX,
         };
-        lcs::length(self.actual.len(), self.expected.len(), cells_max, |a, e| self.same(e, a))
+        let (a, e) = (self.actual.len(), self.expected.len());
+        Ok(lcs::length(a, e, cells_max, |a, e| self.same(e, a))?)
+    }
+
+    /// How many expected calls are the same as some actual one, and how many actual ones as some
+    /// expected one; each may serve many.
+    pub fn members(&self) -> Result<(usize, usize), TooLarge> {
+        let (e, a) = (self.expected.len(), self.actual.len());
+        if let Some(Numbers { expected, actual }) = &self.numbers {
+            return Ok((Numbers::members(expected, actual), Numbers::members(actual, expected)));
+        }
+        check_questions(e, a)?;
+        let expected = (0..e).filter(|&e| (0..a).any(|a| self.same(e, a))).count();
+        let actual = (0..a).filter(|&a| (0..e).any(|e| self.same(e, a))).count();
+        Ok((expected, actual))
     }
 
     /// Whether the expected calls stand among the actual ones in their order.
@@ -238,6 +304,12 @@ impl<'c, 'a> Comparison<'c, 'a> {
 }
 
 impl Numbers {
+    /// How many of `these` are among the `others`.
+    fn members(these: &[u32], others: &[u32]) -> usize {
+        let others: hashbrown::HashSet<u32> = others.iter().copied().collect();
+        these.iter().filter(|number| others.contains(*number)).count()
+    }
+
     /// Size of the intersection, each number as often as both sides have it.
     fn shared(&self) -> usize {
         let mut wanted: hashbrown::HashMap<u32, usize> = hashbrown::HashMap::new();

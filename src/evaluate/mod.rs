@@ -8,8 +8,10 @@ pub mod arguments;
 pub mod calls;
 pub mod lcs;
 pub mod matching;
+pub mod tool_correctness;
 pub mod tool_efficiency;
 pub mod tool_error;
+pub mod tool_trajectory;
 
 pub mod compat;
 pub mod report;
@@ -59,7 +61,8 @@ pub struct Kind {
 }
 
 /// All kinds, in the order of the documentation.
-pub static KINDS: &[&Kind] = &[&tool_error::KIND, &tool_efficiency::KIND];
+pub static KINDS: &[&Kind] =
+    &[&tool_error::KIND, &tool_efficiency::KIND, &tool_trajectory::KIND, &tool_correctness::KIND];
 
 /// The kind of that name.
 pub fn kind(name: &str) -> Option<&'static Kind> {

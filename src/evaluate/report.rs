@@ -39,6 +39,19 @@ pub fn ratio(part: usize, whole: usize) -> f64 {
     part as f64 / whole as f64
 }
 
+/// Harmonic mean of `shared / actual` and `shared / expected`: 1 where both are empty, 0 where one
+/// is. Computed in this order, since `2 * shared / (actual + expected)` differs in the last digit.
+pub fn f1(shared: usize, actual: usize, expected: usize) -> f64 {
+    match (actual, expected) {
+        (0, 0) => 1.0,
+        _ if shared == 0 => 0.0,
+        _ => {
+            let (precision, recall) = (ratio(shared, actual), ratio(shared, expected));
+            2.0 * precision * recall / (precision + recall)
+        }
+    }
+}
+
 /// Names for a sentence: the first few, then how many more.
 pub fn names<'n>(all: impl IntoIterator<Item = &'n str>) -> String {
     let mut out = String::new();

@@ -1,0 +1,122 @@
+//! Modes that give credit for arguments one by one: DeepEval's and the Agent Development Kit's.
+
+use super::{ToolCall, arguments_of, calls, lcs};
+use crate::evaluate::arguments::ArgumentMatcher;
+use crate::evaluate::calls::ExpectedCall;
+use crate::evaluate::report;
+use crate::value::{Map, Value};
+
+/// DeepEval's similarity of two calls (`confident-ai/deepeval`, `ToolCorrectnessMetric`).
+pub(super) struct Graded {
+    /// Whether arguments count, by similarity.
+    pub arguments: bool,
+    /// Whether the result counts, equal or not.
+    pub output: bool,
+}
+
+impl Graded {
+    fn similarity(&self, expected: &ExpectedCall, actual: &ToolCall<'_>) -> f64 {
+        if expected.name != actual.name {
+            return 0.0;
+        }
+        if self.output && expected.result.as_ref() != actual.result.value() {
+            return 0.0;
+        }
+        match self.arguments {
+            true => similarity(&expected.arguments, arguments_of(actual)),
+            false => 1.0,
+        }
+    }
+
+    /// Each expected call takes the best of the actual calls that are left.
+    pub(super) fn best(
+        &self,
+        expected: &[ExpectedCall],
+        actual: &[&ToolCall<'_>],
+    ) -> Result<f64, calls::TooLarge> {
+        if expected.is_empty() {
+            return Ok(f64::from(u8::from(actual.is_empty())));
+        }
+        calls::check_questions(expected.len(), actual.len())?;
+        let mut used = vec![false; actual.len()];
+        let mut sum = 0.0;
+        for call in expected {
+            let mut best = (0.0, None);
+            for (index, candidate) in actual.iter().enumerate().filter(|(index, _)| !used[*index]) {
+                let similarity = self.similarity(call, candidate);
+                if similarity > best.0 {
+                    best = (similarity, Some(index));
+                }
+                if similarity >= 1.0 {
+                    break;
+                }
+            }
+            if let (similarity, Some(index)) = best {
+                sum += similarity;
+                used[index] = true;
+            }
+        }
+        Ok(sum / expected.len() as f64)
+    }
+
+    /// The heaviest common subsequence, divided by the number of expected calls.
+    pub(super) fn best_in_order(
+        &self,
+        expected: &[ExpectedCall],
+        actual: &[&ToolCall<'_>],
+    ) -> Result<f64, calls::TooLarge> {
+        if expected.is_empty() {
+            return Ok(f64::from(u8::from(actual.is_empty())));
+        }
+        calls::check_questions(expected.len(), actual.len())?;
+        let weight = |e: usize, a: usize| self.similarity(&expected[e], actual[a]);
+        let heaviest = lcs::weight(expected.len(), actual.len(), weight);
+        Ok(heaviest / expected.len() as f64)
+    }
+}
+
+/// The share of keys, of both sides together, that have equal values; objects below count in part.
+fn similarity(a: &Value<'_>, b: &Value<'_>) -> f64 {
+    let empty = Map::new();
+    let (a, b) = (a.as_map().unwrap_or(&empty), b.as_map().unwrap_or(&empty));
+    maps_similarity(a, b)
+}
+
+fn maps_similarity(a: &Map<'_>, b: &Map<'_>) -> f64 {
+    if a == b {
+        return 1.0;
+    }
+    let shared = a.iter().filter(|(key, _)| b.get(key).is_some()).count();
+    let all = (a.len() + b.len() - shared) as f64;
+    let credit = a.iter().map(|(key, value)| match (value, b.get(key)) {
+        (_, Some(other)) if value == other => 1.0 / all,
+        (Value::Map(value), Some(Value::Map(other))) => maps_similarity(value, other) / all,
+        _ => 0.0,
+    });
+    credit.sum()
+}
+
+/// Aligns the calls by name, in order, and gives each expected call the share of its arguments
+/// that the actual one has (`google/adk-python`, `_tool_parameter_match_evaluator.py`).
+pub(super) fn parameters(expected: &[ExpectedCall], actual: &[&ToolCall<'_>]) -> f64 {
+    let equal = ArgumentMatcher::default();
+    let mut from = 0;
+    let scores = expected.iter().map(|call| {
+        let Some(found) = actual[from..].iter().position(|other| other.name == call.name) else {
+            return 0.0;
+        };
+        let given = arguments_of(actual[from + found]);
+        from += found + 1;
+        match call.arguments.as_map() {
+            None => 1.0,
+            Some(wanted) if wanted.is_empty() => 1.0,
+            Some(wanted) => {
+                let is_given = |(key, value): &(&str, &Value<'_>)| {
+                    given.get(key).is_some_and(|given| equal.equal(value, given))
+                };
+                report::ratio(wanted.iter().filter(is_given).count(), wanted.len())
+            }
+        }
+    });
+    scores.sum::<f64>() / expected.len() as f64
+}
