@@ -44,7 +44,7 @@ fn sources(folders: &[&str]) -> Vec<Source> {
     folders.iter().for_each(|folder| gather(&root.join(folder), &mut paths));
     paths.sort();
     let read = |path: PathBuf| Source {
-        text: fs::read_to_string(&path).expect("a source file is text"),
+        text: fs::read_to_string(&path).unwrap_or_default(),
         path: path.strip_prefix(root).unwrap_or(&path).display().to_string(),
     };
     paths.into_iter().map(read).collect()

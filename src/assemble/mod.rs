@@ -11,10 +11,12 @@
 //!
 //! **Invariant:** no I/O and no clock: `(state, input, now) -> outputs`.
 
+pub mod sessions;
 pub mod settings;
 pub mod shard;
 mod trace;
 mod wheel;
 
-pub use settings::{LimitsSettings, TracesSettings};
+pub use sessions::{DueSession, Sessions};
+pub use settings::{LimitsSettings, SessionsSettings, TracesSettings};
 pub use shard::{Due, Shard, ShardCounts};

@@ -69,3 +69,36 @@ impl Default for LimitsSettings {
         }
     }
 }
+
+/// When a session is taken as complete, and how much of sessions is kept. Sessions are put together
+/// only when an evaluator has `level: session`.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SessionsSettings {
+    /// How long no trace of a session may come before it is judged; for as long again it is
+    /// remembered, so that a late trace makes a revision of it.
+    pub idle_timeout: HumanDuration,
+    /// How old a session may become before it is judged whatever still comes.
+    pub age_max: HumanDuration,
+    /// Sessions that are open or remembered at once. Beyond it the longest quiet is judged.
+    #[schemars(range(min = 1))]
+    pub open_sessions_max: u32,
+    /// Traces of one session; those beyond it are judged alone, and not with their session.
+    #[schemars(range(min = 1))]
+    pub traces_per_session_max: u32,
+    /// Mebibytes kept of all sessions together.
+    #[schemars(range(min = 1))]
+    pub memory_mib: u32,
+}
+
+impl Default for SessionsSettings {
+    fn default() -> Self {
+        Self {
+            idle_timeout: HumanDuration::from_secs(5 * 60),
+            age_max: HumanDuration::from_secs(6 * 60 * 60),
+            open_sessions_max: 10_000,
+            traces_per_session_max: 1_000,
+            memory_mib: 256,
+        }
+    }
+}

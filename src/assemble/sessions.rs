@@ -1,0 +1,292 @@
+//! Traces to sessions: the trajectories of one conversation.
+//!
+//! A session is what traces name by their session id. It is complete when no trace of it came for
+//! `session_idle_timeout`; a later trace reopens it while it is remembered. Traces are kept as
+//! their records; a revised trace takes the place of its earlier form.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::SessionsSettings;
+use super::wheel::{TICK_MS, Wheel};
+use crate::model::{Completion, TraceSpans};
+
+/// A session that is due for judgement.
+#[derive(Clone, Debug)]
+pub struct DueSession {
+    /// The session's id.
+    pub id: Arc<str>,
+    /// Its traces in the order of their first judgement.
+    pub traces: Vec<Arc<TraceSpans>>,
+    /// Why it is complete.
+    pub completion: Completion,
+    /// How often it was judged before.
+    pub revision: u32,
+    /// Hash of the spans of all its traces.
+    pub digest: [u8; 16],
+    /// The hash it was judged on before.
+    pub revised: Option<[u8; 16]>,
+}
+
+/// What sessions have done, counted since the last look.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct SessionCounts {
+    /// Traces that were not kept because their session had too many.
+    pub traces_over_limit: u64,
+    /// Sessions judged because there were too many, or they held too much.
+    pub evicted: u64,
+}
+
+struct Session {
+    traces: Vec<(Arc<TraceSpans>, u128)>,
+    last_ms: u64,
+    first_ms: u64,
+    is_open: bool,
+    judged: Option<(u32, u128)>,
+}
+
+impl Session {
+    fn digest(&self) -> u128 {
+        self.traces.iter().fold(0, |sum, (_, digest)| sum.wrapping_add(*digest))
+    }
+
+    fn bytes(&self) -> usize {
+        self.traces.iter().map(|(trace, _)| trace.bytes()).sum()
+    }
+}
+
+/// The open and remembered sessions.
+pub struct Sessions {
+    settings: SessionsSettings,
+    by_id: HashMap<Arc<str>, Session>,
+    wheel: Wheel<Arc<str>>,
+    bytes: usize,
+    counts: SessionCounts,
+}
+
+impl Sessions {
+    /// No sessions yet.
+    pub fn new(settings: SessionsSettings, now_ms: u64) -> Self {
+        Self {
+            settings,
+            by_id: HashMap::new(),
+            wheel: Wheel::new(now_ms),
+            bytes: 0,
+            counts: SessionCounts::default(),
+        }
+    }
+
+    /// Adds a judged trace to its session; pushes sessions that a limit makes due.
+    pub fn add(
+        &mut self,
+        id: &str,
+        trace: Arc<TraceSpans>,
+        digest: [u8; 16],
+        now_ms: u64,
+        due: &mut Vec<DueSession>,
+    ) {
+        let digest = u128::from_be_bytes(digest);
+        let idle_ms = self.idle_ms();
+        let id: Arc<str> =
+            self.by_id.get_key_value(id).map_or_else(|| id.into(), |(k, _)| k.clone());
+        let session = self.by_id.entry(Arc::clone(&id)).or_insert_with(|| Session {
+            traces: Vec::new(),
+            last_ms: now_ms,
+            first_ms: now_ms,
+            is_open: false,
+            judged: None,
+        });
+        let before = session.bytes();
+        let place = session.traces.iter().position(|(old, _)| old.trace_id == trace.trace_id);
+        match place {
+            Some(place) => session.traces[place] = (trace, digest),
+            None if session.traces.len() >= self.settings.traces_per_session_max as usize => {
+                self.counts.traces_over_limit += 1;
+            }
+            None => session.traces.push((trace, digest)),
+        }
+        session.last_ms = now_ms;
+        self.bytes = self.bytes + session.bytes() - before;
+        if !session.is_open {
+            session.is_open = true;
+            self.wheel.arm(now_ms + idle_ms, id);
+        }
+        self.make_room(due);
+    }
+
+    fn idle_ms(&self) -> u64 {
+        self.settings.idle_timeout.0.as_millis() as u64
+    }
+
+    /// Pushes what is due at `now`, and forgets what was remembered as long again.
+    pub fn tick(&mut self, now_ms: u64, due: &mut Vec<DueSession>) {
+        let mut fired = Vec::new();
+        self.wheel.due(now_ms, &mut fired);
+        let idle_ms = self.idle_ms();
+        for id in fired {
+            let Some(session) = self.by_id.get(&id) else { continue };
+            let (deadline, age_ms) = (session.last_ms + idle_ms, now_ms - session.first_ms);
+            if !session.is_open {
+                if deadline + idle_ms <= now_ms + TICK_MS {
+                    self.forget(&id);
+                } else {
+                    self.wheel.arm(deadline + idle_ms, id);
+                }
+            } else if deadline <= now_ms {
+                self.judge(&id, Completion::Idle, due);
+                self.wheel.arm(now_ms + idle_ms, id);
+            } else if age_ms >= self.settings.age_max.0.as_millis() as u64 {
+                self.judge(&id, Completion::AgeMax, due);
+                self.forget(&id);
+            } else {
+                self.wheel.arm(deadline, id);
+            }
+        }
+    }
+
+    /// Makes every open session due: the end of the input or of the process.
+    pub fn drain(&mut self, completion: Completion, due: &mut Vec<DueSession>) {
+        let mut open: Vec<_> = self
+            .by_id
+            .iter()
+            .filter(|(_, s)| s.is_open)
+            .map(|(id, s)| (s.first_ms, id.clone()))
+            .collect();
+        open.sort();
+        for (_, id) in open {
+            self.judge(&id, completion, due);
+        }
+    }
+
+    /// Sessions that are open or remembered.
+    pub fn count(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// What was counted since the last look.
+    pub fn take_counts(&mut self) -> SessionCounts {
+        std::mem::take(&mut self.counts)
+    }
+
+    fn judge(&mut self, id: &Arc<str>, completion: Completion, due: &mut Vec<DueSession>) {
+        let Some(session) = self.by_id.get_mut(id) else { return };
+        session.is_open = false;
+        let digest = session.digest();
+        if session.judged.is_some_and(|(_, last)| last == digest) {
+            return;
+        }
+        let judged = session.judged;
+        session.judged = Some((judged.map_or(1, |(count, _)| count + 1), digest));
+        due.push(DueSession {
+            id: Arc::clone(id),
+            traces: session.traces.iter().map(|(trace, _)| Arc::clone(trace)).collect(),
+            completion,
+            revision: judged.map_or(0, |(count, _)| count),
+            digest: digest.to_be_bytes(),
+            revised: judged.map(|(_, digest)| digest.to_be_bytes()),
+        });
+    }
+
+    fn forget(&mut self, id: &Arc<str>) {
+        if let Some(session) = self.by_id.remove(id) {
+            self.bytes -= session.bytes();
+        }
+    }
+
+    /// Judges and forgets sessions, the longest quiet first, until the limits hold.
+    fn make_room(&mut self, due: &mut Vec<DueSession>) {
+        let bytes_max = (self.settings.memory_mib as usize) << 20;
+        while self.by_id.len() > self.settings.open_sessions_max as usize || self.bytes > bytes_max
+        {
+            let oldest = self.by_id.iter().min_by_key(|(_, session)| session.last_ms);
+            let Some(id) = oldest.map(|(id, _)| Arc::clone(id)) else { return };
+            self.counts.evicted += 1;
+            self.judge(&id, Completion::Evicted, due);
+            self.forget(&id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::TraceId;
+    use crate::settings::HumanDuration;
+
+    fn sessions(change: impl FnOnce(&mut SessionsSettings)) -> Sessions {
+        let mut settings =
+            SessionsSettings { idle_timeout: HumanDuration::from_secs(10), ..Default::default() };
+        change(&mut settings);
+        Sessions::new(settings, 0)
+    }
+
+    fn add(
+        sessions: &mut Sessions,
+        now_ms: u64,
+        id: &str,
+        trace: u8,
+        digest: u8,
+    ) -> Vec<DueSession> {
+        let mut due = Vec::new();
+        let spans = TraceSpans { trace_id: TraceId([trace; 16]), ..TraceSpans::default() };
+        sessions.add(id, Arc::new(spans), [digest; 16], now_ms, &mut due);
+        due
+    }
+
+    fn tick(sessions: &mut Sessions, now_ms: u64) -> Vec<(String, Completion, u32, usize)> {
+        let mut due = Vec::new();
+        sessions.tick(now_ms, &mut due);
+        due.iter().map(|d| (d.id.to_string(), d.completion, d.revision, d.traces.len())).collect()
+    }
+
+    #[test]
+    fn session_is_complete_when_none_of_its_traces_came_for_its_idle_time() {
+        let mut sessions = sessions(|_| {});
+        add(&mut sessions, 0, "a", 1, 1);
+        add(&mut sessions, 8_000, "a", 2, 2);
+        add(&mut sessions, 9_000, "b", 3, 3);
+        assert_eq!(tick(&mut sessions, 17_900), []);
+        assert_eq!(tick(&mut sessions, 18_000), [("a".into(), Completion::Idle, 0, 2)]);
+        assert_eq!(tick(&mut sessions, 19_000), [("b".into(), Completion::Idle, 0, 1)]);
+    }
+
+    #[test]
+    fn late_trace_revises_a_remembered_session() {
+        let mut sessions = sessions(|_| {});
+        add(&mut sessions, 0, "a", 1, 1);
+        tick(&mut sessions, 10_000);
+        add(&mut sessions, 15_000, "a", 2, 2);
+        assert_eq!(tick(&mut sessions, 25_000), [("a".into(), Completion::Idle, 1, 2)]);
+        tick(&mut sessions, 36_000);
+        assert_eq!(sessions.count(), 0);
+    }
+
+    #[test]
+    fn same_trace_twice_is_no_new_evidence() {
+        let mut sessions = sessions(|_| {});
+        add(&mut sessions, 0, "a", 1, 1);
+        tick(&mut sessions, 10_000);
+        add(&mut sessions, 11_000, "a", 1, 1);
+        assert_eq!(tick(&mut sessions, 21_000), []);
+    }
+
+    #[test]
+    fn limits_judge_the_longest_quiet_session() {
+        let mut sessions = sessions(|settings| settings.open_sessions_max = 2);
+        add(&mut sessions, 0, "a", 1, 1);
+        add(&mut sessions, 1, "b", 2, 2);
+        add(&mut sessions, 2, "a", 3, 3);
+        let due = add(&mut sessions, 3, "c", 4, 4);
+        assert_eq!((&*due[0].id, due[0].completion), ("b", Completion::Evicted));
+        assert_eq!(sessions.take_counts().evicted, 1);
+    }
+
+    #[test]
+    fn session_keeps_no_more_traces_than_its_limit() {
+        let mut sessions = sessions(|settings| settings.traces_per_session_max = 2);
+        (1..=3).for_each(|n| drop(add(&mut sessions, 0, "a", n, n)));
+        assert_eq!(tick(&mut sessions, 10_000), [("a".into(), Completion::Idle, 0, 2)]);
+        assert_eq!(sessions.take_counts().traces_over_limit, 1);
+    }
+}
