@@ -2,3 +2,6 @@
 
 /// OpenTelemetry resource conventions.
 pub const SERVICE_NAME: &str = "service.name";
+
+/// The name of a log event, before log records had a field for it (OpenTelemetry conventions).
+pub const EVENT_NAME: &str = "event.name";

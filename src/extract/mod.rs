@@ -8,11 +8,17 @@
 //! facts     the form of a record's facts: written by `collect`, read when a trace is complete
 //! ```
 
+pub mod collect;
 pub mod decode;
 pub mod dialect;
 pub mod facts;
+pub mod logs;
+pub mod outcome;
+pub mod resources;
 pub mod table;
 
 mod bits;
 mod keys;
+mod sink;
+mod span;
 mod tools_only;

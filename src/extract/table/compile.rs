@@ -138,6 +138,7 @@ impl Builder {
             compiled: self.compiled,
             keys: Keys::new(self.names.keys),
             bound,
+            tools_only_prefixes: self.prefixes.tools_only(),
             prefixes: self.prefixes,
             events: Keys::new(self.events),
             event_slots: self.event_slots,

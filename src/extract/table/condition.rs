@@ -70,8 +70,12 @@ fn simple_terms(condition: &Condition, names: &mut impl Names) -> Vec<Term> {
         let slot = names.slot(&condition.attr);
         let values: Vec<Scalar> =
             condition.one_of.iter().chain(&condition.equals).cloned().collect();
-        if !values.is_empty() {
+        let values_empty = values.is_empty();
+        if !values_empty {
             statements.push((Statement::Equals(slot, values), true));
+        }
+        if values_empty && condition.prefix.is_none() {
+            statements.push((Statement::Present(slot), true));
         }
         if let Some(prefix) = &condition.prefix {
             statements.push((Statement::Prefix(slot, prefix.clone()), true));
@@ -82,16 +86,14 @@ fn simple_terms(condition: &Condition, names: &mut impl Names) -> Vec<Term> {
             statements.push((Statement::Present(names.slot(key)), wanted));
         }
     }
-    let texts: [(&Option<String>, fn(String) -> Statement); 5] = [
-        (&condition.scope, Statement::Scope),
-        (&condition.scope_prefix, Statement::ScopePrefix),
-        (&condition.span_name, Statement::SpanName),
-        (&condition.span_name_prefix, Statement::SpanNamePrefix),
-        (&condition.log_event_name_prefix, Statement::LogEventPrefix),
+    let texts = [
+        condition.scope.clone().map(Statement::Scope),
+        condition.scope_prefix.clone().map(Statement::ScopePrefix),
+        condition.span_name.clone().map(Statement::SpanName),
+        condition.span_name_prefix.clone().map(Statement::SpanNamePrefix),
+        condition.log_event_name_prefix.clone().map(Statement::LogEventPrefix),
     ];
-    for (text, statement) in texts {
-        statements.extend(text.iter().map(|text| (statement(text.clone()), true)));
-    }
+    statements.extend(texts.into_iter().flatten().map(|statement| (statement, true)));
     statements.extend(condition.root.map(|root| (Statement::Root, root)));
     statements.into_iter().map(|(statement, wanted)| (names.bit(statement), wanted)).collect()
 }

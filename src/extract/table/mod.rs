@@ -33,8 +33,9 @@ pub struct Table {
     pub(super) keys: Keys,
     /// For each slot the bits that it may set.
     bound: Vec<Bound>,
-    /// For each slot whether it holds a session id or suchlike that every span may have.
     pub(super) prefixes: Prefixes,
+    /// Those of the prefixes behind which only messages about tools are kept, a bit each.
+    pub(super) tools_only_prefixes: u64,
     pub(super) events: Keys,
     /// For each event name the attributes that some source reads.
     pub(super) event_slots: Vec<Bits>,

@@ -61,9 +61,8 @@ impl Prefixes {
         prefixes.filter(|(_, prefix)| prefix.tools_only).fold(0, |all, (at, _)| all | 1 << at)
     }
 
-    /// The longest of the prefixes that `hits` names: what follows it begins with an index.
-    pub(in super::super) fn longest(&self, hits: u64) -> usize {
-        let prefixes = self.prefixes.iter().enumerate();
-        prefixes.filter(|(at, _)| hits >> at & 1 == 1).map(|(_, p)| p.text.len()).max().unwrap_or(0)
+    /// What follows the prefix in a key that has it.
+    pub(in super::super) fn tail<'a>(&self, number: u16, key: &'a [u8]) -> &'a [u8] {
+        key.get(self.text(number).len()..).unwrap_or(&[])
     }
 }

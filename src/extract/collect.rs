@@ -1,0 +1,183 @@
+//! From an encoded `ExportTraceServiceRequest` to records for each shard, in one pass per span.
+//!
+//! In: the bytes of a request. Out: a [`SpanRecord`] for every well-formed span, with the facts that
+//! some evaluator needs. A span that is not well-formed is counted and left out, its neighbours
+//! stay. Nothing is decoded beyond what the [`Table`] names.
+
+use super::facts::{SPAN_NAME, STATUS_MESSAGE, put};
+use super::outcome::{Extracted, Rejection};
+use super::resources::ResourceCache;
+use super::sink::Sink;
+use super::span::{Collected, write_conditions};
+use super::table::{Kept, Matching, Part, Table};
+use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId};
+use crate::otlp::number::span;
+use crate::otlp::request::{Step, walk};
+use crate::otlp::wire::{Field, Fields, Malformed};
+
+/// Adds the spans of a request to the batches of their shards.
+///
+/// # Errors
+/// [`Malformed`] if the request is no protobuf and holds no span at all. Where only a part is
+/// broken, the rest is taken, and each broken message counts as one rejected span.
+pub fn extract_traces(
+    table: &Table,
+    body: &[u8],
+    resources: &mut ResourceCache,
+    shards: &mut [SpanBatch],
+) -> Result<Extracted, Malformed> {
+    let mut sink = Sink::new(resources, shards);
+    let mut reader =
+        SpanReader { table, matching: Matching::default(), collected: Collected::default() };
+    let walked = walk(body, |step| match step {
+        Step::Resource(encoded) => sink.enter_resource(encoded),
+        Step::Scope(name) => reader.matching.enter_scope(table, name),
+        Step::Item(span) => {
+            let outcome = reader.read(span).and_then(|view| reader.record(&view, &mut sink));
+            sink.count(outcome);
+        }
+    });
+    sink.finish(walked.err().unwrap_or(0))
+}
+
+/// Reads spans one after the other; its buffers serve the whole request.
+struct SpanReader<'t, 'a> {
+    table: &'t Table,
+    matching: Matching,
+    collected: Collected<'a>,
+}
+
+/// A span's own fields, still encoded where that is what is needed.
+#[derive(Default)]
+struct SpanView<'a> {
+    encoded: &'a [u8],
+    trace_id: &'a [u8],
+    span_id: &'a [u8],
+    parent_id: &'a [u8],
+    name: &'a [u8],
+    start_ns: u64,
+    end_ns: u64,
+    flags: u32,
+    status: &'a [u8],
+}
+
+impl<'a> SpanReader<'_, 'a> {
+    /// The one pass over a span.
+    #[inline]
+    fn read(&mut self, encoded: &'a [u8]) -> Result<SpanView<'a>, Rejection> {
+        self.collected.clear();
+        self.matching.begin();
+        let mut view = SpanView { encoded, ..SpanView::default() };
+        let mut fields = Fields::new(encoded);
+        while let Some(field) = fields.next()? {
+            match field {
+                (span::ATTRIBUTES, Field::Bytes(entry)) => {
+                    self.collected.attribute(self.table, &mut self.matching, entry)?;
+                }
+                (span::TRACE_ID, Field::Bytes(id)) => view.trace_id = id,
+                (span::SPAN_ID, Field::Bytes(id)) => view.span_id = id,
+                (span::PARENT_ID, Field::Bytes(id)) => view.parent_id = id,
+                (span::NAME, Field::Bytes(name)) => view.name = name,
+                (span::START, Field::Fixed64(time)) => view.start_ns = time,
+                (span::END, Field::Fixed64(time)) => view.end_ns = time,
+                (span::EVENTS, Field::Bytes(event)) => self.collected.event(event),
+                (span::STATUS, Field::Bytes(status)) => view.status = status,
+                (span::FLAGS, Field::Fixed32(flags)) => view.flags = flags,
+                _ => {}
+            }
+        }
+        Ok(view)
+    }
+
+    #[inline]
+    fn record(&mut self, view: &SpanView<'a>, sink: &mut Sink<'_>) -> Result<(), Rejection> {
+        let trace_id = TraceId::from_wire(view.trace_id).ok_or(Rejection::InvalidTraceId)?;
+        let span_id = SpanId::from_wire(view.span_id).ok_or(Rejection::InvalidSpanId)?;
+        let parent_id = parent_id(view.parent_id)?;
+        let (status_code, status_message) = status(view.status)?;
+        let mut flags = SpanFlags::default();
+        for (holds, flag) in [
+            (parent_id.is_none(), SpanFlags::ROOT),
+            (
+                view.flags & span::FLAGS_REMOTE_PARENT == span::FLAGS_REMOTE_PARENT
+                    && !parent_id.is_none(),
+                SpanFlags::REMOTE_PARENT,
+            ),
+            (status_code == span::STATUS_ERROR, SpanFlags::ERROR),
+        ] {
+            flags.set(if holds { flag } else { 0 });
+        }
+        self.matching.span(self.table, view.name, parent_id.is_none());
+        sink.record(trace_id, |arena, extracted| {
+            let conditions = self.matching.finish(self.table);
+            let (keep, meaning) = write_conditions(self.table, conditions, arena);
+            write_texts(&keep, flags, view.name, status_message, arena);
+            if self.table.root_attributes && flags.has(SpanFlags::ROOT) {
+                self.collected.write_root(self.table, &keep, view.encoded, arena)?;
+            } else {
+                self.collected.write(self.table, &keep, arena)?;
+            }
+            for (holds, flag) in [
+                (meaning.tool, SpanFlags::TOOL),
+                (meaning.agent, SpanFlags::AGENT),
+                (view.end_ns != 0 && !meaning.pending, SpanFlags::ENDED),
+            ] {
+                flags.set(if holds { flag } else { 0 });
+            }
+            let backwards = view.end_ns != 0 && view.end_ns < view.start_ns;
+            extracted.ended_before_start += u64::from(backwards);
+            Ok(Some(SpanRecord {
+                trace_id,
+                span_id,
+                parent_id,
+                start_ns: view.start_ns,
+                end_ns: if backwards { view.start_ns } else { view.end_ns },
+                flags,
+                resource: 0,
+                facts: 0..0,
+            }))
+        })
+    }
+}
+
+/// A span with an unknown parent may be the one that evaluations are attached to, so the names of
+/// those that surely have one outside the process are kept as the roots' are.
+#[inline]
+fn write_texts(
+    keep: &Kept,
+    flags: SpanFlags,
+    name: &[u8],
+    status_message: &[u8],
+    arena: &mut Vec<u8>,
+) {
+    let outermost = flags.0 & (SpanFlags::ROOT | SpanFlags::REMOTE_PARENT) != 0;
+    if outermost || keep.has(Part::SpanName) {
+        put(arena, SPAN_NAME, [name]);
+    }
+    if keep.has(Part::StatusMessage) && !status_message.is_empty() {
+        put(arena, STATUS_MESSAGE, [status_message]);
+    }
+}
+
+fn parent_id(bytes: &[u8]) -> Result<SpanId, Rejection> {
+    if bytes.is_empty() {
+        return Ok(SpanId::default());
+    }
+    // Eight zero bytes are how some senders write "no parent".
+    bytes.try_into().map(SpanId).map_err(|_| Rejection::InvalidParentId)
+}
+
+/// Code and message of an encoded status.
+#[inline]
+fn status(encoded: &[u8]) -> Result<(u64, &[u8]), Malformed> {
+    let mut fields = Fields::new(encoded);
+    let (mut code, mut message): (u64, &[u8]) = (0, &[]);
+    while let Some(field) = fields.next()? {
+        match field {
+            (span::STATUS_MESSAGE, Field::Bytes(text)) => message = text,
+            (span::STATUS_CODE, Field::Varint(number)) => code = number,
+            _ => {}
+        }
+    }
+    Ok((code, message))
+}

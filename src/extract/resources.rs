@@ -1,0 +1,73 @@
+//! Resources, shared by all traces that have the same.
+
+use std::sync::Arc;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+use std::hash::BuildHasher;
+
+use crate::model::Resource;
+use crate::otlp::any_value::key_values;
+use crate::semconv::SERVICE_NAME;
+
+/// Most resources that are remembered; when one more comes all are forgotten, which only costs
+/// memory: traces keep theirs.
+const RESOURCES_MAX: usize = 1024;
+
+/// Resources seen before.
+#[derive(Default)]
+pub struct ResourceCache {
+    known: HashTable<Arc<Resource>>,
+    hasher: DefaultHashBuilder,
+}
+
+impl ResourceCache {
+    /// The resource of that encoding.
+    pub(super) fn intern(&mut self, encoded: &[u8]) -> Arc<Resource> {
+        let hash = self.hasher.hash_one(encoded);
+        if let Some(known) = self.known.find(hash, |known| known.encoded == encoded) {
+            return Arc::clone(known);
+        }
+        if self.known.len() >= RESOURCES_MAX {
+            self.known.clear();
+        }
+        let resource =
+            Arc::new(Resource { encoded: encoded.to_vec(), service_name: service_name(encoded) });
+        let hasher = &self.hasher;
+        self.known.insert_unique(hash, Arc::clone(&resource), |known| {
+            hasher.hash_one(known.encoded.as_slice())
+        });
+        resource
+    }
+}
+
+/// Attributes are field 1 of a resource, as of a `KeyValueList`.
+fn service_name(encoded: &[u8]) -> String {
+    key_values(encoded)
+        .find(|(key, _)| *key == SERVICE_NAME)
+        .and_then(|(_, value)| value.as_str())
+        .unwrap_or_default()
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_resources_are_one() {
+        let mut cache = ResourceCache::default();
+        let one = cache.intern(b"\x0a\x14\x0a\x0cservice.name\x12\x06\x0a\x04shop");
+        let same = cache.intern(&one.encoded);
+        assert!(Arc::ptr_eq(&one, &same));
+        assert_eq!(one.service_name, "shop");
+    }
+
+    #[test]
+    fn the_cache_stays_bounded() {
+        let mut cache = ResourceCache::default();
+        for number in 0..3 * RESOURCES_MAX {
+            cache.intern(&number.to_le_bytes());
+        }
+        assert!(cache.known.len() <= RESOURCES_MAX);
+    }
+}

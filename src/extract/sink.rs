@@ -1,0 +1,91 @@
+//! Where records go: the batches of the shards, and the counts.
+
+use std::sync::Arc;
+
+use super::outcome::{Extracted, Rejection};
+use super::resources::ResourceCache;
+use crate::model::{Resource, SpanBatch, SpanRecord, TraceId, shard_of};
+use crate::otlp::wire::Malformed;
+
+pub(super) struct Sink<'s> {
+    shards: &'s mut [SpanBatch],
+    resources: &'s mut ResourceCache,
+    resource: Arc<Resource>,
+    pub(super) extracted: Extracted,
+}
+
+impl<'s> Sink<'s> {
+    pub(super) fn new(resources: &'s mut ResourceCache, shards: &'s mut [SpanBatch]) -> Self {
+        let resource = Arc::default();
+        Self { shards, resources, resource, extracted: Extracted::default() }
+    }
+
+    pub(super) fn enter_resource(&mut self, encoded: &[u8]) {
+        if self.resource.encoded != encoded {
+            self.resource = self.resources.intern(encoded);
+        }
+    }
+
+    /// Adds the record that `write` makes, with what it writes to the arena as facts; if it makes
+    /// none, what it wrote is taken back.
+    #[inline]
+    pub(super) fn record(
+        &mut self,
+        trace_id: TraceId,
+        write: impl FnOnce(&mut Vec<u8>, &mut Extracted) -> Result<Option<SpanRecord>, Rejection>,
+    ) -> Result<(), Rejection> {
+        let shard = shard_of(trace_id, self.shards.len());
+        let batch = self.shards.get_mut(shard).ok_or(Rejection::BatchFull)?;
+        let from = batch.arena.len();
+        let made = write(&mut batch.arena, &mut self.extracted)
+            .and_then(|record| push(batch, record, from, &self.resource));
+        if made != Ok(true) {
+            batch.arena.truncate(from);
+        }
+        self.extracted.records += u64::from(made?);
+        Ok(())
+    }
+
+    /// Counts one item.
+    #[inline]
+    pub(super) fn count(&mut self, outcome: Result<(), Rejection>) {
+        match outcome {
+            Ok(()) => self.extracted.accepted += 1,
+            Err(reason) => self.extracted.reject(reason),
+        }
+    }
+
+    /// The counts, with broken messages above the items counted as malformed items; an error if
+    /// there is nothing but those.
+    pub(super) fn finish(mut self, broken: u64) -> Result<Extracted, Malformed> {
+        if broken > 0 && self.extracted == Extracted::default() {
+            return Err(Malformed);
+        }
+        for _ in 0..broken {
+            self.extracted.reject(Rejection::Malformed);
+        }
+        Ok(self.extracted)
+    }
+}
+
+#[inline]
+fn push(
+    batch: &mut SpanBatch,
+    record: Option<SpanRecord>,
+    from: usize,
+    resource: &Arc<Resource>,
+) -> Result<bool, Rejection> {
+    let Some(mut record) = record else { return Ok(false) };
+    let full = |_| Rejection::BatchFull;
+    record.facts =
+        u32::try_from(from).map_err(full)?..u32::try_from(batch.arena.len()).map_err(full)?;
+    if batch.resources.last().is_none_or(|last| !Arc::ptr_eq(last, resource)) {
+        if batch.resources.len() > usize::from(u16::MAX) {
+            return Err(Rejection::BatchFull);
+        }
+        batch.resources.push(Arc::clone(resource));
+    }
+    record.resource = (batch.resources.len() - 1) as u16;
+    batch.spans.push(record);
+    Ok(true)
+}
