@@ -1,0 +1,140 @@
+//! What extraction costs per span: beside a bare walk over the bytes, with one dialect and with all.
+//!
+//! `cargo bench --bench extract` measures with criterion, then prints the three as ratios.
+//! `cargo bench --bench extract -- --once all 50` runs one of them that often and nothing else, for
+//! instruction counters.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot run may stop")]
+
+mod support;
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
+use spanscore::extract::collect::extract_traces;
+use spanscore::extract::dialect::Dialect;
+use spanscore::extract::resources::ResourceCache;
+use spanscore::extract::table::Table;
+use spanscore::model::{Facts, SpanBatch, TraceId};
+use spanscore::otlp::number::span;
+use spanscore::otlp::request::{Step, walk};
+use spanscore::otlp::wire::{Field, Fields};
+
+/// Spans of one request: 21 traces.
+const TRACES: usize = 21;
+
+/// Rounds of the ratios: the least of many short ones is what the machine can do.
+const ROUNDS: usize = 200;
+
+enum Subject {
+    Walk,
+    Extract(Box<Table>),
+}
+
+impl Subject {
+    fn named(name: &str) -> Self {
+        let facts = Facts { arguments: true, results: true, ..Facts::default() };
+        let extract = |dialects| Self::Extract(Box::new(Table::compile(dialects, &facts).unwrap()));
+        let all = Dialect::builtin();
+        match name {
+            "walk" => Self::Walk,
+            "one" => {
+                let one = |dialect: &&Dialect| dialect.name == "openinference";
+                extract(all.iter().filter(one).cloned().collect())
+            }
+            _ => extract(all.to_vec()),
+        }
+    }
+
+    /// Reads the request; the arena's length keeps the work from being left out.
+    fn run(&self, request: &[u8], resources: &mut ResourceCache, batches: &mut [SpanBatch]) -> u64 {
+        match self {
+            Self::Walk => bare_walk(request),
+            Self::Extract(table) => {
+                for batch in batches.iter_mut() {
+                    batch.arena.clear();
+                    batch.spans.clear();
+                    batch.resources.clear();
+                }
+                let extracted = extract_traces(table, request, resources, batches).unwrap();
+                extracted.accepted + batches[0].arena.len() as u64
+            }
+        }
+    }
+}
+
+/// Reads the ids of every span and passes over the rest.
+fn bare_walk(request: &[u8]) -> u64 {
+    let mut sum = 0;
+    let walked = walk(request, |step| {
+        let Step::Item(encoded) = step else { return };
+        let mut fields = Fields::new(encoded);
+        while let Ok(Some(field)) = fields.next() {
+            if let (span::TRACE_ID, Field::Bytes(id)) = field {
+                sum += u64::from(TraceId::from_wire(id).is_some());
+            }
+        }
+    });
+    sum + walked.err().unwrap_or(0)
+}
+
+const SUBJECTS: [&str; 3] = ["walk", "one", "all"];
+
+fn criterion_benches(c: &mut Criterion) {
+    let request = support::request(TRACES, 7);
+    let mut group = c.benchmark_group("extract");
+    group.throughput(Throughput::Elements((TRACES * support::SPANS_PER_TRACE) as u64));
+    group.measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
+    for name in SUBJECTS {
+        let subject = Subject::named(name);
+        let (mut resources, mut batches) = (ResourceCache::default(), [SpanBatch::default()]);
+        group.bench_function(BenchmarkId::from_parameter(name), |b| {
+            b.iter(|| black_box(subject.run(black_box(&request), &mut resources, &mut batches)));
+        });
+    }
+    group.finish();
+}
+
+/// The three in turn, so that a noisy neighbour slows all of them.
+fn ratios() {
+    let request = support::request(TRACES, 7);
+    let subjects = SUBJECTS.map(Subject::named);
+    let (mut resources, mut batches) = (ResourceCache::default(), [SpanBatch::default()]);
+    let mut least = [Duration::MAX; SUBJECTS.len()];
+    for _ in 0..ROUNDS {
+        for (subject, least) in subjects.iter().zip(&mut least) {
+            let start = Instant::now();
+            black_box(subject.run(black_box(&request), &mut resources, &mut batches));
+            *least = start.elapsed().min(*least);
+        }
+    }
+    let spans = (TRACES * support::SPANS_PER_TRACE) as f64;
+    let per_span = least.map(|time| time.as_secs_f64() * 1e9 / spans);
+    println!("least of {ROUNDS} rounds, ns per span and ratio to the one before it:");
+    println!("  walk {:6.1}", per_span[0]);
+    println!("  one  {:6.1}  {:.2} x walk", per_span[1], per_span[1] / per_span[0]);
+    println!("  all  {:6.1}  {:.2} x one", per_span[2], per_span[2] / per_span[1]);
+}
+
+fn once(name: &str, times: usize) {
+    let request = support::request(TRACES, 7);
+    let subject = Subject::named(name);
+    let (mut resources, mut batches) = (ResourceCache::default(), [SpanBatch::default()]);
+    let sum: u64 = (0..times).map(|_| subject.run(&request, &mut resources, &mut batches)).sum();
+    println!("{name}: {times} requests of {} bytes, {sum}", request.len());
+}
+
+criterion_group!(benches, criterion_benches);
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let Some(at) = arguments.iter().position(|argument| argument == "--once") {
+        once(&arguments[at + 1], arguments[at + 2].parse().unwrap());
+        return;
+    }
+    benches();
+    ratios();
+    Criterion::default().configure_from_args().final_summary();
+}
