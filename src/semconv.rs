@@ -5,3 +5,6 @@ pub const SERVICE_NAME: &str = "service.name";
 
 /// The name of a log event, before log records had a field for it (OpenTelemetry conventions).
 pub const EVENT_NAME: &str = "event.name";
+
+/// The instrumentation scope of everything that we send: what comes back with it is no agent's.
+pub const OWN_SCOPE: &str = "spanscore";

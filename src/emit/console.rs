@@ -1,0 +1,228 @@
+//! Evaluations for people: one line each, grouped by trace.
+//!
+//! Text of strangers (names, explanations) is stripped of control characters, so that no trace can
+//! steer the terminal, and cut at [`TEXT_CHARS_MAX`].
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write as _};
+
+use super::counters::{Loss, Seldom};
+use super::queue::{Batch, Deliver, Delivery};
+use super::record;
+use super::settings::{Color, ConsoleFormat, ConsoleSettings};
+use crate::model::{Evaluation, Label, Outcome};
+
+/// Longest explanation on a line, in characters; the rest is cut and marked.
+pub const TEXT_CHARS_MAX: usize = 300;
+
+/// How evaluations are printed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Style {
+    /// Whether to colour.
+    pub color: bool,
+    /// Whether explanations may quote arguments and results.
+    pub content: bool,
+}
+
+/// Whether text on standard output is coloured: asked for, or `auto` on a terminal without
+/// `NO_COLOR` (<https://no-color.org>).
+pub fn is_colored(color: Color) -> bool {
+    match color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => {
+            let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+            !refused && std::io::stdout().is_terminal()
+        }
+    }
+}
+
+/// Appends evaluations as text: a head line per trace, then one line per evaluation, aligned.
+/// Evaluations of one trace that follow each other share a head.
+pub fn write_text(evaluations: &[Evaluation], style: Style, out: &mut String) {
+    let same_trace = |a: &Evaluation, b: &Evaluation| a.target.trace_id == b.target.trace_id;
+    for group in evaluations.chunk_by(same_trace) {
+        // Writing to a String cannot fail.
+        let _ = write_group(group, style, out);
+    }
+}
+
+fn write_group(group: &[Evaluation], style: Style, out: &mut String) -> std::fmt::Result {
+    let Some(first) = group.first() else { return Ok(()) };
+    let paint = |code| if style.color { code } else { "" };
+    let trace = first.target.trace_id.to_string();
+    write!(out, "{}trace {}{}", paint(BOLD), &trace[..8], paint(RESET))?;
+    let service = Some(first.resource.service_name.as_str()).filter(|name| !name.is_empty());
+    for part in [service, first.agent_name.as_deref()].into_iter().flatten() {
+        out.push_str("  ");
+        push_clean(part, out);
+    }
+    write!(out, "  {}{}{}", paint(DIM), first.completion.as_str(), paint(RESET))?;
+    if first.revision > 0 {
+        write!(out, "  revision {}", first.revision)?;
+    }
+    out.push('\n');
+    let width = group.iter().map(|e| e.evaluator.name.chars().count()).max().unwrap_or(0);
+    group.iter().try_for_each(|evaluation| write_one(evaluation, width, style, out))
+}
+
+const BOLD: &str = "\x1b[1m";
+const DIM: &str = "\x1b[2m";
+const RESET: &str = "\x1b[0m";
+
+fn write_one(
+    evaluation: &Evaluation,
+    width: usize,
+    style: Style,
+    out: &mut String,
+) -> std::fmt::Result {
+    let (mark, code, verdict) = match (&evaluation.outcome, evaluation.label()) {
+        (Outcome::Scored(score), Some(Label::Pass)) => ('✓', "\x1b[32m", Some(score.value)),
+        (Outcome::Scored(score), _) => ('✗', "\x1b[31m", Some(score.value)),
+        (Outcome::NotEvaluable { .. }, _) => ('-', "\x1b[33m", None),
+        (Outcome::Failed { .. }, _) => ('!', "\x1b[35m", None),
+    };
+    let (code, reset) = if style.color { (code, RESET) } else { ("", "") };
+    match verdict {
+        Some(score) => write!(out, "  {code}{mark} {score:.2}{reset}")?,
+        None => write!(out, "  {code}{mark}  n/a{reset}")?,
+    }
+    write!(out, "  {:<width$}", evaluation.evaluator.name)?;
+    if evaluation.target.level == crate::model::Level::Call {
+        write!(out, "  span {}", evaluation.target.span_id)?;
+    }
+    let explanation = explanation(evaluation, style.content);
+    if !explanation.is_empty() {
+        out.push_str("  ");
+        push_clean(&explanation, out);
+    }
+    out.push('\n');
+    Ok(())
+}
+
+fn explanation(evaluation: &Evaluation, content: bool) -> String {
+    if !content {
+        return record::plain_explanation(evaluation);
+    }
+    match &evaluation.outcome {
+        Outcome::Scored(score) => score.explanation.clone(),
+        Outcome::NotEvaluable { reason, explanation } if explanation.is_empty() => {
+            reason.as_str().replace('_', " ")
+        }
+        Outcome::NotEvaluable { explanation, .. } => format!("not evaluable: {explanation}"),
+        Outcome::Failed { error, .. } => format!("failed: {error}"),
+    }
+}
+
+/// Appends text in one line: control characters become spaces, what is too long is cut.
+fn push_clean(text: &str, out: &mut String) {
+    for (index, char) in text.chars().enumerate() {
+        if index == TEXT_CHARS_MAX {
+            out.push('…');
+            break;
+        }
+        out.push(if char.is_control() { ' ' } else { char });
+    }
+}
+
+/// The `console` exporter: writes to standard output on a thread that may wait.
+pub(crate) struct Console {
+    format: ConsoleFormat,
+    style: Style,
+    broken: Seldom,
+}
+
+impl Console {
+    pub(crate) fn new(settings: &ConsoleSettings) -> Self {
+        let style = Style { color: is_colored(settings.color), content: settings.include_content };
+        Self { format: settings.format, style, broken: Seldom::new() }
+    }
+
+    fn render(&self, batch: &Batch) -> String {
+        let mut out = String::new();
+        for evaluations in batch {
+            match self.format {
+                ConsoleFormat::Text => write_text(evaluations, self.style, &mut out),
+                ConsoleFormat::Jsonl => evaluations
+                    .iter()
+                    .for_each(|e| record::write_line(e, self.style.content, &mut out)),
+            }
+        }
+        out
+    }
+}
+
+impl Deliver for Console {
+    async fn deliver(&self, batch: Batch) -> Delivery {
+        let count = batch.iter().map(|evaluations| evaluations.len() as u64).sum();
+        let text = self.render(&batch);
+        let write = move || {
+            let mut stdout = std::io::stdout().lock();
+            stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
+        };
+        let written = tokio::task::spawn_blocking(write).await;
+        match written.map_err(std::io::Error::other).flatten() {
+            Ok(()) => Delivery { sent: count, lost: Vec::new() },
+            Err(error) => {
+                if self.broken.may_log() {
+                    tracing::warn!(%error, "failed to write evaluations to standard output");
+                }
+                Delivery { sent: 0, lost: vec![(Loss::Io, count)] }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emit::sample;
+
+    fn text(evaluations: &[Evaluation], color: bool, content: bool) -> String {
+        let mut out = String::new();
+        write_text(evaluations, Style { color, content }, &mut out);
+        out
+    }
+
+    #[test]
+    fn each_trace_has_a_head_and_a_line_per_evaluation() {
+        let mut other = sample::scored(1.0);
+        other.target.trace_id.0[0] = 0xff;
+        other.revision = 0;
+        let all = [sample::scored(0.5), sample::not_evaluable(), sample::failed(), other];
+        insta::assert_snapshot!(text(&all, false, true), @r#"
+        trace 0af76519  shop  refunds  root_ended  revision 1
+          ✗ 0.50  tool_call_args/refund  1 of 2 calls have the expected arguments (order "A-17")
+          -  n/a  tool_call_args/refund  not evaluable: call A-17 has no recorded arguments
+          !  n/a  tool_call_args/refund  failed: no criteria for order A-17
+        trace fff76519  shop  refunds  root_ended
+          ✓ 1.00  tool_call_args/refund  1 of 2 calls have the expected arguments (order "A-17")
+        "#);
+    }
+
+    #[test]
+    fn content_and_colour_are_left_out_unless_asked_for() {
+        let all = [sample::scored(0.5), sample::not_evaluable(), sample::failed()];
+        let plain = text(&all, false, false);
+        assert!(!plain.contains("A-17") && !plain.contains('\x1b'), "{plain}");
+        assert!(text(&all, true, false).contains("\x1b[31m✗ 0.50\x1b[0m"));
+    }
+
+    #[test]
+    fn text_of_strangers_cannot_steer_the_terminal() {
+        let mut evaluation = sample::scored(0.5);
+        evaluation.agent_name = Some("a\x1b[2J\nb".into());
+        let text = text(&[evaluation], false, true);
+        assert!(text.contains("  a [2J b  ") && text.lines().count() == 2, "{text}");
+    }
+
+    #[test]
+    fn long_explanations_are_cut_one_past_the_limit() {
+        let cut = |chars: usize| {
+            let mut out = String::new();
+            push_clean(&"x".repeat(chars), &mut out);
+            out.ends_with('…')
+        };
+        assert!(!cut(TEXT_CHARS_MAX) && cut(TEXT_CHARS_MAX + 1));
+    }
+}

@@ -1,0 +1,173 @@
+//! What the exporters tell of themselves.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Meter};
+use tokio::time::{Duration, Instant};
+
+use super::queue::Held;
+
+/// Shortest time between two log lines of one exporter about the same kind of trouble.
+pub(crate) const LOG_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Why an evaluation did not reach an exporter's end: a closed set, for counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loss {
+    /// The queue was full.
+    QueueFull,
+    /// The exporter was shutting down.
+    ShuttingDown,
+    /// The backend refused the request for good.
+    Refused,
+    /// The backend took the rest of the request (OTLP partial success).
+    RejectedPartly,
+    /// The time for trying ran out.
+    RetriesExhausted,
+    /// It could not be written.
+    Io,
+    /// It was still waiting when the time for shutting down ran out.
+    ShutdownDeadline,
+}
+
+impl Loss {
+    const BEFORE_THE_QUEUE: [Self; 2] = [Self::QueueFull, Self::ShuttingDown];
+    const BEHIND_THE_QUEUE: [Self; 5] = [
+        Self::Refused,
+        Self::RejectedPartly,
+        Self::RetriesExhausted,
+        Self::Io,
+        Self::ShutdownDeadline,
+    ];
+
+    /// The word for it in counters.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue_full",
+            Self::ShuttingDown => "shutting_down",
+            Self::Refused => "refused",
+            Self::RejectedPartly => "rejected_partly",
+            Self::RetriesExhausted => "retries_exhausted",
+            Self::Io => "io",
+            Self::ShutdownDeadline => "shutdown_deadline",
+        }
+    }
+}
+
+/// The instruments that all exporters share.
+pub(crate) struct Instruments {
+    meter: Meter,
+    sent: Counter<u64>,
+    send_failed: Counter<u64>,
+    enqueue_failed: Counter<u64>,
+}
+
+impl Instruments {
+    pub(crate) fn new(meter: &Meter) -> Self {
+        let counter = |name, about| {
+            meter.u64_counter(name).with_unit("{evaluation}").with_description(about).build()
+        };
+        Self {
+            sent: counter(
+                "spanscore.exporter.sent_evaluations",
+                "Evaluations that an exporter delivered.",
+            ),
+            send_failed: counter(
+                "spanscore.exporter.send_failed_evaluations",
+                "Evaluations that an exporter gave up, by reason.",
+            ),
+            enqueue_failed: counter(
+                "spanscore.exporter.enqueue_failed_evaluations",
+                "Evaluations that found no room in an exporter's queue, by reason.",
+            ),
+            meter: meter.clone(),
+        }
+    }
+
+    /// The counters of one exporter, each starting at zero.
+    pub(crate) fn of(&self, exporter: &str) -> Counters {
+        let counters = Counters {
+            exporter: KeyValue::new("exporter", exporter.to_owned()),
+            sent: self.sent.clone(),
+            send_failed: self.send_failed.clone(),
+            enqueue_failed: self.enqueue_failed.clone(),
+        };
+        counters.sent(0);
+        for reason in Loss::BEFORE_THE_QUEUE.into_iter().chain(Loss::BEHIND_THE_QUEUE) {
+            counters.lost(reason, 0);
+        }
+        counters
+    }
+
+    /// Shows what a queue holds and can hold.
+    pub(crate) fn watch(&self, exporter: &str, held: Arc<Held>, capacity: usize) {
+        let labels = [KeyValue::new("exporter", exporter.to_owned())];
+        let capacity_labels = labels.clone();
+        // The gauges live as long as the meter's provider: their callbacks are kept by it.
+        let _ = self
+            .meter
+            .u64_observable_gauge("spanscore.exporter.queue_size")
+            .with_unit("By")
+            .with_description("Bytes held for an exporter, waiting and on their way.")
+            .with_callback(move |gauge| gauge.observe(held.bytes() as u64, &labels))
+            .build();
+        let _ = self
+            .meter
+            .u64_observable_gauge("spanscore.exporter.queue_capacity")
+            .with_unit("By")
+            .with_description("Most bytes held for an exporter.")
+            .with_callback(move |gauge| gauge.observe(capacity as u64, &capacity_labels))
+            .build();
+    }
+}
+
+/// The counters of one exporter.
+#[derive(Clone)]
+pub(crate) struct Counters {
+    exporter: KeyValue,
+    sent: Counter<u64>,
+    send_failed: Counter<u64>,
+    enqueue_failed: Counter<u64>,
+}
+
+impl Counters {
+    pub(crate) fn sent(&self, evaluations: u64) {
+        self.sent.add(evaluations, std::slice::from_ref(&self.exporter));
+    }
+
+    pub(crate) fn lost(&self, reason: Loss, evaluations: u64) {
+        let labels = [self.exporter.clone(), KeyValue::new("reason", reason.as_str())];
+        if Loss::BEFORE_THE_QUEUE.contains(&reason) {
+            self.enqueue_failed.add(evaluations, &labels);
+        } else {
+            self.send_failed.add(evaluations, &labels);
+        }
+    }
+}
+
+/// Lets one log line through per [`LOG_INTERVAL`].
+#[derive(Debug)]
+pub(crate) struct Seldom {
+    born: Instant,
+    /// Milliseconds after `born` before which nothing is let through.
+    quiet_until_ms: AtomicU64,
+}
+
+impl Seldom {
+    pub(crate) fn new() -> Self {
+        Self { born: Instant::now(), quiet_until_ms: AtomicU64::new(0) }
+    }
+
+    /// Whether a line may be written now.
+    pub(crate) fn may_log(&self) -> bool {
+        let now_ms = self.born.elapsed().as_millis() as u64;
+        let until = self.quiet_until_ms.load(Ordering::Relaxed);
+        let next = now_ms + LOG_INTERVAL.as_millis() as u64;
+        now_ms >= until
+            && self
+                .quiet_until_ms
+                .compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
+}

@@ -1,0 +1,189 @@
+//! The `file` exporter: JSON Lines, rotated by size.
+//!
+//! A full file becomes `<path>.1`, an older `<path>.1` becomes `<path>.2`, and so on; the oldest is
+//! deleted. A line is never split over two files.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::counters::{Loss, Seldom};
+use super::queue::{Batch, Deliver, Delivery};
+use super::record;
+use super::settings::FileSettings;
+
+/// Writes records to a file.
+pub(crate) struct RecordFile {
+    content: bool,
+    file: Arc<Mutex<Rotating>>,
+    broken: Seldom,
+}
+
+impl RecordFile {
+    /// Opens the file for appending.
+    pub(crate) fn open(settings: &FileSettings) -> io::Result<Self> {
+        let bytes_max = settings.rotation.max_megabytes.saturating_mul(1 << 20);
+        let rotating =
+            Rotating::open(Path::new(&settings.path), bytes_max, settings.rotation.max_backups)?;
+        let file = Arc::new(Mutex::new(rotating));
+        Ok(Self { content: settings.include_content, file, broken: Seldom::new() })
+    }
+}
+
+impl Deliver for RecordFile {
+    async fn deliver(&self, batch: Batch) -> Delivery {
+        let mut lines = String::new();
+        let mut ends = Vec::new();
+        for evaluation in batch.iter().flat_map(|evaluations| evaluations.iter()) {
+            record::write_line(evaluation, self.content, &mut lines);
+            ends.push(lines.len());
+        }
+        let file = self.file.clone();
+        let count = ends.len() as u64;
+        let write = move || {
+            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+            file.append(lines.as_bytes(), &ends)
+        };
+        // A task that was stopped has written nothing that could be counted.
+        let (written, error) = tokio::task::spawn_blocking(write)
+            .await
+            .unwrap_or((0, Some(io::Error::other("stopped"))));
+        let Some(error) = error else { return Delivery { sent: written, lost: Vec::new() } };
+        if self.broken.may_log() {
+            tracing::warn!(%error, "failed to write evaluations to the file");
+        }
+        Delivery { sent: written, lost: vec![(Loss::Io, count - written)] }
+    }
+}
+
+struct Rotating {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    bytes_max: u64,
+    backups_max: u32,
+}
+
+impl Rotating {
+    fn open(path: &Path, bytes_max: u64, backups_max: u32) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        let bytes = file.metadata()?.len();
+        Ok(Self { path: path.to_owned(), file, bytes, bytes_max, backups_max })
+    }
+
+    /// Writes lines that end at `ends`; how many were written whole, and what stopped the rest.
+    fn append(&mut self, lines: &[u8], ends: &[usize]) -> (u64, Option<io::Error>) {
+        let (mut start, mut written) = (0, 0);
+        while written < ends.len() {
+            let until = self.lines_that_fit(start, &ends[written..]);
+            if until == 0 {
+                if let Err(error) = self.rotate() {
+                    return (written as u64, Some(error));
+                }
+                continue;
+            }
+            let end = ends[written + until - 1];
+            if let Err(error) = self.write(&lines[start..end]) {
+                return (written as u64, Some(error));
+            }
+            (start, written) = (end, written + until);
+        }
+        (written as u64, None)
+    }
+
+    /// How many lines still fit; an empty file takes one of any length.
+    fn lines_that_fit(&self, start: usize, ends: &[usize]) -> usize {
+        if self.bytes_max == 0 {
+            return ends.len();
+        }
+        let room = self.bytes_max.saturating_sub(self.bytes);
+        let fit = ends.partition_point(|end| (end - start) as u64 <= room);
+        if self.bytes == 0 { fit.max(1) } else { fit }
+    }
+
+    /// Writes whole lines; a torn line is cut off again, so the file stays readable.
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        match self.file.write_all(lines) {
+            Ok(()) => {
+                self.bytes += lines.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                self.file.set_len(self.bytes)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn rotate(&mut self) -> io::Result<()> {
+        for index in (1..self.backups_max).rev() {
+            ignore_missing(std::fs::rename(self.backup(index), self.backup(index + 1)))?;
+        }
+        if self.backups_max == 0 {
+            ignore_missing(std::fs::remove_file(&self.path))?;
+        } else {
+            ignore_missing(std::fs::rename(&self.path, self.backup(1)))?;
+        }
+        let fresh = Self::open(&self.path, self.bytes_max, self.backups_max)?;
+        *self = fresh;
+        Ok(())
+    }
+
+    fn backup(&self, index: u32) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(format!(".{index}"));
+        name.into()
+    }
+}
+
+fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn append(file: &mut Rotating, lines: &[&str]) -> u64 {
+        let text: String = lines.concat();
+        let ends: Vec<_> = lines
+            .iter()
+            .scan(0, |at, line| {
+                *at += line.len();
+                Some(*at)
+            })
+            .collect();
+        let (written, error) = file.append(text.as_bytes(), &ends);
+        assert!(error.is_none(), "{error:?}");
+        written
+    }
+
+    #[test]
+    fn a_full_file_is_set_aside_and_the_oldest_deleted() -> io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("scores.jsonl");
+        let mut file = Rotating::open(&path, 8, 2)?;
+        assert_eq!(append(&mut file, &["aaa\n", "bbb\n", "ccc\n"]), 3);
+        assert_eq!(append(&mut file, &["ddd\n", "a line beyond the limit\n", "e\n"]), 3);
+        let read = |name: &str| std::fs::read_to_string(dir.path().join(name));
+        assert_eq!(read("scores.jsonl")?, "e\n");
+        assert_eq!(read("scores.jsonl.1")?, "a line beyond the limit\n");
+        assert_eq!(read("scores.jsonl.2")?, "ccc\nddd\n");
+        assert!(read("scores.jsonl.3").is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn an_existing_file_is_appended_to() -> io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("scores.jsonl");
+        append(&mut Rotating::open(&path, 0, 0)?, &["a\n"]);
+        append(&mut Rotating::open(&path, 0, 0)?, &["b\n"]);
+        assert_eq!(std::fs::read_to_string(&path)?, "a\nb\n");
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! The attributes of an evaluation.
+
+use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+
+use crate::emit::record::plain_explanation;
+use crate::model::{Evaluation, Outcome};
+
+/// Attributes under construction.
+#[derive(Default)]
+pub(super) struct Attributes(pub(super) Vec<KeyValue>);
+
+impl Attributes {
+    pub(super) fn text(&mut self, key: &str, value: impl Into<String>) {
+        self.push(key, ProtoValue::StringValue(value.into()));
+    }
+
+    pub(super) fn double(&mut self, key: &str, value: f64) {
+        self.push(key, ProtoValue::DoubleValue(value));
+    }
+
+    pub(super) fn int(&mut self, key: &str, value: i64) {
+        self.push(key, ProtoValue::IntValue(value));
+    }
+
+    pub(super) fn bool(&mut self, key: &str, value: bool) {
+        self.push(key, ProtoValue::BoolValue(value));
+    }
+
+    fn push(&mut self, key: &str, value: ProtoValue) {
+        let value = Some(AnyValue { value: Some(value) });
+        self.0.push(KeyValue { key: key.to_owned(), value, ..KeyValue::default() });
+    }
+}
+
+/// What event and span both carry.
+pub(super) fn shared(evaluation: &Evaluation, content: bool) -> Attributes {
+    let Evaluation { evaluator, target, outcome, .. } = evaluation;
+    let mut attributes = Attributes(Vec::with_capacity(20));
+    attributes.text("gen_ai.evaluation.name", evaluator.name.as_str());
+    if let Outcome::Scored(score) = outcome {
+        attributes.double("gen_ai.evaluation.score.value", score.value);
+    }
+    if let Some(label) = evaluation.label() {
+        attributes.text("gen_ai.evaluation.score.label", label.as_str());
+    }
+    attributes.text("gen_ai.evaluation.explanation", explanation(evaluation, content));
+    if let Outcome::Failed { error_type, .. } = outcome {
+        attributes.text("error.type", *error_type);
+    }
+    if let Some(session) = &target.session_id {
+        attributes.text("gen_ai.conversation.id", session.as_str());
+        attributes.text("session.id", session.as_str());
+    }
+    if let Some(agent) = &evaluation.agent_name {
+        attributes.text("gen_ai.agent.name", agent.as_str());
+    }
+    own(&mut attributes, evaluation, content);
+    attributes
+}
+
+fn own(attributes: &mut Attributes, evaluation: &Evaluation, content: bool) {
+    let Evaluation { evaluator, target, outcome, .. } = evaluation;
+    attributes.text("spanscore.evaluation.id", evaluation.id.to_string());
+    attributes.text("spanscore.evaluation.outcome", outcome.as_str());
+    if let Outcome::NotEvaluable { reason, .. } = outcome {
+        attributes.text("spanscore.evaluation.reason", reason.as_str());
+    }
+    attributes.text("spanscore.evaluation.level", target.level.as_str());
+    attributes.double("spanscore.evaluation.threshold", evaluator.threshold);
+    attributes.text("spanscore.evaluation.completion", evaluation.completion.as_str());
+    attributes.int("spanscore.evaluation.revision", i64::from(evaluation.revision));
+    if let Some(revised) = evaluation.revises {
+        attributes.text("spanscore.evaluation.revises", revised.to_string());
+    }
+    attributes.text("spanscore.evaluator.kind", evaluator.kind);
+    attributes.text("spanscore.evaluator.version", version(evaluation));
+    if content
+        && let Outcome::Scored(score) = outcome
+        && !score.details.is_null()
+    {
+        attributes.text("spanscore.evaluation.details", score.details.to_string());
+    }
+}
+
+/// The OpenInference form of the same answer.
+pub(super) fn open_inference(attributes: &mut Attributes, evaluation: &Evaluation, content: bool) {
+    attributes.text("evaluations.0.evaluation.name", evaluation.evaluator.name.as_str());
+    if let Outcome::Scored(score) = &evaluation.outcome {
+        attributes.double("evaluations.0.evaluation.score", score.value);
+    }
+    if let Some(label) = evaluation.label() {
+        attributes.text("evaluations.0.evaluation.label", label.as_str());
+    }
+    attributes.text("evaluations.0.evaluation.explanation", explanation(evaluation, content));
+    attributes.text("evaluations.0.evaluation.annotator_kind", "CODE");
+    attributes.text("evaluations.0.evaluation.identifier", version(evaluation));
+}
+
+/// The evaluator's version: a change of its settings or criteria changes it.
+fn version(evaluation: &Evaluation) -> String {
+    evaluation.evaluator.digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn explanation(evaluation: &Evaluation, content: bool) -> String {
+    let written = match &evaluation.outcome {
+        Outcome::Scored(score) => &score.explanation,
+        Outcome::NotEvaluable { explanation, .. } => explanation,
+        Outcome::Failed { error, .. } => error,
+    };
+    if content && !written.is_empty() { written.clone() } else { plain_explanation(evaluation) }
+}

@@ -1,0 +1,118 @@
+//! Counts and histograms of scores as cumulative OTLP metrics.
+
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::metrics::v1::{
+    AggregationTemporality, Histogram, HistogramDataPoint, Metric, NumberDataPoint,
+    ResourceMetrics, ScopeMetrics, Sum, metric, number_data_point,
+};
+use opentelemetry_proto::tonic::resource::v1::Resource as ProtoResource;
+
+use super::attributes::Attributes;
+use super::{proto_resource, scope};
+use crate::emit::scores::{ANSWERS, BOUNDS, Scores, Series, Source};
+use crate::semconv::{OWN_SCOPE, SERVICE_NAME};
+
+/// Times of a report, Unix nanoseconds.
+#[derive(Clone, Copy)]
+struct Times {
+    start_ns: u64,
+    now_ns: u64,
+}
+
+/// All series since `start_ns`, grouped by resource; empty when nothing has been counted.
+pub(crate) fn metrics(scores: &Scores, start_ns: u64, now_ns: u64) -> ExportMetricsServiceRequest {
+    let times = Times { start_ns, now_ns };
+    let mut resource_metrics = Vec::new();
+    scores.read(|source| resource_metrics.push(of_source(source, times)));
+    ExportMetricsServiceRequest { resource_metrics }
+}
+
+fn of_source(source: &Source, times: Times) -> ResourceMetrics {
+    let resource = source.resource.as_ref().map_or_else(own_resource, |r| proto_resource(r));
+    let counts = source.series.iter().flat_map(|series| count_points(source, series, times));
+    let scored = source.series.iter().filter(|series| series.scored() > 0);
+    let scores = scored.map(|series| score_point(source, series, times));
+    let temporality = AggregationTemporality::Cumulative.into();
+    let count = metric::Data::Sum(Sum {
+        data_points: counts.collect(),
+        aggregation_temporality: temporality,
+        is_monotonic: true,
+    });
+    let score = metric::Data::Histogram(Histogram {
+        data_points: scores.collect(),
+        aggregation_temporality: temporality,
+    });
+    let metrics = vec![
+        named("spanscore.evaluation.count", "{evaluation}", "Evaluations by outcome.", count),
+        named("spanscore.evaluation.score", "1", "Scores, 0 to 1.", score),
+    ];
+    let scope_metrics =
+        vec![ScopeMetrics { scope: Some(scope()), metrics, schema_url: String::new() }];
+    ResourceMetrics { resource: Some(resource), scope_metrics, schema_url: String::new() }
+}
+
+/// The resource of what is counted together beyond the limit of series.
+fn own_resource() -> ProtoResource {
+    let mut attributes = Attributes::default();
+    attributes.text(SERVICE_NAME, OWN_SCOPE);
+    ProtoResource { attributes: attributes.0, ..ProtoResource::default() }
+}
+
+fn named(name: &str, unit: &str, description: &str, data: metric::Data) -> Metric {
+    Metric {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+        description: description.to_owned(),
+        data: Some(data),
+        ..Metric::default()
+    }
+}
+
+fn attributes(source: &Source, series: &Series) -> Attributes {
+    let mut attributes = Attributes::default();
+    attributes.text("gen_ai.evaluation.name", series.evaluator.name.as_str());
+    attributes.text("spanscore.evaluator.kind", series.evaluator.kind);
+    if !source.agent.is_empty() {
+        attributes.text("gen_ai.agent.name", source.agent.as_str());
+    }
+    if source.resource.is_none() {
+        attributes.bool("otel.metric.overflow", true);
+    }
+    attributes
+}
+
+fn count_points(
+    source: &Source,
+    series: &Series,
+    times: Times,
+) -> impl Iterator<Item = NumberDataPoint> {
+    let answers = ANSWERS.iter().zip(series.counts).filter(|(_, count)| *count > 0);
+    answers.map(move |((outcome, label), count)| {
+        let mut attributes = attributes(source, series);
+        attributes.text("spanscore.evaluation.outcome", *outcome);
+        if let Some(label) = label {
+            attributes.text("gen_ai.evaluation.score.label", *label);
+        }
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        NumberDataPoint {
+            attributes: attributes.0,
+            start_time_unix_nano: times.start_ns,
+            time_unix_nano: times.now_ns,
+            value: Some(number_data_point::Value::AsInt(count)),
+            ..NumberDataPoint::default()
+        }
+    })
+}
+
+fn score_point(source: &Source, series: &Series, times: Times) -> HistogramDataPoint {
+    HistogramDataPoint {
+        attributes: attributes(source, series).0,
+        start_time_unix_nano: times.start_ns,
+        time_unix_nano: times.now_ns,
+        count: series.scored(),
+        sum: Some(series.sum),
+        bucket_counts: series.buckets.to_vec(),
+        explicit_bounds: BOUNDS.to_vec(),
+        ..HistogramDataPoint::default()
+    }
+}

@@ -1,0 +1,108 @@
+//! Addresses of OTLP backends from what users write.
+//!
+//! Rules of the OTLP exporter specification (`specification/protocol/exporter.md`) and of the
+//! OpenTelemetry Collector's exporters.
+
+use http::Uri;
+
+use crate::emit::settings::Transport;
+use crate::settings::SettingsError;
+
+/// The addresses that one endpoint stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    /// Scheme and authority, for gRPC.
+    Grpc(Uri),
+    /// Base address without a trailing slash, for HTTP.
+    Http(String),
+}
+
+/// Reads an endpoint. A gRPC endpoint without a scheme means TLS unless `insecure`; its path is
+/// refused. An HTTP endpoint needs a scheme and keeps its path.
+pub(crate) fn resolve(
+    transport: Transport,
+    endpoint: &str,
+    insecure: bool,
+) -> Result<Endpoint, SettingsError> {
+    let example = match transport {
+        Transport::Grpc => "http://localhost:4317",
+        Transport::Http => "http://localhost:4318",
+    };
+    let wrong = |text: String| SettingsError::new(text).with_help(format!("such as {example}"));
+    let endpoint = endpoint.trim();
+    if endpoint.is_empty() {
+        return Err(wrong("`endpoint` is missing".to_owned()));
+    }
+    let with_scheme = match (endpoint.contains("://"), transport) {
+        (true, _) => endpoint.to_owned(),
+        (false, Transport::Grpc) if insecure => format!("http://{endpoint}"),
+        (false, Transport::Grpc) => format!("https://{endpoint}"),
+        (false, Transport::Http) => {
+            return Err(wrong(format!("endpoint `{endpoint}` has no `http://` or `https://`")));
+        }
+    };
+    let uri: Uri = with_scheme
+        .parse()
+        .map_err(|_| wrong(format!("endpoint `{endpoint}` is not an address")))?;
+    if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none_or(str::is_empty) {
+        return Err(wrong(format!("endpoint `{endpoint}` is not an http or https address")));
+    }
+    match transport {
+        Transport::Grpc if uri.path().len() > 1 => {
+            Err(wrong(format!("endpoint `{endpoint}` has a path, which gRPC does not take")))
+        }
+        Transport::Grpc => Ok(Endpoint::Grpc(uri)),
+        Transport::Http if uri.query().is_some() => {
+            Err(wrong(format!("endpoint `{endpoint}` has a query, which OTLP does not take")))
+        }
+        Transport::Http => Ok(Endpoint::Http(with_scheme.trim_end_matches('/').to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(transport: Transport, endpoint: &str, insecure: bool, expected: &str) {
+        let found = match resolve(transport, endpoint, insecure) {
+            Ok(Endpoint::Grpc(uri)) => uri.to_string(),
+            Ok(Endpoint::Http(base)) => base,
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(found, expected, "{endpoint}");
+    }
+
+    #[test]
+    fn grpc_endpoints_take_an_optional_scheme_and_no_path() {
+        use Transport::Grpc;
+        check(Grpc, "http://h:4317", false, "http://h:4317/");
+        check(Grpc, "h:4317", false, "https://h:4317/");
+        check(Grpc, "h:4317", true, "http://h:4317/");
+        let help = "(such as http://localhost:4317)";
+        check(Grpc, "", false, &format!("`endpoint` is missing {help}"));
+        check(
+            Grpc,
+            "http://h/x",
+            false,
+            &format!("endpoint `http://h/x` has a path, which gRPC does not take {help}"),
+        );
+        check(
+            Grpc,
+            "ftp://h",
+            false,
+            &format!("endpoint `ftp://h` is not an http or https address {help}"),
+        );
+    }
+
+    #[test]
+    fn http_endpoints_need_a_scheme_and_keep_their_path() {
+        use Transport::Http;
+        check(Http, "https://h/api/public/otel/", false, "https://h/api/public/otel");
+        check(
+            Http,
+            "h:4318",
+            false,
+            "endpoint `h:4318` has no `http://` or `https://` (such as http://localhost:4318)",
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! OTLP/gRPC: encoded requests over one lazily made HTTP/2 connection.
+
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Uri};
+use tonic::Status;
+use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::metadata::MetadataMap;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
+
+use super::answer::{self, Signal};
+use crate::emit::retry::AttemptError;
+use crate::emit::settings::{Compression, OtlpSettings, TlsSettings};
+
+/// Time between pings while a request waits, so that a peer that is gone is noticed.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// A client of one backend.
+pub(super) struct Client {
+    grpc: tonic::client::Grpc<Channel>,
+    headers: MetadataMap,
+    timeout: Duration,
+}
+
+impl Client {
+    pub(super) fn new(uri: Uri, settings: &OtlpSettings) -> Result<Self, String> {
+        let secure = uri.scheme_str() == Some("https");
+        let mut endpoint = Channel::builder(uri)
+            .connect_timeout(settings.timeout.0)
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .user_agent(super::http::USER_AGENT)
+            .map_err(|error| error.to_string())?;
+        if secure {
+            endpoint = endpoint.tls_config(tls(&settings.tls)?).map_err(chain)?;
+        }
+        let mut grpc = tonic::client::Grpc::new(endpoint.connect_lazy())
+            .accept_compressed(CompressionEncoding::Gzip)
+            .accept_compressed(CompressionEncoding::Zstd);
+        grpc = match settings.compression {
+            Compression::Gzip => grpc.send_compressed(CompressionEncoding::Gzip),
+            Compression::Zstd => grpc.send_compressed(CompressionEncoding::Zstd),
+            Compression::None => grpc,
+        };
+        let headers = MetadataMap::from_headers(headers(settings)?);
+        Ok(Self { grpc, headers, timeout: settings.timeout.0 })
+    }
+
+    /// Sends one encoded request; the encoded response.
+    pub(super) async fn send(&self, signal: Signal, body: Bytes) -> Result<Bytes, AttemptError> {
+        let path = PathAndQuery::from_static(match signal {
+            Signal::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+            Signal::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+            Signal::Metrics => "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+        });
+        let mut request = tonic::Request::new(body);
+        *request.metadata_mut() = self.headers.clone();
+        request.set_timeout(self.timeout);
+        let mut grpc = self.grpc.clone();
+        let call = async {
+            grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
+            grpc.unary(request, path, RawCodec).await
+        };
+        match tokio::time::timeout(self.timeout, call).await {
+            Ok(Ok(response)) => Ok(response.into_inner()),
+            Ok(Err(status)) => Err(answer::from_grpc(&status)),
+            Err(_) => Err(AttemptError::Retryable {
+                after: None,
+                error: format!("no answer within {:?}", self.timeout),
+            }),
+        }
+    }
+}
+
+/// The configured headers.
+pub(super) fn headers(settings: &OtlpSettings) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    for (key, value) in &settings.headers {
+        let wrong = || format!("header `{key}` holds characters that no header may hold");
+        let name = http::HeaderName::from_bytes(key.as_bytes()).map_err(|_| wrong())?;
+        let mut value = http::HeaderValue::from_str(&value.0).map_err(|_| wrong())?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+fn tls(settings: &TlsSettings) -> Result<ClientTlsConfig, String> {
+    let mut config = ClientTlsConfig::new();
+    config = match &settings.ca_file {
+        Some(file) => config.ca_certificate(Certificate::from_pem(read(file)?)),
+        None => config.with_native_roots(),
+    };
+    if let (Some(cert), Some(key)) = (&settings.cert_file, &settings.key_file) {
+        config = config.identity(Identity::from_pem(read(cert)?, read(key)?));
+    }
+    if let Some(name) = &settings.server_name_override {
+        config = config.domain_name(name);
+    }
+    Ok(config)
+}
+
+/// Reads a file that the settings name.
+pub(super) fn read(file: &str) -> Result<Vec<u8>, String> {
+    std::fs::read(file).map_err(|error| format!("cannot read `{file}`: {error}"))
+}
+
+/// An error with its causes.
+pub(super) fn chain(error: impl std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+/// Messages that are encoded already, and answers that stay so.
+#[derive(Clone, Copy)]
+struct RawCodec;
+
+impl Codec for RawCodec {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for RawCodec {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, item: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.put(item);
+        Ok(())
+    }
+}
+
+impl Decoder for RawCodec {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        Ok(Some(buffer.copy_to_bytes(buffer.remaining())))
+    }
+}

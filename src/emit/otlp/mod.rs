@@ -1,0 +1,187 @@
+//! The OTLP exporters: evaluations as log events, spans and metrics, over gRPC or HTTP.
+//!
+//! Requests are built and encoded once, then sent until they are taken, refused for good, or the
+//! time for trying is over. What a backend rejects of a request it took is counted.
+
+mod answer;
+mod convert;
+pub(crate) mod endpoint;
+mod grpc;
+mod http;
+pub(crate) mod report;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message;
+
+use super::counters::{Loss, Seldom};
+use super::queue::{Batch, Deliver, Delivery, size_of_evaluation};
+use super::retry::{AttemptError, GivenUp, retry};
+use super::settings::{Form, OtlpSettings, RetrySettings, Transport};
+use crate::model::Evaluation;
+use answer::Signal;
+use convert::Options;
+
+/// One OTLP backend.
+pub(crate) struct Backend {
+    name: Arc<str>,
+    client: Client,
+    retry: RetrySettings,
+    trouble: Seldom,
+    partly: Seldom,
+}
+
+enum Client {
+    Grpc(grpc::Client),
+    Http(http::Client),
+}
+
+impl Backend {
+    /// Prepares a client without connecting. The error says what is wrong with the settings.
+    pub(crate) fn new(
+        name: &str,
+        transport: Transport,
+        settings: &OtlpSettings,
+    ) -> Result<Self, String> {
+        let endpoint = settings.resolve(transport).map_err(|error| error.to_string())?;
+        let client = match endpoint {
+            endpoint::Endpoint::Grpc(uri) => Client::Grpc(grpc::Client::new(uri, settings)?),
+            endpoint::Endpoint::Http(base) => Client::Http(http::Client::new(&base, settings)?),
+        };
+        Ok(Self {
+            name: name.into(),
+            client,
+            retry: settings.retry_on_failure.clone(),
+            trouble: Seldom::new(),
+            partly: Seldom::new(),
+        })
+    }
+
+    /// Sends one encoded request until it is taken or given up; how many items were rejected.
+    pub(crate) async fn send(&self, signal: Signal, request: Vec<u8>) -> Result<u64, GivenUp> {
+        let body = self.prepare(request);
+        let attempt = || self.attempt(signal, body.clone());
+        let failed = |error: &str, wait| {
+            if self.trouble.may_log() {
+                tracing::warn!(exporter = %self.name, error, ?wait,
+                    "failed to export evaluations, trying again");
+            }
+        };
+        let sent = retry(&self.retry, attempt, failed).await;
+        if let Err(GivenUp::Refused(error) | GivenUp::Exhausted(error)) = &sent
+            && self.trouble.may_log()
+        {
+            tracing::warn!(exporter = %self.name, error, "failed to export evaluations, gave up");
+        }
+        sent
+    }
+
+    /// The body as it travels.
+    fn prepare(&self, request: Vec<u8>) -> Bytes {
+        match &self.client {
+            Client::Grpc(_) => request.into(),
+            Client::Http(client) => client.compress(request),
+        }
+    }
+
+    /// Sends once; how many items were rejected.
+    async fn attempt(&self, signal: Signal, body: Bytes) -> Result<u64, AttemptError> {
+        let answer = match &self.client {
+            Client::Grpc(client) => client.send(signal, body).await?,
+            Client::Http(client) => client.send(signal, body).await?,
+        };
+        let partial = answer::partial_success(&answer);
+        if (partial.rejected > 0 || !partial.message.is_empty()) && self.partly.may_log() {
+            tracing::warn!(exporter = %self.name, rejected = partial.rejected,
+                message = answer::short(&partial.message),
+                "the backend took a request only in part, or with a warning");
+        }
+        Ok(partial.rejected)
+    }
+}
+
+/// The end of an OTLP exporter's queue.
+pub(crate) struct Sender {
+    backend: Arc<Backend>,
+    options: Options,
+    event: bool,
+    span: bool,
+    count_max: usize,
+    bytes_max: usize,
+}
+
+/// Some evaluations, encoded in each form that is sent.
+struct Requests {
+    count: u64,
+    events: Option<Vec<u8>>,
+    spans: Option<Vec<u8>>,
+}
+
+impl Sender {
+    pub(crate) fn new(backend: Arc<Backend>, settings: &OtlpSettings) -> Self {
+        let options = Options { placement: settings.placement, content: settings.include_content };
+        let batch = &settings.sending_queue.batch;
+        let (event, span) = (settings.has(Form::Event), settings.has(Form::Span));
+        let (count_max, bytes_max) = (batch.max_size, batch.max_bytes);
+        Self { backend, options, event, span, count_max, bytes_max }
+    }
+
+    /// The batch in parts that each fit one request.
+    fn requests(&self, batch: &Batch) -> Vec<Requests> {
+        let all: Vec<&Evaluation> = batch.iter().flat_map(|part| part.iter()).collect();
+        let mut requests = Vec::new();
+        let mut rest = all.as_slice();
+        while !rest.is_empty() {
+            let (part, after) = rest.split_at(self.request_len(rest));
+            let events = self.event.then(|| convert::events(part, self.options).encode_to_vec());
+            let spans = self.span.then(|| convert::spans(part, self.options).encode_to_vec());
+            requests.push(Requests { count: part.len() as u64, events, spans });
+            rest = after;
+        }
+        requests
+    }
+
+    /// How many evaluations fit one request; at least one.
+    fn request_len(&self, evaluations: &[&Evaluation]) -> usize {
+        let mut bytes = 0;
+        let fit = evaluations.iter().take(self.count_max).take_while(|evaluation| {
+            bytes += size_of_evaluation(evaluation);
+            bytes <= self.bytes_max
+        });
+        fit.count().max(1)
+    }
+
+    async fn send(&self, signal: Signal, request: Option<Vec<u8>>) -> Result<u64, GivenUp> {
+        match request {
+            Some(request) => self.backend.send(signal, request).await,
+            None => Ok(0),
+        }
+    }
+}
+
+impl Deliver for Sender {
+    async fn deliver(&self, batch: Batch) -> Delivery {
+        let mut delivery = Delivery::default();
+        let requests = self.requests(&batch);
+        drop(batch);
+        for Requests { count, events, spans } in requests {
+            let (events, spans) =
+                tokio::join!(self.send(Signal::Logs, events), self.send(Signal::Traces, spans));
+            account(&mut delivery, count, [events, spans]);
+        }
+        delivery
+    }
+}
+
+/// An evaluation counts as sent when it arrived in all its forms.
+fn account(delivery: &mut Delivery, count: u64, forms: [Result<u64, GivenUp>; 2]) {
+    let lost = forms.into_iter().map(|form| match form {
+        Ok(rejected) => (Loss::RejectedPartly, rejected.min(count)),
+        Err(GivenUp::Refused(_)) => (Loss::Refused, count),
+        Err(GivenUp::Exhausted(_)) => (Loss::RetriesExhausted, count),
+    });
+    let worst = lost.max_by_key(|(_, lost)| *lost).filter(|(_, lost)| *lost > 0);
+    delivery.sent += count - worst.map_or(0, |(_, lost)| lost);
+    delivery.lost.extend(worst);
+}

@@ -1,0 +1,75 @@
+//! Metrics over OTLP: the whole state at intervals, cumulative.
+//!
+//! A report that fails needs no retry: the next one says everything again. The last one, at
+//! shutdown, is tried as the settings say.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use prost::Message;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::Backend;
+use super::answer::Signal;
+use super::convert;
+use crate::emit::retry::{AttemptError, SERVER_DELAY_MAX};
+use crate::emit::scores::Scores;
+
+/// Starts reporting; the task ends after a last report once the token is cancelled.
+pub(crate) fn start(
+    backend: Arc<Backend>,
+    scores: Arc<Scores>,
+    interval: Duration,
+) -> (CancellationToken, JoinHandle<()>) {
+    let closing = CancellationToken::new();
+    let start_ns = now_ns();
+    let report = move |scores: &Scores| convert::metrics(scores, start_ns, now_ns());
+    let task = tokio::spawn(run(backend, scores, interval, closing.clone(), report));
+    (closing, task)
+}
+
+async fn run(
+    backend: Arc<Backend>,
+    scores: Arc<Scores>,
+    interval: Duration,
+    closing: CancellationToken,
+    report: impl Fn(&Scores) -> ExportMetricsServiceRequest,
+) {
+    let mut wait = interval;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = closing.cancelled() => break,
+        }
+        wait = interval;
+        let request = report(&scores);
+        if request.resource_metrics.is_empty() {
+            continue;
+        }
+        let body = backend.prepare(request.encode_to_vec());
+        let attempt = tokio::select! {
+            attempt = backend.attempt(Signal::Metrics, body) => attempt,
+            () = closing.cancelled() => break,
+        };
+        if let Err(AttemptError::Retryable { after, error }) = &attempt {
+            wait = wait.max(after.unwrap_or_default().min(SERVER_DELAY_MAX));
+            tracing::debug!(exporter = %backend.name, error, "failed to report metrics");
+        }
+        if let Err(AttemptError::Permanent(error)) = &attempt
+            && backend.trouble.may_log()
+        {
+            tracing::warn!(exporter = %backend.name, error, "the backend refuses our metrics");
+        }
+    }
+    let request = report(&scores);
+    if !request.resource_metrics.is_empty() {
+        // A failure has been logged, and no evaluation is lost by it.
+        let _ = backend.send(Signal::Metrics, request.encode_to_vec()).await;
+    }
+}
+
+fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}

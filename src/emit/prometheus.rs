@@ -1,0 +1,158 @@
+//! The `prometheus` exporter: score metrics on the metrics endpoint of the process.
+//!
+//! The names are those of the OTLP metrics in Prometheus' spelling.
+
+use std::sync::Arc;
+
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::{Bucket, Counter, Histogram, LabelPair, Metric, MetricFamily, MetricType};
+
+use super::scores::{ANSWERS, BOUNDS, Scores, Series, Source};
+
+/// Name of the counter.
+pub const COUNT: &str = "spanscore_evaluation_count_total";
+/// Name of the histogram.
+pub const SCORE: &str = "spanscore_evaluation_score";
+
+const COUNT_HELP: &str = "Evaluations by outcome and label.";
+const SCORE_HELP: &str = "Scores, 0 to 1.";
+
+/// Shows the series of one exporter.
+pub(crate) struct ScoreCollector {
+    scores: Arc<Scores>,
+    descs: Vec<Desc>,
+}
+
+impl ScoreCollector {
+    pub(crate) fn new(scores: Arc<Scores>) -> Result<Self, prometheus::Error> {
+        let desc = |name: &str, help: &str| {
+            Desc::new(name.to_owned(), help.to_owned(), Vec::new(), Default::default())
+        };
+        let descs = vec![desc(COUNT, COUNT_HELP)?, desc(SCORE, SCORE_HELP)?];
+        Ok(Self { scores, descs })
+    }
+}
+
+impl Collector for ScoreCollector {
+    fn desc(&self) -> Vec<&Desc> {
+        self.descs.iter().collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let (mut counters, mut histograms) = (Vec::new(), Vec::new());
+        self.scores.read(|source| {
+            for series in &source.series {
+                counters.extend(count_metrics(source, series));
+                histograms.push(score_metric(source, series));
+            }
+        });
+        vec![
+            family(COUNT, COUNT_HELP, MetricType::COUNTER, counters),
+            family(SCORE, SCORE_HELP, MetricType::HISTOGRAM, histograms),
+        ]
+    }
+}
+
+fn family(name: &str, help: &str, kind: MetricType, metrics: Vec<Metric>) -> MetricFamily {
+    let mut family = MetricFamily::default();
+    family.set_name(name.to_owned());
+    family.set_help(help.to_owned());
+    family.set_field_type(kind);
+    family.set_metric(metrics);
+    family
+}
+
+fn labels(source: &Source, series: &Series) -> Vec<LabelPair> {
+    let service = source.resource.as_ref().map_or("", |resource| &resource.service_name);
+    let mut labels = vec![
+        label("agent", &source.agent),
+        label("evaluator", &series.evaluator.name),
+        label("service", service),
+    ];
+    if source.resource.is_none() {
+        labels.push(label("overflow", "true"));
+    }
+    labels
+}
+
+fn label(name: &str, value: &str) -> LabelPair {
+    let mut pair = LabelPair::default();
+    pair.set_name(name.to_owned());
+    pair.set_value(value.to_owned());
+    pair
+}
+
+fn count_metrics(source: &Source, series: &Series) -> impl Iterator<Item = Metric> {
+    ANSWERS.iter().zip(series.counts).map(move |((outcome, verdict), count)| {
+        let mut labels = labels(source, series);
+        labels.push(label("label", verdict.unwrap_or_default()));
+        labels.push(label("outcome", outcome));
+        labels.sort_by(|a, b| a.name().cmp(b.name()));
+        let mut counter = Counter::default();
+        counter.set_value(count as f64);
+        let mut metric = Metric::from_label(labels);
+        metric.set_counter(counter);
+        metric
+    })
+}
+
+fn score_metric(source: &Source, series: &Series) -> Metric {
+    let mut labels = labels(source, series);
+    labels.sort_by(|a, b| a.name().cmp(b.name()));
+    let mut up_to = 0;
+    let buckets = BOUNDS.iter().zip(series.buckets).map(|(bound, count)| {
+        up_to += count;
+        let mut bucket = Bucket::default();
+        bucket.set_upper_bound(*bound);
+        bucket.set_cumulative_count(up_to);
+        bucket
+    });
+    let mut histogram = Histogram::default();
+    histogram.set_bucket(buckets.collect());
+    histogram.set_sample_count(series.scored());
+    histogram.set_sample_sum(series.sum);
+    let mut metric = Metric::from_label(labels);
+    metric.set_histogram(histogram);
+    metric
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus::{Registry, TextEncoder};
+
+    use super::*;
+    use crate::emit::sample;
+    use crate::emit::scores::Grouping;
+
+    #[test]
+    fn counters_and_histogram_have_the_documented_names_and_labels() {
+        let scores = Arc::new(Scores::new(Grouping::Service, 1));
+        scores.record(&[sample::scored(1.0), sample::scored(0.5), sample::not_evaluable()]);
+        let mut other = sample::failed();
+        other.agent_name = None;
+        scores.record(&[other]);
+        let registry = Registry::new();
+        let collector = ScoreCollector::new(scores).map(Box::new);
+        collector.and_then(|c| registry.register(c)).expect("registers");
+        let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap_or_default();
+        let has = |line: &str| assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+        let of = r#"agent="refunds",evaluator="tool_call_args/refund""#;
+        has("# TYPE spanscore_evaluation_count_total counter");
+        for (label, outcome, count) in [
+            ("pass", "scored", 1),
+            ("fail", "scored", 1),
+            ("", "not_evaluable", 1),
+            ("", "failed", 0),
+        ] {
+            has(&format!(
+                r#"spanscore_evaluation_count_total{{{of},label="{label}",outcome="{outcome}",service="shop"}} {count}"#
+            ));
+        }
+        has("# TYPE spanscore_evaluation_score histogram");
+        has(&format!(r#"spanscore_evaluation_score_bucket{{{of},service="shop",le="0.5"}} 1"#));
+        has(&format!(r#"spanscore_evaluation_score_sum{{{of},service="shop"}} 1.5"#));
+        has(
+            r#"spanscore_evaluation_count_total{agent="",evaluator="tool_call_args/refund",label="",outcome="failed",overflow="true",service=""} 1"#,
+        );
+    }
+}

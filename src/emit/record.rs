@@ -1,0 +1,173 @@
+//! The record of an evaluation: one JSON object.
+//!
+//! This is what `score --format jsonl`, the `file` exporter and the console's `jsonl` format
+//! write. Every key is always there, `null` where it does not apply; keys are never renamed.
+
+use std::fmt::Write;
+
+use crate::model::{Evaluation, EvaluationId, Outcome};
+use crate::value::{Value, json};
+
+/// Appends the record of one evaluation to `out`, without a line break. Without `content`,
+/// `details` are `null` and `explanation` and `error` say only what no argument or result can
+/// stand in.
+pub fn write(evaluation: &Evaluation, content: bool, out: &mut String) {
+    // Writing to a String cannot fail.
+    let _ = try_write(evaluation, content, out);
+}
+
+/// Appends the record and a line break.
+pub fn write_line(evaluation: &Evaluation, content: bool, out: &mut String) {
+    write(evaluation, content, out);
+    out.push('\n');
+}
+
+fn try_write(evaluation: &Evaluation, content: bool, out: &mut String) -> std::fmt::Result {
+    let Evaluation { id, evaluator, target, outcome, .. } = evaluation;
+    write!(out, r#"{{"evaluation_id":"{id}","trace_id":"{}""#, target.trace_id)?;
+    if target.span_id.is_none() {
+        out.push_str(r#","span_id":null"#);
+    } else {
+        write!(out, r#","span_id":"{}""#, target.span_id)?;
+    }
+    string(out, "session_id", target.session_id.as_deref())?;
+    string(out, "evaluator", Some(&evaluator.name))?;
+    string(out, "kind", Some(evaluator.kind))?;
+    string(out, "level", Some(target.level.as_str()))?;
+    string(out, "outcome", Some(outcome.as_str()))?;
+    let value = match outcome {
+        Outcome::Scored(score) => Some(score.value),
+        _ => None,
+    };
+    number(out, "score", value)?;
+    string(out, "label", evaluation.label().map(|label| label.as_str()))?;
+    number(out, "threshold", Some(evaluator.threshold))?;
+    write_answer(evaluation, content, out)?;
+    string(out, "completion", Some(evaluation.completion.as_str()))?;
+    write!(out, r#","revision":{}"#, evaluation.revision)?;
+    let revises = evaluation.revises.as_ref().map(EvaluationId::to_string);
+    string(out, "revises", revises.as_deref())?;
+    let service = evaluation.resource.service_name.as_str();
+    string(out, "service_name", Some(service).filter(|name| !name.is_empty()))?;
+    string(out, "agent_name", evaluation.agent_name.as_deref())?;
+    string(out, "time", Some(&timestamp(evaluation.time_ns)))?;
+    write!(out, r#","time_unix_nano":{}}}"#, evaluation.time_ns)
+}
+
+fn write_answer(evaluation: &Evaluation, content: bool, out: &mut String) -> std::fmt::Result {
+    let plain = if content { None } else { Some(plain_explanation(evaluation)) };
+    let (explanation, details, reason, error) = match &evaluation.outcome {
+        Outcome::Scored(score) => (score.explanation.as_str(), &score.details, None, None),
+        Outcome::NotEvaluable { reason, explanation } => {
+            (explanation.as_str(), &Value::Null, Some(reason.as_str()), None)
+        }
+        Outcome::Failed { error_type, error } => {
+            ("", &Value::Null, None, Some(if content { error } else { *error_type }))
+        }
+    };
+    let explanation = plain.as_deref().unwrap_or(explanation);
+    string(out, "explanation", Some(explanation).filter(|text| !text.is_empty()))?;
+    out.push_str(r#","details":"#);
+    json::write(if content { details } else { &Value::Null }, out)?;
+    string(out, "reason", reason)?;
+    string(out, "error", error)?;
+    let error_type = match evaluation.outcome {
+        Outcome::Failed { error_type, .. } => Some(error_type),
+        _ => None,
+    };
+    string(out, "error_type", error_type)
+}
+
+fn string(out: &mut String, key: &str, text: Option<&str>) -> std::fmt::Result {
+    write!(out, r#","{key}":"#)?;
+    match text {
+        Some(text) => json::write_string(text, out),
+        None => out.write_str("null"),
+    }
+}
+
+/// JSON has no infinity and no NaN: they are `null`.
+fn number(out: &mut String, key: &str, value: Option<f64>) -> std::fmt::Result {
+    match value.filter(|value| value.is_finite()) {
+        Some(value) => write!(out, r#","{key}":{value:?}"#),
+        None => write!(out, r#","{key}":null"#),
+    }
+}
+
+fn timestamp(time_ns: u64) -> String {
+    jiff::Timestamp::from_nanosecond(i128::from(time_ns)).unwrap_or_default().to_string()
+}
+
+/// What can be said of an evaluation without quoting any argument or result: it holds nothing
+/// that the evaluator wrote.
+pub fn plain_explanation(evaluation: &Evaluation) -> String {
+    let threshold = evaluation.evaluator.threshold;
+    match &evaluation.outcome {
+        Outcome::Scored(score) => {
+            let value = score.value;
+            match (evaluation.label().map(|label| label.as_str()), value >= threshold) {
+                (Some("fail"), true) => format!("score {value}, failed by a critical rule"),
+                (_, true) => format!("score {value}, at or above the threshold {threshold}"),
+                (_, false) => format!("score {value}, below the threshold {threshold}"),
+            }
+        }
+        Outcome::NotEvaluable { reason, .. } => {
+            format!("not evaluable: {}", reason.as_str().replace('_', " "))
+        }
+        Outcome::Failed { error_type, .. } => {
+            format!("the evaluator failed: {}", error_type.replace('_', " "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emit::sample;
+
+    fn check(evaluation: &Evaluation, content: bool, expected: &str) {
+        let mut out = String::new();
+        write(evaluation, content, &mut out);
+        assert_eq!(out, expected.replace("\n        ", ""));
+        assert!(json::parse(&out).is_ok(), "{out}");
+    }
+
+    #[test]
+    fn scored_records_hold_every_key_in_order() {
+        check(
+            &sample::scored(0.5),
+            true,
+            r#"{"evaluation_id":"e1000000000000000000000000000000",
+        "trace_id":"0af7651916cd43dd8448eb211c80319c","span_id":"b7ad6b7169203331",
+        "session_id":"s-1","evaluator":"tool_call_args/refund","kind":"tool_call_args",
+        "level":"trace","outcome":"scored","score":0.5,"label":"fail","threshold":1.0,
+        "explanation":"1 of 2 calls have the expected arguments (order \"A-17\")",
+        "details":{"matched":1,"expected":2},"reason":null,"error":null,"error_type":null,
+        "completion":"root_ended","revision":1,
+        "revises":"ee000000000000000000000000000000","service_name":"shop",
+        "agent_name":"refunds","time":"2025-01-01T00:00:00.5Z",
+        "time_unix_nano":1735689600500000000}"#,
+        );
+    }
+
+    #[test]
+    fn content_stays_inside_unless_asked_for() {
+        for evaluation in [sample::scored(0.5), sample::not_evaluable(), sample::failed()] {
+            let mut out = String::new();
+            write(&evaluation, false, &mut out);
+            assert!(!out.contains("A-17") && out.contains(r#""details":null"#), "{out}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_judged_has_a_reason_and_what_broke_an_error() {
+        let mut out = String::new();
+        write(&sample::not_evaluable(), true, &mut out);
+        let reason = r#""reason":"arguments_not_recorded","error":null,"error_type":null"#;
+        assert!(out.contains(reason) && out.contains(r#""score":null,"label":null"#), "{out}");
+        out.clear();
+        write(&sample::failed(), true, &mut out);
+        let error = r#""reason":null,"error":"no criteria for order A-17","error_type":"criteria""#;
+        assert!(out.contains(error) && out.contains(r#""score":null,"label":null"#), "{out}");
+    }
+}

@@ -1,0 +1,152 @@
+//! Trying again: waits that grow, vary at random, and heed what the backend asks for.
+
+use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::settings::RetrySettings;
+
+/// Longest wait that a backend may ask for; a longer one counts as this.
+pub(crate) const SERVER_DELAY_MAX: Duration = Duration::from_secs(300);
+
+/// Why one attempt failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AttemptError {
+    /// It may succeed later.
+    Retryable {
+        /// The wait that the backend asks for.
+        after: Option<Duration>,
+        /// What went wrong.
+        error: String,
+    },
+    /// It will never succeed.
+    Permanent(String),
+}
+
+/// Why a request was given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum GivenUp {
+    /// The backend refused it for good.
+    Refused(String),
+    /// The time for trying ran out.
+    Exhausted(String),
+}
+
+/// The waits of one request.
+#[derive(Debug)]
+struct Backoff<'a> {
+    settings: &'a RetrySettings,
+    started: Instant,
+    interval: Duration,
+}
+
+impl<'a> Backoff<'a> {
+    fn new(settings: &'a RetrySettings) -> Self {
+        Self { settings, started: Instant::now(), interval: settings.initial_interval.0 }
+    }
+
+    /// The next wait; `None` when it would end beyond the time for trying. `chance` is 0 to 1.
+    fn next(&mut self, asked: Option<Duration>, chance: f64) -> Option<Duration> {
+        if !self.settings.enabled {
+            return None;
+        }
+        let spread = self.settings.randomization_factor * (2.0 * chance - 1.0);
+        let wait = self.interval.mul_f64((1.0 + spread).max(0.0));
+        let wait = wait.max(asked.unwrap_or_default().min(SERVER_DELAY_MAX));
+        let longest = self.settings.max_interval.0;
+        self.interval = self.interval.mul_f64(self.settings.multiplier).min(longest);
+        let limit = self.settings.max_elapsed_time.0;
+        let in_time = limit.is_zero() || self.started.elapsed() + wait <= limit;
+        in_time.then_some(wait)
+    }
+}
+
+/// Calls `attempt` until it succeeds, fails for good, or the time for trying is over. `failed` is
+/// told of every failure that is followed by another attempt.
+pub(crate) async fn retry<T, F: Future<Output = Result<T, AttemptError>>>(
+    settings: &RetrySettings,
+    mut attempt: impl FnMut() -> F,
+    mut failed: impl FnMut(&str, Duration),
+) -> Result<T, GivenUp> {
+    let mut backoff = Backoff::new(settings);
+    loop {
+        let (after, error) = match attempt().await {
+            Ok(done) => return Ok(done),
+            Err(AttemptError::Permanent(error)) => return Err(GivenUp::Refused(error)),
+            Err(AttemptError::Retryable { after, error }) => (after, error),
+        };
+        let Some(wait) = backoff.next(after, chance()) else {
+            return Err(GivenUp::Exhausted(error));
+        };
+        failed(&error, wait);
+        sleep(wait).await;
+    }
+}
+
+/// A number from 0 to 1 that differs from process to process and call to call.
+fn chance() -> f64 {
+    RandomState::new().hash_one(0u8) as f64 / u64::MAX as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::settings::HumanDuration;
+
+    fn settings(max_elapsed_secs: u64) -> RetrySettings {
+        RetrySettings {
+            max_elapsed_time: HumanDuration::from_secs(max_elapsed_secs),
+            max_interval: HumanDuration::from_secs(3),
+            multiplier: 2.0,
+            ..RetrySettings::default()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_grow_to_the_longest_and_vary_by_the_factor() {
+        let settings = settings(0);
+        let mut backoff = Backoff::new(&settings);
+        let waits: Vec<_> =
+            [0.5, 0.5, 0.5, 0.0, 1.0].map(|c| backoff.next(None, c)).into_iter().collect();
+        let secs = |s| Some(Duration::from_secs_f64(s));
+        assert_eq!(waits, [secs(1.0), secs(2.0), secs(3.0), secs(1.5), secs(4.5)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_backends_wait_is_heeded_up_to_its_limit() {
+        let settings = settings(0);
+        let mut backoff = Backoff::new(&settings);
+        let asked = Duration::from_secs(20);
+        assert_eq!(backoff.next(Some(asked), 0.5), Some(asked));
+        assert_eq!(backoff.next(Some(Duration::from_secs(9999)), 0.5), Some(SERVER_DELAY_MAX));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_end_with_the_time_for_trying() {
+        let (settings, started) = (settings(10), Instant::now());
+        let attempts = Cell::new(0);
+        let gone = || {
+            attempts.set(attempts.get() + 1);
+            async { Err(AttemptError::Retryable { after: None, error: "gone".into() }) }
+        };
+        let answer = retry::<(), _>(&settings, gone, |_, _| {}).await;
+        assert_eq!(answer, Err(GivenUp::Exhausted("gone".into())));
+        assert!(started.elapsed() <= Duration::from_secs(10));
+        assert!((3..=9).contains(&attempts.get()), "{}", attempts.get());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn permanent_failures_and_switched_off_retries_end_at_once() {
+        let refuse = || async { Err(AttemptError::Permanent("bad".into())) };
+        let answer = retry::<(), _>(&settings(0), refuse, |_, _| {}).await;
+        assert_eq!(answer, Err(GivenUp::Refused("bad".into())));
+        let off = RetrySettings { enabled: false, ..settings(0) };
+        let gone = || async { Err(AttemptError::Retryable { after: None, error: "gone".into() }) };
+        let answer = retry::<(), _>(&off, gone, |_, _| {}).await;
+        assert_eq!(answer, Err(GivenUp::Exhausted("gone".into())));
+    }
+}
