@@ -1,12 +1,233 @@
 //! `spanscore send`: replays recorded traces to a collector.
-use clap::Args;
 
-use super::{Exit, Failure};
+mod client;
+mod fresh;
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use bytes::Bytes;
+use clap::{Args, ValueEnum};
+
+use self::client::{Client, Sent};
+use self::fresh::Fresh;
+use super::{Exit, Failure, output};
+use crate::receive::Signal;
+
+/// The recorded run that `--sample` sends: an agent that refunds an order, with a failed and a
+/// repeated tool call.
+const SAMPLE: &str = include_str!("../../examples/traces/refund_agent.json");
 
 /// Sends recorded traces to a collector
+///
+/// Reads what `score` reads. Says what was sent, and what the collector did not take.
 #[derive(Args, Debug)]
-pub(super) struct SendArgs {}
+#[command(after_help = "\
+Examples:
+  spanscore send --sample
+  spanscore send --fresh-ids examples/traces/*.json
+  spanscore send --endpoint http://collector:4317 --protocol grpc --rate 50/s traces.jsonl
 
-pub(super) fn run(_: &SendArgs) -> Result<Exit, Failure> {
-    Ok(Exit::Success)
+--sample sends under fresh ids and with the present time, as if the agent ran now.")]
+pub(super) struct SendArgs {
+    /// Files to send; `-` is standard input
+    #[arg(value_name = "FILE", required_unless_present = "sample")]
+    files: Vec<PathBuf>,
+    /// Sends a sample run of an agent
+    #[arg(long)]
+    sample: bool,
+    /// Where to: for HTTP the base URL, to which /v1/traces is added
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "OTEL_EXPORTER_OTLP_ENDPOINT",
+        default_value = "http://127.0.0.1:4318"
+    )]
+    endpoint: String,
+    /// How; without it gRPC to port 4317 and HTTP with protobuf to any other
+    #[arg(long, value_enum, env = "OTEL_EXPORTER_OTLP_PROTOCOL")]
+    protocol: Option<Protocol>,
+    /// Compression of requests
+    #[arg(long, value_enum, default_value_t, env = "OTEL_EXPORTER_OTLP_COMPRESSION")]
+    compression: Compression,
+    /// Header to send along, such as --header authorization="Bearer ..."; may be repeated
+    #[arg(
+        long = "header",
+        value_name = "NAME=VALUE",
+        env = "OTEL_EXPORTER_OTLP_HEADERS",
+        value_delimiter = ',',
+        hide_env_values = true
+    )]
+    headers: Vec<Header>,
+    /// Requests per second (or per minute: 30/m) at most
+    #[arg(long, value_name = "N/s")]
+    rate: Option<Rate>,
+    /// Gives every trace and span a new id and moves times so that the last span ends now
+    #[arg(long)]
+    fresh_ids: bool,
+    /// Longest wait for an answer, seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    timeout: u16,
+}
+
+/// How requests are encoded and carried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Protocol {
+    /// OTLP/gRPC
+    #[value(name = "grpc")]
+    Grpc,
+    /// OTLP/HTTP with protobuf bodies
+    #[value(name = "http/protobuf")]
+    HttpProtobuf,
+    /// OTLP/HTTP with JSON bodies
+    #[value(name = "http/json")]
+    HttpJson,
+}
+
+/// How requests are compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+enum Compression {
+    /// Not at all
+    #[default]
+    None,
+    /// gzip
+    Gzip,
+    /// Zstandard
+    Zstd,
+}
+
+/// A header of requests.
+#[derive(Clone, Debug)]
+struct Header {
+    name: String,
+    value: String,
+}
+
+impl FromStr for Header {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once('=').ok_or("write name=value")?;
+        Ok(Self { name: name.trim().to_lowercase(), value: value.trim().to_owned() })
+    }
+}
+
+/// The least time from one request to the next.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Rate(Duration);
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (count, seconds) = match text.split_once('/') {
+            None => (text, 1.0),
+            Some((count, "s")) => (count, 1.0),
+            Some((count, "m")) => (count, 60.0),
+            Some(_) => return Err("write a number per second or minute: 50/s, 30/m".into()),
+        };
+        let count: f64 = count.trim().parse().map_err(|_| "not a number")?;
+        if !(1e-3..=1e6).contains(&count) {
+            return Err("must be between 0.001 and 1000000".into());
+        }
+        Ok(Self(Duration::from_secs_f64(seconds / count)))
+    }
+}
+
+impl SendArgs {
+    fn protocol(&self) -> Protocol {
+        let grpc_port = self.endpoint.trim_end_matches('/').ends_with(":4317");
+        self.protocol.unwrap_or(match grpc_port {
+            true => Protocol::Grpc,
+            false => Protocol::HttpProtobuf,
+        })
+    }
+
+    /// All requests in order; those that cannot be read are named on standard error and counted.
+    fn requests(&self) -> Result<(Vec<(Signal, Bytes)>, usize), Failure> {
+        let mut requests = Vec::new();
+        let unreadable = 0;
+        if self.sample {
+            requests.push((Signal::Traces, sample()?));
+        }
+        if self.sample || self.fresh_ids {
+            Fresh::new(&requests).rewrite(&mut requests).context("cannot give fresh ids")?;
+        }
+        Ok((requests, unreadable))
+    }
+}
+
+/// The sample run as an encoded request.
+fn sample() -> Result<Bytes, Failure> {
+    use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+    use prost::Message;
+    let request: ExportTraceServiceRequest =
+        serde_json::from_str(SAMPLE).context("the sample is not OTLP/JSON")?;
+    Ok(request.encode_to_vec().into())
+}
+
+pub(super) fn run(args: &SendArgs) -> Result<Exit, Failure> {
+    let (requests, unreadable) = args.requests()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let started = Instant::now();
+    let sent = runtime.block_on(send(args, requests))?;
+    output::line(format_args!(
+        "sent {} to {} in {:.1}s",
+        sent.sentence(),
+        args.endpoint,
+        started.elapsed().as_secs_f64()
+    ))?;
+    let whole = unreadable == 0 && sent.rejected == 0;
+    Ok(if whole { Exit::Success } else { Exit::Failure })
+}
+
+async fn send(args: &SendArgs, requests: Vec<(Signal, Bytes)>) -> Result<Sent, Failure> {
+    let mut client = Client::new(args).await?;
+    let mut total = Sent::default();
+    let mut ticks = args.rate.map(|Rate(period)| {
+        let mut ticks = tokio::time::interval(period);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        ticks
+    });
+    for (signal, body) in requests {
+        if let Some(ticks) = &mut ticks {
+            ticks.tick().await;
+        }
+        let sent = client
+            .send(signal, body)
+            .await
+            .with_context(|| format!("cannot send to {} ({})", args.endpoint, total.sentence()))?;
+        if sent.rejected > 0 {
+            let Sent { rejected, message, .. } = &sent;
+            output::note(format_args!("the collector rejected {rejected} items: {message}"));
+        }
+        total.add(&sent);
+    }
+    Ok(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_per_second_or_minute() {
+        let period = |text: &str| text.parse::<Rate>().map(|rate| rate.0.as_millis()).ok();
+        assert_eq!(period("10/s"), Some(100));
+        assert_eq!(period("30/m"), Some(2000));
+        assert_eq!(period("4"), Some(250));
+        assert_eq!(period("0/s"), None);
+        assert_eq!(period("10/h"), None);
+    }
+
+    #[test]
+    fn the_sample_is_a_trace() {
+        let body = sample().expect("the sample reads");
+        assert!(!body.is_empty());
+    }
 }

@@ -7,6 +7,7 @@ use super::evaluators::{self, EvaluatorsConfig};
 use super::load::Loaded;
 use super::read::read_all;
 use super::sources::{ConfigError, Sources};
+use crate::assemble::{LimitsSettings, TracesSettings};
 use crate::evaluate::run::Configured;
 use crate::settings::HumanDuration;
 
@@ -17,6 +18,10 @@ use crate::settings::HumanDuration;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
+    /// When a trace is taken as complete.
+    pub traces: TracesSettings,
+    /// How much is kept.
+    pub limits: LimitsSettings,
     /// How traces are scored: a map keyed `kind/name`, such as `tool_call_args/refund`.
     pub evaluators: EvaluatorsConfig,
     /// How long a shutdown may take in all: open traces are judged, exporters flushed.
@@ -25,7 +30,12 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { evaluators: EvaluatorsConfig, shutdown_timeout: HumanDuration::from_secs(20) }
+        Self {
+            traces: TracesSettings::default(),
+            limits: LimitsSettings::default(),
+            evaluators: EvaluatorsConfig,
+            shutdown_timeout: HumanDuration::from_secs(20),
+        }
     }
 }
 
