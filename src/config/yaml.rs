@@ -310,3 +310,97 @@ fn depth(node: &Node) -> usize {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Node, Vec<SettingsError>> {
+        parse(text, 0, &mut |written| {
+            Ok(if written.plain { scalar::plain(written.text) } else { scalar::text(written.text) })
+        })
+    }
+
+    /// The JSON of what was read, or the first mistake with its place.
+    fn check(text: &str, expected: &str) {
+        let found = match read(text) {
+            Ok(node) => node.to_value().to_string(),
+            Err(errors) => {
+                let place = errors[0].place.unwrap_or_default();
+                format!("{}:{}: {}", place.line, place.column, errors[0])
+            }
+        };
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn yaml_and_json_give_the_same_tree() {
+        check("a: 1\nb: [x, 'y', \"1\", 1.5, null]\n", r#"{"a":1,"b":["x","y","1",1.5,null]}"#);
+        check(r#"{"a": 1, "b": ["x", true, {}]}"#, r#"{"a":1,"b":["x",true,{}]}"#);
+        check("a: 123456789012345678901234567890", r#"{"a":123456789012345678901234567890}"#);
+        check(
+            "a: |\n  two\n  lines\nb: >\n  one\n  line\n",
+            r#"{"a":"two\nlines\n","b":"one line\n"}"#,
+        );
+        check("a: !!str 1\nb: !!int \"2\"\n", r#"{"a":"1","b":2}"#);
+        check("", "null");
+        check("# nothing\n---\n", "null");
+    }
+
+    #[test]
+    fn aliases_and_merges_copy_what_they_name() {
+        check("a: &x {k: 1}\nb: *x\n", r#"{"a":{"k":1},"b":{"k":1}}"#);
+        check(
+            "a: &x {k: 1, l: 2}\nb: {<<: *x, l: 3}\n",
+            r#"{"a":{"k":1,"l":2},"b":{"l":3,"k":1}}"#,
+        );
+        check("b: {<<: [{k: 1}, {k: 2, m: 3}]}\n", r#"{"b":{"k":1,"m":3}}"#);
+        check("b: {\"<<\": 1}\n", r#"{"b":{"<<":1}}"#);
+    }
+
+    #[test]
+    fn what_is_not_a_config_is_an_error_with_its_place() {
+        check("a: 1\na: 2\n", "2:1: `a` is given twice (it was first given at line 1, column 1)");
+        check(
+            "a: !secret x\n",
+            "1:12: unknown tag `!secret` (only the tags of YAML's core schema \
+               are known, such as !!str)",
+        );
+        check(
+            "a: 1\n---\nb: 2\n",
+            "2:1: a second document in one file (give it as a file of its own)",
+        );
+        check("? [a]\n: 1\n", "1:3: a key must be a word, not a list or map");
+        check("a: *x\n", "1:4: while parsing node, found unknown anchor");
+        check("a: [1\nb: 2\n", "2:2: illegal placement of ':' indicator");
+        check("a: {b: 1\n", "1:4: unclosed bracket '{'");
+        check("a: b: c\n", "1:5: mapping values are not allowed in this context");
+    }
+
+    #[test]
+    fn depth_and_size_are_limited() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(read(&nested(DEPTH_MAX)).is_ok());
+        assert!(read(&nested(DEPTH_MAX + 1)).is_err());
+        assert!(read(&nested(100_000)).is_err());
+        let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for level in 1..10 {
+            let last = format!("*a{}, ", level - 1);
+            bomb.push_str(&format!("a{level}: &a{level} [{}]\n", last.repeat(10)));
+        }
+        assert!(read(&bomb).is_err_and(|errors| errors[0].message.contains("values")));
+    }
+
+    #[test]
+    fn each_value_knows_its_place() {
+        let node = read("a:\n  b: [1, {c: 2}]\n").expect("YAML");
+        let place = |node: &Node| (node.place.line, node.place.column);
+        let a = node.get("a").expect("a");
+        assert_eq!(place(a), (1, 1), "a map below its key stands at the key");
+        let b = a.get("b").expect("b");
+        assert_eq!(place(b), (2, 6));
+        let NodeKind::List(items) = &b.kind else { panic!("a list") };
+        assert_eq!(place(&items[0]), (2, 7));
+        assert_eq!(items[1].entries().next().map(|(key, _)| key.place.column), Some(11));
+    }
+}
