@@ -8,12 +8,17 @@ pub mod arguments;
 pub mod calls;
 pub mod lcs;
 pub mod matching;
+pub mod tool_call_validity;
 pub mod tool_correctness;
+pub mod tool_description_reliability;
 pub mod tool_efficiency;
 pub mod tool_error;
+pub mod tool_name_reliability;
 pub mod tool_trajectory;
 
 pub mod compat;
+pub mod definitions;
+mod reliability;
 pub mod report;
 pub mod text;
 
@@ -61,8 +66,15 @@ pub struct Kind {
 }
 
 /// All kinds, in the order of the documentation.
-pub static KINDS: &[&Kind] =
-    &[&tool_error::KIND, &tool_efficiency::KIND, &tool_trajectory::KIND, &tool_correctness::KIND];
+pub static KINDS: &[&Kind] = &[
+    &tool_error::KIND,
+    &tool_efficiency::KIND,
+    &tool_trajectory::KIND,
+    &tool_correctness::KIND,
+    &tool_call_validity::KIND,
+    &tool_name_reliability::KIND,
+    &tool_description_reliability::KIND,
+];
 
 /// The kind of that name.
 pub fn kind(name: &str) -> Option<&'static Kind> {

@@ -1,0 +1,111 @@
+//! `tool_description_reliability`: whether the schemas of the declared tools are well described.
+//!
+//! Four rules of Dokimos, on the top level of the schema; the checks that need a judge are not
+//! among them.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::definitions::{Definitions, Tool, required};
+use super::reliability::{Rule, evaluate};
+use super::{Evaluator, Kind};
+use crate::model::{Facts, Outcome, Trajectory, Want};
+use crate::settings::{Node, SettingsError};
+use crate::value::Value;
+
+/// `tool_description_reliability`.
+pub static KIND: Kind = Kind {
+    name: "tool_description_reliability",
+    about: "Whether the declared tools describe their arguments: each with a description and a \
+            type, and not too many of them.",
+    also_known_as: &[("ToolDescriptionReliabilityEvaluator", "Dokimos")],
+    threshold: 0.8,
+    needs_criteria: false,
+    schema: || schemars::schema_for!(Settings),
+    build,
+    example: "\
+tool_description_reliability:
+  max_input_args: 8
+",
+};
+
+/// Settings of `tool_description_reliability`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// Most arguments that a tool should take. Default 5.
+    max_input_args: usize,
+    /// Most optional arguments that a tool should take. Default 3.
+    max_optional_args: usize,
+    /// Definitions of the tools, in addition to those that the trace carries.
+    tools: Option<Value<'static>>,
+    /// A JSON file of the same form, read once at the start.
+    tools_file: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { max_input_args: 5, max_optional_args: 3, tools: None, tools_file: None }
+    }
+}
+
+struct Limits {
+    input_args_max: usize,
+    optional_args_max: usize,
+}
+
+struct Descriptions {
+    limits: Limits,
+    definitions: Definitions,
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let settings: Settings = node.read()?;
+    Ok(Box::new(Descriptions {
+        limits: Limits {
+            input_args_max: settings.max_input_args,
+            optional_args_max: settings.max_optional_args,
+        },
+        definitions: Definitions::new(settings.tools, settings.tools_file.as_deref())?,
+    }))
+}
+
+static RULES: [Rule<Limits>; 4] = [
+    Rule {
+        name: "input_arguments_clarity",
+        holds: |tool, _| Ok(properties(tool).all(|(_, schema)| schema.get("description").is_some())),
+    },
+    Rule {
+        name: "input_arguments_types",
+        holds: |tool, _| Ok(properties(tool).all(|(_, schema)| schema.get("type").is_some())),
+    },
+    Rule {
+        name: "max_num_input_arguments",
+        holds: |tool, limits| Ok(properties(tool).count() <= limits.input_args_max),
+    },
+    Rule {
+        name: "max_optional_input_arguments",
+        holds: |tool, limits| {
+            let all = tool.schema.get("properties");
+            let is_declared = |name: &str| all.is_some_and(|all| all.get(name).is_some());
+            let required = required(tool.schema)?;
+            let required = required.iter().filter(|name| is_declared(name)).count();
+            Ok(properties(tool).count().saturating_sub(required) <= limits.optional_args_max)
+        },
+    },
+];
+
+fn properties<'t>(tool: &Tool<'t>) -> impl Iterator<Item = (&'t str, &'t Value<'t>)> {
+    let properties = tool.schema.get("properties").and_then(Value::as_map);
+    properties.into_iter().flat_map(|map| map.iter())
+}
+
+impl Evaluator for Descriptions {
+    fn facts(&self) -> Facts {
+        Facts { tool_definitions: true, ..Facts::default() }
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        evaluate(&self.definitions, trajectory, &RULES, &self.limits, want)
+    }
+}
