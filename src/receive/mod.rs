@@ -16,6 +16,7 @@ mod listen;
 mod metrics;
 mod server;
 mod status;
+mod text;
 
 use std::future::Future;
 use std::sync::Arc;

@@ -1,0 +1,203 @@
+//! Values that are not messages: read from JSON, written as protobuf fields.
+
+use base64::Engine;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+use super::JsonError;
+use super::lexer::Lexer;
+use super::schema::{Field, Kind};
+
+/// Wire type of strings, bytes and messages.
+pub(super) const WIRE_BYTES: u32 = 2;
+const WIRE_VARINT: u32 = 0;
+const WIRE_FIXED64: u32 = 1;
+const WIRE_FIXED32: u32 = 5;
+
+/// Stands for an id that is not hexadecimal: no valid length, so that only its span is refused.
+const NOT_AN_ID: &[u8] = &[0];
+
+/// Base64 with or without padding, as protobuf's JSON form allows.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
+
+/// Writes a field's tag.
+#[inline]
+pub(super) fn tag(out: &mut Vec<u8>, number: u32, wire_type: u32) {
+    varint(out, u64::from(number << 3 | wire_type));
+}
+
+/// Writes a base 128 number.
+#[inline]
+pub(super) fn varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Bytes that [`varint`] takes for a value.
+pub(super) fn varint_bytes(value: u64) -> usize {
+    let bits = u64::BITS - value.leading_zeros();
+    bits.div_ceil(7).max(1) as usize
+}
+
+/// Fills a place with a base 128 number, padded where the place is longer.
+pub(super) fn varint_at(place: &mut [u8], mut value: u64) {
+    let last = place.len() - 1;
+    for (index, byte) in place.iter_mut().enumerate() {
+        *byte = (value & 0x7f) as u8 | if index < last { 0x80 } else { 0 };
+        value >>= 7;
+    }
+}
+
+fn bytes(out: &mut Vec<u8>, number: u32, value: &[u8]) {
+    tag(out, number, WIRE_BYTES);
+    varint(out, value.len() as u64);
+    out.extend_from_slice(value);
+}
+
+/// Reads the next value as `field` wants it and writes it.
+pub(super) fn write(
+    lexer: &mut Lexer<'_>,
+    field: &Field,
+    out: &mut Vec<u8>,
+) -> Result<(), JsonError> {
+    let number = field.number;
+    match field.kind {
+        Kind::String => bytes(out, number, string(lexer, field)?.as_bytes()),
+        Kind::Id => id(out, number, &string(lexer, field)?),
+        Kind::Base64 => {
+            let value = BASE64
+                .decode(string(lexer, field)?.as_bytes())
+                .map_err(|_| wrong(lexer, field, "base64"))?;
+            bytes(out, number, &value);
+        }
+        Kind::Bool => {
+            let value = boolean(lexer, field)?;
+            tag(out, number, WIRE_VARINT);
+            out.push(u8::from(value));
+        }
+        Kind::Varint => {
+            let value = integer(lexer, field)?;
+            tag(out, number, WIRE_VARINT);
+            varint(out, value);
+        }
+        Kind::Zigzag => {
+            let value = integer(lexer, field)?.cast_signed();
+            tag(out, number, WIRE_VARINT);
+            varint(out, ((value << 1) ^ (value >> 63)).cast_unsigned());
+        }
+        Kind::Enum => {
+            if lexer.peek() == Some(b'"') {
+                return Err(wrong(lexer, field, "a number, names are not allowed"));
+            }
+            let value = integer(lexer, field)?;
+            tag(out, number, WIRE_VARINT);
+            varint(out, value);
+        }
+        Kind::Fixed32 => {
+            let value = u32::try_from(integer(lexer, field)?)
+                .map_err(|_| wrong(lexer, field, "a number below 2^32"))?;
+            tag(out, number, WIRE_FIXED32);
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        Kind::Fixed64 => {
+            let value = integer(lexer, field)?;
+            tag(out, number, WIRE_FIXED64);
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        Kind::Double => {
+            let value = double(lexer, field)?;
+            tag(out, number, WIRE_FIXED64);
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        // The walk opens messages itself.
+        Kind::Message(_) => return Err(wrong(lexer, field, "an object")),
+    }
+    Ok(())
+}
+
+fn wrong(lexer: &Lexer<'_>, field: &Field, what: &str) -> JsonError {
+    lexer.error(format!("`{}` must be {what}", field.name))
+}
+
+fn string<'a>(
+    lexer: &mut Lexer<'a>,
+    field: &Field,
+) -> Result<std::borrow::Cow<'a, str>, JsonError> {
+    match lexer.peek() {
+        Some(b'"') => lexer.string(),
+        _ => Err(wrong(lexer, field, "a string")),
+    }
+}
+
+fn boolean(lexer: &mut Lexer<'_>, field: &Field) -> Result<bool, JsonError> {
+    match lexer.peek() {
+        Some(b't') => lexer.word("true").map(|()| true),
+        Some(b'f') => lexer.word("false").map(|()| false),
+        _ => Err(wrong(lexer, field, "true or false")),
+    }
+}
+
+/// An integer of 64 bits, written as a number or a string; negative ones in two's complement.
+fn integer(lexer: &mut Lexer<'_>, field: &Field) -> Result<u64, JsonError> {
+    let parsed = match lexer.peek() {
+        Some(b'"') => parse_integer(&lexer.string()?),
+        Some(b'-' | b'0'..=b'9') => parse_integer(lexer.number()?),
+        _ => None,
+    };
+    parsed.ok_or_else(|| wrong(lexer, field, "an integer of 64 bits"))
+}
+
+fn parse_integer(text: &str) -> Option<u64> {
+    if let Ok(value) = text.parse::<u64>() {
+        return Some(value);
+    }
+    if let Ok(value) = text.parse::<i64>() {
+        return Some(value.cast_unsigned());
+    }
+    // `1e9` and `1.0` are integers to JSON, and some writers put times as `1.7e18`.
+    let value = text.parse::<f64>().ok()?;
+    let is_integer = value.fract() == 0.0 && value.abs() < 9.2e18;
+    is_integer.then_some((value as i64).cast_unsigned())
+}
+
+fn double(lexer: &mut Lexer<'_>, field: &Field) -> Result<f64, JsonError> {
+    let parsed = match lexer.peek() {
+        Some(b'"') => match &*lexer.string()? {
+            "NaN" => Some(f64::NAN),
+            "Infinity" => Some(f64::INFINITY),
+            "-Infinity" => Some(f64::NEG_INFINITY),
+            text => text.parse().ok().filter(|value: &f64| value.is_finite()),
+        },
+        Some(b'-' | b'0'..=b'9') => lexer.number()?.parse().ok(),
+        _ => None,
+    };
+    parsed.ok_or_else(|| wrong(lexer, field, "a number"))
+}
+
+/// Writes an id of any length; one that is not hexadecimal becomes [`NOT_AN_ID`].
+fn id(out: &mut Vec<u8>, number: u32, text: &str) {
+    let digits = text.as_bytes();
+    let start = out.len();
+    tag(out, number, WIRE_BYTES);
+    varint(out, (digits.len() / 2) as u64);
+    for pair in digits.chunks(2) {
+        let digit = |byte: &u8| (*byte as char).to_digit(16);
+        let byte = match pair {
+            [high, low] => digit(high).zip(digit(low)).map(|(high, low)| high << 4 | low),
+            _ => None,
+        };
+        let Some(byte) = byte else {
+            out.truncate(start);
+            bytes(out, number, NOT_AN_ID);
+            return;
+        };
+        out.push(byte as u8);
+    }
+}

@@ -1,0 +1,184 @@
+//! Walks the JSON of a request and writes its protobuf, without recursion and in one pass.
+//!
+//! A nested message needs its length before its bytes. Near the top one byte is kept for it and
+//! the bytes are moved when it needs more, which is seldom and short. Deeper down moving could cost
+//! the square of the input, so there the length is written padded, which every decoder reads.
+
+use bytes::Bytes;
+
+use super::lexer::Lexer;
+use super::schema::{Field, Kind, Message};
+use super::{DEPTH_MAX, JsonError, scalar};
+
+/// Nested messages up to this depth have lengths without padding.
+const EXACT_DEPTH_MAX: usize = 24;
+
+/// Bytes of a padded length: enough for 2^28 bytes.
+const PADDED_LENGTH_BYTES: usize = 4;
+
+/// Most bytes that such a length can say.
+const PADDED_LENGTH_MAX: usize = (1 << 28) - 1;
+
+/// What is open at a point of the text.
+enum Frame {
+    /// An object that is a message; `length_at` is where its length goes.
+    Message { message: &'static Message, length_at: Option<usize> },
+    /// A list of a field's values.
+    List(&'static Field),
+    /// An object below a field that is not known.
+    UnknownObject,
+    /// A list below a field that is not known.
+    UnknownList,
+}
+
+/// Transcodes one request; nothing but white space may follow it.
+pub(super) fn transcode(root: &'static Message, text: &[u8]) -> Result<Bytes, JsonError> {
+    let mut walk = Walk {
+        lexer: Lexer::new(text)?,
+        out: Vec::with_capacity(text.len() / 2),
+        open: Vec::with_capacity(EXACT_DEPTH_MAX),
+        is_first: true,
+    };
+    walk.lexer.expect(b'{')?;
+    walk.open(Frame::Message { message: root, length_at: None })?;
+    while !walk.open.is_empty() {
+        walk.step()?;
+    }
+    match walk.lexer.peek() {
+        None => Ok(walk.out.into()),
+        Some(_) => Err(walk.lexer.error("something follows the request")),
+    }
+}
+
+struct Walk<'a> {
+    lexer: Lexer<'a>,
+    out: Vec<u8>,
+    open: Vec<Frame>,
+    /// Nothing of the innermost object or list has been read.
+    is_first: bool,
+}
+
+impl Walk<'_> {
+    /// Reads the next entry of the innermost object or list, or its end.
+    fn step(&mut self) -> Result<(), JsonError> {
+        let Some(frame) = self.open.last() else { return Ok(()) };
+        let end = match frame {
+            Frame::Message { .. } | Frame::UnknownObject => b'}',
+            Frame::List(_) | Frame::UnknownList => b']',
+        };
+        if self.lexer.peek() == Some(end) {
+            self.lexer.bump();
+            return self.close();
+        }
+        if !std::mem::replace(&mut self.is_first, false) {
+            self.lexer.expect(b',')?;
+        }
+        match *frame {
+            Frame::Message { message, .. } => {
+                let name = self.lexer.string()?;
+                self.lexer.expect(b':')?;
+                match message.field(&name) {
+                    Some(field) => self.field(field),
+                    None => self.unknown(),
+                }
+            }
+            Frame::List(field) => self.element(field),
+            Frame::UnknownObject => {
+                self.lexer.string()?;
+                self.lexer.expect(b':')?;
+                self.unknown()
+            }
+            Frame::UnknownList => self.unknown(),
+        }
+    }
+
+    fn field(&mut self, field: &'static Field) -> Result<(), JsonError> {
+        match (self.lexer.peek(), field.is_list) {
+            (Some(b'n'), _) => self.lexer.word("null"),
+            (Some(b'['), true) => {
+                self.lexer.bump();
+                self.open(Frame::List(field))
+            }
+            (_, true) => Err(self.lexer.error(format!("`{}` must be a list", field.name))),
+            (_, false) => self.value(field),
+        }
+    }
+
+    /// An element of a list. A `null` keeps its place where it stands for a message.
+    fn element(&mut self, field: &'static Field) -> Result<(), JsonError> {
+        if self.lexer.peek() != Some(b'n') {
+            return self.value(field);
+        }
+        self.lexer.word("null")?;
+        if matches!(field.kind, Kind::Message(_)) {
+            scalar::tag(&mut self.out, field.number, scalar::WIRE_BYTES);
+            self.out.push(0);
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, field: &'static Field) -> Result<(), JsonError> {
+        let Kind::Message(message) = field.kind else {
+            return scalar::write(&mut self.lexer, field, &mut self.out);
+        };
+        if self.lexer.peek() != Some(b'{') {
+            return Err(self.lexer.error(format!("`{}` must be an object", field.name)));
+        }
+        self.lexer.bump();
+        scalar::tag(&mut self.out, field.number, scalar::WIRE_BYTES);
+        let length_at = Some(self.out.len());
+        let kept = if self.is_exact() { 1 } else { PADDED_LENGTH_BYTES };
+        self.out.resize(self.out.len() + kept, 0);
+        self.open(Frame::Message { message, length_at })
+    }
+
+    fn unknown(&mut self) -> Result<(), JsonError> {
+        let frame = match self.lexer.peek() {
+            Some(b'{') => Frame::UnknownObject,
+            Some(b'[') => Frame::UnknownList,
+            _ => return self.lexer.skip_scalar(),
+        };
+        self.lexer.bump();
+        self.open(frame)
+    }
+
+    fn open(&mut self, frame: Frame) -> Result<(), JsonError> {
+        if self.open.len() >= DEPTH_MAX {
+            return Err(self.lexer.error(format!("nested deeper than {DEPTH_MAX} levels")));
+        }
+        self.open.push(frame);
+        self.is_first = true;
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), JsonError> {
+        let frame = self.open.pop();
+        self.is_first = false;
+        let Some(Frame::Message { length_at: Some(at), .. }) = frame else { return Ok(()) };
+        if !self.is_exact() {
+            return self.write_padded_length(at);
+        }
+        let len = self.out.len() - at - 1;
+        let more = scalar::varint_bytes(len as u64) - 1;
+        if more > 0 {
+            self.out.resize(self.out.len() + more, 0);
+            self.out.copy_within(at + 1..at + 1 + len, at + 1 + more);
+        }
+        scalar::varint_at(&mut self.out[at..=at + more], len as u64);
+        Ok(())
+    }
+
+    fn write_padded_length(&mut self, at: usize) -> Result<(), JsonError> {
+        let len = self.out.len() - at - PADDED_LENGTH_BYTES;
+        if len > PADDED_LENGTH_MAX {
+            return Err(self.lexer.error("a nested value is too large"));
+        }
+        scalar::varint_at(&mut self.out[at..at + PADDED_LENGTH_BYTES], len as u64);
+        Ok(())
+    }
+
+    /// Whether a message that opens or has just closed here has an exact length.
+    fn is_exact(&self) -> bool {
+        self.open.len() <= EXACT_DEPTH_MAX
+    }
+}
