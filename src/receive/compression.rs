@@ -56,10 +56,12 @@ impl Compression {
     /// Bytes that the compressed data says it holds, if it says so.
     fn declared_bytes(self, body: &[u8]) -> Option<usize> {
         match self {
-            // ISIZE of RFC 1952, modulo 2^32, of the last member.
+            // ISIZE of RFC 1952, modulo 2^32, of the last member. At the end of cut data stands
+            // anything, which mostly is more than the data could hold.
             Self::Gzip => {
                 let size = body.last_chunk().map(|bytes| u32::from_le_bytes(*bytes))?;
-                usize::try_from(size).ok()
+                let possible = body.len().saturating_mul(DEFLATE_RATIO_MAX);
+                usize::try_from(size).ok().filter(|size| *size <= possible)
             }
             Self::Zstd => {
                 let size = zstd::zstd_safe::get_frame_content_size(body).ok().flatten()?;
@@ -102,8 +104,7 @@ pub(super) fn decompress(
         return Err(Failure::too_large(bytes_max, setting));
     }
     let mut reader = compression.reader(body, bytes_max).map_err(malformed)?;
-    let ceiling = body.len().saturating_mul(DEFLATE_RATIO_MAX).min(bytes_max);
-    let expected = declared.unwrap_or(body.len().saturating_mul(4)).min(ceiling);
+    let expected = declared.unwrap_or(body.len().saturating_mul(4)).min(bytes_max);
     let mut out = Vec::with_capacity(expected.min(STEP_BYTES) + 1);
     loop {
         let step = STEP_BYTES.min(bytes_max + 1 - out.len());

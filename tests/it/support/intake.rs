@@ -1,0 +1,108 @@
+//! An intake that answers as told and remembers what it got, behind real receivers.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use spanscore::receive::settings::{OtlpSettings, ProtocolsSettings, ReceiversSettings};
+use spanscore::receive::{Accepted, Intake, Receivers, Refused, Signal};
+use spanscore::settings::HumanDuration;
+use spanscore::telemetry::Telemetry;
+use tokio::sync::Semaphore;
+
+/// Takes requests as one item each, unless told otherwise.
+pub(crate) struct FakeIntake {
+    /// What came in.
+    pub(crate) seen: Mutex<Vec<(Signal, Bytes)>>,
+    /// What to answer.
+    pub(crate) answer: Mutex<Result<Accepted, Refused>>,
+    /// A permit lets one request through.
+    pub(crate) gate: Semaphore,
+}
+
+impl Default for FakeIntake {
+    fn default() -> Self {
+        let one = Accepted { accepted: 1, ..Accepted::default() };
+        Self {
+            seen: Mutex::default(),
+            answer: Mutex::new(Ok(one)),
+            gate: Semaphore::new(Semaphore::MAX_PERMITS),
+        }
+    }
+}
+
+impl FakeIntake {
+    /// Answers so from now on.
+    pub(crate) fn answer(&self, answer: Result<Accepted, Refused>) {
+        *self.answer.lock().unwrap() = answer;
+    }
+
+    /// What came in since the last call.
+    pub(crate) fn take(&self) -> Vec<(Signal, Bytes)> {
+        std::mem::take(&mut self.seen.lock().unwrap())
+    }
+}
+
+impl Intake for FakeIntake {
+    async fn accept(&self, signal: Signal, body: Bytes) -> Result<Accepted, Refused> {
+        self.seen.lock().unwrap().push((signal, body));
+        self.gate.acquire().await.unwrap().forget();
+        self.answer.lock().unwrap().clone()
+    }
+}
+
+/// Receivers on free ports before a [`FakeIntake`].
+pub(crate) struct Harness {
+    pub(crate) intake: Arc<FakeIntake>,
+    pub(crate) receivers: Option<Receivers>,
+    pub(crate) telemetry: Telemetry,
+    pub(crate) grpc: SocketAddr,
+    pub(crate) http: SocketAddr,
+}
+
+/// Settings with small limits: bodies of 1 MiB, waits of 200 ms.
+pub(crate) fn small_settings() -> OtlpSettings {
+    let mut protocols = ProtocolsSettings::default();
+    let short = HumanDuration::from_millis(200);
+    if let Some(grpc) = &mut protocols.grpc {
+        grpc.endpoint = "127.0.0.1:0".to_owned();
+        grpc.max_recv_msg_size_mib = 1;
+    }
+    if let Some(http) = &mut protocols.http {
+        http.endpoint = "127.0.0.1:0".to_owned();
+        http.max_request_body_size = 1 << 20;
+    }
+    OtlpSettings { protocols, wait_for_room: short, read_timeout: short, ..Default::default() }
+}
+
+impl Harness {
+    pub(crate) async fn start() -> Self {
+        Self::with(small_settings()).await
+    }
+
+    pub(crate) async fn with(otlp: OtlpSettings) -> Self {
+        let intake = Arc::new(FakeIntake::default());
+        let telemetry = Telemetry::without_endpoints().unwrap();
+        let settings = ReceiversSettings { otlp: Some(otlp) };
+        let receivers =
+            Receivers::start(&settings, Arc::clone(&intake), &telemetry.meter()).await.unwrap();
+        let (grpc, http) = (receivers.grpc_address().unwrap(), receivers.http_address().unwrap());
+        Self { intake, receivers: Some(receivers), telemetry, grpc, http }
+    }
+
+    /// The address of a path on the HTTP port.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.http)
+    }
+
+    /// Asserts that `/metrics` has this line.
+    pub(crate) fn assert_counted(&self, line: &str) {
+        let text = self.telemetry.exposition();
+        assert!(text.lines().any(|have| have == line), "no {line} in\n{text}");
+    }
+
+    pub(crate) async fn drain(&mut self, deadline: Duration) -> bool {
+        self.receivers.take().unwrap().drain(deadline).await
+    }
+}

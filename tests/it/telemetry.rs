@@ -1,0 +1,63 @@
+//! Our own metrics and health, as scrapers and probes meet them.
+
+use spanscore::telemetry::{HealthSettings, MetricsSettings, Telemetry, TelemetrySettings};
+
+fn settings() -> TelemetrySettings {
+    let endpoint = Some("127.0.0.1:0".to_owned());
+    TelemetrySettings {
+        metrics: MetricsSettings { endpoint: endpoint.clone() },
+        health: HealthSettings { endpoint },
+        ..TelemetrySettings::default()
+    }
+}
+
+async fn get(address: Option<std::net::SocketAddr>, path: &str) -> (u16, String) {
+    let response = reqwest::get(format!("http://{}{path}", address.unwrap())).await.unwrap();
+    (response.status().as_u16(), response.text().await.unwrap())
+}
+
+#[tokio::test]
+async fn metrics_have_one_spelling() {
+    let telemetry = Telemetry::start(&settings()).await.unwrap();
+    let meter = telemetry.meter();
+    meter.u64_counter("spanscore.stage.items").with_unit("{item}").build().add(1, &[]);
+    meter.u64_counter("spanscore.stage.read").with_unit("By").build().add(1, &[]);
+    meter.f64_histogram("spanscore.stage.time").with_unit("s").build().record(1.0, &[]);
+    meter.u64_gauge("spanscore.stage.open").with_unit("{trace}").build().record(1, &[]);
+    let (status, text) = get(telemetry.metrics_address(), "/metrics").await;
+    assert_eq!(status, 200);
+    let mut names: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        [
+            "spanscore_stage_items_total counter",
+            "spanscore_stage_open gauge",
+            "spanscore_stage_read_bytes_total counter",
+            "spanscore_stage_time_seconds histogram",
+            "target_info gauge",
+        ]
+    );
+    assert!(!text.contains("otel_scope"), "{text}");
+}
+
+#[tokio::test]
+async fn readiness_shows_where_probes_look() {
+    let telemetry = Telemetry::start(&settings()).await.unwrap();
+    let health = telemetry.health_address();
+    assert_eq!(get(health, "/livez").await.0, 200);
+    for (is_ready, expected) in [(false, 503), (true, 200), (false, 503)] {
+        telemetry.readiness().set(is_ready);
+        assert_eq!(get(health, "/readyz").await.0, expected);
+        assert_eq!(get(health, "/").await.0, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_taken_port_is_an_error_that_names_the_setting() {
+    let first = Telemetry::start(&settings()).await.unwrap();
+    let mut second = settings();
+    second.metrics.endpoint = first.metrics_address().map(|address| address.to_string());
+    let error = Telemetry::start(&second).await.err().unwrap().to_string();
+    assert!(error.contains("telemetry.metrics.endpoint"), "{error}");
+}
