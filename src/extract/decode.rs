@@ -17,7 +17,7 @@ pub use definitions::tool_definitions;
 pub use messages::{MessageCall, MessageResult, Messages};
 
 use crate::settings::nearest;
-use crate::value::{Value, json};
+use crate::value::{Value, json, python};
 
 /// How a value is read: a decoder's name or a chain of them (`a→b`), with alternatives (`a | b`).
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -306,8 +306,8 @@ pub(super) fn looks_whole(text: &str) -> bool {
 }
 
 /// A Python literal, as `repr` and `str` write containers.
-fn python_literal(_text: &str) -> Option<Value<'static>> {
-    None
+fn python_literal(text: &str) -> Option<Value<'static>> {
+    python::parse_literal(text).map(Value::into_owned)
 }
 
 impl<'de> Deserialize<'de> for Decode {

@@ -104,6 +104,14 @@ impl<'a> FactsReader<'a> {
         })
     }
 
+    /// The kept attributes that have no slot, with their keys, in the order of the span.
+    pub fn others(self) -> impl Iterator<Item = (&'a str, AnyValue<'a>)> {
+        self.fields().filter(|(field, _)| *field == OTHER).filter_map(|(_, bytes)| {
+            let (key, value) = key_value(bytes).ok()?;
+            Some((text(key), AnyValue::read(value).ok()?))
+        })
+    }
+
     /// The span events that a source names, in the order of the span.
     pub fn events(self) -> impl Iterator<Item = Event<'a>> {
         let mut fields = Fields::new(self.bytes);

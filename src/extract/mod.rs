@@ -14,7 +14,9 @@ pub mod dialect;
 pub mod facts;
 pub mod logs;
 pub mod outcome;
+pub mod resolve;
 pub mod resources;
+pub mod row;
 pub mod table;
 
 mod bits;

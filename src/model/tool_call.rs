@@ -40,6 +40,11 @@ impl<'a> Lazy<'a> {
         Self { value: OnceCell::new(), decode: Some(Box::new(decode)) }
     }
 
+    /// Whether the value is at hand without decoding.
+    pub fn is_ready(&self) -> bool {
+        self.value.get().is_some()
+    }
+
     /// The decoded value.
     pub fn get(&self) -> &Value<'a> {
         self.value.get_or_init(|| self.decode.as_ref().map_or(Value::Null, |decode| decode()))
@@ -78,6 +83,17 @@ pub enum CallStatus {
     Unknown,
 }
 
+impl CallStatus {
+    /// The word for it in records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// Where a tool call was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Origin {
@@ -86,6 +102,16 @@ pub enum Origin {
     Span,
     /// Only in the messages of a language model's span.
     Llm,
+}
+
+impl Origin {
+    /// The word for it in records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Span => "span",
+            Self::Llm => "llm",
+        }
+    }
 }
 
 /// One call of a tool.
@@ -115,6 +141,20 @@ pub struct ToolCall<'a> {
     pub start_ns: u64,
     /// End, Unix nanoseconds; 0 when unknown.
     pub end_ns: u64,
+}
+
+impl<'a> ToolCall<'a> {
+    /// Marks the call as failed, with the text that a message gives as its result.
+    pub fn fail(&mut self, result: &Value<'a>) {
+        self.status = CallStatus::Error;
+        if self.error.is_none() {
+            self.error = match result {
+                Value::String(text) => Some(text.clone()),
+                Value::Null => None,
+                other => Some(Cow::Owned(other.to_string())),
+            };
+        }
+    }
 }
 
 /// A tool as the agent was told of it.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{Content, Resource, SpanId, ToolCall, ToolDefinition, TraceId};
 use crate::otlp::AnyValue;
+use crate::value::Value;
 
 /// Why a trace was taken as complete.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -88,6 +89,9 @@ pub struct Trajectory<'a> {
     pub end_ns: u64,
     /// The calls in start order; ties in arrival order.
     pub tool_calls: Vec<ToolCall<'a>>,
+    /// Results of calls of other traces, as the messages of this one repeat them, by call id; only
+    /// for a trace without tool spans.
+    pub foreign_results: Vec<(Cow<'a, str>, Value<'a>)>,
     /// What the user asked.
     pub user_input: Content<'a>,
     /// What the agent answered.

@@ -1,0 +1,317 @@
+//! Tool calls that stand on spans of their own.
+
+use std::borrow::Cow;
+
+use super::super::decode::Decoded;
+use super::super::dialect::Role;
+use super::super::facts::FactsReader;
+use super::plan::{Plan, PlannedSource, Read};
+use super::read::{self, Raw};
+use super::tree::{Span, Tree};
+use crate::model::{CallStatus, Content, Origin, SpanFlags, ToolCall};
+use crate::value::Value;
+
+/// A tool call found on a span.
+pub(super) struct SpanCall<'a> {
+    pub(super) call: ToolCall<'a>,
+    /// Place of the span.
+    pub(super) span: u32,
+    /// The sources that gave name, id, arguments, result and error.
+    pub(super) given_by: [Option<u16>; 5],
+    /// The arguments are a bare value where an object is due.
+    pub(super) bare_arguments: bool,
+    /// Place of the call that this one is part of.
+    pub(super) part_of: Option<u32>,
+    /// It was found among the model's calls by name, not by id.
+    pub(super) joined_without_id: bool,
+}
+
+/// Why a span that a dialect took for a tool call is none.
+#[derive(Clone, Copy)]
+pub(super) struct Nameless {
+    /// Place of the span.
+    pub(super) span: u32,
+}
+
+/// The dialects that take a span for a tool call, the first one first.
+pub(super) fn candidates(plan: &Plan, facts: FactsReader<'_>, found: &mut Vec<u16>) {
+    found.clear();
+    for condition in facts.conditions() {
+        if let Some(meaning) = plan.meaning_of(condition) {
+            found.extend_from_slice(&meaning.tool);
+        }
+    }
+    found.sort_unstable();
+}
+
+/// The tool calls on the spans of a trace, in start order, and the spans that lack a name.
+pub(super) fn on_spans<'a>(plan: &'a Plan, tree: &Tree<'a>) -> (Vec<SpanCall<'a>>, Vec<Nameless>) {
+    let (mut calls, mut nameless) = (Vec::new(), Vec::new());
+    let mut reader = Reader { plan, dialects: Vec::new(), raws: Vec::new() };
+    for (at, span) in tree.spans.iter().enumerate() {
+        if !span.record.flags.has(SpanFlags::TOOL) {
+            continue;
+        }
+        candidates(plan, span.facts, &mut reader.dialects);
+        if reader.dialects.is_empty() {
+            continue;
+        }
+        match reader.call(at as u32, span) {
+            Some(call) => calls.push(call),
+            None => nameless.push(Nameless { span: at as u32 }),
+        }
+    }
+    (calls, nameless)
+}
+
+struct Reader<'a> {
+    plan: &'a Plan,
+    dialects: Vec<u16>,
+    raws: Vec<Raw<'a>>,
+}
+
+impl<'a> Reader<'a> {
+    fn call(&mut self, at: u32, span: &Span<'a>) -> Option<SpanCall<'a>> {
+        let (name, by_name) = self.first(Role::Name, span.facts, read::text)?;
+        let id = self.first(Role::Id, span.facts, read::id);
+        let arguments = self.content(Role::Arguments, span.facts);
+        let result = self.content(Role::Result, span.facts);
+        let winner = *self.dialects.first()?;
+        let dialect = self.plan.dialects.get(usize::from(winner))?;
+        let ended = span.record.flags.has(SpanFlags::ENDED);
+        let mut call = SpanCall {
+            call: ToolCall {
+                name,
+                origin: Origin::Span,
+                status: if ended { CallStatus::Ok } else { CallStatus::Unknown },
+                span_id: span.record.span_id,
+                dialect: &dialect.name,
+                start_ns: span.record.start_ns,
+                end_ns: span.record.end_ns,
+                ..ToolCall::default()
+            },
+            span: at,
+            given_by: [Some(by_name), None, None, None, None],
+            bare_arguments: false,
+            part_of: None,
+            joined_without_id: false,
+        };
+        if let Some((id, by)) = id {
+            call.call.id = Some(id);
+            call.given_by[1] = Some(by);
+        }
+        if let Some((arguments, by)) = arguments {
+            call.set_arguments(arguments);
+            call.given_by[2] = Some(by);
+        }
+        if let Some((result, by)) = result {
+            call.call.result = result;
+            call.given_by[3] = Some(by);
+        }
+        self.error(span, &mut call);
+        Some(call)
+    }
+
+    /// The first value that a source of any of the dialects yields.
+    fn first<T>(
+        &mut self,
+        role: Role,
+        facts: FactsReader<'a>,
+        get: impl Fn(&'a super::super::dialect::Source, Raw<'a>) -> Option<T>,
+    ) -> Option<(T, u16)> {
+        let plan = self.plan;
+        for &dialect in &self.dialects {
+            for &number in plan.call_sources(dialect, role) {
+                let Some(source) = plan.sources.get(usize::from(number)) else { continue };
+                if !source.applies(facts) {
+                    continue;
+                }
+                self.raws.clear();
+                read::raws(source, facts, &mut self.raws);
+                for raw in self.raws.drain(..) {
+                    if let Some(value) = get(&source.source, raw) {
+                        return Some((value, number));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// The first readable content; without one, the first that is unreadable or taken out.
+    fn content(&mut self, role: Role, facts: FactsReader<'a>) -> Option<(Content<'a>, u16)> {
+        let readable = |source, raw| read::content(source, raw).filter(Content::is_recorded);
+        self.first(role, facts, readable).or_else(|| self.first(role, facts, read::content))
+    }
+
+    fn error(&mut self, span: &Span<'a>, call: &mut SpanCall<'a>) {
+        let plan = self.plan;
+        let error_type = self.error_type(span.facts);
+        let (mut failed, mut flag, mut text) = (None, None, None);
+        'found: for &dialect in &self.dialects {
+            for &number in plan.call_sources(dialect, Role::Error) {
+                let Some(source) = plan.sources.get(usize::from(number)) else { continue };
+                if !source.applies(span.facts) {
+                    continue;
+                }
+                let found = error_of(source, span, &mut self.raws);
+                let Some(sign) = found else { continue };
+                failed = failed.or(Some(number));
+                match sign {
+                    Sign::Text(found) if error_type.as_deref() != Some(&*found) => {
+                        text = Some((found, number));
+                        break 'found;
+                    }
+                    Sign::Text(found) | Sign::Flag(Some(found)) => flag = flag.or(Some(found)),
+                    Sign::Flag(None) => {}
+                }
+            }
+        }
+        let Some(failed) = failed else { return };
+        call.call.status = CallStatus::Error;
+        call.given_by[4] = Some(text.as_ref().map_or(failed, |(_, number)| *number));
+        let text = text.map(|(text, _)| text).or_else(|| result_text(&call.call.result)).or(flag);
+        call.call.error = text.map(without_traceback).filter(|text| !text.is_empty());
+    }
+
+    /// The value of the sources that only say which kind of error it was.
+    fn error_type(&mut self, facts: FactsReader<'a>) -> Option<Cow<'a, str>> {
+        let plan = self.plan;
+        let dialects = self.dialects.iter();
+        let mut sources = dialects.flat_map(|dialect| plan.call_sources(*dialect, Role::Error));
+        let raws = &mut self.raws;
+        sources.find_map(|number| {
+            let source = plan.sources.get(usize::from(*number))?;
+            if !source.source.flag || !matches!(source.read, Read::Attr(_)) {
+                return None;
+            }
+            raws.clear();
+            read::raws(source, facts, raws);
+            raws.pop().and_then(|raw| read::text(&source.source, raw))
+        })
+    }
+}
+
+/// What an error source says.
+enum Sign<'a> {
+    /// The call failed, with this text.
+    Text(Cow<'a, str>),
+    /// The call failed; a word for it, where there is one.
+    Flag(Option<Cow<'a, str>>),
+}
+
+fn error_of<'a>(
+    source: &'a PlannedSource,
+    span: &Span<'a>,
+    raws: &mut Vec<Raw<'a>>,
+) -> Option<Sign<'a>> {
+    if let Read::Status = source.read {
+        let message = span.facts.status_message();
+        return span.record.flags.has(SpanFlags::ERROR).then(|| {
+            if message.is_empty() { Sign::Flag(None) } else { Sign::Text(Cow::Borrowed(message)) }
+        });
+    }
+    raws.clear();
+    read::raws(source, span.facts, raws);
+    raws.drain(..).find_map(|raw| {
+        let value = match read::decoded(&source.source, raw)? {
+            Decoded::Value(value) => value,
+            Decoded::Unreadable(text) => Value::String(text),
+        };
+        if let Some(wanted) = &source.source.equals_error {
+            return read::equals(&value, wanted).then_some(Sign::Flag(None));
+        }
+        let text = error_text(value)?;
+        Some(if source.source.flag { Sign::Flag(Some(text)) } else { Sign::Text(text) })
+    })
+}
+
+fn error_text(value: Value<'_>) -> Option<Cow<'_, str>> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => (!text.is_empty()).then_some(text),
+        Value::Map(mut map) => match map.remove("error") {
+            Some(Value::String(text)) => Some(text),
+            _ => Some(Cow::Owned(Value::Map(map).to_string())),
+        },
+        value => Some(Cow::Owned(value.to_string())),
+    }
+}
+
+/// The error that a result tells of: a text, or its member `error`.
+fn result_text<'a>(result: &Content<'a>) -> Option<Cow<'a, str>> {
+    match result.value()? {
+        Value::String(text) => Some(text.clone()),
+        Value::Map(map) => match map.get("error")? {
+            Value::String(text) => Some(text.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The text before a traceback, unless that is all there is.
+fn without_traceback(text: Cow<'_, str>) -> Cow<'_, str> {
+    const HEAD: &str = "Traceback (most recent call last)";
+    match text.find(HEAD) {
+        None | Some(0) => text,
+        Some(at) => match text {
+            Cow::Borrowed(text) => Cow::Borrowed(text[..at].trim_end()),
+            Cow::Owned(text) => Cow::Owned(text[..at].trim_end().to_owned()),
+        },
+    }
+}
+
+impl<'a> SpanCall<'a> {
+    /// Takes arguments that some source gave; a bare value is kept as what it is, a text that is
+    /// not the arguments.
+    pub(super) fn set_arguments(&mut self, arguments: Content<'a>) {
+        let Content::Recorded(lazy) = &arguments else {
+            self.call.arguments = arguments;
+            return;
+        };
+        if !lazy.is_ready() {
+            self.call.arguments = arguments;
+            return;
+        }
+        match lazy.get() {
+            Value::Map(_) | Value::List(_) => self.call.arguments = arguments,
+            Value::Null => {}
+            bare => {
+                self.bare_arguments = true;
+                let text = match bare {
+                    Value::String(text) => text.clone(),
+                    value => Cow::Owned(value.to_string()),
+                };
+                self.call.arguments = Content::Unreadable(text);
+            }
+        }
+    }
+
+    /// Takes from a part of the same call what this one lacks.
+    pub(super) fn fill_from(&mut self, part: &mut Self) {
+        let (own, other) = (&mut self.call, &mut part.call);
+        if own.id.is_none() && other.id.is_some() {
+            own.id = other.id.take();
+            self.given_by[1] = part.given_by[1];
+        }
+        let other_is_better = other.arguments.is_recorded() || self.given_by[2].is_none();
+        if !own.arguments.is_recorded() && other_is_better {
+            own.arguments = std::mem::take(&mut other.arguments);
+            self.given_by[2] = part.given_by[2];
+            self.bare_arguments = part.bare_arguments;
+        }
+        let other_is_better = other.result.is_recorded() || self.given_by[3].is_none();
+        if !own.result.is_recorded() && other_is_better {
+            own.result = std::mem::take(&mut other.result);
+            self.given_by[3] = part.given_by[3];
+        }
+        if other.status == CallStatus::Error {
+            if own.error.is_none() {
+                own.error = other.error.take();
+                self.given_by[4] = part.given_by[4];
+            }
+            own.status = CallStatus::Error;
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! The facts of a trajectory beside its calls.
+
+use std::borrow::Cow;
+
+use super::super::decode::{Decoded, tool_definitions};
+use super::super::dialect::Role;
+use super::super::facts::FactsReader;
+use super::super::table::Table;
+use super::gather::{Found, Gathered};
+use super::plan::Plan;
+use super::read;
+use super::tree::Tree;
+use crate::model::trajectory::KeptSpan;
+use crate::model::{Content, SpanFlags, ToolDefinition, TraceSpans, Trajectory, Usage};
+use crate::value::Value;
+
+pub(super) fn fill<'a>(
+    plan: &'a Plan,
+    table: &'a Table,
+    trace: &'a TraceSpans,
+    tree: &Tree<'a>,
+    gathered: Gathered<'a>,
+    trajectory: &mut Trajectory<'a>,
+) {
+    if let Some(root) = tree.root().and_then(|at| tree.get(at)) {
+        trajectory.span_id = root.record.span_id;
+        trajectory.span_name = Cow::Borrowed(root.facts.span_name());
+        if let Some(resource) = trace.resources.get(usize::from(root.record.resource)) {
+            trajectory.resource = resource.clone();
+        }
+        if table.root_attributes {
+            trajectory.attributes = root.facts.keyed(table).collect();
+        }
+    }
+    let starts = tree.spans.iter().map(|span| span.record.start_ns);
+    trajectory.start_ns = starts.min().unwrap_or(0);
+    let ends = tree.spans.iter().map(|span| span.record.end_ns.max(span.record.start_ns));
+    trajectory.end_ns = ends.max().unwrap_or(0);
+    if trajectory.attributes.is_empty() && tree.spans.is_empty() {
+        trajectory.start_ns = tree.logs.first().map_or(0, |log| log.record.start_ns);
+    }
+
+    let Gathered { mut inputs, mut outputs, definitions, counts, .. } = gathered;
+    let rank = |found: &Found<'_>| {
+        let source = plan.sources.get(usize::from(found.source));
+        (source.is_none_or(|source| source.source.fallback), found.source)
+    };
+    inputs.sort_by_key(|found| (rank(found), found.start_ns));
+    outputs.sort_by_key(|found| (rank(found), !found.end_ns));
+    trajectory.user_input = first_text(plan, inputs);
+    trajectory.final_output = first_text(plan, outputs);
+    trajectory.tool_definitions = read_definitions(plan, tree, definitions);
+    count(plan, tree, counts, trajectory);
+    trajectory.kept_spans = kept_spans(table, tree);
+}
+
+fn first_text<'a>(plan: &'a Plan, found: Vec<Found<'a>>) -> Content<'a> {
+    let mut poor = Content::NotRecorded;
+    for found in found {
+        let Some(source) = plan.sources.get(usize::from(found.source)) else { continue };
+        match read::content(&source.source, found.raw) {
+            Some(content) if content.is_recorded() => return content,
+            Some(content) if matches!(poor, Content::NotRecorded) => poor = content,
+            _ => {}
+        }
+    }
+    poor
+}
+
+/// Definitions of lists, and of the tool spans that describe their tool.
+fn read_definitions<'a>(
+    plan: &'a Plan,
+    tree: &Tree<'a>,
+    mut lists: Vec<Found<'a>>,
+) -> Vec<ToolDefinition<'a>> {
+    let mut found = Vec::new();
+    lists.sort_by_key(|list| (list.start_ns, list.source));
+    let mut last: Option<Found<'a>> = None;
+    for list in lists {
+        // Every model call repeats the same list.
+        if last.as_ref().is_some_and(|last| same_text(last, &list)) {
+            continue;
+        }
+        if let Some(source) = plan.sources.get(usize::from(list.source))
+            && let Some(Decoded::Value(value)) = read::decoded(&source.source, list.raw.clone())
+        {
+            tool_definitions(value, &mut found);
+        }
+        last = Some(list);
+    }
+    let describes = |role| plan.sources.iter().any(|source| source.role == role);
+    if describes(Role::Schema) {
+        described_by_spans(plan, tree, &mut found);
+    }
+    found
+}
+
+fn same_text(one: &Found<'_>, other: &Found<'_>) -> bool {
+    one.raw.as_str().is_some() && one.raw.as_str() == other.raw.as_str()
+}
+
+fn described_by_spans<'a>(plan: &'a Plan, tree: &Tree<'a>, found: &mut Vec<ToolDefinition<'a>>) {
+    let mut dialects = Vec::new();
+    let mut raws = Vec::new();
+    for span in tree.spans.iter().filter(|span| span.record.flags.has(SpanFlags::TOOL)) {
+        super::calls::candidates(plan, span.facts, &mut dialects);
+        let mut first = |role, facts: FactsReader<'a>| {
+            dialects.iter().flat_map(|dialect| plan.call_sources(*dialect, role)).find_map(
+                |number| {
+                    let source = plan.sources.get(usize::from(*number))?;
+                    read::raws(source, facts, &mut raws);
+                    let raw = raws.pop();
+                    raws.clear();
+                    match read::decoded(&source.source, raw?)? {
+                        Decoded::Value(value) if !value.is_null() => Some(value),
+                        _ => None,
+                    }
+                },
+            )
+        };
+        let Some(schema @ Value::Map(_)) = first(Role::Schema, span.facts) else { continue };
+        let Some(Value::String(name)) = first(Role::Name, span.facts) else { continue };
+        if found.iter().any(|known| known.name == name) {
+            continue;
+        }
+        let description = match first(Role::Description, span.facts) {
+            Some(Value::String(text)) => text,
+            _ => Cow::Borrowed(""),
+        };
+        found.push(ToolDefinition { name, description, input_schema: schema });
+    }
+}
+
+/// What one span counts.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    usage: Usage,
+    excludes_cache: bool,
+    cost: Option<f64>,
+}
+
+/// Sums counts over the innermost spans that have them: outer ones repeat the sums.
+fn count<'a>(
+    plan: &'a Plan,
+    tree: &Tree<'a>,
+    mut counts: Vec<Found<'a>>,
+    trajectory: &mut Trajectory<'a>,
+) {
+    if counts.is_empty() {
+        return;
+    }
+    counts.sort_by_key(|found| (found.span, found.source));
+    let mut spans: Vec<(u32, Counts)> = Vec::new();
+    for found in counts {
+        if spans.last().is_none_or(|(span, _)| *span != found.span) {
+            spans.push((found.span, Counts::default()));
+        }
+        if let Some((_, counts)) = spans.last_mut() {
+            counts.take(plan, found);
+        }
+    }
+    let usage =
+        |counts: &Counts| counts.usage.input_tokens.or(counts.usage.output_tokens).is_some();
+    let innermost = innermost(tree, &spans, usage);
+    for (_, counts) in spans.iter().zip(innermost).filter(|(_, inner)| *inner).map(|(s, _)| s) {
+        counts.add_to(&mut trajectory.usage);
+    }
+    let cost = innermost_cost(tree, &spans);
+    trajectory.cost = cost;
+}
+
+fn innermost_cost(tree: &Tree<'_>, spans: &[(u32, Counts)]) -> Option<f64> {
+    let has_cost = |counts: &Counts| counts.cost.is_some();
+    let inner = innermost(tree, spans, has_cost);
+    let costs = spans.iter().zip(inner).filter(|(_, inner)| *inner);
+    let costs: Vec<f64> = costs.filter_map(|((_, counts), _)| counts.cost).collect();
+    (!costs.is_empty()).then(|| costs.iter().sum())
+}
+
+/// For each entry whether it counts and no span inside it does.
+fn innermost(
+    tree: &Tree<'_>,
+    spans: &[(u32, Counts)],
+    counts: impl Fn(&Counts) -> bool,
+) -> Vec<bool> {
+    let mut outer = vec![false; tree.spans.len()];
+    for (span, _) in spans.iter().filter(|(_, found)| counts(found)) {
+        let mut at = tree.get(*span).map_or(super::tree::NONE, |span| span.parent);
+        while let Some(parent) = tree.get(at) {
+            if std::mem::replace(&mut outer[at as usize], true) {
+                break;
+            }
+            at = parent.parent;
+        }
+    }
+    let is_outer = |span: u32| outer.get(span as usize).copied().unwrap_or(false);
+    spans.iter().map(|(span, found)| counts(found) && !is_outer(*span)).collect()
+}
+
+impl Counts {
+    fn take(&mut self, plan: &Plan, found: Found<'_>) {
+        let Some(source) = plan.sources.get(usize::from(found.source)) else { return };
+        let number = match read::decoded(&source.source, found.raw) {
+            Some(Decoded::Value(Value::Number(number))) => number.as_f64(),
+            Some(Decoded::Value(Value::String(text))) => match text.parse() {
+                Ok(number) => number,
+                Err(_) => return,
+            },
+            _ => return,
+        };
+        if !number.is_finite() || number < 0.0 {
+            return;
+        }
+        let place = match source.role {
+            Role::UsageInput => {
+                self.excludes_cache |= plan
+                    .dialects
+                    .get(usize::from(source.dialect))
+                    .is_some_and(|dialect| dialect.input_excludes_cache);
+                &mut self.usage.input_tokens
+            }
+            Role::UsageOutput => &mut self.usage.output_tokens,
+            Role::UsageCacheRead => &mut self.usage.cache_read_tokens,
+            Role::UsageCacheWrite => &mut self.usage.cache_write_tokens,
+            Role::UsageReasoning => &mut self.usage.reasoning_tokens,
+            _ => {
+                self.cost = self.cost.or(Some(number));
+                return;
+            }
+        };
+        place.get_or_insert(number as u64);
+    }
+
+    fn add_to(&self, sum: &mut Usage) {
+        let add = |sum: &mut Option<u64>, more: Option<u64>| {
+            if let Some(more) = more {
+                *sum = Some(sum.unwrap_or(0).saturating_add(more));
+            }
+        };
+        let own = self.usage;
+        let mut input = own.input_tokens;
+        if self.excludes_cache {
+            add(&mut input, own.cache_read_tokens);
+            add(&mut input, own.cache_write_tokens);
+        }
+        add(&mut sum.input_tokens, input);
+        add(&mut sum.output_tokens, own.output_tokens);
+        add(&mut sum.cache_read_tokens, own.cache_read_tokens);
+        add(&mut sum.cache_write_tokens, own.cache_write_tokens);
+        add(&mut sum.reasoning_tokens, own.reasoning_tokens);
+    }
+}
+
+/// Spans with attributes that an evaluator asked for, in order of their ends; ties as they came.
+fn kept_spans<'a>(table: &'a Table, tree: &Tree<'a>) -> Vec<KeptSpan<'a>> {
+    let mut kept = Vec::new();
+    if table.groups().is_empty() {
+        return kept;
+    }
+    let mut spans: Vec<_> = tree.spans.iter().collect();
+    spans.sort_by_key(|span| (span.record.end_ns, span.arrival));
+    for span in spans {
+        let present = |group: &&Vec<_>| {
+            group.first().is_some_and(|first| span.facts.attribute(*first).is_some())
+        };
+        let groups: Vec<_> = table.groups().iter().filter(present).collect();
+        if groups.is_empty() {
+            continue;
+        }
+        let attributes = span.facts.attributes();
+        let wanted = attributes.filter(|(slot, _)| groups.iter().any(|group| group.contains(slot)));
+        kept.push(KeptSpan {
+            span_id: span.record.span_id,
+            start_ns: span.record.start_ns,
+            end_ns: span.record.end_ns,
+            attributes: wanted.map(|(slot, value)| (table.key(slot), value)).collect(),
+        });
+    }
+    kept
+}

@@ -1,0 +1,184 @@
+//! One pass over a trace's records: the facts that belong to no single tool call.
+
+use std::borrow::Cow;
+
+use super::super::dialect::Role;
+use super::plan::{Plan, PlannedSource};
+use super::read::{self, Raw};
+use super::tree::{Span, Tree};
+
+/// What the records of a trace say beside their tool calls.
+#[derive(Default)]
+pub(super) struct Gathered<'a> {
+    /// The session of the trace, and the rank of the source that named it.
+    pub(super) session: Option<(u16, Cow<'a, str>)>,
+    /// For each span the agent that it names, with the rank of its source.
+    pub(super) agents: Vec<Option<(u16, Cow<'a, str>)>>,
+    /// Where the user's input may stand.
+    pub(super) inputs: Vec<Found<'a>>,
+    /// Where the final output may stand.
+    pub(super) outputs: Vec<Found<'a>>,
+    /// What models wrote.
+    pub(super) written: Vec<Found<'a>>,
+    /// What models were given.
+    pub(super) given: Vec<Found<'a>>,
+    /// Definitions of tools.
+    pub(super) definitions: Vec<Found<'a>>,
+    /// The model named last.
+    pub(super) model: Option<Cow<'a, str>>,
+    /// Token counts and costs.
+    pub(super) counts: Vec<Found<'a>>,
+    /// Whether a span hands over to another agent.
+    pub(super) handoff: bool,
+}
+
+/// A value that a source found.
+#[derive(Clone)]
+pub(super) struct Found<'a> {
+    /// Rank of the source; lower is asked first.
+    pub(super) source: u16,
+    /// Place of the span; `NONE` for a log event whose span is not in the trace.
+    pub(super) span: u32,
+    /// Start of the record, Unix nanoseconds.
+    pub(super) start_ns: u64,
+    /// End of the record, Unix nanoseconds.
+    pub(super) end_ns: u64,
+    pub(super) raw: Raw<'a>,
+}
+
+impl<'a> Gathered<'a> {
+    pub(super) fn new(plan: &'a Plan, tree: &Tree<'a>) -> Self {
+        let mut gathered = Self { agents: vec![None; tree.spans.len()], ..Self::default() };
+        let mut raws = Vec::new();
+        for (at, span) in tree.spans.iter().enumerate() {
+            gathered.span(plan, at as u32, span, &mut raws);
+        }
+        for log in &tree.logs {
+            let name = log.facts.log_event();
+            for &number in &plan.by_log {
+                let Some(source) = plan.sources.get(usize::from(number)) else { continue };
+                if source.reads_event(name) && source.applies(log.facts) {
+                    read::raws(source, log.facts, &mut raws);
+                    gathered.take(source, number, log.parent, log, &mut raws);
+                }
+            }
+        }
+        gathered
+    }
+
+    fn span(&mut self, plan: &'a Plan, at: u32, span: &Span<'a>, raws: &mut Vec<Raw<'a>>) {
+        for condition in span.facts.conditions() {
+            self.handoff |= plan.meaning_of(condition).is_some_and(|meaning| meaning.handoff);
+        }
+        for (slot, value) in span.facts.attributes() {
+            for &number in plan.by_slot.get(usize::from(slot.0)).map_or(&[][..], Vec::as_slice) {
+                let Some(source) = plan.sources.get(usize::from(number)) else { continue };
+                if source.applies(span.facts) {
+                    raws.push(Raw::Any(value));
+                    self.take(source, number, at, span, raws);
+                }
+            }
+        }
+        for &number in &plan.by_other {
+            let Some(source) = plan.sources.get(usize::from(number)) else { continue };
+            if source.applies(span.facts) {
+                read::raws(source, span.facts, raws);
+                self.take(source, number, at, span, raws);
+            }
+        }
+    }
+
+    fn take(
+        &mut self,
+        source: &'a PlannedSource,
+        number: u16,
+        at: u32,
+        span: &Span<'a>,
+        raws: &mut Vec<Raw<'a>>,
+    ) {
+        // A start that lies after the end says nothing of when the record was complete.
+        let end_ns = span.record.end_ns.max(span.record.start_ns);
+        for raw in raws.drain(..) {
+            let found = |raw| Found {
+                source: number,
+                span: at,
+                start_ns: span.record.start_ns,
+                end_ns,
+                raw,
+            };
+            match source.role {
+                Role::SessionId => self.session(&source.source, number, raw),
+                Role::AgentName => self.agent(&source.source, number, at, raw),
+                Role::UserInput => self.inputs.push(found(raw)),
+                Role::FinalOutput => self.outputs.push(found(raw)),
+                Role::OutputMessages => self.written.push(found(raw)),
+                Role::InputMessages => self.given.push(found(raw)),
+                Role::ToolDefinitions => self.definitions.push(found(raw)),
+                Role::Model => {
+                    // Spans come in start order, so the last one stays.
+                    if let Some(model) = read::text(&source.source, raw) {
+                        self.model = Some(model);
+                    }
+                }
+                _ => self.counts.push(found(raw)),
+            }
+        }
+    }
+
+    fn session(&mut self, source: &super::super::dialect::Source, rank: u16, raw: Raw<'a>) {
+        if self.session.as_ref().is_some_and(|(known, _)| *known <= rank) {
+            return;
+        }
+        if let Some(id) = read::id(source, raw) {
+            self.session = Some((rank, id));
+        }
+    }
+
+    fn agent(
+        &mut self,
+        source: &super::super::dialect::Source,
+        number: u16,
+        at: u32,
+        raw: Raw<'a>,
+    ) {
+        let rank = if source.fallback { number | FALLBACK } else { number };
+        let Some(place) = self.agents.get_mut(at as usize) else { return };
+        if place.as_ref().is_some_and(|(known, _)| *known <= rank) {
+            return;
+        }
+        if let Some(name) = read::text(source, raw) {
+            *place = Some((rank, name));
+        }
+    }
+
+    /// For each span the place of the span that names its agent: the nearest enclosing one.
+    pub(super) fn enclosing_agents(&self, tree: &Tree<'a>) -> Vec<Option<u32>> {
+        let named = |at: u32, fallback: bool| {
+            let (rank, _) = self.agents.get(at as usize)?.as_ref()?;
+            (fallback || rank & FALLBACK == 0).then_some(at)
+        };
+        let mut nearest = tree.inherit(|at| named(at, false));
+        if nearest.iter().any(Option::is_none) {
+            let other = tree.inherit(|at| named(at, true));
+            for (place, other) in nearest.iter_mut().zip(other) {
+                *place = place.or(other);
+            }
+        }
+        nearest
+    }
+
+    /// The agent that was entered first.
+    pub(super) fn first_agent(&self) -> Option<&Cow<'a, str>> {
+        let names = || self.agents.iter().flatten();
+        let own = names().find(|(rank, _)| rank & FALLBACK == 0);
+        own.or_else(|| names().next()).map(|(_, name)| name)
+    }
+
+    pub(super) fn agent_of(&self, at: Option<u32>) -> Option<Cow<'a, str>> {
+        let (_, name) = self.agents.get(at? as usize)?.as_ref()?;
+        Some(name.clone())
+    }
+}
+
+/// Ranks of sources that count only where no other yields.
+const FALLBACK: u16 = 1 << 15;

@@ -1,0 +1,250 @@
+//! What the messages of model calls add: ids, arguments and results of calls, and calls that no
+//! span tells of.
+//!
+//! Messages are only read where something is missing that they may hold, or where they may hold a
+//! call; a model's output is read once, and of the inputs, each of which repeats all that was said
+//! before, as few as will do, the last first.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+
+use super::super::decode::{Decoded, MessageCall, MessageResult, Messages};
+use super::calls::SpanCall;
+use super::gather::{Found, Gathered};
+use super::plan::Plan;
+use super::read::{self, Raw};
+use crate::model::{CallStatus, Content, Origin, SpanId, ToolCall};
+use crate::value::Value;
+
+/// How many waiting calls of one tool are compared with a span that has no id.
+const WINDOW: usize = 64;
+
+/// A call that a model asked for.
+pub(super) struct LlmCall<'a> {
+    pub(super) call: MessageCall<'a>,
+    /// Place of the model's span.
+    pub(super) span: u32,
+    /// When the model had answered, Unix nanoseconds.
+    pub(super) time_ns: u64,
+    /// The dialect that read it.
+    pub(super) dialect: u16,
+    /// A span tells of it too.
+    pub(super) on_span: bool,
+}
+
+/// The calls that models asked for, in the order of their answers; each id once.
+pub(super) fn asked<'a>(plan: &'a Plan, gathered: &mut Gathered<'a>) -> Vec<LlmCall<'a>> {
+    let mut written = std::mem::take(&mut gathered.written);
+    written.retain(may_hold_call);
+    written.sort_by_key(|found| (found.end_ns, found.start_ns, found.source));
+    let mut calls: Vec<LlmCall<'a>> = Vec::new();
+    let mut places: HashMap<Cow<'a, str>, usize> = HashMap::new();
+    for found in written {
+        let Some(source) = plan.sources.get(usize::from(found.source)) else { continue };
+        let Some(messages) = read_messages(plan, &found) else { continue };
+        for call in messages.calls {
+            if let Some(id) = &call.id {
+                if places.contains_key(id) {
+                    continue;
+                }
+                places.insert(id.clone(), calls.len());
+            } else if calls.iter().rev().take(WINDOW).any(|known| {
+                known.span != found.span
+                    && known.call.name == call.name
+                    && known.call == call
+                    && known.time_ns == found.end_ns
+            }) {
+                // The same answer on two spans, one inside the other.
+                continue;
+            }
+            calls.push(LlmCall {
+                call,
+                span: found.span,
+                time_ns: found.end_ns,
+                dialect: source.dialect,
+                on_span: false,
+            });
+        }
+    }
+    calls
+}
+
+/// Whether a text may hold a tool call; every shape of call has one of these words.
+fn may_hold_call(found: &Found<'_>) -> bool {
+    let Raw::Any(value) = &found.raw else { return true };
+    let Some(text) = value.as_str() else { return true };
+    ["tool", "function", "Tool"]
+        .iter()
+        .any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some())
+}
+
+fn read_messages<'a>(plan: &'a Plan, found: &Found<'a>) -> Option<Messages<'a>> {
+    let source = plan.sources.get(usize::from(found.source))?;
+    match read::decoded(&source.source, found.raw.clone())? {
+        Decoded::Value(value) => Some(Messages::read(value)),
+        Decoded::Unreadable(_) => None,
+    }
+}
+
+/// Finds for each call on a span the call that the model asked for, and takes from it what the
+/// span lacks.
+pub(super) fn join<'a>(calls: &mut [SpanCall<'a>], asked: &mut [LlmCall<'a>]) {
+    if asked.is_empty() {
+        return;
+    }
+    let mut by_id: HashMap<Cow<'a, str>, usize> = HashMap::with_capacity(asked.len());
+    for (at, call) in asked.iter().enumerate() {
+        for id in [&call.call.id, &call.call.item_id].into_iter().flatten() {
+            by_id.entry(id.clone()).or_insert(at);
+        }
+    }
+    for call in calls.iter_mut() {
+        let Some(&at) = call.call.id.as_ref().and_then(|id| by_id.get(id)) else { continue };
+        asked[at].on_span = true;
+        take_arguments(call, &asked[at]);
+    }
+    for exact in [true, false] {
+        let mut waiting = waiting_by_name(asked);
+        for call in calls.iter_mut() {
+            if call.part_of.is_some() || call.call.id.is_some() || call.joined_without_id {
+                continue;
+            }
+            let Some(list) = waiting.get_mut(&*call.call.name) else { continue };
+            let mut window = list.iter().take(WINDOW);
+            let found = window.position(|at| !exact || same_arguments(call, &asked[*at]));
+            let Some(place) = found else { continue };
+            let Some(at) = list.remove(place) else { continue };
+            asked[at].on_span = true;
+            call.call.id = asked[at].call.id.clone();
+            call.joined_without_id = true;
+            take_arguments(call, &asked[at]);
+        }
+    }
+}
+
+/// The calls that no span has taken, by tool, in order.
+fn waiting_by_name(asked: &[LlmCall<'_>]) -> HashMap<String, VecDeque<usize>> {
+    let mut waiting: HashMap<String, VecDeque<usize>> = HashMap::new();
+    for (at, call) in asked.iter().enumerate().filter(|(_, call)| !call.on_span) {
+        waiting.entry_ref(&*call.call.name).or_default().push_back(at);
+    }
+    waiting
+}
+
+fn same_arguments(call: &SpanCall<'_>, asked: &LlmCall<'_>) -> bool {
+    match (&asked.call.arguments, call.call.arguments.value()) {
+        (Decoded::Value(wanted), Some(own)) => wanted == own,
+        (Decoded::Value(Value::Map(map)), None) if call.bare_arguments => {
+            // A tool of one argument, recorded without its name.
+            let Content::Unreadable(text) = &call.call.arguments else { return false };
+            let mut entries = map.iter();
+            match (entries.next(), entries.next()) {
+                (Some((_, Value::String(only))), None) => only == text,
+                (Some((_, only)), None) => only.to_string() == **text,
+                _ => false,
+            }
+        }
+        _ => false,
+    }
+}
+
+fn take_arguments<'a>(call: &mut SpanCall<'a>, asked: &LlmCall<'a>) {
+    let lacks = matches!(call.call.arguments, Content::NotRecorded | Content::Redacted);
+    if !lacks && !call.bare_arguments {
+        return;
+    }
+    if let Decoded::Value(value @ Value::Map(_)) = &asked.call.arguments {
+        call.call.arguments = Content::ready(value.clone());
+        call.bare_arguments = false;
+    }
+}
+
+/// The calls that stand only in messages, as tool calls.
+pub(super) fn only_asked<'a>(
+    plan: &'a Plan,
+    asked: Vec<LlmCall<'a>>,
+    calls: &[SpanCall<'a>],
+    handoff: bool,
+    span_id: impl Fn(u32) -> SpanId,
+) -> Vec<(u32, ToolCall<'a>)> {
+    let names: hashbrown::HashSet<&str> = calls.iter().map(|call| &*call.call.name).collect();
+    let is_only = |call: &LlmCall<'a>| {
+        !call.on_span
+            && !names.contains(&*call.call.name)
+            && !(handoff && call.call.name.starts_with("transfer_to_"))
+    };
+    asked
+        .into_iter()
+        .filter(is_only)
+        .map(|found| {
+            let arguments = match found.call.arguments {
+                Decoded::Value(Value::Null) => Content::NotRecorded,
+                Decoded::Value(value) => Content::ready(value),
+                Decoded::Unreadable(text) => Content::Unreadable(text),
+            };
+            let dialect = plan.dialects.get(usize::from(found.dialect));
+            let call = ToolCall {
+                name: found.call.name,
+                id: found.call.id,
+                arguments,
+                origin: Origin::Llm,
+                status: CallStatus::Unknown,
+                span_id: span_id(found.span),
+                dialect: dialect.map_or("", |dialect| &dialect.name),
+                start_ns: found.time_ns,
+                ..ToolCall::default()
+            };
+            (found.span, call)
+        })
+        .collect()
+}
+
+/// Results that messages give back to models, by the id of the call.
+pub(super) struct Results<'a, 'g> {
+    plan: &'a Plan,
+    /// Inputs not read yet, the last one at the end.
+    unread: Vec<&'g Found<'a>>,
+    known: HashMap<Cow<'a, str>, MessageResult<'a>>,
+}
+
+impl<'a, 'g> Results<'a, 'g> {
+    pub(super) fn new(plan: &'a Plan, given: &'g [Found<'a>]) -> Self {
+        let mut unread: Vec<_> = given.iter().filter(|found| may_hold_call(found)).collect();
+        unread.sort_by_key(|found| (found.end_ns, found.start_ns));
+        Self { plan, unread, known: HashMap::new() }
+    }
+
+    /// The result of a call, from the last input that repeats it.
+    pub(super) fn of(&mut self, id: &str) -> Option<&MessageResult<'a>> {
+        while !self.known.contains_key(id) {
+            self.read_next()?;
+        }
+        self.known.get(id)
+    }
+
+    fn read_next(&mut self) -> Option<()> {
+        let found = self.unread.pop()?;
+        if let Some(messages) = read_messages(self.plan, found) {
+            // Within one input the last result of an id is the latest; across inputs the last
+            // input is read first.
+            let mut fresh = HashMap::new();
+            for result in messages.results {
+                fresh.insert(result.id.clone(), result);
+            }
+            for (id, result) in fresh {
+                self.known.entry(id).or_insert(result);
+            }
+        }
+        Some(())
+    }
+
+    /// Everything that the last input repeats, for calls of other traces.
+    pub(super) fn into_last(mut self) -> Vec<MessageResult<'a>> {
+        while self.known.is_empty() && self.read_next().is_some() {}
+        let mut all: Vec<_> = self.known.into_values().collect();
+        all.sort_by(|a, b| a.id.cmp(&b.id));
+        all
+    }
+}

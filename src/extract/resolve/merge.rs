@@ -1,0 +1,121 @@
+//! The same call on several spans: one is kept, the others fill what it lacks.
+
+use hashbrown::HashMap;
+
+use super::calls::SpanCall;
+use super::tree::Tree;
+use crate::value::Value;
+
+/// Marks the calls that are parts of others and gives what they know to those.
+pub(super) fn merge(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
+    if calls.len() < 2 {
+        return;
+    }
+    nested(tree, calls);
+    same_id(tree, calls);
+    for at in 0..calls.len() {
+        let Some(whole) = outermost(calls, at) else { continue };
+        if let Ok([whole, part]) = calls.get_disjoint_mut([whole as usize, at]) {
+            whole.fill_from(part);
+        }
+        calls[at].part_of = Some(whole);
+    }
+}
+
+/// The call that a call is part of, directly or not.
+fn outermost(calls: &[SpanCall<'_>], at: usize) -> Option<u32> {
+    let mut whole = calls[at].part_of?;
+    // Parts of parts are few; the bound only breaks off circles.
+    for _ in 0..calls.len() {
+        match calls[whole as usize].part_of {
+            Some(next) if next as usize != at => whole = next,
+            _ => break,
+        }
+    }
+    Some(whole)
+}
+
+/// A call inside a call of the same tool without another id is that call.
+fn nested(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
+    let mut place = vec![None; tree.spans.len()];
+    for (at, call) in calls.iter().enumerate() {
+        place[call.span as usize] = Some(at as u32);
+    }
+    let nearest = tree.inherit(|at| place.get(at as usize).copied().flatten());
+    for at in 0..calls.len() {
+        let parent = tree.spans[calls[at].span as usize].parent;
+        let Some(outer) = nearest.get(parent as usize).copied().flatten() else { continue };
+        let (outer_call, inner) = (&calls[outer as usize], &calls[at]);
+        let same_name = outer_call.call.name == inner.call.name;
+        let other_id = match (&outer_call.call.id, &inner.call.id) {
+            (Some(outer), Some(inner)) => outer != inner,
+            _ => false,
+        };
+        if same_name && !other_id && outer as usize != at && !contradict(outer_call, inner) {
+            calls[at].part_of = Some(outer);
+        }
+    }
+}
+
+/// Whether both record arguments and give one of them different values: a tool that calls itself.
+fn contradict(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
+    match (one.call.arguments.value(), other.call.arguments.value()) {
+        (Some(Value::Map(one)), Some(Value::Map(other))) => {
+            one.iter().any(|(key, value)| other.get(key).is_some_and(|found| found != value))
+        }
+        _ => false,
+    }
+}
+
+/// Calls of one id and tool are one call: the outermost, else the earliest.
+fn same_id(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
+    if !repeats(calls) {
+        return;
+    }
+    let mut kept: HashMap<(String, String), u32> = HashMap::new();
+    for at in 0..calls.len() {
+        let call = &calls[at];
+        let (Some(id), None) = (&call.call.id, call.part_of) else { continue };
+        let key = (id.to_string(), call.call.name.to_string());
+        match kept.get(&key).copied() {
+            Some(earlier) if !encloses(tree, calls, at, earlier) => {
+                calls[at].part_of = Some(earlier);
+            }
+            Some(inner) => {
+                calls[inner as usize].part_of = Some(at as u32);
+                kept.insert(key, at as u32);
+            }
+            None => {
+                kept.insert(key, at as u32);
+            }
+        }
+    }
+}
+
+/// Whether any id comes twice; most traces have none, and the check is cheap for small ones.
+fn repeats(calls: &[SpanCall<'_>]) -> bool {
+    const SMALL: usize = 32;
+    let ids = || calls.iter().filter_map(|call| call.call.id.as_deref());
+    if calls.len() <= SMALL {
+        return ids().enumerate().any(|(at, id)| ids().take(at).any(|other| other == id));
+    }
+    let mut seen = hashbrown::HashSet::with_capacity(calls.len());
+    !ids().all(|id| seen.insert(id))
+}
+
+/// Whether the span of call `outer` is an ancestor of the span of call `inner`.
+fn encloses(tree: &Tree<'_>, calls: &[SpanCall<'_>], outer: usize, inner: u32) -> bool {
+    let wanted = calls[outer].span;
+    let mut at = calls[inner as usize].span;
+    for _ in 0..DEPTH_MAX {
+        let Some(span) = tree.get(at) else { return false };
+        at = span.parent;
+        if at == wanted {
+            return true;
+        }
+    }
+    false
+}
+
+/// How far up an enclosing span is looked for.
+const DEPTH_MAX: usize = 64;

@@ -1,0 +1,187 @@
+//! What a [`Table`] means for the reading of records: which slot feeds which fact.
+
+use super::super::dialect::{From, Role, Source};
+use super::super::facts::{ConditionId, FactsReader, Slot};
+use super::super::table::Table;
+
+/// A table's sources, with the places at which records hold what they read.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) dialects: Vec<DialectPlan>,
+    pub(super) sources: Vec<PlannedSource>,
+    /// For each condition what it says of the spans that it holds for.
+    pub(super) conditions: Vec<Meaning>,
+    /// For each slot the sources of all facts but those of tool calls.
+    pub(super) by_slot: Vec<Vec<u16>>,
+    /// The sources of such facts that read anything else of a span.
+    pub(super) by_other: Vec<u16>,
+    /// The sources that read log events.
+    pub(super) by_log: Vec<u16>,
+}
+
+/// One dialect's sources for tool calls.
+#[derive(Debug, Default)]
+pub(super) struct DialectPlan {
+    pub(super) name: String,
+    pub(super) input_excludes_cache: bool,
+    call: [Vec<u16>; CALL_ROLES.len()],
+}
+
+const CALL_ROLES: [Role; 7] = [
+    Role::Name,
+    Role::Id,
+    Role::Arguments,
+    Role::Result,
+    Role::Error,
+    Role::Description,
+    Role::Schema,
+];
+
+/// What a condition says.
+#[derive(Debug, Default)]
+pub(super) struct Meaning {
+    /// The dialects whose `detect` it is, in order of priority.
+    pub(super) tool: Vec<u16>,
+    pub(super) exclude: Option<u16>,
+    pub(super) handoff: bool,
+    pub(super) pending: bool,
+}
+
+/// A source with the place of what it reads.
+#[derive(Debug)]
+pub(super) struct PlannedSource {
+    pub(super) role: Role,
+    pub(super) dialect: u16,
+    pub(super) on: Option<ConditionId>,
+    pub(super) read: Read,
+    pub(super) source: Source,
+}
+
+/// Where a source's value stands in a record's facts.
+#[derive(Debug)]
+pub(super) enum Read {
+    Attr(Slot),
+    Prefix,
+    Object(Vec<Slot>),
+    Event(Slot),
+    SpanName,
+    Status,
+    LogBody,
+    LogAttr(Slot),
+}
+
+impl Plan {
+    pub(super) fn new(table: &Table) -> Self {
+        let mut plan = Self::default();
+        for (number, dialect) in table.dialects().iter().enumerate() {
+            let number = number as u16;
+            plan.dialects.push(DialectPlan {
+                name: dialect.name.clone(),
+                input_excludes_cache: dialect.usage.input_excludes_cache,
+                ..DialectPlan::default()
+            });
+            if let Some(meaning) = plan.meaning(table, dialect.detect.as_ref()) {
+                meaning.tool.push(number);
+            }
+            for condition in &dialect.exclude {
+                if let Some(meaning) = plan.meaning(table, Some(condition)) {
+                    meaning.exclude.get_or_insert(number);
+                }
+            }
+            if let Some(meaning) = plan.meaning(table, dialect.handoff.as_ref()) {
+                meaning.handoff = true;
+            }
+            if let Some(meaning) = plan.meaning(table, dialect.pending.as_ref()) {
+                meaning.pending = true;
+            }
+            for (role, source) in dialect.sources() {
+                plan.source(table, number, role, source);
+            }
+        }
+        plan
+    }
+
+    /// The sources of a dialect for a part of a tool call.
+    pub(super) fn call_sources(&self, dialect: u16, role: Role) -> &[u16] {
+        let at = CALL_ROLES.iter().position(|known| *known == role);
+        match (self.dialects.get(usize::from(dialect)), at) {
+            (Some(dialect), Some(at)) => &dialect.call[at],
+            _ => &[],
+        }
+    }
+
+    pub(super) fn meaning_of(&self, condition: ConditionId) -> Option<&Meaning> {
+        self.conditions.get(usize::from(condition.0))
+    }
+
+    fn meaning(
+        &mut self,
+        table: &Table,
+        condition: Option<&super::super::dialect::Condition>,
+    ) -> Option<&mut Meaning> {
+        let at = usize::from(table.condition(condition?)?.0);
+        if self.conditions.len() <= at {
+            self.conditions.resize_with(at + 1, Meaning::default);
+        }
+        self.conditions.get_mut(at)
+    }
+
+    fn source(&mut self, table: &Table, dialect: u16, role: Role, source: &Source) {
+        let Some(read) = Read::of(table, source) else { return };
+        let on = match &source.on {
+            Some(condition) => match table.condition(condition) {
+                Some(id) => Some(id),
+                None => return,
+            },
+            None => None,
+        };
+        let number = self.sources.len() as u16;
+        if let Some(at) = CALL_ROLES.iter().position(|known| *known == role) {
+            self.dialects[usize::from(dialect)].call[at].push(number);
+        } else {
+            match read {
+                Read::Attr(slot) => {
+                    let at = usize::from(slot.0);
+                    if self.by_slot.len() <= at {
+                        self.by_slot.resize_with(at + 1, Vec::new);
+                    }
+                    self.by_slot[at].push(number);
+                }
+                Read::LogBody | Read::LogAttr(_) => self.by_log.push(number),
+                _ => self.by_other.push(number),
+            }
+        }
+        self.sources.push(PlannedSource { role, dialect, on, read, source: source.clone() });
+    }
+}
+
+impl Read {
+    /// `None` where the table keeps nothing for the source, because no evaluator needs it.
+    fn of(table: &Table, source: &Source) -> Option<Self> {
+        Some(match source.from {
+            From::Attr if !source.event.is_empty() => Self::LogAttr(table.slot(&source.key)?),
+            From::Attr => Self::Attr(table.slot(&source.key)?),
+            From::AttrsPrefix => Self::Prefix,
+            From::AttrsObject => {
+                Self::Object(source.keys.iter().filter_map(|key| table.slot(key)).collect())
+            }
+            From::SpanEvent => Self::Event(table.slot(&source.key)?),
+            From::SpanName => Self::SpanName,
+            From::Status => Self::Status,
+            From::Log if source.key.is_empty() => Self::LogBody,
+            From::Log => Self::LogAttr(table.slot(&source.key)?),
+        })
+    }
+}
+
+impl PlannedSource {
+    /// Whether the source is to be read on the record.
+    pub(super) fn applies(&self, facts: FactsReader<'_>) -> bool {
+        self.on.is_none_or(|condition| facts.holds(condition))
+    }
+
+    /// Whether an event (or log event) of this name is one that the source reads.
+    pub(super) fn reads_event(&self, name: &str) -> bool {
+        self.source.event.split('|').any(|known| known == name)
+    }
+}

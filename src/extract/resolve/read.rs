@@ -1,0 +1,206 @@
+//! Values of sources, as facts about their content.
+
+use std::borrow::Cow;
+
+use super::super::decode::{Decoded, looks_whole};
+use super::super::dialect::{OnlyIf, Scalar, Source};
+use super::super::facts::FactsReader;
+use super::plan::{PlannedSource, Read};
+use super::unflatten::unflatten;
+use crate::model::Content;
+use crate::model::tool_call::Lazy;
+use crate::otlp::AnyValue;
+use crate::value::Value;
+
+/// Texts that stand where content was taken out.
+const REDACTED: [&str; 2] = ["<REDACTED>", "__REDACTED__"];
+
+/// Texts that stand where there is no content.
+const NO_CONTENT: [&str; 3] = ["N/A", "None", "<not serializable>"];
+
+/// Texts that stand where there is no id.
+const NO_ID: [&str; 2] = ["<not specified>", "unknown"];
+
+/// What a source yields on a record.
+#[derive(Clone)]
+pub(super) enum Raw<'a> {
+    /// A value as recorded.
+    Any(AnyValue<'a>),
+    /// A value put together from several attributes.
+    Made(Value<'a>),
+}
+
+impl<'a> Raw<'a> {
+    pub(super) fn into_value(self) -> Value<'a> {
+        match self {
+            Self::Any(value) => value.to_value(),
+            Self::Made(value) => value,
+        }
+    }
+
+    pub(super) fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Any(value) => value.as_str(),
+            Self::Made(value) => value.as_str(),
+        }
+    }
+}
+
+/// All values that a source finds on a record, in order: several where a span has several events.
+pub(super) fn raws<'a>(source: &PlannedSource, facts: FactsReader<'a>, found: &mut Vec<Raw<'a>>) {
+    match &source.read {
+        Read::Attr(slot) | Read::LogAttr(slot) => {
+            found.extend(facts.attribute(*slot).map(Raw::Any));
+        }
+        Read::Prefix => {
+            let prefix = source.source.key.as_str();
+            let entries = facts.others().filter_map(|(key, value)| {
+                key.strip_prefix(prefix).map(|rest| (rest, value.to_value()))
+            });
+            found.extend(unflatten(entries).map(Raw::Made));
+        }
+        Read::Object(slots) => {
+            let keys = source.source.keys.iter();
+            let entries: Vec<_> = keys
+                .zip(slots)
+                .filter_map(|(key, slot)| {
+                    let value = facts.attribute(*slot)?.to_value();
+                    Some((Cow::Owned(key.clone()), value))
+                })
+                .collect();
+            if !entries.is_empty() {
+                found.push(Raw::Made(Value::Map(crate::value::Map::from_entries(entries))));
+            }
+        }
+        Read::Event(slot) => {
+            let events = facts.events().filter(|event| source.reads_event(event.name));
+            found.extend(events.filter_map(|event| event.attribute(*slot).map(Raw::Any)));
+        }
+        Read::SpanName => {
+            let name = facts.span_name();
+            if !name.is_empty() {
+                found.push(Raw::Any(AnyValue::String(name)));
+            }
+        }
+        Read::LogBody => found.push(Raw::Any(facts.log_body())),
+        Read::Status => {}
+    }
+}
+
+/// A short text: a name, an id. Placeholders and what is no text or number yield nothing.
+pub(super) fn text<'a>(source: &Source, raw: Raw<'a>) -> Option<Cow<'a, str>> {
+    let text = match decoded(source, raw)? {
+        Decoded::Value(Value::String(text)) => text,
+        Decoded::Value(value @ Value::Number(_)) => Cow::Owned(value.to_string()),
+        _ => return None,
+    };
+    (!text.is_empty()).then_some(text)
+}
+
+/// An id; the placeholders for "none" yield nothing.
+pub(super) fn id<'a>(source: &Source, raw: Raw<'a>) -> Option<Cow<'a, str>> {
+    text(source, raw).filter(|id| !NO_ID.contains(&&**id))
+}
+
+/// The value of a source once it is decoded and stripped.
+pub(super) fn decoded<'a>(source: &Source, raw: Raw<'a>) -> Option<Decoded<'a>> {
+    let value = match source.decode.apply(raw.into_value())? {
+        Decoded::Value(Value::String(text)) => Value::String(strip(source, text)?),
+        Decoded::Value(value) => value,
+        unreadable => return Some(unreadable),
+    };
+    if source.only_if == Some(OnlyIf::NotAJsonSchema) && is_json_schema(&value) {
+        return None;
+    }
+    Some(Decoded::Value(value))
+}
+
+fn strip<'a>(source: &Source, text: Cow<'a, str>) -> Option<Cow<'a, str>> {
+    if source.strip_prefix.is_empty() && source.strip_suffix.is_empty() {
+        return Some(text);
+    }
+    let strip = |text: &str| -> Option<(usize, usize)> {
+        let rest = text.strip_prefix(source.strip_prefix.as_str())?;
+        let end = rest.strip_suffix(source.strip_suffix.as_str()).unwrap_or(rest);
+        Some((text.len() - rest.len(), text.len() - rest.len() + end.len()))
+    };
+    let (from, to) = strip(&text)?;
+    Some(match text {
+        Cow::Borrowed(text) => Cow::Borrowed(&text[from..to]),
+        Cow::Owned(text) => Cow::Owned(text[from..to].to_owned()),
+    })
+}
+
+/// Whether a value is a JSON Schema of an object rather than an object of arguments.
+fn is_json_schema(value: &Value<'_>) -> bool {
+    let Some(map) = value.as_map() else { return false };
+    let object = map.get("type").and_then(Value::as_str) == Some("object");
+    let properties = map.get("properties").is_some_and(|inner| inner.as_map().is_some());
+    // CrewAI, smolagents: a map from argument names to {type, description}.
+    let typed = |value: &Value<'_>| {
+        value.get("type").is_some_and(|kind| kind.as_str().is_some())
+            && (value.get("description").is_some() || value.get("title").is_some())
+    };
+    properties || object || (!map.is_empty() && map.iter().all(|(_, value)| typed(value)))
+}
+
+/// The content that a source yields; `None` where it yields nothing and the next is to be tried.
+///
+/// Decoding waits until the value is asked for where its outcome can be foreseen.
+pub(super) fn content<'a>(source: &'a Source, raw: Raw<'a>) -> Option<Content<'a>> {
+    if let Some(text) = raw.as_str() {
+        if REDACTED.contains(&text) {
+            return Some(Content::Redacted);
+        }
+        if NO_CONTENT.contains(&text) {
+            return None;
+        }
+        if source.decode.is_plain_json()
+            && source.only_if.is_none()
+            && looks_whole(text)
+            && let Raw::Any(value) = raw
+        {
+            return Some(Content::Recorded(Lazy::new(move || decode_late(source, value))));
+        }
+    }
+    if let Raw::Any(value @ AnyValue::KeyValues(_)) = raw
+        && source.decode.is_plain_json()
+        && source.only_if.is_none()
+    {
+        return Some(Content::Recorded(Lazy::new(move || decode_late(source, value))));
+    }
+    Some(match decoded(source, raw)? {
+        Decoded::Value(Value::String(text)) if REDACTED.contains(&&*text) => Content::Redacted,
+        Decoded::Value(Value::String(text)) if NO_CONTENT.contains(&&*text) => return None,
+        Decoded::Value(value) => Content::ready(value),
+        Decoded::Unreadable(text) => Content::Unreadable(text),
+    })
+}
+
+/// What was taken for readable and is not stands under `_raw`, so that it equals nothing.
+fn decode_late<'a>(source: &Source, value: AnyValue<'a>) -> Value<'a> {
+    match decoded(source, Raw::Any(value)) {
+        Some(Decoded::Value(value)) => value,
+        Some(Decoded::Unreadable(text)) => raw_text(text),
+        None => Value::Null,
+    }
+}
+
+/// `{"_raw": text}`: how a text that could not be read is shown.
+pub(in super::super) fn raw_text(text: Cow<'_, str>) -> Value<'_> {
+    Value::Map([("_raw", Value::String(text))].into_iter().collect())
+}
+
+/// Whether a value equals what a source takes as a sign of failure.
+pub(super) fn equals(value: &Value<'_>, scalar: &Scalar) -> bool {
+    match (value, scalar) {
+        (Value::String(text), Scalar::String(wanted)) => text == wanted,
+        (Value::Bool(value), Scalar::Bool(wanted)) => value == wanted,
+        (Value::Number(number), Scalar::Int(wanted)) => number.as_i64() == Some(*wanted),
+        // Exporters that know only texts write truth values as such.
+        (Value::String(text), Scalar::Bool(wanted)) => {
+            text.eq_ignore_ascii_case(if *wanted { "true" } else { "false" })
+        }
+        _ => false,
+    }
+}

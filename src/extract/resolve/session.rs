@@ -1,0 +1,62 @@
+//! What the traces of one session tell of each other's calls.
+
+use hashbrown::{HashMap, HashSet};
+
+use crate::model::{Content, Origin, Trajectory};
+use crate::value::Value;
+
+/// What the trajectories of a session know of calls by id, in a form that outlives them.
+#[derive(Debug, Default)]
+pub struct SessionCalls {
+    /// Calls that ran on spans: name and id.
+    ran: HashSet<(String, String)>,
+    /// Results that messages repeat, by id.
+    results: HashMap<String, Value<'static>>,
+}
+
+impl SessionCalls {
+    /// Adds what a trajectory of the session knows.
+    pub fn add(&mut self, trajectory: &Trajectory<'_>) {
+        for call in trajectory.tool_calls.iter().filter(|call| call.origin == Origin::Span) {
+            if let Some(id) = &call.id {
+                self.ran.insert((call.name.to_string(), id.to_string()));
+            }
+        }
+        for (id, value) in &trajectory.foreign_results {
+            self.results.entry_ref(&**id).or_insert_with(|| value.clone().into_owned());
+        }
+    }
+
+    /// Corrects a trajectory of the session: a call that is only known from a model's message and
+    /// ran as a span in another trace is dropped here (it was asked for in one trace, and approved
+    /// and run in the next); one without a result takes the result that another trace repeats.
+    /// Gives back the number of dropped calls.
+    pub fn apply(&self, trajectory: &mut Trajectory<'_>) -> usize {
+        let before = trajectory.tool_calls.len();
+        trajectory.tool_calls.retain(|call| {
+            let Some(id) = call.id.as_ref().filter(|_| call.origin == Origin::Llm) else {
+                return true;
+            };
+            !self.ran.contains(&(call.name.to_string(), id.to_string()))
+        });
+        for call in trajectory.tool_calls.iter_mut().filter(|call| call.origin == Origin::Llm) {
+            if let (Content::NotRecorded, Some(id)) = (&call.result, &call.id)
+                && let Some(value) = self.results.get(&**id)
+            {
+                call.result = Content::ready(value.clone());
+            }
+        }
+        before - trajectory.tool_calls.len()
+    }
+}
+
+/// Corrects all trajectories of one session by what they know of each other.
+pub fn reconcile(trajectories: &mut [Trajectory<'_>]) {
+    let mut known = SessionCalls::default();
+    for trajectory in trajectories.iter() {
+        known.add(trajectory);
+    }
+    for trajectory in trajectories {
+        known.apply(trajectory);
+    }
+}

@@ -1,0 +1,152 @@
+//! The spans of a trace in start order, each with its parent.
+
+use super::super::facts::FactsReader;
+use super::plan::Plan;
+use crate::model::{SpanFlags, SpanRecord, TraceSpans};
+
+/// Stands for "no parent in this trace".
+pub(super) const NONE: u32 = u32::MAX;
+
+/// One span, or one log event.
+#[derive(Clone, Copy)]
+pub(super) struct Span<'a> {
+    pub(super) record: &'a SpanRecord,
+    pub(super) facts: FactsReader<'a>,
+    /// Place of the parent among [`Tree::spans`], or [`NONE`].
+    pub(super) parent: u32,
+    /// Place among the trace's records.
+    pub(super) arrival: u32,
+}
+
+/// The spans of a trace.
+pub(super) struct Tree<'a> {
+    /// In order of start, then of end, then of arrival; each span once.
+    pub(super) spans: Vec<Span<'a>>,
+    /// The log events in order of time; `parent` is the span that they belong to.
+    pub(super) logs: Vec<Span<'a>>,
+    /// Records left out: the place among the trace's records, and why.
+    pub(super) dropped: Vec<(u32, &'static str)>,
+}
+
+impl<'a> Tree<'a> {
+    pub(super) fn new(plan: &Plan, trace: &'a TraceSpans) -> Self {
+        let is_log = |record: &SpanRecord| record.flags.has(SpanFlags::LOG);
+        let mut tree = Self {
+            spans: Vec::with_capacity(trace.spans.len()),
+            logs: Vec::new(),
+            dropped: Vec::new(),
+        };
+        for (arrival, record) in trace.spans.iter().enumerate() {
+            let facts = FactsReader::new(trace.facts(record));
+            let span = Span { record, facts, parent: NONE, arrival: arrival as u32 };
+            if is_log(record) { tree.logs.push(span) } else { tree.spans.push(span) }
+        }
+        tree.drop_duplicates(plan);
+        tree.spans
+            .sort_unstable_by_key(|span| (span.record.start_ns, span.record.end_ns, span.arrival));
+        tree.logs.sort_by_key(|log| (log.record.start_ns, log.arrival));
+        tree.link();
+        tree
+    }
+
+    /// Of records with one span id the one that ended stays; of several, the one that ended last.
+    fn drop_duplicates(&mut self, plan: &Plan) {
+        let spans = &mut self.spans;
+        spans.sort_unstable_by_key(|span| {
+            let record = span.record;
+            (record.span_id, !record.flags.has(SpanFlags::ENDED), !record.end_ns, span.arrival)
+        });
+        let dropped = &mut self.dropped;
+        spans.dedup_by(|later, kept| {
+            let same = later.record.span_id == kept.record.span_id;
+            if same {
+                dropped.push((later.arrival, "the same span came again"));
+            }
+            same
+        });
+        let pending = |span: &Span<'_>| {
+            let mut conditions = span.facts.conditions();
+            conditions.any(|id| plan.meaning_of(id).is_some_and(|meaning| meaning.pending))
+        };
+        if !plan.conditions.iter().any(|meaning| meaning.pending) {
+            return;
+        }
+        let ids: Vec<_> = spans.iter().map(|span| span.record.span_id).collect();
+        spans.retain(|span| {
+            // A start snapshot may have an id of its own, with the span that it announces as its
+            // parent. It stays only where nothing else is known of that span.
+            let announced = ids.binary_search(&span.record.parent_id).is_ok();
+            let keep = !(announced && pending(span));
+            if !keep {
+                dropped.push((span.arrival, "announces a span that has ended"));
+            }
+            keep
+        });
+    }
+
+    fn link(&mut self) {
+        let mut places: Vec<_> = self
+            .spans
+            .iter()
+            .enumerate()
+            .map(|(at, span)| (span.record.span_id, at as u32))
+            .collect();
+        places.sort_unstable();
+        let find = |id| {
+            let at = places.binary_search_by_key(&id, |(known, _)| *known);
+            at.ok().and_then(|at| places.get(at)).map_or(NONE, |(_, place)| *place)
+        };
+        for (at, span) in self.spans.iter_mut().enumerate() {
+            if !span.record.parent_id.is_none() {
+                let parent = find(span.record.parent_id);
+                span.parent = if parent == at as u32 { NONE } else { parent };
+            }
+        }
+        for log in &mut self.logs {
+            log.parent = find(log.record.span_id);
+        }
+    }
+
+    /// The span at a place; `None` for [`NONE`].
+    pub(super) fn get(&self, at: u32) -> Option<&Span<'a>> {
+        self.spans.get(at as usize)
+    }
+
+    /// For each span what `own` says of it, or else of its nearest ancestor of which `own` says
+    /// anything. Linear in the spans; ancestors that are their own ancestors are broken off.
+    pub(super) fn inherit<T: Copy>(&self, own: impl Fn(u32) -> Option<T>) -> Vec<Option<T>> {
+        let mut found: Vec<Option<Option<T>>> = vec![None; self.spans.len()];
+        let mut path = Vec::new();
+        for start in 0..self.spans.len() as u32 {
+            let mut at = start;
+            let value = loop {
+                match found.get(at as usize) {
+                    None => break None,
+                    Some(Some(known)) => break *known,
+                    Some(None) => {}
+                }
+                if let Some(value) = own(at) {
+                    found[at as usize] = Some(Some(value));
+                    break Some(value);
+                }
+                // Marks the span as being looked at, so that a circle ends here.
+                found[at as usize] = Some(None);
+                path.push(at);
+                at = self.spans[at as usize].parent;
+            };
+            for at in path.drain(..) {
+                found[at as usize] = Some(value);
+            }
+        }
+        found.into_iter().map(Option::flatten).collect()
+    }
+
+    /// Place of the span that the trace is attached to: the earliest root, else the earliest span
+    /// whose parent is not in the trace.
+    pub(super) fn root(&self) -> Option<u32> {
+        let is_root = |span: &Span<'_>| span.record.flags.has(SpanFlags::ROOT);
+        let root = self.spans.iter().position(is_root);
+        let orphan = || self.spans.iter().position(|span| span.parent == NONE);
+        root.or_else(orphan).or((!self.spans.is_empty()).then_some(0)).map(|at| at as u32)
+    }
+}

@@ -1,0 +1,90 @@
+//! A trajectory as one JSON object: what `inspect` prints.
+
+use std::borrow::Cow;
+
+use super::resolve::raw_text;
+use crate::model::{Content, ToolCall, Trajectory, Usage};
+use crate::otlp::AnyValue;
+use crate::value::{Map, Value};
+
+/// The object of a trajectory; what is not recorded is `null`, what could not be read stands as it
+/// is under `_raw`.
+pub fn row<'a>(trajectory: &'a Trajectory<'_>) -> Value<'a> {
+    let calls: Vec<Value<'a>> = trajectory.tool_calls.iter().map(call).collect();
+    let definitions = trajectory.tool_definitions.iter().map(|definition| {
+        object([
+            ("name", Value::from(&*definition.name)),
+            ("description", Value::from(&*definition.description)),
+            ("input_schema", definition.input_schema.clone()),
+        ])
+    });
+    let resource = crate::otlp::any_value::key_values(&trajectory.resource.encoded);
+    object([
+        ("trace_id", Value::from(trajectory.trace_id.to_string())),
+        ("span_id", Value::from(trajectory.span_id.to_string())),
+        ("session_id", text(trajectory.session_id.as_deref())),
+        ("agent_name", text(trajectory.agent_name.as_deref())),
+        ("service_name", text(Some(trajectory.service_name()).filter(|name| !name.is_empty()))),
+        ("span_name", Value::from(&*trajectory.span_name)),
+        ("start_time_unix_nano", Value::from(trajectory.start_ns)),
+        ("end_time_unix_nano", Value::from(trajectory.end_ns)),
+        ("user_input", content(&trajectory.user_input)),
+        ("final_output", content(&trajectory.final_output)),
+        ("tool_calls", Value::List(calls)),
+        ("tool_definitions", Value::List(definitions.collect())),
+        ("model", text(trajectory.model.as_deref())),
+        ("usage", usage(&trajectory.usage)),
+        ("cost_usd", Value::from(trajectory.cost)),
+        ("resource", attributes(resource)),
+        ("attributes", attributes(trajectory.attributes.iter().copied())),
+    ])
+}
+
+fn call<'a>(call: &'a ToolCall<'_>) -> Value<'a> {
+    let time = |ns: u64| if ns == 0 { Value::Null } else { Value::from(ns) };
+    object([
+        ("name", Value::from(&*call.name)),
+        ("id", text(call.id.as_deref())),
+        ("arguments", content(&call.arguments)),
+        ("result", content(&call.result)),
+        ("status", Value::from(call.status.as_str())),
+        ("error", text(call.error.as_deref())),
+        ("agent", text(call.agent.as_deref())),
+        ("origin", Value::from(call.origin.as_str())),
+        ("span_id", Value::from(call.span_id.to_string())),
+        ("dialect", Value::from(call.dialect)),
+        ("start_time_unix_nano", time(call.start_ns)),
+        ("end_time_unix_nano", time(call.end_ns)),
+    ])
+}
+
+/// Content as `inspect` shows it.
+fn content<'a>(content: &'a Content<'_>) -> Value<'a> {
+    match content {
+        Content::NotRecorded | Content::Redacted => Value::Null,
+        Content::Unreadable(text) => raw_text(Cow::Borrowed(text)),
+        Content::Recorded(lazy) => lazy.get().clone(),
+    }
+}
+
+fn usage<'a>(usage: &Usage) -> Value<'a> {
+    object([
+        ("input_tokens", Value::from(usage.input_tokens)),
+        ("output_tokens", Value::from(usage.output_tokens)),
+        ("cache_read_tokens", Value::from(usage.cache_read_tokens)),
+        ("cache_write_tokens", Value::from(usage.cache_write_tokens)),
+        ("reasoning_tokens", Value::from(usage.reasoning_tokens)),
+    ])
+}
+
+fn attributes<'a>(entries: impl Iterator<Item = (&'a str, AnyValue<'a>)>) -> Value<'a> {
+    Value::Map(entries.map(|(key, value)| (key, value.to_value())).collect())
+}
+
+fn text(text: Option<&str>) -> Value<'_> {
+    Value::from(text)
+}
+
+fn object<'a, const N: usize>(entries: [(&'static str, Value<'a>); N]) -> Value<'a> {
+    Value::Map(entries.into_iter().collect::<Map<'a>>())
+}

@@ -1,0 +1,285 @@
+//! What running frameworks sent, and hand-written samples of each dialect, give the tool calls that
+//! were really made.
+//!
+//! Each fixture holds the OTLP/JSON requests in arrival order and the truth from the script that
+//! ran. It shows that extraction and resolution agree with the truth; not how requests are received
+//! nor when a trace is complete.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use prost::Message;
+use serde_json::Value as Json;
+use spanscore::extract::collect::extract_traces;
+use spanscore::extract::dialect::Dialect;
+use spanscore::extract::logs::extract_logs;
+use spanscore::extract::resolve::{Resolver, reconcile};
+use spanscore::extract::resources::ResourceCache;
+use spanscore::extract::row::row;
+use spanscore::extract::table::Table;
+use spanscore::model::{Facts, SpanBatch, TraceId, TraceSpans, Trajectory};
+
+/// One encoded request.
+pub(crate) enum Request {
+    Traces(Vec<u8>),
+    Logs(Vec<u8>),
+}
+
+pub(crate) struct Fixture {
+    pub(crate) name: String,
+    expected: Json,
+    pub(crate) requests: Vec<Request>,
+}
+
+fn fixtures_folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+/// The fixtures of one file: each begins with a line that holds `expected`.
+fn read_file(path: PathBuf) -> Vec<Fixture> {
+    let name = path.file_name().unwrap().to_string_lossy().replace(".jsonl.zst", "");
+    let bytes = zstd::decode_all(fs::File::open(path).unwrap()).unwrap();
+    let mut fixtures: Vec<Fixture> = Vec::new();
+    for line in String::from_utf8(bytes).unwrap().lines() {
+        let mut line: Json = serde_json::from_str(line).unwrap();
+        if let Some(expected) = line.get_mut("expected") {
+            let expected = expected.take();
+            let name = line.get("sample").and_then(Json::as_str).unwrap_or(&name).to_owned();
+            fixtures.push(Fixture { name, expected, requests: Vec::new() });
+            continue;
+        }
+        let requests = &mut fixtures.last_mut().unwrap().requests;
+        if let Some(request) = line.get_mut("traces") {
+            let request: ExportTraceServiceRequest =
+                serde_json::from_value(request.take()).unwrap();
+            requests.push(Request::Traces(request.encode_to_vec()));
+        } else if let Some(request) = line.get_mut("logs") {
+            let request: ExportLogsServiceRequest = serde_json::from_value(request.take()).unwrap();
+            requests.push(Request::Logs(request.encode_to_vec()));
+        }
+    }
+    fixtures
+}
+
+pub(crate) fn captures() -> Vec<Fixture> {
+    let mut paths: Vec<_> = fs::read_dir(fixtures_folder().join("captures"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    paths.sort();
+    paths.into_iter().flat_map(read_file).collect()
+}
+
+pub(crate) fn samples() -> Vec<Fixture> {
+    read_file(fixtures_folder().join("dialects.jsonl.zst"))
+}
+
+pub(crate) fn resolver(own: Vec<Dialect>) -> Resolver {
+    let table = Table::compile(Dialect::with_builtin(own), &Facts::all()).unwrap();
+    Resolver::new(Arc::new(table))
+}
+
+/// Extracts requests and puts their records together by trace.
+pub(crate) fn traces(resolver: &Resolver, requests: &[Request]) -> Vec<TraceSpans> {
+    let mut resources = ResourceCache::default();
+    let mut traces: BTreeMap<TraceId, TraceSpans> = BTreeMap::new();
+    for request in requests {
+        let mut shards = [SpanBatch::default()];
+        let table = resolver.table();
+        match request {
+            Request::Traces(body) => {
+                extract_traces(table, body, &mut resources, &mut shards).unwrap();
+            }
+            Request::Logs(body) => {
+                extract_logs(table, body, &mut resources, &mut shards).unwrap();
+            }
+        }
+        let [batch] = shards;
+        for record in batch.spans {
+            let trace = traces.entry(record.trace_id).or_default();
+            trace.trace_id = record.trace_id;
+            add(trace, &batch.arena, &batch.resources, record);
+        }
+    }
+    traces.into_values().collect()
+}
+
+pub(crate) fn add(
+    trace: &mut TraceSpans,
+    arena: &[u8],
+    resources: &[Arc<spanscore::model::Resource>],
+    mut record: spanscore::model::SpanRecord,
+) {
+    let facts = &arena[record.facts.start as usize..record.facts.end as usize];
+    let start = trace.arena.len() as u32;
+    trace.arena.extend_from_slice(facts);
+    record.facts = start..trace.arena.len() as u32;
+    let resource = &resources[usize::from(record.resource)];
+    let known = trace.resources.iter().position(|known| known == resource);
+    record.resource = known.unwrap_or_else(|| {
+        trace.resources.push(Arc::clone(resource));
+        trace.resources.len() - 1
+    }) as u16;
+    trace.spans.push(record);
+}
+
+/// The rows of all trajectories as `inspect` prints them, in order of their starts.
+pub(crate) fn rows(resolver: &Resolver, traces: &[TraceSpans]) -> Vec<Json> {
+    let mut trajectories: Vec<_> = traces.iter().map(|trace| resolver.resolve(trace)).collect();
+    reconcile_sessions(&mut trajectories);
+    trajectories.sort_by_key(|trajectory| trajectory.start_ns);
+    trajectories.iter().map(|it| serde_json::from_str(&row(it).to_string()).unwrap()).collect()
+}
+
+fn reconcile_sessions(trajectories: &mut Vec<Trajectory<'_>>) {
+    trajectories.sort_by(|a, b| a.session_id.cmp(&b.session_id));
+    for session in trajectories.chunk_by_mut(|a, b| a.session_id == b.session_id) {
+        if session[0].session_id.is_some() {
+            reconcile(session);
+        }
+    }
+}
+
+fn same(a: &Json, b: &Json) -> bool {
+    match (a, b) {
+        (Json::Number(a), Json::Number(b)) => a.as_f64() == b.as_f64(),
+        (Json::Object(a), Json::Object(b)) => {
+            a.len() == b.len()
+                && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| same(value, other)))
+        }
+        (Json::Array(a), Json::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
+        _ => a == b,
+    }
+}
+
+fn names(call: &Json, key: &str, field: &str) -> bool {
+    call[key].as_array().is_some_and(|fields| fields.iter().any(|name| name == field))
+}
+
+/// Where the found calls differ from the wanted ones; inside a parallel group the order is free.
+fn differences(wanted: &[Json], found: &[Json]) -> Vec<String> {
+    let mut bad = Vec::new();
+    if wanted.len() != found.len() {
+        let list: Vec<_> = found.iter().map(|call| (&call["name"], &call["id"])).collect();
+        bad.push(format!("{} calls, want {}: {list:?}", found.len(), wanted.len()));
+    }
+    let mut used = vec![false; found.len()];
+    for (at, want) in wanted.iter().enumerate() {
+        let group = &want["parallel_group"];
+        let places: Vec<usize> = if group.is_null() {
+            vec![at]
+        } else {
+            let of_group = |call: &&Json| call["parallel_group"] == *group;
+            let first = wanted.iter().position(|call| of_group(&call)).unwrap();
+            let size = wanted.iter().filter(of_group).count();
+            (first..first + size).filter(|at| used.get(*at) == Some(&false)).collect()
+        };
+        let pick = places.into_iter().filter(|at| *at < found.len()).min_by_key(|at| {
+            let call = &found[*at];
+            (
+                call["name"] != want["name"],
+                !same(&call["arguments"], &want["arguments"]),
+                call["id"] != want["id"],
+            )
+        });
+        match pick {
+            Some(place) => {
+                used[place] = true;
+                call_differences(at, want, &found[place], &mut bad);
+            }
+            None => bad.push(format!("#{at} missing {}", want["name"])),
+        }
+    }
+    bad
+}
+
+fn call_differences(at: usize, want: &Json, found: &Json, bad: &mut Vec<String>) {
+    let failed = want["failed"].as_bool().unwrap_or(!want["error"].is_null());
+    for field in ["name", "id", "arguments", "result"] {
+        if names(want, "truncated", field) {
+            continue;
+        }
+        if names(want, "not_recorded", field) {
+            if !found[field].is_null() && !names(want, "joined", field) {
+                bad.push(format!("#{at} {field}: not recorded, got {}", found[field]));
+            }
+            continue;
+        }
+        let unspecified = want[field].is_null() && (field == "id" || (field == "result" && failed));
+        if !unspecified && !same(&found[field], &want[field]) {
+            bad.push(format!("#{at} {field}: got {} want {}", found[field], want[field]));
+        }
+    }
+    for field in ["agent", "origin"] {
+        if want.get(field).is_some() && want[field] != found[field] {
+            bad.push(format!("#{at} {field}: got {} want {}", found[field], want[field]));
+        }
+    }
+    if names(want, "not_recorded", "failed") {
+        return;
+    }
+    if failed != (found["status"] == "error") {
+        bad.push(format!("#{at} status: got {}, failed is {failed}", found["status"]));
+    } else if let Some(error) = want["error"].as_str()
+        && !found["error"].as_str().is_some_and(|text| text.contains(error))
+    {
+        bad.push(format!("#{at} error: got {} want {error:?}", found["error"]));
+    }
+}
+
+/// All differences between what is found in a fixture and the truth.
+fn check(resolver: &Resolver, fixture: &Fixture) -> Vec<String> {
+    let rows = rows(resolver, &traces(resolver, &fixture.requests));
+    let mut bad = Vec::new();
+    let whole = [fixture.expected.clone()];
+    let sessions = fixture.expected.get("sessions").and_then(Json::as_array);
+    for part in sessions.map_or(&whole[..], Vec::as_slice) {
+        let in_part = |row: &&Json| sessions.is_none() || row["session_id"] == part["session_id"];
+        let mine: Vec<&Json> = rows.iter().filter(in_part).collect();
+        let mut calls: Vec<Json> =
+            mine.iter().flat_map(|row| row["tool_calls"].as_array().unwrap().clone()).collect();
+        calls.sort_by_key(|call| call["start_time_unix_nano"].as_u64());
+        bad.extend(differences(part["tool_calls"].as_array().unwrap(), &calls));
+        let first = |key: &str| {
+            mine.iter().map(|row| &row[key]).find(|value| !value.is_null()).unwrap_or(&Json::Null)
+        };
+        if *first("session_id") != part["session_id"] {
+            bad.push(format!("session: got {} want {}", first("session_id"), part["session_id"]));
+        }
+        if !part["agent_name"].is_null() && *first("agent_name") != part["agent_name"] {
+            bad.push(format!("agent: got {} want {}", first("agent_name"), part["agent_name"]));
+        }
+    }
+    bad
+}
+
+fn check_all(fixtures: &[Fixture]) {
+    let resolver = resolver(Vec::new());
+    let mut wrong = String::new();
+    for fixture in fixtures {
+        for difference in check(&resolver, fixture) {
+            wrong.push_str(&format!("{}: {difference}\n", fixture.name));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn captures_of_running_frameworks_give_their_calls() {
+    let captures = captures();
+    assert_eq!(captures.len(), 50);
+    check_all(&captures);
+}
+
+#[test]
+fn samples_of_every_dialect_give_their_calls() {
+    let samples = samples();
+    assert_eq!(samples.len(), 39);
+    check_all(&samples);
+}
