@@ -136,23 +136,21 @@ mod tests {
         collector.and_then(|c| registry.register(c)).expect("registers");
         let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap_or_default();
         let has = |line: &str| assert!(text.lines().any(|l| l == line), "{line}\n{text}");
-        let of = r#"agent="refunds",evaluator="tool_call_args/refund""#;
+        let named = r#"agent="refunds",evaluator="tool_call_args/refund""#;
+        let count = |of: &str, label, outcome, rest: &str, count| {
+            let answer = format!(r#"label="{label}",outcome="{outcome}""#);
+            has(&format!("spanscore_evaluation_count_total{{{of},{answer},{rest}}} {count}"));
+        };
         has("# TYPE spanscore_evaluation_count_total counter");
-        for (label, outcome, count) in [
-            ("pass", "scored", 1),
-            ("fail", "scored", 1),
-            ("", "not_evaluable", 1),
-            ("", "failed", 0),
-        ] {
-            has(&format!(
-                r#"spanscore_evaluation_count_total{{{of},label="{label}",outcome="{outcome}",service="shop"}} {count}"#
-            ));
-        }
+        count(named, "pass", "scored", r#"service="shop""#, 1);
+        count(named, "fail", "scored", r#"service="shop""#, 1);
+        count(named, "", "not_evaluable", r#"service="shop""#, 1);
+        count(named, "", "failed", r#"service="shop""#, 0);
+        let overflow = r#"agent="",evaluator="tool_call_args/refund""#;
+        count(overflow, "", "failed", r#"overflow="true",service="""#, 1);
         has("# TYPE spanscore_evaluation_score histogram");
-        has(&format!(r#"spanscore_evaluation_score_bucket{{{of},service="shop",le="0.5"}} 1"#));
-        has(&format!(r#"spanscore_evaluation_score_sum{{{of},service="shop"}} 1.5"#));
-        has(
-            r#"spanscore_evaluation_count_total{agent="",evaluator="tool_call_args/refund",label="",outcome="failed",overflow="true",service=""} 1"#,
-        );
+        let name = "spanscore_evaluation_score";
+        has(&format!(r#"{name}_bucket{{{named},service="shop",le="0.5"}} 1"#));
+        has(&format!(r#"{name}_sum{{{named},service="shop"}} 1.5"#));
     }
 }

@@ -1,8 +1,8 @@
 //! The queue of one exporter: bounded by bytes, emptied in batches by several consumers.
 //!
-//! The pipeline calls [`Queue::offer`], which never waits: what does not fit is dropped and counted.
-//! One task gathers batches and hands each to a consumer; bytes count as held until their delivery
-//! has ended, so a dead backend holds at most the capacity.
+//! The pipeline calls [`Queue::offer`], which never waits: what does not fit is dropped and
+//! counted. One task gathers batches and hands each to a consumer; bytes count as held until their
+//! delivery has ended, so a dead backend holds at most the capacity.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -1,5 +1,8 @@
 //! The integration tests, in one binary.
+#![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
+
 mod captures;
+mod emit;
 mod receive_grpc;
 mod receive_http;
 mod support;

@@ -1,1 +1,166 @@
+use std::sync::Mutex;
 
+use opentelemetry::metrics::MeterProvider;
+use opentelemetry_sdk::metrics::SdkMeterProvider;
+use prometheus::{Registry, TextEncoder};
+use tokio::sync::Notify;
+
+use super::*;
+use crate::emit::sample;
+
+const LIMITS: Limits = Limits {
+    bytes_max: 1000,
+    consumers: 2,
+    flush_timeout: Duration::from_millis(200),
+    batch_count: 4,
+    batch_bytes: 1000,
+};
+
+/// An end that notes the size and time of each batch, and waits to be let go where told to.
+#[derive(Clone)]
+struct Noting {
+    started: Instant,
+    batches: Arc<Mutex<Vec<(usize, u64)>>>,
+    gate: Option<Arc<Notify>>,
+}
+
+impl Noting {
+    fn new(gate: Option<Arc<Notify>>) -> Self {
+        Self { started: Instant::now(), batches: Arc::default(), gate }
+    }
+
+    fn batches(&self) -> Vec<(usize, u64)> {
+        self.batches.lock().map(|batches| batches.clone()).unwrap_or_default()
+    }
+}
+
+impl Deliver for Noting {
+    async fn deliver(&self, batch: Batch) -> Delivery {
+        let count = batch.iter().map(|part| part.len()).sum::<usize>();
+        let at_ms = self.started.elapsed().as_millis() as u64;
+        self.batches.lock().expect("not poisoned").push((count, at_ms));
+        if let Some(gate) = &self.gate {
+            gate.notified().await;
+        }
+        Delivery { sent: count as u64, lost: Vec::new() }
+    }
+}
+
+struct Fixture {
+    queue: Queue,
+    task: JoinHandle<()>,
+    registry: Registry,
+    _provider: SdkMeterProvider,
+}
+
+impl Fixture {
+    fn start(limits: Limits, end: &Noting) -> Self {
+        let registry = Registry::new();
+        let reader = opentelemetry_prometheus::exporter()
+            .with_registry(registry.clone())
+            .scope_info_enabled(false)
+            .build()
+            .expect("a reader");
+        let provider = SdkMeterProvider::builder().with_reader(reader).build();
+        let instruments = Instruments::new(&provider.meter("test"));
+        let (queue, task) = Queue::start("x", limits, &instruments, end.clone());
+        Self { queue, task, registry, _provider: provider }
+    }
+
+    fn offer(&self, evaluations: usize, bytes: usize) {
+        let some: Arc<[_]> = vec![sample::scored(1.0); evaluations].into();
+        self.queue.offer(&some, bytes);
+    }
+
+    async fn end(&mut self) {
+        self.queue.closing().cancel();
+        (&mut self.task).await.expect("the task ends");
+    }
+
+    /// Asserts that the metrics hold a line.
+    fn shows(&self, line: &str) {
+        let text = TextEncoder::new().encode_to_string(&self.registry.gather()).expect("text");
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+}
+
+const REFUSED: &str = "spanscore_exporter_enqueue_failed_evaluations_total";
+
+#[tokio::test(start_paused = true)]
+async fn evaluations_go_together_after_the_flush_timeout() {
+    let end = Noting::new(None);
+    let mut fixture = Fixture::start(LIMITS, &end);
+    fixture.offer(1, 10);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    fixture.offer(2, 10);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    fixture.end().await;
+    assert_eq!(end.batches(), [(3, 200)]);
+    fixture.shows(r#"spanscore_exporter_sent_evaluations_total{exporter="x"} 3"#);
+    fixture.shows(&format!(r#"{REFUSED}{{exporter="x",reason="queue_full"}} 0"#));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_batch_goes_at_once() {
+    let end = Noting::new(None);
+    let mut fixture = Fixture::start(LIMITS, &end);
+    for _ in 0..5 {
+        fixture.offer(2, 10);
+    }
+    fixture.end().await;
+    assert_eq!(end.batches(), [(4, 0), (4, 0), (2, 0)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_takes_its_limit_and_drops_one_byte_past_it() {
+    let gate = Arc::new(Notify::new());
+    let end = Noting::new(Some(gate.clone()));
+    let mut fixture = Fixture::start(LIMITS, &end);
+    fixture.offer(4, 600);
+    fixture.offer(3, 401);
+    fixture.offer(4, 400);
+    fixture.shows(r#"spanscore_exporter_queue_size_bytes{exporter="x"} 1000"#);
+    fixture.shows(r#"spanscore_exporter_queue_capacity_bytes{exporter="x"} 1000"#);
+    fixture.shows(&format!(r#"{REFUSED}{{exporter="x",reason="queue_full"}} 3"#));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(end.batches(), [(4, 0), (4, 0)]);
+    gate.notify_waiters();
+    fixture.end().await;
+    fixture.shows(r#"spanscore_exporter_queue_size_bytes{exporter="x"} 0"#);
+    fixture.offer(1, 1);
+    fixture.shows(&format!(r#"{REFUSED}{{exporter="x",reason="shutting_down"}} 1"#));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_deliveries_run_at_once_than_there_are_consumers() {
+    let gate = Arc::new(Notify::new());
+    let end = Noting::new(Some(gate.clone()));
+    let mut fixture = Fixture::start(LIMITS, &end);
+    for _ in 0..3 {
+        fixture.offer(4, 10);
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(end.batches().len(), 2);
+    gate.notify_one();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(end.batches().len(), 3);
+    gate.notify_one();
+    gate.notify_one();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    gate.notify_waiters();
+    fixture.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_at_the_end_is_counted_as_lost() {
+    let end = Noting::new(Some(Arc::new(Notify::new())));
+    let mut fixture = Fixture::start(LIMITS, &end);
+    fixture.offer(3, 10);
+    fixture.queue.closing().cancel();
+    let ended = tokio::time::timeout(Duration::from_secs(1), &mut fixture.task).await;
+    assert!(ended.is_err());
+    fixture.task.abort();
+    assert_eq!(fixture.queue.abandon(), 3);
+    let failed = r#"spanscore_exporter_send_failed_evaluations_total"#;
+    fixture.shows(&format!(r#"{failed}{{exporter="x",reason="shutdown_deadline"}} 3"#));
+}

@@ -1,3 +1,5 @@
-//! What several tests share.
+//! What the integration tests share.
 
+pub(crate) mod evaluations;
+pub(crate) mod fake_backend;
 pub(crate) mod intake;

@@ -1,0 +1,56 @@
+//! Evaluations to send.
+
+use std::sync::Arc;
+
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
+use opentelemetry_proto::tonic::resource::v1::Resource as ProtoResource;
+use prost::Message;
+use spanscore::model::{
+    Completion, Evaluation, EvaluationId, EvaluatorInfo, Level, Outcome, Resource, Score, SpanId,
+    Target, TraceId,
+};
+use spanscore::value::Value;
+
+/// A resource of that service.
+pub(crate) fn resource(service: &str) -> Arc<Resource> {
+    let value = any_value::Value::StringValue(service.to_owned());
+    let attributes = vec![KeyValue {
+        key: "service.name".to_owned(),
+        value: Some(AnyValue { value: Some(value) }),
+        ..KeyValue::default()
+    }];
+    let encoded = ProtoResource { attributes, ..ProtoResource::default() }.encode_to_vec();
+    Arc::new(Resource { encoded, service_name: service.to_owned() })
+}
+
+/// The `n`th evaluation, scored; its explanation holds the word `secret`.
+pub(crate) fn scored(n: u8, score: f64) -> Evaluation {
+    Evaluation {
+        id: EvaluationId([n; 16]),
+        evaluator: Arc::new(EvaluatorInfo {
+            kind: "tool_call_count",
+            name: "tool_call_count/frugal".to_owned(),
+            threshold: 0.5,
+            level: Level::Trace,
+            digest: [1; 16],
+        }),
+        target: Target {
+            level: Level::Trace,
+            trace_id: TraceId([0xaa; 16]),
+            span_id: SpanId([0xbb; 8]),
+            session_id: None,
+        },
+        outcome: Outcome::Scored(Score {
+            value: score,
+            explanation: "the secret sentence".to_owned(),
+            details: Value::Null,
+            label: None,
+        }),
+        completion: Completion::RootEnded,
+        revision: 0,
+        revises: None,
+        resource: resource("shop"),
+        agent_name: Some("refunds".to_owned()),
+        time_ns: 1_735_689_600_000_000_000,
+    }
+}
