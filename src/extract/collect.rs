@@ -181,3 +181,6 @@ fn status(encoded: &[u8]) -> Result<(u64, &[u8]), Malformed> {
     }
     Ok((code, message))
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,3 +24,6 @@ mod keys;
 mod sink;
 mod span;
 mod tools_only;
+
+#[cfg(test)]
+mod testing;

@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn equal_resources_are_one() {
         let mut cache = ResourceCache::default();
-        let one = cache.intern(b"\x0a\x14\x0a\x0cservice.name\x12\x06\x0a\x04shop");
+        let one = cache.intern(b"\x0a\x16\x0a\x0cservice.name\x12\x06\x0a\x04shop");
         let same = cache.intern(&one.encoded);
         assert!(Arc::ptr_eq(&one, &same));
         assert_eq!(one.service_name, "shop");

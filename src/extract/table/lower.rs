@@ -94,10 +94,10 @@ fn lower_source(
     if let Some(on) = &source.on {
         builder.condition(on, &dialect.name)?.stated = true;
     }
-    let keep = kept(builder, source, tools_only(role, facts))?;
     let reads_log =
         source.from == From::Log || source.from == From::Attr && !source.event.is_empty();
     if reads_log {
+        let keep = kept(builder, source, tools_only(role, facts))?;
         for event in source.event.split('|') {
             let named =
                 Condition { log_event_name_prefix: Some(event.to_owned()), ..Condition::default() };
@@ -112,6 +112,7 @@ fn lower_source(
         (true, Some(detect)) => both(Some(detect), source.on.as_ref()),
         (false, _) => both(None, source.on.as_ref()),
     };
+    let keep = kept(builder, source, tools_only(role, facts))?;
     if place == Condition::default() {
         builder.base.extend(&keep);
     } else {

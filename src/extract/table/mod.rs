@@ -105,3 +105,6 @@ impl Table {
         self.compiled.get(usize::from(condition))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+use std::sync::LazyLock;
+
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue as ProtoValue, ArrayValue};
+use opentelemetry_proto::tonic::trace::v1::{Span, Status, span::Event};
+use proptest::prelude::*;
+use prost::Message;
+
+use super::super::testing::{
+    attribute, calls, extract, facts, request, span, table, text, tool_span,
+};
+use super::*;
+use crate::model::Facts;
+use crate::otlp::AnyValue;
+
+fn holds_text(batch: &SpanBatch, text: &str) -> bool {
+    memchr::memmem::find(&batch.arena, text.as_bytes()).is_some()
+}
+
+#[test]
+fn a_tool_span_keeps_what_its_dialect_reads_and_nothing_else() {
+    let table = table(&calls());
+    let (extracted, batch) = extract(&table, &request("any", vec![tool_span(1)]));
+    assert_eq!((extracted.accepted, extracted.records), (1, 1));
+    let record = &batch.spans[0];
+    assert_eq!(record.flags.0, SpanFlags::TOOL | SpanFlags::ENDED);
+    assert_eq!((record.start_ns, record.end_ns), (10, 20));
+    let reader = facts(&batch, record);
+    let value = |key| reader.attribute(table.slot(key).unwrap());
+    assert_eq!(value("tool.name"), Some(AnyValue::String("find")));
+    assert_eq!(value("output.value"), Some(AnyValue::String("found")));
+    assert_eq!(reader.span_name(), "find");
+    assert!(!holds_text(&batch, "not needed"));
+    let matched: Vec<_> = table
+        .dialects()
+        .iter()
+        .filter(|dialect| {
+            let id = dialect.detect.as_ref().and_then(|detect| table.condition(detect));
+            id.is_some_and(|id| reader.holds(id))
+        })
+        .map(|dialect| dialect.name.as_str())
+        .collect();
+    assert_eq!(matched, ["openinference"]);
+}
+
+#[test]
+fn what_no_evaluator_reads_is_not_kept() {
+    let cases = [
+        (Facts::default(), false, false),
+        (Facts { arguments: true, ..Facts::default() }, true, false),
+        (Facts { results: true, ..Facts::default() }, false, true),
+    ];
+    for (needed, arguments, results) in cases {
+        let (_, batch) = extract(&table(&needed), &request("any", vec![tool_span(1)]));
+        assert_eq!(holds_text(&batch, "{\"q\":1}"), arguments);
+        assert_eq!(holds_text(&batch, "found"), results);
+        assert!(holds_text(&batch, "find"));
+    }
+}
+
+#[test]
+fn an_exclusion_makes_a_span_no_tool_call_for_any_dialect() {
+    let mut spans = vec![tool_span(1), tool_span(2)];
+    spans[1].attributes.push(attribute("tool.synthesized", Value::BoolValue(true)));
+    for span in &mut spans {
+        span.attributes.push(text("span_type", "TOOL"));
+    }
+    let (_, batch) = extract(&table(&calls()), &request("any", spans));
+    let tools: Vec<_> = batch.spans.iter().map(|s| s.flags.has(SpanFlags::TOOL)).collect();
+    assert_eq!(tools, [true, false]);
+}
+
+#[test]
+fn a_broken_span_is_counted_and_its_neighbours_stay() {
+    let broken: [(Rejection, fn(&mut Span)); 6] = [
+        (Rejection::InvalidTraceId, |span| span.trace_id = Vec::new()),
+        (Rejection::InvalidTraceId, |span| span.trace_id = vec![0; 16]),
+        (Rejection::InvalidTraceId, |span| span.trace_id = vec![1; 15]),
+        (Rejection::InvalidSpanId, |span| span.span_id = vec![1; 9]),
+        (Rejection::InvalidSpanId, |span| span.span_id = Vec::new()),
+        (Rejection::InvalidParentId, |span| span.parent_span_id = vec![1; 3]),
+    ];
+    for (reason, damage) in broken {
+        let mut spans = vec![tool_span(1), tool_span(2), tool_span(3)];
+        damage(&mut spans[1]);
+        let (extracted, batch) = extract(&table(&calls()), &request("any", spans));
+        assert_eq!((extracted.accepted, extracted.rejected_total()), (2, 1));
+        assert_eq!(extracted.rejected(reason), 1);
+        assert_eq!(extracted.message(), format!("rejected: 1 {}", reason.as_str()));
+        let ids: Vec<_> = batch.spans.iter().map(|span| span.span_id.0[0]).collect();
+        assert_eq!(ids, [1, 3]);
+    }
+}
+
+#[test]
+fn a_span_that_ends_before_it_starts_ends_at_its_start() {
+    let mut backwards = tool_span(1);
+    backwards.end_time_unix_nano = 3;
+    let mut open = tool_span(2);
+    open.end_time_unix_nano = 0;
+    let (extracted, batch) = extract(&table(&calls()), &request("any", vec![backwards, open]));
+    assert_eq!((extracted.accepted, extracted.ended_before_start), (2, 1));
+    assert_eq!(batch.spans[0].end_ns, 10);
+    assert!(!batch.spans[1].flags.has(SpanFlags::ENDED));
+}
+
+#[test]
+fn flags_tell_roots_remote_parents_errors_and_agents() {
+    let mut root = span(1, "run", vec![text("openinference.span.kind", "AGENT")]);
+    root.parent_span_id = Vec::new();
+    let mut remote = span(2, "serve", Vec::new());
+    remote.flags = 0x301;
+    remote.status = Some(Status { code: 2, message: "down".into() });
+    let (_, batch) = extract(&table(&calls()), &request("any", vec![root, remote]));
+    let ended = SpanFlags::ENDED;
+    assert_eq!(batch.spans[0].flags.0, SpanFlags::ROOT | SpanFlags::AGENT | ended);
+    assert_eq!(batch.spans[1].flags.0, SpanFlags::REMOTE_PARENT | SpanFlags::ERROR | ended);
+    assert_eq!(facts(&batch, &batch.spans[1]).span_name(), "serve");
+}
+
+#[test]
+fn exceptions_of_tool_calls_are_kept() {
+    let mut failed = tool_span(1);
+    let event = |name: &str| Event {
+        name: name.into(),
+        attributes: vec![text("exception.message", "no such order"), text("stack", "frames")],
+        ..Event::default()
+    };
+    failed.events = vec![event("other"), event("exception")];
+    failed.status = Some(Status { code: 2, message: "failed".into() });
+    let table = table(&Facts::default());
+    let (_, batch) = extract(&table, &request("any", vec![failed]));
+    let reader = facts(&batch, &batch.spans[0]);
+    assert_eq!(reader.status_message(), "failed");
+    let events: Vec<_> = reader.events().collect();
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0].name, "exception");
+    let message = events[0].attribute(table.slot("exception.message").unwrap());
+    assert_eq!(message, Some(AnyValue::String("no such order")));
+    assert_eq!(events[0].attributes().count(), 1);
+}
+
+#[test]
+fn messages_are_kept_only_in_so_far_as_they_speak_of_tools() {
+    let prose =
+        "all is well with the order of the customer, who will hear from us tomorrow at noon";
+    let call = "llm.output_messages.0.message.tool_calls.0.tool_call.function.name";
+    let attributes = vec![
+        text("openinference.span.kind", "LLM"),
+        text("llm.input_messages.0.message.role", "user"),
+        text("llm.input_messages.0.message.content", prose),
+        text("llm.output_messages.0.message.content", prose),
+        text(call, "find"),
+    ];
+    let body = request("any", vec![span(1, "chat", attributes)]);
+    let lean = table(&calls());
+    let (_, batch) = extract(&lean, &body);
+    let keyed: Vec<_> = facts(&batch, &batch.spans[0]).keyed(&lean).map(|(key, _)| key).collect();
+    assert!(keyed.contains(&call), "{keyed:?}");
+    assert!(!holds_text(&batch, prose));
+    let (_, batch) = extract(&table(&Facts::all()), &body);
+    assert!(holds_text(&batch, prose));
+}
+
+#[test]
+fn attributes_of_roots_and_groups_are_kept_when_asked_for() {
+    let needed = Facts {
+        root_attributes: true,
+        attributes: vec![&["eval.score", "eval.label"]],
+        ..Facts::default()
+    };
+    let table = table(&needed);
+    let mut root = span(1, "run", vec![text("case.id", "r-1"), text("tool.name", "x")]);
+    root.parent_span_id = Vec::new();
+    let scored = span(2, "s", vec![text("eval.label", "good"), text("eval.score", "1")]);
+    let unscored = span(3, "s", vec![text("eval.label", "good"), text("case.id", "r-2")]);
+    let (_, batch) = extract(&table, &request("any", vec![root, scored, unscored]));
+    let keys = |at: usize| -> Vec<&str> {
+        facts(&batch, &batch.spans[at]).keyed(&table).map(|(key, _)| key).collect()
+    };
+    assert_eq!(keys(0), ["case.id", "tool.name"]);
+    assert_eq!(keys(1), ["eval.label", "eval.score"]);
+    assert!(keys(2).is_empty());
+    assert_eq!(table.groups()[0].len(), 2);
+}
+
+#[test]
+fn text_that_is_not_utf8_is_kept_as_bytes() {
+    let mut body = request("any", vec![tool_span(1)]);
+    let at = memchr::memmem::find(&body, b"found").unwrap();
+    body[at] = 0xff;
+    let table = table(&calls());
+    let (extracted, batch) = extract(&table, &body);
+    assert_eq!(extracted.accepted, 1);
+    let value = facts(&batch, &batch.spans[0]).attribute(table.slot("output.value").unwrap());
+    assert_eq!(value, Some(AnyValue::Bytes(b"\xffound")));
+}
+
+#[test]
+fn huge_and_deep_spans_are_taken() {
+    let mut many = tool_span(1);
+    many.attributes.extend((0..100_000).map(|n| text(&format!("llm.tools.{n}.x"), "tool")));
+    let mut nested = ProtoValue { value: Some(Value::IntValue(1)) };
+    for _ in 0..1_000 {
+        nested = ProtoValue { value: Some(Value::ArrayValue(ArrayValue { values: vec![nested] })) };
+    }
+    let mut deep = tool_span(2);
+    deep.attributes[3] = attribute("output.value", nested.value.unwrap());
+    let table = table(&Facts::all());
+    let (extracted, batch) = extract(&table, &request("any", vec![many, deep]));
+    assert_eq!(extracted.accepted, 2);
+    let value = facts(&batch, &batch.spans[1]).attribute(table.slot("output.value").unwrap());
+    assert!(matches!(value, Some(AnyValue::Array(_))));
+    value.unwrap().to_value();
+}
+
+#[test]
+fn spans_go_to_the_shard_of_their_trace_with_their_resource() {
+    let table = table(&calls());
+    let mut shards: Vec<SpanBatch> = (0..4).map(|_| SpanBatch::default()).collect();
+    let body = request("any", (1..=100).map(tool_span).collect());
+    extract_traces(&table, &body, &mut ResourceCache::default(), &mut shards).unwrap();
+    for (number, shard) in shards.iter().enumerate() {
+        assert_eq!(shard.resources.len(), 1);
+        assert_eq!(shard.resources[0].service_name, "shop");
+        for span in &shard.spans {
+            assert_eq!(crate::model::shard_of(span.trace_id, 4), number);
+            assert_eq!(span.resource, 0);
+        }
+    }
+    assert_eq!(shards.iter().map(|shard| shard.spans.len()).sum::<usize>(), 100);
+}
+
+#[test]
+fn a_request_that_is_no_protobuf_is_malformed() {
+    let whole = request("any", vec![tool_span(1)]);
+    for body in [&b"\xff\xff\xff"[..], &whole[..whole.len() - 1], &whole[..5]] {
+        let mut shards = [SpanBatch::default()];
+        let result =
+            extract_traces(&table(&calls()), body, &mut ResourceCache::default(), &mut shards);
+        assert_eq!(result, Err(Malformed));
+        assert!(shards[0].spans.is_empty() && shards[0].arena.is_empty());
+    }
+    let mut two = whole.clone();
+    two.extend(&whole[..whole.len() - 1]);
+    let (extracted, batch) = extract(&table(&calls()), &two);
+    assert_eq!((extracted.accepted, extracted.rejected(Rejection::Malformed)), (1, 1));
+    assert_eq!(batch.spans.len(), 1);
+}
+
+/// A request whose middle span is these bytes.
+fn with_middle(middle: &[u8]) -> Vec<u8> {
+    fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+        let mut field = vec![number << 3 | 2];
+        prost::encoding::encode_varint(bytes.len() as u64, &mut field);
+        field.extend(bytes);
+        field
+    }
+    let spans = [&tool_span(1).encode_to_vec()[..], middle, &tool_span(3).encode_to_vec()];
+    let scope: Vec<u8> = spans.iter().flat_map(|span| field(2, span)).collect();
+    field(1, &field(2, &scope))
+}
+
+/// Reads everything, and is compiled once for all random cases.
+static EVERYTHING: LazyLock<Table> = LazyLock::new(|| table(&Facts::all()));
+
+proptest! {
+    #[test]
+    fn random_bytes_never_panic(body in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let mut shards = [SpanBatch::default()];
+        let table = &EVERYTHING;
+        let _ = extract_traces(table, &body, &mut ResourceCache::default(), &mut shards);
+        let _ = super::super::logs::extract_logs(
+            table, &body, &mut ResourceCache::default(), &mut shards,
+        );
+    }
+
+    #[test]
+    fn a_damaged_span_never_costs_its_neighbours(
+        damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let table = &EVERYTHING;
+        let mut middle = tool_span(2).encode_to_vec();
+        for (at, byte) in damage {
+            let at = at.index(middle.len());
+            middle[at] = byte;
+        }
+        middle.truncate(cut.index(middle.len() + 1));
+        let (extracted, batch) = extract(table, &with_middle(&middle));
+        prop_assert_eq!(extracted.accepted + extracted.rejected_total(), 3);
+        let (_, whole) = extract(table, &with_middle(&[]));
+        let of = |batch: &SpanBatch, id: u8| {
+            let record = batch.spans.iter().find(|span| span.span_id.0 == [id; 8]).unwrap();
+            batch.arena[record.facts.start as usize..record.facts.end as usize].to_vec()
+        };
+        for id in [1, 3] {
+            prop_assert_eq!(of(&batch, id), of(&whole, id));
+        }
+    }
+}

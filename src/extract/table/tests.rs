@@ -1,0 +1,137 @@
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+
+use super::super::dialect::Scalar;
+use super::super::testing::{extract, facts, request, span, table, text};
+use super::*;
+
+/// The meaning of a condition, written down plainly.
+fn naive(condition: &Condition, span: &Given) -> bool {
+    let value = |key: &str| span.attributes.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
+    let is = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|w| w == found);
+    let begins = |wanted: &Option<String>, found: &str| {
+        wanted.as_deref().is_none_or(|w| found.starts_with(w))
+    };
+    let mut values: Vec<&Scalar> = condition.one_of.iter().chain(&condition.equals).collect();
+    values.retain(|_| !condition.attr.is_empty());
+    let equals = values.is_empty()
+        || values.iter().any(|wanted| match wanted {
+            Scalar::String(wanted) => value(&condition.attr) == Some(wanted),
+            _ => false,
+        });
+    let prefix = condition
+        .prefix
+        .as_ref()
+        .is_none_or(|p| value(&condition.attr).is_some_and(|value| value.starts_with(p)));
+    (condition.any.is_empty() || condition.any.iter().any(|part| naive(part, span)))
+        && condition.all.iter().all(|part| naive(part, span))
+        && (condition.attr.is_empty() || value(&condition.attr).is_some())
+        && equals
+        && prefix
+        && condition.attr_present.iter().all(|key| value(key).is_some())
+        && condition.attr_absent.iter().all(|key| value(key).is_none())
+        && is(&condition.scope, &span.scope)
+        && begins(&condition.scope_prefix, &span.scope)
+        && is(&condition.span_name, &span.name)
+        && begins(&condition.span_name_prefix, &span.name)
+        && condition.log_event_name_prefix.is_none()
+        && condition.root.is_none_or(|root| root == span.root)
+}
+
+#[derive(Debug, Clone)]
+struct Given {
+    scope: String,
+    name: String,
+    root: bool,
+    attributes: Vec<(String, String)>,
+}
+
+/// The words that conditions of the built-in dialects use, so that random spans often match.
+#[derive(Default)]
+struct Words {
+    scopes: Vec<String>,
+    names: Vec<String>,
+    attributes: Vec<(String, String)>,
+}
+
+impl Words {
+    fn add(&mut self, condition: &Condition) {
+        for part in condition.any.iter().chain(&condition.all) {
+            self.add(part);
+        }
+        self.scopes.extend(condition.scope.iter().chain(&condition.scope_prefix).cloned());
+        self.names.extend(condition.span_name.iter().chain(&condition.span_name_prefix).cloned());
+        for key in condition.attr_present.iter().chain(&condition.attr_absent) {
+            self.attributes.push((key.clone(), "x".into()));
+        }
+        for value in condition.one_of.iter().chain(&condition.equals) {
+            if let Scalar::String(text) = value {
+                self.attributes.push((condition.attr.clone(), text.clone()));
+            }
+        }
+        if let Some(prefix) = &condition.prefix {
+            self.attributes.push((condition.attr.clone(), format!("{prefix} and more")));
+        }
+    }
+}
+
+fn given(table: &Table) -> impl Strategy<Value = Given> + use<> {
+    let mut words = Words::default();
+    table.conditions.iter().for_each(|condition| words.add(condition));
+    words.scopes.push("other".into());
+    words.names.push("other".into());
+    let attributes = proptest::collection::vec(proptest::sample::select(words.attributes), 0..6);
+    let scope = proptest::sample::select(words.scopes);
+    let name = proptest::sample::select(words.names);
+    (scope, name, any::<bool>(), attributes).prop_map(|(scope, name, root, mut attributes)| {
+        attributes.sort();
+        attributes.dedup_by(|one, other| one.0 == other.0);
+        Given { scope, name, root, attributes }
+    })
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| table(&Facts::all()));
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #[test]
+    fn conditions_hold_as_they_read(
+        given in given(&TABLE),
+    ) {
+        let attributes = given.attributes.iter().map(|(key, value)| text(key, value)).collect();
+        let mut one = span(1, &given.name, attributes);
+        if given.root {
+            one.parent_span_id = Vec::new();
+        }
+        let (_, batch) = extract(&TABLE, &request(&given.scope, vec![one]));
+        let found: Vec<_> = facts(&batch, &batch.spans[0]).conditions().collect();
+        let holds = |at: usize| naive(&TABLE.conditions[at], &given);
+        let excluded = (0..TABLE.compiled.len()).any(|at| TABLE.compiled[at].exclude && holds(at));
+        let wanted: Vec<_> = (0..TABLE.conditions.len())
+            .filter(|at| TABLE.compiled[*at].stated && holds(*at))
+            .filter(|at| !(excluded && TABLE.compiled[*at].tool))
+            .map(|at| ConditionId(at as u16))
+            .collect();
+        prop_assert_eq!(found, wanted);
+    }
+}
+
+#[test]
+fn dialects_beyond_the_limits_are_refused() {
+    let dialect = |keys: usize| Dialect {
+        name: "wide".into(),
+        session_id: (0..keys)
+            .map(|n| super::super::dialect::Source { key: format!("k{n}"), ..Default::default() })
+            .collect(),
+        ..Dialect::default()
+    };
+    assert!(Table::compile(vec![dialect(1024)], &Facts::default()).is_ok());
+    let error = Table::compile(vec![dialect(1025)], &Facts::default()).unwrap_err();
+    assert!(error.to_string().contains("1025 different attribute keys"), "{error}");
+    let choice = Condition { any: vec![Condition::default(); 17], ..Condition::default() };
+    let wide = Condition { all: vec![choice; 2], ..Condition::default() };
+    let dialect = Dialect { name: "deep".into(), detect: Some(wide), ..Dialect::default() };
+    let error = Table::compile(vec![dialect], &Facts::default()).unwrap_err();
+    assert!(error.to_string().contains("`deep`"), "{error}");
+}
