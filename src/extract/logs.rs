@@ -132,3 +132,75 @@ fn record<'a>(
         }))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+    use opentelemetry_proto::tonic::common::v1::any_value::Value;
+    use opentelemetry_proto::tonic::common::v1::{AnyValue as ProtoValue, KeyValueList};
+    use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
+    use prost::Message;
+
+    use super::super::testing::{calls, facts, table, text};
+    use super::*;
+
+    fn event(name: &str) -> LogRecord {
+        let body = KeyValueList { values: vec![text("content", "found tool_calls")] };
+        LogRecord {
+            observed_time_unix_nano: 7,
+            trace_id: vec![1; 16],
+            span_id: vec![2; 8],
+            event_name: name.to_owned(),
+            body: Some(ProtoValue { value: Some(Value::KvlistValue(body)) }),
+            ..LogRecord::default()
+        }
+    }
+
+    fn extract(log_records: Vec<LogRecord>) -> (Extracted, SpanBatch) {
+        let scope_logs = vec![ScopeLogs { log_records, ..ScopeLogs::default() }];
+        let resource_logs = vec![ResourceLogs { scope_logs, ..ResourceLogs::default() }];
+        let body = ExportLogsServiceRequest { resource_logs }.encode_to_vec();
+        let mut shards = [SpanBatch::default()];
+        let mut resources = ResourceCache::default();
+        let extracted = extract_logs(&table(&calls()), &body, &mut resources, &mut shards).unwrap();
+        let [batch] = shards;
+        (extracted, batch)
+    }
+
+    #[test]
+    fn events_that_a_dialect_reads_become_records() {
+        let mut named_by_attribute = event("");
+        named_by_attribute.attributes = vec![text("event.name", "gen_ai.tool.message")];
+        let (extracted, batch) = extract(vec![event("gen_ai.choice"), named_by_attribute]);
+        assert_eq!((extracted.accepted, extracted.records), (2, 2));
+        for (record, name) in batch.spans.iter().zip(["gen_ai.choice", "gen_ai.tool.message"]) {
+            assert_eq!(record.flags.0, SpanFlags::LOG);
+            assert_eq!((record.start_ns, record.span_id), (7, SpanId([2; 8])));
+            let reader = facts(&batch, record);
+            assert_eq!(reader.log_event(), name);
+            assert!(matches!(reader.log_body(), AnyValue::KeyValues(_)));
+        }
+    }
+
+    #[test]
+    fn other_log_records_are_counted_and_left_out() {
+        let mut without_trace = event("gen_ai.choice");
+        without_trace.trace_id = Vec::new();
+        let (extracted, batch) = extract(vec![event("login"), event(""), without_trace]);
+        assert_eq!((extracted.accepted, extracted.records), (3, 0));
+        assert!(batch.spans.is_empty() && batch.arena.is_empty());
+    }
+
+    #[test]
+    fn events_with_broken_ids_are_rejected() {
+        let mut trace = event("gen_ai.choice");
+        trace.trace_id = vec![1; 3];
+        let mut span = event("gen_ai.choice");
+        span.span_id = vec![1; 3];
+        let (extracted, batch) = extract(vec![trace, span, event("gen_ai.choice")]);
+        assert_eq!(extracted.accepted, 1);
+        assert_eq!(extracted.rejected(Rejection::InvalidTraceId), 1);
+        assert_eq!(extracted.rejected(Rejection::InvalidSpanId), 1);
+        assert_eq!(batch.spans.len(), 1);
+    }
+}
