@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Bits([u64; WORDS]);
 
-const WORDS: usize = 16;
+const WORDS: usize = 8;
 
 impl Bits {
     /// The numbers that fit are below this.

@@ -6,7 +6,7 @@ use super::table::{Kept, Matching, Table};
 use super::tools_only::{MessageKey, MessagePart, keep_tool_messages, speaks_of_tools};
 use crate::otlp::any_value::key_value;
 use crate::otlp::number::span as number;
-use crate::otlp::wire::{Field, Fields, Malformed};
+use crate::otlp::wire::{Field, Fields, Malformed, leading_bytes};
 
 /// The attributes and events of the span at hand, in so far as some dialect may read them. One
 /// serves a whole request.
@@ -218,6 +218,9 @@ fn event_name(event: &[u8]) -> Result<&[u8], Malformed> {
 /// Whether an encoded value is well-formed, one level deep; what lies deeper is read leniently.
 #[inline]
 fn check(value: &[u8]) -> Result<(), Malformed> {
+    if let Some((_, [])) = leading_bytes(value, 1) {
+        return Ok(());
+    }
     let mut fields = Fields::new(value);
     while fields.next()?.is_some() {}
     Ok(())

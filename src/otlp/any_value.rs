@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::wire::{Field, Fields, Malformed};
+use super::wire::{Field, Fields, Malformed, leading_bytes};
 use crate::value::{Map, Number, Value};
 
 /// Deepest nesting of lists and maps that is read; what lies deeper reads as `null`.
@@ -122,6 +122,15 @@ pub fn key_values(list: &[u8]) -> impl Iterator<Item = (&str, AnyValue<'_>)> {
 /// Key and encoded value of an encoded `KeyValue`.
 #[inline]
 pub fn key_value(encoded: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
+    if let Some((key, rest)) = leading_bytes(encoded, 1)
+        && let Some((value, [])) = leading_bytes(rest, 2)
+    {
+        return Ok((key, value));
+    }
+    walk_key_value(encoded)
+}
+
+fn walk_key_value(encoded: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     let mut fields = Fields::new(encoded);
     let (mut key, mut value): (&[u8], &[u8]) = (&[], &[]);
     while let Some((number, field)) = fields.next()? {
@@ -132,4 +141,34 @@ pub fn key_value(encoded: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
         }
     }
     Ok((key, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn field(tag: u8, bytes: &[u8]) -> Vec<u8> {
+        let mut field = vec![tag];
+        prost::encoding::encode_varint(bytes.len() as u64, &mut field);
+        field.extend(bytes);
+        field
+    }
+
+    proptest! {
+        #[test]
+        fn the_short_cut_reads_what_the_walk_reads(
+            key in proptest::collection::vec(any::<u8>(), 0..300),
+            value in proptest::collection::vec(any::<u8>(), 0..300),
+            noise in proptest::collection::vec(any::<u8>(), 0..12),
+        ) {
+            let entry = [field(0x0a, &key), field(0x12, &value)].concat();
+            prop_assert_eq!(key_value(&entry), Ok((&key[..], &value[..])));
+            let reversed = [field(0x12, &value), field(0x0a, &key)].concat();
+            prop_assert_eq!(key_value(&reversed), Ok((&key[..], &value[..])));
+            let noisy = [entry, noise].concat();
+            prop_assert_eq!(key_value(&noisy), walk_key_value(&noisy));
+            prop_assert_eq!(key_value(&value), walk_key_value(&value));
+        }
+    }
 }

@@ -21,6 +21,23 @@ pub enum Field<'a> {
     Fixed32(u32),
 }
 
+/// What stands behind a length-delimited field at the start of a message: its content and the rest.
+/// A short cut for what encoders write nearly always; `None` says nothing about the message but
+/// that it has to be walked.
+#[inline]
+pub fn leading_bytes(message: &[u8], number: u8) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = match message {
+        [tag, len, rest @ ..] if *tag == number << 3 | 2 && *len < 0x80 => {
+            (usize::from(*len), rest)
+        }
+        [tag, low, high, rest @ ..] if *tag == number << 3 | 2 && *high < 0x80 => {
+            (usize::from(*low & 0x7f) | usize::from(*high) << 7, rest)
+        }
+        _ => return None,
+    };
+    rest.split_at_checked(len)
+}
+
 /// Walks the fields of one encoded message.
 #[derive(Clone, Copy)]
 pub struct Fields<'a> {

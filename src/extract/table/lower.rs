@@ -101,7 +101,8 @@ fn lower_source(
         for event in source.event.split('|') {
             let named =
                 Condition { log_event_name_prefix: Some(event.to_owned()), ..Condition::default() };
-            let compiled = builder.condition(&both(Some(&named), source.on.as_ref()), "")?;
+            let compiled =
+                builder.condition(&both(Some(&named), source.on.as_ref()), &dialect.name)?;
             compiled.log = true;
             compiled.keep.extend(&keep);
         }
