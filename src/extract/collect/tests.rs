@@ -72,7 +72,8 @@ fn an_exclusion_makes_a_span_no_tool_call_for_any_dialect() {
 
 #[test]
 fn a_broken_span_is_counted_and_its_neighbours_stay() {
-    let broken: [(Rejection, fn(&mut Span)); 6] = [
+    type Damage = fn(&mut Span);
+    let broken: [(Rejection, Damage); 6] = [
         (Rejection::InvalidTraceId, |span| span.trace_id = Vec::new()),
         (Rejection::InvalidTraceId, |span| span.trace_id = vec![0; 16]),
         (Rejection::InvalidTraceId, |span| span.trace_id = vec![1; 15]),
