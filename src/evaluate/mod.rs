@@ -4,16 +4,21 @@
 //! do no I/O and read no clock. A newcomer adds one by writing `evaluate/<kind>.rs` with a
 //! [`Kind`], naming it in [`KINDS`], and adding fixtures under `tests/fixtures/evaluators/<kind>/`.
 
+pub mod argument_correctness;
 pub mod arguments;
 pub mod calls;
 pub mod lcs;
 pub mod matching;
+pub mod tool_budget;
 pub mod tool_call_validity;
 pub mod tool_correctness;
 pub mod tool_description_reliability;
 pub mod tool_efficiency;
 pub mod tool_error;
+pub mod tool_loop;
 pub mod tool_name_reliability;
+pub mod tool_policy;
+pub mod tool_recovery;
 pub mod tool_trajectory;
 
 pub mod compat;
@@ -74,6 +79,11 @@ pub static KINDS: &[&Kind] = &[
     &tool_call_validity::KIND,
     &tool_name_reliability::KIND,
     &tool_description_reliability::KIND,
+    &argument_correctness::KIND,
+    &tool_policy::KIND,
+    &tool_loop::KIND,
+    &tool_recovery::KIND,
+    &tool_budget::KIND,
 ];
 
 /// The kind of that name.

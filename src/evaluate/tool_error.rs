@@ -5,6 +5,8 @@
 //! not a blank one: such a call succeeded if its span says so, and otherwise does not count.
 //! With `compat: dokimos` the result alone decides, and none is a blank one.
 
+mod fields;
+
 use std::borrow::Cow;
 
 use memchr::memmem;
@@ -16,7 +18,7 @@ use super::compat::DokimosCompat;
 use super::{Evaluator, Kind, report, text};
 use crate::model::{CallStatus, Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::SettingsError;
-use crate::value::{Map, Value, json};
+use crate::value::{Map, Value};
 
 /// `tool_error`.
 pub static KIND: Kind = Kind {
@@ -165,20 +167,31 @@ impl ToolError {
         }
         match result {
             Value::Map(map) => self.field_failed(map),
-            Value::String(text) if self.may_hold_field(text) => match json::parse_prefix(text) {
-                Ok((Value::Map(map), _)) => self.field_failed(&map),
-                _ => None,
-            },
+            Value::String(text) if self.may_hold_field(text) => {
+                // Of a repeated key the last counts.
+                let (mut error, mut is_error) = (false, false);
+                fields::walk(text, |key, value| match key {
+                    "error" => error = value != "null",
+                    "isError" => is_error = value == "true",
+                    _ => {}
+                })?;
+                self.cause(error, is_error)
+            }
             _ => None,
         }
     }
 
     fn field_failed(&self, map: &Map<'_>) -> Option<Cause> {
-        if self.error_field && map.get("error").is_some_and(|error| !error.is_null()) {
+        let error = map.get("error").is_some_and(|error| !error.is_null());
+        let is_error = map.get("isError").and_then(Value::as_bool) == Some(true);
+        self.cause(error, is_error)
+    }
+
+    fn cause(&self, error: bool, is_error: bool) -> Option<Cause> {
+        if self.error_field && error {
             return Some(Cause::ErrorField);
         }
-        let is_error = || map.get("isError").and_then(Value::as_bool) == Some(true);
-        (self.mcp_error && is_error()).then_some(Cause::McpError)
+        (self.mcp_error && is_error).then_some(Cause::McpError)
     }
 
     /// Whether parsing is worth while: an object, and a key in plain or escaped letters.

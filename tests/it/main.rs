@@ -3,6 +3,8 @@
 
 mod captures;
 mod emit;
+mod evaluators;
+mod parity_dokimos;
 mod receive_grpc;
 mod receive_http;
 mod support;

@@ -1,0 +1,203 @@
+//! `tool_policy`: which tools may be called, which must be, and in which order.
+//!
+//! Scores 1 where every rule is kept and 0 where one is broken; needs no expected calls.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::definitions::{Definitions, Tools};
+use super::{Evaluator, Kind, report, tool_error};
+use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::settings::{Node, SettingsError};
+use crate::value::{Map, Value};
+
+/// Broken rules that the details list.
+const VIOLATIONS_MAX: usize = 50;
+
+/// `tool_policy`.
+pub static KIND: Kind = Kind {
+    name: "tool_policy",
+    about: "Whether the tool calls keep to the rules: forbidden and required tools, what must come \
+            before what, and no tool that was never declared.",
+    also_known_as: &[("trajectory_single_tool_use", "Vertex AI")],
+    threshold: 1.0,
+    needs_criteria: false,
+    schema: || schemars::schema_for!(Settings),
+    build,
+    example: "\
+tool_policy/refunds:
+  forbidden: [delete_account]
+  required_before:
+    issue_refund: [check_policy]
+  max_calls:
+    issue_refund: 1
+  declared_only: true
+",
+};
+
+/// Settings of `tool_policy`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// Tools that must not be called.
+    forbidden: Vec<String>,
+    /// The only tools that may be called.
+    allowed: Option<Vec<String>>,
+    /// Tools that must be called, successfully or not.
+    required: Vec<String>,
+    /// For a tool, those that must have succeeded before it is called.
+    required_before: BTreeMap<String, Vec<String>>,
+    /// For a tool, how often it may be called.
+    max_calls: BTreeMap<String, usize>,
+    /// Whether only tools may be called that the agent was told of. Default `false`.
+    declared_only: bool,
+    /// Definitions for `declared_only`, in addition to those that the trace carries.
+    tools: Option<Value<'static>>,
+    /// A JSON file of the same form, read once at the start.
+    tools_file: Option<String>,
+}
+
+struct Policy {
+    settings: Settings,
+    definitions: Definitions,
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let mut settings: Settings = node.read()?;
+    let has_rule = !settings.forbidden.is_empty()
+        || settings.allowed.is_some()
+        || !settings.required.is_empty()
+        || !settings.required_before.is_empty()
+        || !settings.max_calls.is_empty()
+        || settings.declared_only;
+    if !has_rule {
+        return Err(SettingsError::new("the policy has no rule").with_help(
+            "give forbidden, allowed, required, required_before, max_calls or declared_only",
+        ));
+    }
+    let definitions = Definitions::new(settings.tools.take(), settings.tools_file.as_deref())?;
+    Ok(Box::new(Policy { settings, definitions }))
+}
+
+/// One broken rule.
+struct Violation<'v> {
+    rule: &'static str,
+    tool: &'v str,
+    /// The tool that was missing before it.
+    missing: Option<&'v str>,
+}
+
+impl Violation<'_> {
+    fn sentence(&self) -> String {
+        let tool = self.tool;
+        match (self.rule, self.missing) {
+            ("forbidden", _) => format!("{tool} is forbidden"),
+            ("allowed", _) => format!("{tool} is not allowed"),
+            ("required", _) => format!("{tool} was not called"),
+            ("max_calls", _) => format!("{tool} was called too often"),
+            (_, Some(missing)) => format!("{tool} was called without {missing} before it"),
+            _ => format!("{tool} is not declared"),
+        }
+    }
+}
+
+impl Policy {
+    fn check<'v>(
+        &'v self,
+        calls: &'v [ToolCall<'_>],
+        tools: Option<&Tools<'_>>,
+        broken: &mut dyn FnMut(Violation<'v>),
+    ) {
+        let rules = &self.settings;
+        for (index, call) in calls.iter().enumerate() {
+            let tool = &*call.name;
+            let is = |name: &String| name == tool;
+            let mut tell = |rule| broken(Violation { rule, tool, missing: None });
+            if rules.forbidden.iter().any(is) {
+                tell("forbidden");
+            }
+            if rules.allowed.as_ref().is_some_and(|allowed| !allowed.iter().any(is)) {
+                tell("allowed");
+            }
+            if tools.is_some_and(|tools| tools.get(tool).is_none()) {
+                tell("declared_only");
+            }
+            for needed in rules.required_before.get(tool).into_iter().flatten() {
+                if !calls[..index].iter().any(|earlier| is_done(earlier, needed, call)) {
+                    broken(Violation { rule: "required_before", tool, missing: Some(needed) });
+                }
+            }
+        }
+        for tool in &rules.required {
+            if !calls.iter().any(|call| call.name == **tool) {
+                broken(Violation { rule: "required", tool, missing: None });
+            }
+        }
+        for (tool, most) in &rules.max_calls {
+            if calls.iter().filter(|call| call.name == **tool).count() > *most {
+                broken(Violation { rule: "max_calls", tool, missing: None });
+            }
+        }
+    }
+}
+
+/// Whether `earlier` is a call of `tool` that had succeeded when `later` began.
+fn is_done(earlier: &ToolCall<'_>, tool: &str, later: &ToolCall<'_>) -> bool {
+    earlier.name == tool
+        && (earlier.end_ns == 0 || earlier.end_ns <= later.start_ns)
+        && tool_error::failed(earlier) != Some(true)
+}
+
+impl Evaluator for Policy {
+    fn facts(&self) -> Facts {
+        Facts {
+            results: !self.settings.required_before.is_empty(),
+            tool_definitions: self.settings.declared_only,
+            ..Facts::default()
+        }
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let calls = &trajectory.tool_calls[..];
+        if calls.is_empty() && self.settings.required.is_empty() {
+            return report::no_tool_calls(want);
+        }
+        let tools = self.settings.declared_only.then(|| self.definitions.of(trajectory));
+        let known = tools.as_ref().filter(|t| !t.all.is_empty() || self.definitions.is_given());
+        let mut count = 0;
+        let mut violations = Vec::new();
+        self.check(calls, known, &mut |violation| {
+            count += 1;
+            if want != Want::SCORE && violations.len() < VIOLATIONS_MAX {
+                violations.push(violation);
+            }
+        });
+        if count == 0 && tools.is_some() && known.is_none() {
+            return report::not_evaluable(Reason::ToolDefinitionsNotRecorded, want, || {
+                "no definition of the tools is known".to_owned()
+            });
+        }
+        let explain = || match violations.first() {
+            None => format!("{} tool calls keep to the policy", calls.len()),
+            Some(first) if count == 1 => first.sentence(),
+            Some(first) => format!("{}, and {} more", first.sentence(), count - 1),
+        };
+        let details = || {
+            let entry = |violation: &Violation<'_>| {
+                let entry: Map<'_> = [
+                    ("rule", Value::from(violation.rule)),
+                    ("tool", Value::from(violation.tool.to_owned())),
+                    ("missing", violation.missing.map(str::to_owned).into()),
+                ]
+                .into_iter()
+                .collect();
+                Value::Map(entry)
+            };
+            let list = Value::List(violations.iter().map(entry).collect());
+            [("violation_count", Value::from(count)), ("violations", list)].into_iter().collect()
+        };
+        report::scored(f64::from(u8::from(count == 0)), want, explain, details)
+    }
+}
