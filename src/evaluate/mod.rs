@@ -5,6 +5,7 @@
 //! [`Kind`], naming it in [`KINDS`], and adding fixtures under `tests/fixtures/evaluators/<kind>/`.
 
 pub mod argument_correctness;
+pub mod argument_grounding;
 pub mod arguments;
 pub mod calls;
 pub mod lcs;
@@ -80,6 +81,7 @@ pub static KINDS: &[&Kind] = &[
     &tool_name_reliability::KIND,
     &tool_description_reliability::KIND,
     &argument_correctness::KIND,
+    &argument_grounding::KIND,
     &tool_policy::KIND,
     &tool_loop::KIND,
     &tool_recovery::KIND,

@@ -38,7 +38,8 @@ tool_loop:
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// How often a pattern of calls may come in a row. Default 2: one repetition is none too many.
+    /// How often a pattern of calls may come in a row. Default 2: a third time is a
+    /// loop.
     max_repeats: usize,
     /// Longest pattern that is looked for: 1 is the same call again, 2 is two that alternate.
     /// Default 3, at most 16.

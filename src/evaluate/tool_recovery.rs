@@ -73,11 +73,17 @@ enum Reaction {
     NotRecorded,
 }
 
+/// The calls, and which of them failed.
+struct Run<'c, 'a> {
+    calls: &'c [ToolCall<'a>],
+    failed: Vec<bool>,
+}
+
 impl Recovery {
-    fn reaction(&self, calls: &[ToolCall<'_>], failed: usize, retries: usize) -> Reaction {
-        let call = &calls[failed];
+    fn reaction(&self, run: &Run<'_, '_>, failed: usize, retries: usize) -> Reaction {
+        let call = &run.calls[failed];
         let is_later = |other: &&ToolCall<'_>| other.start_ns >= call.end_ns;
-        let Some(next) = calls[failed + 1..].iter().find(is_later) else {
+        let Some(next) = run.calls[failed + 1..].iter().find(is_later) else {
             return Reaction::Sensible;
         };
         if next.name == call.name {
@@ -92,9 +98,8 @@ impl Recovery {
             other.name == call.name
                 || fallbacks.is_some_and(|names| names.iter().any(|name| *name == other.name))
         };
-        let recovers =
-            |other: &ToolCall<'_>| stands_in(other) && tool_error::failed(other) != Some(true);
-        if self.settings.detect_ignored_errors && !calls[failed + 1..].iter().any(recovers) {
+        let recovers = |later: usize| !run.failed[later] && stands_in(&run.calls[later]);
+        if self.settings.detect_ignored_errors && !(failed + 1..run.calls.len()).any(recovers) {
             return Reaction::Ignored;
         }
         Reaction::Sensible
@@ -111,9 +116,10 @@ impl Recovery {
 
     fn reactions<'c, 'a>(
         &self,
-        calls: &'c [ToolCall<'a>],
+        run: &Run<'c, 'a>,
         failed: &[usize],
     ) -> Vec<(&'c ToolCall<'a>, Reaction)> {
+        let calls = run.calls;
         let mut retries = 0;
         let mut before: Option<usize> = None;
         let react = |&index: &usize| {
@@ -125,7 +131,7 @@ impl Recovery {
             });
             retries = if in_row { retries + 1 } else { 0 };
             before = Some(index);
-            (&calls[index], self.reaction(calls, index, retries))
+            (&calls[index], self.reaction(run, index, retries))
         };
         failed.iter().map(react).collect()
     }
@@ -145,7 +151,9 @@ impl Evaluator for Recovery {
         if calls.is_empty() {
             return report::no_tool_calls(want);
         }
-        let failed = (0..calls.len()).filter(|&i| tool_error::failed(&calls[i]) == Some(true));
+        let has_failed = |call| tool_error::failed(call) == Some(true);
+        let run = Run { calls, failed: calls.iter().map(has_failed).collect() };
+        let failed = (0..calls.len()).filter(|&index| run.failed[index]);
         let failed: Vec<usize> = failed.take(FAILED_CALLS_MAX + 1).collect();
         if failed.is_empty() {
             return report::not_evaluable(Reason::InsufficientData, want, || {
@@ -157,7 +165,7 @@ impl Evaluator for Recovery {
                 format!("more than {FAILED_CALLS_MAX} tool calls failed")
             });
         }
-        let mut reactions = self.reactions(calls, &failed);
+        let mut reactions = self.reactions(&run, &failed);
         reactions.retain(|(_, reaction)| *reaction != Reaction::NotRecorded);
         if reactions.is_empty() {
             return report::not_evaluable(Reason::ArgumentsNotRecorded, want, || {

@@ -1,0 +1,315 @@
+//! `argument_grounding`: the share of argument values that come from somewhere.
+//!
+//! A value is grounded when the user's input or the result of an earlier call holds it: as a whole
+//! (case, white space and punctuation do not count), or word by word. Numbers are compared as they
+//! are written, without thousands separators. Truth values, null, and what is short are not judged.
+//! This finds ids and names that were made up; it cannot tell whether a right word was used rightly.
+
+use std::collections::BTreeSet;
+
+use hashbrown::HashSet;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Evaluator, Kind, report};
+use crate::model::{Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::value::{Map, Value};
+
+/// Bytes of input and results that are read; a larger trajectory is not evaluable.
+const SOURCE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Ungrounded values that the details list, by path.
+const UNGROUNDED_MAX: usize = 50;
+
+/// `argument_grounding`.
+pub static KIND: Kind = Kind {
+    name: "argument_grounding",
+    about: "The share of argument values that the user's input or an earlier result holds: what is \
+            not there may be made up.",
+    also_known_as: &[],
+    threshold: 0.8,
+    needs_criteria: false,
+    schema: || schemars::schema_for!(Settings),
+    build: |node| Ok(Box::new(Grounding { settings: node.read()? })),
+    example: "\
+argument_grounding:
+  ignore_arguments: [unit, language]
+  min_length: 4
+",
+};
+
+/// Settings of `argument_grounding`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// Arguments that need no source, by name: constants that the agent may choose.
+    ignore_arguments: BTreeSet<String>,
+    /// Tools whose calls need no source.
+    ignore_tools: BTreeSet<String>,
+    /// Texts and words of fewer characters are not judged. Default 3.
+    min_length: usize,
+    /// Numbers up to this, positive or negative, are not judged: counts and limits. Default 10.
+    ignore_numbers_up_to: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            ignore_arguments: BTreeSet::new(),
+            ignore_tools: BTreeSet::new(),
+            min_length: 3,
+            ignore_numbers_up_to: 10.0,
+        }
+    }
+}
+
+struct Grounding {
+    settings: Settings,
+}
+
+/// Letters and digits of a text in lower case, one space between words.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    words(text, |word| {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(word);
+    });
+    out
+}
+
+/// Calls `each` with the words of a text in lower case: runs of letters and digits, and a point or
+/// comma between two digits, of which the comma is left out.
+fn words(text: &str, mut each: impl FnMut(&str)) {
+    let mut word = String::new();
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        let between_digits = |word: &str, next: Option<&char>| {
+            word.ends_with(|c: char| c.is_ascii_digit()) && next.is_some_and(char::is_ascii_digit)
+        };
+        if c.is_alphanumeric() {
+            word.extend(c.to_lowercase());
+        } else if matches!(c, '.' | ',') && between_digits(&word, rest.peek()) {
+            if c == '.' {
+                word.push('.');
+            }
+        } else if !word.is_empty() {
+            each(&word);
+            word.clear();
+        }
+    }
+    if !word.is_empty() {
+        each(&word);
+    }
+}
+
+/// What the agent could have known.
+#[derive(Default)]
+struct Sources {
+    /// All texts in plain form, a space around each word, a line for each text.
+    text: String,
+    words: HashSet<String>,
+    bytes: usize,
+    /// Whether a result that came before is not recorded.
+    incomplete: bool,
+}
+
+impl Sources {
+    /// Adds a text or a value; `false` once there is too much.
+    fn add(&mut self, value: &Value<'_>) -> bool {
+        let text = match value {
+            Value::String(text) => plain(text),
+            other => plain(&other.to_string()),
+        };
+        self.bytes += text.len();
+        if self.bytes > SOURCE_BYTES_MAX {
+            return false;
+        }
+        for word in text.split(' ') {
+            if !self.words.contains(word) {
+                self.words.insert(word.to_owned());
+            }
+        }
+        self.text.push(' ');
+        self.text.push_str(&text);
+        self.text.push_str(" \n");
+        true
+    }
+
+    fn hold(&self, text: &str, min_length: usize) -> bool {
+        let text = plain(text);
+        let is_known = |word: &str| word.chars().count() < min_length || self.words.contains(word);
+        text.split(' ').all(is_known)
+            || memchr::memmem::find(self.text.as_bytes(), text.as_bytes()).is_some()
+    }
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Tally {
+    judged: usize,
+    grounded: usize,
+    /// Tool and path of values without a source.
+    ungrounded: Vec<(String, String)>,
+}
+
+impl Grounding {
+    fn judge_value(
+        &self,
+        value: &Value<'_>,
+        path: &str,
+        sources: &Sources,
+        tell: &mut impl FnMut(bool, &str),
+    ) {
+        let min_length = self.settings.min_length;
+        match value {
+            Value::Null | Value::Bool(_) => {}
+            Value::Number(number)
+                if number.as_f64().abs() <= self.settings.ignore_numbers_up_to => {}
+            Value::Number(number) => {
+                let text = number.to_string();
+                let text = text.trim_start_matches('-');
+                let whole = text.strip_suffix(".0").unwrap_or(text);
+                tell(sources.words.contains(whole) || sources.words.contains(text), path);
+            }
+            Value::String(text) => {
+                if text.chars().filter(|c| c.is_alphanumeric()).count() >= min_length {
+                    tell(sources.hold(text, min_length), path);
+                }
+            }
+            Value::List(list) => {
+                list.iter().for_each(|item| self.judge_value(item, path, sources, tell));
+            }
+            Value::Map(map) => {
+                for (key, item) in map.iter() {
+                    if !self.settings.ignore_arguments.contains(key) {
+                        let path =
+                            if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+                        self.judge_value(item, &path, sources, tell);
+                    }
+                }
+            }
+        }
+    }
+
+    fn judge(&self, trajectory: &Trajectory<'_>, want: Want) -> Result<Tally, Reason> {
+        let calls = &trajectory.tool_calls[..];
+        let input = trajectory.user_input.value().ok_or(Reason::UserInputNotRecorded)?;
+        let mut sources = Sources::default();
+        let add = |sources: &mut Sources, value: &Value<'_>| match sources.add(value) {
+            true => Ok(()),
+            false => Err(Reason::TextTooLarge),
+        };
+        add(&mut sources, input)?;
+        let mut tally = Tally::default();
+        let mut added = 0;
+        for (index, call) in calls.iter().enumerate() {
+            // Parallel calls do not know each other's results.
+            while added < index && is_known(&calls[added], call) {
+                match &calls[added].result {
+                    Content::Recorded(value) => add(&mut sources, value.get())?,
+                    Content::Unreadable(text) => {
+                        add(&mut sources, &Value::from(&**text))?;
+                        sources.incomplete = true;
+                    }
+                    _ => sources.incomplete = true,
+                }
+                if let Some(error) = &calls[added].error {
+                    add(&mut sources, &Value::from(&**error))?;
+                }
+                added += 1;
+            }
+            if self.settings.ignore_tools.contains(&*call.name) {
+                continue;
+            }
+            let Some(arguments) = call.arguments.value() else {
+                return Err(Reason::ArgumentsNotRecorded);
+            };
+            let before = tally.judged - tally.grounded;
+            self.judge_value(arguments, "", &sources, &mut |grounded, path| {
+                tally.judged += 1;
+                tally.grounded += usize::from(grounded);
+                if !grounded && want != Want::SCORE && tally.ungrounded.len() < UNGROUNDED_MAX {
+                    tally.ungrounded.push((call.name.to_string(), path.to_owned()));
+                }
+            });
+            // What is missing may stand in the part that is not recorded.
+            if sources.incomplete && tally.judged - tally.grounded > before {
+                return Err(Reason::ResultNotRecorded);
+            }
+        }
+        if tally.judged == 0 {
+            return Err(Reason::InsufficientData);
+        }
+        Ok(tally)
+    }
+}
+
+fn is_known(earlier: &ToolCall<'_>, later: &ToolCall<'_>) -> bool {
+    earlier.end_ns == 0 || earlier.end_ns <= later.start_ns
+}
+
+impl Evaluator for Grounding {
+    fn facts(&self) -> Facts {
+        Facts { arguments: true, results: true, user_input: true, ..Facts::default() }
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        if trajectory.tool_calls.is_empty() {
+            return report::no_tool_calls(want);
+        }
+        let tally = match self.judge(trajectory, want) {
+            Ok(tally) => tally,
+            Err(reason) => {
+                return report::not_evaluable(reason, want, || match reason {
+                    Reason::InsufficientData => "no argument holds anything to judge".to_owned(),
+                    Reason::TextTooLarge => {
+                        format!("input and results are more than {SOURCE_BYTES_MAX} bytes")
+                    }
+                    reason => format!("cannot tell where arguments come from: {}", reason.as_str()),
+                });
+            }
+        };
+        let Tally { judged, grounded, ungrounded } = &tally;
+        let explain = || {
+            let mut text = format!("{grounded} of {judged} argument values have a source");
+            if let Some((tool, path)) = ungrounded.first() {
+                text.push_str(&format!("; `{path}` of {tool} has none"));
+            }
+            text
+        };
+        let details = || {
+            let entry = |(tool, path): &(String, String)| {
+                let entry: Map<'_> =
+                    [("tool", Value::from(tool.clone())), ("argument", path.clone().into())]
+                        .into_iter()
+                        .collect();
+                Value::Map(entry)
+            };
+            let list = Value::List(ungrounded.iter().map(entry).collect());
+            [("judged", Value::from(*judged)), ("ungrounded", list)].into_iter().collect()
+        };
+        report::scored(report::ratio(*grounded, *judged), want, explain, details)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_plain_and_numbers_whole() {
+        assert_eq!(plain(" Café, 1,234.50 (A-1)!"), "café 1234.50 a 1");
+        assert_eq!(plain("1, 2"), "1 2");
+    }
+
+    #[test]
+    fn sources_hold_phrases_and_scattered_words() {
+        let mut sources = Sources::default();
+        assert!(sources.add(&"What is the weather tomorrow in New York?".into()));
+        assert!(sources.hold("new york", 3));
+        assert!(sources.hold("weather in New York tomorrow", 3));
+        assert!(!sources.hold("weather in Boston", 3));
+    }
+}
