@@ -61,6 +61,11 @@ pub struct Extracted {
 }
 
 impl Extracted {
+    /// So many items taken and only counted.
+    pub fn counted(accepted: u64) -> Self {
+        Self { accepted, ..Self::default() }
+    }
+
     /// Items rejected for that reason.
     pub fn rejected(&self, reason: Rejection) -> u64 {
         self.rejected[reason as usize]

@@ -5,6 +5,7 @@
 pub mod evaluation;
 pub mod facts;
 pub mod id;
+pub mod session;
 pub mod span;
 pub mod tool_call;
 pub mod trajectory;

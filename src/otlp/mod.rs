@@ -4,6 +4,7 @@
 //! `opentelemetry-proto` 1.x (`opentelemetry/proto/{trace,logs,common,resource}/v1`).
 
 pub mod any_value;
+pub mod metrics;
 pub mod number;
 pub mod request;
 pub mod wire;

@@ -1,2 +1,131 @@
-//! The one place that knows all stages: builds them from a plan, joins them with bounded channels,
-//! and orders the shutdown.
+//! The one place that knows all stages: builds them, joins them with bounded queues, and orders the
+//! shutdown.
+//!
+//! ```text
+//! receivers -> Intake: extract -> [queue per shard] -> Worker: assemble, evaluate -> Outlet
+//! ```
+//!
+//! One request at a time is refused, extracted and handed to the shards on the task that received
+//! it; each shard is one task. The bytes of requests that wait for a shard are limited by
+//! `limits.queue_mib`; a full queue makes senders wait up to [`ROOM_WAIT`] and then refuses
+//! retryably. The outlet never waits.
+
+mod collector;
+mod intake;
+mod metrics;
+pub mod replay;
+mod sessions;
+mod worker;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use opentelemetry::metrics::Meter;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::assemble::Sessions;
+use crate::assemble::{LimitsSettings, SessionsSettings, Shard, TracesSettings};
+use crate::evaluate::run::Judge;
+use crate::extract::resolve::Resolver;
+use crate::model::Evaluation;
+
+pub use collector::{Addresses, Collector, CollectorSettings, StartError};
+pub use intake::PipelineIntake;
+use metrics::PipelineMetrics;
+use sessions::{QUEUED_TRACES_MAX, SessionWorker};
+use worker::{Work, Worker};
+
+/// How long a sender waits for room before it is told to come again.
+pub const ROOM_WAIT: Duration = Duration::from_secs(1);
+/// When a refused sender should come again: above 2 s some SDKs give up at once.
+pub const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Requests that may wait for one shard, whatever their size.
+const QUEUED_REQUESTS_MAX: usize = 4096;
+
+/// Takes evaluations; must not block.
+pub type Outlet = Arc<dyn Fn(Arc<[Evaluation]>) + Send + Sync>;
+
+/// What the pipeline is built from.
+pub struct PipelineSettings {
+    /// When traces are complete.
+    pub traces: TracesSettings,
+    /// When sessions are complete.
+    pub sessions: SessionsSettings,
+    /// How much is kept.
+    pub limits: LimitsSettings,
+    /// Shards, each a task of its own; one per core.
+    pub shard_count: usize,
+}
+
+/// The running stages between receivers and exporters.
+pub struct Pipeline {
+    intake: Arc<PipelineIntake>,
+    workers: JoinSet<()>,
+}
+
+impl Pipeline {
+    /// Starts one worker per shard on the current runtime.
+    pub fn start(
+        settings: &PipelineSettings,
+        resolver: Arc<Resolver>,
+        judge: Arc<Judge>,
+        outlet: &Outlet,
+        meter: &Meter,
+    ) -> Self {
+        let shard_count = settings.shard_count.max(1);
+        let metrics = Arc::new(PipelineMetrics::new(meter, &judge));
+        let mut workers = JoinSet::new();
+        let session_sender = judge.judges_sessions().then(|| {
+            let (sender, receiver) = mpsc::channel(QUEUED_TRACES_MAX);
+            let worker = SessionWorker {
+                sessions: Sessions::new(settings.sessions, 0),
+                resolver: Arc::clone(&resolver),
+                judge: Arc::clone(&judge),
+                outlet: Arc::clone(outlet),
+                metrics: Arc::clone(&metrics),
+            };
+            workers.spawn(worker.run(receiver));
+            sender
+        });
+        let mut senders = Vec::with_capacity(shard_count);
+        for index in 0..shard_count {
+            let (sender, receiver) = mpsc::channel(QUEUED_REQUESTS_MAX);
+            senders.push(sender);
+            let worker = Worker {
+                index,
+                shard: Shard::new(settings.traces, settings.limits, shard_count, 0),
+                resolver: Arc::clone(&resolver),
+                judge: Arc::clone(&judge),
+                outlet: Arc::clone(outlet),
+                metrics: Arc::clone(&metrics),
+                sessions: session_sender.clone(),
+            };
+            workers.spawn(worker.run(receiver));
+        }
+        let queue_bytes = (settings.limits.queue_mib as usize) << 20;
+        let intake = Arc::new(PipelineIntake::new(
+            Arc::clone(resolver.table()),
+            senders,
+            queue_bytes,
+            metrics,
+        ));
+        Self { intake, workers }
+    }
+
+    /// Where receivers hand their requests.
+    pub fn intake(&self) -> Arc<PipelineIntake> {
+        Arc::clone(&self.intake)
+    }
+
+    /// Takes no more, judges what is open with reason `shutdown`, and ends once that is with the
+    /// outlet.
+    pub async fn shutdown(mut self) {
+        self.intake.close(Work::Drain).await;
+        while let Some(ended) = self.workers.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "shard ended badly");
+            }
+        }
+    }
+}

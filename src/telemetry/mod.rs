@@ -105,6 +105,11 @@ impl Telemetry {
         self.provider.meter("spanscore")
     }
 
+    /// Where exporters register series of their own.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
     /// The flag behind `/readyz`.
     pub fn readiness(&self) -> Readiness {
         self.readiness.clone()

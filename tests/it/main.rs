@@ -1,9 +1,8 @@
 //! The integration tests, in one binary.
-#![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod captures;
 mod emit;
-mod evaluators;
 mod parity_dokimos;
 mod receive_grpc;
 mod receive_http;

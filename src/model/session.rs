@@ -1,0 +1,93 @@
+//! A session as one trajectory: the calls of all its traces.
+
+use super::{Trajectory, Usage};
+
+/// Joins the trajectories of one session, given in the order of their starts, to one: all calls in
+/// start order, the input of the first turn, the output of the last, usage and cost summed. It is
+/// attached to the root span of the last trace. `None` when there is no trajectory.
+pub fn join_session<'a>(trajectories: Vec<Trajectory<'a>>) -> Option<Trajectory<'a>> {
+    let mut turns = trajectories.into_iter();
+    let mut session = turns.next()?;
+    for turn in turns {
+        join(&mut session, turn);
+    }
+    session.tool_calls.sort_by_key(|call| call.start_ns);
+    session.kept_spans.sort_by_key(|span| span.end_ns);
+    Some(session)
+}
+
+fn join<'a>(session: &mut Trajectory<'a>, mut turn: Trajectory<'a>) {
+    session.tool_calls.append(&mut turn.tool_calls);
+    session.kept_spans.append(&mut turn.kept_spans);
+    for tool in turn.tool_definitions {
+        match session.tool_definitions.iter_mut().find(|known| known.name == tool.name) {
+            Some(known) => *known = tool,
+            None => session.tool_definitions.push(tool),
+        }
+    }
+    session.usage = add(session.usage, turn.usage);
+    session.cost = sum(session.cost, turn.cost, |a, b| a + b);
+    session.agent_name = session.agent_name.take().or(turn.agent_name);
+    session.model = turn.model.or(session.model.take());
+    session.start_ns = session.start_ns.min(turn.start_ns);
+    session.end_ns = session.end_ns.max(turn.end_ns);
+    session.trace_id = turn.trace_id;
+    session.span_id = turn.span_id;
+    session.span_name = turn.span_name;
+    session.attributes = turn.attributes;
+    session.resource = turn.resource;
+    session.final_output = turn.final_output;
+}
+
+fn add(a: Usage, b: Usage) -> Usage {
+    let plus = |a, b| sum(a, b, u64::saturating_add);
+    Usage {
+        input_tokens: plus(a.input_tokens, b.input_tokens),
+        output_tokens: plus(a.output_tokens, b.output_tokens),
+        cache_read_tokens: plus(a.cache_read_tokens, b.cache_read_tokens),
+        cache_write_tokens: plus(a.cache_write_tokens, b.cache_write_tokens),
+        reasoning_tokens: plus(a.reasoning_tokens, b.reasoning_tokens),
+    }
+}
+
+/// What is unknown on one side leaves the other as it is.
+fn sum<T>(a: Option<T>, b: Option<T>, plus: impl Fn(T, T) -> T) -> Option<T> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(plus(a, b)),
+        (a, b) => a.or(b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Content, SpanId, ToolCall};
+    use crate::value::Value;
+
+    fn turn(n: u8, tokens: Option<u64>) -> Trajectory<'static> {
+        let text = |text: String| Content::ready(Value::from(text));
+        Trajectory {
+            span_id: SpanId([n; 8]),
+            start_ns: u64::from(n) * 10,
+            end_ns: u64::from(n) * 10 + 5,
+            tool_calls: vec![ToolCall { start_ns: u64::from(n) * 10, ..ToolCall::default() }],
+            user_input: text(format!("ask {n}")),
+            final_output: text(format!("answer {n}")),
+            usage: Usage { input_tokens: tokens, ..Usage::default() },
+            ..Trajectory::default()
+        }
+    }
+
+    #[test]
+    fn session_has_the_calls_of_all_turns_and_ends_with_the_last() {
+        let joined = join_session(vec![turn(1, Some(3)), turn(2, None), turn(3, Some(4))]);
+        let session = joined.expect("three turns");
+        assert_eq!(session.tool_calls.len(), 3);
+        assert_eq!((session.start_ns, session.end_ns), (10, 35));
+        assert_eq!(session.span_id, SpanId([3; 8]));
+        assert_eq!(session.usage.input_tokens, Some(7));
+        assert_eq!(session.user_input.value(), Some(&Value::from("ask 1")));
+        assert_eq!(session.final_output.value(), Some(&Value::from("answer 3")));
+        assert!(join_session(Vec::new()).is_none());
+    }
+}

@@ -1,0 +1,158 @@
+//! The whole collector: every stage started in order, and stopped in order.
+//!
+//! Start: telemetry, exporters, shards, receivers; ready once all run. Stop: not ready, receivers
+//! take no more, shards judge what is open, exporters deliver what they hold; all within
+//! `shutdown_timeout`, of which exporters get what is left, at least a quarter.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Outlet, Pipeline, PipelineSettings};
+use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
+use crate::emit::settings::ExporterSettings;
+use crate::emit::{self, Exporters, Unsent};
+use crate::evaluate::run::{Configured, Judge};
+use crate::extract::dialect::Dialect;
+use crate::extract::resolve::Resolver;
+use crate::extract::table::{Table, TableError};
+use crate::receive::settings::ReceiversSettings;
+use crate::receive::{self, Receivers};
+use crate::telemetry::{Telemetry, TelemetryError, TelemetrySettings};
+
+/// What a collector is built from: a checked config.
+pub struct CollectorSettings {
+    /// Where data enters.
+    pub receivers: ReceiversSettings,
+    /// How instrumentations write tool calls.
+    pub dialects: Vec<Dialect>,
+    /// When traces are complete.
+    pub traces: TracesSettings,
+    /// When sessions are complete.
+    pub sessions: SessionsSettings,
+    /// How much is kept.
+    pub limits: LimitsSettings,
+    /// How traces are scored.
+    pub evaluators: Vec<Configured>,
+    /// Where scores leave.
+    pub exporters: Vec<ExporterSettings>,
+    /// Our own logs, metrics and health.
+    pub telemetry: TelemetrySettings,
+    /// How long a shutdown may take in all.
+    pub shutdown_timeout: Duration,
+    /// Shards; one per core when `None`.
+    pub shard_count: Option<usize>,
+}
+
+/// Why a collector cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The endpoints for metrics and health.
+    #[error(transparent)]
+    Telemetry(#[from] TelemetryError),
+    /// The dialects cannot be compiled.
+    #[error("cannot compile the dialects: {0}")]
+    Dialects(#[from] TableError),
+    /// An exporter.
+    #[error(transparent)]
+    Exporter(#[from] emit::StartError),
+    /// A receiver.
+    #[error(transparent)]
+    Receiver(#[from] receive::StartError),
+}
+
+/// Where a running collector can be reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Addresses {
+    /// OTLP/gRPC.
+    pub grpc: Option<SocketAddr>,
+    /// OTLP/HTTP.
+    pub http: Option<SocketAddr>,
+    /// Prometheus metrics.
+    pub metrics: Option<SocketAddr>,
+    /// `/livez` and `/readyz`.
+    pub health: Option<SocketAddr>,
+}
+
+/// A running collector.
+pub struct Collector {
+    telemetry: Telemetry,
+    exporters: Arc<Exporters>,
+    pipeline: Pipeline,
+    receivers: Receivers,
+    shutdown_timeout: Duration,
+}
+
+impl Collector {
+    /// Starts every stage on the current runtime; nothing is left running on an error.
+    pub async fn start(settings: CollectorSettings) -> Result<Self, StartError> {
+        let telemetry = Telemetry::start(&settings.telemetry).await?;
+        let meter = telemetry.meter();
+        let exporters = Exporters::start(&settings.exporters, &meter, telemetry.registry())?;
+        let judge = Judge::new(settings.evaluators, exporters.want());
+        let table = Arc::new(Table::compile(settings.dialects, &judge.facts())?);
+        let resolver = Arc::new(Resolver::new(table));
+        let exporters = Arc::new(exporters);
+        let outlet: Outlet = {
+            let exporters = Arc::clone(&exporters);
+            Arc::new(move |evaluations| exporters.offer(evaluations))
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let pipeline = Pipeline::start(
+            &PipelineSettings {
+                traces: settings.traces,
+                sessions: settings.sessions,
+                limits: settings.limits,
+                shard_count: settings.shard_count.unwrap_or(cores),
+            },
+            resolver,
+            Arc::new(judge),
+            &outlet,
+            &meter,
+        );
+        let receivers = Receivers::start(&settings.receivers, pipeline.intake(), &meter).await?;
+        telemetry.readiness().set(true);
+        let shutdown_timeout = settings.shutdown_timeout;
+        Ok(Self { telemetry, exporters, pipeline, receivers, shutdown_timeout })
+    }
+
+    /// Where it can be reached.
+    pub fn addresses(&self) -> Addresses {
+        Addresses {
+            grpc: self.receivers.grpc_address(),
+            http: self.receivers.http_address(),
+            metrics: self.telemetry.metrics_address(),
+            health: self.telemetry.health_address(),
+        }
+    }
+
+    /// All metrics in the Prometheus text form.
+    pub fn exposition(&self) -> String {
+        self.telemetry.exposition()
+    }
+
+    /// Stops in order; returns what the exporters could not deliver in time.
+    pub async fn shutdown(self) -> Vec<Unsent> {
+        let deadline = Instant::now() + self.shutdown_timeout;
+        self.telemetry.readiness().set(false);
+        if !self.receivers.drain(self.shutdown_timeout / 4).await {
+            tracing::warn!("requests still under way were cut off");
+        }
+        if tokio::time::timeout(self.shutdown_timeout / 2, self.pipeline.shutdown()).await.is_err()
+        {
+            tracing::warn!("open traces could not all be judged in time");
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        let unsent = self.exporters.shutdown(left.max(self.shutdown_timeout / 4)).await;
+        for lost in &unsent {
+            tracing::warn!(
+                exporter = lost.exporter,
+                evaluations = lost.evaluations,
+                "not delivered"
+            );
+        }
+        unsent
+    }
+}

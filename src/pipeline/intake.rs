@@ -1,0 +1,139 @@
+//! From a request's bytes to the shards' queues.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+use super::metrics::PipelineMetrics;
+use super::worker::Work;
+use super::{RETRY_AFTER, ROOM_WAIT};
+use crate::extract::collect::extract_traces;
+use crate::extract::logs::extract_logs;
+use crate::extract::outcome::Extracted;
+use crate::extract::resources::ResourceCache;
+use crate::extract::table::Table;
+use crate::model::SpanBatch;
+use crate::otlp::metrics::count_points;
+use crate::otlp::wire::Malformed;
+use crate::receive::{Accepted, Intake, Refused, Signal};
+
+/// Bytes that one permit of the queue stands for.
+const PERMIT_BYTES: usize = 1024;
+
+/// Refuses, extracts, and hands to the shards.
+pub struct PipelineIntake {
+    table: Arc<Table>,
+    shards: Vec<mpsc::Sender<Work>>,
+    room: Arc<Semaphore>,
+    permits: u32,
+    is_closed: AtomicBool,
+    /// Resources seen before, one cache for each request under way at once.
+    caches: Mutex<Vec<ResourceCache>>,
+    metrics: Arc<PipelineMetrics>,
+}
+
+impl PipelineIntake {
+    pub(super) fn new(
+        table: Arc<Table>,
+        shards: Vec<mpsc::Sender<Work>>,
+        queue_bytes: usize,
+        metrics: Arc<PipelineMetrics>,
+    ) -> Self {
+        let permits = queue_bytes.div_ceil(PERMIT_BYTES).clamp(1, Semaphore::MAX_PERMITS / 2);
+        Self {
+            table,
+            shards,
+            room: Arc::new(Semaphore::new(permits)),
+            permits: u32::try_from(permits).unwrap_or(u32::MAX),
+            is_closed: AtomicBool::new(false),
+            caches: Mutex::default(),
+            metrics,
+        }
+    }
+
+    /// Refuses from now on, and sends each shard a last word.
+    pub(super) async fn close(&self, last: Work) {
+        self.is_closed.store(true, Ordering::Release);
+        for shard in &self.shards {
+            // A shard that is gone has nothing to be told.
+            let _ = shard.send(last.clone()).await;
+        }
+    }
+
+    /// Waits for room for a request; refuses when there is none in time.
+    async fn room_for(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Refused> {
+        let permits = u32::try_from(bytes.div_ceil(PERMIT_BYTES).max(1)).unwrap_or(u32::MAX);
+        let permits = permits.min(self.permits);
+        if let Ok(permit) = Arc::clone(&self.room).try_acquire_many_owned(permits) {
+            return Ok(permit);
+        }
+        let wait = Arc::clone(&self.room).acquire_many_owned(permits);
+        match tokio::time::timeout(ROOM_WAIT, wait).await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => {
+                self.metrics.refused("queue_full");
+                Err(Refused::Overloaded { retry_after: RETRY_AFTER })
+            }
+        }
+    }
+
+    fn extract(
+        &self,
+        signal: Signal,
+        body: &[u8],
+        batches: &mut [SpanBatch],
+    ) -> Result<Extracted, Malformed> {
+        let mut cache = self.caches().pop().unwrap_or_default();
+        let extracted = match signal {
+            Signal::Traces => extract_traces(&self.table, body, &mut cache, batches),
+            Signal::Logs => extract_logs(&self.table, body, &mut cache, batches),
+            Signal::Metrics => count_points(body).map(Extracted::counted),
+        };
+        self.caches().push(cache);
+        extracted
+    }
+
+    fn caches(&self) -> MutexGuard<'_, Vec<ResourceCache>> {
+        self.caches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands each shard its batch; the room is given back when the last shard is done with it.
+    async fn hand_over(
+        &self,
+        batches: Vec<SpanBatch>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<(), Refused> {
+        let permit = Arc::new(permit);
+        for (shard, batch) in self.shards.iter().zip(batches) {
+            if batch.spans.is_empty() {
+                continue;
+            }
+            let work = Work::Batch { batch: Arc::new(batch), _room: Arc::clone(&permit) };
+            shard.send(work).await.map_err(|_| Refused::ShuttingDown)?;
+        }
+        Ok(())
+    }
+}
+
+impl Intake for PipelineIntake {
+    async fn accept(&self, signal: Signal, body: Bytes) -> Result<Accepted, Refused> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(Refused::ShuttingDown);
+        }
+        let permit = self.room_for(body.len()).await?;
+        let mut batches: Vec<_> = self.shards.iter().map(|_| SpanBatch::default()).collect();
+        let extracted = self
+            .extract(signal, &body, &mut batches)
+            .map_err(|error| Refused::Malformed(error.to_string()))?;
+        drop(body);
+        self.metrics.extracted(&extracted);
+        self.hand_over(batches, permit).await?;
+        Ok(Accepted {
+            accepted: extracted.accepted,
+            rejected: extracted.rejected_total(),
+            message: extracted.message(),
+        })
+    }
+}

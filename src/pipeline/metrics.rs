@@ -1,0 +1,232 @@
+//! What the pipeline counts.
+//!
+//! Names are those of the Prometheus exposition without their prefix and suffix; every counter
+//! starts at 0 for each of its reasons.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Gauge, Meter};
+
+use crate::assemble::{Sessions, Shard};
+use crate::evaluate::run::{Judge, WhenErrors};
+use crate::extract::outcome::{Extracted, Rejection};
+use crate::model::{Completion, Evaluation, Outcome};
+
+/// Instruments of the stages between receivers and exporters.
+pub(super) struct PipelineMetrics {
+    refused: Counter<u64>,
+    rejected: Counter<u64>,
+    repaired: Counter<u64>,
+    dropped_spans: Counter<u64>,
+    ignored_traces: Counter<u64>,
+    judged: Counter<u64>,
+    evicted: Counter<u64>,
+    reopened: Counter<u64>,
+    sessions: Counter<u64>,
+    session_losses: Counter<u64>,
+    when_errors: Counter<u64>,
+    panics: Counter<u64>,
+    not_evaluable: Counter<u64>,
+    failed: Counter<u64>,
+    open_traces: Gauge<u64>,
+    held_bytes: Gauge<u64>,
+    evaluators: Vec<[KeyValue; 1]>,
+    shards: Mutex<Vec<(u64, u64)>>,
+}
+
+const COMPLETIONS: [Completion; 5] = [
+    Completion::RootEnded,
+    Completion::Idle,
+    Completion::AgeMax,
+    Completion::Shutdown,
+    Completion::Evicted,
+];
+
+fn reason(word: &'static str) -> [KeyValue; 1] {
+    [KeyValue::new("reason", word)]
+}
+
+impl PipelineMetrics {
+    pub(super) fn new(meter: &Meter, judge: &Judge) -> Self {
+        let counter = |name: &'static str, about: &'static str, unit: &'static str| {
+            meter.u64_counter(name).with_description(about).with_unit(unit).build()
+        };
+        let gauge = |name: &'static str, about: &'static str, unit: &'static str| {
+            meter.u64_gauge(name).with_description(about).with_unit(unit).build()
+        };
+        let metrics = Self {
+            refused: counter(
+                "spanscore.pipeline.refused",
+                "Requests refused retryably.",
+                "{request}",
+            ),
+            rejected: counter("spanscore.extract.rejected", "Items that were not taken.", "{item}"),
+            repaired: counter("spanscore.extract.repaired", "Items taken with a repair.", "{item}"),
+            dropped_spans: counter("spanscore.assemble.dropped", "Spans dropped.", "{span}"),
+            ignored_traces: counter("spanscore.assemble.ignored", "Traces not judged.", "{trace}"),
+            judged: counter("spanscore.assemble.judged", "Traces judged.", "{trace}"),
+            evicted: counter(
+                "spanscore.assemble.evicted",
+                "Traces pushed out by a limit.",
+                "{trace}",
+            ),
+            reopened: counter("spanscore.assemble.reopened", "Judged traces reopened.", "{trace}"),
+            sessions: counter("spanscore.assemble.sessions", "Sessions judged.", "{session}"),
+            session_losses: counter(
+                "spanscore.assemble.session_losses",
+                "Traces missing from their session.",
+                "{trace}",
+            ),
+            when_errors: counter(
+                "spanscore.evaluate.when_errors",
+                "Expressions of `when` that could not be evaluated.",
+                "{evaluation}",
+            ),
+            panics: counter("spanscore.evaluate.panics", "Traces lost to a fault.", "{trace}"),
+            not_evaluable: counter(
+                "spanscore.evaluate.not_evaluable",
+                "Evaluations without a score, by reason.",
+                "{evaluation}",
+            ),
+            failed: counter("spanscore.evaluate.failed", "Evaluations that broke.", "{evaluation}"),
+            open_traces: gauge("spanscore.assemble.open", "Traces that are open.", "{trace}"),
+            held_bytes: gauge("spanscore.assemble.held", "Memory of open traces.", "By"),
+            evaluators: judge
+                .evaluators()
+                .iter()
+                .map(|e| [KeyValue::new("evaluator", e.info.name.clone())])
+                .collect(),
+            shards: Mutex::default(),
+        };
+        metrics.start_at_zero();
+        metrics
+    }
+
+    fn start_at_zero(&self) {
+        self.refused.add(0, &reason("queue_full"));
+        for rejection in Rejection::ALL {
+            self.rejected.add(0, &reason(rejection.as_str()));
+        }
+        self.repaired.add(0, &reason("ended_before_start"));
+        self.dropped_spans.add(0, &reason("duplicate"));
+        self.dropped_spans.add(0, &reason("trace_over_limit"));
+        self.dropped_spans.add(0, &reason("orphan_log"));
+        self.ignored_traces.add(0, &reason("no_agent_span"));
+        for completion in COMPLETIONS {
+            self.judged.add(0, &[KeyValue::new("completion", completion.as_str())]);
+        }
+        for word in ["queue_full", "session_over_limit"] {
+            self.session_losses.add(0, &reason(word));
+        }
+        self.sessions.add(0, &[]);
+        for word in ["trace_size", "trace_count", "memory", "remembered", "session"] {
+            self.evicted.add(0, &reason(word));
+        }
+        self.reopened.add(0, &[]);
+        self.panics.add(0, &[]);
+        for evaluator in &self.evaluators {
+            self.when_errors.add(0, evaluator);
+            self.failed.add(0, evaluator);
+        }
+    }
+
+    pub(super) fn refused(&self, word: &'static str) {
+        self.refused.add(1, &reason(word));
+    }
+
+    pub(super) fn extracted(&self, extracted: &Extracted) {
+        if extracted.rejected_total() > 0 {
+            for rejection in Rejection::ALL {
+                self.rejected.add(extracted.rejected(rejection), &reason(rejection.as_str()));
+            }
+        }
+        if extracted.ended_before_start > 0 {
+            self.repaired.add(extracted.ended_before_start, &reason("ended_before_start"));
+        }
+    }
+
+    pub(super) fn judged(&self, completion: Completion, errors: &WhenErrors) {
+        self.judged.add(1, &[KeyValue::new("completion", completion.as_str())]);
+        self.count_when_errors(errors);
+    }
+
+    pub(super) fn session_judged(&self, errors: &WhenErrors) {
+        self.sessions.add(1, &[]);
+        self.count_when_errors(errors);
+    }
+
+    pub(super) fn session_trace_lost(&self) {
+        self.session_losses.add(1, &reason("queue_full"));
+    }
+
+    pub(super) fn sessions(&self, sessions: &mut Sessions) {
+        let counts = sessions.take_counts();
+        if counts.traces_over_limit > 0 {
+            self.session_losses.add(counts.traces_over_limit, &reason("session_over_limit"));
+        }
+        if counts.evicted > 0 {
+            self.evicted.add(counts.evicted, &reason("session"));
+        }
+    }
+
+    fn count_when_errors(&self, errors: &WhenErrors) {
+        for index in errors {
+            if let Some(evaluator) = self.evaluators.get(*index) {
+                self.when_errors.add(1, evaluator);
+            }
+        }
+    }
+
+    pub(super) fn panicked(&self) {
+        self.panics.add(1, &[]);
+    }
+
+    pub(super) fn evaluations(&self, evaluations: &[Evaluation]) {
+        for evaluation in evaluations {
+            let evaluator = KeyValue::new("evaluator", evaluation.evaluator.name.clone());
+            match &evaluation.outcome {
+                Outcome::Scored(_) => {}
+                Outcome::NotEvaluable { reason, .. } => self
+                    .not_evaluable
+                    .add(1, &[evaluator, KeyValue::new("reason", reason.as_str())]),
+                Outcome::Failed { .. } => self.failed.add(1, &[evaluator]),
+            }
+        }
+    }
+
+    /// Adds what a shard counted, and shows what all shards hold.
+    pub(super) fn shard(&self, index: usize, shard: &mut Shard) {
+        let counts = shard.take_counts();
+        let add = |counter: &Counter<u64>, count: u64, word: &'static str| {
+            if count > 0 {
+                counter.add(count, &reason(word));
+            }
+        };
+        add(&self.dropped_spans, counts.duplicate_spans, "duplicate");
+        add(&self.dropped_spans, counts.spans_over_limit, "trace_over_limit");
+        add(&self.dropped_spans, counts.orphan_logs, "orphan_log");
+        add(&self.ignored_traces, counts.without_agent, "no_agent_span");
+        add(&self.evicted, counts.evicted_by_size, "trace_size");
+        add(&self.evicted, counts.evicted_by_count, "trace_count");
+        add(&self.evicted, counts.evicted_by_memory, "memory");
+        add(&self.evicted, counts.forgotten_early, "remembered");
+        if counts.reopened > 0 {
+            self.reopened.add(counts.reopened, &[]);
+        }
+        let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
+        if shards.len() <= index {
+            shards.resize(index + 1, (0, 0));
+        }
+        let held = (shard.open_count() as u64, shard.bytes() as u64);
+        if shards[index] == held && index > 0 {
+            return;
+        }
+        shards[index] = held;
+        let (open, bytes) =
+            shards.iter().fold((0, 0), |sum, held| (sum.0 + held.0, sum.1 + held.1));
+        self.open_traces.record(open, &[]);
+        self.held_bytes.record(bytes, &[]);
+    }
+}

@@ -1,0 +1,129 @@
+//! Judges recorded requests with the same stages, without a clock: traces may be spread over
+//! several files, and all are complete when the input ends.
+
+use super::sessions::judge_session;
+use crate::assemble::{Due, LimitsSettings, Sessions, SessionsSettings, Shard, TracesSettings};
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::evaluate::run::{Evidence, Judge};
+use crate::extract::collect::extract_traces;
+use crate::extract::logs::extract_logs;
+use crate::extract::outcome::Extracted;
+use crate::extract::resolve::Resolver;
+use crate::extract::resolve::SessionCalls;
+use crate::extract::resources::ResourceCache;
+use crate::model::{Completion, Evaluation, SpanBatch, Trajectory};
+use crate::otlp::metrics::count_points;
+use crate::otlp::wire::Malformed;
+use crate::receive::Signal;
+
+/// Gathers recorded requests, then judges or shows what they hold.
+pub struct Replay<'r> {
+    resolver: &'r Resolver,
+    shard: Shard,
+    resources: ResourceCache,
+}
+
+impl<'r> Replay<'r> {
+    /// Starts empty. The limits of one trace hold here too; all traces of the input are kept.
+    pub fn new(resolver: &'r Resolver, limits: LimitsSettings) -> Self {
+        let limits = LimitsSettings { open_traces_max: u32::MAX, memory_mib: u32::MAX, ..limits };
+        Self {
+            resolver,
+            shard: Shard::new(TracesSettings::default(), limits, 1, 0),
+            resources: ResourceCache::default(),
+        }
+    }
+
+    /// Adds one request; says what of it was taken.
+    pub fn add(&mut self, signal: Signal, body: &[u8]) -> Result<Extracted, Malformed> {
+        let mut batches = [SpanBatch::default()];
+        let (table, resources) = (self.resolver.table(), &mut self.resources);
+        let extracted = match signal {
+            Signal::Traces => extract_traces(table, body, resources, &mut batches),
+            Signal::Logs => extract_logs(table, body, resources, &mut batches),
+            Signal::Metrics => count_points(body).map(Extracted::counted),
+        }?;
+        let [batch] = batches;
+        // What a limit makes due here is due at the end with all the rest.
+        self.shard.add(&batch, 0, &mut Vec::new());
+        Ok(extracted)
+    }
+
+    /// Judges every trace in the order of their first spans, then every session.
+    pub fn judge(&mut self, judge: &Judge, now_ns: u64) -> Vec<Evaluation> {
+        let mut out = Vec::new();
+        let due = self.due();
+        let mut trajectories = self.trajectories(&due);
+        for (trajectory, due) in trajectories.iter_mut().zip(&due) {
+            let evidence = Evidence {
+                digest: due.digest,
+                revised: None,
+                revision: 0,
+                completion: Completion::EndOfInput,
+                now_ns,
+            };
+            judge.judge_trace(trajectory, evidence, &mut out);
+        }
+        if judge.judges_sessions() {
+            drop(trajectories);
+            self.judge_sessions(judge, &due, now_ns, &mut out);
+        }
+        out
+    }
+
+    fn judge_sessions(&self, judge: &Judge, due: &[Due], now_ns: u64, out: &mut Vec<Evaluation>) {
+        let mut sessions = Sessions::new(SessionsSettings::default(), 0);
+        let mut due_sessions = Vec::new();
+        for due in due {
+            let Some(trace) = self.shard.trace(due.handle) else { continue };
+            let session_id = self.resolver.resolve(trace).session_id.map(|id| id.into_owned());
+            if let Some(id) = session_id {
+                let trace = Arc::new(trace.clone());
+                sessions.add(&id, trace, due.digest, 0, &mut due_sessions);
+            }
+        }
+        sessions.drain(Completion::EndOfInput, &mut due_sessions);
+        for due in &due_sessions {
+            out.append(&mut judge_session(self.resolver, judge, due, now_ns).0);
+        }
+    }
+
+    /// Shows every trajectory in the order of their first spans. The traces of one session tell of
+    /// each other's calls, as far as the input holds them.
+    pub fn for_each(&mut self, visit: impl FnMut(&Trajectory<'_>)) {
+        let due = self.due();
+        self.trajectories(&due).iter().for_each(visit);
+    }
+
+    fn due(&mut self) -> Vec<Due> {
+        let mut due = Vec::new();
+        self.shard.drain(Completion::EndOfInput, 0, &mut due);
+        due
+    }
+
+    fn trajectories(&self, due: &[Due]) -> Vec<Trajectory<'_>> {
+        let traces = due.iter().filter_map(|due| self.shard.trace(due.handle));
+        let mut trajectories: Vec<_> = traces.map(|trace| self.resolver.resolve(trace)).collect();
+        reconcile_sessions(&mut trajectories);
+        trajectories
+    }
+}
+
+/// Corrects the trajectories of each session by what they know of each other; their order stays.
+fn reconcile_sessions(trajectories: &mut [Trajectory<'_>]) {
+    let mut known: HashMap<String, SessionCalls> = HashMap::new();
+    for trajectory in trajectories.iter() {
+        if let Some(id) = trajectory.session_id.as_deref() {
+            known.entry_ref(id).or_default().add(trajectory);
+        }
+    }
+    for trajectory in trajectories {
+        let calls = trajectory.session_id.as_deref().and_then(|id| known.get(id));
+        if let Some(calls) = calls {
+            calls.apply(trajectory);
+        }
+    }
+}

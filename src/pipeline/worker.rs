@@ -1,0 +1,142 @@
+//! One shard at work: assemble, resolve, evaluate, hand out.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::{Instant, MissedTickBehavior};
+
+use super::Outlet;
+use super::metrics::PipelineMetrics;
+use super::sessions::SessionTrace;
+use crate::assemble::{Due, Shard};
+use crate::evaluate::run::{Evidence, Judge};
+use crate::extract::resolve::Resolver;
+use crate::model::{Completion, Evaluation, SpanBatch, TraceSpans};
+
+/// How often deadlines are looked at.
+pub(super) const TICK: Duration = Duration::from_millis(50);
+/// Requests taken from the queue at once.
+const WORK_MAX: usize = 32;
+
+/// What a shard is told.
+#[derive(Clone)]
+pub(super) enum Work {
+    /// Records of one request; the room it took in the queue is free when this is dropped.
+    Batch { batch: Arc<SpanBatch>, _room: Arc<OwnedSemaphorePermit> },
+    /// Judge what is open and end.
+    Drain,
+}
+
+/// A shard with all it needs to judge its traces.
+pub(super) struct Worker {
+    pub(super) index: usize,
+    pub(super) shard: Shard,
+    pub(super) resolver: Arc<Resolver>,
+    pub(super) judge: Arc<Judge>,
+    pub(super) outlet: Outlet,
+    pub(super) metrics: Arc<PipelineMetrics>,
+    /// Where judged traces go when sessions are judged too.
+    pub(super) sessions: Option<mpsc::Sender<SessionTrace>>,
+}
+
+impl Worker {
+    /// Works until it is told to drain or every sender is gone.
+    pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Work>) {
+        let start = Instant::now();
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut work = Vec::with_capacity(WORK_MAX);
+        let mut due = Vec::new();
+        let mut is_open = true;
+        while is_open {
+            tokio::select! {
+                count = queue.recv_many(&mut work, WORK_MAX) => {
+                    let now_ms = elapsed_ms(start);
+                    is_open = count > 0;
+                    for work in work.drain(..) {
+                        match work {
+                            Work::Batch { batch, .. } => {
+                                self.shard.add(&batch, now_ms, &mut due);
+                                self.judge_due(&mut due);
+                            }
+                            Work::Drain => is_open = false,
+                        }
+                    }
+                }
+                _ = ticks.tick() => {
+                    self.shard.tick(elapsed_ms(start), &mut due);
+                    self.judge_due(&mut due);
+                    self.metrics.shard(self.index, &mut self.shard);
+                }
+            }
+        }
+        self.shard.drain(Completion::Shutdown, elapsed_ms(start), &mut due);
+        self.judge_due(&mut due);
+        self.metrics.shard(self.index, &mut self.shard);
+    }
+
+    fn judge_due(&mut self, due: &mut Vec<Due>) {
+        if due.is_empty() {
+            return;
+        }
+        let now_ns = unix_ns(SystemTime::now());
+        let mut evaluations = Vec::with_capacity(due.len() * self.judge.evaluators().len());
+        for due in due.drain(..) {
+            self.judge_one(due, now_ns, &mut evaluations);
+            self.shard.done(due.handle);
+        }
+        if !evaluations.is_empty() {
+            self.metrics.evaluations(&evaluations);
+            (self.outlet)(evaluations.into());
+        }
+    }
+
+    fn hand_to_session(&self, id: Option<String>, trace: &TraceSpans, digest: [u8; 16]) {
+        let (Some(sessions), Some(session_id)) = (&self.sessions, id) else { return };
+        let trace = Arc::new(trace.clone());
+        if sessions.try_send(SessionTrace { session_id, trace, digest }).is_err() {
+            self.metrics.session_trace_lost();
+        }
+    }
+
+    fn judge_one(&self, due: Due, now_ns: u64, out: &mut Vec<Evaluation>) {
+        let Some(trace) = self.shard.trace(due.handle) else { return };
+        let evidence = Evidence {
+            digest: due.digest,
+            revised: due.revised,
+            revision: due.revision,
+            completion: due.completion,
+            now_ns,
+        };
+        let judged = catch_unwind(AssertUnwindSafe(|| {
+            let mut evaluations = Vec::with_capacity(self.judge.evaluators().len());
+            let mut trajectory = self.resolver.resolve(trace);
+            let errors = self.judge.judge_trace(&mut trajectory, evidence, &mut evaluations);
+            let session_id = trajectory.session_id.as_deref().map(str::to_owned);
+            (evaluations, errors, session_id)
+        }));
+        match judged {
+            Ok((mut evaluations, errors, session_id)) => {
+                out.append(&mut evaluations);
+                self.hand_to_session(session_id, trace, due.digest);
+                self.metrics.judged(due.completion, &errors);
+            }
+            Err(_) => {
+                self.metrics.panicked();
+                tracing::error!(trace_id = %trace.trace_id, "judging a trace panicked; it is lost");
+            }
+        }
+    }
+}
+
+pub(super) fn elapsed_ms(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Unix nanoseconds; 0 before 1970.
+pub(super) fn unix_ns(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
