@@ -21,7 +21,6 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 pub use exit_code::Exit;
-pub use source::BUILT_IN;
 
 use crate::config::{self, ConfigError};
 

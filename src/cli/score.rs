@@ -7,6 +7,7 @@ use comfy_table::Table;
 
 use super::source::ConfigArgs;
 use super::{Exit, Failure, output};
+use crate::emit::record;
 use crate::model::{Evaluation, Label, Outcome};
 
 /// Judges recorded traces and prints the scores
@@ -103,7 +104,11 @@ impl Printer {
                 table.add_row(row(evaluation));
                 Ok(())
             }
-            None => output::line(evaluation.id),
+            None => {
+                let mut record = String::new();
+                record::write_line(evaluation, true, &mut record);
+                output::text(&record)
+            }
         }
     }
 

@@ -15,6 +15,7 @@ use self::client::{Client, Sent};
 use self::fresh::Fresh;
 use super::{Exit, Failure, output};
 use crate::receive::Signal;
+use crate::receive::file::read_requests;
 
 /// The recorded run that `--sample` sends: an agent that refunds an order, with a failed and a
 /// repeated tool call.
@@ -148,9 +149,18 @@ impl SendArgs {
     /// All requests in order; those that cannot be read are named on standard error and counted.
     fn requests(&self) -> Result<(Vec<(Signal, Bytes)>, usize), Failure> {
         let mut requests = Vec::new();
-        let unreadable = 0;
+        let mut unreadable = 0;
         if self.sample {
             requests.push((Signal::Traces, sample()?));
+        }
+        for read in self.files.iter().flat_map(|path| read_requests(path)) {
+            match read {
+                Ok(request) => requests.push(request),
+                Err(error) => {
+                    unreadable += 1;
+                    output::note(error);
+                }
+            }
         }
         if self.sample || self.fresh_ids {
             Fresh::new(&requests).rewrite(&mut requests).context("cannot give fresh ids")?;

@@ -7,9 +7,6 @@ use clap::Args;
 use super::Failure;
 use crate::config::{self, Loaded, Part, Plan};
 
-/// The config that holds where none is given: the annotated default.
-pub const BUILT_IN: &str = include_str!("../../config/collector.yaml");
-
 /// Which config to use.
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct ConfigArgs {
@@ -26,9 +23,6 @@ impl ConfigArgs {
     /// Reads the config.
     pub(super) fn load(&self) -> Result<Loaded, Failure> {
         let mut parts: Vec<Part> = self.config.iter().cloned().map(Part::File).collect();
-        if parts.is_empty() {
-            parts.push(built_in());
-        }
         parts.extend(self.set.iter().cloned().map(Part::Set));
         Ok(config::load(&parts, &config::environment)?)
     }
@@ -43,8 +37,4 @@ impl ConfigArgs {
         let files: Vec<_> = self.config.iter().map(|path| path.display().to_string()).collect();
         if files.is_empty() { "built-in config".to_owned() } else { files.join(", ") }
     }
-}
-
-fn built_in() -> Part {
-    Part::Text { name: "<built-in>".to_owned(), text: BUILT_IN.to_owned() }
 }

@@ -24,7 +24,7 @@ const NAME_BYTES_MAX: usize = 200;
 const WHEN_BYTES_MAX: usize = 8_192;
 
 /// Stands for the map in the config's struct: its entries are read one by one.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EvaluatorsConfig;
 
 impl<'de> Deserialize<'de> for EvaluatorsConfig {
@@ -222,7 +222,13 @@ fn compile(node: &Node, sources: &Sources, errors: &mut Vec<SettingsError>) -> O
     let (message, help, line, column) = match When::compile(text) {
         Ok(when) => return Some(when),
         Err(WhenError::Syntax { line, column, message }) => {
-            let message = message.lines().next().unwrap_or_default().to_owned();
+            // What the parser would have taken instead is a list of tokens: of no use to people.
+            let message = message.split(" expecting ").next().unwrap_or_default();
+            let message = message
+                .trim_start_matches("Syntax error: ")
+                .replace("mismatched input", "unexpected")
+                .replace("extraneous input", "unexpected")
+                .replace("'<EOF>'", "end");
             (format!("`when` is not valid CEL: {message}"), None, line - 1, column - 1)
         }
         Err(WhenError::UnknownName { name }) => {

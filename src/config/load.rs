@@ -1,7 +1,7 @@
 //! Config files to one tree of settings.
 //!
 //! Files and `--set` values are read in order and merged: maps entry by entry, of anything else
-//! the later one stays.
+//! the later one stays. A section that no file has is that of the built-in config.
 
 use std::path::PathBuf;
 
@@ -35,36 +35,73 @@ pub struct Loaded {
     pub sources: Sources,
 }
 
-/// Reads and merges the parts. `lookup` reads an environment variable.
+/// The config that holds where none is given: the annotated default.
+pub const BUILT_IN: &str = include_str!("../../config/collector.yaml");
+
+/// Reads and merges the parts: the files in order, then the sections of the [`BUILT_IN`] config
+/// that none of them has, then the single values. `lookup` reads an environment variable.
 pub fn load(parts: &[Part], lookup: Lookup<'_>) -> Result<Loaded, ConfigError> {
-    let mut sources = Sources::default();
+    let mut reader = Reader { lookup, sources: Sources::default(), problems: Vec::new() };
     let mut node = Node { kind: NodeKind::Map(Vec::new()), place: Place::default() };
-    let mut problems = Vec::new();
     for part in parts {
-        let (name, text) = match part {
+        match part {
             Part::File(path) => match std::fs::read_to_string(path) {
-                Ok(text) => (path.display().to_string(), text),
+                Ok(text) => reader.merge_file(&mut node, &path.display().to_string(), &text),
                 Err(error) => {
-                    problems.push(Problem::new(format!("cannot read {}: {error}", path.display())));
-                    continue;
+                    let message = format!("cannot read {}: {error}", path.display());
+                    reader.problems.push(Problem::new(message));
                 }
             },
-            Part::Text { name, text } => (name.clone(), text.clone()),
-            Part::Set(text) => ("--set".to_owned(), text.clone()),
-        };
-        let line_offset = sources.add(&name, &text);
-        let read = match part {
-            Part::Set(_) => read_set(&text, line_offset, &mut sources, lookup),
-            _ => read_file(&text, line_offset, &mut sources, lookup),
-        };
-        match read {
-            Ok(read) => merge(&mut node, read),
-            Err(errors) => {
-                problems.extend(errors.into_iter().map(|error| sources.problem(error)));
+            Part::Text { name, text } => reader.merge_file(&mut node, name, text),
+            Part::Set(_) => {}
+        }
+    }
+    let mut built_in = Node::default();
+    reader.merge_file(&mut built_in, "<built-in>", BUILT_IN);
+    if let (NodeKind::Map(sections), NodeKind::Map(known)) = (&mut node.kind, built_in.kind) {
+        for (key, section) in known {
+            if !sections.iter().any(|(own, _)| own.text == key.text) {
+                sections.push((key, section));
             }
         }
     }
+    for part in parts {
+        if let Part::Set(text) = part {
+            reader.merge_set(&mut node, text);
+        }
+    }
+    let Reader { sources, problems, .. } = reader;
     if problems.is_empty() { Ok(Loaded { node, sources }) } else { Err(ConfigError { problems }) }
+}
+
+struct Reader<'a> {
+    lookup: Lookup<'a>,
+    sources: Sources,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn merge_file(&mut self, node: &mut Node, name: &str, text: &str) {
+        let line_offset = self.sources.add(name, text);
+        let read = read_file(text, line_offset, &mut self.sources, self.lookup);
+        self.merge(node, read);
+    }
+
+    fn merge_set(&mut self, node: &mut Node, text: &str) {
+        let line_offset = self.sources.add("--set", text);
+        let read = read_set(text, line_offset, &mut self.sources, self.lookup);
+        self.merge(node, read);
+    }
+
+    fn merge(&mut self, node: &mut Node, read: Result<Node, Vec<SettingsError>>) {
+        match read {
+            Ok(read) => merge(node, read),
+            Err(errors) => {
+                let problems = errors.into_iter().map(|error| self.sources.problem(error));
+                self.problems.extend(problems);
+            }
+        }
+    }
 }
 
 /// The environment of the process; a value that is not UTF-8 counts as not set.

@@ -5,6 +5,7 @@
 //! keeps its own settings beside its code; [`Config`] only names the sections.
 
 mod evaluators;
+mod exporters;
 mod load;
 mod plan;
 mod print;
@@ -16,7 +17,8 @@ mod substitute;
 mod yaml;
 
 pub use evaluators::{EvaluatorsConfig, LevelSetting, SharedSettings};
-pub use load::{Loaded, Part, environment, load};
+pub use exporters::ExportersConfig;
+pub use load::{BUILT_IN, Loaded, Part, environment, load};
 pub use plan::{Config, Plan};
 pub use print::{REDACTED, redacted};
 pub use schema::{schema, shared_schema};

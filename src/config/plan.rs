@@ -4,26 +4,44 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::evaluators::{self, EvaluatorsConfig};
+use super::exporters::ExportersConfig;
 use super::load::Loaded;
 use super::read::read_all;
 use super::sources::{ConfigError, Sources};
 use crate::assemble::{LimitsSettings, TracesSettings};
+use crate::emit;
+use crate::emit::settings::ExporterSettings;
 use crate::evaluate::run::Configured;
-use crate::settings::HumanDuration;
+use crate::extract::dialect::Dialect;
+use crate::extract::table::Table;
+use crate::model::Facts;
+use crate::receive::settings::ReceiversSettings;
+use crate::settings::{HumanDuration, Node, SettingsError};
+use crate::telemetry::TelemetrySettings;
 
 /// The config of spanscore.
 ///
-/// Every section may be left out; what stands here then holds. Values may refer to the environment:
+/// A section that is left out is as in the built-in config (`config/collector.yaml`). Values may refer to the environment:
 /// `${env:NAME}`, `${env:NAME:-default}`; `$$` is a dollar sign.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
+    /// Where data enters. Without this section OTLP is received over gRPC and HTTP on the loopback
+    /// address.
+    pub receivers: ReceiversSettings,
+    /// How instrumentations write tool calls, beside the built-in dialects; one with the name of a
+    /// built-in dialect replaces it.
+    pub dialects: Vec<Dialect>,
     /// When a trace is taken as complete.
     pub traces: TracesSettings,
     /// How much is kept.
     pub limits: LimitsSettings,
     /// How traces are scored: a map keyed `kind/name`, such as `tool_call_args/refund`.
     pub evaluators: EvaluatorsConfig,
+    /// Where evaluations leave: a map keyed `kind` or `kind/name`, such as `otlp_grpc/backend`.
+    pub exporters: ExportersConfig,
+    /// Our own metrics, health and logs.
+    pub telemetry: TelemetrySettings,
     /// How long a shutdown may take in all: open traces are judged, exporters flushed.
     pub shutdown_timeout: HumanDuration,
 }
@@ -31,9 +49,13 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            receivers: ReceiversSettings::default(),
+            dialects: Vec::new(),
             traces: TracesSettings::default(),
             limits: LimitsSettings::default(),
             evaluators: EvaluatorsConfig,
+            exporters: ExportersConfig,
+            telemetry: TelemetrySettings::default(),
             shutdown_timeout: HumanDuration::from_secs(20),
         }
     }
@@ -45,6 +67,8 @@ pub struct Plan {
     pub config: Config,
     /// The evaluators in the order of the config.
     pub evaluators: Vec<Configured>,
+    /// The exporters in the order of the config.
+    pub exporters: Vec<ExporterSettings>,
 }
 
 impl Plan {
@@ -52,12 +76,30 @@ impl Plan {
     pub fn new(loaded: &Loaded) -> Result<Self, ConfigError> {
         let mut errors = Vec::new();
         let config = read_all(&loaded.node, &mut errors, |node| node.read::<Config>());
+        if let Some(config) = &config {
+            check_dialects(config, &loaded.node, &mut errors);
+        }
         let entries = loaded.node.get("evaluators");
         let evaluators = evaluators::configure(entries, &loaded.sources, &mut errors);
-        match config {
-            Some(config) if errors.is_empty() => Ok(Self { config, evaluators }),
+        let exporters = match loaded.node.get("exporters") {
+            Some(node) => read_all(node, &mut errors, emit::settings::read),
+            None => Some(Vec::new()),
+        };
+        match (config, exporters) {
+            (Some(config), Some(exporters)) if errors.is_empty() => {
+                Ok(Self { config, evaluators, exporters })
+            }
             _ => Err(report(errors, &loaded.sources)),
         }
+    }
+}
+
+/// The dialects must fit into one table.
+fn check_dialects(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
+    let dialects = Dialect::with_builtin(config.dialects.clone());
+    if let Err(error) = Table::compile(dialects, &Facts::all()) {
+        let place = node.get("dialects").map_or(node.place, |dialects| dialects.place);
+        errors.push(SettingsError::new(error.to_string()).at(place));
     }
 }
 
@@ -77,11 +119,21 @@ impl Plan {
                 info.threshold
             )
         });
-        vec![("evaluators", evaluators.collect())]
+        let otlp = self.config.receivers.otlp.as_ref().map(|otlp| &otlp.protocols);
+        let grpc =
+            otlp.and_then(|otlp| Some(format!("OTLP/gRPC {}", otlp.grpc.as_ref()?.endpoint)));
+        let http =
+            otlp.and_then(|otlp| Some(format!("OTLP/HTTP {}", otlp.http.as_ref()?.endpoint)));
+        let exporters = self.exporters.iter().map(|exporter| exporter.name.clone());
+        vec![
+            ("receivers", grpc.into_iter().chain(http).collect()),
+            ("evaluators", evaluators.collect()),
+            ("exporters", exporters.collect()),
+        ]
     }
 }
 
-fn report(mut errors: Vec<crate::settings::SettingsError>, sources: &Sources) -> ConfigError {
+fn report(mut errors: Vec<SettingsError>, sources: &Sources) -> ConfigError {
     errors.sort_by_key(|error| error.place.map(|place| (place.line, place.column)));
     errors.dedup();
     ConfigError { problems: errors.into_iter().map(|error| sources.problem(error)).collect() }

@@ -106,9 +106,10 @@ mod tests {
         let part = |text: &str| Part::Text { name: "config.yaml".into(), text: text.into() };
         let lookup = |_: &str| Some("s3cret".to_owned());
         let loaded = load(&[part(text)], &lookup).expect(text);
-        assert_eq!(redacted(&loaded), printed);
-        let again = load(&[part(printed)], &lookup).expect(printed);
-        assert_eq!(redacted(&again), printed, "what is printed reads back");
+        let shown = redacted(&loaded);
+        assert!(shown.starts_with(printed), "{shown}");
+        let again = load(&[part(&shown)], &lookup).expect(printed);
+        assert_eq!(redacted(&again), shown, "what is printed reads back");
     }
 
     #[test]

@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 
 use super::evaluators::SharedSettings;
 use super::plan::Config;
-use crate::evaluate::{KINDS, Kind};
+use crate::emit;
+use crate::evaluate::KINDS;
 
 /// The schema of a config file, draft 2020-12.
 pub fn schema() -> Value {
@@ -21,48 +22,57 @@ pub fn shared_schema() -> Value {
 /// The schema of the `evaluators` map: for each kind its own settings and the shared ones.
 pub(super) fn evaluators(generator: &mut SchemaGenerator) -> Schema {
     let shared = SharedSettings::json_schema(generator).to_value();
-    let mut by_key = Map::new();
-    for kind in KINDS {
-        let entry = entry(kind, &shared, generator);
-        by_key.insert(format!("^{}(/.+)?$", kind.name), entry);
-    }
+    let shared = shared.get("properties").and_then(Value::as_object);
+    let entries = KINDS.iter().map(|kind| {
+        let mut entry = entry(kind.name, kind.about, (kind.schema)(), generator);
+        if let Some(properties) = entry.get_mut("properties").and_then(Value::as_object_mut) {
+            for (key, value) in shared.into_iter().flatten() {
+                properties.entry(key.clone()).or_insert_with(|| value.clone());
+            }
+            if let Some(threshold) = properties.get_mut("threshold") {
+                threshold["default"] = json!(kind.threshold);
+            }
+        }
+        (format!("^{}(/.+)?$", kind.name), entry)
+    });
+    keyed("How traces are scored: a map keyed kind/name.", entries.collect())
+}
+
+/// The schema of the `exporters` map.
+pub(super) fn exporters(generator: &mut SchemaGenerator) -> Schema {
+    let entries = emit::settings::KINDS.iter().map(|kind| {
+        let names: Vec<_> = kind.aliases.iter().chain([&kind.name]).copied().collect();
+        let entry = entry(kind.name, kind.about, (kind.schema)(), generator);
+        (format!("^({})(/.+)?$", names.join("|")), entry)
+    });
+    keyed("Where evaluations leave: a map keyed kind/name.", entries.collect())
+}
+
+fn keyed(about: &str, entries: Map<String, Value>) -> Schema {
     json_schema!({
-        "description": "How traces are scored: a map keyed kind/name.",
+        "description": about,
         "type": "object",
-        "patternProperties": by_key,
+        "patternProperties": entries,
         "additionalProperties": false,
     })
 }
 
 /// One kind's settings. Its own definitions move to the root under names of their own.
-fn entry(kind: &Kind, shared: &Value, generator: &mut SchemaGenerator) -> Value {
-    let mut own = (kind.schema)().to_value();
-    let prefix = format!("{}.", kind.name);
+fn entry(name: &str, about: &str, schema: Schema, generator: &mut SchemaGenerator) -> Value {
+    let mut own = schema.to_value();
+    let prefix = format!("{name}.");
     rename_references(&mut own, &prefix);
-    if let Some(Value::Object(definitions)) =
-        own.as_object_mut().and_then(|own| own.remove("$defs"))
-    {
+    let Some(object) = own.as_object_mut() else { return own };
+    if let Some(Value::Object(definitions)) = object.remove("$defs") {
         for (name, definition) in definitions {
             generator.definitions_mut().insert(format!("{prefix}{name}"), definition);
         }
     }
-    let Some(object) = own.as_object_mut() else { return own };
     object.remove("$schema");
     object.remove("title");
-    object.insert("description".to_owned(), json!(kind.about));
+    object.insert("description".to_owned(), json!(about));
     object.insert("type".to_owned(), json!(["object", "null"]));
-    let properties = object.entry("properties").or_insert_with(|| json!({}));
-    if let (Some(properties), Some(shared)) =
-        (properties.as_object_mut(), shared.get("properties").and_then(Value::as_object))
-    {
-        for (key, value) in shared {
-            let mut value = value.clone();
-            if key == "threshold" {
-                value["default"] = json!(kind.threshold);
-            }
-            properties.entry(key.clone()).or_insert(value);
-        }
-    }
+    object.entry("properties").or_insert_with(|| json!({}));
     own
 }
 

@@ -91,31 +91,26 @@ impl Sources {
     pub(super) fn place_within(&self, scalar: Place, text: &str, line: u32, column: u32) -> Place {
         let Some(source) = self.source_of(scalar) else { return scalar };
         let Some(wanted) = text.lines().nth(line as usize) else { return scalar };
-        let first = scalar.line.saturating_sub(source.line_offset).saturating_sub(1) as usize;
-        let mut lines = source.text.lines().skip(first);
-        let Some(start) = lines.next() else { return scalar };
-        let rest: String = start.chars().skip(scalar.column.saturating_sub(1) as usize).collect();
-        if rest.starts_with(['|', '>']) {
-            // A block scalar: its lines stand below, indented.
-            let below = lines.take_while(|l| l.is_empty() || l.starts_with(' '));
-            for (index, candidate) in below.enumerate() {
-                if candidate.trim() == wanted.trim() && !wanted.trim().is_empty() {
-                    let indent = candidate.find(wanted.trim()).unwrap_or(0);
-                    let cut = wanted.len() - wanted.trim_start().len();
-                    return Place {
-                        line: scalar.line + 1 + u32::try_from(index).unwrap_or(0),
-                        column: (indent as u32 + 1 + column).saturating_sub(cut as u32),
-                    };
-                }
-            }
-            return scalar;
+        let shown = (scalar.line - source.line_offset).saturating_sub(1).saturating_add(line);
+        let Some(shown) = source.text.lines().nth(shown as usize) else { return scalar };
+        if line == 0 {
+            let rest: String = shown.chars().skip(scalar.column as usize - 1).collect();
+            let quoted = u32::from(rest.starts_with(['"', '\'']));
+            let exact = rest.chars().skip(quoted as usize).collect::<String>().starts_with(wanted);
+            return match exact {
+                true => Place { column: scalar.column + quoted + column, ..scalar },
+                false => scalar,
+            };
         }
-        let quoted = u32::from(rest.starts_with(['"', '\'']));
-        let shown = rest.chars().skip(quoted as usize).collect::<String>();
-        if text.lines().count() == 1 && shown.starts_with(text) {
-            return Place { line: scalar.line, column: scalar.column + quoted + column };
+        // A block scalar shows its lines as they are, indented.
+        let indent = |text: &str| (text.chars().count() - text.trim_start().chars().count()) as u32;
+        match shown.trim() == wanted.trim() {
+            true => Place {
+                line: scalar.line + line,
+                column: (indent(shown) + 1 + column).saturating_sub(indent(wanted)),
+            },
+            false => scalar,
         }
-        scalar
     }
 
     /// A mistake with its file, line and source text; what came from the environment is masked.
@@ -125,7 +120,8 @@ impl Sources {
         let reference = error.place.and_then(|place| self.reference_at(place));
         if let Some(reference) = reference {
             mask(&mut problem.message, &reference.values, 1);
-            if reference.plain && problem.help.is_none() {
+            let typed_otherwise = problem.message.contains("expected a string");
+            if reference.plain && typed_otherwise && problem.help.is_none() {
                 problem.help =
                     Some(format!("where text is meant, quote it: \"{}\"", reference.written));
             }

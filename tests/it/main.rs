@@ -8,3 +8,5 @@ mod receive_grpc;
 mod receive_http;
 mod support;
 mod telemetry;
+
+mod config;

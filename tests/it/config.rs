@@ -1,0 +1,149 @@
+//! Config files with mistakes, and what is said of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use spanscore::config::{Part, Plan, load};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn yaml_files(folder: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root().join(folder)).expect(folder);
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut paths: Vec<_> =
+        paths.filter(|path| path.extension() == Some("yaml".as_ref())).collect();
+    paths.sort();
+    paths
+}
+
+/// The environment of these tests.
+fn environment(name: &str) -> Option<String> {
+    match name {
+        "SECRET_TOKEN" => Some("hunter2-hunter2".to_owned()),
+        "PORT" => Some("4317".to_owned()),
+        "OTLP_ENDPOINT" => Some("http://127.0.0.1:4317".to_owned()),
+        _ => None,
+    }
+}
+
+/// What is said of a config, or that it holds.
+fn said(parts: &[Part]) -> String {
+    let plan = load(parts, &environment).and_then(|loaded| Plan::new(&loaded));
+    match plan {
+        Ok(_) => "no mistakes".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn named(path: &Path) -> Part {
+    let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+    Part::Text { name, text: fs::read_to_string(path).expect("a readable file") }
+}
+
+/// Runs with snapshots beside the fixtures.
+fn beside_fixtures(run: impl FnOnce()) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(root().join("tests/fixtures/config"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(run);
+}
+
+#[test]
+fn each_kind_of_mistake_is_shown_at_its_place() {
+    beside_fixtures(|| {
+        for path in yaml_files("tests/fixtures/config") {
+            let said = said(&[named(&path)]);
+            assert!(!said.contains("hunter2"), "a secret is shown: {said}");
+            assert_ne!(said, "no mistakes", "{}", path.display());
+            let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+            insta::assert_snapshot!(name, said);
+        }
+    });
+}
+
+#[test]
+fn the_annotated_default_and_the_examples_hold() {
+    for folder in ["config", "config/examples"] {
+        for path in yaml_files(folder) {
+            assert_eq!(said(&[named(&path)]), "no mistakes", "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn the_annotated_default_says_what_holds_without_it() {
+    let loaded = load(&[], &environment).expect("the default reads");
+    let plan = Plan::new(&loaded).expect("the default holds");
+    assert_eq!(plan.config, spanscore::config::Config::default());
+    let names: Vec<_> = plan.evaluators.iter().map(|e| e.info.name.as_str()).collect();
+    assert_eq!(names, ["tool_error", "tool_efficiency"]);
+    let names: Vec<_> = plan.exporters.iter().map(|exporter| exporter.name.as_str()).collect();
+    assert_eq!(names, ["console", "prometheus"]);
+}
+
+#[test]
+fn a_section_that_is_left_out_is_as_in_the_default() {
+    let plan = |text: &str| {
+        let part = Part::Text { name: "config.yaml".into(), text: text.into() };
+        let loaded = load(&[part, Part::Set("limits.queue_mib=7".into())], &environment);
+        Plan::new(&loaded.expect("reads")).expect("holds")
+    };
+    assert_eq!(plan("").evaluators.len(), 2);
+    assert_eq!(plan("evaluators: {}").evaluators.len(), 0);
+    assert_eq!(plan("evaluators: {tool_error: }").evaluators.len(), 1);
+    assert_eq!(plan("exporters: {}").exporters.len(), 0);
+    assert_eq!(plan("").config.limits.queue_mib, 7);
+}
+
+#[test]
+fn later_files_and_values_win_and_mistakes_name_their_file() {
+    let part = |name: &str, text: &str| Part::Text { name: name.into(), text: text.into() };
+    let base = part("base.yaml", "evaluators:\n  tool_error: {threshold: 0.5}\n");
+    let over = part("over.yaml", "evaluators:\n  tool_error:\n    sample: 0.1\n");
+    let set = Part::Set("evaluators.tool_error.threshold=0.75".into());
+    let loaded = load(&[base.clone(), over, set], &environment).expect("reads");
+    let plan = Plan::new(&loaded).expect("holds");
+    assert_eq!(plan.evaluators[0].info.threshold, 0.75);
+    assert_eq!(plan.evaluators[0].sample, 0.1);
+
+    let over = part("over.yaml", "\nevaluators: {tool_error: {smaple: 0.1}}\n");
+    let set = Part::Set("evaluators.tool_error.treshold=1".into());
+    beside_fixtures(|| {
+        insta::assert_snapshot!("merged_files", said(&[base, over, set]));
+        let set = |text: &str| said(&[Part::Set(text.into())]);
+        insta::assert_snapshot!("set_without_value", set("limits.open_traces_max"));
+        insta::assert_snapshot!("set_wrong_value", set("shutdown_timeout=soon"));
+    });
+}
+
+#[test]
+fn the_committed_schema_is_current() {
+    let schema = serde_json::to_string_pretty(&spanscore::config::schema()).expect("JSON") + "\n";
+    let path = root().join("config/schema.json");
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    if committed != schema {
+        // So that one run repairs what it finds.
+        let fresh = std::env::temp_dir().join("spanscore-schema.json");
+        fs::write(&fresh, schema).expect("a writable folder");
+        panic!("run `cargo run -- schema > config/schema.json`, or copy {}", fresh.display());
+    }
+}
+
+#[test]
+fn the_schema_takes_what_the_config_takes() {
+    let validator = jsonschema::validator_for(&spanscore::config::schema()).expect("a schema");
+    for folder in ["config", "config/examples"] {
+        for path in yaml_files(folder) {
+            let loaded = load(&[named(&path)], &environment).expect("reads");
+            let value = serde_json::from_str(&loaded.node.to_value().to_string()).expect("JSON");
+            let mistakes: Vec<_> =
+                validator.iter_errors(&value).map(|error| error.to_string()).collect();
+            assert!(mistakes.is_empty(), "{}: {mistakes:?}", path.display());
+        }
+    }
+    let wrong = serde_json::json!({"evaluators": {"tool_errors": {}}});
+    assert!(!validator.is_valid(&wrong));
+}
