@@ -10,9 +10,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use prost::Message;
 use serde_json::Value as Json;
 use spanscore::extract::collect::extract_traces;
 use spanscore::extract::dialect::Dialect;
@@ -22,6 +19,8 @@ use spanscore::extract::resources::ResourceCache;
 use spanscore::extract::row::row;
 use spanscore::extract::table::Table;
 use spanscore::model::{Facts, SpanBatch, TraceId, TraceSpans, Trajectory};
+use spanscore::receive::Signal;
+use spanscore::receive::json::transcode;
 
 /// One encoded request.
 pub(crate) enum Request {
@@ -52,14 +51,14 @@ fn read_file(path: PathBuf) -> Vec<Fixture> {
             fixtures.push(Fixture { name, expected, requests: Vec::new() });
             continue;
         }
+        let encode = |signal, request: &Json| {
+            transcode(signal, request.to_string().as_bytes()).unwrap().to_vec()
+        };
         let requests = &mut fixtures.last_mut().unwrap().requests;
-        if let Some(request) = line.get_mut("traces") {
-            let request: ExportTraceServiceRequest =
-                serde_json::from_value(request.take()).unwrap();
-            requests.push(Request::Traces(request.encode_to_vec()));
-        } else if let Some(request) = line.get_mut("logs") {
-            let request: ExportLogsServiceRequest = serde_json::from_value(request.take()).unwrap();
-            requests.push(Request::Logs(request.encode_to_vec()));
+        if let Some(request) = line.get("traces") {
+            requests.push(Request::Traces(encode(Signal::Traces, request)));
+        } else if let Some(request) = line.get("logs") {
+            requests.push(Request::Logs(encode(Signal::Logs, request)));
         }
     }
     fixtures
@@ -251,6 +250,25 @@ fn check(resolver: &Resolver, fixture: &Fixture) -> Vec<String> {
         };
         if *first("session_id") != part["session_id"] {
             bad.push(format!("session: got {} want {}", first("session_id"), part["session_id"]));
+        }
+        if std::env::var("TURNS").is_ok()
+            && let Some(turns) = part["turns"].as_array()
+        {
+            let mut texts = turns.iter();
+            for row in mine
+                .iter()
+                .filter(|row| !row["user_input"].is_null() || !row["final_output"].is_null())
+            {
+                let turn = texts.next().unwrap_or(&Json::Null);
+                for key in ["user_input", "final_output"] {
+                    if row[key] != turn[key] {
+                        bad.push(format!("{key}: got {} want {}", row[key], turn[key]));
+                    }
+                }
+            }
+            if texts.next().is_some() {
+                bad.push("texts missing".into());
+            }
         }
         if !part["agent_name"].is_null() && *first("agent_name") != part["agent_name"] {
             bad.push(format!("agent: got {} want {}", first("agent_name"), part["agent_name"]));

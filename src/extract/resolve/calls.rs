@@ -266,26 +266,20 @@ impl<'a> SpanCall<'a> {
     /// Takes arguments that some source gave; a bare value is kept as what it is, a text that is
     /// not the arguments.
     pub(super) fn set_arguments(&mut self, arguments: Content<'a>) {
-        let Content::Recorded(lazy) = &arguments else {
-            self.call.arguments = arguments;
-            return;
-        };
-        if !lazy.is_ready() {
-            self.call.arguments = arguments;
-            return;
-        }
-        match lazy.get() {
-            Value::Map(_) | Value::List(_) => self.call.arguments = arguments,
-            Value::Null => {}
-            bare => {
-                self.bare_arguments = true;
-                let text = match bare {
-                    Value::String(text) => text.clone(),
-                    value => Cow::Owned(value.to_string()),
-                };
-                self.call.arguments = Content::Unreadable(text);
+        let bare = match &arguments {
+            Content::Recorded(lazy) if lazy.is_ready() => match lazy.get() {
+                Value::Map(_) | Value::List(_) => None,
+                Value::Null => return,
+                Value::String(text) => Some(text.clone()),
+                value => Some(Cow::Owned(value.to_string())),
+            },
+            Content::Unreadable(text) if !text.trim_start().starts_with(['{', '[']) => {
+                Some(text.clone())
             }
-        }
+            _ => None,
+        };
+        self.bare_arguments = bare.is_some();
+        self.call.arguments = bare.map_or(arguments, Content::Unreadable);
     }
 
     /// Takes from a part of the same call what this one lacks.

@@ -34,6 +34,19 @@ pub(super) struct LlmCall<'a> {
     pub(super) on_span: bool,
 }
 
+impl<'a> LlmCall<'a> {
+    fn new(plan: &Plan, call: MessageCall<'a>, found: &Found<'a>) -> Self {
+        let source = plan.sources.get(usize::from(found.source));
+        Self {
+            call,
+            span: found.span,
+            time_ns: found.end_ns,
+            dialect: source.map_or(u16::MAX, |source| source.dialect),
+            on_span: false,
+        }
+    }
+}
+
 /// The calls that models asked for, in the order of their answers; each id once.
 pub(super) fn asked<'a>(plan: &'a Plan, gathered: &mut Gathered<'a>) -> Vec<LlmCall<'a>> {
     let mut written = std::mem::take(&mut gathered.written);
@@ -42,7 +55,6 @@ pub(super) fn asked<'a>(plan: &'a Plan, gathered: &mut Gathered<'a>) -> Vec<LlmC
     let mut calls: Vec<LlmCall<'a>> = Vec::new();
     let mut places: HashMap<Cow<'a, str>, usize> = HashMap::new();
     for found in written {
-        let Some(source) = plan.sources.get(usize::from(found.source)) else { continue };
         let Some(messages) = read_messages(plan, &found) else { continue };
         for call in messages.calls {
             if let Some(id) = &call.id {
@@ -59,13 +71,7 @@ pub(super) fn asked<'a>(plan: &'a Plan, gathered: &mut Gathered<'a>) -> Vec<LlmC
                 // The same answer on two spans, one inside the other.
                 continue;
             }
-            calls.push(LlmCall {
-                call,
-                span: found.span,
-                time_ns: found.end_ns,
-                dialect: source.dialect,
-                on_span: false,
-            });
+            calls.push(LlmCall::new(plan, call, &found));
         }
     }
     calls
@@ -89,8 +95,46 @@ fn read_messages<'a>(plan: &'a Plan, found: &Found<'a>) -> Option<Messages<'a>> 
 }
 
 /// Finds for each call on a span the call that the model asked for, and takes from it what the
-/// span lacks.
-pub(super) fn join<'a>(calls: &mut [SpanCall<'a>], asked: &mut [LlmCall<'a>]) {
+/// span lacks; first among the calls of outputs, then among those that inputs repeat.
+pub(super) fn join<'a>(
+    plan: &'a Plan,
+    given: &[Found<'a>],
+    calls: &mut [SpanCall<'a>],
+    asked: &mut [LlmCall<'a>],
+) {
+    join_with(calls, asked);
+    if given.is_empty() || !calls.iter().any(lacks) {
+        return;
+    }
+    let mut inputs: Vec<_> = given.iter().filter(|found| may_hold_call(found)).collect();
+    inputs.sort_by_key(|found| (found.end_ns, found.start_ns));
+    // What the first input repeats was asked for before this trace.
+    let Some(first) = inputs.first() else { return };
+    let before = read_messages(plan, first).map_or_else(Vec::new, |messages| messages.calls);
+    let before: hashbrown::HashSet<_> = before.into_iter().filter_map(|call| call.id).collect();
+    let mut seen: hashbrown::HashSet<Cow<'a, str>> =
+        asked.iter().filter_map(|call| call.call.id.clone()).collect();
+    for found in inputs.iter().skip(1).rev() {
+        let Some(messages) = read_messages(plan, found) else { continue };
+        let fresh = messages.calls.into_iter().filter(|call| {
+            call.id.as_ref().is_some_and(|id| !before.contains(id) && seen.insert(id.clone()))
+        });
+        let mut repeated: Vec<LlmCall<'a>> =
+            fresh.map(|call| LlmCall::new(plan, call, found)).collect();
+        join_with(calls, &mut repeated);
+        if !calls.iter().any(lacks) {
+            return;
+        }
+    }
+}
+
+/// Whether messages may tell more of a call on a span.
+fn lacks(call: &SpanCall<'_>) -> bool {
+    let no_arguments = matches!(call.call.arguments, Content::NotRecorded | Content::Redacted);
+    call.part_of.is_none() && (call.call.id.is_none() || call.bare_arguments || no_arguments)
+}
+
+fn join_with<'a>(calls: &mut [SpanCall<'a>], asked: &mut [LlmCall<'a>]) {
     if asked.is_empty() {
         return;
     }
@@ -114,8 +158,7 @@ pub(super) fn join<'a>(calls: &mut [SpanCall<'a>], asked: &mut [LlmCall<'a>]) {
             let Some(list) = waiting.get_mut(&*call.call.name) else { continue };
             let mut window = list.iter().take(WINDOW);
             let found = window.position(|at| !exact || same_arguments(call, &asked[*at]));
-            let Some(place) = found else { continue };
-            let Some(at) = list.remove(place) else { continue };
+            let Some(at) = found.and_then(|place| list.remove(place)) else { continue };
             asked[at].on_span = true;
             call.call.id = asked[at].call.id.clone();
             call.joined_without_id = true;
@@ -171,9 +214,8 @@ pub(super) fn only_asked<'a>(
 ) -> Vec<(u32, ToolCall<'a>)> {
     let names: hashbrown::HashSet<&str> = calls.iter().map(|call| &*call.call.name).collect();
     let is_only = |call: &LlmCall<'a>| {
-        !call.on_span
-            && !names.contains(&*call.call.name)
-            && !(handoff && call.call.name.starts_with("transfer_to_"))
+        let hands_over = handoff && call.call.name.starts_with("transfer_to_");
+        !(call.on_span || hands_over || names.contains(&*call.call.name))
     };
     asked
         .into_iter()

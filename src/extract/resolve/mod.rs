@@ -102,7 +102,7 @@ impl Resolver {
         let (mut span_calls, nameless) = calls::on_spans(plan, &tree);
         merge::merge(&tree, &mut span_calls);
         let mut asked = llm::asked(plan, &mut gathered);
-        llm::join(&mut span_calls, &mut asked);
+        llm::join(plan, &gathered.given, &mut span_calls, &mut asked);
 
         let mut fates = Vec::new();
         if with_fates {
