@@ -29,6 +29,7 @@ pub mod report;
 pub mod text;
 
 pub use crate::model::Want;
+pub mod output_rules;
 pub mod run;
 pub mod select;
 
@@ -87,6 +88,7 @@ pub static KINDS: &[&Kind] = &[
     &tool_recovery::KIND,
     &tool_budget::KIND,
 ];
+pub static KINDS: &[&Kind] = &[&output_rules::KIND];
 
 /// The kind of that name.
 pub fn kind(name: &str) -> Option<&'static Kind> {

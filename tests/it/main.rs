@@ -10,3 +10,5 @@ mod support;
 mod telemetry;
 
 mod config;
+
+mod parity_iris;

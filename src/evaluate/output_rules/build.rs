@@ -1,0 +1,222 @@
+//! Settings to an evaluator: everything that can be wrong is found here, with its place.
+
+use std::sync::Arc;
+
+use super::custom::{iris as iris_custom, own};
+use super::limits::CUSTOM_RULES_MAX;
+use super::pack::config::{DetectorConfig, PackConfig, compile};
+use super::pack::{self, Pack, names};
+use super::rule::Rule;
+use super::settings::{Bundle, Compat, OutputRulesConfig, Target};
+use super::{OutputRules, builtin, iris};
+use crate::settings::{Node, NodeKind, SettingsError, nearest};
+
+/// Reads and checks the settings of one evaluator.
+pub(super) fn build(node: &Node) -> Result<OutputRules, SettingsError> {
+    let config: OutputRulesConfig = node.read()?;
+    let iris_like = config.compat == Some(Compat::Iris);
+    let default = if iris_like { Bundle::Completeness } else { Bundle::All };
+    let bundle = config.bundle.unwrap_or(default);
+    let attribute = target(&config, node)?;
+    let mut rules = match iris_like {
+        true => iris::rules(bundle, &config.thresholds),
+        false => builtin::rules(bundle, &config.thresholds),
+    };
+    let mut packs = packs(&config, iris_like).map_err(|error| error.at(place(node, "packs")))?;
+    add_pack_rules(&mut rules, &packs, bundle);
+    // The source runs custom rules in their own bundle alone.
+    if !iris_like || bundle == Bundle::Custom {
+        custom(&config, node, &mut rules, iris_like)?;
+    }
+    adjust(&config, node, &mut rules)?;
+    if rules.is_empty() && !iris_like {
+        let help = "give `custom_rules`, or a bundle with built-in rules";
+        return Err(SettingsError::new("no rule is left to run").with_help(help).at(node.place));
+    }
+    packs
+        .retain(|pack| pack.rules().iter().any(|name| rules.iter().any(|rule| rule.name == *name)));
+    let mut replaced = Vec::new();
+    if !iris_like {
+        replaced.extend(config.thresholds.blocklist.is_some().then_some(names::BLOCKLIST));
+        replaced.extend(config.thresholds.stub_markers.is_some().then_some(names::STUB));
+    }
+    let reads = |names: &[&str]| rules.iter().any(|rule| names.contains(&&*rule.name));
+    let custom_cost =
+        config.custom_rules.iter().any(|rule| rule.kind == super::CustomKind::CostThreshold);
+    Ok(OutputRules {
+        target: config.target,
+        reads_input: reads(&["keyword_overlap", "topic_consistency"]),
+        reads_usage: custom_cost || reads(&["cost_under_threshold", "token_efficiency"]),
+        tools: config.tools,
+        attribute,
+        bundle,
+        iris: iris_like,
+        expected: config.criteria.expected,
+        rules,
+        packs,
+        skip_kinds: config.skip_kinds,
+        replaced,
+        text_bytes_max: config.text_bytes_max,
+    })
+}
+
+fn place(node: &Node, key: &str) -> crate::settings::Place {
+    node.get(key).map_or(node.place, |node| node.place)
+}
+
+type Attribute = Option<(String, &'static [&'static str])>;
+
+fn target(config: &OutputRulesConfig, node: &Node) -> Result<Attribute, SettingsError> {
+    let calls = matches!(config.target, Target::ToolArguments | Target::ToolResults);
+    if !config.tools.is_empty() && !calls {
+        return Err(SettingsError::new(
+            "`tools` goes with `target: tool_arguments` or `tool_results`",
+        )
+        .at(place(node, "tools")));
+    }
+    match (config.target, &config.attribute) {
+        (Target::Attribute, None) => {
+            let error = SettingsError::new("`target: attribute` needs `attribute`");
+            Err(error
+                .with_help("name the key, such as `attribute: my.answer`")
+                .at(place(node, "target")))
+        }
+        (Target::Attribute, Some(key)) => {
+            // The vocabulary of facts holds keys for the life of the process; one small text per
+            // evaluator that asks for one.
+            let leaked: &'static str = Box::leak(key.clone().into_boxed_str());
+            Ok(Some((key.clone(), Box::leak(Box::new([leaked])))))
+        }
+        (_, Some(_)) => Err(SettingsError::new("`attribute` goes with `target: attribute`")
+            .at(place(node, "attribute"))),
+        (_, None) => Ok(None),
+    }
+}
+
+fn packs(config: &OutputRulesConfig, iris_like: bool) -> Result<Vec<Arc<Pack>>, SettingsError> {
+    let mut packs = vec![if iris_like { pack::iris()? } else { pack::default()? }];
+    let mut own = config.packs.clone();
+    if !iris_like {
+        let lists = [
+            (names::BLOCKLIST, &config.thresholds.blocklist),
+            (names::STUB, &config.thresholds.stub_markers),
+        ];
+        own.extend(
+            lists.into_iter().filter_map(|(rule, list)| Some(phrases(rule, list.as_ref()?))),
+        );
+    }
+    if !own.is_empty() {
+        packs.push(compile(&own)?);
+    }
+    Ok(packs)
+}
+
+/// A pack of phrases: whole words, any white space between them.
+fn phrases(rule: &str, list: &[String]) -> PackConfig {
+    let detectors = list.iter().filter(|phrase| !phrase.trim().is_empty()).map(|phrase| {
+        let words: Vec<String> = phrase.split_whitespace().map(regex::escape).collect();
+        let edge =
+            |c: Option<char>| if c.is_some_and(|c| c.is_ascii_alphanumeric()) { "\\b" } else { "" };
+        let (first, last) =
+            (edge(phrase.trim().chars().next()), edge(phrase.trim().chars().last()));
+        DetectorConfig {
+            rule: rule.to_owned(),
+            kind: phrase.clone(),
+            pattern: Some(format!("{first}{}{last}", words.join("\\s{1,8}"))),
+            obfuscated: true,
+            case_sensitive: rule == names::STUB,
+            ..DetectorConfig::default()
+        }
+    });
+    PackConfig { name: rule.to_owned(), detectors: detectors.collect(), ..PackConfig::default() }
+}
+
+/// Rules that only a pack of the config names.
+fn add_pack_rules(rules: &mut Vec<Rule>, packs: &[Arc<Pack>], bundle: Bundle) {
+    const BUILT_IN: [&str; 5] =
+        [names::PII, names::BLOCKLIST, names::INJECTION, names::STUB, names::REFUSAL];
+    if matches!(bundle, Bundle::Completeness | Bundle::Relevance | Bundle::Cost) {
+        return;
+    }
+    for name in packs.iter().skip(1).flat_map(|pack| pack.rules()) {
+        if BUILT_IN.contains(&name) || rules.iter().any(|rule| rule.name == name) {
+            continue;
+        }
+        let rule = name.to_owned();
+        let check = move |s: &super::rule::Subject<'_>| {
+            builtin::detected(s, &rule, "nothing found", "found")
+        };
+        rules.push(Rule { name: name.to_owned().into(), ..Rule::new("", 1.0, check) });
+    }
+}
+
+fn custom(
+    config: &OutputRulesConfig,
+    node: &Node,
+    rules: &mut Vec<Rule>,
+    iris_like: bool,
+) -> Result<(), SettingsError> {
+    if config.custom_rules.len() > CUSTOM_RULES_MAX {
+        return Err(SettingsError::new(format!("more than {CUSTOM_RULES_MAX} custom rules"))
+            .at(place(node, "custom_rules")));
+    }
+    let nodes: &[Node] = match node.get("custom_rules").map(|node| &node.kind) {
+        Some(NodeKind::List(nodes)) => nodes,
+        _ => &[],
+    };
+    for (rule, node) in config.custom_rules.iter().zip(nodes) {
+        if !iris_like && rules.iter().any(|known| known.name == rule.name) {
+            let error = SettingsError::new(format!("two rules are named `{}`", rule.name));
+            return Err(error.with_help("give each rule a name of its own").at(node.place));
+        }
+        let built = match iris_like {
+            true => iris_custom::rule(rule),
+            false => own::rule(rule, node.get("config")),
+        };
+        rules.push(built.map_err(|error| {
+            let place = place(node, "config");
+            error.at(place)
+        })?);
+    }
+    Ok(())
+}
+
+fn adjust(
+    config: &OutputRulesConfig,
+    node: &Node,
+    rules: &mut Vec<Rule>,
+) -> Result<(), SettingsError> {
+    let known: Vec<String> = rules.iter().map(|rule| rule.name.to_string()).collect();
+    let find = |name: &str, key: &str| {
+        if known.iter().any(|rule| rule == name) {
+            return Ok(());
+        }
+        let error = SettingsError::new(format!("no rule `{name}` runs here")).at(place(node, key));
+        Err(match nearest(name, known.iter().map(String::as_str)) {
+            Some(meant) => error.with_help(format!("did you mean `{meant}`?")),
+            None => error.with_help(format!("these run: {}", known.join(", "))),
+        })
+    };
+    for (name, &weight) in &config.weights {
+        find(name, "weights")?;
+        if !(weight > 0.0 && weight.is_finite()) {
+            let error = SettingsError::new(format!("weight {weight} of `{name}`"));
+            return Err(error
+                .with_help("above 0; use `skip_rules` to leave a rule out")
+                .at(place(node, "weights")));
+        }
+        rules.iter_mut().filter(|rule| rule.name == *name).for_each(|rule| rule.weight = weight);
+    }
+    for (name, &severity) in &config.severity {
+        find(name, "severity")?;
+        rules
+            .iter_mut()
+            .filter(|rule| rule.name == *name)
+            .for_each(|rule| rule.severity = severity);
+    }
+    for name in &config.skip_rules {
+        find(name, "skip_rules")?;
+        rules.retain(|rule| rule.name != *name);
+    }
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! The built-in rules of the default behaviour.
+//!
+//! Same names, weights and thresholds as the source's; judged by characters, words and sentences
+//! of any script, and by the default packs. What cannot be judged is skipped, never passed.
+
+use super::pack::{Finding, names};
+use super::rule::{Rule, Severity, Subject, Verdict};
+use super::settings::{Bundle, Thresholds};
+use super::words;
+
+/// The rules of a bundle in the source's order.
+pub(super) fn rules(bundle: Bundle, set: &Thresholds) -> Vec<Rule> {
+    match bundle {
+        Bundle::Completeness => completeness(set),
+        Bundle::Relevance => relevance(set),
+        Bundle::Safety => safety(),
+        Bundle::Cost => cost(set),
+        Bundle::Custom => Vec::new(),
+        Bundle::All => [Bundle::Completeness, Bundle::Relevance, Bundle::Safety, Bundle::Cost]
+            .into_iter()
+            .flat_map(|bundle| rules(bundle, set))
+            .collect(),
+    }
+}
+
+fn completeness(set: &Thresholds) -> Vec<Rule> {
+    let least = set.min_output_length.or(set.min_length).unwrap_or(50.0);
+    let sentences = set.min_sentences.unwrap_or(2.0);
+    vec![
+        Rule::new("min_output_length", 1.0, move |s| {
+            let expected = s.expected.is_some_and(|text| text.trim() == s.text.trim());
+            let length = words::length(s.text) as f64;
+            reaches(s, "characters", length, if expected { length } else { least })
+        }),
+        Rule::new("non_empty_output", 2.0, |s| {
+            let passed = !words::is_invisible(s.text);
+            Verdict::binary(passed, if passed { "not empty" } else { "nothing to see" }.into())
+        }),
+        Rule::new("sentence_count", 0.5, move |s| {
+            let text = s.text.trim();
+            if text.starts_with(['{', '[']) && super::js::json::is_json(text) {
+                return Verdict::skipped("structured output has no sentences", "output is JSON");
+            }
+            let count = words::units(text).len() as f64;
+            reaches(s, "sentences or items", count, sentences)
+        }),
+        Rule::new("expected_coverage", 1.5, expected_coverage),
+    ]
+}
+
+fn reaches(s: &Subject<'_>, what: &str, value: f64, least: f64) -> Verdict {
+    let passed = value >= least;
+    let score = if passed { 1.0 } else { (value / least).min(0.99) };
+    Verdict::scored(passed, score, s.say(|| format!("{value} {what}, at least {least} wanted")))
+}
+
+fn expected_coverage(s: &Subject<'_>) -> Verdict {
+    let Some(expected) = s.expected.filter(|text| !text.trim().is_empty()) else {
+        return Verdict::skipped("no expected output", "criteria.expected not given");
+    };
+    let (expected, text) = (expected.to_lowercase(), s.text.to_lowercase());
+    let (wanted, has) = (words::stem_set(&expected), words::stem_set(&text));
+    if wanted.is_empty() {
+        let passed = expected.trim() == text.trim();
+        return Verdict::binary(passed, "compared as a whole".into());
+    }
+    let found = wanted.iter().filter(|stem| has.contains(*stem)).count();
+    let number = |stem: &&&str| stem.bytes().any(|b| b.is_ascii_digit());
+    let number_missing = wanted.iter().filter(number).any(|stem| !has.contains(stem));
+    let denied = words::is_negated(&expected) != words::is_negated(&text);
+    let ratio = found as f64 / wanted.len() as f64;
+    let score = if number_missing || denied { ratio.min(0.49) } else { ratio };
+    let message = s.say(|| {
+        let why = match (number_missing, denied) {
+            (true, _) => "; a number is missing",
+            (_, true) => "; one denies what the other says",
+            _ => "",
+        };
+        format!("{found} of {} expected terms{why}", wanted.len())
+    });
+    Verdict::scored(score >= 0.5, score, message)
+}
+
+fn relevance(set: &Thresholds) -> Vec<Rule> {
+    let keywords = set.keyword_overlap.unwrap_or(0.35);
+    let topic = set.topic_consistency.unwrap_or(0.10);
+    let least = set.topic_consistency_min_words.unwrap_or(6.0);
+    vec![
+        Rule::new("keyword_overlap", 1.0, move |s| keyword_overlap(s, keywords)),
+        Rule::new(names::REFUSAL, 1.0, |s| {
+            let verdict = detected(s, names::REFUSAL, "no refusal or hedge", "refusal or hedge");
+            let score = (1.0 - 0.3 * s.hits(names::REFUSAL).count() as f64).max(0.0);
+            Verdict { score, ..verdict }
+        }),
+        Rule::new("topic_consistency", 1.0, move |s| topic_consistency(s, topic, least)),
+    ]
+}
+
+const NO_INPUT: (&str, &str) = ("no user input", "user input not recorded");
+
+fn keyword_overlap(s: &Subject<'_>, least: f64) -> Verdict {
+    let Some(input) = s.input.filter(|text| !text.trim().is_empty()) else {
+        return Verdict::skipped(NO_INPUT.0, NO_INPUT.1);
+    };
+    let (input, text) = (input.to_lowercase(), s.text.to_lowercase());
+    let (asked, has) = (words::stem_set(&input), words::stem_set(&text));
+    if asked.is_empty() {
+        return Verdict::skipped("no words in the input", "input has no content words");
+    }
+    if has.len() < 2 {
+        return Verdict::skipped("too short to compare", "output has one content word or none");
+    }
+    if has.len() >= 2 && has.iter().all(|stem| asked.contains(stem)) {
+        return Verdict::scored(false, 0.0, "the output only repeats the input".into());
+    }
+    let found = asked.iter().filter(|stem| has.contains(*stem)).count();
+    let ratio = found as f64 / asked.len() as f64;
+    let message = s.say(|| format!("{found} of {} words of the input", asked.len()));
+    Verdict::scored(ratio >= least, (ratio * 2.0).min(1.0), message)
+}
+
+fn topic_consistency(s: &Subject<'_>, least: f64, words_min: f64) -> Verdict {
+    let Some(input) = s.input.filter(|text| !text.trim().is_empty()) else {
+        return Verdict::skipped(NO_INPUT.0, NO_INPUT.1);
+    };
+    let (input, text) = (input.to_lowercase(), s.text.to_lowercase());
+    let asked = words::stem_set(&input);
+    let mut count = 0usize;
+    words::stems(&text, |_| count += 1);
+    if asked.is_empty() || (count as f64) < words_min {
+        return Verdict::skipped("too short to judge its topic", "too few content words");
+    }
+    let units = words::units(&text);
+    let connected = units
+        .iter()
+        .filter(|unit| {
+            let mut related = false;
+            words::stems(unit, |stem| related |= asked.contains(stem));
+            related
+        })
+        .count();
+    let ratio = connected as f64 / units.len().max(1) as f64;
+    let message = s.say(|| format!("{connected} of {} sentences speak of the input", units.len()));
+    Verdict::scored(ratio >= least, (ratio * 5.0).min(1.0), message)
+}
+
+fn safety() -> Vec<Rule> {
+    vec![
+        Rule::new(names::PII, 2.0, |s| {
+            detected(s, names::PII, "no personal data or credential", "found")
+        })
+        .critical(),
+        Rule::new(names::BLOCKLIST, 2.0, |s| {
+            detected(s, names::BLOCKLIST, "no banned phrase", "banned phrases")
+        })
+        .critical(),
+        Rule::new(names::INJECTION, 2.0, |s| {
+            detected(s, names::INJECTION, "no prompt injection", "prompt injection")
+        })
+        .critical(),
+        Rule::new(names::STUB, 1.5, |s| {
+            detected(s, names::STUB, "nothing unfinished", "unfinished")
+        }),
+    ]
+}
+
+/// A rule that fails when a detector of its name hits.
+pub(super) fn detected(s: &Subject<'_>, rule: &str, none: &'static str, some: &str) -> Verdict {
+    let mut kinds: Vec<&str> = Vec::new();
+    let mut findings: Vec<Finding> = Vec::new();
+    let mut critical = false;
+    for hit in s.hits(rule) {
+        critical |= hit.severity == Severity::Critical;
+        if !kinds.contains(&hit.kind) {
+            kinds.push(hit.kind);
+        }
+        if s.explain {
+            findings.extend(hit.findings(s.text));
+        }
+    }
+    if kinds.is_empty() {
+        return Verdict::binary(true, none.into());
+    }
+    let message = s.say(|| format!("{some}: {}", kinds.join(", ")));
+    Verdict { findings, critical, ..Verdict::binary(false, message) }
+}
+
+fn cost(set: &Thresholds) -> Vec<Rule> {
+    let most = set.cost_threshold.unwrap_or(0.10);
+    let ratio_max = set.max_token_ratio.unwrap_or(5.0);
+    vec![
+        Rule::new("cost_under_threshold", 1.0, move |s| match s.cost {
+            None => Verdict::skipped("the cost is not known", "cost not recorded"),
+            Some(cost) => limited(s, "US dollars", cost, most),
+        }),
+        Rule::new("token_efficiency", 0.5, move |s| match (s.prompt_tokens, s.completion_tokens) {
+            (Some(prompt), Some(completion)) if prompt > 0.0 => {
+                limited(s, "tokens out for each token in", completion / prompt, ratio_max)
+            }
+            _ => Verdict::skipped("tokens are not known", "usage not recorded"),
+        }),
+    ]
+}
+
+fn limited(s: &Subject<'_>, what: &str, value: f64, most: f64) -> Verdict {
+    let passed = value <= most;
+    let score = if passed { 1.0 } else { (1.0 - (value - most) / most).max(0.0) };
+    let message = s.say(|| format!("{value:.4} {what}, at most {most} wanted"));
+    // A limit of 0 leaves no scale: what exceeds it scores 0.
+    Verdict::scored(passed, if score.is_nan() { 0.0 } else { score }, message)
+}

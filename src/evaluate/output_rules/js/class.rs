@@ -1,0 +1,113 @@
+//! Character classes of JavaScript patterns as ranges of code units.
+//!
+//! In go ranges, out come their complements, their case variants and their spelling in the
+//! `regex` crate's syntax. A surrogate is spelt as the plane-15 character that stands for it.
+
+/// Code units or code points, both ends included, in any order.
+pub(super) type Ranges = Vec<(u32, u32)>;
+/// `\d`.
+pub(super) const DIGITS: &[(u32, u32)] = &[(0x30, 0x39)];
+/// `\w`.
+pub(super) const WORD: &[(u32, u32)] = &[(0x30, 0x39), (0x41, 0x5a), (0x5f, 0x5f), (0x61, 0x7a)];
+/// `\s`: the same set as [`is_space`](super::is_space).
+pub(super) const SPACE: &[(u32, u32)] = &[
+    (0x9, 0xd),
+    (0x20, 0x20),
+    (0xa0, 0xa0),
+    (0x1680, 0x1680),
+    (0x2000, 0x200a),
+    (0x2028, 0x2029),
+    (0x202f, 0x202f),
+    (0x205f, 0x205f),
+    (0x3000, 0x3000),
+    (0xfeff, 0xfeff),
+];
+/// What `.` leaves out.
+pub(super) const LINE_ENDS: &[(u32, u32)] = &[(0xa, 0xa), (0xd, 0xd), (0x2028, 0x2029)];
+
+/// What an escape or a class item stands for.
+pub(super) enum Item {
+    /// One character.
+    Unit(u32),
+    /// A class.
+    Set(Ranges),
+}
+
+/// The character that stands for a code unit or code point.
+pub(super) fn stand_in(unit: u32) -> Option<char> {
+    match unit {
+        0xd800..=0xdfff => char::from_u32(unit - 0xd800 + 0xf_0000),
+        _ => char::from_u32(unit),
+    }
+}
+
+/// Adds an item to a class.
+pub(super) fn push(ranges: &mut Ranges, item: Item) {
+    match item {
+        Item::Unit(unit) => ranges.push((unit, unit)),
+        Item::Set(mut more) => ranges.append(&mut more),
+    }
+}
+
+/// Everything up to `top` that is not in the ranges.
+pub(super) fn complement(ranges: &[(u32, u32)], top: u32) -> Ranges {
+    let mut sorted = ranges.to_vec();
+    sorted.sort_unstable();
+    let mut out = Ranges::new();
+    let mut next = 0;
+    for (low, high) in sorted {
+        if low > next {
+            out.push((next, low - 1));
+        }
+        next = next.max(high.saturating_add(1));
+    }
+    if next <= top {
+        out.push((next, top));
+    }
+    out
+}
+
+/// A class body in the `regex` crate's syntax.
+pub(super) fn spell(ranges: &[(u32, u32)]) -> String {
+    let mut text = String::new();
+    for &(low, high) in ranges {
+        for (from, to) in [(0, 0xd7ff), (0xd800, 0xdfff), (0xe000, 0x10_ffff)] {
+            let (low, high) = (low.max(from), high.min(to));
+            if let (true, Some(low), Some(high)) = (low <= high, stand_in(low), stand_in(high)) {
+                text.push_str(&format!("\\x{{{:x}}}-\\x{{{:x}}}", u32::from(low), u32::from(high)));
+            }
+        }
+    }
+    text
+}
+
+/// ECMAScript's `Canonicalize` without `u`: upper case where that is one code unit and does not
+/// lead into ASCII.
+fn canonical(unit: u32) -> u32 {
+    let Some(c) = char::from_u32(unit) else { return unit };
+    let mut upper = c.to_uppercase();
+    match (upper.next().map(u32::from), upper.next()) {
+        (Some(upper), None) if upper <= 0xffff && !(unit >= 128 && upper < 128) => upper,
+        _ => unit,
+    }
+}
+
+/// The set with everything that `i` equates with its members.
+pub(super) fn with_cases(ranges: &[(u32, u32)]) -> Ranges {
+    let mut out = ranges.to_vec();
+    if ranges.iter().all(|&(_, high)| high < 128) {
+        for &(low, high) in ranges {
+            let letters = (low..=high).filter_map(char::from_u32).filter(char::is_ascii_alphabetic);
+            out.extend(letters.map(|c| u32::from(c) ^ 0x20).map(|unit| (unit, unit)));
+        }
+        return out;
+    }
+    let mut members = vec![false; 0x1_0000];
+    for &(low, high) in ranges {
+        for unit in low..=high.min(0xffff) {
+            members[canonical(unit) as usize] = true;
+        }
+    }
+    out.extend((0..0x1_0000).filter(|&u| members[canonical(u) as usize]).map(|unit| (unit, unit)));
+    out
+}

@@ -1,0 +1,141 @@
+//! JavaScript's rules for text, which `compat: iris` must follow to the letter.
+//!
+//! In go texts and numbers, out come lengths, words and printed numbers as ECMAScript defines
+//! them: UTF-16 lengths, its own white space, ASCII word characters, ties away from zero. The
+//! regular expressions stand in [`regex`], the source's safety check in [`safe`]. Nothing here is
+//! used by the default behaviour.
+
+mod class;
+mod escape;
+pub(super) mod json;
+pub(super) mod regex;
+pub(super) mod safe;
+
+/// Length in UTF-16 code units.
+pub(super) fn length(text: &str) -> usize {
+    text.chars().map(char::len_utf16).sum()
+}
+
+/// White space and line terminators of ECMAScript: U+FEFF is one, U+0085 and U+200B are not.
+pub(super) fn is_space(c: char) -> bool {
+    matches!(
+        c,
+        '\t' | '\n' | '\u{b}' | '\u{c}' | '\r' | ' ' | '\u{a0}' | '\u{1680}' | '\u{2000}'
+            ..='\u{200a}'
+                | '\u{2028}'
+                | '\u{2029}'
+                | '\u{202f}'
+                | '\u{205f}'
+                | '\u{3000}'
+                | '\u{feff}'
+    )
+}
+
+/// Whether nothing but white space is there.
+pub(super) fn is_blank(text: &str) -> bool {
+    text.chars().all(is_space)
+}
+
+/// The words of a text that is already in lower case: runs of ASCII letters, digits and `_` of
+/// more than `longer_than` characters. Everything else separates.
+pub(super) fn words(lower: &str, longer_than: usize) -> impl Iterator<Item = &str> {
+    lower
+        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+        .filter(move |word| word.len() > longer_than)
+}
+
+/// `Number.prototype.toFixed`: exact decimal value, ties away from zero, exponent form from 1e21.
+pub(super) fn to_fixed(value: f64, digits: usize) -> String {
+    if !value.is_finite() || value.abs() >= 1e21 {
+        return number(value);
+    }
+    // A tie of doubles is exact within sixty more digits.
+    let exact = format!("{:.*}", digits + 60, value.abs());
+    let cut = exact.len() - 60;
+    let (kept, rest) = exact.split_at(cut);
+    let mut kept: Vec<u8> = kept.bytes().collect();
+    if rest.as_bytes().first().is_some_and(|&digit| digit >= b'5') {
+        round_up(&mut kept);
+    }
+    let mut text: String = kept.into_iter().map(char::from).collect();
+    if text.ends_with('.') {
+        text.pop();
+    }
+    if value < 0.0 && text.bytes().any(|b| (b'1'..=b'9').contains(&b)) {
+        text.insert(0, '-');
+    }
+    text
+}
+
+fn round_up(digits: &mut Vec<u8>) {
+    for digit in digits.iter_mut().rev() {
+        match *digit {
+            b'.' => {}
+            b'9' => *digit = b'0',
+            _ => {
+                *digit += 1;
+                return;
+            }
+        }
+    }
+    digits.insert(0, b'1');
+}
+
+/// A number as a template literal prints it: shortest form that reads back, exponent below 1e-6
+/// and from 1e21.
+pub(super) fn number(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
+    }
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    if (1e-6..1e21).contains(&value.abs()) {
+        return format!("{value}");
+    }
+    let text = format!("{value:e}");
+    match text.split_once('e') {
+        Some((digits, power)) if !power.starts_with('-') => format!("{digits}e+{power}"),
+        _ => text,
+    }
+}
+
+/// `Math.round(x * 1000) / 1000`: half up.
+pub(super) fn round3(value: f64) -> f64 {
+    (value * 1000.0 + 0.5).floor() / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fixed_digits_round_ties_away_from_zero() {
+        assert_eq!(to_fixed(12.5, 0), "13");
+        assert_eq!(to_fixed(0.03125, 4), "0.0313");
+        assert_eq!(to_fixed(1.005, 2), "1.00");
+        assert_eq!(to_fixed(99.96, 1), "100.0");
+        assert_eq!(to_fixed(1e21, 4), "1e+21");
+        assert_eq!(to_fixed(-0.00001, 2), "0.00");
+    }
+
+    #[test]
+    fn numbers_print_as_javascript_prints_them() {
+        assert_eq!(number(1e-7), "1e-7");
+        assert_eq!(number(1e21), "1e+21");
+        assert_eq!(number(0.000001), "0.000001");
+        assert_eq!(number(5.0), "5");
+        assert_eq!(number(123_456_789_012_345_680_000.0), "123456789012345680000");
+    }
+
+    #[test]
+    fn lengths_and_space_are_those_of_utf16() {
+        assert_eq!(length("a🙂"), 3);
+        assert!(is_blank("\u{feff}\u{3000}"));
+        assert!(!is_blank("\u{200b}"));
+        assert!(!is_blank("\u{85}"));
+    }
+}

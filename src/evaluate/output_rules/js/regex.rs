@@ -1,0 +1,482 @@
+//! JavaScript patterns in linear time.
+//!
+//! In goes a pattern with its flags, out comes a finite automaton that answers the same question
+//! (does it match anywhere?). The pattern is read by ECMAScript's grammar with the leniencies of
+//! its annex B and written again in the `regex` crate's syntax, every class spelt out. Look-around
+//! and back-references have no linear-time form and are refused.
+//!
+//! Without the `u` flag JavaScript sees UTF-16 code units. A surrogate is written as a character of
+//! plane 15, in the pattern and in the text alike, so that half a character can match.
+
+use std::borrow::Cow;
+
+use super::super::limits::{DFA_BYTES_MAX, REGEX_BYTES_MAX};
+use super::class::{Item, LINE_ENDS, Ranges, complement, push, spell, stand_in, with_cases};
+
+/// Why a pattern has no automaton.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(in super::super) enum JsRegexError {
+    /// JavaScript refuses it too.
+    #[error("{0}")]
+    Invalid(String),
+    /// No linear-time engine can have it.
+    #[error("{0} cannot be matched in linear time")]
+    NotLinear(&'static str),
+    /// The automaton would be too large, or a form is not known here.
+    #[error("{0}")]
+    Unsupported(String),
+}
+
+/// A compiled pattern.
+#[derive(Debug)]
+pub(in super::super) struct JsRegex {
+    regex: regex::bytes::Regex,
+    code_units: bool,
+    line_ends: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+pub(super) struct Flags {
+    ignore_case: bool,
+    multiline: bool,
+    dot_all: bool,
+    pub(super) unicode: bool,
+    sticky: bool,
+    sets: bool,
+}
+
+impl JsRegex {
+    /// Reads a pattern and its flags.
+    pub(in super::super) fn new(pattern: &str, flags: &str) -> Result<Self, JsRegexError> {
+        let flags = read_flags(flags)?;
+        let units: Vec<u32> = if flags.unicode {
+            pattern.chars().map(u32::from).collect()
+        } else {
+            pattern.encode_utf16().map(u32::from).collect()
+        };
+        let mut writer = Writer {
+            groups: count_groups(&units),
+            named: units.windows(3).any(|w| w == [0x28, 0x3f, 0x3c]),
+            units: &units,
+            at: 0,
+            flags,
+            line_ends: false,
+            out: String::with_capacity(pattern.len() * 4),
+        };
+        writer.alternatives()?;
+        if writer.at < units.len() {
+            return Err(invalid("Unmatched ')'"));
+        }
+        let out = if flags.sticky { format!("\\A(?:{})", writer.out) } else { writer.out };
+        let regex = regex::bytes::RegexBuilder::new(&out)
+            .size_limit(REGEX_BYTES_MAX)
+            .dfa_size_limit(DFA_BYTES_MAX)
+            .build()
+            .map_err(|error| JsRegexError::Unsupported(short(&error)))?;
+        Ok(Self { regex, code_units: !flags.unicode, line_ends: writer.line_ends })
+    }
+
+    /// The automaton, for patterns without characters beyond 16 bits.
+    pub(in super::super) fn into_inner(self) -> regex::bytes::Regex {
+        self.regex
+    }
+
+    /// Whether the pattern matches anywhere in the text.
+    pub(in super::super) fn is_match(&self, text: &str) -> bool {
+        let mut text = Cow::Borrowed(text);
+        if self.code_units && text.chars().any(|c| c > '\u{ffff}') {
+            text =
+                Cow::Owned(text.encode_utf16().filter_map(|unit| stand_in(unit.into())).collect());
+        }
+        if self.line_ends && text.contains(['\u{2028}', '\u{2029}']) {
+            text = Cow::Owned(text.replace(['\u{2028}', '\u{2029}'], "\n"));
+        }
+        self.regex.is_match(text.as_bytes())
+    }
+}
+
+fn short(error: &regex::Error) -> String {
+    match error {
+        regex::Error::CompiledTooBig(_) => "the pattern is too large".to_owned(),
+        other => other.to_string().lines().last().unwrap_or_default().to_owned(),
+    }
+}
+
+pub(super) fn invalid(message: &str) -> JsRegexError {
+    JsRegexError::Invalid(message.to_owned())
+}
+
+fn read_flags(text: &str) -> Result<Flags, JsRegexError> {
+    let mut flags = Flags::default();
+    let wrong = || invalid(&format!("Invalid flags supplied to RegExp constructor '{text}'"));
+    for (index, c) in text.char_indices() {
+        if text[..index].contains(c) {
+            return Err(wrong());
+        }
+        match c {
+            'd' | 'g' => {}
+            'i' => flags.ignore_case = true,
+            'm' => flags.multiline = true,
+            's' => flags.dot_all = true,
+            'u' => flags.unicode = true,
+            'v' => flags.sets = true,
+            'y' => flags.sticky = true,
+            _ => return Err(wrong()),
+        }
+    }
+    if flags.unicode && flags.sets {
+        return Err(wrong());
+    }
+    flags.unicode |= flags.sets;
+    Ok(flags)
+}
+
+/// Number of capturing groups.
+fn count_groups(units: &[u32]) -> u32 {
+    let (mut count, mut class, mut at) = (0, false, 0);
+    while at < units.len() {
+        match char::from_u32(units[at]) {
+            Some('\\') => at += 1,
+            Some('[') => class = true,
+            Some(']') => class = false,
+            Some('(') if !class => {
+                let named = units.get(at + 1..at + 3) == Some(&[0x3f, 0x3c])
+                    && !matches!(units.get(at + 3), Some(0x3d | 0x21));
+                if named || units.get(at + 1) != Some(&0x3f) {
+                    count += 1;
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    count
+}
+
+/// Reads the pattern and writes it again.
+pub(super) struct Writer<'a> {
+    pub(super) units: &'a [u32],
+    pub(super) at: usize,
+    pub(super) flags: Flags,
+    pub(super) groups: u32,
+    pub(super) named: bool,
+    line_ends: bool,
+    out: String,
+}
+
+impl Writer<'_> {
+    pub(super) fn peek(&self) -> Option<char> {
+        self.peek_at(0)
+    }
+
+    pub(super) fn peek_at(&self, ahead: usize) -> Option<char> {
+        self.units.get(self.at + ahead).map(|&unit| char::from_u32(unit).unwrap_or('\u{fffd}'))
+    }
+
+    pub(super) fn take(&mut self, c: char) -> bool {
+        let found = self.peek() == Some(c);
+        self.at += usize::from(found);
+        found
+    }
+
+    pub(super) fn looking_at(&self, text: &str) -> bool {
+        text.chars().enumerate().all(|(i, c)| self.peek_at(i) == Some(c))
+    }
+
+    fn alternatives(&mut self) -> Result<(), JsRegexError> {
+        while let Some(c) = self.peek() {
+            match c {
+                ')' => return Ok(()),
+                '|' => {
+                    self.at += 1;
+                    self.out.push('|');
+                }
+                _ => {
+                    let start = self.out.len();
+                    let repeatable = self.atom(c)?;
+                    self.quantifier(start, repeatable)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes one atom or assertion; says whether it may be repeated.
+    fn atom(&mut self, c: char) -> Result<bool, JsRegexError> {
+        match c {
+            '^' | '$' => self.line_edge(c),
+            '\\' if matches!(self.peek_at(1), Some('b' | 'B')) => {
+                let edge = if self.peek_at(1) == Some('b') { "(?-u:\\b)" } else { "(?-u:\\B)" };
+                self.at += 2;
+                self.out.push_str(edge);
+                return Ok(false);
+            }
+            '*' | '+' | '?' => return Err(invalid("Nothing to repeat")),
+            '{' if self.count().is_some() => return Err(invalid("Nothing to repeat")),
+            '{' | '}' | ']' if self.flags.unicode => {
+                return Err(invalid("Lone quantifier brackets"));
+            }
+            '(' => {
+                self.group()?;
+                return Ok(true);
+            }
+            '.' => {
+                self.at += 1;
+                let excluded: &[(u32, u32)] = if self.flags.dot_all { &[] } else { LINE_ENDS };
+                self.write_set(excluded, true);
+                return Ok(true);
+            }
+            '[' => {
+                self.class()?;
+                return Ok(true);
+            }
+            '\\' => {
+                self.at += 1;
+                let item = self.escape(false)?;
+                self.write_item(item);
+                return Ok(true);
+            }
+            _ => {
+                let unit = self.units[self.at];
+                self.at += 1;
+                self.write_item(Item::Unit(unit));
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn line_edge(&mut self, c: char) {
+        self.at += 1;
+        self.line_ends |= self.flags.multiline;
+        self.out.push_str(match (c, self.flags.multiline) {
+            ('^', false) => "\\A",
+            ('^', true) => "(?mR:^)",
+            (_, false) => "\\z",
+            (_, true) => "(?mR:$)",
+        });
+    }
+
+    fn group(&mut self) -> Result<(), JsRegexError> {
+        self.at += 1;
+        if self.looking_at("?=") || self.looking_at("?!") {
+            return Err(JsRegexError::NotLinear("a lookahead"));
+        }
+        if self.looking_at("?<=") || self.looking_at("?<!") {
+            return Err(JsRegexError::NotLinear("a lookbehind"));
+        }
+        if self.looking_at("?:") {
+            self.at += 2;
+        } else if self.looking_at("?<") {
+            self.at += 2;
+            let end = self.units[self.at..].iter().position(|&unit| unit == 0x3e);
+            let end = end.ok_or_else(|| invalid("Invalid capture group name"))?;
+            let name: Option<String> = self.units[self.at..self.at + end]
+                .iter()
+                .map(|&unit| char::from_u32(unit))
+                .collect();
+            let valid = name.is_some_and(|name| {
+                let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
+                !name.is_empty() && name.chars().all(plain) && !name.starts_with(char::is_numeric)
+            });
+            if !valid {
+                return Err(invalid("Invalid capture group name"));
+            }
+            self.at += end + 1;
+        } else if self.looking_at("?") {
+            return Err(invalid("Invalid group"));
+        }
+        self.out.push_str("(?:");
+        self.alternatives()?;
+        if !self.take(')') {
+            return Err(invalid("Unterminated group"));
+        }
+        self.out.push(')');
+        Ok(())
+    }
+
+    /// Reads `{n}`, `{n,}` or `{n,m}` without taking it: bounds and length.
+    fn count(&self) -> Option<(u64, Option<u64>, usize)> {
+        let number = |mut at: usize| {
+            let start = at;
+            let mut value = 0u64;
+            while let Some(digit) = self.peek_at(at).and_then(|c| c.to_digit(10)) {
+                value = value.saturating_mul(10).saturating_add(digit.into());
+                at += 1;
+            }
+            (at > start).then_some((value, at))
+        };
+        let (low, at) = number(1)?;
+        match self.peek_at(at)? {
+            '}' => Some((low, Some(low), at + 1)),
+            ',' if self.peek_at(at + 1) == Some('}') => Some((low, None, at + 2)),
+            ',' => {
+                let (high, at) = number(at + 1)?;
+                (self.peek_at(at) == Some('}')).then_some((low, Some(high), at + 1))
+            }
+            _ => None,
+        }
+    }
+
+    fn quantifier(&mut self, start: usize, repeatable: bool) -> Result<(), JsRegexError> {
+        let text = match self.peek() {
+            Some(c @ ('*' | '+' | '?')) => {
+                self.at += 1;
+                c.to_string()
+            }
+            Some('{') => match self.count() {
+                None => return Ok(()),
+                Some((low, high, length)) => {
+                    self.at += length;
+                    match high {
+                        Some(high) if high < low => {
+                            return Err(invalid("numbers out of order in {} quantifier"));
+                        }
+                        Some(high) => format!("{{{low},{high}}}"),
+                        None => format!("{{{low},}}"),
+                    }
+                }
+            },
+            _ => return Ok(()),
+        };
+        if !repeatable {
+            return Err(invalid("Nothing to repeat"));
+        }
+        self.out.insert_str(start, "(?:");
+        self.out.push(')');
+        self.out.push_str(&text);
+        if self.take('?') {
+            self.out.push('?');
+        }
+        if matches!(self.peek(), Some('*' | '+' | '?')) || self.count_here() {
+            return Err(invalid("Nothing to repeat"));
+        }
+        Ok(())
+    }
+
+    fn count_here(&self) -> bool {
+        self.peek() == Some('{') && self.count().is_some()
+    }
+
+    fn class(&mut self) -> Result<(), JsRegexError> {
+        self.at += 1;
+        let negated = self.take('^');
+        let mut ranges = Ranges::new();
+        loop {
+            let Some(c) = self.peek() else {
+                return Err(invalid("Unterminated character class"));
+            };
+            if c == ']' {
+                self.at += 1;
+                break;
+            }
+            if self.flags.sets && (c == '[' || self.looking_at("--") || self.looking_at("&&")) {
+                return Err(JsRegexError::Unsupported("sets of classes are not known".to_owned()));
+            }
+            let low = self.class_item(c)?;
+            let range = self.peek() == Some('-') && !matches!(self.peek_at(1), None | Some(']'));
+            if !range {
+                push(&mut ranges, low);
+                continue;
+            }
+            self.at += 1;
+            let next = self.peek().unwrap_or(']');
+            match (low, self.class_item(next)?) {
+                (Item::Unit(low), Item::Unit(high)) if low > high => {
+                    return Err(invalid("Range out of order in character class"));
+                }
+                (Item::Unit(low), Item::Unit(high)) => ranges.push((low, high)),
+                (_, _) if self.flags.unicode => return Err(invalid("Invalid character class")),
+                (low, high) => {
+                    push(&mut ranges, low);
+                    push(&mut ranges, Item::Unit(0x2d));
+                    push(&mut ranges, high);
+                }
+            }
+        }
+        self.write_set(&ranges, negated);
+        Ok(())
+    }
+
+    fn class_item(&mut self, c: char) -> Result<Item, JsRegexError> {
+        if c != '\\' {
+            self.at += 1;
+            return Ok(Item::Unit(self.units[self.at - 1]));
+        }
+        self.at += 1;
+        self.escape(true)
+    }
+
+    fn write_item(&mut self, item: Item) {
+        match item {
+            Item::Unit(unit) => self.write_set(&[(unit, unit)], false),
+            Item::Set(ranges) => self.write_set(&ranges, false),
+        }
+    }
+
+    fn write_set(&mut self, ranges: &[(u32, u32)], negated: bool) {
+        let fold = self.flags.ignore_case && !self.flags.unicode;
+        let mut ranges = if fold { with_cases(ranges) } else { ranges.to_vec() };
+        if negated {
+            // With `u` and `i` the engine must fold the class before it is negated.
+            if self.flags.ignore_case && self.flags.unicode {
+                let folded = spell(&ranges);
+                self.out.push_str(&format!("(?i:[^{folded}])"));
+                return;
+            }
+            ranges = complement(&ranges, self.top());
+        }
+        let body = spell(&ranges);
+        let text = match (body.is_empty(), self.flags.ignore_case && self.flags.unicode) {
+            (true, _) => "[a&&b]".to_owned(),
+            (_, true) => format!("(?i:[{body}])"),
+            (_, false) => format!("[{body}]"),
+        };
+        self.out.push_str(&text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pattern: &str, flags: &str, text: &str, expected: Result<bool, &str>) {
+        let found = JsRegex::new(pattern, flags).map(|regex| regex.is_match(text));
+        let found = found.map_err(|error| error.to_string());
+        assert_eq!(found, expected.map_err(str::to_owned), "/{pattern}/{flags} on {text:?}");
+    }
+
+    #[test]
+    fn matches_as_javascript_does() {
+        check(".", "", "\u{2028}", Ok(false));
+        check(r"\bk\b", "iu", "\u{212a}x", Ok(false));
+        check(r"\Wk", "m", "ék", Ok(true));
+        check("s", "i", "ſ", Ok(false));
+        check("É", "i", "é", Ok(true));
+        check("^.$", "", "🙂", Ok(false));
+        check("^.$", "u", "🙂", Ok(true));
+        check("^..$", "", "🙂", Ok(true));
+        check("🙂{2}", "", "🙂🙂", Ok(false));
+        check(r"[^\s]", "", "\u{feff}", Ok(false));
+        check("[]", "", "x", Ok(false));
+        check("[^]", "", "\n", Ok(true));
+        check("a{,2}", "", "a{,2}", Ok(true));
+        check(r"\p", "", "p", Ok(true));
+        check(r"\p{L}", "u", "я", Ok(true));
+        check("y$", "m", "y\u{2029}x", Ok(true));
+        check("b", "y", "ab", Ok(false));
+        check(r"\08", "", "\u{0}8", Ok(true));
+        check(r"[\d-x]", "", "-", Ok(true));
+        check("{", "", "{", Ok(true));
+    }
+
+    #[test]
+    fn refuses_what_is_wrong_or_not_linear() {
+        check("a**", "", "", Err("Nothing to repeat"));
+        check("[z-a]", "", "", Err("Range out of order in character class"));
+        check("a", "gg", "", Err("Invalid flags supplied to RegExp constructor 'gg'"));
+        check("(?=a)", "", "", Err("a lookahead cannot be matched in linear time"));
+        check(r"(a)\1", "", "", Err("a back-reference cannot be matched in linear time"));
+        check(")", "", "", Err("Unmatched ')'"));
+    }
+}

@@ -1,0 +1,114 @@
+//! One detector, compiled.
+
+use std::ops::Range;
+
+use regex::bytes::Regex;
+
+use super::super::rule::Severity;
+use super::profile::Profile;
+use super::sieve::Anchors;
+use super::validate::Validator;
+
+/// Bytes before a match that context is looked for in.
+const BEFORE: usize = 48;
+/// Bytes after a match that context is looked for in.
+const AFTER: usize = 32;
+
+/// What form of the text a detector matches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// Invisible characters dropped, look-alikes, full-width forms and accents folded.
+    #[default]
+    Normalised,
+    /// As it came.
+    AsIs,
+    /// In lower case.
+    Lower,
+    /// In upper case.
+    Upper,
+}
+
+/// What must be in a text for a detector to run at all.
+pub(super) enum Gate {
+    /// Nothing.
+    Open,
+    /// One of these anchors.
+    Anchors(Box<Anchors>),
+    /// Digits that stand together; the detector runs only there.
+    Digits,
+    /// An `@`.
+    AtSign,
+}
+
+impl Gate {
+    /// Whether the detector can hit.
+    pub(super) fn is_open(&self, anchors: &Anchors, profile: &Profile) -> bool {
+        match self {
+            Self::Open => true,
+            Self::Anchors(wanted) => anchors.iter().zip(&**wanted).any(|(a, b)| a & b != 0),
+            Self::Digits => !profile.digits.is_empty(),
+            Self::AtSign => profile.at_sign,
+        }
+    }
+}
+
+/// A compiled detector: see [`DetectorConfig`](super::config::DetectorConfig) for the parts.
+pub(super) struct Detector {
+    pub(super) rule: String,
+    pub(super) kind: String,
+    pub(super) category: String,
+    pub(super) severity: Severity,
+    pub(super) form: Form,
+    pub(super) gate: Gate,
+    pub(super) literal: Option<Vec<u8>>,
+    pub(super) pattern: Option<Regex>,
+    pub(super) validate: Option<Validator>,
+    pub(super) near: Option<Regex>,
+    pub(super) not_near: Option<Regex>,
+    pub(super) obfuscated: bool,
+    pub(super) count_min: u32,
+}
+
+impl Detector {
+    /// Gives each finding in a region to `take` until that says enough.
+    pub(super) fn find(
+        &self,
+        text: &[u8],
+        region: Range<usize>,
+        take: &mut impl FnMut(Range<usize>) -> bool,
+    ) {
+        let Some(pattern) = &self.pattern else { return };
+        let text = &text[..region.end];
+        let mut at = region.start;
+        while at <= text.len()
+            && let Some(whole) = pattern.find_at(text, at)
+        {
+            at = whole.end().max(whole.start() + 1);
+            let part = self.part(text, whole.range());
+            if self.accepts(text, &part) && !take(part) {
+                return;
+            }
+        }
+    }
+
+    /// The first group where the pattern has one, else the match.
+    fn part(&self, text: &[u8], whole: Range<usize>) -> Range<usize> {
+        match &self.pattern {
+            Some(pattern) if pattern.captures_len() > 1 => pattern
+                .captures_at(text, whole.start)
+                .and_then(|groups| groups.get(1).map(|group| group.range()))
+                .unwrap_or(whole),
+            _ => whole,
+        }
+    }
+
+    fn accepts(&self, text: &[u8], found: &Range<usize>) -> bool {
+        let around = &text[found.start.saturating_sub(BEFORE)..(found.end + AFTER).min(text.len())];
+        self.near.as_ref().is_none_or(|near| near.is_match(around))
+            && !self.not_near.as_ref().is_some_and(|not_near| not_near.is_match(around))
+            && self.validate.is_none_or(|validator| {
+                std::str::from_utf8(&text[found.clone()]).is_ok_and(|text| validator.accepts(text))
+            })
+    }
+}

@@ -1,0 +1,281 @@
+//! Packs as they are written, and their compilation.
+//!
+//! In goes YAML (built in) or a node of the config, out comes a [`Pack`] or an error that names the
+//! detector and what to change. Patterns are in the `regex` crate's syntax; `\b`, `\d` and `\w` are
+//! ASCII. No pattern may match more than [`MATCH_BYTES_MAX`] bytes.
+
+use std::sync::Arc;
+
+use regex::bytes::{Regex, RegexBuilder};
+
+use super::super::js::regex::JsRegex;
+use super::super::limits::{DETECTORS_MAX, DFA_BYTES_MAX, MATCH_BYTES_MAX, REGEX_BYTES_MAX};
+use super::super::rule::Severity;
+use super::compile::{Detector, Form, Gate};
+use super::shadow::fold_pattern;
+use super::sieve::{ANCHORS_MAX, Anchors, Sieve};
+use super::validate::Validator;
+use super::{Pack, fold_literal};
+use crate::settings::SettingsError;
+
+/// A rule pack.
+#[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PackConfig {
+    /// The name, for messages.
+    pub name: String,
+    /// How patterns are read: `linear` (the `regex` crate's syntax) or `javascript`.
+    pub syntax: Syntax,
+    /// The detectors.
+    pub detectors: Vec<DetectorConfig>,
+}
+
+/// How patterns of a pack are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Syntax {
+    /// The `regex` crate's, any case unless `case_sensitive`, ASCII `\b`, `\d`, `\w`.
+    #[default]
+    Linear,
+    /// ECMAScript's.
+    Javascript,
+}
+
+/// One detector of a pack.
+#[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DetectorConfig {
+    /// The rule that fails when the detector hits: a built-in one such as `no_pii`, or a new one.
+    pub rule: String,
+    /// What is detected, for messages and findings.
+    pub kind: String,
+    /// The family of the kind, such as `credential`.
+    pub category: String,
+    /// `critical`: a hit fails the evaluation whatever the mean says.
+    pub severity: Severity,
+    /// Expression; its first group, if it has one, is the finding.
+    pub pattern: Option<String>,
+    /// Text that must occur; instead of `pattern`.
+    pub literal: Option<String>,
+    /// The form of the text that is matched.
+    pub text: Form,
+    /// Whether capitals matter.
+    pub case_sensitive: bool,
+    /// Literals of which one must occur for the pattern to be tried: two bytes or more, any case; a
+    /// leading `^` asks for the start of a word. Give them wherever possible: they make it cheap.
+    pub needs: Vec<String>,
+    /// Try the pattern only where digits stand together.
+    pub digits: bool,
+    /// Try the pattern only in texts with an `@`.
+    pub at_sign: bool,
+    /// Check of the finding: check digits, plausible ranges.
+    pub validate: Option<Validator>,
+    /// Expression that must match within 48 bytes before and 32 after the finding.
+    pub near: Option<String>,
+    /// Expression that must not match there.
+    pub not_near: Option<String>,
+    /// Look also through digits put for letters and through base64 and percent encoding.
+    pub obfuscated: bool,
+    /// Findings needed for a hit; 1 when not given.
+    pub count_min: Option<u32>,
+}
+
+/// Compiles built-in packs into one.
+pub(super) fn built_in(texts: &[&str]) -> Result<Arc<Pack>, SettingsError> {
+    let mut packs = Vec::with_capacity(texts.len());
+    for text in texts {
+        let pack: PackConfig = serde_saphyr::from_str(text)
+            .map_err(|error| SettingsError::new(format!("built-in rule pack: {error}")))?;
+        packs.push(pack);
+    }
+    compile(&packs)
+}
+
+/// Compiles packs into one.
+pub(in super::super) fn compile(packs: &[PackConfig]) -> Result<Arc<Pack>, SettingsError> {
+    let mut anchors: Vec<String> = Vec::new();
+    let mut detectors = Vec::new();
+    for pack in packs {
+        for (index, config) in pack.detectors.iter().enumerate() {
+            let name =
+                format!("detector `{}` ({}) of pack `{}`", config.kind, index + 1, pack.name);
+            let detector = detector(config, pack.syntax, &mut anchors).map_err(|error| {
+                let message = format!("{name}: {}", error.message);
+                SettingsError { message, ..error }
+            })?;
+            detectors.push(detector);
+        }
+    }
+    if detectors.len() > DETECTORS_MAX {
+        return Err(SettingsError::new(format!(
+            "more than {DETECTORS_MAX} detectors in the packs"
+        )));
+    }
+    let mut obfuscated: Anchors = Default::default();
+    for detector in &detectors {
+        if let (true, Gate::Anchors(mask)) = (detector.obfuscated, &detector.gate) {
+            obfuscated.iter_mut().zip(&**mask).for_each(|(all, mask)| *all |= mask);
+        }
+    }
+    let shadowed = detectors.iter().any(|detector| detector.form == Form::Normalised);
+    Ok(Arc::new(Pack { detectors, sieve: Sieve::new(&anchors), obfuscated, shadowed }))
+}
+
+fn detector(
+    config: &DetectorConfig,
+    syntax: Syntax,
+    anchors: &mut Vec<String>,
+) -> Result<Detector, SettingsError> {
+    if config.rule.is_empty() || config.kind.is_empty() {
+        return Err(SettingsError::new("`rule` and `kind` are needed"));
+    }
+    if config.pattern.is_some() == config.literal.is_some() {
+        let help = "a detector has one of the two";
+        return Err(SettingsError::new("`pattern` or `literal` is needed").with_help(help));
+    }
+    let context = config.near.is_some() || config.not_near.is_some() || config.validate.is_some();
+    if syntax == Syntax::Javascript && context {
+        // Their patterns have no bound, so refused findings could make the search quadratic.
+        return Err(SettingsError::new("`validate`, `near` and `not_near` need `syntax: linear`"));
+    }
+    let expression = |text: &Option<String>, form| {
+        text.as_ref().map(|text| expression(text, syntax, config.case_sensitive, form)).transpose()
+    };
+    Ok(Detector {
+        rule: config.rule.clone(),
+        kind: config.kind.clone(),
+        category: config.category.clone(),
+        severity: config.severity,
+        form: config.text,
+        gate: gate(config, anchors)?,
+        literal: config
+            .literal
+            .as_ref()
+            .map(|text| fold_literal(text, config.text).as_bytes().to_vec()),
+        pattern: expression(&config.pattern, config.text)?,
+        validate: config.validate,
+        near: expression(&config.near, config.text)?,
+        not_near: expression(&config.not_near, config.text)?,
+        obfuscated: config.obfuscated,
+        count_min: config.count_min.unwrap_or(1).max(1),
+    })
+}
+
+fn gate(config: &DetectorConfig, anchors: &mut Vec<String>) -> Result<Gate, SettingsError> {
+    if config.digits {
+        return Ok(Gate::Digits);
+    }
+    if config.at_sign {
+        return Ok(Gate::AtSign);
+    }
+    if config.needs.is_empty() {
+        return Ok(Gate::Open);
+    }
+    let mut mask: Box<Anchors> = Default::default();
+    for need in &config.needs {
+        let need = fold_pattern(&need.to_lowercase());
+        if need.trim_start_matches('^').len() < 2 {
+            let message = format!("`needs` has `{need}`, which is shorter than two bytes");
+            return Err(SettingsError::new(message).with_help("give a longer literal"));
+        }
+        let index = anchors.iter().position(|known| *known == need).unwrap_or_else(|| {
+            anchors.push(need);
+            anchors.len() - 1
+        });
+        if index >= ANCHORS_MAX {
+            return Err(SettingsError::new(format!("more than {ANCHORS_MAX} literals in `needs`")));
+        }
+        mask[index / 64] |= 1 << (index % 64);
+    }
+    Ok(Gate::Anchors(mask))
+}
+
+fn expression(
+    text: &str,
+    syntax: Syntax,
+    case_sensitive: bool,
+    form: Form,
+) -> Result<Regex, SettingsError> {
+    if syntax == Syntax::Javascript {
+        return JsRegex::new(text, if case_sensitive { "" } else { "i" })
+            .map(JsRegex::into_inner)
+            .map_err(|error| SettingsError::new(error.to_string()));
+    }
+    let folded = if form == Form::Normalised { fold_pattern(text) } else { text.to_owned() };
+    let folded = with_ascii_classes(&folded);
+    let longest = regex_syntax::ParserBuilder::new()
+        .utf8(false)
+        .build()
+        .parse(&folded)
+        .map_err(|error| SettingsError::new(format!("`{text}` is not an expression: {error}")))?
+        .properties()
+        .maximum_len();
+    if longest.is_none_or(|longest| longest > MATCH_BYTES_MAX) {
+        return Err(SettingsError::new(format!(
+            "`{text}` may match more than {MATCH_BYTES_MAX} bytes"
+        ))
+        .with_help("write `{0,40}` in place of `*` and `{1,40}` in place of `+`"));
+    }
+    RegexBuilder::new(&folded)
+        .case_insensitive(!case_sensitive)
+        .size_limit(REGEX_BYTES_MAX)
+        .dfa_size_limit(DFA_BYTES_MAX)
+        .build()
+        .map_err(|error| SettingsError::new(format!("`{text}` is not an expression: {error}")))
+}
+
+/// Spells `\b`, `\d` and `\w` out in ASCII: the Unicode forms are slow, and the shadow has no use
+/// for them.
+fn with_ascii_classes(pattern: &str) -> String {
+    let mut out = String::with_capacity(pattern.len() * 2);
+    let mut chars = pattern.chars();
+    let mut class = false;
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match (chars.next(), class) {
+                (Some('b'), _) => out.push_str("(?-u:\\b)"),
+                (Some('d'), false) => out.push_str("[0-9]"),
+                (Some('d'), true) => out.push_str("0-9"),
+                (Some('w'), false) => out.push_str("[0-9A-Za-z_]"),
+                (Some('w'), true) => out.push_str("0-9A-Za-z_"),
+                (Some(other), _) => out.extend(['\\', other]),
+                (None, _) => out.push('\\'),
+            },
+            _ => {
+                class = (class && c != ']') || (!class && c == '[');
+                out.push(c);
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pattern: &str, message: &str) {
+        let detector = DetectorConfig {
+            rule: "no_pii".to_owned(),
+            kind: "x".to_owned(),
+            pattern: Some(pattern.to_owned()),
+            ..DetectorConfig::default()
+        };
+        let pack = PackConfig {
+            name: "mine".to_owned(),
+            detectors: vec![detector],
+            ..PackConfig::default()
+        };
+        let error = compile(&[pack]).map_or_else(|error| error.to_string(), |_| String::new());
+        assert!(error.contains(message), "{pattern}: {error}");
+    }
+
+    #[test]
+    fn patterns_that_cannot_be_linear_are_refused_with_a_remedy() {
+        check("a.*b", "write `{0,40}` in place of `*`");
+        check("(?=a)", "not an expression");
+        check("(a)\\1", "not an expression");
+        check("(a{1000}){1000}", "may match more than");
+        check("a{1,40}", "");
+    }
+}

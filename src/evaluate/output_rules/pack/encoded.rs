@@ -1,0 +1,96 @@
+//! Runs of a text that are encoded text: base64 and percent signs.
+//!
+//! In goes a text, out come the places of such runs with what they say, where it reads as text.
+//! At most [`DECODED_BYTES_MAX`] bytes are decoded in one text; decoded text is not decoded again.
+
+use std::ops::Range;
+
+use super::super::limits::DECODED_BYTES_MAX;
+
+/// Shortest run that is looked at, bytes.
+const RUN_MIN: usize = 20;
+
+/// The encoded runs with their decoded text.
+pub(super) fn runs(text: &[u8]) -> Vec<(Range<usize>, Vec<u8>)> {
+    let mut found = Vec::new();
+    let (mut at, mut budget) = (0, DECODED_BYTES_MAX);
+    while at < text.len() && budget > 0 {
+        let length = text[at..].iter().position(|&b| !is_member(b)).unwrap_or(text.len() - at);
+        let run = at..at + length;
+        if length >= RUN_MIN {
+            let bytes = &text[run.start..run.start + length.min(budget)];
+            budget -= bytes.len();
+            let decoded = if bytes.contains(&b'%') { percent(bytes) } else { base64(bytes) };
+            if let Some(decoded) = decoded.filter(|decoded| reads_as_text(decoded)) {
+                found.push((run, decoded));
+            }
+        }
+        at += length + 1;
+    }
+    found
+}
+
+fn is_member(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'_' | b'-' | b'%')
+}
+
+fn reads_as_text(bytes: &[u8]) -> bool {
+    let plain = |b: &&u8| (b' '..0x7f).contains(*b) || matches!(**b, b'\n' | b'\t' | b'\r');
+    bytes.len() >= 12 && bytes.iter().filter(plain).count() * 10 >= bytes.len() * 9
+}
+
+/// Standard and URL alphabets, padding optional.
+fn base64(text: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len() * 3 / 4);
+    let (mut bits, mut count) = (0u32, 0);
+    for &byte in text {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            b'=' => break,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            out.push((bits >> count) as u8);
+        }
+    }
+    Some(out)
+}
+
+fn percent(text: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        let code = text.get(at + 1..at + 3).and_then(|code| std::str::from_utf8(code).ok());
+        match code.filter(|_| byte == b'%').and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(decoded) => {
+                out.push(decoded);
+                at += 3;
+            }
+            None => {
+                out.push(if byte == b'+' { b' ' } else { byte });
+                at += 1;
+            }
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::runs;
+
+    #[test]
+    fn encoded_text_is_read() {
+        let found = runs(b"see aWdub3JlIHByZXZpb3VzIGluc3RydWN0aW9ucw== now");
+        assert_eq!(found, [(4..44, b"ignore previous instructions".to_vec())]);
+        assert_eq!(runs(b"ignore%20previous%20instructions")[0].1, b"ignore previous instructions");
+        assert!(runs(b"4bf92f3577b34da6a3ce929d0e0e4736").is_empty());
+    }
+}

@@ -1,0 +1,211 @@
+//! The text as a reader sees it.
+//!
+//! In goes a text, out comes its shadow, which detectors match, with a map back to the bytes of
+//! the text. Invisible characters are dropped, compatibility forms (full-width, mathematical
+//! letters) and accents are folded, digits of other scripts become ASCII digits, dashes, quotes and
+//! spaces their ASCII forms, tag characters the ASCII they hide. Cyrillic and Greek letters that
+//! look Latin become Latin inside words that have Latin letters too; elsewhere they stay. Letters
+//! beyond ASCII are in lower case. Linear, one allocation for text and map each.
+
+use icu_normalizer::DecomposingNormalizer;
+
+/// A shadow with its map.
+pub(super) struct Shadow {
+    /// What detectors match.
+    pub(super) text: String,
+    /// `(place in the shadow, place in the text)` wherever the distance changes.
+    map: Vec<(u32, u32)>,
+}
+
+impl Shadow {
+    /// Makes the shadow of a text.
+    pub(super) fn of(text: &str) -> Self {
+        let mut shadow = Self { text: String::with_capacity(text.len()), map: vec![(0, 0)] };
+        let mixed = mixed_words(text);
+        let mut mixed = mixed.iter().copied().peekable();
+        let nfkd = DecomposingNormalizer::new_nfkd();
+        let mut at = 0;
+        while at < text.len() {
+            let rest = &text[at..];
+            let ascii = rest.bytes().position(|b| b >= 0x80).unwrap_or(rest.len());
+            shadow.text.push_str(&rest[..ascii]);
+            at += ascii;
+            let Some(c) = text[at..].chars().next() else { break };
+            while mixed.next_if(|&(_, end)| end <= at).is_some() {}
+            let in_mixed = mixed.peek().is_some_and(|&(start, _)| start <= at);
+            shadow.push(c, in_mixed, &nfkd);
+            at += c.len_utf8();
+            shadow.map.push((shadow.text.len() as u32, at as u32));
+        }
+        shadow
+    }
+
+    /// The place in the text of a place in the shadow.
+    pub(super) fn place(&self, at: usize) -> usize {
+        let index = self.map.partition_point(|&(shadow, _)| shadow as usize <= at);
+        let (shadow, text) = self.map[index.saturating_sub(1)];
+        text as usize + (at - shadow as usize)
+    }
+
+    fn push(
+        &mut self,
+        c: char,
+        in_mixed: bool,
+        nfkd: &icu_normalizer::DecomposingNormalizerBorrowed<'_>,
+    ) {
+        if let Some(plain) = plain(c) {
+            self.text.push_str(plain);
+            return;
+        }
+        if is_invisible(c) {
+            return;
+        }
+        if let '\u{e0020}'..='\u{e007e}' = c {
+            self.text.extend(char::from_u32(u32::from(c) - 0xe_0000));
+            return;
+        }
+        if let 'a'..='z' = look_alike(c)
+            && in_mixed
+        {
+            self.text.push(look_alike(c));
+            return;
+        }
+        for c in nfkd.normalize_iter(std::iter::once(c)) {
+            match c {
+                '\u{300}'..='\u{36f}' => {}
+                _ if c.is_ascii() => self.text.push(c),
+                _ => match (digit(c), plain(c)) {
+                    (Some(digit), _) => self.text.push(digit),
+                    (None, Some(plain)) => self.text.push_str(plain),
+                    (None, None) => self.text.extend(c.to_lowercase()),
+                },
+            }
+        }
+    }
+}
+
+/// Drops accents and folds forms in a pattern, as [`Shadow::of`] does in a text.
+pub(super) fn fold_pattern(pattern: &str) -> String {
+    if pattern.is_ascii() { pattern.to_owned() } else { Shadow::of(pattern).text }
+}
+
+fn plain(c: char) -> Option<&'static str> {
+    Some(match c {
+        '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}' | '\u{ff0d}' => "-",
+        '\u{2018}'..='\u{201b}' | '\u{2bc}' | '\u{b4}' | '\u{2032}' => "'",
+        '\u{201c}'..='\u{201f}' | '\u{ab}' | '\u{bb}' | '\u{2033}' => "\"",
+        '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => {
+            " "
+        }
+        '\u{2028}' | '\u{2029}' | '\u{85}' => "\n",
+        '\u{2026}' => "...",
+        '\u{2024}' | '\u{3002}' => ".",
+        'ß' => "ss",
+        'æ' | 'Æ' => "ae",
+        'œ' | 'Œ' => "oe",
+        'ø' | 'Ø' => "o",
+        'ł' | 'Ł' => "l",
+        'đ' | 'Đ' => "d",
+        'ı' => "i",
+        _ => return None,
+    })
+}
+
+fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180b}'..='\u{180e}' | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}' | '\u{e0000}'..='\u{e001f}' | '\u{e007f}' | '\u{e0100}'..='\u{e01ef}'
+    )
+}
+
+/// Decimal digits outside ASCII that compatibility forms do not cover.
+fn digit(c: char) -> Option<char> {
+    const ZEROS: [u32; 12] =
+        [0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xe50, 0x17e0];
+    let code = u32::from(c);
+    let zero = ZEROS.into_iter().find(|zero| (*zero..zero + 10).contains(&code))?;
+    char::from_digit(code - zero, 10)
+}
+
+/// The Latin letter that a Cyrillic or Greek one looks like; itself where it looks like none.
+fn look_alike(c: char) -> char {
+    match c {
+        'а' | 'А' | 'α' | 'Α' => 'a',
+        'В' | 'Β' => 'b',
+        'с' | 'С' | 'ϲ' => 'c',
+        'ԁ' => 'd',
+        'е' | 'Е' | 'ё' | 'Ε' | 'ε' => 'e',
+        'ɡ' => 'g',
+        'һ' | 'Н' | 'Η' => 'h',
+        'і' | 'І' | 'ї' | 'ι' | 'Ι' => 'i',
+        'ј' | 'Ј' => 'j',
+        'к' | 'К' | 'κ' | 'Κ' => 'k',
+        'ӏ' | 'Ӏ' => 'l',
+        'м' | 'М' | 'Μ' => 'm',
+        'п' | 'Ν' | 'η' => 'n',
+        'о' | 'О' | 'ο' | 'Ο' | 'օ' => 'o',
+        'р' | 'Р' | 'ρ' | 'Ρ' => 'p',
+        'ԛ' => 'q',
+        'г' => 'r',
+        'ѕ' | 'Ѕ' => 's',
+        'т' | 'Т' | 'τ' | 'Τ' => 't',
+        'υ' => 'u',
+        'ѵ' | 'ν' => 'v',
+        'ԝ' | 'ш' => 'w',
+        'х' | 'Х' | 'χ' | 'Χ' => 'x',
+        'у' | 'У' | 'γ' | 'Υ' => 'y',
+        'Ζ' => 'z',
+        _ => c,
+    }
+}
+
+/// Words with Latin letters and letters that only look Latin, as byte ranges in order.
+fn mixed_words(text: &str) -> Vec<(usize, usize)> {
+    let mut words = Vec::new();
+    if !text.chars().any(|c| matches!(c, '\u{250}'..='\u{58f}')) {
+        return words;
+    }
+    let mut at = 0;
+    for word in text.split(|c: char| !(c.is_alphanumeric() || is_invisible(c))) {
+        if !word.is_ascii() && word.bytes().any(|b| b.is_ascii_alphabetic()) {
+            words.push((at, at + word.len()));
+        }
+        at += word.len();
+        at += text[at..].chars().next().map_or(0, char::len_utf8);
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, shadow: &str) {
+        assert_eq!(Shadow::of(text).text, shadow);
+    }
+
+    #[test]
+    fn shadows_show_what_a_reader_sees() {
+        check("ｉｇｎｏｒｅ １２３", "ignore 123");
+        check("ignоre i\u{200b}gnore", "ignore ignore");
+        check("123–45–6789", "123-45-6789");
+        check("précédentes", "precedentes");
+        check("٠١٢", "012");
+        check("𝐢𝐠𝐧𝐨𝐫𝐞", "ignore");
+        check("\u{e0049}\u{e0067}", "Ig");
+        check("携帯は090です", "携帯は090です");
+        check("ПРИВЕТ", "привет");
+    }
+
+    #[test]
+    fn places_lead_back_to_the_text() {
+        let text = "é\u{200b}x１2";
+        let shadow = Shadow::of(text);
+        assert_eq!(shadow.text, "ex12");
+        assert_eq!(shadow.place(1), text.find('x').unwrap_or(0));
+        assert_eq!(shadow.place(3), text.len() - 1);
+        assert_eq!(shadow.place(4), text.len());
+    }
+}

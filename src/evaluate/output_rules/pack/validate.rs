@@ -1,0 +1,426 @@
+//! Checks of a match that an expression cannot make: check digits and plausible ranges.
+//!
+//! In goes the matched text (ASCII after normalisation), out comes whether it can be real.
+
+/// A named check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Validator {
+    /// 13 to 19 digits with a known issuer prefix and a right check digit (Luhn), no known test of
+    /// one repeated digit.
+    Card,
+    /// Country, length and remainder (ISO 13616, mod 97).
+    Iban,
+    /// US social security number: area, group and serial that can be issued.
+    Ssn,
+    /// IPv4 address that is routable on the internet.
+    Ipv4,
+    /// IPv6 address that is routable on the internet.
+    Ipv6,
+    /// Telephone number: 7 to 15 digits, not one digit repeated, not a counting row.
+    Phone,
+    /// Date with a plausible year, month and day of a birth.
+    BirthDate,
+    /// Secret: letters and digits mixed, enough different ones, no words joined by `_` or `-`.
+    Secret,
+    /// Password: not a placeholder such as `<password>`, `***` or `changeme`.
+    Password,
+    /// Brazilian CPF: two check digits.
+    Cpf,
+    /// Aadhaar: 12 digits, not starting with 0 or 1.
+    Aadhaar,
+    /// Spanish DNI or NIE: the letter follows from the number.
+    Dni,
+    /// Chinese resident identity number: date and check character.
+    ChinaId,
+    /// E-mail address: not of a reserved or example domain, not a placeholder.
+    Email,
+}
+
+impl Validator {
+    /// Whether the match can be real.
+    pub(super) fn accepts(self, text: &str) -> bool {
+        match self {
+            Self::Card => card(text),
+            Self::Iban => iban(text),
+            Self::Ssn => ssn(&digits(text)),
+            Self::Ipv4 => ipv4(text),
+            Self::Ipv6 => ipv6(text),
+            Self::Phone => phone(&digits(text)),
+            Self::BirthDate => birth_date(text),
+            Self::Secret => secret(text),
+            Self::Password => password(text),
+            Self::Cpf => cpf(&digits(text)),
+            Self::Aadhaar => {
+                let digits = digits(text);
+                digits.len() == 12 && digits[0] > 1 && !repeated(&digits)
+            }
+            Self::Dni => dni(text),
+            Self::ChinaId => china_id(text),
+            Self::Email => email(text),
+        }
+    }
+}
+
+fn digits(text: &str) -> Vec<u8> {
+    text.bytes().filter(u8::is_ascii_digit).map(|b| b - b'0').collect()
+}
+
+fn repeated(digits: &[u8]) -> bool {
+    digits.windows(2).all(|pair| pair[0] == pair[1])
+}
+
+/// Right by Luhn's formula: every second digit from the right doubled, the sum a multiple of ten.
+fn luhn(digits: &[u8]) -> bool {
+    let sum: u32 = digits
+        .iter()
+        .rev()
+        .enumerate()
+        .map(|(index, &digit)| {
+            u32::from(if index % 2 == 0 { digit } else { digit * 2 - 9 * u8::from(digit > 4) })
+        })
+        .sum();
+    sum % 10 == 0
+}
+
+fn card(text: &str) -> bool {
+    let digits = digits(text);
+    let two = u32::from(digits[0]) * 10 + u32::from(digits[1]);
+    let four = two * 100 + u32::from(digits[2]) * 10 + u32::from(digits[3]);
+    let issued = match digits.len() {
+        13 => digits[0] == 4,
+        14 => matches!(two, 36 | 38 | 39) || (300..=305).contains(&(four / 10)),
+        15 => matches!(two, 34 | 37),
+        16 => {
+            digits[0] == 4
+                || (51..=55).contains(&two)
+                || (2221..=2720).contains(&four)
+                || four == 6011
+                || matches!(two, 35 | 62 | 64 | 65 | 81)
+                || (2200..=2204).contains(&four)
+        }
+        17..=19 => digits[0] == 4 || matches!(two, 62 | 50 | 56..=58 | 63 | 67),
+        _ => false,
+    };
+    issued && luhn(&digits) && !repeated(&digits)
+}
+
+/// Lengths by country: the IBAN registry.
+const IBAN_LENGTHS: &str = "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 \
+    CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29 ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 \
+    HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 LB28 LC32 LI21 LT20 LU20 LV21 LY25 MC27 MD24 \
+    ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29 PT25 QA29 RO24 RS22 RU33 SA24 \
+    SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 YE30";
+
+fn iban(text: &str) -> bool {
+    let compact: String = text.chars().filter(char::is_ascii_alphanumeric).collect();
+    let compact = compact.to_ascii_uppercase();
+    let Some(country) = compact.get(..2) else { return false };
+    let length = IBAN_LENGTHS.split(' ').find_map(|entry| entry.strip_prefix(country));
+    if length.and_then(|length| length.parse().ok()) != Some(compact.len()) {
+        return false;
+    }
+    let (head, tail) = compact.split_at(4);
+    let remainder = tail.chars().chain(head.chars()).fold(0, |sum, c| {
+        let value = c.to_digit(36).unwrap_or(0);
+        (sum * if value > 9 { 100 } else { 10 } + value) % 97
+    });
+    remainder == 1
+}
+
+fn number(digits: &[u8]) -> u32 {
+    digits.iter().fold(0, |value, &digit| value * 10 + u32::from(digit))
+}
+
+/// Rules of issuance: no area 000, 666 or 9xx, no group 00, no serial 0000; the number that
+/// advertisements used is void.
+fn ssn(digits: &[u8]) -> bool {
+    let (area, group, serial) = (number(&digits[..3]), number(&digits[3..5]), number(&digits[5..]));
+    area != 0
+        && area != 666
+        && area < 900
+        && group != 0
+        && serial != 0
+        && number(digits) != 78_051_120
+}
+
+fn ipv4(text: &str) -> bool {
+    let Ok(ip) = text.parse::<std::net::Ipv4Addr>() else { return false };
+    let [a, b, ..] = ip.octets();
+    !(ip.is_private()
+        || ip.is_loopback()
+        || ip.is_link_local()
+        || ip.is_documentation()
+        || ip.is_multicast()
+        || a == 0
+        || a >= 240
+        || (a == 100 && (64..128).contains(&b))
+        || (a == 198 && (b == 18 || b == 19)))
+}
+
+fn ipv6(text: &str) -> bool {
+    let Ok(ip) = text.parse::<std::net::Ipv6Addr>() else { return false };
+    let first = ip.segments()[0];
+    // Global unicast is 2000::/3; 2001:db8::/32 is for documentation.
+    (0x2000..0x4000).contains(&first) && !(first == 0x2001 && ip.segments()[1] == 0xdb8)
+}
+
+fn phone(digits: &[u8]) -> bool {
+    let counting = digits.windows(2).all(|pair| (pair[0] + 1) % 10 == pair[1]);
+    (7..=15).contains(&digits.len()) && !counting && !digits[1..].windows(6).any(repeated)
+}
+
+fn birth_date(text: &str) -> bool {
+    let numbers: Vec<u32> = text
+        .split(|c: char| !c.is_ascii_digit())
+        .filter(|part| !part.is_empty())
+        .filter_map(|part| part.parse().ok())
+        .collect();
+    let lower = text.to_ascii_lowercase();
+    let year = |year: u32| (1880..=2035).contains(&year) || year < 100;
+    let day = |day: u32| (1..=31).contains(&day);
+    let month = |month: u32| (1..=12).contains(&month);
+    match numbers[..] {
+        [y, m, d] if y > 999 => year(y) && month(m) && day(d),
+        [a, b, y] => year(y) && ((month(a) && day(b)) || (day(a) && month(b))),
+        // A month in words: any language's, but a day and a year must be there.
+        [d, y] | [y, d] if lower.bytes().any(|b| b.is_ascii_alphabetic()) => {
+            (day(d) && (1880..=2035).contains(&y)) || (day(y) && (1880..=2035).contains(&d))
+        }
+        _ => false,
+    }
+}
+
+fn distinct(text: &str) -> usize {
+    let mut seen = [false; 256];
+    text.bytes().filter(|&b| !std::mem::replace(&mut seen[usize::from(b)], true)).count()
+}
+
+fn placeholder(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    const WORDS: [&str; 16] = [
+        "example",
+        "placeholder",
+        "your",
+        "changeme",
+        "change_me",
+        "change-me",
+        "redacted",
+        "dummy",
+        "sample",
+        "xxxx",
+        "****",
+        "....",
+        "see_",
+        "documentation",
+        "insert",
+        "1234567890abcdef",
+    ];
+    WORDS.iter().any(|word| lower.contains(word))
+}
+
+fn secret(text: &str) -> bool {
+    if placeholder(text) || distinct(text) < 8 {
+        return false;
+    }
+    let upper = text.bytes().filter(u8::is_ascii_uppercase).count();
+    let lower = text.bytes().filter(u8::is_ascii_lowercase).count();
+    let digit = text.bytes().filter(u8::is_ascii_digit).count();
+    // Identifiers are words joined together: case within a word and digits tell a key from them.
+    let words = text.split(['_', '-', '.']).filter(|word| word.len() > 2);
+    let is_word = |word: &str| word[1..].bytes().all(|b| b.is_ascii_lowercase());
+    let only_words = text.contains(['_', '-']) && words.clone().all(|word| is_word(word));
+    !only_words && ((digit > 0 && upper + lower > 0) || (upper > 1 && lower > 1))
+}
+
+fn password(text: &str) -> bool {
+    const NOT: [&str; 40] = [
+        "password",
+        "passwort",
+        "secret",
+        "none",
+        "null",
+        "nil",
+        "true",
+        "false",
+        "required",
+        "optional",
+        "string",
+        "reset",
+        "changed",
+        "expired",
+        "invalid",
+        "incorrect",
+        "wrong",
+        "missing",
+        "empty",
+        "hidden",
+        "strong",
+        "weak",
+        "must",
+        "should",
+        "the",
+        "your",
+        "this",
+        "hash",
+        "hashed",
+        "encrypted",
+        "field",
+        "prompt",
+        "input",
+        "undefined",
+        "unset",
+        "str",
+        "forgot",
+        "redacted",
+        "masked",
+        "removed",
+    ];
+    let bare = text.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    let lower = bare.to_ascii_lowercase();
+    if placeholder(text) || NOT.contains(&&*lower) || distinct(bare) < 3 {
+        return false;
+    }
+    if text.starts_with(['<', '{', '$', '%', '[', '('])
+        || text.contains("os.environ")
+        || text.contains("getenv")
+    {
+        return false;
+    }
+    // A plain word is no password: `password: reset by email`.
+    let core = text.trim_end_matches(['.', ',', ';', ':', ')', '"', '\'']);
+    core.len() >= 4 && core.contains(|c: char| c.is_ascii_digit() || "!@#%^&*+=~?".contains(c))
+}
+
+fn cpf(digits: &[u8]) -> bool {
+    let check = |count: usize| {
+        let sum: u32 = digits[..count]
+            .iter()
+            .zip((2..=count as u32 + 1).rev())
+            .map(|(&d, w)| u32::from(d) * w)
+            .sum();
+        u32::from(digits[count]) == (sum * 10 % 11) % 10
+    };
+    digits.len() == 11 && !repeated(digits) && check(9) && check(10)
+}
+
+fn dni(text: &str) -> bool {
+    let upper = text.to_ascii_uppercase();
+    let compact: String = upper.chars().filter(char::is_ascii_alphanumeric).collect();
+    let Some((number, letter)) = compact.split_at_checked(compact.len().saturating_sub(1)) else {
+        return false;
+    };
+    let number = number.replace('X', "0").replace('Y', "1").replace('Z', "2");
+    let Ok(number) = number.parse::<usize>() else { return false };
+    "TRWAGMYFPDXBNJZSQVHLCKE".as_bytes().get(number % 23) == letter.as_bytes().first()
+}
+
+fn china_id(text: &str) -> bool {
+    const WEIGHTS: [u32; 17] = [7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2];
+    let sum: u32 = text.chars().zip(WEIGHTS).map(|(c, w)| c.to_digit(10).unwrap_or(0) * w).sum();
+    let last = text.bytes().last().map(|b| b.to_ascii_uppercase());
+    "10X98765432".as_bytes().get(sum as usize % 11).copied() == last
+}
+
+fn email(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let split = lower.rfind(['@', ' ', ']', ')', '}']).map_or(lower.len(), |at| at + 1);
+    let domain =
+        lower.split_once('@').map_or(&lower[split.min(lower.len())..], |(_, domain)| domain);
+    const RESERVED: [&str; 8] = [
+        ".example",
+        ".test",
+        ".invalid",
+        ".localhost",
+        "example.com",
+        "example.org",
+        "example.net",
+        ".local",
+    ];
+    const FILES: [&str; 10] =
+        [".png", ".jpg", ".svg", ".js", ".ts", ".py", ".css", ".json", ".md", ".gif"];
+    const LOCAL: [&str; 6] = ["noreply@", "no-reply@", "git@", "you@", "your.", "username@"];
+    !RESERVED.iter().any(|end| domain.ends_with(end))
+        && !FILES.iter().any(|end| domain.ends_with(end))
+        && !LOCAL.iter().any(|start| lower.starts_with(start))
+        && !domain.contains("example")
+        && !domain.contains("yourdomain")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Validator;
+
+    fn check(validator: Validator, real: &[&str], unreal: &[&str]) {
+        for text in real {
+            assert!(validator.accepts(text), "{validator:?} {text}");
+        }
+        for text in unreal {
+            assert!(!validator.accepts(text), "{validator:?} {text}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_checked() {
+        check(
+            Validator::Card,
+            &["4111 1111 1111 1111", "378282246310005"],
+            &["4111-2222-3333-4445", "1234567890123456", "0000000000000000"],
+        );
+        check(
+            Validator::Iban,
+            &["GB29 NWBK 6016 1331 9268 19", "de89370400440532013000"],
+            &["AB12CDEFGHIJ1234", "GB30NWBK60161331926819"],
+        );
+        check(
+            Validator::Ssn,
+            &["123-45-6789", "536 22 8714"],
+            &["000-12-3456", "912-34-5678", "666-12-3456", "123-00-4567"],
+        );
+        check(Validator::Cpf, &["123.456.789-09"], &["123.456.789-10", "111.111.111-11"]);
+        check(Validator::Dni, &["12345678Z"], &["12345678A"]);
+        check(Validator::ChinaId, &["11010519491231002X"], &["110105194912310021"]);
+    }
+
+    #[test]
+    fn addresses_that_nobody_owns_are_left_alone() {
+        check(
+            Validator::Ipv4,
+            &["8.8.8.8"],
+            &[
+                "127.0.0.1",
+                "10.4.7.12",
+                "0.0.0.0",
+                "192.168.1.1",
+                "203.0.113.9",
+                "255.255.255.0",
+                "1.2.3.400",
+            ],
+        );
+        check(Validator::Ipv6, &["2001:4860:4860::8888"], &["::1", "fe80::1", "2001:db8::1"]);
+        check(
+            Validator::Email,
+            &["jane.roe@acme-corp.io"],
+            &["user@example.com", "logo@2x.png", "git@github.com"],
+        );
+    }
+
+    #[test]
+    fn secrets_differ_from_names() {
+        check(
+            Validator::Secret,
+            &["AbCdEfGhIjKlMnOpQrStUvWx", "16C7e42F292c6912E7710c838347"],
+            &["see_the_documentation_for_details", "user_account_identifier_column"],
+        );
+        check(
+            Validator::Password,
+            &["hunter2-Blue!", "Tr0ub4dor&3"],
+            &["reset", "<password>", "********", "required", "${DB_PASSWORD}"],
+        );
+        check(
+            Validator::BirthDate,
+            &["1985-03-15", "March 15, 1985", "15.03.1985", "3/15/85"],
+            &["1985-13-45", "99/99/9999"],
+        );
+    }
+}

@@ -1,0 +1,146 @@
+//! What a rule is: a named check of one text, with its weight and severity.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::pack::{Finding, Hit, Pack, Scan};
+
+/// How much a failed rule matters.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    serde::Deserialize,
+    schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// It lowers the mean.
+    #[default]
+    Normal,
+    /// It fails the evaluation, whatever the mean says.
+    Critical,
+}
+
+/// The text that is judged, with what it is compared with.
+pub(super) struct Subject<'t> {
+    /// The text.
+    pub(super) text: &'t str,
+    /// What the user asked.
+    pub(super) input: Option<&'t str>,
+    /// What was expected.
+    pub(super) expected: Option<&'t str>,
+    /// Cost in US dollars.
+    pub(super) cost: Option<f64>,
+    /// Tokens of the prompts.
+    pub(super) prompt_tokens: Option<f64>,
+    /// Tokens of the replies.
+    pub(super) completion_tokens: Option<f64>,
+    /// Whether messages are wanted.
+    pub(super) explain: bool,
+    /// What the detectors found, one entry per pack.
+    pub(super) scans: Vec<Arc<Scan>>,
+    /// The packs of `scans`.
+    pub(super) packs: &'t [Arc<Pack>],
+    /// Kinds that do not count.
+    pub(super) skip_kinds: &'t [String],
+    /// Rules whose built-in detectors the config replaces.
+    pub(super) replaced: &'t [&'static str],
+}
+
+/// What one rule says of one text.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Verdict {
+    /// Whether the rule passed.
+    pub(super) passed: bool,
+    /// 0 to 1; NaN where the source gives NaN.
+    pub(super) score: f64,
+    /// For a person; empty when not wanted.
+    pub(super) message: Cow<'static, str>,
+    /// Why the rule could not judge.
+    pub(super) skip: Option<Cow<'static, str>>,
+    /// Whether a detector hit that is critical by itself.
+    pub(super) critical: bool,
+    /// What was found, with its place in the text.
+    pub(super) findings: Vec<Finding>,
+}
+
+/// Judges one text.
+pub(super) type Check = Box<dyn Fn(&Subject<'_>) -> Verdict + Send + Sync>;
+
+/// A named check.
+pub(super) struct Rule {
+    /// The name in results and settings.
+    pub(super) name: Cow<'static, str>,
+    /// Its share in the mean.
+    pub(super) weight: f64,
+    /// Whether its failure decides.
+    pub(super) severity: Severity,
+    /// The check.
+    pub(super) check: Check,
+}
+
+impl Rule {
+    /// A rule of normal severity.
+    pub(super) fn new(
+        name: &'static str,
+        weight: f64,
+        check: impl Fn(&Subject<'_>) -> Verdict + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name: Cow::Borrowed(name),
+            weight,
+            severity: Severity::Normal,
+            check: Box::new(check),
+        }
+    }
+
+    /// The same rule as a critical one.
+    pub(super) fn critical(mut self) -> Self {
+        self.severity = Severity::Critical;
+        self
+    }
+}
+
+impl Subject<'_> {
+    /// What the detectors of a rule found, in the order of the packs.
+    pub(super) fn hits<'s>(&'s self, rule: &'s str) -> impl Iterator<Item = Hit<'s>> {
+        let first = usize::from(self.replaced.contains(&rule));
+        self.scans
+            .iter()
+            .zip(self.packs)
+            .skip(first)
+            .flat_map(move |(scan, pack)| pack.hits(scan, rule))
+            .filter(|hit| !self.skip_kinds.iter().any(|kind| kind == hit.kind))
+    }
+
+    /// A message, made only when it is wanted.
+    pub(super) fn say(&self, message: impl FnOnce() -> String) -> Cow<'static, str> {
+        if self.explain { Cow::Owned(message()) } else { Cow::Borrowed("") }
+    }
+}
+
+impl Verdict {
+    /// 1 or 0.
+    pub(super) fn binary(passed: bool, message: Cow<'static, str>) -> Self {
+        Self { passed, score: f64::from(u8::from(passed)), message, ..Self::default() }
+    }
+
+    /// A score beside the verdict.
+    pub(super) fn scored(passed: bool, score: f64, message: Cow<'static, str>) -> Self {
+        Self { passed, score, message, ..Self::default() }
+    }
+
+    /// The rule cannot judge: passed is what the source reports, and is never counted.
+    pub(super) fn skipped(
+        message: impl Into<Cow<'static, str>>,
+        why: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { message: message.into(), skip: Some(why.into()), ..Self::default() }
+    }
+}

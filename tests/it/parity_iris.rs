@@ -1,0 +1,179 @@
+//! `output_rules` against what Iris 0.4.2 itself answered, and against right answers by hand.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use spanscore::evaluate::{Evaluator, Want, output_rules};
+use spanscore::model::{Content, Label, Outcome, Resource, Score, Trajectory, Usage};
+use spanscore::settings::{Node, SettingsError};
+
+fn lines(name: &str) -> Vec<Value> {
+    let path = format!("{}/tests/fixtures/parity/{name}.jsonl.zst", env!("CARGO_MANIFEST_DIR"));
+    let bytes = zstd::decode_all(std::fs::File::open(path).unwrap()).unwrap();
+    let text = String::from_utf8(bytes).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn node(value: &Value) -> Node {
+    let text = value.to_string();
+    Node::from_value(&spanscore::value::json::parse(&text).unwrap())
+}
+
+fn build(settings: &Value) -> Result<Box<dyn Evaluator>, SettingsError> {
+    (output_rules::KIND.build)(&node(settings))
+}
+
+fn trajectory(params: &Map<String, Value>) -> Trajectory<'static> {
+    let text = |key: &str| match params.get(key).and_then(Value::as_str) {
+        Some(text) => Content::ready(text.to_owned().into()),
+        None => Content::NotRecorded,
+    };
+    let tokens = |key| params.get("token_usage").and_then(|usage| usage.get(key)?.as_u64());
+    Trajectory {
+        final_output: text("output"),
+        user_input: text("input"),
+        cost: params.get("cost_usd").and_then(Value::as_f64),
+        usage: Usage {
+            input_tokens: tokens("prompt_tokens"),
+            output_tokens: tokens("completion_tokens"),
+            ..Usage::default()
+        },
+        resource: Arc::new(Resource::default()),
+        ..Trajectory::default()
+    }
+}
+
+/// The settings that say what a call of the source's tool says.
+fn settings(case: &Value) -> Value {
+    let params = &case["params"];
+    let mut settings = json!({
+        "compat": "iris",
+        "bundle": params.get("eval_type").unwrap_or(&json!("completeness")),
+    });
+    for (key, from) in [("custom_rules", "custom_rules")] {
+        if let Some(value) = params.get(from) {
+            settings[key] = value.clone();
+        }
+    }
+    if let Some(expected) = params.get("expected") {
+        settings["criteria"] = json!({ "expected": expected });
+    }
+    if let Some(thresholds) = case.get("config").and_then(|config| config.get("rule_thresholds")) {
+        settings["thresholds"] = thresholds.clone();
+    }
+    settings
+}
+
+fn has_tag(case: &Value, tag: &str) -> bool {
+    case["tags"].as_array().unwrap().iter().any(|found| found == tag)
+}
+
+fn scored(outcome: Outcome) -> Score {
+    match outcome {
+        Outcome::Scored(score) => score,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn passes(score: &Score, threshold: f64) -> bool {
+    let by_value = if score.value >= threshold { Label::Pass } else { Label::Fail };
+    score.label.unwrap_or(by_value) == Label::Pass
+}
+
+fn near(found: &Value, expected: &Value) -> bool {
+    match (found.as_f64(), expected.as_f64()) {
+        (Some(found), Some(expected)) => (found - expected).abs() <= 1e-9,
+        _ => found == expected,
+    }
+}
+
+/// Says where a result differs, if it does.
+fn difference(found: &Score, expected: &Value, threshold: f64) -> Option<String> {
+    let details: Value = serde_json::from_str(&found.details.to_string()).unwrap();
+    if !near(&json!(found.value), &expected["score"]) {
+        return Some(format!("score {} for {}", found.value, expected["score"]));
+    }
+    if json!(passes(found, threshold)) != expected["passed"] {
+        return Some(format!("passed differs at score {}", found.value));
+    }
+    for key in ["rules_evaluated", "rules_skipped", "insufficient_data"] {
+        if details[key] != expected[key] {
+            return Some(format!("{key} {} for {}", details[key], expected[key]));
+        }
+    }
+    let (rules, wanted) =
+        (details["rule_results"].as_array()?, expected["rule_results"].as_array()?);
+    if rules.len() != wanted.len() {
+        return Some(format!("{} rules for {}", rules.len(), wanted.len()));
+    }
+    for (rule, wanted) in rules.iter().zip(wanted) {
+        for key in ["ruleName", "passed", "skipped", "skipReason"] {
+            if rule.get(key) != wanted.get(key) {
+                return Some(format!("{rule} for {wanted}"));
+            }
+        }
+        if !near(&rule["score"], &wanted["score"])
+            || !same_message(&rule["message"], &wanted["message"])
+        {
+            return Some(format!("{rule} for {wanted}"));
+        }
+    }
+    let said = details["suggestions"].as_array()?.iter().zip(expected["suggestions"].as_array()?);
+    (!said.clone().all(|(found, wanted)| same_message(found, wanted))
+        || details["suggestions"].as_array()?.len() != expected["suggestions"].as_array()?.len())
+    .then(|| format!("{} for {}", details["suggestions"], expected["suggestions"]))
+}
+
+/// What follows `Invalid regex syntax: ` are the words of another engine.
+fn same_message(found: &Value, wanted: &Value) -> bool {
+    let cut = |text: &Value| {
+        let text = text.as_str().unwrap_or_default().to_owned();
+        text.find("Invalid regex syntax: ").map_or(text.clone(), |at| text[..at + 22].to_owned())
+    };
+    cut(found) == cut(wanted)
+}
+
+#[test]
+fn compat_iris_gives_the_verdicts_scores_and_messages_of_iris() {
+    let (mut equal, mut refused, mut other_input) = (0, 0, 0);
+    let mut wrong = Vec::new();
+    for case in lines("iris") {
+        let expected = &case["expected"];
+        let threshold =
+            case.get("config").and_then(|config| config["threshold"].as_f64()).unwrap_or(0.7);
+        let built = build(&settings(&case));
+        if let Some(error) = expected.get("error") {
+            let about_settings = error["kind"] == "exception"
+                || error["paths"].as_array().is_some_and(|paths| {
+                    paths.iter().any(|path| {
+                        let path = path.as_str().unwrap_or_default();
+                        path.starts_with("custom_rules") || path == "eval_type"
+                    })
+                });
+            match (about_settings, built.is_err()) {
+                (true, true) => refused += 1,
+                (true, false) => wrong.push(format!("{}: taken, but {error}", case["id"])),
+                // A wrong type of text or number: the model has no such values.
+                (false, _) => other_input += 1,
+            }
+            continue;
+        }
+        match built {
+            Err(_) if has_tag(&case, "rx:js") || has_tag(&case, "rx:unsafe") => refused += 1,
+            Err(error) => wrong.push(format!("{}: {error}", case["id"])),
+            Ok(evaluator) => {
+                let params = case["params"].as_object().unwrap();
+                let score = scored(evaluator.evaluate(&trajectory(params), Want::ALL));
+                match difference(&score, expected, threshold) {
+                    None => equal += 1,
+                    Some(difference) => wrong.push(format!("{}: {difference}", case["id"])),
+                }
+            }
+        }
+    }
+    println!(
+        "{equal} equal, {refused} refused as Iris throws or as not linear, {other_input} not expressible"
+    );
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(equal > 1500);
+}
