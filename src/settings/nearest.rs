@@ -8,7 +8,11 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     candidates
         .into_iter()
         .map(|candidate| (distance(&word, &plain(candidate)), candidate))
-        .filter(|(edits, candidate)| *edits <= (candidate.chars().count() / 3).max(1))
+        .filter(|(edits, candidate)| {
+            let length = candidate.chars().count();
+            // A word that shares no letter was not meant.
+            *edits < length && *edits <= (length / 3).max(1)
+        })
         .min_by_key(|(edits, _)| *edits)
         .map(|(_, candidate)| candidate)
 }
