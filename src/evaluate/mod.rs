@@ -32,6 +32,13 @@ pub use crate::model::Want;
 pub mod output_rules;
 pub mod run;
 pub mod select;
+mod subsequence;
+pub mod tool_call_args;
+pub mod tool_call_count;
+pub mod tool_call_order;
+pub mod tool_call_output;
+mod tool_calls;
+pub mod uipath;
 
 use crate::model::{Facts, Outcome, Trajectory};
 use crate::settings::{Node, SettingsError};
@@ -89,6 +96,11 @@ pub static KINDS: &[&Kind] = &[
     &tool_budget::KIND,
 ];
 pub static KINDS: &[&Kind] = &[&output_rules::KIND];
+    &tool_call_args::KIND,
+    &tool_call_count::KIND,
+    &tool_call_order::KIND,
+    &tool_call_output::KIND,
+];
 
 /// The kind of that name.
 pub fn kind(name: &str) -> Option<&'static Kind> {

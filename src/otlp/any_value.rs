@@ -97,6 +97,24 @@ fn read_array(array: &[u8], depth: usize) -> Result<Vec<Value<'_>>, Malformed> {
     Ok(list)
 }
 
+/// The items of an encoded `ArrayValue`; those that are malformed are passed over.
+pub fn items(array: &[u8]) -> impl Iterator<Item = AnyValue<'_>> {
+    let mut fields = Fields::new(array);
+    std::iter::from_fn(move || {
+        loop {
+            match fields.next() {
+                Ok(Some((1, Field::Bytes(encoded)))) => {
+                    if let Ok(value) = AnyValue::read(encoded) {
+                        return Some(value);
+                    }
+                }
+                Ok(Some(_)) => {}
+                Ok(None) | Err(Malformed) => return None,
+            }
+        }
+    })
+}
+
 /// The entries of an encoded `KeyValueList` (or of any message whose field 1 is `KeyValue`);
 /// entries that are malformed or have a key that is not UTF-8 are passed over.
 pub fn key_values(list: &[u8]) -> impl Iterator<Item = (&str, AnyValue<'_>)> {

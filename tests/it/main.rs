@@ -12,3 +12,8 @@ mod telemetry;
 mod config;
 
 mod parity_iris;
+
+#[cfg(test)]
+mod parity_uipath;
+#[cfg(test)]
+mod seeds_uipath;

@@ -69,6 +69,9 @@ pub enum PyError {
     /// An integer that Python reads but refuses to print or convert: more than 4,300 digits.
     #[error("integer too large to print")]
     TooLarge,
+    /// A dict has a key that is no text where only texts may be: Pydantic's validation error.
+    #[error("a key is not a text")]
+    KeyNotText,
 }
 
 /// Reads the text of a Python literal that is plain data: `None`, booleans, numbers, texts, lists
@@ -146,16 +149,17 @@ impl<'a> PyValue<'a> {
 }
 
 /// Python's view of plain data: objects are dicts, lists are lists.
-impl<'a> From<&'a Value<'_>> for PyValue<'a> {
-    fn from(value: &'a Value<'_>) -> Self {
+impl<'a> From<Value<'a>> for PyValue<'a> {
+    fn from(value: Value<'a>) -> Self {
         match value {
             Value::Null => Self::None,
-            Value::Bool(value) => Self::Bool(*value),
-            Value::Number(number) => Self::Number(number.clone()),
-            Value::String(text) => Self::text(text),
-            Value::List(items) => Self::List(items.iter().map(Self::from).collect()),
+            Value::Bool(value) => Self::Bool(value),
+            Value::Number(number) => Self::Number(number),
+            Value::String(text) => Self::Str(PyStr::from(text)),
+            Value::List(items) => Self::List(items.into_iter().map(Self::from).collect()),
             Value::Map(map) => {
-                Self::Dict(map.iter().map(|(k, v)| (Self::text(k), Self::from(v))).collect())
+                let entry = |(key, value)| (Self::Str(PyStr::from(key)), Self::from(value));
+                Self::Dict(map.into_entries().into_iter().map(entry).collect())
             }
         }
     }

@@ -20,6 +20,15 @@ impl From<String> for PyStr<'_> {
     }
 }
 
+impl<'a> From<Cow<'a, str>> for PyStr<'a> {
+    fn from(text: Cow<'a, str>) -> Self {
+        match text {
+            Cow::Borrowed(text) => Self::from(text),
+            Cow::Owned(text) => Self::from(text),
+        }
+    }
+}
+
 impl<'a> PyStr<'a> {
     /// The encoded form.
     pub fn as_bytes(&self) -> &[u8] {

@@ -1,0 +1,206 @@
+//! `tool_call_args`: whether each expected tool call was made with the expected arguments.
+//!
+//! Calls are found by name, or by id where the criteria give one; each serves one expected call at
+//! most, chosen so that the most are served. Arguments are compared as JSON values. With `subset`
+//! an actual call may have more arguments than expected; nested values must still be equal whole.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::tool_calls::{self, Fit, Groups, counted, naming};
+use super::uipath::{self, Definition, UiPathCompat};
+use super::{Evaluator, Kind};
+use crate::model::{Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::settings::{Node, SettingsError};
+use crate::value::{Map, Value};
+
+/// The kind.
+pub static KIND: Kind = Kind {
+    name: "tool_call_args",
+    about: "Whether each expected tool call was made with the expected arguments.",
+    also_known_as: &[
+        ("tool-call-args", "UiPath"),
+        ("uipath-tool-call-args", "UiPath"),
+        ("ToolCallArgsEvaluator", "UiPath"),
+    ],
+    threshold: 1.0,
+    needs_criteria: true,
+    schema: || schemars::schema_for!(Settings),
+    build,
+    example: "\
+tool_call_args/refund:
+  subset: true
+  criteria:
+    tool_calls:
+      - {name: issue_refund, args: {order: A-17}}
+",
+};
+
+/// Settings of `tool_call_args`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// Whose numbers to give: `uipath` for exactly those of the released UiPath package.
+    compat: Option<UiPathCompat>,
+    /// All or nothing: 1 if every expected call was made, else 0. Otherwise the share that was.
+    strict: bool,
+    /// Whether a call may have more arguments than expected.
+    subset: bool,
+    /// What is expected.
+    criteria: Option<Criteria>,
+    /// What is expected where `criteria` is not given.
+    #[serde(alias = "defaultEvaluationCriteria")]
+    default_evaluation_criteria: Option<Criteria>,
+    /// Ignored; so that a UiPath definition can be pasted.
+    name: Option<String>,
+    /// Ignored; so that a UiPath definition can be pasted.
+    description: Option<String>,
+}
+
+/// The expected tool calls.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Criteria {
+    /// Expected calls, in any order.
+    #[serde(alias = "toolCalls")]
+    tool_calls: Vec<ExpectedCall>,
+}
+
+/// One expected tool call.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ExpectedCall {
+    /// The tool's name.
+    name: String,
+    /// The expected arguments.
+    args: Args,
+    /// The id of the call; where given, the call is found by it instead of the name.
+    #[serde(default)]
+    id: Option<String>,
+}
+
+/// Arguments: an object.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "Value<'static>")]
+#[schemars(with = "std::collections::BTreeMap<String, Value<'static>>")]
+struct Args(Map<'static>);
+
+impl TryFrom<Value<'static>> for Args {
+    type Error = &'static str;
+
+    fn try_from(value: Value<'static>) -> Result<Self, Self::Error> {
+        match value {
+            Value::Map(map) => Ok(Self(map)),
+            _ => Err("`args` must be an object"),
+        }
+    }
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let definition = Definition::read(node, "tool-call-args")?;
+    if definition.is_compat()? {
+        return uipath::args::build(&definition);
+    }
+    let settings: Settings = definition.body.read()?;
+    let criteria = settings.criteria.or(settings.default_evaluation_criteria);
+    let criteria = criteria.ok_or_else(|| uipath::no_criteria(node))?;
+    let mut groups = Groups::default();
+    let group_of = criteria
+        .tool_calls
+        .iter()
+        .map(|call| groups.of_call(&call.name, call.id.as_deref()))
+        .collect();
+    let (strict, subset) = (settings.strict, settings.subset);
+    Ok(Box::new(ToolCallArgs { strict, subset, expected: criteria.tool_calls, group_of, groups }))
+}
+
+struct ToolCallArgs {
+    strict: bool,
+    subset: bool,
+    expected: Vec<ExpectedCall>,
+    /// The group of each expected call.
+    group_of: Vec<usize>,
+    groups: Groups,
+}
+
+impl Evaluator for ToolCallArgs {
+    fn facts(&self) -> Facts {
+        Facts { arguments: true, ..Facts::default() }
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let calls = &trajectory.tool_calls;
+        let groups = self.groups.sort(calls);
+        let served = tool_calls::serve(&self.group_of, &groups, calls.len(), |index, call| {
+            self.fit(&self.expected[index].args.0, &calls[call as usize])
+        });
+        let Some(score) = tool_calls::settled(&served, self.expected.len(), self.strict) else {
+            let candidates = groups.iter().flatten().map(|at| &calls[*at as usize]);
+            let unknown = candidates.filter(|call| !call.arguments.is_recorded());
+            return tool_calls::not_recorded(
+                Reason::ArgumentsNotRecorded,
+                "arguments",
+                unknown.map(|call| &*call.name),
+            );
+        };
+        tool_calls::scored(
+            score,
+            want,
+            || self.explain(served.certain, &served.partners),
+            || self.details(calls, &groups, &served.partners),
+        )
+    }
+}
+
+impl ToolCallArgs {
+    fn fit(&self, expected: &Map<'_>, call: &ToolCall<'_>) -> Fit {
+        let Content::Recorded(arguments) = &call.arguments else {
+            return if self.subset && expected.is_empty() { Fit::Yes } else { Fit::Unknown };
+        };
+        let fits = match arguments.get() {
+            Value::Map(actual) if self.subset => {
+                expected.iter().all(|(key, value)| actual.get(key) == Some(value))
+            }
+            Value::Map(actual) => actual == expected,
+            Value::Null => expected.is_empty(),
+            _ => false,
+        };
+        if fits { Fit::Yes } else { Fit::No }
+    }
+
+    fn explain(&self, served: usize, partners: &[Option<u32>]) -> String {
+        let total = counted(self.expected.len(), "expected call");
+        if served == self.expected.len() {
+            return format!("{served} of {total} made with the expected arguments");
+        }
+        let unserved = self.expected.iter().zip(partners).filter(|(_, call)| call.is_none());
+        let names = naming(unserved.map(|(call, _)| call.name.as_str()));
+        format!("{served} of {total} made with the expected arguments; not so{names}")
+    }
+
+    fn details(
+        &self,
+        calls: &[ToolCall<'_>],
+        groups: &[Vec<u32>],
+        partners: &[Option<u32>],
+    ) -> Map<'static> {
+        let shown = tool_calls::shown_calls(&self.group_of, groups, partners);
+        let entries = self.expected.iter().zip(partners).zip(shown);
+        let calls = entries.map(|((expected, partner), shown)| {
+            let actual = shown.and_then(|at| calls[at as usize].arguments.value());
+            let mut entry = Map::new();
+            entry.insert("name", expected.name.clone());
+            if let Some(id) = &expected.id {
+                entry.insert("id", id.clone());
+            }
+            entry.insert("expected", expected.args.0.clone());
+            entry.insert("actual", actual.map(|value| value.clone().into_owned()));
+            entry.insert("score", if partner.is_some() { 1.0 } else { 0.0 });
+            Value::Map(entry)
+        });
+        [("calls", Value::List(calls.collect()))].into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

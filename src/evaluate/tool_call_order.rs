@@ -1,0 +1,197 @@
+//! `tool_call_order`: whether tools were called in the expected order.
+//!
+//! The score is the longest part of the expected order that was kept, other calls in between
+//! allowed; `strict`, the calls must be exactly the expected ones.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::subsequence::{self, Masks, Table};
+use super::tool_calls::{self, counted};
+use super::uipath::{self, Definition, UiPathCompat};
+use super::{Evaluator, Kind};
+use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
+use crate::settings::{Node, SettingsError};
+use crate::value::{Map, Value};
+
+/// The kind.
+pub static KIND: Kind = Kind {
+    name: "tool_call_order",
+    about: "Whether tools were called in the expected order.",
+    also_known_as: &[
+        ("tool-call-order", "UiPath"),
+        ("uipath-tool-call-order", "UiPath"),
+        ("ToolCallOrderEvaluator", "UiPath"),
+    ],
+    threshold: 1.0,
+    needs_criteria: true,
+    schema: || schemars::schema_for!(Settings),
+    build,
+    example: "\
+tool_call_order/checkout:
+  criteria:
+    tool_calls_order: [find_item, reserve_item, charge_card]
+",
+};
+
+/// Settings of `tool_call_order`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// Whose numbers to give: `uipath` for exactly those of the released UiPath package.
+    compat: Option<UiPathCompat>,
+    /// All or nothing: 1 if exactly the expected calls were made, in order, else 0.
+    strict: bool,
+    /// What is expected.
+    criteria: Option<Criteria>,
+    /// What is expected where `criteria` is not given.
+    #[serde(alias = "defaultEvaluationCriteria")]
+    default_evaluation_criteria: Option<Criteria>,
+    /// Ignored; so that a UiPath definition can be pasted.
+    name: Option<String>,
+    /// Ignored; so that a UiPath definition can be pasted.
+    description: Option<String>,
+}
+
+/// The expected order.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Criteria {
+    /// Names (or ids) of the expected calls, in order; not empty.
+    #[serde(alias = "toolCallsOrder")]
+    tool_calls_order: Order,
+}
+
+/// At least one name.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "Vec<String>")]
+#[schemars(with = "Vec<String>")]
+struct Order(Vec<String>);
+
+impl TryFrom<Vec<String>> for Order {
+    type Error = &'static str;
+
+    fn try_from(names: Vec<String>) -> Result<Self, Self::Error> {
+        if names.is_empty() {
+            Err("`tool_calls_order` is empty: name at least one tool")
+        } else {
+            Ok(Self(names))
+        }
+    }
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let definition = Definition::read(node, "tool-call-order")?;
+    if definition.is_compat()? {
+        return uipath::order::build(&definition);
+    }
+    let settings: Settings = definition.body.read()?;
+    let criteria = settings.criteria.or(settings.default_evaluation_criteria);
+    let Order(names) = criteria.ok_or_else(|| uipath::no_criteria(node))?.tool_calls_order;
+    let mut masks = Masks::default();
+    names.iter().enumerate().for_each(|(at, name)| masks.add(name, at));
+    masks.close(names.len());
+    Ok(Box::new(ToolCallOrder { strict: settings.strict, names, masks }))
+}
+
+struct ToolCallOrder {
+    strict: bool,
+    names: Vec<String>,
+    /// For each name or id, the positions that expect it.
+    masks: Masks,
+}
+
+impl Evaluator for ToolCallOrder {
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let calls = &trajectory.tool_calls;
+        let expected = self.names.len();
+        let mut both = Vec::new();
+        let rows = self.rows(calls, &mut both);
+        let (length, kept) = if want.details {
+            let table = Table::build(rows, expected);
+            (table.length(), table.walk_back())
+        } else {
+            (subsequence::length(rows, expected), Vec::new())
+        };
+        // With as many calls as expected, all of them are kept only if each is the expected one.
+        let exact = length == expected && calls.len() == expected;
+        let score = if self.strict {
+            f64::from(u8::from(exact))
+        } else {
+            tool_calls::share(length, expected, false)
+        };
+        tool_calls::scored(
+            score,
+            want,
+            || {
+                let total = counted(expected, "expected call");
+                match (self.strict, exact) {
+                    (true, true) => format!("exactly {total} made, in order"),
+                    (true, false) => {
+                        format!(
+                            "{} made, not exactly the {total} in order",
+                            counted(calls.len(), "call")
+                        )
+                    }
+                    _ => format!("{length} of {total} made in the expected order"),
+                }
+            },
+            || self.details(calls, &kept),
+        )
+    }
+}
+
+impl ToolCallOrder {
+    /// The positions that each call may take; `both` holds those of calls with a name and an id
+    /// that are both expected.
+    fn rows<'r>(
+        &'r self,
+        calls: &[ToolCall<'_>],
+        both: &'r mut Vec<Vec<u64>>,
+    ) -> impl Iterator<Item = &'r [u64]> {
+        enum Row<'r> {
+            One(&'r [u64]),
+            Both(usize),
+        }
+        let none = self.masks.get("");
+        let mut rows = Vec::with_capacity(calls.len());
+        for call in calls {
+            let by_name = self.masks.get(&call.name);
+            let by_id = call.id.as_deref().map_or(none, |id| self.masks.get(id));
+            let is_none = |mask: &[u64]| mask.iter().all(|bits| *bits == 0);
+            rows.push(if is_none(by_id) {
+                Row::One(by_name)
+            } else if is_none(by_name) {
+                Row::One(by_id)
+            } else {
+                both.push(by_name.iter().zip(by_id).map(|(a, b)| a | b).collect());
+                Row::Both(both.len() - 1)
+            });
+        }
+        let both: &'r [Vec<u64>] = both;
+        rows.into_iter().map(move |row| match row {
+            Row::One(mask) => mask,
+            Row::Both(at) => &both[at],
+        })
+    }
+
+    fn details(&self, calls: &[ToolCall<'_>], kept: &[usize]) -> Map<'static> {
+        let list = |names: &mut dyn Iterator<Item = &str>| {
+            Value::List(names.map(|name| Value::from(name.to_owned())).collect())
+        };
+        [
+            ("expected", list(&mut self.names.iter().map(String::as_str))),
+            ("actual", list(&mut calls.iter().map(|call| &*call.name))),
+            ("lcs", list(&mut kept.iter().map(|at| self.names[*at].as_str()))),
+        ]
+        .into_iter()
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! `tool_call_output`: whether tools returned what is expected.
+//!
+//! Calls are found by name, or by id where the criteria give one; each serves one expected result
+//! at most, chosen so that the most are served. Results are compared as JSON values: a text that
+//! is JSON (or a Python object or list, as Python programs print them) is read first, on either
+//! side. A failed call without a recorded result has none that could be expected.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::tool_calls::{self, Fit, Groups, counted, naming};
+use super::uipath::{self, Definition, UiPathCompat};
+use super::{Evaluator, Kind};
+use crate::model::{CallStatus, Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::settings::{Node, SettingsError};
+use crate::value::{Map, Value, json, python};
+
+/// The kind.
+pub static KIND: Kind = Kind {
+    name: "tool_call_output",
+    about: "Whether tools returned what is expected.",
+    also_known_as: &[
+        ("tool-call-output", "UiPath"),
+        ("uipath-tool-call-output", "UiPath"),
+        ("ToolCallOutputEvaluator", "UiPath"),
+    ],
+    threshold: 1.0,
+    needs_criteria: true,
+    schema: || schemars::schema_for!(Settings),
+    build,
+    example: "\
+tool_call_output/stock:
+  criteria:
+    tool_outputs:
+      - {name: check_stock, output: {item: A-17, left: 3}}
+",
+};
+
+/// Settings of `tool_call_output`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// Whose numbers to give: `uipath` for exactly those of the released UiPath package.
+    compat: Option<UiPathCompat>,
+    /// All or nothing: 1 if every expected result was returned, else 0. Otherwise the share.
+    strict: bool,
+    /// What is expected.
+    criteria: Option<Criteria>,
+    /// What is expected where `criteria` is not given.
+    #[serde(alias = "defaultEvaluationCriteria")]
+    default_evaluation_criteria: Option<Criteria>,
+    /// Ignored; so that a UiPath definition can be pasted.
+    name: Option<String>,
+    /// Ignored; so that a UiPath definition can be pasted.
+    description: Option<String>,
+}
+
+/// The expected results.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Criteria {
+    /// Expected results, in any order.
+    #[serde(alias = "toolOutputs")]
+    tool_outputs: Vec<ExpectedOutput>,
+}
+
+/// One expected result.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ExpectedOutput {
+    /// The tool's name.
+    name: String,
+    /// The expected result: any value, or the text of one.
+    output: Value<'static>,
+    /// The id of the call; where given, the call is found by it instead of the name.
+    #[serde(default)]
+    id: Option<String>,
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let definition = Definition::read(node, "tool-call-output")?;
+    if definition.is_compat()? {
+        return uipath::output::build(&definition);
+    }
+    let settings: Settings = definition.body.read()?;
+    let criteria = settings.criteria.or(settings.default_evaluation_criteria);
+    let criteria = criteria.ok_or_else(|| uipath::no_criteria(node))?;
+    let mut groups = Groups::default();
+    let expected: Vec<Expected> = criteria
+        .tool_outputs
+        .into_iter()
+        .map(|output| Expected {
+            read: read_text(&output.output).map(Value::into_owned),
+            written: output,
+        })
+        .collect();
+    let group_of = expected
+        .iter()
+        .map(|expected| groups.of_call(&expected.written.name, expected.written.id.as_deref()))
+        .collect();
+    Ok(Box::new(ToolCallOutput { strict: settings.strict, expected, group_of, groups }))
+}
+
+/// The value that a text is the text of.
+fn read_text<'v>(value: &'v Value<'_>) -> Option<Value<'v>> {
+    let text = value.as_str()?;
+    json::parse(text).ok().or_else(|| {
+        let opens = text.trim_start().starts_with(['{', '[', '(']);
+        if opens { python::parse_literal(text) } else { None }
+    })
+}
+
+struct ToolCallOutput {
+    strict: bool,
+    expected: Vec<Expected>,
+    /// The group of each expected result.
+    group_of: Vec<usize>,
+    groups: Groups,
+}
+
+struct Expected {
+    written: ExpectedOutput,
+    /// What the written text is the text of, if it is.
+    read: Option<Value<'static>>,
+}
+
+impl Expected {
+    fn is(&self, actual: &Value<'_>) -> bool {
+        if self.written.output == *actual {
+            return true;
+        }
+        let expected = self.read.as_ref().unwrap_or(&self.written.output);
+        match (actual, expected) {
+            // Two texts that are the text of nothing were compared already.
+            (Value::String(_), Value::String(_)) if self.read.is_none() => false,
+            (Value::String(_), _) => read_text(actual).is_some_and(|actual| actual == *expected),
+            _ => actual == expected,
+        }
+    }
+}
+
+impl Evaluator for ToolCallOutput {
+    fn facts(&self) -> Facts {
+        Facts { results: true, ..Facts::default() }
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let calls = &trajectory.tool_calls;
+        let groups = self.groups.sort(calls);
+        let served = tool_calls::serve(&self.group_of, &groups, calls.len(), |index, call| {
+            let call = &calls[call as usize];
+            match &call.result {
+                Content::Recorded(result) if self.expected[index].is(result.get()) => Fit::Yes,
+                Content::Recorded(_) => Fit::No,
+                _ if failed(call) => Fit::No,
+                _ => Fit::Unknown,
+            }
+        });
+        let Some(score) = tool_calls::settled(&served, self.expected.len(), self.strict) else {
+            let candidates = groups.iter().flatten().map(|at| &calls[*at as usize]);
+            let unknown = candidates.filter(|call| !call.result.is_recorded() && !failed(call));
+            return tool_calls::not_recorded(
+                Reason::ResultNotRecorded,
+                "results",
+                unknown.map(|call| &*call.name),
+            );
+        };
+        tool_calls::scored(
+            score,
+            want,
+            || self.explain(served.certain, &served.partners),
+            || self.details(calls, &groups, &served.partners),
+        )
+    }
+}
+
+fn failed(call: &ToolCall<'_>) -> bool {
+    call.status == CallStatus::Error
+}
+
+impl ToolCallOutput {
+    fn explain(&self, served: usize, partners: &[Option<u32>]) -> String {
+        let total = counted(self.expected.len(), "expected result");
+        if served == self.expected.len() {
+            return format!("{served} of {total} returned");
+        }
+        let unserved = self.expected.iter().zip(partners).filter(|(_, call)| call.is_none());
+        let names = naming(unserved.map(|(expected, _)| expected.written.name.as_str()));
+        format!("{served} of {total} returned; not so{names}")
+    }
+
+    fn details(
+        &self,
+        calls: &[ToolCall<'_>],
+        groups: &[Vec<u32>],
+        partners: &[Option<u32>],
+    ) -> Map<'static> {
+        let shown = tool_calls::shown_calls(&self.group_of, groups, partners);
+        let entries = self.expected.iter().zip(partners).zip(shown);
+        let calls = entries.map(|((expected, partner), shown)| {
+            let actual = shown.and_then(|at| calls[at as usize].result.value());
+            let mut entry = Map::new();
+            entry.insert("name", expected.written.name.clone());
+            if let Some(id) = &expected.written.id {
+                entry.insert("id", id.clone());
+            }
+            entry.insert("expected", expected.written.output.clone());
+            entry.insert("actual", actual.map(|value| value.clone().into_owned()));
+            entry.insert("score", if partner.is_some() { 1.0 } else { 0.0 });
+            Value::Map(entry)
+        });
+        [("calls", Value::List(calls.collect()))].into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! What the evaluators of expected tool calls share: finding the calls that an expected one may
+//! mean, giving each call to one expected call at most, and the form of the answer.
+
+mod assignment;
+
+use hashbrown::HashMap;
+
+pub(super) use assignment::{Fit, Served, serve};
+
+use crate::model::{Outcome, Reason, Score, ToolCall, Want};
+use crate::value::{Map, Value};
+
+/// The names and ids that the criteria mention, each with the number of its group.
+#[derive(Default)]
+pub(super) struct Groups {
+    names: HashMap<String, usize>,
+    ids: HashMap<String, usize>,
+    count: usize,
+}
+
+impl Groups {
+    /// The group of the calls that an expected one may mean: those with its id, where the criteria
+    /// give one, else those of its name.
+    pub(super) fn of_call(&mut self, name: &str, id: Option<&str>) -> usize {
+        let (map, key) = match id {
+            Some(id) => (&mut self.ids, id),
+            None => (&mut self.names, name),
+        };
+        *map.entry_ref(key).or_insert_with(|| {
+            self.count += 1;
+            self.count - 1
+        })
+    }
+
+    /// For each group the positions of its calls, in order.
+    pub(super) fn sort(&self, calls: &[ToolCall<'_>]) -> Vec<Vec<u32>> {
+        let mut groups = vec![Vec::new(); self.count];
+        for (at, call) in (0_u32..).zip(calls) {
+            let by_name = self.names.get(&*call.name);
+            let by_id = call.id.as_deref().and_then(|id| self.ids.get(id));
+            for group in by_name.into_iter().chain(by_id) {
+                groups[*group].push(at);
+            }
+        }
+        groups
+    }
+}
+
+/// The score of `served` out of `expected`: all or nothing if `strict`, and 1 where nothing is
+/// expected.
+pub(super) fn share(served: usize, expected: usize, strict: bool) -> f64 {
+    if served == expected {
+        1.0
+    } else if strict {
+        0.0
+    } else {
+        served as f64 / expected as f64
+    }
+}
+
+/// The score that holds whatever the unknown contents are; `None` if it depends on them.
+pub(super) fn settled(served: &Served, expected: usize, strict: bool) -> Option<f64> {
+    let least = share(served.certain, expected, strict);
+    let most = share(served.possible, expected, strict);
+    (least.total_cmp(&most)).is_eq().then_some(least)
+}
+
+/// The call to show beside each expected one: the one that serves it, else the first of its group
+/// that serves none and is not shown yet.
+pub(super) fn shown_calls(
+    group_of: &[usize],
+    groups: &[Vec<u32>],
+    partners: &[Option<u32>],
+) -> Vec<Option<u32>> {
+    let mut shown: hashbrown::HashSet<u32> = partners.iter().flatten().copied().collect();
+    let mut from = vec![0; groups.len()];
+    let mut next = |group: usize| {
+        let calls = groups.get(group)?;
+        while let Some(call) = calls.get(from[group]) {
+            from[group] += 1;
+            if shown.insert(*call) {
+                return Some(*call);
+            }
+        }
+        None
+    };
+    partners.iter().zip(group_of).map(|(partner, group)| partner.or_else(|| next(*group))).collect()
+}
+
+/// A score with the words and details that are wanted.
+pub(super) fn scored(
+    value: f64,
+    want: Want,
+    explanation: impl FnOnce() -> String,
+    details: impl FnOnce() -> Map<'static>,
+) -> Outcome {
+    Outcome::Scored(Score {
+        value,
+        explanation: if want.explanation { explanation() } else { String::new() },
+        details: if want.details { Value::Map(details()) } else { Value::Null },
+        label: None,
+    })
+}
+
+/// No score, because contents on which it depends are not in the telemetry.
+pub(super) fn not_recorded<'n>(
+    reason: Reason,
+    what: &str,
+    names: impl Iterator<Item = &'n str>,
+) -> Outcome {
+    let mut each: Vec<&str> = Vec::new();
+    for name in names {
+        if each.len() <= NAMES_MAX && !each.contains(&name) {
+            each.push(name);
+        }
+    }
+    let names = naming(each.into_iter());
+    let explanation = format!("the score depends on {what} that are not recorded{names}");
+    Outcome::NotEvaluable { reason, explanation }
+}
+
+/// Names that a sentence spells out.
+const NAMES_MAX: usize = 3;
+
+/// `: a, b` for the first few of some names; empty for none.
+pub(super) fn naming<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let mut names = names.peekable();
+    if names.peek().is_none() {
+        return String::new();
+    }
+    let mut out = String::from(": ");
+    for (index, name) in names.by_ref().take(NAMES_MAX).enumerate() {
+        if index > 0 {
+            out.push_str(", ");
+        }
+        out.push_str(name);
+    }
+    if names.next().is_some() {
+        out.push_str(" and others");
+    }
+    out
+}
+
+/// `1 expected call`, `3 expected calls`.
+pub(super) fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}

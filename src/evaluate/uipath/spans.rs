@@ -1,0 +1,241 @@
+//! Tool calls as the package finds them: on every span with a true `tool.name`.
+
+use std::borrow::Cow;
+
+use crate::model::Trajectory;
+use crate::otlp::{AnyValue, any_value};
+use crate::value::Number;
+use crate::value::python::{PyError, PyStr, PyValue, json, literal};
+
+/// Deepest nesting of attribute values that is read; what lies deeper is `None`.
+const DEPTH_MAX: usize = any_value::DEPTH_MAX;
+/// Longest name that calls are matched by.
+const NAME_MAX: usize = 64;
+
+/// A tool call.
+pub(super) struct Call<'a> {
+    /// The name, as text.
+    pub(super) name: Cow<'a, str>,
+    /// The id, as text.
+    pub(super) id: Option<Cow<'a, str>>,
+    input: Option<AnyValue<'a>>,
+    output: Option<AnyValue<'a>>,
+}
+
+/// The tool calls in order of their ends.
+pub(super) fn calls<'a>(trajectory: &Trajectory<'a>) -> Vec<Call<'a>> {
+    trajectory.kept_spans.iter().filter_map(|span| read_call(&span.attributes)).collect()
+}
+
+fn read_call<'a>(attributes: &[(&'a str, AnyValue<'a>)]) -> Option<Call<'a>> {
+    let [mut name, mut id, mut synthesized, mut input, mut output] = [None; 5];
+    for (key, value) in attributes {
+        let part = match *key {
+            "tool.name" => &mut name,
+            "tool.id" => &mut id,
+            "tool.synthesized" => &mut synthesized,
+            "input.value" => &mut input,
+            "output.value" => &mut output,
+            _ => continue,
+        };
+        *part = Some(*value);
+    }
+    let name = name.filter(|name| is_true(*name))?;
+    if synthesized.is_some_and(is_true) {
+        return None;
+    }
+    let id = id.filter(|id| *id != AnyValue::Empty).map(to_text);
+    Some(Call { name: to_text(name), id, input, output })
+}
+
+impl<'a> Call<'a> {
+    /// The arguments: a dict with text keys.
+    pub(super) fn args(&self) -> Result<PyValue<'a>, PyError> {
+        let read = match self.input {
+            Some(AnyValue::KeyValues(_)) => self.input.map_or(Ok(PyValue::None), to_python),
+            Some(AnyValue::String(text)) => match json::parse(text) {
+                Err(PyError::Invalid) => literal::parse(text),
+                other => other,
+            },
+            _ => Err(PyError::Invalid),
+        };
+        match read {
+            Ok(PyValue::Dict(entries)) => with_text_keys(entries),
+            Ok(_) | Err(PyError::Invalid) => Ok(PyValue::Dict(Vec::new())),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The result as text: the `content` of an object, else the text as it is.
+    pub(super) fn output(&self) -> Result<PyStr<'a>, PyError> {
+        let content = match self.output {
+            None => return Ok(PyStr::default()),
+            Some(AnyValue::String(text)) => match json::parse(text) {
+                Ok(PyValue::Dict(entries)) => content_of(entries),
+                Ok(_) | Err(PyError::Invalid) => PyValue::text(text),
+                Err(error) => return Err(error),
+            },
+            Some(value @ AnyValue::KeyValues(_)) => match to_python(value)? {
+                PyValue::Dict(entries) => content_of(entries),
+                _ => PyValue::None,
+            },
+            Some(value) => return Ok(PyStr::from(to_text(value).into_owned())),
+        };
+        Ok(match content {
+            PyValue::Str(text) => text,
+            other if other.is_true() => PyStr::from(other.repr()),
+            _ => PyStr::default(),
+        })
+    }
+
+    /// What the call is matched by.
+    pub(super) fn key(&self) -> MatchKey<'_> {
+        match &self.id {
+            Some(id) => MatchKey { is_id: true, text: Cow::Borrowed(id) },
+            None => MatchKey { is_id: false, text: sanitize(&self.name) },
+        }
+    }
+}
+
+/// What a call is matched by: its id if it has one, never falling back to its name.
+pub(super) struct MatchKey<'a> {
+    is_id: bool,
+    text: Cow<'a, str>,
+}
+
+impl MatchKey<'_> {
+    /// The key as one word: ids and names never share one.
+    pub(super) fn word(&self) -> String {
+        format!("{}{}", if self.is_id { '#' } else { '@' }, self.text)
+    }
+}
+
+/// The [word](MatchKey::word) of a call with that id.
+pub(super) fn id_word(id: &str) -> String {
+    MatchKey { is_id: true, text: id.into() }.word()
+}
+
+/// The [word](MatchKey::word) of a call with that name and no id.
+pub(super) fn name_word(name: &str) -> String {
+    MatchKey { is_id: false, text: sanitize(name) }.word()
+}
+
+/// What an expected call is matched by, for calls with and without an id.
+pub(super) struct ExpectedKey {
+    id: String,
+    name: String,
+}
+
+impl ExpectedKey {
+    /// The key of an expected name, with its id where one is given.
+    pub(super) fn new(name: &str, id: Option<&str>) -> Self {
+        Self { id: id.unwrap_or(name).to_owned(), name: sanitize(name).into_owned() }
+    }
+
+    /// Whether a call of that key is meant.
+    pub(super) fn matches(&self, actual: &MatchKey<'_>) -> bool {
+        actual.text == if actual.is_id { self.id.as_str() } else { self.name.as_str() }
+    }
+}
+
+/// The name with white space as `_`, and only ASCII letters, digits, `_` and `-` kept.
+pub(super) fn sanitize(name: &str) -> Cow<'_, str> {
+    let is_kept = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    if name.len() <= NAME_MAX && name.bytes().all(is_kept) {
+        return Cow::Borrowed(name);
+    }
+    let mut out = String::new();
+    for (index, word) in name.split(is_space).filter(|word| !word.is_empty()).enumerate() {
+        if index > 0 {
+            out.push('_');
+        }
+        out.extend(word.bytes().filter(|b| is_kept(*b)).map(char::from));
+        if out.len() > NAME_MAX {
+            break;
+        }
+    }
+    out.truncate(NAME_MAX);
+    Cow::Owned(out)
+}
+
+/// White space to Python's `str.split`.
+fn is_space(c: char) -> bool {
+    c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
+}
+
+fn content_of<'a>(mut entries: Vec<(PyValue<'a>, PyValue<'a>)>) -> PyValue<'a> {
+    let is_content =
+        |key: &PyValue<'_>| matches!(key, PyValue::Str(key) if key.as_bytes() == b"content");
+    match entries.iter().position(|(key, _)| is_content(key)) {
+        Some(at) => entries.swap_remove(at).1,
+        None => PyValue::None,
+    }
+}
+
+/// Pydantic takes texts as keys, and bytes that are UTF-8.
+fn with_text_keys<'a>(
+    mut entries: Vec<(PyValue<'a>, PyValue<'a>)>,
+) -> Result<PyValue<'a>, PyError> {
+    let mut changed = false;
+    for (key, _) in &mut entries {
+        match key {
+            PyValue::Str(_) => {}
+            PyValue::Bytes(bytes) => {
+                let text = std::str::from_utf8(bytes).map_err(|_| PyError::KeyNotText)?;
+                *key = PyValue::Str(PyStr::from(text.to_owned()));
+                changed = true;
+            }
+            _ => return Err(PyError::KeyNotText),
+        }
+    }
+    if changed { PyValue::dict(entries) } else { Ok(PyValue::Dict(entries)) }
+}
+
+/// Python's truth of an attribute.
+fn is_true(value: AnyValue<'_>) -> bool {
+    match value {
+        AnyValue::Empty => false,
+        AnyValue::String(text) => !text.is_empty(),
+        AnyValue::Bool(value) => value,
+        AnyValue::Int(value) => value != 0,
+        AnyValue::Double(value) => value != 0.0,
+        AnyValue::Bytes(bytes) | AnyValue::Array(bytes) | AnyValue::KeyValues(bytes) => {
+            !bytes.is_empty()
+        }
+    }
+}
+
+/// Python's `str` of an attribute.
+fn to_text(value: AnyValue<'_>) -> Cow<'_, str> {
+    match value {
+        AnyValue::String(text) => Cow::Borrowed(text),
+        other => Cow::Owned(to_python(other).map_or_else(|_| String::new(), |v| v.to_text())),
+    }
+}
+
+fn to_python(value: AnyValue<'_>) -> Result<PyValue<'_>, PyError> {
+    to_python_at(value, 0)
+}
+
+fn to_python_at(value: AnyValue<'_>, depth: usize) -> Result<PyValue<'_>, PyError> {
+    Ok(match value {
+        AnyValue::Empty => PyValue::None,
+        AnyValue::String(text) => PyValue::text(text),
+        AnyValue::Bool(value) => PyValue::Bool(value),
+        AnyValue::Int(value) => PyValue::Number(Number::Int(value)),
+        AnyValue::Double(value) => PyValue::Number(Number::Float(value)),
+        AnyValue::Bytes(bytes) => PyValue::Bytes(Cow::Borrowed(bytes)),
+        AnyValue::Array(_) | AnyValue::KeyValues(_) if depth >= DEPTH_MAX => PyValue::None,
+        AnyValue::Array(array) => PyValue::List(
+            any_value::items(array)
+                .map(|item| to_python_at(item, depth + 1))
+                .collect::<Result<_, _>>()?,
+        ),
+        AnyValue::KeyValues(list) => {
+            let entries = any_value::key_values(list)
+                .map(|(key, value)| Ok((PyValue::text(key), to_python_at(value, depth + 1)?)))
+                .collect::<Result<_, _>>()?;
+            PyValue::dict(entries)?
+        }
+    })
+}
