@@ -4,6 +4,8 @@
 mod captures;
 mod emit;
 mod parity_dokimos;
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
 mod receive_grpc;
 mod receive_http;
 mod support;
