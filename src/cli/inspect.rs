@@ -6,7 +6,10 @@ use clap::Args;
 
 use super::score::Format;
 use super::source::ConfigArgs;
-use super::{Exit, Failure, output};
+use super::{Exit, Failure, output, recorded};
+use crate::extract::row::row;
+use crate::model::Facts;
+use crate::pipeline::replay::Replay;
 use crate::value::Value;
 
 /// Shows the tool calls and other facts that recorded traces hold
@@ -30,12 +33,18 @@ pub(super) struct InspectArgs {
 }
 
 pub(super) fn run(args: &InspectArgs) -> Result<Exit, Failure> {
-    let _plan = args.config.plan()?;
-    let _files = &args.files;
-    for trajectory in std::iter::empty::<Value<'static>>() {
-        print(&trajectory, args.format)?;
-    }
-    Ok(Exit::Success)
+    let plan = args.config.plan()?;
+    let resolver = recorded::resolver(&plan, &Facts::all())?;
+    let mut replay = Replay::new(&resolver, plan.config.limits);
+    let is_broken = recorded::read(&mut replay, &args.files);
+    let mut printed = Ok(());
+    replay.for_each(|trajectory| {
+        if printed.is_ok() {
+            printed = print(&row(trajectory), args.format);
+        }
+    });
+    printed?;
+    Ok(if is_broken { Exit::Failure } else { Exit::Success })
 }
 
 /// Prints one trajectory, given in its JSON form.

@@ -9,6 +9,7 @@ mod evaluators;
 mod exit_code;
 mod inspect;
 mod output;
+mod recorded;
 mod score;
 mod send;
 mod serve;

@@ -6,9 +6,10 @@ use clap::{Args, ValueEnum};
 use comfy_table::Table;
 
 use super::source::ConfigArgs;
-use super::{Exit, Failure, output};
+use super::{Exit, Failure, output, recorded};
 use crate::emit::record;
 use crate::model::{Evaluation, Label, Outcome};
+use crate::pipeline::replay::Replay;
 
 /// Judges recorded traces and prints the scores
 ///
@@ -65,14 +66,23 @@ enum FailOn {
 }
 
 pub(super) fn run(args: &ScoreArgs) -> Result<Exit, Failure> {
-    let _plan = args.config.plan()?;
-    let _files = &args.files;
+    let plan = args.config.plan()?;
+    let limits = plan.config.limits;
+    let facts = recorded::facts(&plan);
+    let resolver = recorded::resolver(&plan, &facts)?;
+    let judge = recorded::judge(plan.evaluators);
+    let mut replay = Replay::new(&resolver, limits);
+    let is_broken = recorded::read(&mut replay, &args.files);
     let mut printer = Printer::new(args.format);
-    for evaluation in std::iter::empty::<Evaluation>() {
+    for evaluation in replay.judge(&judge, recorded::now_ns()) {
         printer.take(&evaluation)?;
     }
     let tally = printer.finish()?;
-    Ok(if tally.shuts(&args.fail_on) { Exit::Gate } else { Exit::Success })
+    Ok(match tally.shuts(&args.fail_on) {
+        true => Exit::Gate,
+        false if is_broken => Exit::Failure,
+        false => Exit::Success,
+    })
 }
 
 /// Prints evaluations as they come, or together in the end.

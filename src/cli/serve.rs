@@ -4,8 +4,14 @@ use std::net::SocketAddr;
 
 use clap::Args;
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
 use super::source::ConfigArgs;
 use super::{Exit, Failure, output};
+use crate::config::Plan;
+use crate::extract::dialect::Dialect;
+use crate::pipeline::{Addresses, Collector, CollectorSettings};
+use crate::telemetry::start_logs;
 
 /// Runs the collector: OTLP in, scores out (also what runs without a command)
 ///
@@ -23,12 +29,71 @@ pub(super) struct ServeArgs {
 }
 
 pub(super) fn run(args: &ServeArgs) -> Result<Exit, Failure> {
-    let _plan = args.config.plan()?;
-    let ready = Ready::default();
-    for line in ready.lines() {
+    let plan = args.config.plan()?;
+    start_logs(&plan.config.telemetry.logs).map_err(anyhow::Error::new)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| anyhow::Error::new(error).context("cannot start the runtime"))?;
+    let exit = runtime.block_on(serve(plan));
+    // Whatever still runs after the orderly end is not waited for.
+    runtime.shutdown_background();
+    exit
+}
+
+async fn serve(plan: Plan) -> Result<Exit, Failure> {
+    let names = plan.exporters.iter().map(|exporter| exporter.name.clone()).collect();
+    let mut signals = Signals::new().map_err(anyhow::Error::new)?;
+    let collector = Collector::start(settings(plan)).await.map_err(anyhow::Error::new)?;
+    let Addresses { grpc, http, metrics, .. } = collector.addresses();
+    for line in (Ready { grpc, http, metrics, exporters: names }).lines() {
         output::note(line);
     }
-    Err(anyhow::anyhow!("the collector is not built yet").into())
+    signals.next().await;
+    tokio::select! {
+        _ = collector.shutdown() => Ok(Exit::Success),
+        () = signals.next() => {
+            Err(anyhow::anyhow!("a second signal ended it before open traces were judged").into())
+        }
+    }
+}
+
+fn settings(plan: Plan) -> CollectorSettings {
+    let config = plan.config;
+    CollectorSettings {
+        receivers: config.receivers,
+        dialects: Dialect::with_builtin(config.dialects),
+        traces: config.traces,
+        sessions: config.sessions,
+        limits: config.limits,
+        evaluators: plan.evaluators,
+        exporters: plan.exporters,
+        telemetry: config.telemetry,
+        shutdown_timeout: config.shutdown_timeout.0,
+        shard_count: None,
+    }
+}
+
+/// SIGTERM and SIGINT.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 /// Where the collector listens and shows its scores, once it does.

@@ -8,7 +8,7 @@ use super::exporters::ExportersConfig;
 use super::load::Loaded;
 use super::read::read_all;
 use super::sources::{ConfigError, Sources};
-use crate::assemble::{LimitsSettings, TracesSettings};
+use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::emit;
 use crate::emit::settings::ExporterSettings;
 use crate::evaluate::run::Configured;
@@ -34,6 +34,8 @@ pub struct Config {
     pub dialects: Vec<Dialect>,
     /// When a trace is taken as complete.
     pub traces: TracesSettings,
+    /// When a session is taken as complete; only evaluators of `level: session` need sessions.
+    pub sessions: SessionsSettings,
     /// How much is kept.
     pub limits: LimitsSettings,
     /// How traces are scored: a map keyed `kind/name`, such as `tool_call_args/refund`.
@@ -52,6 +54,7 @@ impl Default for Config {
             receivers: ReceiversSettings::default(),
             dialects: Vec::new(),
             traces: TracesSettings::default(),
+            sessions: SessionsSettings::default(),
             limits: LimitsSettings::default(),
             evaluators: EvaluatorsConfig,
             exporters: ExportersConfig,

@@ -8,10 +8,24 @@ pub mod argument_correctness;
 pub mod argument_grounding;
 pub mod arguments;
 pub mod calls;
+pub mod compat;
+pub mod definitions;
 pub mod lcs;
 pub mod matching;
+pub mod output_rules;
+mod reliability;
+pub mod report;
+pub mod run;
+pub mod select;
+mod subsequence;
+pub mod text;
 pub mod tool_budget;
+pub mod tool_call_args;
+pub mod tool_call_count;
+pub mod tool_call_order;
+pub mod tool_call_output;
 pub mod tool_call_validity;
+mod tool_calls;
 pub mod tool_correctness;
 pub mod tool_description_reliability;
 pub mod tool_efficiency;
@@ -21,25 +35,9 @@ pub mod tool_name_reliability;
 pub mod tool_policy;
 pub mod tool_recovery;
 pub mod tool_trajectory;
-
-pub mod compat;
-pub mod definitions;
-mod reliability;
-pub mod report;
-pub mod text;
-
-pub use crate::model::Want;
-pub mod output_rules;
-pub mod run;
-pub mod select;
-mod subsequence;
-pub mod tool_call_args;
-pub mod tool_call_count;
-pub mod tool_call_order;
-pub mod tool_call_output;
-mod tool_calls;
 pub mod uipath;
 
+pub use crate::model::Want;
 use crate::model::{Facts, Outcome, Trajectory};
 use crate::settings::{Node, SettingsError};
 
@@ -81,6 +79,10 @@ pub struct Kind {
 
 /// All kinds, in the order of the documentation.
 pub static KINDS: &[&Kind] = &[
+    &tool_call_args::KIND,
+    &tool_call_count::KIND,
+    &tool_call_order::KIND,
+    &tool_call_output::KIND,
     &tool_error::KIND,
     &tool_efficiency::KIND,
     &tool_trajectory::KIND,
@@ -94,12 +96,7 @@ pub static KINDS: &[&Kind] = &[
     &tool_loop::KIND,
     &tool_recovery::KIND,
     &tool_budget::KIND,
-];
-pub static KINDS: &[&Kind] = &[&output_rules::KIND];
-    &tool_call_args::KIND,
-    &tool_call_count::KIND,
-    &tool_call_order::KIND,
-    &tool_call_output::KIND,
+    &output_rules::KIND,
 ];
 
 /// The kind of that name.

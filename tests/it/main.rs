@@ -2,20 +2,13 @@
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod captures;
+mod config;
 mod emit;
 mod parity_dokimos;
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
-
+mod parity_iris;
+mod parity_uipath;
 mod receive_grpc;
 mod receive_http;
+mod seeds_uipath;
 mod support;
 mod telemetry;
-
-mod config;
-
-mod parity_iris;
-
-#[cfg(test)]
-mod parity_uipath;
-#[cfg(test)]
-mod seeds_uipath;

@@ -1,0 +1,64 @@
+//! Recorded requests put together, for the commands that read files.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::{Failure, output};
+use crate::config::Plan;
+use crate::evaluate::run::{Configured, Judge};
+use crate::extract::dialect::Dialect;
+use crate::extract::resolve::Resolver;
+use crate::extract::table::Table;
+use crate::model::{Facts, Want};
+use crate::pipeline::replay::Replay;
+use crate::receive::file::read_requests;
+
+/// Compiles the dialects of a plan for the given facts.
+pub(super) fn resolver(plan: &Plan, facts: &Facts) -> Result<Resolver, Failure> {
+    let dialects = Dialect::with_builtin(plan.config.dialects.clone());
+    let table = Table::compile(dialects, facts).map_err(anyhow::Error::new)?;
+    Ok(Resolver::new(Arc::new(table)))
+}
+
+/// The facts that the evaluators of a plan read.
+pub(super) fn facts(plan: &Plan) -> Facts {
+    plan.evaluators.iter().fold(Facts::default(), |facts, e| facts.union(&e.facts()))
+}
+
+/// Now, Unix nanoseconds.
+pub(super) fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// The evaluators of a plan, giving all that they can tell.
+pub(super) fn judge(evaluators: Vec<Configured>) -> Judge {
+    Judge::new(evaluators, Want::ALL)
+}
+
+/// Reads every file. What cannot be read is told on standard error, with file and line, and does
+/// not lose the rest; true when something could not.
+pub(super) fn read(replay: &mut Replay<'_>, files: &[PathBuf]) -> bool {
+    let mut is_broken = false;
+    for path in files {
+        for (index, request) in read_requests(path).enumerate() {
+            let place = || format!("{} request {}", path.display(), index + 1);
+            let problem = match request {
+                Err(error) => Some(error.to_string()),
+                Ok((signal, body)) => match replay.add(signal, &body) {
+                    Err(error) => Some(format!("{}: {error}", place())),
+                    Ok(extracted) if extracted.rejected_total() > 0 => {
+                        Some(format!("{}: {}", place(), extracted.message()))
+                    }
+                    Ok(_) => None,
+                },
+            };
+            if let Some(problem) = problem {
+                output::note(format_args!("spanscore: {problem}"));
+                is_broken = true;
+            }
+        }
+    }
+    is_broken
+}
