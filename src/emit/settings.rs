@@ -276,4 +276,32 @@ mod tests {
         check(r#"{"file": {}}"#, "`path` is missing (name the file to write)");
         check(r#"{"console": {"format": "json"}}"#, "unknown value `json` (did you mean `jsonl`?)");
     }
+
+    #[test]
+    fn settings_of_a_backend_that_cannot_work_are_refused() {
+        let with = |setting: &str, expected: &str| {
+            let text = format!(r#"{{"otlp": {{"endpoint": "http://h:4317", {setting}}}}}"#);
+            check(&text, expected);
+        };
+        with(r#""timeout": "1s""#, "otlp");
+        with(r#""timeout": "0s""#, "`timeout` must be longer than zero");
+        with(r#""forms": []"#, "`forms` names no form: write event, span or metric");
+        with(r#""forms": ["log"]"#, "unknown value `log` (known are event, span, metric)");
+        let characters = "header `a b` holds characters that no header may hold";
+        with(r#""headers": {"a b": "x"}"#, characters);
+        with(r#""tls": {"key_file": "k"}"#, "`cert_file` and `key_file` go together");
+        let consumers = "`num_consumers` must be 1 to 1000";
+        with(r#""sending_queue": {"num_consumers": 1000}"#, "otlp");
+        with(r#""sending_queue": {"num_consumers": 1001}"#, consumers);
+        let interval = "`initial_interval` must be above zero and at most `max_interval`";
+        with(r#""retry_on_failure": {"initial_interval": "31s"}"#, interval);
+    }
+
+    #[test]
+    fn secrets_are_never_printed() {
+        let text = r#"{"otlp": {"endpoint": "http://h", "headers": {"authorization": "key-1"}}}"#;
+        let node = Node::from_value(&json::parse(text).unwrap_or_default());
+        let printed = format!("{:?}", read(&node));
+        assert!(printed.contains("[redacted]") && !printed.contains("key-1"), "{printed}");
+    }
 }

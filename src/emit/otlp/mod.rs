@@ -23,6 +23,9 @@ use crate::model::Evaluation;
 use answer::Signal;
 use convert::Options;
 
+/// Bytes that the names of its attributes add to an encoded evaluation, about.
+const NAMES_BYTES: usize = 1024;
+
 /// One OTLP backend.
 pub(crate) struct Backend {
     name: Arc<str>,
@@ -59,7 +62,12 @@ impl Backend {
     }
 
     /// Sends one encoded request until it is taken or given up; how many items were rejected.
-    pub(crate) async fn send(&self, signal: Signal, request: Vec<u8>) -> Result<u64, GivenUp> {
+    async fn send(
+        &self,
+        signal: Signal,
+        request: Vec<u8>,
+        retries: &RetrySettings,
+    ) -> Result<u64, GivenUp> {
         let body = self.prepare(request);
         let attempt = || self.attempt(signal, body.clone());
         let failed = |error: &str, wait| {
@@ -68,7 +76,7 @@ impl Backend {
                     "failed to export evaluations, trying again");
             }
         };
-        let sent = retry(&self.retry, attempt, failed).await;
+        let sent = retry(retries, attempt, failed).await;
         if let Err(GivenUp::Refused(error) | GivenUp::Exhausted(error)) = &sent
             && self.trouble.may_log()
         {
@@ -144,9 +152,12 @@ impl Sender {
 
     /// How many evaluations fit one request; at least one.
     fn request_len(&self, evaluations: &[&Evaluation]) -> usize {
-        let mut bytes = 0;
+        let (mut bytes, mut resource) = (0, None);
         let fit = evaluations.iter().take(self.count_max).take_while(|evaluation| {
-            bytes += size_of_evaluation(evaluation);
+            bytes += size_of_evaluation(evaluation) + NAMES_BYTES;
+            if resource.replace(&evaluation.resource) != Some(&evaluation.resource) {
+                bytes += evaluation.resource.encoded.len();
+            }
             bytes <= self.bytes_max
         });
         fit.count().max(1)
@@ -154,7 +165,7 @@ impl Sender {
 
     async fn send(&self, signal: Signal, request: Option<Vec<u8>>) -> Result<u64, GivenUp> {
         match request {
-            Some(request) => self.backend.send(signal, request).await,
+            Some(request) => self.backend.send(signal, request, &self.backend.retry).await,
             None => Ok(0),
         }
     }

@@ -1,7 +1,7 @@
 //! Metrics over OTLP: the whole state at intervals, cumulative.
 //!
 //! A report that fails needs no retry: the next one says everything again. The last one, at
-//! shutdown, is tried as the settings say.
+//! shutdown, is tried again for up to [`LAST_REPORT_TIME`].
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,6 +16,11 @@ use super::answer::Signal;
 use super::convert;
 use crate::emit::retry::{AttemptError, SERVER_DELAY_MAX};
 use crate::emit::scores::Scores;
+use crate::emit::settings::RetrySettings;
+use crate::settings::HumanDuration;
+
+/// Longest time that the last report is tried, so that a dead backend does not hold up the end.
+const LAST_REPORT_TIME: HumanDuration = HumanDuration::from_secs(5);
 
 /// Starts reporting; the task ends after a last report once the token is cancelled.
 pub(crate) fn start(
@@ -65,8 +70,9 @@ async fn run(
     }
     let request = report(&scores);
     if !request.resource_metrics.is_empty() {
+        let retries = RetrySettings { max_elapsed_time: LAST_REPORT_TIME, ..backend.retry.clone() };
         // A failure has been logged, and no evaluation is lost by it.
-        let _ = backend.send(Signal::Metrics, request.encode_to_vec()).await;
+        let _ = backend.send(Signal::Metrics, request.encode_to_vec(), &retries).await;
     }
 }
 

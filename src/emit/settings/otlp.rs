@@ -238,8 +238,8 @@ pub struct BatchSettings {
     pub flush_timeout: HumanDuration,
     /// Most evaluations in one request.
     pub max_size: usize,
-    /// Most bytes in one request, as counted in memory; gRPC backends refuse messages over 4 MiB
-    /// by default.
+    /// Most bytes in one request, estimated before compression; gRPC backends refuse messages over
+    /// 4 MiB by default.
     pub max_bytes: usize,
 }
 
