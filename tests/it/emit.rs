@@ -13,7 +13,7 @@ use spanscore::settings::Node;
 use spanscore::value::json;
 
 use crate::support::evaluations::scored;
-use crate::support::fake_backend::{Behavior, FakeBackend, attribute};
+use crate::support::fake_backend::{Behavior, FakeBackend, attribute, tls_path};
 
 /// Running exporters and what they tell of themselves.
 struct Fixture {
@@ -236,6 +236,55 @@ async fn a_slow_backend_still_gets_everything_before_the_shutdown_ends() {
     fixture.offer([scored(1, 1.0)]);
     let labels = r#"exporter="otlp_grpc",reason="shutting_down""#;
     assert_eq!(fixture.counter("enqueue_failed", labels), 1);
+}
+
+/// Settings of an exporter that speaks TLS; `files` are the keys of `tls:` with their files.
+fn secure(backend: &FakeBackend, kind: &str, files: &[(&str, &str)]) -> String {
+    let base = if kind == "otlp_http" { "/base" } else { "" };
+    let port = backend.address.port();
+    let files: Vec<_> =
+        files.iter().map(|(key, file)| format!("{key:?}: {:?}", tls_path(file))).collect();
+    let files = files.join(",");
+    format!(
+        r#"{{"{kind}": {{"endpoint": "https://localhost:{port}{base}", "forms": ["event"],
+        "tls": {{{files}}}, "retry_on_failure": {{"enabled": false}}}}}}"#
+    )
+}
+
+#[tokio::test]
+async fn tls_is_spoken_to_backends_that_the_authority_vouches_for() {
+    let files = [("ca_file", "ca.pem"), ("cert_file", "client.pem"), ("key_file", "client.key")];
+    for kind in KINDS {
+        let backend = FakeBackend::tls().await;
+        let mutual = Fixture::start(&secure(&backend, kind, &files));
+        mutual.offer([scored(1, 1.0)]);
+        assert_eq!(mutual.shutdown().await, []);
+        assert_eq!(backend.log_records().len(), 1, "{kind}");
+        for refused in [&files[..1], &files[1..]] {
+            let fixture = Fixture::start(&secure(&backend, kind, refused));
+            fixture.offer([scored(1, 1.0)]);
+            fixture.shutdown().await;
+            let labels = format!(r#"exporter="{kind}",reason="retries_exhausted""#);
+            assert_eq!(fixture.counter("send_failed", &labels), 1, "{kind}");
+        }
+        assert_eq!(backend.log_records().len(), 1, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn a_burst_leaves_in_requests_that_backends_take() {
+    // The backend refuses messages over 4 MiB, as gRPC servers do by default.
+    let backend = FakeBackend::grpc().await;
+    let more = r#","placement": "linked", "include_content": true,
+        "sending_queue": {"queue_size": 1000000000}"#;
+    let fixture = Fixture::start(&otlp(&backend, "otlp_grpc", more));
+    let trace: Arc<[Evaluation]> = (0..=255).map(|n| scored(n, 1.0)).collect();
+    for _ in 0..20 {
+        fixture.offer(trace.clone());
+    }
+    assert_eq!(fixture.shutdown().await, []);
+    assert_eq!((backend.log_records().len(), backend.spans().len()), (5120, 5120));
+    assert_eq!(fixture.counter("sent", r#"exporter="otlp_grpc""#), 5120);
 }
 
 #[tokio::test]

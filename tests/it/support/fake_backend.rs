@@ -38,6 +38,8 @@ use prost::Message;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tonic::codec::CompressionEncoding;
+use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 
 /// How the backend answers one request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,32 +87,54 @@ impl FakeBackend {
     /// Listens for OTLP/gRPC on a free port of the loopback.
     pub(crate) async fn grpc() -> Self {
         let (backend, listener) = Self::bind().await;
-        let compressed = [CompressionEncoding::Gzip, CompressionEncoding::Zstd];
-        let (mut logs, mut traces, mut metrics) = (
-            LogsServiceServer::new(backend.clone()),
-            TraceServiceServer::new(backend.clone()),
-            MetricsServiceServer::new(backend.clone()),
-        );
-        for encoding in compressed {
-            logs = logs.accept_compressed(encoding);
-            traces = traces.accept_compressed(encoding);
-            metrics = metrics.accept_compressed(encoding);
-        }
-        let routes = tonic::service::Routes::new(logs).add_service(traces).add_service(metrics);
-        tokio::spawn(async move { axum::serve(listener, routes.into_axum_router()).await });
+        let routes = backend.grpc_routes().into_axum_router();
+        tokio::spawn(async move { axum::serve(listener, routes).await });
         backend
     }
 
     /// Listens for OTLP/HTTP on a free port of the loopback.
     pub(crate) async fn http() -> Self {
         let (backend, listener) = Self::bind().await;
-        let routes = axum::Router::new()
+        let routes = backend.http_routes();
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+        backend
+    }
+
+    /// Listens for both over TLS (HTTP/2), and asks for a certificate of the test authority.
+    pub(crate) async fn tls() -> Self {
+        let (backend, listener) = Self::bind().await;
+        let routes = backend.grpc_routes().into_axum_router().merge(backend.http_routes());
+        let identity = Identity::from_pem(fixture("server.pem"), fixture("server.key"));
+        let tls = ServerTlsConfig::new()
+            .identity(identity)
+            .client_ca_root(Certificate::from_pem(fixture("ca.pem")));
+        let mut server = Server::builder().tls_config(tls).expect("certificates");
+        let server = server.add_routes(routes.into());
+        tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
+        backend
+    }
+
+    fn grpc_routes(&self) -> tonic::service::Routes {
+        let compressed = [CompressionEncoding::Gzip, CompressionEncoding::Zstd];
+        let (mut logs, mut traces, mut metrics) = (
+            LogsServiceServer::new(self.clone()),
+            TraceServiceServer::new(self.clone()),
+            MetricsServiceServer::new(self.clone()),
+        );
+        for encoding in compressed {
+            logs = logs.accept_compressed(encoding);
+            traces = traces.accept_compressed(encoding);
+            metrics = metrics.accept_compressed(encoding);
+        }
+        tonic::service::Routes::new(logs).add_service(traces).add_service(metrics)
+    }
+
+    fn http_routes(&self) -> axum::Router {
+        axum::Router::new()
             .route("/base/v1/logs", post(http_logs))
             .route("/base/v1/traces", post(http_traces))
             .route("/base/v1/metrics", post(http_metrics))
-            .with_state(backend.clone());
-        tokio::spawn(async move { axum::serve(listener, routes).await });
-        backend
+            .with_state(self.clone())
     }
 
     /// The address of a backend that is gone: its port was free a moment ago.
@@ -223,6 +247,16 @@ impl FakeBackend {
         self.with(keep);
         self.changed.notify_waiters();
     }
+}
+
+/// A file of the test authority.
+fn fixture(name: &str) -> Vec<u8> {
+    std::fs::read(tls_path(name)).expect("a fixture")
+}
+
+/// Where a file of the test authority stands.
+pub(crate) fn tls_path(name: &str) -> String {
+    format!("{}/tests/fixtures/tls/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// The value of an attribute.
