@@ -117,6 +117,13 @@ mod tests {
               {"name": "pay", "status": "error", "arguments": null, "result": null,
                "error": "refused", "dialect": "openinference"}]}"#;
         let shown = table(&json::parse(text).expect("JSON"));
-        insta::assert_snapshot!(shown, @"");
+        insta::assert_snapshot!(shown, @r#"
+        trace 0a
+          service name  shop
+          user input    refund please
+           TOOL  STATUS  ARGUMENTS  RESULT   DIALECT
+           find  ok      {"id":1}   []       openinference
+           pay   error   -          refused  openinference
+        "#);
     }
 }
