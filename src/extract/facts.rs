@@ -38,18 +38,24 @@ pub(super) const LOG_BODY: u8 = 9;
 /// Appends a field of these parts.
 #[inline]
 pub(super) fn put<const N: usize>(arena: &mut Vec<u8>, field: u8, parts: [&[u8]; N]) {
-    let len: usize = parts.iter().map(|part| part.len()).sum();
-    arena.reserve(len + 11);
+    let len = parts.iter().map(|part| part.len()).sum();
+    put_header(arena, field, len);
+    arena.reserve(len);
+    for part in parts {
+        arena.extend_from_slice(part);
+    }
+}
+
+/// Appends tag and length of a field; its content must follow.
+#[inline]
+pub(super) fn put_header(arena: &mut Vec<u8>, field: u8, len: usize) {
     arena.push(field << 3 | 2);
-    let mut rest = len as u64;
+    let mut rest = len;
     while rest >= 0x80 {
         arena.push(rest as u8 | 0x80);
         rest >>= 7;
     }
     arena.push(rest as u8);
-    for part in parts {
-        arena.extend_from_slice(part);
-    }
 }
 
 /// Reads the facts of one record.

@@ -1,7 +1,7 @@
 //! What one pass over an encoded span or log record collects, and how it becomes facts.
 
 use super::bits::Bits;
-use super::facts::{ATTRIBUTE, CONDITIONS, EVENT, EVENT_ATTRIBUTE, OTHER, put};
+use super::facts::{ATTRIBUTE, CONDITIONS, EVENT, EVENT_ATTRIBUTE, OTHER, put, put_header};
 use super::table::{Kept, Matching, Table};
 use super::tools_only::{MessageKey, MessagePart, keep_tool_messages, speaks_of_tools};
 use crate::otlp::any_value::key_value;
@@ -170,30 +170,23 @@ pub(super) fn write_conditions(
 ) -> (Kept, Meaning) {
     let mut keep = table.base.clone();
     let mut meaning = Meaning::default();
-    let mut ids = [0; 2 * CONDITIONS_MAX];
-    let mut len = 0;
-    for condition in conditions {
-        let Some(means) = table.compiled(*condition) else { continue };
+    let means = || conditions.iter().filter_map(|id| Some((*id, table.compiled(*id)?)));
+    let stated = means().filter(|(_, means)| means.stated).count();
+    if stated > 0 {
+        put_header(arena, CONDITIONS, 2 * stated);
+    }
+    for (id, means) in means() {
         keep.extend(&means.keep);
         meaning.tool |= means.tool;
         meaning.agent |= means.agent;
         meaning.pending |= means.pending;
         meaning.log |= means.log;
-        if means.stated
-            && let Some(place) = ids.get_mut(len..len + 2)
-        {
-            place.copy_from_slice(&condition.to_le_bytes());
-            len += 2;
+        if means.stated {
+            arena.extend_from_slice(&id.to_le_bytes());
         }
-    }
-    if len > 0 {
-        put(arena, CONDITIONS, [&ids[..len]]);
     }
     (keep, meaning)
 }
-
-/// Most conditions that a record tells of; a span of which more hold is told of the first.
-const CONDITIONS_MAX: usize = 128;
 
 /// What the conditions that hold say about a span.
 #[derive(Clone, Copy, Default)]
