@@ -1,7 +1,7 @@
 //! From an encoded `ExportTraceServiceRequest` to records for each shard, in one pass per span.
 //!
-//! In: the bytes of a request. Out: a [`SpanRecord`] for every well-formed span, with the facts that
-//! some evaluator needs. A span that is not well-formed is counted and left out, its neighbours
+//! In: the bytes of a request. Out: a [`SpanRecord`] for every well-formed span, with the facts
+//! that some evaluator needs. A span that is not well-formed is counted and left out, its neighbours
 //! stay. Nothing is decoded beyond what the [`Table`] names.
 
 use super::facts::{SPAN_NAME, STATUS_MESSAGE, put};
