@@ -4,44 +4,42 @@
 //! their bytes are prose that nobody asked for. What is kept here may hold a call or its result;
 //! what is left out holds neither, in any of the known shapes.
 
-use std::sync::LazyLock;
+use memchr::memmem;
 
-use aho_corasick::AhoCorasick;
-
-/// Words that every known shape of a call or a result in a message holds at least one of:
-/// `tool_calls`, `tool_use`, `tool-call`, `toolUse`, `toolRequest`, `"role":"tool"`,
-/// `function_call`, `functionCall`, `"function"`, ...
-const WORDS: [&str; 13] = [
-    "tool_",
-    "tool-",
-    "toolC",
-    "toolU",
-    "toolR",
-    "\"tool",
-    "'tool",
-    "\"Tool",
-    "unction_",
-    "unctionC",
-    "unctionR",
-    "\"function",
-    "'function",
-];
-
-/// `None` never happens: the words are fixed, and a test builds it.
-static SEARCH: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| AhoCorasick::new(WORDS).ok());
+use crate::otlp::wire::leading_bytes;
 
 /// A text of up to this many bytes in a message about tools is kept unread: a role, an id, a name.
 const SHORT_MAX: usize = 66;
 
 /// Whether an attribute key names a tool or function call.
 pub(super) fn names_tools(key: &[u8]) -> bool {
-    let holds = |word: &[u8]| memchr::memmem::find(key, word).is_some();
+    let holds = |word: &[u8]| memmem::find(key, word).is_some();
     holds(b"tool") || holds(b"function_call")
 }
 
-/// Whether an encoded value may hold a tool call or its result.
+/// Whether an encoded value may hold a tool call or its result. Prose is told by its first byte,
+/// since calls stand in JSON, Python literals or structured values; in those every known shape has
+/// one of `tool_calls`, `tool_use`, `tool-call`, `toolUse`, `toolRequest`, `"role":"tool"`,
+/// `function_call`, `functionCall`, `"function"` and the like.
 pub(super) fn speaks_of_tools(value: &[u8]) -> bool {
-    SEARCH.as_ref().is_none_or(|search| search.is_match(value))
+    let text = match leading_bytes(value, 1) {
+        Some((text, _)) if !is_structured(text) => return false,
+        _ => value,
+    };
+    let word = |needle: &[u8], first: &[u8], next: &[u8]| {
+        memmem::find_iter(text, needle).any(|at| {
+            let before = |back: usize| at.checked_sub(back).and_then(|at| text.get(at));
+            before(1).is_some_and(|byte| first.contains(byte))
+                && (before(2).is_some_and(|byte| b"\"'".contains(byte))
+                    || text.get(at + needle.len()).is_some_and(|byte| next.contains(byte)))
+        })
+    };
+    word(b"ool", b"tT", b"_-CUR") || word(b"unction", b"fF", b"_CR")
+}
+
+fn is_structured(text: &[u8]) -> bool {
+    let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
+    first.is_some_and(|byte| b"[{(\"'".contains(byte))
 }
 
 /// An attribute of a list of messages: `llm.input_messages.3.message.role`.
@@ -108,9 +106,13 @@ pub(super) fn keep_tool_messages<'a>(
 mod tests {
     use super::*;
 
+    /// As an `AnyValue` of a short text.
+    fn encoded(text: &str) -> Vec<u8> {
+        [&[0x0a, text.len() as u8], text.as_bytes()].concat()
+    }
+
     #[test]
     fn known_shapes_speak_of_tools_and_prose_does_not() {
-        assert!(SEARCH.is_some());
         for shape in [
             r#"[{"role":"assistant","tool_calls":[{"id":"1"}]}]"#,
             r#"[{"type":"tool_use"}]"#,
@@ -121,9 +123,11 @@ mod tests {
             r#"[{"type":"tool-call"}]"#,
             "[{'role': 'tool'}]",
         ] {
-            assert!(speaks_of_tools(shape.as_bytes()), "{shape}");
+            assert!(speaks_of_tools(&encoded(shape)), "{shape}");
         }
-        assert!(!speaks_of_tools(b"the agent should call the tool with an argument"));
+        for prose in ["call the tool_search tool", "[the tool works as a function should]"] {
+            assert!(!speaks_of_tools(&encoded(prose)), "{prose}");
+        }
     }
 
     #[test]
