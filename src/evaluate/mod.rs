@@ -9,7 +9,11 @@ pub mod argument_grounding;
 pub mod arguments;
 pub mod calls;
 pub mod compat;
+pub mod contains;
 pub mod definitions;
+pub mod exact_match;
+mod final_output;
+pub mod json_similarity;
 pub mod lcs;
 pub mod matching;
 pub mod output_rules;
@@ -97,6 +101,9 @@ pub static KINDS: &[&Kind] = &[
     &tool_recovery::KIND,
     &tool_budget::KIND,
     &output_rules::KIND,
+    &exact_match::KIND,
+    &contains::KIND,
+    &json_similarity::KIND,
 ];
 
 /// The kind of that name.

@@ -4,7 +4,7 @@
 //! changes nothing.
 
 use super::answer::{self, Explained, list_of, mark, write_model};
-use super::definition::{Definition, expected_list, missing, required_map};
+use super::definition::{Definition, Flag, expected_list, missing, required_map};
 use super::spans::{self, Call, ExpectedKey};
 use crate::evaluate::Evaluator;
 use crate::model::{Facts, Outcome, Trajectory, Want};
@@ -15,8 +15,8 @@ use crate::value::python::PyValue;
 pub(in crate::evaluate) fn build(
     definition: &Definition,
 ) -> Result<Box<dyn Evaluator>, SettingsError> {
-    let strict = definition.flag("strict")?;
-    definition.flag("subset")?;
+    let strict = definition.flag(Flag("strict", "strict"))?;
+    definition.flag(Flag("subset", "subset"))?;
     let expected = definition.criteria(|criteria| {
         expected_list(criteria, ("tool_calls", "toolCalls"), |item| {
             let args = item.get("args").ok_or_else(|| missing("args", item))?;

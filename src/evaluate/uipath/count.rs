@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use hashbrown::HashMap;
 
 use super::answer::{self, mark};
-use super::definition::{Definition, missing, required_text};
+use super::definition::{Definition, Flag, missing, required_text};
 use super::lax;
 use super::spans::{self, sanitize};
 use crate::evaluate::Evaluator;
@@ -21,7 +21,7 @@ use crate::value::{Number, Value};
 pub(in crate::evaluate) fn build(
     definition: &Definition,
 ) -> Result<Box<dyn Evaluator>, SettingsError> {
-    let strict = definition.flag("strict")?;
+    let strict = definition.flag(Flag("strict", "strict"))?;
     let rules = definition.criteria(|criteria| {
         let snake = "tool_calls_count";
         let map = lax::field(criteria, snake, "toolCallsCount")

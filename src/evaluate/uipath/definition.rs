@@ -38,6 +38,12 @@ const METADATA: &[&str] =
 /// Keys under which a pasted file holds the configuration.
 const WRAPPERS: &[&str] = &["evaluatorConfig", "evaluator_config", "config"];
 
+/// A truth value's name in snake case and in camel case.
+pub(in crate::evaluate) struct Flag(
+    pub(in crate::evaluate) &'static str,
+    pub(in crate::evaluate) &'static str,
+);
+
 /// A definition with the pasted file's layers taken off.
 pub(in crate::evaluate) struct Definition {
     /// The settings, `criteria` and `compat` among them.
@@ -84,20 +90,34 @@ impl Definition {
     }
 
     /// A setting under its two spellings; the camel case one wins.
-    fn setting(&self, snake: &str, camel: &str) -> Option<&Node> {
+    pub(in crate::evaluate) fn setting(&self, snake: &str, camel: &str) -> Option<&Node> {
         lax::field(&self.body, snake, camel)
     }
 
     /// A truth value as the package reads it.
-    pub(super) fn flag(&self, name: &str) -> Result<bool, SettingsError> {
-        let Some(node) = self.body.get(name) else { return Ok(false) };
+    pub(in crate::evaluate) fn flag(&self, flag: Flag) -> Result<bool, SettingsError> {
+        let Flag(name, camel) = flag;
+        let Some(node) = self.setting(name, camel) else { return Ok(false) };
         lax::boolean(node).ok_or_else(|| {
             SettingsError::new(format!("{CONFIG}`{name}` is neither true nor false")).at(node.place)
         })
     }
 
+    /// A text that may be left out.
+    pub(in crate::evaluate) fn text_setting(
+        &self,
+        snake: &str,
+        camel: &str,
+    ) -> Result<Option<String>, SettingsError> {
+        let Some(node) = self.setting(snake, camel) else { return Ok(None) };
+        let text = lax::text(node).map(|text| Some(text.to_owned()));
+        text.ok_or_else(|| {
+            SettingsError::new(format!("{CONFIG}`{snake}` must be a text")).at(node.place)
+        })
+    }
+
     /// Reads the criteria, or the default ones, through `read`.
-    pub(super) fn criteria<T>(
+    pub(in crate::evaluate) fn criteria<T>(
         &self,
         read: impl Fn(&Node) -> Result<T, SettingsError>,
     ) -> Result<T, SettingsError> {
@@ -161,12 +181,12 @@ pub(super) fn expected_list<T>(
 }
 
 /// The error for a key that must be there.
-pub(super) fn missing(key: &str, node: &Node) -> SettingsError {
+pub(in crate::evaluate) fn missing(key: &str, node: &Node) -> SettingsError {
     SettingsError::new(format!("`{key}` is missing")).at(node.place)
 }
 
 /// A text, never made from anything else.
-pub(super) fn required_text(node: &Node, key: &str) -> Result<String, SettingsError> {
+pub(in crate::evaluate) fn required_text(node: &Node, key: &str) -> Result<String, SettingsError> {
     lax::text(node)
         .map(str::to_owned)
         .ok_or_else(|| SettingsError::new(format!("`{key}` must be a text")).at(node.place))

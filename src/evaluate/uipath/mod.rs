@@ -17,7 +17,7 @@ pub(super) mod order;
 pub(super) mod output;
 mod spans;
 
-pub(super) use definition::Definition;
+pub(super) use definition::{Definition, Flag, missing, required_text};
 pub use definition::{ErrorClass, error_class};
 
 use schemars::JsonSchema;

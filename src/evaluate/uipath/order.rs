@@ -1,7 +1,7 @@
 //! `tool_call_order` as the package scores it.
 
 use super::answer;
-use super::definition::{Definition, missing, required_text};
+use super::definition::{Definition, Flag, missing, required_text};
 use super::lax;
 use super::spans::{self, Call, ExpectedKey};
 use crate::evaluate::Evaluator;
@@ -15,7 +15,7 @@ use crate::value::python::PyValue;
 pub(in crate::evaluate) fn build(
     definition: &Definition,
 ) -> Result<Box<dyn Evaluator>, SettingsError> {
-    let strict = definition.flag("strict")?;
+    let strict = definition.flag(Flag("strict", "strict"))?;
     let names: Vec<String> = definition.criteria(|criteria| {
         let snake = "tool_calls_order";
         let list = lax::field(criteria, snake, "toolCallsOrder")

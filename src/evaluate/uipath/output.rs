@@ -3,7 +3,7 @@
 //! Results are compared as text. Strict, the first free call of an expected one's name must match.
 
 use super::answer::{self, Explained, list_of, mark, write_model};
-use super::definition::{Definition, expected_list, missing, required_text};
+use super::definition::{Definition, Flag, expected_list, missing, required_text};
 use super::spans::{self, Call, ExpectedKey};
 use crate::evaluate::Evaluator;
 use crate::model::{Facts, Outcome, Trajectory, Want};
@@ -15,7 +15,7 @@ use crate::value::python::{PyStr, PyValue};
 pub(in crate::evaluate) fn build(
     definition: &Definition,
 ) -> Result<Box<dyn Evaluator>, SettingsError> {
-    let strict = definition.flag("strict")?;
+    let strict = definition.flag(Flag("strict", "strict"))?;
     let expected = definition.criteria(|criteria| {
         expected_list(criteria, ("tool_outputs", "toolOutputs"), |item| {
             let output = item.get("output").ok_or_else(|| missing("output", item))?;

@@ -1,0 +1,152 @@
+//! How similar two JSON values are: leaf by leaf of the expected one.
+
+use std::cell::Cell;
+
+use crate::value::Number;
+use crate::value::python::PyValue;
+
+/// Steps that comparing all texts of one output may cost.
+const STEPS_MAX: usize = 64_000_000;
+
+/// Leaves of the expected value: how many were matched, partly or whole, and how many there are.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Leaves {
+    pub(super) matched: f64,
+    pub(super) total: f64,
+}
+
+impl Leaves {
+    /// The matched share; 1 where nothing is expected.
+    pub(super) fn share(self) -> f64 {
+        if self.total == 0.0 { 1.0 } else { clamp(self.matched / self.total) }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.matched += other.matched;
+        self.total += other.total;
+    }
+}
+
+/// Compares two values; `None` where their texts are too long.
+pub(super) fn compare(expected: &PyValue<'_>, actual: &PyValue<'_>) -> Option<Leaves> {
+    tokens(expected, actual, &Cell::new(STEPS_MAX))
+}
+
+fn tokens(expected: &PyValue<'_>, actual: &PyValue<'_>, steps: &Cell<usize>) -> Option<Leaves> {
+    use PyValue as V;
+    let leaf = |matched| Some(Leaves { matched, total: 1.0 });
+    match (expected, actual) {
+        (V::Number(expected), V::Number(actual)) => leaf(numbers(expected, actual)),
+        (V::Dict(entries), V::Dict(_)) => {
+            let mut sum = Leaves::default();
+            for (key, value) in entries {
+                let found = match key {
+                    V::Str(key) => key.as_str().and_then(|key| actual.get(key)),
+                    _ => None,
+                };
+                sum.add(match found {
+                    Some(found) => tokens(value, found, steps)?,
+                    None => missing(value),
+                });
+            }
+            Some(sum)
+        }
+        (V::List(items), V::List(found)) => {
+            let mut sum = Leaves::default();
+            for (at, item) in items.iter().enumerate() {
+                sum.add(match found.get(at) {
+                    Some(found) => tokens(item, found, steps)?,
+                    None => missing(item),
+                });
+            }
+            Some(sum)
+        }
+        (V::Bool(expected), V::Bool(actual)) => leaf(if expected == actual { 1.0 } else { 0.0 }),
+        (V::Str(expected), V::Str(actual)) => {
+            let texts = [expected, actual].map(|text| text.code_points().collect::<Vec<u32>>());
+            leaf(strings(&texts[0], &texts[1], steps)?)
+        }
+        (V::None, V::None) => leaf(1.0),
+        _ => Some(missing(expected)),
+    }
+}
+
+fn missing(expected: &PyValue<'_>) -> Leaves {
+    Leaves { matched: 0.0, total: count(expected) }
+}
+
+fn count(value: &PyValue<'_>) -> f64 {
+    match value {
+        PyValue::Dict(entries) => entries.iter().map(|(_, value)| count(value)).sum::<f64>() + 0.0,
+        PyValue::List(items) => items.iter().map(count).sum::<f64>() + 0.0,
+        _ => 1.0,
+    }
+}
+
+/// Relative closeness; a number that is not one is taken as close, as Python's `min` does.
+fn numbers(expected: &Number, actual: &Number) -> f64 {
+    const TINY: f64 = 1e-12;
+    let (expected, actual) = (expected.as_f64(), actual.as_f64());
+    if expected.abs() <= TINY {
+        return if actual.abs() <= TINY { 1.0 } else { 0.0 };
+    }
+    clamp(1.0 - (expected - actual).abs() / expected.abs())
+}
+
+fn clamp(value: f64) -> f64 {
+    let most = if value < 1.0 { value } else { 1.0 };
+    if most > 0.0 { most } else { 0.0 }
+}
+
+/// 1 less the edits for each code point of the longer text.
+fn strings(expected: &[u32], actual: &[u32], steps: &Cell<usize>) -> Option<f64> {
+    let longest = expected.len().max(actual.len());
+    if longest == 0 {
+        return Some(1.0);
+    }
+    let edits = levenshtein(expected, actual, steps)?;
+    Some(clamp(1.0 - edits as f64 / longest as f64))
+}
+
+fn levenshtein(a: &[u32], b: &[u32], steps: &Cell<usize>) -> Option<usize> {
+    let head = a.iter().zip(b).take_while(|(x, y)| x == y).count();
+    let (a, b) = (&a[head..], &b[head..]);
+    let tail = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count();
+    let (a, b) = (&a[..a.len() - tail], &b[..b.len() - tail]);
+    steps.set(steps.get().checked_sub(a.len().checked_mul(b.len())?)?);
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = i;
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row.last().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edits_are_counted_in_code_points() {
+        let check = |a: &str, b: &str, edits: usize| {
+            let [a, b] = [a, b].map(|text| text.chars().map(u32::from).collect::<Vec<_>>());
+            assert_eq!(levenshtein(&a, &b, &Cell::new(STEPS_MAX)), Some(edits));
+        };
+        check("kitten", "sitting", 3);
+        check("", "ab", 2);
+        check("añb", "aab", 1);
+        check("abc", "abc", 0);
+    }
+
+    #[test]
+    fn texts_past_the_limit_are_not_compared() {
+        let (a, b) = ([1; 8_000], [2; 8_001]);
+        assert_eq!(levenshtein(&a, &b[..8_000], &Cell::new(64_000_000)), Some(8_000));
+        assert_eq!(levenshtein(&a, &b, &Cell::new(64_000_000)), None);
+    }
+}
