@@ -48,6 +48,8 @@ struct Frame<'a> {
     is_dict: bool,
     sign: Option<u8>,
     left: Option<(PyValue<'a>, u8)>,
+    /// The fault that stood before the current operand.
+    earlier_fault: Option<PyError>,
 }
 
 impl Frame<'_> {
@@ -61,6 +63,7 @@ impl Frame<'_> {
             is_dict: false,
             sign: None,
             left: None,
+            earlier_fault: None,
         }
     }
 
@@ -154,6 +157,11 @@ impl<'a> Reader<'a> {
             let frame = self.frame()?;
             let (unsigned, between) = (frame.sign.is_none(), frame.is_between());
             let after_comma = between && frame.commas > 0;
+            let starts = unsigned && frame.left.is_none();
+            if starts {
+                let fault = self.fault;
+                self.frame()?.earlier_fault = fault;
+            }
             let mut operand = match self.peek() {
                 Some(sign @ (b'+' | b'-')) if unsigned => {
                     self.frame()?.sign = Some(sign);
@@ -206,12 +214,13 @@ impl<'a> Reader<'a> {
     /// Applies the sign before an operand and the sum it is part of.
     fn combine(&mut self, (value, shape): Operand<'a>) -> Result<Operand<'a>, PyError> {
         let frame = self.frame()?;
-        let (value, shape) = match frame.sign.take() {
+        let (sign, left) = (frame.sign.take(), frame.left.take());
+        let (value, shape) = match sign {
             None => (value, shape),
-            Some(_) if shape != Shape::Constant => return Err(PyError::Invalid),
+            Some(_) if shape != Shape::Constant => (self.malformed()?, Shape::Other),
             Some(sign) => (if sign == b'-' { negate(value)? } else { value }, Shape::Signed),
         };
-        let Some((left, operator)) = frame.left.take() else { return Ok((value, shape)) };
+        let Some((left, operator)) = left else { return Ok((value, shape)) };
         match (left, value) {
             (PyValue::Number(left), PyValue::Complex(re, im)) if shape == Shape::Constant => {
                 let real = left.as_f64();
@@ -224,8 +233,15 @@ impl<'a> Reader<'a> {
                 };
                 Ok((sum, Shape::Other))
             }
-            _ => Err(PyError::Invalid),
+            _ => Ok((self.malformed()?, Shape::Other)),
         }
+    }
+
+    /// Stands for an operation that Python reads but refuses before it looks into the operands.
+    fn malformed(&mut self) -> Result<PyValue<'a>, PyError> {
+        let earlier = self.frame()?.earlier_fault;
+        self.fault = earlier.or(Some(PyError::Invalid));
+        Ok(PyValue::None)
     }
 
     /// Reads what follows an operand.
@@ -238,7 +254,7 @@ impl<'a> Reader<'a> {
         self.at += 1;
         let frame = self.frame()?;
         match token {
-            Some(operator @ (b'+' | b'-')) if shape != Shape::Other => {
+            Some(operator @ (b'+' | b'-')) => {
                 frame.left = Some((value, operator));
                 Ok(Next::Operand)
             }
@@ -270,8 +286,13 @@ impl<'a> Reader<'a> {
         if frame.is_dict && frame.keys.len() != frame.items.len() + 1 {
             return Err(PyError::Invalid);
         }
+        let member = if frame.is_dict { frame.keys.last() } else { Some(&value) };
+        let unhashable = frame.bracket == b'{' && member.is_some_and(|m| !m.is_hashable());
         frame.single = shape;
         frame.items.push(value);
+        if unhashable {
+            self.fault.get_or_insert(PyError::Unhashable);
+        }
         Ok(())
     }
 
@@ -346,7 +367,11 @@ impl<'a> Reader<'a> {
                     _ => Err(PyError::Invalid),
                 }
             }
-            _ => Err(PyError::Invalid),
+            [] | [b'0'..=b'9', ..] => Err(PyError::Invalid),
+            _ => {
+                self.fault.get_or_insert(PyError::Invalid);
+                Ok(PyValue::None)
+            }
         }
     }
 

@@ -112,6 +112,15 @@ impl<'a> PyValue<'a> {
         }
     }
 
+    /// Whether Python takes it as a dict key or a set member.
+    pub fn is_hashable(&self) -> bool {
+        match self {
+            Self::List(_) | Self::Set(_) | Self::Dict(_) => false,
+            Self::Tuple(items) => items.iter().all(Self::is_hashable),
+            _ => true,
+        }
+    }
+
     /// The plain data it holds; `None` where a part has no JSON form.
     pub fn into_value(self) -> Option<Value<'a>> {
         Some(match self {
