@@ -44,7 +44,11 @@ impl Body for Answer {
         self.data.is_none() && self.trailers.is_none()
     }
 
+    /// Exact only where a `content-length` is wanted: gRPC answers have none.
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.data.as_ref().map_or(0, |data| data.len() as u64))
+        match (&self.data, &self.trailers) {
+            (Some(data), None) => SizeHint::with_exact(data.len() as u64),
+            _ => SizeHint::default(),
+        }
     }
 }

@@ -126,3 +126,22 @@ impl Drop for Running {
         self.0.running.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_closes_for_want_of_requests_only() {
+        let activity = Arc::new(Activity::default());
+        let mut before = 0;
+        assert_eq!(activity.verdict(&mut before), Some(Closed::HeaderTimeout));
+        let running = Running::start(&activity);
+        assert_eq!(activity.verdict(&mut before), None);
+        assert_eq!(activity.verdict(&mut before), None);
+        drop(running);
+        drop(Running::start(&activity));
+        assert_eq!(activity.verdict(&mut before), None);
+        assert_eq!(activity.verdict(&mut before), Some(Closed::Idle));
+    }
+}

@@ -62,6 +62,10 @@ impl Closed {
 
 const SIGNALS: [Signal; 3] = [Signal::Traces, Signal::Logs, Signal::Metrics];
 
+/// Why items are not taken whose number is known: the intake has seen them.
+const ITEM_REASONS: [Reason; 4] =
+    [Reason::Rejected, Reason::Malformed, Reason::Overloaded, Reason::ShuttingDown];
+
 /// The receivers' instruments.
 pub(super) struct ReceiverMetrics {
     accepted: [Counter<u64>; 3],
@@ -124,12 +128,13 @@ impl ReceiverMetrics {
                 counter.add(0, &labels);
             }
             for counter in &self.refused {
-                for reason in [Reason::Rejected, Reason::Overloaded] {
+                for reason in ITEM_REASONS {
                     counter.add(0, &with(&labels, "reason", reason.name()));
                 }
             }
-            for reason in Reason::ALL {
+            for reason in Reason::ALL.into_iter().filter(|reason| *reason != Reason::Rejected) {
                 self.refused_requests.add(0, &with(&labels, "reason", reason.name()));
+                self.requests.add(0, &with(&labels, "code", transport.failure(reason)));
             }
             self.requests.add(0, &with(&labels, "code", transport.success()));
             self.received.add(0, &labels);

@@ -136,6 +136,7 @@ async fn raw(harness: &Harness, path: &str, encoding: &str, body: Vec<u8>) -> (S
         .await
         .unwrap();
     assert_eq!(response.status(), 200);
+    assert!(!response.headers().contains_key("content-length"));
     let text = |name: &str| {
         response.headers().get(name).map_or("", |value| value.to_str().unwrap()).to_owned()
     };

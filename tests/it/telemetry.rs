@@ -1,5 +1,6 @@
 //! Our own metrics and health, as scrapers and probes meet them.
 
+use crate::support::intake::Harness;
 use spanscore::telemetry::{HealthSettings, MetricsSettings, Telemetry, TelemetrySettings};
 
 fn settings() -> TelemetrySettings {
@@ -60,4 +61,13 @@ async fn a_taken_port_is_an_error_that_names_the_setting() {
     second.metrics.endpoint = first.metrics_address().map(|address| address.to_string());
     let error = Telemetry::start(&second).await.err().unwrap().to_string();
     assert!(error.contains("telemetry.metrics.endpoint"), "{error}");
+}
+
+#[tokio::test]
+async fn receivers_count_from_zero_in_the_names_that_dashboards_use() {
+    let harness = Harness::start().await;
+    let text = harness.telemetry.exposition();
+    let is_wanted = |line: &&str| !line.starts_with("# HELP") && !line.contains("target_info");
+    let lines: Vec<_> = text.lines().filter(is_wanted).collect();
+    insta::assert_snapshot!(lines.join("\n"));
 }
