@@ -519,6 +519,6 @@ mod tests {
             assert!(read.is_ok(), "{family}: {}", read.unwrap_err());
         }
         let names: Vec<_> = Dialect::builtin().iter().map(|dialect| &dialect.name).collect();
-        assert_eq!(names.len(), 41, "{names:?}");
+        assert_eq!(names.len(), 42, "{names:?}");
     }
 }

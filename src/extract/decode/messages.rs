@@ -157,7 +157,8 @@ impl<'a> Messages<'a> {
     fn call_fields(&mut self, map: &mut Map<'a>) -> bool {
         let mut own_id = take_text(map, &["call_id", "toolCallId", "toolUseId", "ref"]);
         let mut item_id = take_text(map, &["id"]);
-        if own_id.is_none() {
+        // The items of OpenAI's Responses have ids of their own beside the calls'.
+        if own_id.is_none() && !item_id.as_ref().is_some_and(|id| id.starts_with("fc_")) {
             own_id = item_id.take();
         }
         if let Some(Value::Map(mut function)) = map.remove("function") {
@@ -237,7 +238,7 @@ impl<'a> Messages<'a> {
 }
 
 /// Keys under which messages, or parts of them, stand.
-const ENVELOPES: [&str; 19] = [
+const ENVELOPES: [&str; 20] = [
     "messages",
     "message",
     "message_content",
@@ -257,15 +258,16 @@ const ENVELOPES: [&str; 19] = [
     "toolCalls",
     "function_call",
     "update",
+    "result",
 ];
 
 /// The text of the last message of a user; a text that holds no messages is that text itself.
-pub(super) fn user_text(value: Value<'_>) -> Option<Value<'_>> {
+pub(super) fn user_text(value: Value<'_>) -> Option<Decoded<'_>> {
     last_text(value, Author::User)
 }
 
 /// The text of the model's last message; a text that holds no messages is that text itself.
-pub(super) fn assistant_text(value: Value<'_>) -> Option<Value<'_>> {
+pub(super) fn assistant_text(value: Value<'_>) -> Option<Decoded<'_>> {
     last_text(value, Author::Assistant)
 }
 
@@ -275,21 +277,27 @@ const INPUT_KEYS: [&str; 9] =
 const OUTPUT_KEYS: [&str; 9] =
     ["output", "text", "answer", "result", "response", "raw", "final_output", "content", "object"];
 
-fn last_text(value: Value<'_>, author: Author) -> Option<Value<'_>> {
+fn last_text(value: Value<'_>, author: Author) -> Option<Decoded<'_>> {
     let value = match json_or_text(value) {
-        Value::String(text) => return (!text.is_empty()).then_some(Value::String(text)),
+        // The beginning of a message list that was cut off is no text of a person.
+        Value::String(text) if text.starts_with("[{\"") || text.starts_with("{\"") => {
+            return Some(Decoded::Unreadable(text));
+        }
+        Value::String(text) if text.is_empty() => return None,
         Value::Null => return None,
+        text @ Value::String(_) => return Some(Decoded::Value(text)),
         value => value,
     };
     let messages = Messages::read(value.clone());
     let found = if author == Author::User { messages.user } else { messages.assistant };
     if let Some(text) = found {
-        return Some(Value::String(text));
+        return Some(Decoded::Value(Value::String(text)));
     }
     if !messages.calls.is_empty() || !messages.results.is_empty() {
         return None;
     }
     bare_text(value, if author == Author::User { &INPUT_KEYS } else { &OUTPUT_KEYS }, 0)
+        .map(Decoded::Value)
 }
 
 /// The text of an object that is no message.

@@ -22,8 +22,6 @@ pub(super) struct SpanCall<'a> {
     pub(super) bare_arguments: bool,
     /// Place of the call that this one is part of.
     pub(super) part_of: Option<u32>,
-    /// It was found among the model's calls by name, not by id.
-    pub(super) joined_without_id: bool,
 }
 
 /// Why a span that a dialect took for a tool call is none.
@@ -94,7 +92,6 @@ impl<'a> Reader<'a> {
             given_by: [Some(by_name), None, None, None, None],
             bare_arguments: false,
             part_of: None,
-            joined_without_id: false,
         };
         if let Some((id, by)) = id {
             call.call.id = Some(id);

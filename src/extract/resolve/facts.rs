@@ -45,7 +45,10 @@ pub(super) fn fill<'a>(
         let source = plan.sources.get(usize::from(found.source));
         (source.is_none_or(|source| source.source.fallback), found.source)
     };
-    inputs.sort_by_key(|found| (rank(found), found.start_ns));
+    // Of the log events of one span the last one is the newest message.
+    let span_start =
+        |found: &Found<'_>| tree.get(found.span).map_or(found.start_ns, |it| it.record.start_ns);
+    inputs.sort_by_key(|found| (rank(found), span_start(found), !found.start_ns));
     outputs.sort_by_key(|found| (rank(found), !found.end_ns));
     trajectory.user_input = first_text(plan, inputs);
     trajectory.final_output = first_text(plan, outputs);

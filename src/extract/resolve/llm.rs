@@ -57,7 +57,7 @@ pub(super) fn asked<'a>(plan: &'a Plan, gathered: &mut Gathered<'a>) -> Vec<LlmC
     for found in written {
         let Some(messages) = read_messages(plan, &found) else { continue };
         for call in messages.calls {
-            if let Some(id) = &call.id {
+            if let Some(id) = call.id.as_ref().or(call.item_id.as_ref()) {
                 if places.contains_key(id) {
                     continue;
                 }
@@ -103,7 +103,7 @@ pub(super) fn join<'a>(
     asked: &mut [LlmCall<'a>],
 ) {
     join_with(calls, asked);
-    if given.is_empty() || !calls.iter().any(lacks) {
+    if given.is_empty() || !(calls.iter().any(lacks) || asked.iter().any(lacks_id)) {
         return;
     }
     let mut inputs: Vec<_> = given.iter().filter(|found| may_hold_call(found)).collect();
@@ -122,7 +122,8 @@ pub(super) fn join<'a>(
         let mut repeated: Vec<LlmCall<'a>> =
             fresh.map(|call| LlmCall::new(plan, call, found)).collect();
         join_with(calls, &mut repeated);
-        if !calls.iter().any(lacks) {
+        name_by_repetition(asked, &mut repeated);
+        if !(calls.iter().any(lacks) || asked.iter().any(lacks_id)) {
             return;
         }
     }
@@ -132,6 +133,25 @@ pub(super) fn join<'a>(
 fn lacks(call: &SpanCall<'_>) -> bool {
     let no_arguments = matches!(call.call.arguments, Content::NotRecorded | Content::Redacted);
     call.part_of.is_none() && (call.call.id.is_none() || call.bare_arguments || no_arguments)
+}
+
+/// Whether only the id of the model's output item is known, not the id of the call.
+fn lacks_id(call: &LlmCall<'_>) -> bool {
+    !call.on_span && call.call.id.is_none() && call.call.item_id.is_some()
+}
+
+/// Takes the ids of calls from inputs that repeat them.
+fn name_by_repetition<'a>(asked: &mut [LlmCall<'a>], repeated: &mut [LlmCall<'a>]) {
+    for call in asked.iter_mut().filter(|call| lacks_id(call)) {
+        let mut window = repeated.iter_mut().filter(|known| !known.on_span).take(WINDOW);
+        let same = window.find(|known| {
+            known.call.name == call.call.name && known.call.arguments == call.call.arguments
+        });
+        if let Some(known) = same {
+            known.on_span = true;
+            call.call.id = known.call.id.clone();
+        }
+    }
 }
 
 fn join_with<'a>(calls: &mut [SpanCall<'a>], asked: &mut [LlmCall<'a>]) {
@@ -149,10 +169,11 @@ fn join_with<'a>(calls: &mut [SpanCall<'a>], asked: &mut [LlmCall<'a>]) {
         asked[at].on_span = true;
         take_arguments(call, &asked[at]);
     }
+    let mut joined = vec![false; calls.len()];
     for exact in [true, false] {
         let mut waiting = waiting_by_name(asked);
-        for call in calls.iter_mut() {
-            if call.part_of.is_some() || call.call.id.is_some() || call.joined_without_id {
+        for (call, joined) in calls.iter_mut().zip(&mut joined) {
+            if call.part_of.is_some() || call.call.id.is_some() || *joined {
                 continue;
             }
             let Some(list) = waiting.get_mut(&*call.call.name) else { continue };
@@ -161,7 +182,7 @@ fn join_with<'a>(calls: &mut [SpanCall<'a>], asked: &mut [LlmCall<'a>]) {
             let Some(at) = found.and_then(|place| list.remove(place)) else { continue };
             asked[at].on_span = true;
             call.call.id = asked[at].call.id.clone();
-            call.joined_without_id = true;
+            *joined = true;
             take_arguments(call, &asked[at]);
         }
     }
@@ -229,7 +250,7 @@ pub(super) fn only_asked<'a>(
             let dialect = plan.dialects.get(usize::from(found.dialect));
             let call = ToolCall {
                 name: found.call.name,
-                id: found.call.id,
+                id: found.call.id.or(found.call.item_id),
                 arguments,
                 origin: Origin::Llm,
                 status: CallStatus::Unknown,
