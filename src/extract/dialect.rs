@@ -2,7 +2,7 @@
 //!
 //! A dialect is data. The built-in ones stand in `dialects/*.yaml`; a user writes the same form
 //! under `dialects:` in the config, and an entry of a built-in's name replaces it. Rust is needed
-//! only for a new [`Decode`] word.
+//! only for a new [`Decode`](super::decode::Decode) word.
 //!
 //! # How a dialect is read
 //! - [`Dialect::detect`] marks the spans that are tool calls. Of several dialects that match one
@@ -14,14 +14,14 @@
 //! - Of several sources for one fact the first that yields counts; across dialects the order is
 //!   that of the priorities.
 
-use std::fmt;
+mod source;
+
 use std::sync::OnceLock;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::{self, Deserializer, MapAccess, Visitor};
 
-use super::decode::Decode;
+pub use source::{Condition, From, OnlyIf, Scalar, Source};
 
 /// How one instrumentation writes tool calls and other facts into spans.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
@@ -152,240 +152,6 @@ pub struct UsageSources {
     pub reasoning: Vec<Source>,
     /// The count of the prompt leaves the cached tokens out: they are added.
     pub input_excludes_cache: bool,
-}
-
-/// What a source reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum From {
-    /// The attribute `key` of the span, or of the log event named `event` where one is given.
-    #[default]
-    Attr,
-    /// All attributes whose key begins with `key`, put together along the dots (and numbers) of the
-    /// rest of their keys.
-    AttrsPrefix,
-    /// An object made of the attributes `keys`.
-    AttrsObject,
-    /// The attribute `key` of the span events named `event`.
-    SpanEvent,
-    /// The span's name.
-    SpanName,
-    /// The span's status: fails the call where its code is `ERROR`, with its message as text.
-    Status,
-    /// The log event named `event` (`|` between several) of the span: its body, or the attribute
-    /// `key` where one is given.
-    Log,
-}
-
-/// What a value has to be to count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-pub enum OnlyIf {
-    /// The value is no JSON Schema.
-    #[serde(rename = "not a JSON schema")]
-    NotAJsonSchema,
-}
-
-/// One place where a fact may stand. A bare text is the attribute of that key.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Source {
-    /// What is read.
-    pub from: From,
-    /// The attribute's key, or the prefix of keys.
-    pub key: String,
-    /// The attributes of an `attrs_object`.
-    pub keys: Vec<String>,
-    /// The name of the span event or log event; several are divided by `|`.
-    pub event: String,
-    /// How the value is read.
-    pub decode: Decode,
-    /// Taken off the front of the text; a text without it does not count.
-    pub strip_prefix: String,
-    /// Taken off the end of the text; a text without it stays as it is.
-    pub strip_suffix: String,
-    /// For errors: the call failed if the value equals this, and the value is no error text.
-    pub equals_error: Option<Scalar>,
-    /// For errors: the value says that the call failed, but is no error text.
-    pub flag: bool,
-    /// What the value has to be to count.
-    pub only_if: Option<OnlyIf>,
-    /// Which spans (or log events) it is read on; without it, on all. For the sources of a tool
-    /// call, `detect` must hold too.
-    pub on: Option<Condition>,
-    /// Counts only where no other source yields.
-    pub fallback: bool,
-}
-
-/// A source as written out; a bare text stands for its `key`.
-#[derive(Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(rename = "SourceFields")]
-struct SourceForm {
-    /// What is read.
-    from: From,
-    /// The attribute's key, or the prefix of keys.
-    key: String,
-    /// The attributes of an `attrs_object`.
-    keys: Vec<String>,
-    /// The name of the span event or log event; several are divided by `|`.
-    event: String,
-    /// How the value is read.
-    decode: Decode,
-    /// Taken off the front of the text; a text without it does not count.
-    strip_prefix: String,
-    /// Taken off the end of the text; a text without it stays as it is.
-    strip_suffix: String,
-    /// For errors: the call failed if the value equals this, and the value is no error text.
-    equals_error: Option<Scalar>,
-    /// For errors: the value says that the call failed, but is no error text.
-    flag: bool,
-    /// What the value has to be to count.
-    only_if: Option<OnlyIf>,
-    /// Which spans (or log events) it is read on; without it, on all.
-    on: Option<Condition>,
-    /// Counts only where no other source yields.
-    fallback: bool,
-}
-
-impl<'de> Deserialize<'de> for Source {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Form;
-        impl<'de> Visitor<'de> for Form {
-            type Value = Source;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an attribute's key, or a map such as `{from: attr, key: tool.name}`")
-            }
-
-            fn visit_str<E: de::Error>(self, key: &str) -> Result<Source, E> {
-                Ok(Source { key: key.to_owned(), ..Source::default() })
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Source, A::Error> {
-                let form = SourceForm::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                form.checked()
-            }
-        }
-        deserializer.deserialize_any(Form)
-    }
-}
-
-impl SourceForm {
-    fn checked<E: de::Error>(self) -> Result<Source, E> {
-        let missing = |what: &str| Err(E::custom(format!("`{what}` is missing in this source")));
-        match self.from {
-            From::Attr | From::AttrsPrefix if self.key.is_empty() => return missing("key"),
-            From::AttrsObject if self.keys.is_empty() => return missing("keys"),
-            From::SpanEvent if self.key.is_empty() => return missing("key"),
-            From::SpanEvent | From::Log if self.event.is_empty() => return missing("event"),
-            _ => {}
-        }
-        Ok(Source {
-            from: self.from,
-            key: self.key,
-            keys: self.keys,
-            event: self.event,
-            decode: self.decode,
-            strip_prefix: self.strip_prefix,
-            strip_suffix: self.strip_suffix,
-            equals_error: self.equals_error,
-            flag: self.flag,
-            only_if: self.only_if,
-            on: self.on,
-            fallback: self.fallback,
-        })
-    }
-}
-
-impl JsonSchema for Source {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Source".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let form = generator.subschema_for::<SourceForm>();
-        schemars::json_schema!({
-            "description": "One place where a fact may stand. A bare text is the attribute of \
-                            that key.",
-            "anyOf": [{ "type": "string" }, form]
-        })
-    }
-}
-
-/// What must hold of a span (or log event). Several entries in one map must all hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Condition {
-    /// At least one of these holds.
-    pub any: Vec<Condition>,
-    /// All of these hold.
-    pub all: Vec<Condition>,
-    /// The attribute that `equals`, `in` and `prefix` speak of.
-    pub attr: String,
-    /// Its value.
-    pub equals: Option<Scalar>,
-    /// Its value is one of these.
-    #[serde(rename = "in")]
-    pub one_of: Vec<Scalar>,
-    /// Its value is a text that begins so.
-    pub prefix: Option<String>,
-    /// All these attributes are there.
-    pub attr_present: Vec<String>,
-    /// None of these attributes is there.
-    pub attr_absent: Vec<String>,
-    /// Name of the instrumentation scope.
-    pub scope: Option<String>,
-    /// The name of the instrumentation scope begins so.
-    pub scope_prefix: Option<String>,
-    /// Name of the span.
-    pub span_name: Option<String>,
-    /// The span's name begins so.
-    pub span_name_prefix: Option<String>,
-    /// The name of the log event begins so; never true of a span.
-    pub log_event_name_prefix: Option<String>,
-    /// Whether the span has no parent.
-    pub root: Option<bool>,
-}
-
-/// A value to compare an attribute with. Kinds never equal each other: `true` is not `"true"`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, JsonSchema)]
-#[schemars(untagged)]
-pub enum Scalar {
-    /// A text.
-    String(String),
-    /// A truth value.
-    Bool(bool),
-    /// An integer.
-    Int(i64),
-}
-
-impl<'de> Deserialize<'de> for Scalar {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl Visitor<'_> for Any {
-            type Value = Scalar;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text, an integer, true or false")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Scalar, E> {
-                Ok(Scalar::String(text.to_owned()))
-            }
-
-            fn visit_bool<E: de::Error>(self, value: bool) -> Result<Scalar, E> {
-                Ok(Scalar::Bool(value))
-            }
-
-            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Scalar, E> {
-                Ok(Scalar::Int(value))
-            }
-
-            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Scalar, E> {
-                i64::try_from(value).map(Scalar::Int).map_err(|_| E::custom("integer too large"))
-            }
-        }
-        deserializer.deserialize_any(Any)
-    }
 }
 
 /// Which fact a source feeds.

@@ -204,7 +204,7 @@ fn error_of<'a>(
 ) -> Option<Sign<'a>> {
     if let Read::Status = source.read {
         let message = span.facts.status_message();
-        return span.record.flags.has(SpanFlags::ERROR).then(|| {
+        return span.record.flags.has(SpanFlags::ERROR).then_some({
             if message.is_empty() { Sign::Flag(None) } else { Sign::Text(Cow::Borrowed(message)) }
         });
     }

@@ -8,14 +8,15 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::super::decode::{Decoded, MessageCall, MessageResult, Messages};
 use super::calls::SpanCall;
 use super::gather::{Found, Gathered};
 use super::plan::Plan;
 use super::read::{self, Raw};
-use crate::model::{CallStatus, Content, Origin, SpanId, ToolCall};
+use super::tree::Tree;
+use crate::model::{CallStatus, Content, Origin, ToolCall};
 use crate::value::Value;
 
 /// How many waiting calls of one tool are compared with a span that has no id.
@@ -45,6 +46,53 @@ impl<'a> LlmCall<'a> {
             on_span: false,
         }
     }
+
+    /// Whether it is a call of its own. `names` are the tools that have spans in this trace.
+    pub(super) fn verdict(&self, names: &HashSet<Cow<'a, str>>, handoff: bool) -> Verdict {
+        if self.on_span {
+            Verdict::OnSpan
+        } else if handoff && self.call.name.starts_with("transfer_to_") {
+            Verdict::Handoff
+        } else if names.contains(&self.call.name) {
+            Verdict::HasSpans
+        } else {
+            Verdict::Call
+        }
+    }
+
+    /// The call as one that only messages tell of.
+    pub(super) fn into_tool_call(self, plan: &'a Plan, tree: &Tree<'a>) -> ToolCall<'a> {
+        let dialect = plan.dialects.get(usize::from(self.dialect));
+        let arguments = match self.call.arguments {
+            Decoded::Value(Value::Null) => Content::NotRecorded,
+            Decoded::Value(value) => Content::ready(value),
+            Decoded::Unreadable(text) => Content::Unreadable(text),
+        };
+        ToolCall {
+            name: self.call.name,
+            id: self.call.id.or(self.call.item_id),
+            arguments,
+            origin: Origin::Llm,
+            status: CallStatus::Unknown,
+            span_id: tree.get(self.span).map_or_else(Default::default, |it| it.record.span_id),
+            dialect: dialect.map_or("", |dialect| &dialect.name),
+            start_ns: self.time_ns,
+            ..ToolCall::default()
+        }
+    }
+}
+
+/// What a call in a message is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// A call that no span tells of.
+    Call,
+    /// A call that is on a span.
+    OnSpan,
+    /// A handoff to another agent.
+    Handoff,
+    /// One more mention of a tool whose calls are on spans.
+    HasSpans,
 }
 
 /// The calls that models asked for, in the order of their answers; each id once.
@@ -111,8 +159,8 @@ pub(super) fn join<'a>(
     // What the first input repeats was asked for before this trace.
     let Some(first) = inputs.first() else { return };
     let before = read_messages(plan, first).map_or_else(Vec::new, |messages| messages.calls);
-    let before: hashbrown::HashSet<_> = before.into_iter().filter_map(|call| call.id).collect();
-    let mut seen: hashbrown::HashSet<Cow<'a, str>> =
+    let before: HashSet<_> = before.into_iter().filter_map(|call| call.id).collect();
+    let mut seen: HashSet<Cow<'a, str>> =
         asked.iter().filter_map(|call| call.call.id.clone()).collect();
     for found in inputs.iter().skip(1).rev() {
         let Some(messages) = read_messages(plan, found) else { continue };
@@ -223,45 +271,6 @@ fn take_arguments<'a>(call: &mut SpanCall<'a>, asked: &LlmCall<'a>) {
         call.call.arguments = Content::ready(value.clone());
         call.bare_arguments = false;
     }
-}
-
-/// The calls that stand only in messages, as tool calls.
-pub(super) fn only_asked<'a>(
-    plan: &'a Plan,
-    asked: Vec<LlmCall<'a>>,
-    calls: &[SpanCall<'a>],
-    handoff: bool,
-    span_id: impl Fn(u32) -> SpanId,
-) -> Vec<(u32, ToolCall<'a>)> {
-    let names: hashbrown::HashSet<&str> = calls.iter().map(|call| &*call.call.name).collect();
-    let is_only = |call: &LlmCall<'a>| {
-        let hands_over = handoff && call.call.name.starts_with("transfer_to_");
-        !(call.on_span || hands_over || names.contains(&*call.call.name))
-    };
-    asked
-        .into_iter()
-        .filter(is_only)
-        .map(|found| {
-            let arguments = match found.call.arguments {
-                Decoded::Value(Value::Null) => Content::NotRecorded,
-                Decoded::Value(value) => Content::ready(value),
-                Decoded::Unreadable(text) => Content::Unreadable(text),
-            };
-            let dialect = plan.dialects.get(usize::from(found.dialect));
-            let call = ToolCall {
-                name: found.call.name,
-                id: found.call.id.or(found.call.item_id),
-                arguments,
-                origin: Origin::Llm,
-                status: CallStatus::Unknown,
-                span_id: span_id(found.span),
-                dialect: dialect.map_or("", |dialect| &dialect.name),
-                start_ns: found.time_ns,
-                ..ToolCall::default()
-            };
-            (found.span, call)
-        })
-        .collect()
 }
 
 /// Results that messages give back to models, by the id of the call.

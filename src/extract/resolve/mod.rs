@@ -8,6 +8,7 @@
 //! llm       ids, arguments, results and whole calls from the messages of models
 //! facts     user input, final output, usage, definitions
 //! session   what the traces of one session tell of each other's calls
+//! explain   for each span which dialects matched, what gave each field, what was dropped and why
 //! ```
 //!
 //! **Invariants:** pure; the outcome does not depend on the order in which the spans came, nor on
@@ -15,6 +16,7 @@
 //! quadratic in the spans.
 
 mod calls;
+mod explain;
 mod facts;
 mod gather;
 mod llm;
@@ -27,11 +29,14 @@ mod unflatten;
 
 use std::sync::Arc;
 
+pub use explain::{CallInMessage, Explanation, GivenBy, SpanExplanation};
 pub(super) use read::raw_text;
 pub use session::{SessionCalls, reconcile};
 
 use self::calls::SpanCall;
+use self::explain::Fates;
 use self::gather::Gathered;
+use self::llm::Verdict;
 use self::plan::Plan;
 use self::tree::Tree;
 use super::table::Table;
@@ -42,32 +47,6 @@ use crate::model::{Content, ToolCall, TraceSpans, Trajectory};
 pub struct Resolver {
     table: Arc<Table>,
     plan: Plan,
-}
-
-/// How a trace was resolved: what [`explain`](super::explain) tells.
-pub(super) struct Resolved<'a> {
-    pub(super) trajectory: Trajectory<'a>,
-    pub(super) tree: Tree<'a>,
-    pub(super) fates: Vec<Fate>,
-}
-
-/// What became of a record.
-pub(super) struct Fate {
-    /// Place among the trace's records.
-    pub(super) record: u32,
-    pub(super) what: What,
-}
-
-/// See [`Fate`].
-pub(super) enum What {
-    /// It is left out.
-    Dropped(&'static str),
-    /// It is a tool call, read by these sources (name, id, arguments, result, error).
-    Call([Option<u16>; 5]),
-    /// It is part of the call on this record.
-    PartOf(u32),
-    /// A dialect takes it for a tool call, but it has no name.
-    Nameless,
 }
 
 impl Resolver {
@@ -84,62 +63,55 @@ impl Resolver {
 
     /// The trajectory of a trace.
     pub fn resolve<'a>(&'a self, trace: &'a TraceSpans) -> Trajectory<'a> {
-        self.resolve_with_fates(trace, false).trajectory
+        self.resolve_with_fates(trace, None)
     }
 
-    pub(super) fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    pub(super) fn resolve_with_fates<'a>(
+    /// The trajectory of a trace; `fates` takes what became of its records.
+    fn resolve_with_fates<'a>(
         &'a self,
         trace: &'a TraceSpans,
-        with_fates: bool,
-    ) -> Resolved<'a> {
+        fates: Option<&mut Fates>,
+    ) -> Trajectory<'a> {
         let plan = &self.plan;
         let tree = Tree::new(plan, trace);
         let mut gathered = Gathered::new(plan, &tree);
-        let (mut span_calls, nameless) = calls::on_spans(plan, &tree);
-        merge::merge(&tree, &mut span_calls);
+        let (mut on_spans, nameless) = calls::on_spans(plan, &tree);
+        merge::merge(&tree, &mut on_spans);
         let mut asked = llm::asked(plan, &mut gathered);
-        llm::join(plan, &gathered.given, &mut span_calls, &mut asked);
-
-        let mut fates = Vec::new();
-        if with_fates {
-            fates = collect_fates(&tree, &span_calls, &nameless);
+        llm::join(plan, &gathered.given, &mut on_spans, &mut asked);
+        let names = on_spans.iter().map(|call| call.call.name.clone()).collect();
+        if let Some(fates) = fates {
+            fates.take(&tree, &on_spans, &nameless);
+            fates.take_asked(&tree, &asked, |call| call.verdict(&names, gathered.handoff));
+        }
+        let has_span_calls = !on_spans.is_empty();
+        let whole = on_spans.into_iter().filter(|call| call.part_of.is_none());
+        let mut found: Vec<_> = whole.map(|SpanCall { call, span, .. }| (span, call)).collect();
+        let by_span = found.len();
+        for call in asked {
+            if let Verdict::Call = call.verdict(&names, gathered.handoff) {
+                found.push((call.span, call.into_tool_call(plan, &tree)));
+            }
+        }
+        if found.len() > by_span {
+            found.sort_by_key(|(_, call)| call.start_ns);
         }
         let agents = gathered.enclosing_agents(&tree);
-        let agent_of = |span: u32| gathered.agent_of(agents.get(span as usize).copied().flatten());
-        let span_id =
-            |span: u32| tree.get(span).map_or_else(Default::default, |s| s.record.span_id);
-        let only_asked = llm::only_asked(plan, asked, &span_calls, gathered.handoff, span_id);
-        let has_span_calls = !span_calls.is_empty();
-        let mut tool_calls: Vec<ToolCall<'a>> = span_calls
-            .into_iter()
-            .filter(|call| call.part_of.is_none())
-            .map(|SpanCall { mut call, span, .. }| {
-                call.agent = agent_of(span);
-                call
-            })
-            .collect();
-        if !only_asked.is_empty() {
-            tool_calls.extend(only_asked.into_iter().map(|(span, mut call)| {
-                call.agent = agent_of(span);
-                call
-            }));
-            tool_calls.sort_by_key(|call| call.start_ns);
-        }
+        let tool_calls = found.into_iter().map(|(span, mut call)| {
+            call.agent = gathered.agent_of(agents.get(span as usize).copied().flatten());
+            call
+        });
         let mut trajectory = Trajectory {
             trace_id: trace.trace_id,
             session_id: gathered.session.as_ref().map(|(_, id)| id.clone()),
             agent_name: gathered.first_agent().cloned(),
-            tool_calls,
+            tool_calls: tool_calls.collect(),
             model: gathered.model.clone(),
             ..Trajectory::default()
         };
         join_results(plan, &gathered, &mut trajectory, has_span_calls);
         facts::fill(plan, &self.table, trace, &tree, gathered, &mut trajectory);
-        Resolved { trajectory, tree, fates }
+        trajectory
     }
 }
 
@@ -176,26 +148,4 @@ fn join_results<'a>(
             }
         }
     }
-}
-
-fn collect_fates(
-    tree: &Tree<'_>,
-    calls: &[SpanCall<'_>],
-    nameless: &[calls::Nameless],
-) -> Vec<Fate> {
-    let arrival = |span: u32| tree.get(span).map_or(0, |span| span.arrival);
-    let dropped =
-        tree.dropped.iter().map(|(record, why)| Fate { record: *record, what: What::Dropped(why) });
-    let found = calls.iter().map(|call| {
-        let what = match call.part_of {
-            Some(whole) => What::PartOf(arrival(calls[whole as usize].span)),
-            None => What::Call(call.given_by),
-        };
-        Fate { record: arrival(call.span), what }
-    });
-    let nameless =
-        nameless.iter().map(|found| Fate { record: arrival(found.span), what: What::Nameless });
-    let mut fates: Vec<_> = dropped.chain(found).chain(nameless).collect();
-    fates.sort_by_key(|fate| fate.record);
-    fates
 }

@@ -1,0 +1,208 @@
+//! Why a trace gave the calls it gave: what a user reads when a call is missing.
+
+use super::Resolver;
+use super::calls::{Nameless, SpanCall, candidates};
+use super::llm::{LlmCall, Verdict};
+use super::plan::PlannedSource;
+use super::tree::Tree;
+use crate::extract::dialect::From;
+use crate::extract::facts::FactsReader;
+use crate::model::{Content, SpanFlags, SpanId, TraceId, TraceSpans};
+
+/// How a trace was read.
+#[derive(Debug, Default)]
+pub struct Explanation {
+    /// The trace.
+    pub trace_id: TraceId,
+    /// Its spans in order of arrival, log events among them.
+    pub spans: Vec<SpanExplanation>,
+    /// The calls in the messages of models, in order.
+    pub messages: Vec<CallInMessage>,
+}
+
+/// How one span was read.
+#[derive(Debug, Default)]
+pub struct SpanExplanation {
+    /// The span.
+    pub span_id: SpanId,
+    /// Its name, or that of the log event; empty where no dialect asks for it.
+    pub name: String,
+    /// The dialects that take it for a tool call; the first one wins.
+    pub dialects: Vec<String>,
+    /// The dialect that says it is no tool call.
+    pub excluded_by: Option<String>,
+    /// What gave each field of the call.
+    pub given_by: Vec<GivenBy>,
+    /// What became of it, in words.
+    pub outcome: String,
+}
+
+/// What gave one field of a tool call.
+#[derive(Debug, PartialEq)]
+pub struct GivenBy {
+    /// The field: `name`, `id`, `arguments`, `result` or `error`.
+    pub field: &'static str,
+    /// The dialect; empty for messages.
+    pub dialect: String,
+    /// What was read, such as ``attribute `tool.name` ``.
+    pub source: String,
+}
+
+/// A call that a model's message holds.
+#[derive(Debug)]
+pub struct CallInMessage {
+    /// The model's span.
+    pub span_id: SpanId,
+    /// The tool.
+    pub name: String,
+    /// The call's id.
+    pub id: Option<String>,
+    /// What became of it, in words.
+    pub outcome: &'static str,
+}
+
+/// What became of records, gathered while a trace is resolved.
+#[derive(Default)]
+pub(super) struct Fates {
+    spans: Vec<(u32, Fate)>,
+    messages: Vec<CallInMessage>,
+}
+
+enum Fate {
+    Dropped(&'static str),
+    Call([Option<u16>; 5]),
+    PartOf(SpanId),
+    Nameless,
+}
+
+const FIELDS: [&str; 5] = ["name", "id", "arguments", "result", "error"];
+
+impl Fates {
+    pub(super) fn take(&mut self, tree: &Tree<'_>, calls: &[SpanCall<'_>], nameless: &[Nameless]) {
+        let arrival = |span: u32| tree.get(span).map_or(0, |span| span.arrival);
+        let dropped = tree.dropped.iter().map(|(record, why)| (*record, Fate::Dropped(why)));
+        let found = calls.iter().map(|call| {
+            let whole = call.part_of.and_then(|whole| calls.get(whole as usize));
+            let fate = match whole {
+                Some(whole) => Fate::PartOf(whole.call.span_id),
+                None => Fate::Call(call.given_by),
+            };
+            (arrival(call.span), fate)
+        });
+        let nameless = nameless.iter().map(|found| (arrival(found.span), Fate::Nameless));
+        self.spans = dropped.chain(found).chain(nameless).collect();
+        self.spans.sort_by_key(|(record, _)| *record);
+    }
+
+    pub(super) fn take_asked<'a>(
+        &mut self,
+        tree: &Tree<'a>,
+        asked: &[LlmCall<'a>],
+        verdict: impl Fn(&LlmCall<'a>) -> Verdict,
+    ) {
+        let explain = |call: &LlmCall<'a>| CallInMessage {
+            span_id: tree.get(call.span).map_or_else(Default::default, |it| it.record.span_id),
+            name: call.call.name.to_string(),
+            id: call.call.id.as_ref().map(ToString::to_string),
+            outcome: match verdict(call) {
+                Verdict::Call => "a tool call that no span tells of",
+                Verdict::OnSpan => "the call of a tool span",
+                Verdict::Handoff => "dropped: hands over to another agent",
+                Verdict::HasSpans => "dropped: this tool's calls are on spans of their own",
+            },
+        };
+        self.messages = asked.iter().map(explain).collect();
+    }
+}
+
+impl Resolver {
+    /// Explains how a trace is read.
+    pub fn explain(&self, trace: &TraceSpans) -> Explanation {
+        let mut fates = Fates::default();
+        let trajectory = self.resolve_with_fates(trace, Some(&mut fates));
+        let mut rest = fates.spans.into_iter().peekable();
+        let mut spans = Vec::with_capacity(trace.spans.len());
+        for (at, record) in trace.spans.iter().enumerate() {
+            let facts = FactsReader::new(trace.facts(record));
+            let mut span = SpanExplanation { span_id: record.span_id, ..Default::default() };
+            if record.flags.has(SpanFlags::LOG) {
+                facts.log_event().clone_into(&mut span.name);
+                "log event, read for the span that it names".clone_into(&mut span.outcome);
+                spans.push(span);
+                continue;
+            }
+            facts.span_name().clone_into(&mut span.name);
+            self.explain_dialects(facts, &mut span);
+            let fate = rest.next_if(|(record, _)| *record == at as u32).map(|(_, fate)| fate);
+            span.outcome = match &fate {
+                Some(Fate::Dropped(why)) => format!("dropped: {why}"),
+                Some(Fate::Call(_)) => "tool call".into(),
+                Some(Fate::PartOf(whole)) => format!("part of the call on span {whole}"),
+                Some(Fate::Nameless) => "dropped: no source gives a tool name".into(),
+                None if span.excluded_by.is_some() => "dropped: excluded".into(),
+                None => "no tool call".into(),
+            };
+            if let Some(Fate::Call(given_by)) = fate {
+                let mut calls = trajectory.tool_calls.iter();
+                if let Some(call) = calls.find(|call| call.span_id == record.span_id) {
+                    let has = [
+                        true,
+                        call.id.is_some(),
+                        !matches!(call.arguments, Content::NotRecorded),
+                        !matches!(call.result, Content::NotRecorded),
+                        call.error.is_some(),
+                    ];
+                    span.given_by = self.explain_fields(given_by, has);
+                }
+            }
+            spans.push(span);
+        }
+        Explanation { trace_id: trace.trace_id, spans, messages: fates.messages }
+    }
+
+    fn explain_dialects(&self, facts: FactsReader<'_>, span: &mut SpanExplanation) {
+        let mut dialects = Vec::new();
+        candidates(&self.plan, facts, &mut dialects);
+        let name = |number: &u16| {
+            self.plan.dialects.get(usize::from(*number)).map(|dialect| dialect.name.clone())
+        };
+        span.dialects = dialects.iter().filter_map(name).collect();
+        let mut meanings = facts.conditions().filter_map(|id| self.plan.meaning_of(id));
+        span.excluded_by = meanings.find_map(|meaning| meaning.exclude.as_ref().and_then(name));
+    }
+
+    fn explain_fields(&self, given_by: [Option<u16>; 5], has: [bool; 5]) -> Vec<GivenBy> {
+        let mut fields = Vec::new();
+        for ((field, given_by), has) in FIELDS.into_iter().zip(given_by).zip(has) {
+            let source = given_by.and_then(|number| self.plan.sources.get(usize::from(number)));
+            match source {
+                Some(source) => {
+                    let dialect = self.plan.dialects.get(usize::from(source.dialect));
+                    let dialect = dialect.map_or_else(String::new, |dialect| dialect.name.clone());
+                    fields.push(GivenBy { field, dialect, source: describe(source) });
+                }
+                None if has => fields.push(GivenBy {
+                    field,
+                    dialect: String::new(),
+                    source: "messages of a model call".into(),
+                }),
+                None => {}
+            }
+        }
+        fields
+    }
+}
+
+fn describe(source: &PlannedSource) -> String {
+    let source = &source.source;
+    match source.from {
+        From::Attr => format!("attribute `{}`", source.key),
+        From::AttrsPrefix => format!("attributes `{}*`", source.key),
+        From::AttrsObject => format!("attributes `{}`", source.keys.join("`, `")),
+        From::SpanEvent => format!("span event `{}`, attribute `{}`", source.event, source.key),
+        From::SpanName => "span name".into(),
+        From::Status => "span status".into(),
+        From::Log if source.key.is_empty() => format!("body of log event `{}`", source.event),
+        From::Log => format!("log event `{}`, attribute `{}`", source.event, source.key),
+    }
+}
