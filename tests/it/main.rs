@@ -13,3 +13,4 @@ mod receive_http;
 mod seeds_uipath;
 mod support;
 mod telemetry;
+mod traps;
