@@ -38,16 +38,21 @@ fn fixtures_folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
+/// The lines of a compressed fixture.
+pub(crate) fn fixture_lines(path: &str) -> Vec<Json> {
+    let file = fs::File::open(fixtures_folder().join(path)).unwrap();
+    let text = String::from_utf8(zstd::decode_all(file).unwrap()).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
 /// The fixtures of one file: each begins with a line that holds `expected`.
-fn read_file(path: PathBuf) -> Vec<Fixture> {
-    let name = path.file_name().unwrap().to_string_lossy().replace(".jsonl.zst", "");
-    let bytes = zstd::decode_all(fs::File::open(path).unwrap()).unwrap();
+fn read_file(path: &str) -> Vec<Fixture> {
+    let name = path.trim_start_matches("captures/").trim_end_matches(".jsonl.zst");
     let mut fixtures: Vec<Fixture> = Vec::new();
-    for line in String::from_utf8(bytes).unwrap().lines() {
-        let mut line: Json = serde_json::from_str(line).unwrap();
+    for mut line in fixture_lines(path) {
         if let Some(expected) = line.get_mut("expected") {
             let expected = expected.take();
-            let name = line.get("sample").and_then(Json::as_str).unwrap_or(&name).to_owned();
+            let name = line.get("sample").and_then(Json::as_str).unwrap_or(name).to_owned();
             fixtures.push(Fixture { name, expected, requests: Vec::new() });
             continue;
         }
@@ -65,16 +70,16 @@ fn read_file(path: PathBuf) -> Vec<Fixture> {
 }
 
 pub(crate) fn captures() -> Vec<Fixture> {
-    let mut paths: Vec<_> = fs::read_dir(fixtures_folder().join("captures"))
+    let mut names: Vec<_> = fs::read_dir(fixtures_folder().join("captures"))
         .unwrap()
-        .map(|entry| entry.unwrap().path())
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
         .collect();
-    paths.sort();
-    paths.into_iter().flat_map(read_file).collect()
+    names.sort();
+    names.iter().flat_map(|name| read_file(&format!("captures/{name}"))).collect()
 }
 
 pub(crate) fn samples() -> Vec<Fixture> {
-    read_file(fixtures_folder().join("dialects.jsonl.zst"))
+    read_file("dialects.jsonl.zst")
 }
 
 pub(crate) fn resolver(own: Vec<Dialect>) -> Resolver {

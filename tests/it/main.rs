@@ -1,6 +1,7 @@
 //! The integration tests, in one binary.
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod any_order;
 mod captures;
 mod cli;
 mod config;
