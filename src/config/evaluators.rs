@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::read::read_all;
 use super::sources::Sources;
+use super::tools_file;
 use crate::evaluate::run::Configured;
 use crate::evaluate::select::{VARIABLES, When, WhenError};
 use crate::evaluate::{KINDS, Kind, kind};
@@ -130,6 +131,13 @@ fn configure_one(
     let (shared, own) = node.split(|key| SHARED_KEYS.contains(&key));
     let settings = read_all(&shared, errors, read_shared);
     let when = shared.get("when").and_then(|when| compile(when, sources, errors));
+    let own = match tools_file::resolve(own) {
+        Ok(own) => own,
+        Err(error) => {
+            errors.push(error);
+            return None;
+        }
+    };
     let evaluator = read_all(&own, errors, |own| (kind.build)(own));
     let settings = settings?;
     let level = match settings.level {

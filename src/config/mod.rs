@@ -14,6 +14,7 @@ mod scalar;
 mod schema;
 mod sources;
 mod substitute;
+mod tools_file;
 mod yaml;
 
 pub use evaluators::{EvaluatorsConfig, LevelSetting, SharedSettings};

@@ -2,8 +2,9 @@
 //!
 //! A value is grounded when the user's input or the result of an earlier call holds it: as a whole
 //! (case, white space and punctuation do not count), or word by word. Numbers are compared as they
-//! are written, without thousands separators. Truth values, null, and what is short are not judged.
-//! This finds ids and names that were made up; it cannot tell whether a right word was used rightly.
+//! are written, without thousands separators. Truth values, null, and what is short are not
+//! judged. This finds ids and names that were made up; it cannot tell whether a right word was used
+//! rightly.
 
 use std::collections::BTreeSet;
 

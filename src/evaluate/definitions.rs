@@ -9,10 +9,7 @@ use std::borrow::Cow;
 
 use crate::model::{ToolDefinition, Trajectory};
 use crate::settings::SettingsError;
-use crate::value::{Map, Value, json};
-
-/// Bytes of a file of definitions.
-const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+use crate::value::{Map, Value};
 
 /// Up to this many definitions a name is searched, beyond it is looked up.
 const SEARCHED_MAX: usize = 16;
@@ -24,15 +21,12 @@ pub struct Definitions {
 }
 
 impl Definitions {
-    /// Reads the settings `tools` and `tools_file`.
+    /// Reads the settings `tools` and `tools_file`. Evaluators do no I/O: the config puts the
+    /// content of the file under `tools` before it builds them.
     pub fn new(tools: Option<Value<'static>>, file: Option<&str>) -> Result<Self, SettingsError> {
-        let tools = match (tools, file) {
-            (Some(_), Some(_)) => {
-                return Err(SettingsError::new("`tools` and `tools_file` exclude each other"));
-            }
-            (None, Some(path)) => Some(read_file(path)?),
-            (tools, None) => tools,
-        };
+        if let Some(path) = file {
+            return Err(SettingsError::new(format!("`tools_file` {path} was not read")));
+        }
         Ok(Self { given: tools.map(|tools| read(&tools)).transpose()? })
     }
 
@@ -85,17 +79,6 @@ impl<'t> Tools<'t> {
             None => self.all.iter().rev().find(|tool| tool.name == name).copied(),
         }
     }
-}
-
-fn read_file(path: &str) -> Result<Value<'static>, SettingsError> {
-    let problem = |what: String| SettingsError::new(format!("`tools_file` {path}: {what}"));
-    let size = std::fs::metadata(path).map_err(|error| problem(error.to_string()))?.len();
-    if size > FILE_BYTES_MAX {
-        return Err(problem(format!("{size} bytes are more than {FILE_BYTES_MAX}")));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
-    let value = json::parse(&text).map_err(|error| problem(error.to_string()))?;
-    Ok(value.into_owned())
 }
 
 fn read(tools: &Value<'static>) -> Result<Vec<ToolDefinition<'static>>, SettingsError> {
@@ -159,6 +142,7 @@ pub struct InvalidDefinition;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::json;
 
     fn check(text: &str, read_as: &str) {
         let value = json::parse(text).unwrap();
@@ -185,16 +169,5 @@ mod tests {
         check(r#"[{"name":"a"},5]"#, "tool 1: not an object");
         check(r#"[{"name":"a","inputSchema":"{}"}]"#, "tool 0: its schema is not an object");
         check("5", "tool definitions are not a list");
-    }
-
-    #[test]
-    fn file_of_definitions_is_read_when_the_evaluator_is_built() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("tools.json");
-        std::fs::write(&path, r#"{"tools":[{"name":"a"}]}"#).unwrap();
-        let path = path.to_str().unwrap();
-        assert!(Definitions::new(None, Some(path)).is_ok());
-        let missing = Definitions::new(None, Some("missing.json")).err().unwrap().to_string();
-        assert!(missing.starts_with("`tools_file` missing.json: "), "{missing}");
     }
 }

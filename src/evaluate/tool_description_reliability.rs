@@ -71,14 +71,8 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
 }
 
 static RULES: [Rule<Limits>; 4] = [
-    Rule {
-        name: "input_arguments_clarity",
-        holds: |tool, _| Ok(properties(tool).all(|(_, schema)| schema.get("description").is_some())),
-    },
-    Rule {
-        name: "input_arguments_types",
-        holds: |tool, _| Ok(properties(tool).all(|(_, schema)| schema.get("type").is_some())),
-    },
+    Rule { name: "input_arguments_clarity", holds: |tool, _| Ok(all_have(tool, "description")) },
+    Rule { name: "input_arguments_types", holds: |tool, _| Ok(all_have(tool, "type")) },
     Rule {
         name: "max_num_input_arguments",
         holds: |tool, limits| Ok(properties(tool).count() <= limits.input_args_max),
@@ -94,6 +88,11 @@ static RULES: [Rule<Limits>; 4] = [
         },
     },
 ];
+
+/// Whether each argument's schema has a keyword.
+fn all_have(tool: &Tool<'_>, keyword: &str) -> bool {
+    properties(tool).all(|(_, schema)| schema.get(keyword).is_some())
+}
 
 fn properties<'t>(tool: &Tool<'t>) -> impl Iterator<Item = (&'t str, &'t Value<'t>)> {
     let properties = tool.schema.get("properties").and_then(Value::as_map);

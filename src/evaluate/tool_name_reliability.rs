@@ -22,7 +22,8 @@ const IMPLEMENTATION: [&str; 6] =
 /// `tool_name_reliability`.
 pub static KIND: Kind = Kind {
     name: "tool_name_reliability",
-    about: "Whether the declared tools have good names: snake case, short, saying what and not how.",
+    about: "Whether the declared tools have good names: snake case, short, saying what and not \
+            how.",
     also_known_as: &[("ToolNameReliabilityEvaluator", "Dokimos")],
     threshold: 0.8,
     needs_criteria: false,

@@ -6,6 +6,7 @@ mod captures;
 mod cli;
 mod config;
 mod emit;
+mod evaluators;
 mod parity_dokimos;
 mod parity_iris;
 mod parity_uipath;

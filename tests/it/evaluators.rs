@@ -1,0 +1,171 @@
+//! Each kind of evaluator against its fixtures, and its example against the config.
+//!
+//! A fixture is a YAML file under `tests/fixtures/evaluators/<kind>/`: `source` names where the
+//! expected answers come from, `settings` are common to its `cases`. A case has a `name`, `calls`,
+//! further facts of the trajectory, `settings` of its own, and what is expected: a `score`, the
+//! reason why it is `not_evaluable`, or the error that it `failed` with.
+
+use std::path::{Path, PathBuf};
+
+use spanscore::config::{Part, Plan, load};
+use spanscore::evaluate::{KINDS, Kind, kind};
+use spanscore::model::{
+    CallStatus, Content, Outcome, ToolCall, ToolDefinition, Trajectory, Usage, Want,
+};
+use spanscore::settings::Node;
+use spanscore::value::{Map, Value};
+
+fn yaml(name: &str, text: String) -> Value<'static> {
+    let part = Part::Text { name: name.to_owned(), text };
+    match load(&[part], &|_| None) {
+        Ok(loaded) => loaded.node.to_value(),
+        Err(error) => panic!("{name}: {error}"),
+    }
+}
+
+fn list<'v>(value: &'v Value<'static>, key: &str) -> &'v [Value<'static>] {
+    value.get(key).and_then(Value::as_list).unwrap_or_default()
+}
+
+fn text<'v>(value: &'v Value<'static>, key: &str) -> Option<&'v str> {
+    value.get(key).and_then(Value::as_str)
+}
+
+fn number(value: &Value<'static>, key: &str) -> Option<f64> {
+    value.get(key).and_then(Value::as_number).map(|number| number.as_f64())
+}
+
+fn content(value: Option<&Value<'static>>) -> Content<'static> {
+    value.map_or(Content::NotRecorded, |value| Content::ready(value.clone()))
+}
+
+fn tool_call(call: &Value<'static>) -> ToolCall<'static> {
+    let ns = |key| number(call, key).map_or(0, |ms| (ms * 1e6) as u64);
+    ToolCall {
+        name: text(call, "name").unwrap_or_default().to_owned().into(),
+        arguments: content(call.get("arguments")),
+        result: content(call.get("result")),
+        error: text(call, "error").map(|text| text.to_owned().into()),
+        status: match text(call, "status") {
+            Some("error") => CallStatus::Error,
+            Some("unknown") => CallStatus::Unknown,
+            _ => CallStatus::Ok,
+        },
+        start_ns: ns("start_ms"),
+        end_ns: ns("end_ms"),
+        ..ToolCall::default()
+    }
+}
+
+fn definition(tool: &Value<'static>) -> ToolDefinition<'static> {
+    ToolDefinition {
+        name: text(tool, "name").unwrap_or_default().to_owned().into(),
+        description: text(tool, "description").unwrap_or_default().to_owned().into(),
+        input_schema: tool.get("inputSchema").cloned().unwrap_or_default(),
+    }
+}
+
+fn trajectory(case: &Value<'static>) -> Trajectory<'static> {
+    let tokens = |key| number(case, key).map(|count| count as u64);
+    Trajectory {
+        tool_calls: list(case, "calls").iter().map(tool_call).collect(),
+        tool_definitions: list(case, "tools").iter().map(definition).collect(),
+        user_input: content(case.get("user_input")),
+        usage: Usage {
+            input_tokens: tokens("input_tokens"),
+            output_tokens: tokens("output_tokens"),
+            ..Usage::default()
+        },
+        cost: number(case, "cost_usd"),
+        ..Trajectory::default()
+    }
+}
+
+fn settings(fixture: &Value<'static>, case: &Value<'static>) -> Node {
+    let of = |value: &Value<'static>| value.get("settings").and_then(Value::as_map).cloned();
+    let mut settings = of(fixture).unwrap_or_default();
+    for (key, value) in of(case).unwrap_or_default().into_entries() {
+        settings.insert(key, value);
+    }
+    Node::from_value(&Value::Map(settings))
+}
+
+/// The answer in the words of a fixture.
+fn answer(kind: &Kind, fixture: &Value<'static>, case: &Value<'static>) -> Map<'static> {
+    let evaluator = match (kind.build)(&settings(fixture, case)) {
+        Ok(evaluator) => evaluator,
+        Err(error) => return [("refused", Value::from(error.message))].into_iter().collect(),
+    };
+    let trajectory = trajectory(case);
+    let score_alone = evaluator.evaluate(&trajectory, Want::SCORE);
+    let (key, value) = match evaluator.evaluate(&trajectory, Want::ALL) {
+        Outcome::Scored(score) => {
+            assert!((0.0..=1.0).contains(&score.value), "a score is between 0 and 1");
+            assert!(!score.explanation.is_empty(), "an explanation that is wanted is given");
+            match score_alone {
+                Outcome::Scored(alone) => assert_eq!(score.value.to_bits(), alone.value.to_bits()),
+                other => panic!("scored or {other:?}, depending on what is wanted"),
+            }
+            ("score", Value::from(score.value))
+        }
+        Outcome::NotEvaluable { reason, .. } => ("not_evaluable", reason.as_str().into()),
+        Outcome::Failed { error_type, .. } => ("failed", error_type.into()),
+    };
+    [(key, value)].into_iter().collect()
+}
+
+fn is_expected(case: &Value<'static>, answer: &Map<'static>) -> bool {
+    if let Some(score) = number(case, "score") {
+        let found = answer.get("score").and_then(Value::as_number).map(|score| score.as_f64());
+        return found.is_some_and(|found| (found - score).abs() <= 1e-12);
+    }
+    ["not_evaluable", "failed", "refused"]
+        .iter()
+        .any(|key| case.get(key).is_some() && case.get(key) == answer.get(key))
+}
+
+fn fixtures() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/evaluators");
+    let entries = |folder: &Path| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let mut files: Vec<_> = entries(&root).iter().flat_map(|folder| entries(folder)).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn fixtures_are_answered_as_their_sources_say() {
+    let mut wrong = Vec::new();
+    for path in fixtures() {
+        let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+        let kind = kind(folder.unwrap_or_default()).expect("a folder is named after its kind");
+        let content = std::fs::read_to_string(&path).expect("a fixture is a text");
+        let fixture = yaml(&path.display().to_string(), content);
+        assert!(text(&fixture, "source").is_some(), "{} names its source", path.display());
+        assert!(!list(&fixture, "cases").is_empty(), "{} has cases", path.display());
+        for case in list(&fixture, "cases") {
+            let answer = answer(kind, &fixture, case);
+            if !is_expected(case, &answer) {
+                let file = path.file_name().unwrap_or_default().display();
+                let name = text(case, "name").unwrap_or_default();
+                wrong.push(format!("{}/{file}: {name}: {}", kind.name, Value::Map(answer)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn example_of_each_kind_is_a_valid_config() {
+    for kind in KINDS {
+        let indented: String = kind.example.lines().map(|line| format!("  {line}\n")).collect();
+        let text = format!("evaluators:\n{indented}");
+        let part = Part::Text { name: kind.name.to_owned(), text };
+        let loaded = load(&[part], &|_| None).unwrap_or_else(|error| panic!("{error}"));
+        let plan = Plan::new(&loaded).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(plan.evaluators.len(), 1, "{}", kind.name);
+        assert_eq!(plan.evaluators[0].info.kind, kind.name);
+    }
+}
