@@ -75,6 +75,16 @@ impl<'de> Deserializer<'de> for &'de Node {
         .map_err(|error: SettingsError| error.at(self.place))
     }
 
+    /// An integer beyond 64 bits is its nearest double where a double is read.
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SettingsError> {
+        match &self.kind {
+            NodeKind::Scalar(Value::Number(number @ Number::Big(_))) => {
+                visitor.visit_f64(number.as_f64())
+            }
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -84,7 +94,7 @@ impl<'de> Deserializer<'de> for &'de Node {
     }
 
     serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 char str string bytes byte_buf unit
         unit_struct seq tuple tuple_struct map struct identifier ignored_any
     }
 }

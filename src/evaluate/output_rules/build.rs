@@ -169,6 +169,10 @@ fn custom(
             let error = SettingsError::new(format!("two rules are named `{}`", rule.name));
             return Err(error.with_help("give each rule a name of its own").at(node.place));
         }
+        if node.get("config").is_some_and(|config| config.kind == NodeKind::Null) {
+            let error = SettingsError::new(format!("`config` of rule `{}` is empty", rule.name));
+            return Err(error.with_help("give the rule's settings").at(place(node, "config")));
+        }
         let built = match iris_like {
             true => iris_custom::rule(rule),
             false => own::rule(rule, node.get("config")),

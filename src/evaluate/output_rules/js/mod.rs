@@ -61,7 +61,7 @@ pub(super) fn to_fixed(value: f64, digits: usize) -> String {
     if text.ends_with('.') {
         text.pop();
     }
-    if value < 0.0 && text.bytes().any(|b| (b'1'..=b'9').contains(&b)) {
+    if value < 0.0 {
         text.insert(0, '-');
     }
     text
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(to_fixed(1.005, 2), "1.00");
         assert_eq!(to_fixed(99.96, 1), "100.0");
         assert_eq!(to_fixed(1e21, 4), "1e+21");
-        assert_eq!(to_fixed(-0.00001, 2), "0.00");
+        assert_eq!(to_fixed(-0.00001, 2), "-0.00");
     }
 
     #[test]
