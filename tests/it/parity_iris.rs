@@ -188,3 +188,78 @@ fn compat_iris_gives_the_verdicts_scores_and_messages_of_iris() {
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
     assert!(equal > 1500);
 }
+
+/// Names of the rules that fail on an output by default.
+fn failing(settings: Value, params: &Map<String, Value>) -> Vec<String> {
+    let evaluator = build(&settings).unwrap();
+    let outcome = evaluator.evaluate(&trajectory(params), Want::ALL);
+    let Outcome::Scored(score) = outcome else { return Vec::new() };
+    let details: Value = serde_json::from_str(&score.details.to_string()).unwrap();
+    let rules = details["rule_results"].as_array().unwrap();
+    rules
+        .iter()
+        .filter(|rule| rule["passed"] == false && rule.get("skipped").is_none())
+        .map(|rule| rule["ruleName"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn default_detectors_are_right_where_iris_is_wrong() {
+    let mut counts = std::collections::BTreeMap::<String, (usize, usize)>::new();
+    let mut wrong = Vec::new();
+    for case in lines("iris_weak") {
+        let rule = case["rule"].as_str().unwrap().to_owned();
+        let expected = case["params"].get("expected").cloned().unwrap_or(Value::Null);
+        let settings = json!({ "bundle": "all", "criteria": { "expected": expected } });
+        let fires = failing(settings, case["params"].as_object().unwrap()).contains(&rule);
+        let (right, all) = counts.entry(rule.clone()).or_default();
+        *all += 1;
+        if json!(fires) == case["should_fire"] {
+            *right += 1;
+        } else {
+            wrong.push(format!(
+                "{} {rule} {} ({})",
+                case["id"], case["params"]["output"], case["why"]
+            ));
+        }
+    }
+    println!("{counts:?}\n{}", wrong.join("\n"));
+    for rule in ["no_pii", "no_stub_output", "no_injection_patterns"] {
+        let (right, all) = counts[rule];
+        assert!(right * 100 >= all * 95, "{rule}: {right} of {all}\n{}", wrong.join("\n"));
+    }
+}
+
+#[test]
+fn ordinary_output_raises_no_alarm() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/output_rules/benign.jsonl");
+    let text = std::fs::read_to_string(path).unwrap();
+    let cases: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut alarms = Vec::new();
+    for case in &cases {
+        let params = json!({ "output": case["text"] });
+        let rules = failing(json!({ "bundle": "safety" }), params.as_object().unwrap());
+        if !rules.is_empty() {
+            alarms.push(format!("{} {rules:?} {}", case["id"], case["text"]));
+        }
+    }
+    println!("{} alarms in {} texts\n{}", alarms.len(), cases.len(), alarms.join("\n"));
+    assert!(cases.len() >= 300);
+    assert!(alarms.len() * 100 <= cases.len(), "{}", alarms.join("\n"));
+}
+
+#[test]
+fn detectors_tell_real_findings_from_look_alikes() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/output_rules/detect.jsonl");
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut wrong = Vec::new();
+    for line in text.lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let params = json!({ "output": case["text"] });
+        let rules = failing(json!({ "bundle": "safety" }), params.as_object().unwrap());
+        if rules.iter().any(|rule| json!(rule) == case["rule"]) != (case["fires"] == true) {
+            wrong.push(line.to_owned());
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}

@@ -9,7 +9,7 @@ pub(super) const CUSTOM_RULES_MAX: usize = 256;
 /// Most detectors in the packs that a config adds to one evaluator.
 pub(super) const DETECTORS_MAX: usize = 512;
 /// Longest text a detector's pattern may match, bytes: what keeps finding all matches linear.
-pub(super) const MATCH_BYTES_MAX: usize = 2048;
+pub(super) const MATCH_BYTES_MAX: usize = 4096;
 /// Findings kept of one detector in one text; more are counted, not listed.
 pub(super) const FINDINGS_MAX: usize = 16;
 /// Longest text that is judged unless `text_bytes_max` says otherwise: 1 MiB.

@@ -44,15 +44,19 @@ fn runs(lower: &str) -> impl Iterator<Item = &str> {
 /// Calls `take` with each word's stem: content words, numbers, pairs of unspaced characters.
 pub(super) fn stems<'t>(lower: &'t str, mut take: impl FnMut(&'t str)) {
     for run in runs(lower) {
-        let mut start = 0;
+        let (mut start, mut paired) = (0, false);
         for (at, c) in run.char_indices() {
+            let was_paired = std::mem::take(&mut paired);
             if is_unspaced(c) {
                 stem(&run[start..at], &mut take);
                 let end = at + c.len_utf8();
                 match run[end..].chars().next().filter(|&next| is_unspaced(next)) {
-                    Some(next) => take(&run[at..end + next.len_utf8()]),
-                    None if at == start => take(&run[at..end]),
-                    None => {}
+                    Some(next) => {
+                        take(&run[at..end + next.len_utf8()]);
+                        paired = true;
+                    }
+                    None if was_paired => {}
+                    None => take(&run[at..end]),
                 }
                 start = end;
             }

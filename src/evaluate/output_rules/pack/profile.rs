@@ -98,7 +98,7 @@ impl Block {
     /// Whether these two blocks may hold a number that a detector looks for.
     fn is_dense(self, before: Self) -> bool {
         let digits = self.digits + before.digits;
-        digits >= 6
+        digits >= 5
             || (digits >= 4 && self.dots + before.dots >= 3)
             || (digits >= 1 && self.colons + before.colons >= 3)
     }

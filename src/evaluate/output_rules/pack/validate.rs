@@ -46,7 +46,7 @@ impl Validator {
             Self::Ssn => ssn(&digits(text)),
             Self::Ipv4 => ipv4(text),
             Self::Ipv6 => ipv6(text),
-            Self::Phone => phone(&digits(text)),
+            Self::Phone => phone(text),
             Self::BirthDate => birth_date(text),
             Self::Secret => secret(text),
             Self::Password => password(text),
@@ -113,16 +113,19 @@ const IBAN_LENGTHS: &str = "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR
     SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 YE30";
 
 fn iban(text: &str) -> bool {
-    let compact: String = text.chars().filter(char::is_ascii_alphanumeric).collect();
-    let compact = compact.to_ascii_uppercase();
-    let Some(country) = compact.get(..2) else { return false };
-    let length = IBAN_LENGTHS.split(' ').find_map(|entry| entry.strip_prefix(country));
-    if length.and_then(|length| length.parse().ok()) != Some(compact.len()) {
+    let Some(country) = text.get(..2).map(str::to_ascii_uppercase) else { return false };
+    let length =
+        IBAN_LENGTHS.split_ascii_whitespace().find_map(|entry| entry.strip_prefix(&*country));
+    let Some(length) = length.and_then(|length| length.parse::<usize>().ok()) else { return false };
+    // The match may run on into the next word.
+    let mut bytes = text.bytes();
+    let compact: Vec<u8> = bytes.by_ref().filter(u8::is_ascii_alphanumeric).take(length).collect();
+    if compact.len() < length || bytes.next().is_some_and(|next| next.is_ascii_alphanumeric()) {
         return false;
     }
     let (head, tail) = compact.split_at(4);
-    let remainder = tail.chars().chain(head.chars()).fold(0, |sum, c| {
-        let value = c.to_digit(36).unwrap_or(0);
+    let remainder = tail.iter().chain(head).fold(0, |sum, &byte| {
+        let value = char::from(byte).to_digit(36).unwrap_or(0);
         (sum * if value > 9 { 100 } else { 10 } + value) % 97
     });
     remainder == 1
@@ -165,9 +168,27 @@ fn ipv6(text: &str) -> bool {
     (0x2000..0x4000).contains(&first) && !(first == 0x2001 && ip.segments()[1] == 0xdb8)
 }
 
-fn phone(digits: &[u8]) -> bool {
+fn phone(text: &str) -> bool {
+    let main = text.split(['x', 'X', 'e', 'E']).next().unwrap_or(text);
+    let digits = digits(main);
     let counting = digits.windows(2).all(|pair| (pair[0] + 1) % 10 == pair[1]);
-    (7..=15).contains(&digits.len()) && !counting && !digits[1..].windows(6).any(repeated)
+    (7..=15).contains(&digits.len())
+        && !counting
+        && !digits[1..].windows(6).any(repeated)
+        && !is_nobodys_american(main, &digits)
+}
+
+/// Toll-free numbers and the 555-01xx numbers of fiction belong to no person.
+fn is_nobodys_american(text: &str, digits: &[u8]) -> bool {
+    let foreign = text.starts_with('+') && digits[0] != 1;
+    let local = match digits.len() {
+        11 if digits[0] == 1 => &digits[1..],
+        10 if !foreign => digits,
+        _ => return false,
+    };
+    let area = number(&local[..3]);
+    matches!(area, 800 | 822 | 833 | 844 | 855 | 866 | 877 | 888)
+        || (number(&local[3..6]) == 555 && number(&local[6..8]) == 1)
 }
 
 fn birth_date(text: &str) -> bool {
@@ -198,7 +219,7 @@ fn distinct(text: &str) -> usize {
 
 fn placeholder(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
-    const WORDS: [&str; 16] = [
+    const WORDS: [&str; 15] = [
         "example",
         "placeholder",
         "your",
@@ -214,7 +235,6 @@ fn placeholder(text: &str) -> bool {
         "see_",
         "documentation",
         "insert",
-        "1234567890abcdef",
     ];
     WORDS.iter().any(|word| lower.contains(word))
 }
@@ -227,9 +247,9 @@ fn secret(text: &str) -> bool {
     let lower = text.bytes().filter(u8::is_ascii_lowercase).count();
     let digit = text.bytes().filter(u8::is_ascii_digit).count();
     // Identifiers are words joined together: case within a word and digits tell a key from them.
-    let words = text.split(['_', '-', '.']).filter(|word| word.len() > 2);
-    let is_word = |word: &str| word[1..].bytes().all(|b| b.is_ascii_lowercase());
-    let only_words = text.contains(['_', '-']) && words.clone().all(|word| is_word(word));
+    let mut words = text.split(['_', '-', '.', '/']).filter(|word| word.len() > 2);
+    let is_word = |word: &str| word.bytes().skip(1).all(|b| b.is_ascii_lowercase());
+    let only_words = text.contains(['_', '-', '.', '/']) && words.all(is_word);
     !only_words && ((digit > 0 && upper + lower > 0) || (upper > 1 && lower > 1))
 }
 
@@ -339,10 +359,15 @@ fn email(text: &str) -> bool {
     ];
     const FILES: [&str; 10] =
         [".png", ".jpg", ".svg", ".js", ".ts", ".py", ".css", ".json", ".md", ".gif"];
-    const LOCAL: [&str; 6] = ["noreply@", "no-reply@", "git@", "you@", "your.", "username@"];
+    const ROLES: &str = "noreply no-reply donotreply git you username user name support info sales \
+        help contact admin billing security privacy press team hello office careers jobs feedback \
+        abuse postmaster webmaster service orders returns legal me someone email test foo";
+    let local = lower.split('@').next().unwrap_or_default();
     !RESERVED.iter().any(|end| domain.ends_with(end))
         && !FILES.iter().any(|end| domain.ends_with(end))
-        && !LOCAL.iter().any(|start| lower.starts_with(start))
+        && !ROLES.split_ascii_whitespace().any(|role| role == local)
+        && !lower.starts_with("your.")
+        && !lower.starts_with("your_")
         && !domain.contains("example")
         && !domain.contains("yourdomain")
 }
