@@ -263,3 +263,28 @@ fn detectors_tell_real_findings_from_look_alikes() {
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+#[test]
+fn differences_from_iris_are_real_and_documented() {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let docs = std::fs::read_to_string(format!("{root}/docs/output_rules.md")).unwrap();
+    let path = format!("{root}/tests/fixtures/output_rules/differences.jsonl");
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut rows = 0;
+    for line in text.lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let (id, rule) = (case["id"].as_str().unwrap(), case["rule"].as_str().unwrap());
+        assert!(docs.contains(&format!("| `{id}` | `{rule}` |")), "{id} is not documented");
+        let params = case["params"].as_object().unwrap();
+        let run = |compat: Value| {
+            let criteria = json!({ "expected": params.get("expected") });
+            let settings = json!({ "bundle": "all", "compat": compat, "criteria": criteria });
+            failing(settings, params).iter().any(|failed| failed == rule)
+        };
+        let fails = case["fails"] == true;
+        assert_eq!((run(json!("iris")), run(Value::Null)), (!fails, fails), "{id}");
+        rows += 1;
+    }
+    let documented = docs.lines().filter(|line| line.starts_with("| `")).count();
+    assert!(rows >= 40 && documented >= rows);
+}
