@@ -1,5 +1,7 @@
 //! `output_rules` against what Iris 0.4.2 itself answered, and against right answers by hand.
 
+#![expect(clippy::unwrap_used, reason = "a fixture that cannot be read shall stop the test")]
+
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -183,7 +185,8 @@ fn compat_iris_gives_the_verdicts_scores_and_messages_of_iris() {
         }
     }
     println!(
-        "{equal} equal, {refused} refused as Iris throws or as not linear, {other_input} not expressible"
+        "{equal} equal, {refused} refused as Iris throws or as not linear, \
+         {other_input} not expressible"
     );
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
     assert!(equal > 1500);

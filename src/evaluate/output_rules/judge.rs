@@ -167,7 +167,8 @@ impl OutputRules {
             |result: &Result<'_>, text: &str| Value::from(format!("[{}] {text}", result.rule.name));
         let skipped = || results.iter().filter_map(|r| r.verdict.skip.as_ref().map(|why| (r, why)));
         if count == 0 {
-            let first = "Insufficient context to evaluate. Provide: expected, input, costUsd, or tokenUsage.";
+            let first = "Insufficient context to evaluate. \
+                         Provide: expected, input, costUsd, or tokenUsage.";
             let rest = skipped().map(|(result, why)| line(result, why));
             return std::iter::once(Value::from(first)).chain(rest).collect();
         }

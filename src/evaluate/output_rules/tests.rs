@@ -139,7 +139,8 @@ fn rules_that_cannot_work_are_errors_of_the_config() {
 #[test]
 fn json_schema_validates() {
     let settings = r#"{"bundle": "custom", "custom_rules": [{"name": "s", "type": "json_schema",
-        "config": {"schema": {"required": ["city"], "properties": {"city": {"pattern": "^L"}}}}}]}"#;
+        "config": {"schema": {"required": ["city"],
+            "properties": {"city": {"pattern": "^L"}}}}}]}"#;
     for (text, value) in
         [(r#"{"city": "Lyon"}"#, 1.0), (r#"{"city": "Oslo"}"#, 0.0), ("{}", 0.0), ("no", 0.0)]
     {

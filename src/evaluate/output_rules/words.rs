@@ -141,9 +141,11 @@ pub(super) fn length(text: &str) -> usize {
 }
 
 fn is_blank(c: char) -> bool {
-    c.is_whitespace()
-        || c.is_control()
-        || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{3164}' | '\u{2800}')
+    let zero_width = matches!(
+        c,
+        '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+    );
+    zero_width || c.is_whitespace() || c.is_control() || matches!(c, '\u{3164}' | '\u{2800}')
 }
 
 /// Whether a reader sees nothing.

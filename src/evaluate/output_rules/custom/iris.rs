@@ -93,8 +93,9 @@ fn regex(config: &Map<String, Value>, wanted: bool) -> Result<Check, SettingsErr
 fn length(config: &Map<String, Value>, key: &'static str) -> Check {
     let given = |key| config.get(key).filter(|value: &&Value| !value.is_null());
     let limit = given(key).or_else(|| given("length"));
-    let Some((limit, text)) =
-        limit.map(|value| (to_number(value), to_text(value))).filter(|(limit, _)| !(*limit <= 0.0))
+    let Some((limit, text)) = limit
+        .map(|value| (to_number(value), to_text(value)))
+        .filter(|(limit, _)| *limit > 0.0 || limit.is_nan())
     else {
         return always(format!("{key} rule requires config.{key} (positive number)"));
     };
@@ -166,8 +167,9 @@ fn excludes(config: &Map<String, Value>) -> Result<Check, SettingsError> {
 
 fn cost(config: &Map<String, Value>) -> Check {
     let limit = config.get("max_cost").filter(|value| !value.is_null());
-    let Some((limit, text)) =
-        limit.map(|value| (to_number(value), to_text(value))).filter(|(limit, _)| !(*limit < 0.0))
+    let Some((limit, text)) = limit
+        .map(|value| (to_number(value), to_text(value)))
+        .filter(|(limit, _)| *limit >= 0.0 || limit.is_nan())
     else {
         let message = "cost_threshold rule requires config.max_cost (non-negative number)";
         return always(message.to_owned());
@@ -181,6 +183,11 @@ fn cost(config: &Map<String, Value>) -> Check {
         });
         Verdict::binary(passed, message)
     })
+}
+
+/// A limit as a number and as it is printed.
+fn numbered(value: &Value) -> (f64, String) {
+    (to_number(value), to_text(value))
 }
 
 /// `Number(value)`.

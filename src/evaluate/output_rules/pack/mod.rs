@@ -222,13 +222,14 @@ impl Pack {
 
     fn run(&self, index: usize, forms: &mut Forms<'_>, profile: &Profile, scan: &mut Scan) {
         let detector = &self.detectors[index];
-        let whole = [0..forms.normalised().len()];
+        let raw = 0..forms.text.len();
+        let whole = 0..forms.normalised().len();
         let (text, regions): (&[u8], &[Range<usize>]) = match detector.form {
             Form::Normalised if matches!(detector.gate, Gate::Digits) => {
                 (forms.normalised(), &profile.digits)
             }
-            Form::Normalised => (forms.normalised(), &whole),
-            Form::AsIs => (forms.text.as_bytes(), &[0..forms.text.len()]),
+            Form::Normalised => (forms.normalised(), std::slice::from_ref(&whole)),
+            Form::AsIs => (forms.text.as_bytes(), std::slice::from_ref(&raw)),
             Form::Lower => (forms.lower().as_bytes(), &[]),
             Form::Upper => (forms.upper().as_bytes(), &[]),
         };

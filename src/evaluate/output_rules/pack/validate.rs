@@ -80,7 +80,7 @@ fn luhn(digits: &[u8]) -> bool {
             u32::from(if index % 2 == 0 { digit } else { digit * 2 - 9 * u8::from(digit > 4) })
         })
         .sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 fn card(text: &str) -> bool {
