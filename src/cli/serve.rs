@@ -112,15 +112,15 @@ pub(crate) struct Ready {
 impl Ready {
     /// The three lines that say where to point an agent, where scores show, and how to try it.
     pub(crate) fn lines(&self) -> [String; 3] {
-        let joined = |words: &[String], none: &str| match words {
-            [] => none.to_owned(),
-            words => words.join(" and "),
+        let door = match (self.http, self.grpc) {
+            (Some(http), Some(grpc)) => format!("http://{http} (gRPC: http://{grpc})"),
+            (Some(http), None) => format!("http://{http}"),
+            (None, Some(grpc)) => format!("http://{grpc} (gRPC only)"),
+            (None, None) => "(no receiver is on)".to_owned(),
         };
-        let mut doors = Vec::new();
-        doors.extend(self.http.map(|at| format!("http://{at} (HTTP)")));
-        doors.extend(self.grpc.map(|at| format!("http://{at} (gRPC)")));
         let mut shown: Vec<String> = self.exporters.clone();
         shown.extend(self.metrics.map(|at| format!("http://{at}/metrics")));
+        let shown = if shown.is_empty() { "(no exporter is on)".into() } else { shown.join(", ") };
         let endpoint = self.http.or(self.grpc);
         let is_default = endpoint.is_some_and(|at| [4317, 4318].contains(&at.port()));
         let at = match (endpoint, is_default) {
@@ -128,11 +128,8 @@ impl Ready {
             _ => String::new(),
         };
         [
-            format!(
-                "agents: OTEL_EXPORTER_OTLP_ENDPOINT={}",
-                joined(&doors, "(no receiver is on)")
-            ),
-            format!("scores: {}", joined(&shown, "(no exporter is on)")),
+            format!("agents: OTEL_EXPORTER_OTLP_ENDPOINT={door}"),
+            format!("scores: {shown}"),
             format!("try it: spanscore send --sample{at}"),
         ]
     }
@@ -152,13 +149,13 @@ mod tests {
             exporters: vec!["console".into()],
         };
         insta::assert_snapshot!(ready.lines().join("\n"), @r"
-        agents: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 (HTTP) and http://127.0.0.1:4317 (gRPC)
-        scores: console and http://127.0.0.1:8888/metrics
+        agents: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 (gRPC: http://127.0.0.1:4317)
+        scores: console, http://127.0.0.1:8888/metrics
         try it: spanscore send --sample
         ");
         let elsewhere = Ready { http: at(5000), ..Ready::default() };
         insta::assert_snapshot!(elsewhere.lines().join("\n"), @r"
-        agents: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:5000 (HTTP)
+        agents: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:5000
         scores: (no exporter is on)
         try it: spanscore send --sample --endpoint http://127.0.0.1:5000
         ");

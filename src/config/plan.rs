@@ -21,8 +21,8 @@ use crate::telemetry::TelemetrySettings;
 
 /// The config of spanscore.
 ///
-/// A section that is left out is as in the built-in config (`config/collector.yaml`). Values may refer to the environment:
-/// `${env:NAME}`, `${env:NAME:-default}`; `$$` is a dollar sign.
+/// A section that is left out is as in the built-in config (`config/collector.yaml`). Values may
+/// refer to the environment: `${env:NAME}`, `${env:NAME:-default}`; `$$` is a dollar sign.
 #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {

@@ -1,8 +1,9 @@
 //! From an encoded `ExportTraceServiceRequest` to records for each shard, in one pass per span.
 //!
 //! In: the bytes of a request. Out: a [`SpanRecord`] for every well-formed span, with the facts
-//! that some evaluator needs. A span that is not well-formed is counted and left out, its neighbours
-//! stay. Nothing is decoded beyond what the [`Table`] names.
+//! that some evaluator needs. A span that is not well-formed is counted and left out, its
+//! neighbours stay. Nothing is decoded beyond what the [`Table`] names. Our own spans, recognised
+//! by their scope, are passed over: a backend that sends back to us makes no loop.
 
 use super::facts::{SPAN_NAME, STATUS_MESSAGE, put};
 use super::outcome::{Extracted, Rejection};
@@ -14,6 +15,7 @@ use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId};
 use crate::otlp::number::span;
 use crate::otlp::request::{Step, walk};
 use crate::otlp::wire::{Field, Fields, Malformed};
+use crate::semconv::OWN_SCOPE;
 
 /// Adds the spans of a request to the batches of their shards.
 ///
@@ -29,9 +31,14 @@ pub fn extract_traces(
     let mut sink = Sink::new(resources, shards);
     let mut reader =
         SpanReader { table, matching: Matching::default(), collected: Collected::default() };
+    let mut is_ours = false;
     let walked = walk(body, |step| match step {
         Step::Resource(encoded) => sink.enter_resource(encoded),
-        Step::Scope(name) => reader.matching.enter_scope(table, name),
+        Step::Scope(name) => {
+            is_ours = name == OWN_SCOPE.as_bytes();
+            reader.matching.enter_scope(table, name);
+        }
+        Step::Item(_) if is_ours => sink.count(Ok(())),
         Step::Item(span) => {
             let outcome = reader.read(span).and_then(|view| reader.record(&view, &mut sink));
             sink.count(outcome);

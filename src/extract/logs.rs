@@ -16,7 +16,7 @@ use crate::otlp::any_value::key_value;
 use crate::otlp::number::log;
 use crate::otlp::request::{Step, walk};
 use crate::otlp::wire::{Field, Fields, Malformed};
-use crate::semconv::EVENT_NAME;
+use crate::semconv::{EVENT_NAME, OWN_SCOPE};
 
 /// Adds the log events that dialects read to the batches of their traces' shards.
 ///
@@ -31,9 +31,14 @@ pub fn extract_logs(
     let mut sink = Sink::new(resources, shards);
     let mut matching = Matching::default();
     let mut collected = Collected::default();
+    let mut is_ours = false;
     let walked = walk(body, |step| match step {
         Step::Resource(encoded) => sink.enter_resource(encoded),
-        Step::Scope(name) => matching.enter_scope(table, name),
+        Step::Scope(name) => {
+            is_ours = name == OWN_SCOPE.as_bytes();
+            matching.enter_scope(table, name);
+        }
+        Step::Item(_) if is_ours => sink.count(Ok(())),
         Step::Item(encoded) => {
             matching.begin();
             collected.clear();

@@ -12,7 +12,7 @@ use opentelemetry_proto::tonic::collector::logs::v1::logs_service_client::LogsSe
 use opentelemetry_proto::tonic::collector::logs::v1::{
     ExportLogsServiceRequest, ExportLogsServiceResponse,
 };
-use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
+use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client as metrics_client;
 use opentelemetry_proto::tonic::collector::metrics::v1::{
     ExportMetricsServiceRequest, ExportMetricsServiceResponse,
 };
@@ -231,7 +231,7 @@ impl Grpc {
                 answer.map(|answer| logs_answer(answer.into_inner()))
             }
             Decoded::Metrics(request) => {
-                let mut client = MetricsServiceClient::new(self.channel.clone())
+                let mut client = metrics_client::MetricsServiceClient::new(self.channel.clone())
                     .max_encoding_message_size(usize::MAX);
                 if let Some(compression) = self.compression {
                     client = client.send_compressed(compression);
