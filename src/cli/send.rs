@@ -15,7 +15,7 @@ use self::client::{Client, Sent};
 use self::fresh::Fresh;
 use super::{Exit, Failure, output};
 use crate::receive::Signal;
-use crate::receive::file::read_requests;
+use crate::receive::file::{FileError, read_requests};
 
 /// The recorded run that `--sample` sends: an agent that refunds an order, with a failed and a
 /// repeated tool call.
@@ -146,28 +146,25 @@ impl SendArgs {
         })
     }
 
-    /// All requests in order; those that cannot be read are named on standard error and counted.
-    fn requests(&self) -> Result<(Vec<(Signal, Bytes)>, usize), Failure> {
-        let mut requests = Vec::new();
-        let mut unreadable = 0;
-        if self.sample {
-            requests.push((Signal::Traces, sample()?));
+    /// The requests in order, read as they are sent. Only fresh ids need all of them at once, to
+    /// know which span ended last.
+    fn requests(&self) -> Result<Box<dyn Iterator<Item = Read> + '_>, Failure> {
+        let sample = if self.sample { Some(Ok((Signal::Traces, sample()?))) } else { None };
+        let read = sample.into_iter().chain(self.files.iter().flat_map(|path| read_requests(path)));
+        if !self.sample && !self.fresh_ids {
+            return Ok(Box::new(read));
         }
-        for read in self.files.iter().flat_map(|path| read_requests(path)) {
-            match read {
-                Ok(request) => requests.push(request),
-                Err(error) => {
-                    unreadable += 1;
-                    output::note(error);
-                }
-            }
+        let mut read: Vec<Read> = read.collect();
+        let fresh = Fresh::new(read.iter().flatten());
+        for (signal, body) in read.iter_mut().flatten() {
+            fresh.rewrite(*signal, body).context("cannot give fresh ids")?;
         }
-        if self.sample || self.fresh_ids {
-            Fresh::new(&requests).rewrite(&mut requests).context("cannot give fresh ids")?;
-        }
-        Ok((requests, unreadable))
+        Ok(Box::new(read.into_iter()))
     }
 }
+
+/// A request, or why it cannot be read.
+type Read = Result<(Signal, Bytes), FileError>;
 
 /// The sample run as an encoded request.
 fn sample() -> Result<Bytes, Failure> {
@@ -179,13 +176,12 @@ fn sample() -> Result<Bytes, Failure> {
 }
 
 pub(super) fn run(args: &SendArgs) -> Result<Exit, Failure> {
-    let (requests, unreadable) = args.requests()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
     let started = Instant::now();
-    let sent = runtime.block_on(send(args, requests))?;
+    let (sent, unreadable) = runtime.block_on(send(args))?;
     output::line(format_args!(
         "sent {} to {} in {:.1}s",
         sent.sentence(),
@@ -196,15 +192,24 @@ pub(super) fn run(args: &SendArgs) -> Result<Exit, Failure> {
     Ok(if whole { Exit::Success } else { Exit::Failure })
 }
 
-async fn send(args: &SendArgs, requests: Vec<(Signal, Bytes)>) -> Result<Sent, Failure> {
+/// Sends everything; says what was sent, and how many requests could not be read.
+async fn send(args: &SendArgs) -> Result<(Sent, usize), Failure> {
     let mut client = Client::new(args).await?;
-    let mut total = Sent::default();
+    let (mut total, mut unreadable) = (Sent::default(), 0);
     let mut ticks = args.rate.map(|Rate(period)| {
         let mut ticks = tokio::time::interval(period);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         ticks
     });
-    for (signal, body) in requests {
+    for request in args.requests()? {
+        let (signal, body) = match request {
+            Ok(request) => request,
+            Err(error) => {
+                unreadable += 1;
+                output::note(error);
+                continue;
+            }
+        };
         if let Some(ticks) = &mut ticks {
             ticks.tick().await;
         }
@@ -218,7 +223,7 @@ async fn send(args: &SendArgs, requests: Vec<(Signal, Bytes)>) -> Result<Sent, F
         }
         total.add(&sent);
     }
-    Ok(total)
+    Ok((total, unreadable))
 }
 
 #[cfg(test)]

@@ -118,7 +118,10 @@ impl Ready {
             (None, Some(grpc)) => format!("http://{grpc} (gRPC only)"),
             (None, None) => "(no receiver is on)".to_owned(),
         };
-        let mut shown: Vec<String> = self.exporters.clone();
+        // What Prometheus scrapes is named by its address.
+        let scraped = |name: &&String| self.metrics.is_some() && name.starts_with("prometheus");
+        let exporters = self.exporters.iter().filter(|name| !scraped(name));
+        let mut shown: Vec<String> = exporters.cloned().collect();
         shown.extend(self.metrics.map(|at| format!("http://{at}/metrics")));
         let shown = if shown.is_empty() { "(no exporter is on)".into() } else { shown.join(", ") };
         let endpoint = self.http.or(self.grpc);
@@ -146,7 +149,7 @@ mod tests {
             grpc: at(4317),
             http: at(4318),
             metrics: at(8888),
-            exporters: vec!["console".into()],
+            exporters: vec!["console".into(), "prometheus".into()],
         };
         insta::assert_snapshot!(ready.lines().join("\n"), @r"
         agents: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 (gRPC: http://127.0.0.1:4317)

@@ -183,24 +183,22 @@ fn kind_of(key: &Key) -> Result<&'static Kind, SettingsError> {
         .at(key.place))
 }
 
-/// Takes out the keys that neither the kind nor all kinds know, so that the nearest word is found
-/// among both.
+/// Takes out mistyped shared keys, which the kind could not name. Every other key is the kind's to
+/// judge: it may take forms that its schema does not show, such as a pasted definition.
 fn without_unknown(kind: &Kind, mut node: Node, errors: &mut Vec<SettingsError>) -> Node {
     let schema = (kind.schema)();
-    let closed = schema.get("additionalProperties").and_then(|v| v.as_bool()) == Some(false);
-    let (NodeKind::Map(entries), true) = (&mut node.kind, closed) else { return node };
     let own = schema.get("properties").and_then(|properties| properties.as_object());
     let own: Vec<&str> = own.into_iter().flat_map(|own| own.keys()).map(String::as_str).collect();
+    let NodeKind::Map(entries) = &mut node.kind else { return node };
     entries.retain(|(key, _)| {
-        let known = || SHARED_KEYS.iter().copied().chain(own.iter().copied());
-        if known().any(|word| word == key.text) {
+        let mut known = SHARED_KEYS.iter().chain(&own).copied();
+        if known.any(|word| word == key.text) {
             return true;
         }
-        let help = match nearest(&key.text, known()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => format!("known are {}", known().collect::<Vec<_>>().join(", ")),
-        };
-        let message = format!("unknown setting `{}` of {}", key.text, kind.name);
+        let meant = nearest(&key.text, SHARED_KEYS.iter().chain(&own).copied());
+        let Some(meant) = meant.filter(|meant| SHARED_KEYS.contains(meant)) else { return true };
+        let message = format!("unknown setting `{}`", key.text);
+        let help = format!("did you mean `{meant}`?");
         errors.push(SettingsError::new(message).with_help(help).at(key.place));
         false
     });

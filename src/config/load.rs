@@ -1,7 +1,8 @@
 //! Config files to one tree of settings.
 //!
-//! Files and `--set` values are read in order and merged: maps entry by entry, of anything else
-//! the later one stays. A section that no file has is that of the built-in config.
+//! Files are read in order and merged: maps entry by entry, of anything else the later one stays. A
+//! section that no file has is that of the built-in config. Then each `--set` puts its value in the
+//! place of what stands at its key.
 
 use std::path::PathBuf;
 
@@ -84,18 +85,19 @@ impl Reader<'_> {
     fn merge_file(&mut self, node: &mut Node, name: &str, text: &str) {
         let line_offset = self.sources.add(name, text);
         let read = read_file(text, line_offset, &mut self.sources, self.lookup);
-        self.merge(node, read);
+        self.merge(node, read, usize::MAX);
     }
 
     fn merge_set(&mut self, node: &mut Node, text: &str) {
         let line_offset = self.sources.add("--set", text);
         let read = read_set(text, line_offset, &mut self.sources, self.lookup);
-        self.merge(node, read);
+        let levels = text.split('=').next().unwrap_or_default().split('.').count();
+        self.merge(node, read, levels);
     }
 
-    fn merge(&mut self, node: &mut Node, read: Result<Node, Vec<SettingsError>>) {
+    fn merge(&mut self, node: &mut Node, read: Result<Node, Vec<SettingsError>>, levels: usize) {
         match read {
-            Ok(read) => merge(node, read),
+            Ok(read) => merge(node, read, levels),
             Err(errors) => {
                 let problems = errors.into_iter().map(|error| self.sources.problem(error));
                 self.problems.extend(problems);
@@ -181,15 +183,17 @@ fn shift_node(node: &mut Node, shift: u32) {
     }
 }
 
-fn merge(into: &mut Node, from: Node) {
+/// Merges maps entry by entry down to so many levels; below, and of anything else, the new one
+/// stays.
+fn merge(into: &mut Node, from: Node, levels: usize) {
     match (&mut into.kind, from.kind) {
-        (NodeKind::Map(old), NodeKind::Map(new)) => {
+        (NodeKind::Map(old), NodeKind::Map(new)) if levels > 0 => {
             into.place = from.place;
             for (key, node) in new {
                 match old.iter_mut().find(|(known, _)| known.text == key.text) {
                     Some((known, value)) => {
                         known.place = key.place;
-                        merge(value, node);
+                        merge(value, node, levels - 1);
                     }
                     None => old.push((key, node)),
                 }

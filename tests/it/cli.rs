@@ -1,5 +1,6 @@
 //! The binary's command line: what it prints, and how it ends.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -100,6 +101,94 @@ fn evaluators_schema_and_completions_are_printed() {
     let schema = std::fs::read_to_string("config/schema.json").expect("the schema");
     assert_eq!(run(&["schema"]).out, schema);
     check(&["completions", "bash"], 0, "complete -F", "");
+}
+
+const RECORDED: &str = "examples/traces/refund_agent.json";
+
+#[test]
+fn the_gate_is_2_for_what_it_names() {
+    check(&["score", RECORDED], 2, "4 of 5 tool calls succeeded", "");
+    check(&["score", RECORDED, "--fail-on", "never"], 0, "2 fail", "");
+    check(&["score", RECORDED, "--fail-on", "failed,not_evaluable"], 0, "2 fail", "");
+    let lenient = ["--set", "evaluators.tool_error.threshold=0.5"];
+    let lenient = [&lenient[..], &["--set", "evaluators.tool_efficiency.threshold=0.5"]].concat();
+    check(&[&["score", RECORDED][..], &lenient].concat(), 0, "2 pass", "");
+    check(&["score", RECORDED, "--set", "evaluators={}"], 2, "nothing was judged", "");
+    check(&["score", "no-such-file.json", "--fail-on", "never"], 1, "", "no-such-file.json");
+    check(&["score", "--config", "config/examples/ci_gate.yaml", RECORDED], 0, "2 pass", "");
+}
+
+#[test]
+fn jsonl_has_one_object_a_line_with_every_key() {
+    let objects = |args: &[&str]| -> Vec<serde_json::Value> {
+        let out = run(args).out;
+        out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    let weather = "examples/traces/weather_agent.json";
+    let scores = objects(&["score", "--format", "jsonl", RECORDED, weather]);
+    assert_eq!(scores.len(), 4);
+    for key in
+        ["evaluation_id", "trace_id", "span_id", "session_id", "evaluator", "kind", "outcome"]
+            .into_iter()
+            .chain(["score", "label", "threshold", "explanation", "details", "reason", "error"])
+    {
+        assert!(scores.iter().all(|score| score.get(key).is_some()), "{key}");
+    }
+    assert!(scores.iter().all(|score| score["completion"] == "end_of_input"));
+    let again = objects(&["score", "--format", "jsonl", weather, RECORDED]);
+    let ids = |scores: &[serde_json::Value]| {
+        let ids = scores.iter().map(|score| score["evaluation_id"].to_string());
+        ids.collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(ids(&scores), ids(&again), "the same evidence has the same identity");
+    let traces = objects(&["inspect", "--format", "jsonl", RECORDED, weather]);
+    let names = |trace: &serde_json::Value| -> Vec<String> {
+        let calls = trace["tool_calls"].as_array().expect("calls");
+        calls.iter().map(|call| call["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    assert_eq!(names(&traces[1]), ["get_forecast", "get_forecast"]);
+    assert_eq!(traces[0]["tool_calls"][2]["status"], "error");
+}
+
+/// The program as a collector on ports that were free, ended by SIGTERM.
+#[test]
+fn the_collector_says_where_it_is_scores_and_ends_in_order() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spanscore"));
+    for setting in [
+        "receivers.otlp.protocols.grpc.endpoint=127.0.0.1:0",
+        "receivers.otlp.protocols.http.endpoint=127.0.0.1:0",
+        "telemetry.metrics.endpoint=127.0.0.1:0",
+        "telemetry.health.endpoint=127.0.0.1:0",
+        "traces.quiet_period=1h",
+    ] {
+        command.args(["--set", setting]);
+    }
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    let mut said = BufReader::new(child.stderr.take().expect("standard error")).lines();
+    let mut line = |start: &str| -> String {
+        let mut lines = said.by_ref().map_while(Result::ok);
+        lines.find(|line| line.starts_with(start)).expect("the line")
+    };
+    let agents = line("agents: ");
+    assert!(line("scores: ").starts_with("scores: console and http://127.0.0.1:"));
+    line("try it: spanscore send --sample --endpoint http://127.0.0.1:");
+    let urls: Vec<_> = agents.split(['=', ' ']).filter(|word| word.starts_with("http")).collect();
+    let [http, grpc] = urls[..] else { panic!("two addresses in {agents}") };
+    for (endpoint, protocol) in [(http, "http/protobuf"), (http, "http/json"), (grpc, "grpc")] {
+        for compression in ["none", "gzip", "zstd"] {
+            let to = ["send", "--sample", "--endpoint", endpoint, "--protocol", protocol];
+            let args = [&to[..], &["--compression", compression]].concat();
+            check(&args, 0, "sent 1 request with 6 items", "");
+        }
+    }
+    let terminated = Command::new("kill").arg(child.id().to_string()).status().expect("kill");
+    assert!(terminated.success());
+    let ended = child.wait_with_output().expect("the program ends");
+    assert_eq!(ended.status.code(), Some(0));
+    let scores = String::from_utf8_lossy(&ended.stdout);
+    assert_eq!(scores.matches("shutdown").count(), 9, "{scores}");
+    assert_eq!(scores.matches("0.80  tool_error").count(), 9, "{scores}");
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn environment(name: &str) -> Option<String> {
     match name {
         "SECRET_TOKEN" => Some("hunter2-hunter2".to_owned()),
         "PORT" => Some("4317".to_owned()),
+        "OTLP_AUTHORIZATION" => Some("Bearer hunter2-hunter2".to_owned()),
         "OTLP_ENDPOINT" => Some("http://127.0.0.1:4317".to_owned()),
         _ => None,
     }
@@ -70,6 +71,60 @@ fn the_annotated_default_and_the_examples_hold() {
         for path in yaml_files(folder) {
             assert_eq!(said(&[named(&path)]), "no mistakes", "{}", path.display());
         }
+    }
+}
+
+/// The fenced blocks of a language in a Markdown text.
+fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
+    let fence = format!("```{language}\n");
+    text.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).collect()
+}
+
+#[test]
+fn configs_in_the_documentation_hold() {
+    let mut pages = vec![root().join("README.md")];
+    let docs = fs::read_dir(root().join("docs")).expect("docs");
+    pages.extend(docs.map(|entry| entry.expect("an entry").path()));
+    for path in pages {
+        let text = fs::read_to_string(&path).expect("a page");
+        for block in blocks(&text, "yaml") {
+            let sections = ["receivers:", "evaluators:", "exporters:", "limits:", "traces:"];
+            if !sections.iter().any(|section| block.contains(&format!("{section}\n")))
+                && !block.starts_with("evaluators:")
+            {
+                continue;
+            }
+            let name = path.display().to_string();
+            let part = Part::Text { name: name.clone(), text: block.to_owned() };
+            assert_eq!(said(&[part]), "no mistakes", "{name}:\n{block}");
+        }
+    }
+}
+
+#[test]
+fn the_examples_of_the_kinds_hold() {
+    let validator = jsonschema::validator_for(&spanscore::config::schema()).expect("a schema");
+    for kind in spanscore::evaluate::KINDS {
+        let indented = || kind.example.lines().map(|line| format!("  {line}\n"));
+        let text = match kind.example.starts_with("evaluators:") {
+            true => kind.example.to_owned(),
+            false => format!("evaluators:\n{}", indented().collect::<String>()),
+        };
+        let part = Part::Text { name: kind.name.into(), text };
+        assert_eq!(said(std::slice::from_ref(&part)), "no mistakes", "{}", kind.example);
+        let node = load(&[part], &environment).expect("reads").node;
+        let value = serde_json::from_str(&node.to_value().to_string()).expect("JSON");
+        let mistakes: Vec<_> = validator.iter_errors(&value).map(|e| e.to_string()).collect();
+        assert!(mistakes.is_empty(), "{}: {mistakes:?}", kind.name);
+    }
+}
+
+#[test]
+fn the_readme_lists_every_kind() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("a README");
+    for kind in spanscore::evaluate::KINDS {
+        let row = format!("| `{}` | {} |", kind.name, kind.about.trim_end_matches('.'));
+        assert!(readme.contains(&row), "the README lacks this row:\n{row}");
     }
 }
 

@@ -21,35 +21,33 @@ pub(super) struct Fresh {
 
 impl Fresh {
     /// Chooses new ids, and moves the latest end of a span to now.
-    pub(super) fn new(requests: &[(Signal, Bytes)]) -> Self {
+    pub(super) fn new<'a>(requests: impl Iterator<Item = &'a (Signal, Bytes)>) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let latest = requests.iter().filter_map(|(signal, body)| latest_ns(*signal, body)).max();
+        let latest = requests.filter_map(|(signal, body)| latest_ns(*signal, body)).max();
         let shift_ns = latest.map_or(0, |latest| now.as_nanos() as i128 - i128::from(latest));
         Self { seed: RandomState::new().hash_one(now), shift_ns }
     }
 
-    /// Rewrites requests in place; metrics stay as they are.
-    pub(super) fn rewrite(&self, requests: &mut [(Signal, Bytes)]) -> Result<(), DecodeError> {
-        for (signal, body) in requests {
-            match signal {
-                Signal::Traces => {
-                    let mut request = ExportTraceServiceRequest::decode(body.clone())?;
-                    spans(&mut request).for_each(|span| self.span(span));
-                    *body = request.encode_to_vec().into();
-                }
-                Signal::Logs => {
-                    let mut request = ExportLogsServiceRequest::decode(body.clone())?;
-                    let scopes = request.resource_logs.iter_mut().flat_map(|r| &mut r.scope_logs);
-                    for record in scopes.flat_map(|scope| &mut scope.log_records) {
-                        self.id(&mut record.trace_id);
-                        self.id(&mut record.span_id);
-                        self.time(&mut record.time_unix_nano);
-                        self.time(&mut record.observed_time_unix_nano);
-                    }
-                    *body = request.encode_to_vec().into();
-                }
-                Signal::Metrics => {}
+    /// Rewrites a request in place; metrics stay as they are.
+    pub(super) fn rewrite(&self, signal: Signal, body: &mut Bytes) -> Result<(), DecodeError> {
+        match signal {
+            Signal::Traces => {
+                let mut request = ExportTraceServiceRequest::decode(body.clone())?;
+                spans(&mut request).for_each(|span| self.span(span));
+                *body = request.encode_to_vec().into();
             }
+            Signal::Logs => {
+                let mut request = ExportLogsServiceRequest::decode(body.clone())?;
+                let scopes = request.resource_logs.iter_mut().flat_map(|r| &mut r.scope_logs);
+                for record in scopes.flat_map(|scope| &mut scope.log_records) {
+                    self.id(&mut record.trace_id);
+                    self.id(&mut record.span_id);
+                    self.time(&mut record.time_unix_nano);
+                    self.time(&mut record.observed_time_unix_nano);
+                }
+                *body = request.encode_to_vec().into();
+            }
+            Signal::Metrics => {}
         }
         Ok(())
     }
@@ -104,11 +102,11 @@ mod tests {
     #[test]
     fn ids_change_alike_and_times_move_together() {
         let body = super::super::sample().expect("the sample reads");
-        let mut requests = vec![(Signal::Traces, body.clone())];
-        let fresh = Fresh::new(&requests);
-        fresh.rewrite(&mut requests).expect("the sample decodes");
+        let mut request = (Signal::Traces, body.clone());
+        let fresh = Fresh::new(std::iter::once(&request));
+        fresh.rewrite(request.0, &mut request.1).expect("the sample decodes");
         let mut old = ExportTraceServiceRequest::decode(body).expect("protobuf");
-        let mut new = ExportTraceServiceRequest::decode(requests[0].1.clone()).expect("protobuf");
+        let mut new = ExportTraceServiceRequest::decode(request.1).expect("protobuf");
         let (old, new): (Vec<_>, Vec<_>) = (spans(&mut old).collect(), spans(&mut new).collect());
         let trace = &new[0].trace_id;
         assert!(new.iter().all(|span| span.trace_id == *trace && *trace != old[0].trace_id));
