@@ -277,6 +277,8 @@ impl Dialect {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Node;
+    use crate::value::json;
 
     #[test]
     fn built_in_dialects_can_be_read() {
@@ -286,5 +288,22 @@ mod tests {
         }
         let names: Vec<_> = Dialect::builtin().iter().map(|dialect| &dialect.name).collect();
         assert_eq!(names.len(), 42, "{names:?}");
+    }
+
+    #[test]
+    fn mistakes_name_their_place_and_the_nearest_word() {
+        let check = |text: &str, expected: &str| {
+            let node = Node::from_value(&json::parse(text).unwrap());
+            let error = node.read::<Dialect>().unwrap_err();
+            assert_eq!(error.to_string(), expected, "{text}");
+        };
+        check(r#"{"detekt": {}}"#, "unknown setting `detekt` (did you mean `detect`?)");
+        check(r#"{"detect": {"atr": "x"}}"#, "unknown setting `atr` (did you mean `attr`?)");
+        check(
+            r#"{"tool_call": {"name": [{"key": "x", "decode": "jsn"}]}}"#,
+            "unknown decoder `jsn` (did you mean `json`?)",
+        );
+        check(r#"{"cost": [{"from": "span_event"}]}"#, "`key` is missing in this source");
+        check(r#"{"cost": [{"from": "atr"}]}"#, "unknown value `atr` (did you mean `attr`?)");
     }
 }

@@ -12,6 +12,7 @@ mod parity_iris;
 mod parity_uipath;
 mod receive_grpc;
 mod receive_http;
+mod resolution;
 mod seeds_uipath;
 mod support;
 mod telemetry;

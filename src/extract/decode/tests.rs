@@ -76,8 +76,8 @@ fn calls_and_results_are_found_in_every_message_shape() {
             {"role":"tool","tool_call_id":"c","content":"r"}]}"#,
         r#"[{"type":"function_call","id":"fc","call_id":"c","name":"f","arguments":"{\"a\":1}"},
             {"type":"function_call_output","call_id":"c","output":"r"}]"#,
-        r#"[{"role":"assistant","content":
-              [{"type":"tool_use","id":"c","name":"f","input":{"a":1}}]},
+        r#"[{"role":"assistant","content":[
+            {"type":"tool_use","id":"c","name":"f","input":{"a":1}}]},
             {"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"r"}]}]"#,
         r#"[{"toolUse":{"toolUseId":"c","name":"f","input":{"a":1}}},
             {"toolResult":{"toolUseId":"c","status":"success","content":[{"text":"r"}]}}]"#,

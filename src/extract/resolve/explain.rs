@@ -1,5 +1,7 @@
 //! Why a trace gave the calls it gave: what a user reads when a call is missing.
 
+use std::fmt;
+
 use super::Resolver;
 use super::calls::{Nameless, SpanCall, candidates};
 use super::llm::{LlmCall, Verdict};
@@ -190,6 +192,37 @@ impl Resolver {
             }
         }
         fields
+    }
+}
+
+/// One line for each span, with the fields of a call below it.
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "trace {}", self.trace_id)?;
+        for span in &self.spans {
+            write!(f, "  span {} {}: {}", span.span_id, span.name, span.outcome)?;
+            match (&span.dialects[..], &span.excluded_by) {
+                ([], None) => writeln!(f)?,
+                ([], Some(by)) => writeln!(f, " (by {by})")?,
+                ([won], _) => writeln!(f, " ({won})")?,
+                ([won, others @ ..], _) => {
+                    writeln!(f, " ({won}; {} matched too)", others.join(", "))?;
+                }
+            }
+            for GivenBy { field, dialect, source } in &span.given_by {
+                let by = if dialect.is_empty() { String::new() } else { format!(" ({dialect})") };
+                writeln!(f, "    {field}: {source}{by}")?;
+            }
+        }
+        for call in &self.messages {
+            let id = call.id.as_deref().unwrap_or("without id");
+            writeln!(
+                f,
+                "  message on span {}: {} {id}: {}",
+                call.span_id, call.name, call.outcome
+            )?;
+        }
+        Ok(())
     }
 }
 

@@ -91,8 +91,7 @@ fn read_definitions<'a>(
         }
         last = Some(list);
     }
-    let describes = |role| plan.sources.iter().any(|source| source.role == role);
-    if describes(Role::Schema) {
+    if plan.has_schemas {
         described_by_spans(plan, tree, &mut found);
     }
     found
@@ -121,11 +120,11 @@ fn described_by_spans<'a>(plan: &'a Plan, tree: &Tree<'a>, found: &mut Vec<ToolD
                 },
             )
         };
-        let Some(schema @ Value::Map(_)) = first(Role::Schema, span.facts) else { continue };
         let Some(Value::String(name)) = first(Role::Name, span.facts) else { continue };
         if found.iter().any(|known| known.name == name) {
             continue;
         }
+        let Some(schema @ Value::Map(_)) = first(Role::Schema, span.facts) else { continue };
         let description = match first(Role::Description, span.facts) {
             Some(Value::String(text)) => text,
             _ => Cow::Borrowed(""),

@@ -155,14 +155,19 @@ pub(super) fn join<'a>(
         return;
     }
     let mut inputs: Vec<_> = given.iter().filter(|found| may_hold_call(found)).collect();
-    inputs.sort_by_key(|found| (found.end_ns, found.start_ns));
-    // What the first input repeats was asked for before this trace.
-    let Some(first) = inputs.first() else { return };
-    let before = read_messages(plan, first).map_or_else(Vec::new, |messages| messages.calls);
-    let before: HashSet<_> = before.into_iter().filter_map(|call| call.id).collect();
+    inputs.sort_by_key(|found| (found.start_ns, found.end_ns));
+    // What was given to a model before this trace made a call was asked for before this trace.
+    let starts = calls.iter().map(|call| call.call.start_ns);
+    let first_call = starts.chain(asked.iter().map(|call| call.time_ns)).min().unwrap_or(0);
+    let later = inputs.partition_point(|found| found.start_ns < first_call);
+    let mut before: HashSet<Cow<'a, str>> = HashSet::new();
+    for found in inputs.iter().take(later) {
+        let messages = read_messages(plan, found).unwrap_or_default();
+        before.extend(messages.calls.into_iter().filter_map(|call| call.id));
+    }
     let mut seen: HashSet<Cow<'a, str>> =
         asked.iter().filter_map(|call| call.call.id.clone()).collect();
-    for found in inputs.iter().skip(1).rev() {
+    for found in inputs.iter().skip(later).rev() {
         let Some(messages) = read_messages(plan, found) else { continue };
         let fresh = messages.calls.into_iter().filter(|call| {
             call.id.as_ref().is_some_and(|id| !before.contains(id) && seen.insert(id.clone()))

@@ -29,6 +29,8 @@ mod unflatten;
 
 use std::sync::Arc;
 
+use hashbrown::HashSet;
+
 pub use explain::{CallInMessage, Explanation, GivenBy, SpanExplanation};
 pub(super) use read::raw_text;
 pub use session::{SessionCalls, reconcile};
@@ -79,7 +81,10 @@ impl Resolver {
         merge::merge(&tree, &mut on_spans);
         let mut asked = llm::asked(plan, &mut gathered);
         llm::join(plan, &gathered.given, &mut on_spans, &mut asked);
-        let names = on_spans.iter().map(|call| call.call.name.clone()).collect();
+        let names = match asked.is_empty() {
+            true => HashSet::new(),
+            false => on_spans.iter().map(|call| call.call.name.clone()).collect(),
+        };
         if let Some(fates) = fates {
             fates.take(&tree, &on_spans, &nameless);
             fates.take_asked(&tree, &asked, |call| call.verdict(&names, gathered.handoff));
@@ -142,10 +147,9 @@ fn join_results<'a>(
     // Without a single tool span this may be one of several traces of a run, each of which repeats
     // the results of the others.
     if !has_span_calls {
-        for result in results.into_last() {
-            if !trajectory.tool_calls.iter().any(|call| call.id.as_ref() == Some(&result.id)) {
-                trajectory.foreign_results.push((result.id, result.value));
-            }
-        }
+        let own: HashSet<_> = trajectory.tool_calls.iter().flat_map(|call| &call.id).collect();
+        let foreign = results.into_last().into_iter().filter(|result| !own.contains(&result.id));
+        let foreign = foreign.map(|result| (result.id, result.value)).collect();
+        trajectory.foreign_results = foreign;
     }
 }

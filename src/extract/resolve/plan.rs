@@ -17,6 +17,10 @@ pub(super) struct Plan {
     pub(super) by_other: Vec<u16>,
     /// The sources that read log events.
     pub(super) by_log: Vec<u16>,
+    /// Whether any dialect tells of spans that announce others.
+    pub(super) has_pending: bool,
+    /// Whether any source reads the schema of a tool from its spans.
+    pub(super) has_schemas: bool,
 }
 
 /// One dialect's sources for tool calls.
@@ -93,6 +97,7 @@ impl Plan {
             }
             if let Some(meaning) = plan.meaning(table, dialect.pending.as_ref()) {
                 meaning.pending = true;
+                plan.has_pending = true;
             }
             for (role, source) in dialect.sources() {
                 plan.source(table, number, role, source);
@@ -136,6 +141,7 @@ impl Plan {
             None => None,
         };
         let number = self.sources.len() as u16;
+        self.has_schemas |= role == Role::Schema;
         if let Some(at) = CALL_ROLES.iter().position(|known| *known == role) {
             self.dialects[usize::from(dialect)].call[at].push(number);
         } else {

@@ -68,7 +68,7 @@ impl<'a> Tree<'a> {
             let mut conditions = span.facts.conditions();
             conditions.any(|id| plan.meaning_of(id).is_some_and(|meaning| meaning.pending))
         };
-        if !plan.conditions.iter().any(|meaning| meaning.pending) {
+        if !plan.has_pending {
             return;
         }
         let ids: Vec<_> = spans.iter().map(|span| span.record.span_id).collect();

@@ -1,0 +1,184 @@
+//! One call counts once, and every call counts: what belongs together in a trace and in a session.
+
+use serde_json::{Value as Json, json};
+use spanscore::extract::resolve::reconcile;
+
+use crate::captures::{resolver, traces};
+use crate::traps::{request, span, trajectory};
+
+fn tool(name: &str, more: Json) -> Json {
+    let mut tool = json!({ "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name });
+    tool.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    tool
+}
+
+fn asks(id: &str, name: &str) -> Json {
+    let call = json!([{ "role": "assistant", "parts": [
+        { "type": "tool_call", "id": id, "name": name, "arguments": { "q": 1 } }] }]);
+    json!({ "gen_ai.operation.name": "chat", "gen_ai.output.messages": call.to_string() })
+}
+
+fn repeats(id: &str, name: &str, result: &str) -> Json {
+    let messages = json!([
+        { "role": "user", "parts": [{ "type": "text", "content": "go" }] },
+        { "role": "assistant", "parts": [
+            { "type": "tool_call", "id": id, "name": name, "arguments": { "q": 1 } }] },
+        { "role": "tool", "parts": [
+            { "type": "tool_call_response", "id": id, "response": result }] }]);
+    json!({ "gen_ai.operation.name": "chat", "gen_ai.input.messages": messages.to_string() })
+}
+
+/// The calls of these spans, as `name id origin result`.
+fn check(spans: &[Json], expected: &[&str]) {
+    let row = trajectory(Vec::new(), "x", spans);
+    let calls = row["tool_calls"].as_array().unwrap().iter();
+    let text = |value: &Json| value.as_str().map_or(value.to_string(), str::to_owned);
+    let found: Vec<String> = calls
+        .map(|call| ["name", "id", "origin", "result"].map(|key| text(&call[key])).join(" "))
+        .collect();
+    assert_eq!(found, expected, "{row:#}");
+}
+
+#[test]
+fn a_span_inside_a_call_of_the_same_tool_is_that_call() {
+    let client = json!({ "mcp.method.name": "tools/call" });
+    let server = tool("find", json!({ "mcp.method.name": "tools/call", "error.type": "x" }));
+    let spans = [
+        span(0, None, "execute_tool find", tool("find", json!({ "gen_ai.tool.call.id": "c1" }))),
+        span(1, Some(0), "MCP send tools/call find", client),
+        span(2, Some(1), "tools/call find", server),
+    ];
+    check(&spans, &["find c1 span null"]);
+    let row = trajectory(Vec::new(), "x", &spans);
+    assert_eq!(row["tool_calls"][0]["status"], "error");
+}
+
+#[test]
+fn a_tool_that_calls_itself_is_two_calls() {
+    let call = |id: &str| tool("find", json!({ "gen_ai.tool.call.id": id }));
+    check(
+        &[span(0, None, "t", call("c1")), span(1, Some(0), "t", call("c2"))],
+        &["find c1 span null", "find c2 span null"],
+    );
+    let call = |q: &str| tool("find", json!({ "gen_ai.tool.call.arguments": q }));
+    check(
+        &[span(0, None, "t", call("{\"q\":1}")), span(1, Some(0), "t", call("{\"q\":2}"))],
+        &["find null span null", "find null span null"],
+    );
+}
+
+#[test]
+fn a_span_that_comes_again_counts_once_as_it_ended() {
+    let mut started = span(0, None, "t", tool("find", json!({})));
+    started["endTimeUnixNano"] = json!("0");
+    let ended = span(0, None, "t", tool("find", json!({ "gen_ai.tool.call.result": "r" })));
+    check(&[started.clone(), ended.clone()], &["find null span r"]);
+    check(&[ended, started], &["find null span r"]);
+}
+
+#[test]
+fn calls_that_only_messages_tell_of_count_once_with_their_result() {
+    let spans = [
+        span(0, None, "chat", asks("c1", "find")),
+        span(1, None, "chat", repeats("c1", "find", "r")),
+        span(2, None, "chat", repeats("c1", "find", "r")),
+    ];
+    check(&spans, &["find c1 llm r"]);
+}
+
+#[test]
+fn a_span_without_an_id_takes_that_of_the_model_s_call() {
+    let arguments = json!({ "gen_ai.tool.call.arguments": "{\"q\":1}" });
+    let spans = [
+        span(0, None, "chat", asks("c1", "find")),
+        span(1, None, "execute_tool find", tool("find", arguments)),
+        span(2, None, "chat", repeats("c1", "find", "r")),
+    ];
+    check(&spans, &["find c1 span r"]);
+}
+
+#[test]
+fn two_ids_of_one_call_are_one_call() {
+    let mut again = repeats("call_1", "find", "r");
+    again["gen_ai.output.messages"] = json!("[]");
+    let mut second = span(1, None, "chat", again);
+    second["startTimeUnixNano"] = json!("2000500");
+    let spans = [span(0, None, "chat", asks("fc_9", "find")), second];
+    let row = trajectory(Vec::new(), "x", &spans);
+    let ids: Vec<_> = row["tool_calls"].as_array().unwrap().iter().map(|c| &c["id"]).collect();
+    assert_eq!(ids, ["call_1"], "{row:#}");
+}
+
+#[test]
+fn a_call_asked_for_in_one_trace_and_run_in_the_next_is_one_call() {
+    let session = |mut attributes: Json| {
+        attributes["session.id"] = json!("s");
+        attributes
+    };
+    let resolver = resolver(Vec::new());
+    let run = tool("pay", json!({ "gen_ai.tool.call.id": "c1" }));
+    let mut traces =
+        traces(&resolver, &[request("x", &[span(0, None, "chat", session(asks("c1", "pay")))])]);
+    let second = request("x", &[span(5, None, "execute_tool pay", session(run))]);
+    traces.extend(crate::captures::traces(&resolver, &[second]));
+    let mut trajectories: Vec<_> = traces.iter().map(|trace| resolver.resolve(trace)).collect();
+    let count = |trajectory: &spanscore::model::Trajectory<'_>| trajectory.tool_calls.len();
+    assert_eq!(trajectories.iter().map(count).collect::<Vec<_>>(), [1, 1]);
+    reconcile(&mut trajectories);
+    assert_eq!(trajectories.iter().map(count).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn tokens_count_once_though_outer_spans_repeat_them() {
+    let counted = |input: u64| json!({ "gen_ai.usage.input_tokens": input });
+    let spans = [
+        span(0, None, "invoke_agent a", counted(30)),
+        span(1, Some(0), "chat", counted(10)),
+        span(2, Some(0), "chat", counted(20)),
+    ];
+    let row = trajectory(Vec::new(), "x", &spans);
+    assert_eq!(row["usage"]["input_tokens"], 30);
+    assert_eq!(row["usage"]["output_tokens"], Json::Null);
+}
+
+#[test]
+fn large_traces_are_not_quadratic() {
+    let spans: Vec<Json> = (0..10_000)
+        .map(|at| {
+            let parent = (at > 0).then(|| at - 1);
+            span(at, parent, "t", tool(&format!("tool_{}", at % 7), json!({})))
+        })
+        .collect();
+    let resolver = resolver(Vec::new());
+    let traces = traces(&resolver, &[request("x", &spans)]);
+    let start = std::time::Instant::now();
+    let trajectory = resolver.resolve(&traces[0]);
+    assert_eq!(trajectory.tool_calls.len(), 10_000);
+    assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
+}
+
+#[test]
+fn explanations_name_sources_and_reasons() {
+    let arguments = json!({ "tool.name": "find", "openinference.span.kind": "TOOL",
+                            "gen_ai.tool.call.arguments": "{\"q\":1}" });
+    let merged = tool("(merged tools)", json!({}));
+    let spans = [
+        span(0, None, "chat", asks("c1", "find")),
+        span(1, None, "find", tool("find", arguments)),
+        span(2, None, "merged", merged),
+    ];
+    let resolver = resolver(Vec::new());
+    let traces = traces(&resolver, &[request("x", &spans)]);
+    let text = resolver.explain(&traces[0]).to_string();
+    for line in [
+        "chat: no tool call",
+        "find: tool call (openinference; genai-semconv matched too)",
+        "    name: attribute `tool.name` (openinference)",
+        "    id: messages of a model call",
+        "    arguments: attribute `gen_ai.tool.call.arguments` (genai-semconv)",
+        "merged: dropped: excluded (by google-adk)",
+        "find c1: the call of a tool span",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+}
