@@ -161,11 +161,14 @@ fn fixtures_are_answered_as_their_sources_say() {
 fn example_of_each_kind_is_a_valid_config() {
     for kind in KINDS {
         let indented: String = kind.example.lines().map(|line| format!("  {line}\n")).collect();
-        let text = format!("evaluators:\n{indented}");
+        let text = match kind.example.starts_with("evaluators:") {
+            true => kind.example.to_owned(),
+            false => format!("evaluators:\n{indented}"),
+        };
         let part = Part::Text { name: kind.name.to_owned(), text };
         let loaded = load(&[part], &|_| None).unwrap_or_else(|error| panic!("{error}"));
         let plan = Plan::new(&loaded).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(plan.evaluators.len(), 1, "{}", kind.name);
-        assert_eq!(plan.evaluators[0].info.kind, kind.name);
+        assert!(!plan.evaluators.is_empty(), "{}", kind.name);
+        assert!(plan.evaluators.iter().all(|one| one.info.kind == kind.name), "{}", kind.name);
     }
 }

@@ -6,6 +6,7 @@ mod captures;
 mod cli;
 mod config;
 mod emit;
+mod evaluator_docs;
 mod evaluators;
 mod parity_dokimos;
 mod parity_iris;
