@@ -6,6 +6,7 @@
 //! judged. This finds ids and names that were made up; it cannot tell whether a right word was used
 //! rightly.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use hashbrown::HashSet;
@@ -18,6 +19,9 @@ use crate::value::{Map, Value};
 
 /// Bytes of input and results that are read; a larger trajectory is not evaluable.
 const SOURCE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Bytes that are searched for texts of which not every word is known, over all values.
+const SEARCHED_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Ungrounded values that the details list, by path.
 const UNGROUNDED_MAX: usize = 50;
@@ -112,6 +116,7 @@ struct Sources {
     text: String,
     words: HashSet<String>,
     bytes: usize,
+    searched_bytes: Cell<usize>,
     /// Whether a result that came before is not recorded.
     incomplete: bool,
 }
@@ -141,8 +146,12 @@ impl Sources {
     fn hold(&self, text: &str, min_length: usize) -> bool {
         let text = plain(text);
         let is_known = |word: &str| word.chars().count() < min_length || self.words.contains(word);
-        text.split(' ').all(is_known)
-            || memchr::memmem::find(self.text.as_bytes(), text.as_bytes()).is_some()
+        // The search is for languages without spaces, and for parts of words.
+        text.split(' ').all(is_known) || {
+            self.searched_bytes.set(self.searched_bytes.get() + self.text.len());
+            self.searched_bytes.get() <= SEARCHED_BYTES_MAX
+                && memchr::memmem::find(self.text.as_bytes(), text.as_bytes()).is_some()
+        }
     }
 }
 
@@ -235,6 +244,9 @@ impl Grounding {
                     tally.ungrounded.push((call.name.to_string(), path.to_owned()));
                 }
             });
+            if sources.searched_bytes.get() > SEARCHED_BYTES_MAX {
+                return Err(Reason::TextTooLarge);
+            }
             // What is missing may stand in the part that is not recorded.
             if sources.incomplete && tally.judged - tally.grounded > before {
                 return Err(Reason::ResultNotRecorded);
@@ -266,7 +278,7 @@ impl Evaluator for Grounding {
                 return report::not_evaluable(reason, want, || match reason {
                     Reason::InsufficientData => "no argument holds anything to judge".to_owned(),
                     Reason::TextTooLarge => {
-                        format!("input and results are more than {SOURCE_BYTES_MAX} bytes")
+                        "input, results and arguments are too large to be searched".to_owned()
                     }
                     reason => format!("cannot tell where arguments come from: {}", reason.as_str()),
                 });

@@ -21,6 +21,10 @@ use crate::value::Value;
 /// Up to this many pairs, calls are compared as they are; beyond, they are numbered first.
 const COMPARED_MAX: usize = 256;
 
+/// Entries of arguments that are compared one-sidedly; a call with more is not evaluable. Every
+/// other comparison costs no more than the expected side is large.
+const ENTRIES_MAX: usize = 1000;
+
 /// The criteria of kinds that compare with expected calls.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -101,13 +105,23 @@ impl CallMatcher {
         self.default.is_symmetric() && self.by_name.values().all(ArgumentMatcher::is_symmetric)
     }
 
-    /// The answer where the arguments of a call that matters are not recorded.
+    /// The answer where the arguments of a call that matters are not recorded or too many.
     pub fn obstacle(
         &self,
         expected: &[ExpectedCall],
         actual: &[&ToolCall<'_>],
         want: Want,
     ) -> Option<Outcome> {
+        if !self.is_symmetric() {
+            let is_large = |call: &&&ToolCall<'_>| {
+                arguments_of(call).as_map().is_some_and(|map| map.len() > ENTRIES_MAX)
+            };
+            if let Some(call) = actual.iter().find(is_large) {
+                return Some(report::not_evaluable(Reason::TrajectoryTooLarge, want, || {
+                    format!("`{}` has more than {ENTRIES_MAX} arguments", call.name)
+                }));
+            }
+        }
         if self.absent_is_empty {
             return None;
         }

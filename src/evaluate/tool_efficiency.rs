@@ -3,7 +3,7 @@
 //! A call is redundant when an earlier one has the same name and matching arguments. Arguments are
 //! decoded only where two calls share a name. Cost: linear in the calls where "matches" can be
 //! hashed (`exact`, `ignore`, `keys`), otherwise each call is compared with the distinct ones of
-//! its name, at most [`COMPARISONS_MAX`] times in all.
+//! its name, within [`COMPARED_MAX`].
 
 use hashbrown::hash_table::{Entry, HashTable};
 use schemars::JsonSchema;
@@ -16,8 +16,9 @@ use super::{Evaluator, Kind, report, tool_error};
 use crate::model::{Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::value::{Map, Value};
 
-/// Comparisons of arguments that one trajectory may cost; a larger one is not evaluable.
-pub const COMPARISONS_MAX: usize = 1_000_000;
+/// Values that may be compared with others, counting those within; a trajectory that would cost
+/// more is not evaluable.
+pub const COMPARED_MAX: usize = 4_000_000;
 
 /// Trajectories up to this length are compared call by call, longer ones are hashed.
 const SCANNED_MAX: usize = 32;
@@ -167,12 +168,14 @@ impl ToolEfficiency {
         mut redundant: impl FnMut(usize, usize),
     ) -> Result<(), Obstacle> {
         let mut distinct: hashbrown::HashMap<&str, Vec<usize>> = hashbrown::HashMap::new();
-        let mut comparisons = 0;
+        let mut weights = Vec::with_capacity(calls.len());
+        let mut compared = 0;
         'calls: for (index, call) in calls.iter().enumerate() {
+            weights.push(call.arguments.value().map_or(1, Value::node_count));
             let kept = distinct.entry(&*call.name).or_default();
             for &earlier in &*kept {
-                comparisons += 1;
-                if comparisons > COMPARISONS_MAX {
+                compared += weights[earlier].min(weights[index]);
+                if compared > COMPARED_MAX {
                     return Err(Obstacle::TooLarge);
                 }
                 if self.repeats(calls, earlier, index)? {
@@ -244,7 +247,7 @@ impl Evaluator for ToolEfficiency {
             }
             Err(Obstacle::TooLarge) => {
                 return report::not_evaluable(Reason::TrajectoryTooLarge, want, || {
-                    format!("more than {COMPARISONS_MAX} comparisons of calls would be needed")
+                    format!("more than {COMPARED_MAX} values would have to be compared")
                 });
             }
         };

@@ -111,7 +111,8 @@ impl Policy {
         broken: &mut dyn FnMut(Violation<'v>),
     ) {
         let rules = &self.settings;
-        for (index, call) in calls.iter().enumerate() {
+        let mut done = Done::default();
+        for call in calls {
             let tool = &*call.name;
             let is = |name: &String| name == tool;
             let mut tell = |rule| broken(Violation { rule, tool, missing: None });
@@ -125,9 +126,12 @@ impl Policy {
                 tell("declared_only");
             }
             for needed in rules.required_before.get(tool).into_iter().flatten() {
-                if !calls[..index].iter().any(|earlier| is_done(earlier, needed, call)) {
+                if !done.before(needed, call) {
                     broken(Violation { rule: "required_before", tool, missing: Some(needed) });
                 }
+            }
+            if rules.required_before.values().flatten().any(is) {
+                done.add(call);
             }
         }
         for tool in &rules.required {
@@ -143,11 +147,22 @@ impl Policy {
     }
 }
 
-/// Whether `earlier` is a call of `tool` that had succeeded when `later` began.
-fn is_done(earlier: &ToolCall<'_>, tool: &str, later: &ToolCall<'_>) -> bool {
-    earlier.name == tool
-        && (earlier.end_ns == 0 || earlier.end_ns <= later.start_ns)
-        && tool_error::failed(earlier) != Some(true)
+/// When tools had first succeeded, Unix nanoseconds; 0 where no end is recorded.
+#[derive(Default)]
+struct Done<'c>(hashbrown::HashMap<&'c str, u64>);
+
+impl<'c> Done<'c> {
+    fn add(&mut self, call: &'c ToolCall<'_>) {
+        if tool_error::failed(call) != Some(true) {
+            let first = self.0.entry(&call.name).or_insert(call.end_ns);
+            *first = call.end_ns.min(*first);
+        }
+    }
+
+    /// Whether a tool had succeeded when `later` began.
+    fn before(&self, tool: &str, later: &ToolCall<'_>) -> bool {
+        self.0.get(tool).is_some_and(|end_ns| *end_ns <= later.start_ns)
+    }
 }
 
 impl Evaluator for Policy {

@@ -174,6 +174,15 @@ impl<'a> Value<'a> {
         self.as_map()?.get(key)
     }
 
+    /// How many values there are, this one and all within.
+    pub fn node_count(&self) -> usize {
+        match self {
+            Self::List(list) => 1 + list.iter().map(Value::node_count).sum::<usize>(),
+            Self::Map(map) => 1 + map.iter().map(|(_, value)| value.node_count()).sum::<usize>(),
+            _ => 1,
+        }
+    }
+
     /// A copy that borrows from nothing.
     pub fn into_owned(self) -> Value<'static> {
         match self {

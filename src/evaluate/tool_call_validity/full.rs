@@ -42,7 +42,10 @@ impl Validators {
     ) -> Result<(), SchemaError> {
         let validator = self.validator(schema)?;
         let arguments = to_json(arguments);
-        for problem in validator.iter_errors(&arguments) {
+        if validator.is_valid(&arguments) {
+            return Ok(());
+        }
+        for problem in validator.iter_errors(&arguments).take(super::ERRORS_MAX) {
             error(&Problem { path: problem.instance_path().to_string(), error: problem });
         }
         Ok(())
@@ -116,5 +119,59 @@ fn number_to_json(number: &Number) -> serde_json::Value {
         // Infinities have no form in JSON, so they become null.
         Number::Float(value) => (*value).into(),
         Number::Big(digits) => serde_json::from_str(digits).unwrap_or(serde_json::Value::Null),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::json;
+
+    fn check(schema: &str, arguments: &str, found: &str) {
+        let (schema, arguments) = (json::parse(schema).unwrap(), json::parse(arguments).unwrap());
+        let mut errors = Vec::new();
+        let result = Validators::default()
+            .check(&schema, &arguments, &mut |error| errors.push(error.to_string()));
+        match result {
+            Ok(()) => assert_eq!(errors.join("; "), found, "{schema}"),
+            Err(error) => assert!(error.to_string().contains(found), "{error}"),
+        }
+    }
+
+    #[test]
+    fn errors_name_the_failing_path_and_never_the_value() {
+        check(
+            r#"{"properties":{"guests":{"items":{"required":["name"]}}}}"#,
+            r#"{"guests":[{"name":"x"},{"secret":"y"}]}"#,
+            r#"/guests/1: "name" is a required property (/properties/guests/items/required)"#,
+        );
+        check(
+            r#"{"properties":{"city":{"pattern":"^[A-Z]"}}}"#,
+            r#"{"city":"secret"}"#,
+            r#"/city: value does not match "^[A-Z]" (/properties/city/pattern)"#,
+        );
+        check(r#"{"type":5}"#, "{}", "");
+    }
+
+    #[test]
+    fn schemas_that_refer_to_themselves_come_to_an_end() {
+        check(r##"{"$ref":"#"}"##, "{}", "");
+        check(r##"{"allOf":[{"$ref":"#"}]}"##, r#"{"a":1}"#, "");
+        check(
+            r##"{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"}"##,
+            "{}",
+            "",
+        );
+        check(r##"{"properties":{"a":{"$ref":"#"}}}"##, r#"{"a":{"a":{"a":{}}}}"#, "");
+    }
+
+    #[test]
+    fn patterns_that_would_backtrack_take_linear_time() {
+        let text = "a".repeat(5000);
+        check(
+            r#"{"properties":{"x":{"pattern":"^(a+)+$"}}}"#,
+            &format!(r#"{{"x":"{text}!"}}"#),
+            r#"/x: value does not match "^(a+)+$" (/properties/x/pattern)"#,
+        );
     }
 }

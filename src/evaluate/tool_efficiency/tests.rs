@@ -55,7 +55,7 @@ fn retry_of_a_failed_call_may_be_allowed() {
 fn long_trajectory_that_cannot_be_hashed_stops_at_the_limit() {
     let matcher = ArgumentMatcher { mode: ArgumentMode::Subset, ..Default::default() };
     let settings = Settings { argument_matcher: matcher, ..Settings::default() };
-    let calls = (0..1500).map(|n| call("a", Some(n), CallStatus::Ok)).collect();
+    let calls = (0..3000).map(|n| call("a", Some(n), CallStatus::Ok)).collect();
     assert!(matches!(
         evaluate(settings, calls),
         Outcome::NotEvaluable { reason: Reason::TrajectoryTooLarge, .. }
