@@ -93,9 +93,8 @@ fn regex(config: &Map<String, Value>, wanted: bool) -> Result<Check, SettingsErr
 fn length(config: &Map<String, Value>, key: &'static str) -> Check {
     let given = |key| config.get(key).filter(|value: &&Value| !value.is_null());
     let limit = given(key).or_else(|| given("length"));
-    let Some((limit, text)) = limit
-        .map(|value| (to_number(value), to_text(value)))
-        .filter(|(limit, _)| *limit > 0.0 || limit.is_nan())
+    let Some((limit, text)) =
+        limit.map(numbered).filter(|(limit, _)| *limit > 0.0 || limit.is_nan())
     else {
         return always(format!("{key} rule requires config.{key} (positive number)"));
     };
@@ -167,9 +166,8 @@ fn excludes(config: &Map<String, Value>) -> Result<Check, SettingsError> {
 
 fn cost(config: &Map<String, Value>) -> Check {
     let limit = config.get("max_cost").filter(|value| !value.is_null());
-    let Some((limit, text)) = limit
-        .map(|value| (to_number(value), to_text(value)))
-        .filter(|(limit, _)| *limit >= 0.0 || limit.is_nan())
+    let Some((limit, text)) =
+        limit.map(numbered).filter(|(limit, _)| *limit >= 0.0 || limit.is_nan())
     else {
         let message = "cost_threshold rule requires config.max_cost (non-negative number)";
         return always(message.to_owned());
