@@ -183,6 +183,11 @@ fn cost(config: &Map<String, Value>) -> Check {
     })
 }
 
+/// A limit as a number and as it is printed.
+fn numbered(value: &Value) -> (f64, String) {
+    (to_number(value), to_text(value))
+}
+
 /// `Number(value)`.
 fn to_number(value: &Value) -> f64 {
     match value {
