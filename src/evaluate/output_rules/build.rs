@@ -94,7 +94,10 @@ fn target(config: &OutputRulesConfig, node: &Node) -> Result<Attribute, Settings
 }
 
 fn packs(config: &OutputRulesConfig, iris_like: bool) -> Result<Vec<Arc<Pack>>, SettingsError> {
-    let mut packs = vec![if iris_like { pack::iris()? } else { pack::default()? }];
+    let mut packs = match iris_like {
+        true => vec![pack::iris()?],
+        false => vec![pack::default()?, pack::refusal()?],
+    };
     let mut own = config.packs.clone();
     if !iris_like {
         let lists = [
@@ -138,7 +141,7 @@ fn add_pack_rules(rules: &mut Vec<Rule>, packs: &[Arc<Pack>], bundle: Bundle) {
     if matches!(bundle, Bundle::Completeness | Bundle::Relevance | Bundle::Cost) {
         return;
     }
-    for name in packs.iter().skip(1).flat_map(|pack| pack.rules()) {
+    for name in packs.iter().flat_map(|pack| pack.rules()) {
         if BUILT_IN.contains(&name) || rules.iter().any(|rule| rule.name == name) {
             continue;
         }

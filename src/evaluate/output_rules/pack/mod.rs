@@ -57,9 +57,18 @@ static DEFAULT: BuiltIn = LazyLock::new(|| {
     ])
 });
 
+/// Ours of refusals: apart, so that texts judged for safety alone are not searched for them.
+static REFUSAL: BuiltIn =
+    LazyLock::new(|| config::built_in(&[include_str!("../packs/refusal.yaml")]));
+
 /// The detectors of `compat: iris`.
 pub(super) fn iris() -> Result<Arc<Pack>, SettingsError> {
     IRIS.clone()
+}
+
+/// The detectors of refusals.
+pub(super) fn refusal() -> Result<Arc<Pack>, SettingsError> {
+    REFUSAL.clone()
 }
 
 /// The detectors of the default behaviour.
