@@ -1,12 +1,14 @@
 // A Vercel AI SDK agent with a scripted model and its OpenTelemetry integration.
 import { OpenTelemetry } from '@ai-sdk/otel';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
+import { resourceFromAttributes } from '@opentelemetry/resources';
 import { BatchSpanProcessor, NodeTracerProvider } from '@opentelemetry/sdk-trace-node';
 import { generateText, registerTelemetry, stepCountIs, tool } from 'ai';
 import { MockLanguageModelV4 } from 'ai/test';
 import { z } from 'zod';
 
 const provider = new NodeTracerProvider({
+  resource: resourceFromAttributes({ 'service.name': process.env.OTEL_SERVICE_NAME }),
   spanProcessors: [new BatchSpanProcessor(new OTLPTraceExporter())],
 });
 provider.register();
