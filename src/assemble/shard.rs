@@ -280,6 +280,11 @@ impl Shard {
         (place.generation == handle.generation).then_some(&trace.spans)
     }
 
+    /// All traces at hand, those without anything of an agent too, in no promised order.
+    pub fn traces(&self) -> impl Iterator<Item = &TraceSpans> {
+        self.places.iter().filter_map(|place| place.trace.as_deref()).map(|trace| &trace.spans)
+    }
+
     /// Traces that are open.
     pub fn open_count(&self) -> usize {
         self.open_count

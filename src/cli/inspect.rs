@@ -8,7 +8,7 @@ use super::score::Format;
 use super::source::ConfigArgs;
 use super::{Exit, Failure, output, recorded};
 use crate::extract::row::row;
-use crate::model::Facts;
+use crate::model::{Facts, TraceId, Trajectory};
 use crate::pipeline::replay::Replay;
 use crate::value::Value;
 
@@ -20,7 +20,8 @@ use crate::value::Value;
 #[command(after_help = "\
 Examples:
   spanscore inspect examples/traces/refund_agent.json
-  spanscore inspect --format jsonl traces.jsonl | jq '.tool_calls[].name'")]
+  spanscore inspect --format jsonl traces.jsonl | jq '.tool_calls[].name'
+  spanscore inspect --explain traces.jsonl      # when a call is missing")]
 pub(super) struct InspectArgs {
     /// Files to read; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
@@ -30,6 +31,13 @@ pub(super) struct InspectArgs {
     /// How it is printed
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    /// For each span: which dialects matched, which won, which source gave each field, what was
+    /// dropped and why
+    #[arg(long, conflicts_with = "format")]
+    explain: bool,
+    /// One row for each session instead of each trace: the calls of all its traces together
+    #[arg(long, conflicts_with = "explain")]
+    sessions: bool,
 }
 
 pub(super) fn run(args: &InspectArgs) -> Result<Exit, Failure> {
@@ -38,13 +46,50 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit, Failure> {
     let mut replay = Replay::new(&resolver, plan.config.limits);
     let is_broken = recorded::read(&mut replay, &args.files);
     let mut printed = Ok(());
-    replay.for_each(|trajectory| {
-        if printed.is_ok() {
-            printed = print(&row(trajectory), args.format);
-        }
-    });
+    let mut shown = 0;
+    if args.explain {
+        replay.explain(|explanation| {
+            shown += 1;
+            if printed.is_ok() {
+                printed = output::line(explanation);
+            }
+        });
+    } else if args.sessions {
+        replay.for_each_session(|session, trace_ids| {
+            shown += trace_ids.len();
+            if printed.is_ok() {
+                printed = print(&session_row(session, trace_ids), args.format);
+            }
+        });
+    } else {
+        replay.for_each(|trajectory| {
+            shown += 1;
+            if printed.is_ok() {
+                printed = print(&row(trajectory), args.format);
+            }
+        });
+    }
     printed?;
+    let hidden = replay.trace_count().saturating_sub(shown);
+    if hidden > 0 {
+        output::note(format_args!(
+            "spanscore: {hidden} traces hold no span of a tool, an agent or a model; \
+             or no session; `--explain` shows why"
+        ));
+    }
     Ok(if is_broken { Exit::Failure } else { Exit::Success })
+}
+
+/// A session's row: that of a trajectory, with all its traces.
+fn session_row<'a>(session: &'a Trajectory<'_>, trace_ids: &[TraceId]) -> Value<'a> {
+    let ids = trace_ids.iter().map(|id| Value::from(id.to_string())).collect();
+    match row(session) {
+        Value::Map(mut map) => {
+            map.insert("trace_ids", Value::List(ids));
+            Value::Map(map)
+        }
+        other => other,
+    }
 }
 
 /// Prints one trajectory, given in its JSON form.

@@ -1,8 +1,8 @@
 //! Judges recorded requests with the same stages, without a clock: traces may be spread over
 //! several files, and all are complete when the input ends.
 
-use super::sessions::judge_session;
-use crate::assemble::{Due, LimitsSettings, Sessions, SessionsSettings, Shard, TracesSettings};
+use super::sessions::{joined, judge_session};
+use crate::assemble::{Due, DueSession, LimitsSettings, Sessions, SessionsSettings, Shard, TracesSettings};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -11,10 +11,9 @@ use crate::evaluate::run::{Evidence, Judge};
 use crate::extract::collect::extract_traces;
 use crate::extract::logs::extract_logs;
 use crate::extract::outcome::Extracted;
-use crate::extract::resolve::Resolver;
-use crate::extract::resolve::SessionCalls;
+use crate::extract::resolve::{Explanation, Resolver, SessionCalls};
 use crate::extract::resources::ResourceCache;
-use crate::model::{Completion, Evaluation, SpanBatch, Trajectory};
+use crate::model::{Completion, Evaluation, SpanBatch, TraceId, Trajectory};
 use crate::otlp::metrics::count_points;
 use crate::otlp::wire::Malformed;
 use crate::receive::Signal;
@@ -75,6 +74,12 @@ impl<'r> Replay<'r> {
     }
 
     fn judge_sessions(&self, judge: &Judge, due: &[Due], now_ns: u64, out: &mut Vec<Evaluation>) {
+        for due in &self.sessions(due) {
+            out.append(&mut judge_session(self.resolver, judge, due, now_ns).0);
+        }
+    }
+
+    fn sessions(&self, due: &[Due]) -> Vec<DueSession> {
         let mut sessions = Sessions::new(SessionsSettings::default(), 0);
         let mut due_sessions = Vec::new();
         for due in due {
@@ -86,9 +91,17 @@ impl<'r> Replay<'r> {
             }
         }
         sessions.drain(Completion::EndOfInput, &mut due_sessions);
-        for due in &due_sessions {
-            out.append(&mut judge_session(self.resolver, judge, due, now_ns).0);
-        }
+        due_sessions
+    }
+
+    /// Tells how every trace was read, those without anything of an agent too.
+    pub fn explain(&self, mut visit: impl FnMut(&Explanation)) {
+        self.shard.traces().for_each(|trace| visit(&self.resolver.explain(trace)));
+    }
+
+    /// Traces that were put together, those without anything of an agent too.
+    pub fn trace_count(&self) -> usize {
+        self.shard.traces().count()
     }
 
     /// Shows every trajectory in the order of their first spans. The traces of one session tell of
@@ -96,6 +109,17 @@ impl<'r> Replay<'r> {
     pub fn for_each(&mut self, visit: impl FnMut(&Trajectory<'_>)) {
         let due = self.due();
         self.trajectories(&due).iter().for_each(visit);
+    }
+
+    /// Shows every session: its calls as one trajectory, and the traces they come from.
+    pub fn for_each_session(&mut self, mut visit: impl FnMut(&Trajectory<'_>, &[TraceId])) {
+        let due = self.due();
+        for session in self.sessions(&due) {
+            let ids: Vec<_> = session.traces.iter().map(|trace| trace.trace_id).collect();
+            if let Some(joined) = joined(self.resolver, &session) {
+                visit(&joined, &ids);
+            }
+        }
     }
 
     fn due(&mut self) -> Vec<Due> {

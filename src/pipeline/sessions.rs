@@ -14,10 +14,10 @@ use super::Outlet;
 use super::metrics::PipelineMetrics;
 use super::worker::{TICK, elapsed_ms, unix_ns};
 use crate::assemble::{DueSession, Sessions};
-use crate::evaluate::run::{Evidence, Judge};
+use crate::evaluate::run::{Evidence, Judge, WhenErrors};
 use crate::extract::resolve::{Resolver, reconcile};
 use crate::model::session::join_session;
-use crate::model::{Completion, TraceSpans};
+use crate::model::{Completion, Evaluation, TraceSpans, Trajectory};
 
 /// Traces that may wait for the owner of sessions.
 pub(super) const QUEUED_TRACES_MAX: usize = 4096;
@@ -77,16 +77,21 @@ impl SessionWorker {
     }
 }
 
+/// A session as one trajectory, its traces corrected by what they know of each other.
+pub(super) fn joined<'a>(resolver: &'a Resolver, due: &'a DueSession) -> Option<Trajectory<'a>> {
+    let mut trajectories: Vec<_> = due.traces.iter().map(|trace| resolver.resolve(trace)).collect();
+    trajectories.sort_by_key(|trajectory| trajectory.start_ns);
+    reconcile(&mut trajectories);
+    join_session(trajectories)
+}
+
 /// Judges one session on all its traces.
 pub(super) fn judge_session(
     resolver: &Resolver,
     judge: &Judge,
     due: &DueSession,
     now_ns: u64,
-) -> (Vec<crate::model::Evaluation>, crate::evaluate::run::WhenErrors) {
-    let mut trajectories: Vec<_> = due.traces.iter().map(|trace| resolver.resolve(trace)).collect();
-    trajectories.sort_by_key(|trajectory| trajectory.start_ns);
-    reconcile(&mut trajectories);
+) -> (Vec<Evaluation>, WhenErrors) {
     let mut out = Vec::new();
     let evidence = Evidence {
         digest: due.digest,
@@ -95,7 +100,7 @@ pub(super) fn judge_session(
         completion: due.completion,
         now_ns,
     };
-    let errors = join_session(trajectories)
+    let errors = joined(resolver, due)
         .map(|session| judge.judge_session(&session, evidence, &mut out))
         .unwrap_or_default();
     (out, errors)
