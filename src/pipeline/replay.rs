@@ -1,12 +1,14 @@
 //! Judges recorded requests with the same stages, without a clock: traces may be spread over
 //! several files, and all are complete when the input ends.
 
-use super::sessions::{joined, judge_session};
-use crate::assemble::{Due, DueSession, LimitsSettings, Sessions, SessionsSettings, Shard, TracesSettings};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use super::sessions::{joined, judge_session};
+use crate::assemble::{
+    Due, DueSession, LimitsSettings, Sessions, SessionsSettings, Shard, TracesSettings,
+};
 use crate::evaluate::run::{Evidence, Judge};
 use crate::extract::collect::extract_traces;
 use crate::extract::logs::extract_logs;

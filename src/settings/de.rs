@@ -75,11 +75,12 @@ impl<'de> Deserializer<'de> for &'de Node {
         .map_err(|error: SettingsError| error.at(self.place))
     }
 
-    /// An integer beyond 64 bits is its nearest double where a double is read.
-    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SettingsError> {
+    /// A reader of any value at all asks for bytes: an integer beyond 64 bits is handed over as its
+    /// decimal digits, to any other reader as its nearest double.
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SettingsError> {
         match &self.kind {
-            NodeKind::Scalar(Value::Number(number @ Number::Big(_))) => {
-                visitor.visit_f64(number.as_f64())
+            NodeKind::Scalar(Value::Number(Number::Big(digits))) => {
+                visitor.visit_bytes(digits.as_bytes())
             }
             _ => self.deserialize_any(visitor),
         }
@@ -94,7 +95,7 @@ impl<'de> Deserializer<'de> for &'de Node {
     }
 
     serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 char str string bytes byte_buf unit
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string byte_buf unit
         unit_struct seq tuple tuple_struct map struct identifier ignored_any
     }
 }
@@ -113,10 +114,7 @@ fn visit_scalar<'de, V: Visitor<'de>>(
         Value::Number(Number::Float(value)) => visitor.visit_f64(*value),
         Value::Number(Number::Big(digits)) => match digits.parse() {
             Ok(value) => visitor.visit_u64(value),
-            // Only a reader of any value takes bytes: see `value::deserialize`.
-            Err(_) => visitor
-                .visit_bytes(digits.as_bytes())
-                .map_err(|_: SettingsError| SettingsError::new("this integer is beyond 64 bits")),
+            Err(_) => visitor.visit_f64(digits.parse().unwrap_or(f64::NAN)),
         },
         _ => visitor.visit_unit(),
     }

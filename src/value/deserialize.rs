@@ -1,7 +1,7 @@
 //! Values read through `serde`, so that settings can hold literal arguments and schemas.
 //!
 //! `serde` has no integer beyond 128 bits: the settings hand such a one over as the bytes of its
-//! decimal digits.
+//! decimal digits to a reader that asks for bytes, and to any other as its nearest double.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,8 @@ use super::{Map, Number, Value};
 
 impl<'de> Deserialize<'de> for Value<'static> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyValue)
+        // Asking for bytes is how a reader says that it takes the digits of a large integer.
+        deserializer.deserialize_bytes(AnyValue)
     }
 }
 

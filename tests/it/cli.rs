@@ -171,9 +171,10 @@ fn the_collector_says_where_it_is_scores_and_ends_in_order() {
         lines.find(|line| line.starts_with(start)).expect("the line")
     };
     let agents = line("agents: ");
-    assert!(line("scores: ").starts_with("scores: console and http://127.0.0.1:"));
+    assert!(line("scores: ").starts_with("scores: console, http://127.0.0.1:"));
     line("try it: spanscore send --sample --endpoint http://127.0.0.1:");
-    let urls: Vec<_> = agents.split(['=', ' ']).filter(|word| word.starts_with("http")).collect();
+    let words = agents.split(['=', ' ', ')']);
+    let urls: Vec<_> = words.filter(|word| word.starts_with("http")).collect();
     let [http, grpc] = urls[..] else { panic!("two addresses in {agents}") };
     for (endpoint, protocol) in [(http, "http/protobuf"), (http, "http/json"), (grpc, "grpc")] {
         for compression in ["none", "gzip", "zstd"] {
