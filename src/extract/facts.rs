@@ -17,11 +17,11 @@ use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_value;
 use crate::otlp::wire::{Field, Fields};
 
-/// The place of an attribute key in a [`Table`](super::table::Table).
+/// The place of an attribute key in a [`Table`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Slot(pub u16);
 
-/// The place of a condition in a [`Table`](super::table::Table).
+/// The place of a condition in a [`Table`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ConditionId(pub u16);
 

@@ -4,7 +4,7 @@
 //! [`scan`](Pack::scan) passes over the text to learn which detectors can hit at all ([`profile`],
 //! [`sieve`]) and runs only their expressions. Both behaviours, the source's and ours, are packs;
 //! a config adds its own ([`config`]). Everything is linear in the text: expressions are automata,
-//! none may match more than [`MATCH_BYTES_MAX`] bytes.
+//! none may match more than [`MATCH_BYTES_MAX`](super::limits::MATCH_BYTES_MAX) bytes.
 
 mod cache;
 mod compile;
