@@ -4,6 +4,8 @@
 //! a table) and its length. Scripts without spaces give pairs of characters in place of words, so
 //! that their texts are judged and not waved through. All linear.
 
+use std::sync::LazyLock;
+
 use hashbrown::HashSet;
 
 /// Letters of a word that count; longer words are equal if these are, which evens out endings.
@@ -24,7 +26,8 @@ const ABBREVIATIONS: &str = "e.g i.e dr mr mrs ms prof st vs etc approx no fig a
     z.b d.h bzw ca nr p.ej sra sa co";
 
 fn is_stop(word: &str) -> bool {
-    STOP.split_ascii_whitespace().any(|stop| stop == word)
+    static SET: LazyLock<HashSet<&str>> = LazyLock::new(|| STOP.split_ascii_whitespace().collect());
+    SET.contains(word)
 }
 
 /// Letters of scripts that are written without spaces, and Hangul, whose endings hide words.
