@@ -9,8 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::source::ConfigArgs;
 use super::{Exit, Failure, output};
 use crate::config::Plan;
-use crate::extract::dialect::Dialect;
-use crate::pipeline::{Addresses, Collector, CollectorSettings};
+use crate::pipeline::{Addresses, Collector};
 use crate::telemetry::start_logs;
 
 /// Runs the collector: OTLP in, scores out (also what runs without a command)
@@ -44,7 +43,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<Exit, Failure> {
 async fn serve(plan: Plan) -> Result<Exit, Failure> {
     let names = plan.exporters.iter().map(|exporter| exporter.name.clone()).collect();
     let mut signals = Signals::new().map_err(anyhow::Error::new)?;
-    let collector = Collector::start(settings(plan)).await.map_err(anyhow::Error::new)?;
+    let collector = Collector::start(plan.into()).await.map_err(anyhow::Error::new)?;
     let Addresses { grpc, http, metrics, .. } = collector.addresses();
     for line in (Ready { grpc, http, metrics, exporters: names }).lines() {
         output::note(line);
@@ -55,22 +54,6 @@ async fn serve(plan: Plan) -> Result<Exit, Failure> {
         () = signals.next() => {
             Err(anyhow::anyhow!("a second signal ended it before open traces were judged").into())
         }
-    }
-}
-
-fn settings(plan: Plan) -> CollectorSettings {
-    let config = plan.config;
-    CollectorSettings {
-        receivers: config.receivers,
-        dialects: Dialect::with_builtin(config.dialects),
-        traces: config.traces,
-        sessions: config.sessions,
-        limits: config.limits,
-        evaluators: plan.evaluators,
-        exporters: plan.exporters,
-        telemetry: config.telemetry,
-        shutdown_timeout: config.shutdown_timeout.0,
-        shard_count: None,
     }
 }
 

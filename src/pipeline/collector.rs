@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::{Outlet, Pipeline, PipelineSettings};
 use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
+use crate::config::Plan;
 use crate::emit::settings::ExporterSettings;
 use crate::emit::{self, Exporters, Unsent};
 use crate::evaluate::run::{Configured, Judge};
@@ -44,6 +45,24 @@ pub struct CollectorSettings {
     pub shutdown_timeout: Duration,
     /// Shards; one per core when `None`.
     pub shard_count: Option<usize>,
+}
+
+impl From<Plan> for CollectorSettings {
+    fn from(plan: Plan) -> Self {
+        let config = plan.config;
+        Self {
+            receivers: config.receivers,
+            dialects: Dialect::with_builtin(config.dialects),
+            traces: config.traces,
+            sessions: config.sessions,
+            limits: config.limits,
+            evaluators: plan.evaluators,
+            exporters: plan.exporters,
+            telemetry: config.telemetry,
+            shutdown_timeout: config.shutdown_timeout.0,
+            shard_count: None,
+        }
+    }
 }
 
 /// Why a collector cannot start.
