@@ -13,8 +13,9 @@ pub(super) fn merge(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
     }
     nested(tree, calls);
     same_id(tree, calls);
+    let mut passed = Vec::new();
     for at in 0..calls.len() {
-        let Some(whole) = outermost(calls, at) else { continue };
+        let Some(whole) = outermost(calls, at, &mut passed) else { continue };
         if let Ok([whole, part]) = calls.get_disjoint_mut([whole as usize, at]) {
             whole.fill_from(part);
         }
@@ -22,15 +23,20 @@ pub(super) fn merge(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
     }
 }
 
-/// The call that a call is part of, directly or not.
-fn outermost(calls: &[SpanCall<'_>], at: usize) -> Option<u32> {
+/// The call that a call is part of, directly or not; the calls between become parts of it directly,
+/// so that long chains are walked once.
+fn outermost(calls: &mut [SpanCall<'_>], at: usize, passed: &mut Vec<u32>) -> Option<u32> {
     let mut whole = calls[at].part_of?;
-    // Parts of parts are few; the bound only breaks off circles.
-    for _ in 0..calls.len() {
-        match calls[whole as usize].part_of {
-            Some(next) if next as usize != at => whole = next,
-            _ => break,
+    while let Some(next) = calls[whole as usize].part_of {
+        // Spans are no circle, so only ids could make one.
+        if next as usize == at || passed.len() > calls.len() {
+            break;
         }
+        passed.push(whole);
+        whole = next;
+    }
+    for between in passed.drain(..) {
+        calls[between as usize].part_of = Some(whole);
     }
     Some(whole)
 }

@@ -12,7 +12,7 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) struct Span<'a> {
     pub(super) record: &'a SpanRecord,
     pub(super) facts: FactsReader<'a>,
-    /// Place of the parent among [`Tree::spans`], or [`NONE`].
+    /// Place of the parent among [`Tree::spans`], or [`NONE`]; no span is its own ancestor.
     pub(super) parent: u32,
     /// Place among the trace's records.
     pub(super) arrival: u32,
@@ -105,6 +105,33 @@ impl<'a> Tree<'a> {
         for log in &mut self.logs {
             log.parent = find(log.record.span_id);
         }
+        self.break_circles();
+    }
+
+    /// Of spans that are their own ancestors the earliest becomes the outermost.
+    fn break_circles(&mut self) {
+        // The start of the walk that came by first, for each span.
+        let mut walks = vec![NONE; self.spans.len()];
+        for start in 0..self.spans.len() as u32 {
+            let mut at = start;
+            while walks.get(at as usize) == Some(&NONE) {
+                walks[at as usize] = start;
+                at = self.spans[at as usize].parent;
+            }
+            if walks.get(at as usize) != Some(&start) {
+                continue;
+            }
+            // The walk has come back to itself.
+            let (first, mut earliest) = (at, at);
+            loop {
+                at = self.spans[at as usize].parent;
+                earliest = earliest.min(at);
+                if at == first {
+                    break;
+                }
+            }
+            self.spans[earliest as usize].parent = NONE;
+        }
     }
 
     /// The span at a place; `None` for [`NONE`].
@@ -113,7 +140,7 @@ impl<'a> Tree<'a> {
     }
 
     /// For each span what `own` says of it, or else of its nearest ancestor of which `own` says
-    /// anything. Linear in the spans; ancestors that are their own ancestors are broken off.
+    /// anything. Linear in the spans.
     pub(super) fn inherit<T: Copy>(&self, own: impl Fn(u32) -> Option<T>) -> Vec<Option<T>> {
         let mut found: Vec<Option<Option<T>>> = vec![None; self.spans.len()];
         let mut path = Vec::new();
