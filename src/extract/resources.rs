@@ -8,6 +8,7 @@ use std::hash::BuildHasher;
 use crate::model::Resource;
 use crate::otlp::any_value::key_values;
 use crate::semconv::SERVICE_NAME;
+use crate::value::Value;
 
 /// Most resources that are remembered; when one more comes all are forgotten, which only costs
 /// memory: traces keep theirs.
@@ -42,11 +43,11 @@ impl ResourceCache {
 
 /// Attributes are field 1 of a resource, as of a `KeyValueList`.
 fn service_name(encoded: &[u8]) -> String {
-    key_values(encoded)
-        .find(|(key, _)| *key == SERVICE_NAME)
-        .and_then(|(_, value)| value.as_str())
-        .unwrap_or_default()
-        .to_owned()
+    let found = key_values(encoded).find(|(key, _)| *key == SERVICE_NAME);
+    match found.map(|(_, value)| value.to_value()) {
+        Some(Value::String(name)) => name.into_owned(),
+        _ => String::new(),
+    }
 }
 
 #[cfg(test)]
