@@ -4,6 +4,7 @@
 mod any_order;
 mod captures;
 mod cli;
+mod collector;
 mod config;
 mod emit;
 mod evaluator_docs;

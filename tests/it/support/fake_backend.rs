@@ -212,6 +212,21 @@ impl FakeBackend {
         })
     }
 
+    /// The log requests that were taken.
+    pub(crate) fn log_requests(&self) -> Vec<ExportLogsServiceRequest> {
+        self.with(|kept| kept.logs.clone())
+    }
+
+    /// The trace requests that were taken.
+    pub(crate) fn trace_requests(&self) -> Vec<ExportTraceServiceRequest> {
+        self.with(|kept| kept.traces.clone())
+    }
+
+    /// The metric requests that were taken.
+    pub(crate) fn metric_requests(&self) -> Vec<ExportMetricsServiceRequest> {
+        self.with(|kept| kept.metrics.clone())
+    }
+
     /// How many requests came, answered or not.
     pub(crate) fn requests(&self) -> usize {
         self.with(|kept| kept.requests)

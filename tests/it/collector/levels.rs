@@ -1,0 +1,142 @@
+//! What an evaluation is about, and which traces an evaluator sees.
+
+use opentelemetry_proto::tonic::trace::v1::Span;
+
+use crate::support::collector::{HELD, Running};
+use crate::support::spans::{agent, request, searches, tool, with};
+
+#[tokio::test]
+async fn evaluations_of_calls_sit_on_the_spans_of_the_calls() {
+    let running = Running::start(
+        r#"
+evaluators:
+  tool_call_args/a17:
+    level: call
+    criteria: {tool_calls: [{name: refund, args: {order: A-17}}]}
+"#,
+    )
+    .await;
+    let call = |id, order| with(tool(7, id, "refund"), "input.value", order);
+    let calls = [call(2, r#"{"order": "A-17"}"#), call(3, r#"{"order": "B-18"}"#), agent(7)];
+    running.send(request(calls)).await;
+    let events = running.events(2).await;
+    let told: Vec<_> = events.iter().map(|e| (e.span(), e.score(), e.label())).collect();
+    assert_eq!(told, [(2, Some(1.0), "pass"), (3, Some(0.0), "fail")]);
+    assert!(events.iter().all(|event| event.text("spanscore.evaluation.level") == "call"));
+    assert_ne!(events[0].id(), events[1].id());
+}
+
+fn in_session(spans: Vec<Span>, session: &str, later_s: u64) -> Vec<Span> {
+    let shifted = spans.into_iter().map(|mut span| {
+        span.start_time_unix_nano += later_s * 1_000_000_000;
+        span.end_time_unix_nano += later_s * 1_000_000_000;
+        with(span, "session.id", session)
+    });
+    shifted.collect()
+}
+
+#[tokio::test]
+async fn sessions_are_judged_on_all_their_traces_after_their_idle_time() {
+    let running = Running::start(
+        r#"
+sessions: {idle_timeout: 1s}
+evaluators:
+  tool_call_count/three: {level: session, criteria: {tool_calls_count: {search: ["=", 3]}}}
+  tool_call_count/one: {criteria: {tool_calls_count: {search: ["=", 1]}}}
+"#,
+    )
+    .await;
+    // The later trace comes first: the last one is the last by its own time.
+    running.send(request(in_session(searches(8, &[2]), "s-1", 60))).await;
+    running.send(request(in_session(searches(7, &[2, 3]), "s-1", 0))).await;
+    running.send(request(in_session(searches(9, &[2]), "s-2", 0))).await;
+    let events = running.events(5).await;
+    let sessions = events.iter().filter(|event| event.name() == "tool_call_count/three");
+    let told: Vec<_> = sessions
+        .map(|e| (e.text("session.id"), e.trace(), e.span(), e.score(), e.completion()))
+        .collect();
+    assert_eq!(told, [("s-1", 8, 1, Some(1.0), "idle"), ("s-2", 9, 1, Some(0.0), "idle")]);
+    running.counted("spanscore_assemble_sessions_total", 2).await;
+
+    // A trace that comes while the session is remembered revises it.
+    running.send(request(in_session(searches(10, &[2]), "s-2", 90))).await;
+    let events = running.events(7).await;
+    let revised: Vec<_> = events.iter().filter(|event| event.revision() == 1).collect();
+    assert_eq!((revised.len(), revised[0].trace()), (1, 10));
+    let first = events.iter().find(|event| event.trace() == 9 && event.score() == Some(0.0));
+    assert_eq!(revised[0].text("spanscore.evaluation.revises"), first.unwrap().id());
+}
+
+#[tokio::test]
+async fn open_sessions_are_judged_at_shutdown() {
+    let running = Running::start(
+        r#"
+evaluators:
+  tool_call_count/three: {level: session, criteria: {tool_calls_count: {search: ["=", 3]}}}
+"#,
+    )
+    .await;
+    running.send(request(in_session(searches(7, &[2, 3, 4]), "s-1", 0))).await;
+    let events = running.judged().await;
+    assert_eq!((events.len(), events[0].completion()), (1, "shutdown"));
+    assert_eq!((events[0].score(), events[0].text("session.id")), (Some(1.0), "s-1"));
+}
+
+#[tokio::test]
+async fn when_and_sample_choose_the_traces() {
+    let config = format!(
+        r#"{HELD}
+evaluators:
+  tool_error/all:
+  tool_error/none: {{sample: 0}}
+  tool_error/half: {{sample: 0.5}}
+  tool_error/also_half: {{sample: 0.5}}
+  tool_error/most: {{sample: 0.75}}
+  tool_error/refunds: {{when: "'refund' in tool_names && service_name == 'shop'"}}
+  tool_error/clerk: {{when: "agent_name == 'clerk' && resource['host.name'] == 'h-1'"}}
+  tool_error/broken: {{when: "attributes['not.there'] == 'x'"}}
+"#
+    );
+    let running = Running::start(&config).await;
+    // The share is taken by the last bytes of the trace's id.
+    for trace in [0x01, 0x7f, 0x80, 0xbf, 0xc0, 0xff] {
+        let mut spans = searches(trace, &[2]);
+        if trace == 0x80 {
+            spans.push(tool(trace, 3, "refund"));
+        }
+        running.send(request(spans)).await;
+    }
+    let events = running.judged().await;
+    let traces = |name: &str| {
+        let own = events.iter().filter(|event| event.name() == format!("tool_error/{name}"));
+        own.map(|event| event.trace()).collect::<Vec<_>>()
+    };
+    assert_eq!(traces("all"), [0x01, 0x7f, 0x80, 0xbf, 0xc0, 0xff]);
+    assert!(traces("none").is_empty());
+    assert_eq!(traces("half"), [0x01, 0x7f]);
+    assert_eq!(traces("also_half"), traces("half"));
+    assert_eq!(traces("most"), [0x01, 0x7f, 0x80, 0xbf]);
+    assert_eq!(traces("refunds"), [0x80]);
+    assert_eq!(traces("clerk"), traces("all"));
+    assert!(traces("broken").is_empty());
+}
+
+#[tokio::test]
+async fn a_score_at_the_threshold_passes_and_one_below_fails() {
+    let config = format!(
+        r#"{HELD}
+evaluators:
+  tool_call_count/at: {{threshold: 0.5, criteria: {{tool_calls_count: {{search: 1, buy: 1}}}}}}
+  tool_call_count/below: {{threshold: 0.51, criteria: {{tool_calls_count: {{search: 1, buy: 1}}}}}}
+"#
+    )
+    .replace("search: 1, buy: 1", r#"search: ["=", 1], buy: ["=", 1]"#);
+    let running = Running::start(&config).await;
+    running.send(request(searches(7, &[2]))).await;
+    let events = running.judged().await;
+    let told: Vec<_> = events.iter().map(|e| (e.name(), e.score(), e.label())).collect();
+    assert_eq!(
+        told,
+        [("tool_call_count/at", Some(0.5), "pass"), ("tool_call_count/below", Some(0.5), "fail")]
+    );
+}
