@@ -19,4 +19,4 @@ mod wheel;
 
 pub use sessions::{DueSession, Sessions};
 pub use settings::{LimitsSettings, SessionsSettings, TracesSettings};
-pub use shard::{Due, Shard, ShardCounts};
+pub use shard::{Due, Running, Shard, ShardCounts};

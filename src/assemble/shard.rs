@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use super::trace::{Added, OpenTrace, State};
 use super::wheel::{TICK_MS, Wheel};
 use super::{LimitsSettings, TracesSettings};
-use crate::model::{Completion, SpanBatch, SpanRecord, TraceId, TraceSpans};
+use crate::model::{Completion, SpanBatch, SpanRecord, Spoken, TraceId, TraceSpans};
 
 /// Names a trace of a shard; stays unique when its place is used again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +33,15 @@ pub struct Due {
     pub digest: [u8; 16],
     /// The hash it was judged on before.
     pub revised: Option<[u8; 16]>,
+}
+
+/// A trace that goes on, to be asked for early verdicts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Running {
+    /// Names the trace.
+    pub handle: Handle,
+    /// Hash of its spans, independent of their order.
+    pub digest: [u8; 16],
 }
 
 /// What a shard has done, counted since the last look.
@@ -80,6 +89,8 @@ pub struct Shard {
     counts: ShardCounts,
     /// Handles with new records since the last look, so that rules apply after a request.
     touched: Vec<Handle>,
+    /// Traces that have grown since the last look; `None` while nobody looks.
+    watched: Option<Vec<Handle>>,
 }
 
 /// One shard's part of the limits.
@@ -123,6 +134,7 @@ impl Shard {
             open_count: 0,
             counts: ShardCounts::default(),
             touched: Vec::new(),
+            watched: None,
         }
     }
 
@@ -214,8 +226,48 @@ impl Shard {
                 continue;
             }
             self.arm(handle);
+            self.watch(handle);
         }
         self.touched = touched;
+    }
+
+    /// From now on notes which running traces grow, for [`take_running`](Self::take_running).
+    pub fn watch_running(&mut self) {
+        self.watched = Some(Vec::new());
+    }
+
+    fn watch(&mut self, handle: Handle) {
+        if self.watched.is_none() {
+            return;
+        }
+        if self.get_mut(handle).is_some_and(|trace| trace.is_running() && trace.has_grown())
+            && let Some(watched) = &mut self.watched
+        {
+            watched.push(handle);
+        }
+    }
+
+    /// The traces of agents still at work that have grown since the last look. A trace whose root
+    /// has ended is not among them: it is judged soon.
+    pub fn take_running(&mut self) -> Vec<Running> {
+        let watched = self.watched.as_mut().map(std::mem::take).unwrap_or_default();
+        let running = watched.into_iter().filter_map(|handle| {
+            let trace = self.get_mut(handle).filter(|trace| trace.is_running())?;
+            Some(Running { handle, digest: trace.digest.to_be_bytes() })
+        });
+        running.collect()
+    }
+
+    /// What evaluators said of a trace before; it is theirs until it is kept again.
+    pub fn take_spoken(&mut self, handle: Handle) -> Vec<Spoken> {
+        self.get_mut(handle).map(|trace| std::mem::take(&mut trace.spoken)).unwrap_or_default()
+    }
+
+    /// Keeps what evaluators said of a trace for as long as it is remembered.
+    pub fn keep_spoken(&mut self, handle: Handle, spoken: Vec<Spoken>) {
+        if let Some(trace) = self.get_mut(handle) {
+            trace.spoken = spoken;
+        }
     }
 
     fn arm(&mut self, handle: Handle) {

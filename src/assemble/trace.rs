@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::model::{Completion, Resource, SpanFlags, SpanRecord, TraceSpans};
+use crate::model::{Completion, Resource, SpanFlags, SpanRecord, Spoken, TraceSpans};
 
 /// Spans that a trace may have before their ids are indexed to find duplicates.
 const SCAN_MAX: usize = 48;
+
+/// An open trace is looked at again when it has grown by one part in so many.
+const LOOK_SHARE: usize = 16;
 
 /// Where a trace stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,6 +54,10 @@ pub(super) struct OpenTrace {
     pub(super) digest: u128,
     /// How often it was judged, and the digest it was judged on last.
     pub(super) judged: Option<(u32, u128)>,
+    /// What evaluators said of it that they must know again.
+    pub(super) spoken: Vec<Spoken>,
+    /// How large it was when it was last looked at while open.
+    looked_at: usize,
     /// The earliest deadline that is armed, milliseconds.
     pub(super) armed_ms: u64,
     /// Where each record stands, once there are many.
@@ -70,6 +77,8 @@ impl OpenTrace {
             has_span: false,
             digest: 0,
             judged: None,
+            spoken: Vec::new(),
+            looked_at: 0,
             armed_ms: u64::MAX,
             places: HashMap::new(),
         }
@@ -162,6 +171,23 @@ impl OpenTrace {
             resource: place as u16,
             ..record.clone()
         }
+    }
+
+    /// Whether an agent is still at work in a trace that was never judged.
+    pub(super) fn is_running(&self) -> bool {
+        self.state == State::Open && self.is_agent && !self.root_ended && self.judged.is_none()
+    }
+
+    /// Whether the trace has grown enough since the last time this was so. A long trace is looked
+    /// at when it grew by a share of its size, so that all looks together cost as much as a fixed
+    /// number of looks at the whole.
+    pub(super) fn has_grown(&mut self) -> bool {
+        let size = self.spans.spans.len() + self.spans.arena.len();
+        let has_grown = size > self.looked_at + self.looked_at / LOOK_SHARE;
+        if has_grown {
+            self.looked_at = size;
+        }
+        has_grown
     }
 
     /// When the trace is complete if nothing more comes, and why.

@@ -7,22 +7,22 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use super::expect::{self, ExpectSettings};
+use super::expression::compile;
 use super::read::read_all;
 use super::sources::Sources;
 use super::tools_file;
-use crate::evaluate::run::Configured;
-use crate::evaluate::select::{VARIABLES, When, WhenError};
-use crate::evaluate::{KINDS, Kind, kind};
+use crate::evaluate::expect::Template;
+use crate::evaluate::run::{Against, Configured};
+use crate::evaluate::{EARLY_KINDS, KINDS, Kind, kind};
 use crate::model::{EvaluatorInfo, Level};
-use crate::settings::{Key, Node, NodeKind, Place, SettingsError, nearest};
+use crate::settings::{Key, Node, NodeKind, SettingsError, nearest};
 use crate::value::Value;
 
 /// Most evaluators of one config.
 const EVALUATORS_MAX: usize = 1_000;
 /// Longest name of an evaluator, bytes.
 const NAME_BYTES_MAX: usize = 200;
-/// Longest `when`, bytes.
-const WHEN_BYTES_MAX: usize = 8_192;
 
 /// Stands for the map in the config's struct: its entries are read one by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -61,16 +61,30 @@ pub struct SharedSettings {
     pub threshold: Option<f64>,
     /// What is judged: each call, each trace, or each session.
     pub level: LevelSetting,
+    /// Where the criteria come from, if not from `criteria`: a dataset with those of each test
+    /// case, or an attribute of the trace. A trace of which nothing is expected is not evaluable.
+    pub expect: Option<ExpectSettings>,
+    /// Whether a fail that nothing can change any more is told while the agent still runs. The
+    /// evaluation of the complete trace then revises that verdict. Only `tool_call_count`,
+    /// `tool_policy`, `tool_loop` and `tool_budget` know before the end. Default `false`.
+    pub early: bool,
 }
 
 impl Default for SharedSettings {
     fn default() -> Self {
-        Self { when: None, sample: 1.0, threshold: None, level: LevelSetting::Trace }
+        Self {
+            when: None,
+            sample: 1.0,
+            threshold: None,
+            level: LevelSetting::Trace,
+            expect: None,
+            early: false,
+        }
     }
 }
 
 /// What an evaluator judges.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LevelSetting {
     /// Each tool call alone; the evaluation sits on the call's span.
@@ -83,7 +97,8 @@ pub enum LevelSetting {
 }
 
 /// The keys of [`SharedSettings`].
-pub(super) const SHARED_KEYS: [&str; 4] = ["when", "sample", "threshold", "level"];
+pub(super) const SHARED_KEYS: [&str; 6] =
+    ["when", "sample", "threshold", "level", "expect", "early"];
 
 /// Reads all entries; what is wrong with any of them is added to `errors`.
 pub(super) fn configure(
@@ -129,8 +144,8 @@ fn configure_one(
     };
     let node = without_unknown(kind, node, errors);
     let (shared, own) = node.split(|key| SHARED_KEYS.contains(&key));
-    let settings = read_all(&shared, errors, read_shared);
-    let when = shared.get("when").and_then(|when| compile(when, sources, errors));
+    let settings = read_all(&shared, errors, |node| read_shared(kind, node));
+    let when = shared.get("when").and_then(|when| compile("when", when, sources, errors));
     let own = match tools_file::resolve(own) {
         Ok(own) => own,
         Err(error) => {
@@ -138,21 +153,32 @@ fn configure_one(
             return None;
         }
     };
-    let evaluator = read_all(&own, errors, |own| (kind.build)(own));
-    let settings = settings?;
+    let info = settings.as_ref().map(|settings| Arc::new(info(kind, key, settings, &own)));
+    let against = match shared.get("expect").filter(|node| node.kind != NodeKind::Null) {
+        None => read_all(&own, errors, |own| (kind.build)(own)).map(Against::Settings),
+        Some(_) => {
+            let expect = settings.as_ref()?.expect.as_ref()?;
+            let template = Template { kind, settings: own, info: Arc::clone(info.as_ref()?) };
+            expect::read(expect, &shared, template, sources, errors).map(Against::Expectations)
+        }
+    };
+    let (settings, info, against) = (settings?, info?, against?);
+    Some(Configured { info, when, sample: settings.sample, early: settings.early, against })
+}
+
+fn info(kind: &'static Kind, key: &Key, settings: &SharedSettings, own: &Node) -> EvaluatorInfo {
     let level = match settings.level {
         LevelSetting::Call => Level::Call,
         LevelSetting::Trace => Level::Trace,
         LevelSetting::Session => Level::Session,
     };
-    let info = EvaluatorInfo {
+    EvaluatorInfo {
         kind: kind.name,
         name: key.text.clone(),
         threshold: settings.threshold.unwrap_or(kind.threshold),
         level,
         digest: digest(&key.text, level, &own.to_value()),
-    };
-    Some(Configured { info: Arc::new(info), when, sample: settings.sample, evaluator: evaluator? })
+    }
 }
 
 /// The kind that a key names.
@@ -205,62 +231,28 @@ fn without_unknown(kind: &Kind, mut node: Node, errors: &mut Vec<SettingsError>)
     node
 }
 
-fn read_shared(node: &Node) -> Result<SharedSettings, SettingsError> {
+fn read_shared(kind: &Kind, node: &Node) -> Result<SharedSettings, SettingsError> {
     let settings: SharedSettings = node.read()?;
+    let place = |key: &str| node.get(key).map_or(node.place, |node| node.place);
+    if settings.early && !EARLY_KINDS.contains(&kind.name) {
+        let message = format!("`{}` knows nothing before the end of a trace", kind.name);
+        return Err(SettingsError::new(message)
+            .with_help(format!("`early` goes with {}", EARLY_KINDS.join(", ")))
+            .at(place("early")));
+    }
+    if settings.early && settings.level != LevelSetting::Trace {
+        let message = "`early` goes only with `level: trace`";
+        return Err(SettingsError::new(message).at(place("early")));
+    }
     let fraction = |key: &str, value: f64| match (0.0..=1.0).contains(&value) {
         true => Ok(()),
-        false => Err(SettingsError::new(format!("`{key}` is {value}, outside 0 to 1"))
-            .at(node.get(key).map_or(node.place, |node| node.place))),
+        false => {
+            Err(SettingsError::new(format!("`{key}` is {value}, outside 0 to 1")).at(place(key)))
+        }
     };
     fraction("sample", settings.sample)?;
     fraction("threshold", settings.threshold.unwrap_or(0.0))?;
     Ok(settings)
-}
-
-/// Compiles a `when`; a mistake is placed at the character within the expression.
-fn compile(node: &Node, sources: &Sources, errors: &mut Vec<SettingsError>) -> Option<When> {
-    let NodeKind::Scalar(Value::String(text)) = &node.kind else { return None };
-    if text.len() > WHEN_BYTES_MAX {
-        let message = format!("`when` is longer than {WHEN_BYTES_MAX} bytes");
-        errors.push(SettingsError::new(message).at(node.place));
-        return None;
-    }
-    let (message, help, line, column) = match When::compile(text) {
-        Ok(when) => return Some(when),
-        Err(WhenError::Syntax { line, column, message }) => {
-            // What the parser would have taken instead is a list of tokens: of no use to people.
-            let message = message.split(" expecting ").next().unwrap_or_default();
-            let message = message
-                .trim_start_matches("Syntax error: ")
-                .replace("mismatched input", "unexpected")
-                .replace("extraneous input", "unexpected")
-                .replace("'<EOF>'", "end");
-            (format!("`when` is not valid CEL: {message}"), None, line - 1, column - 1)
-        }
-        Err(WhenError::UnknownName { name }) => {
-            let (line, column) = find_word(text, &name);
-            let help = match nearest(&name, VARIABLES) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None => format!("known are {}", VARIABLES.join(", ")),
-            };
-            (format!("unknown name `{name}` in `when`"), Some(help), line, column)
-        }
-    };
-    let number = |value: usize| u32::try_from(value).unwrap_or(0);
-    let place: Place = sources.place_within(node.place, text, number(line), number(column));
-    errors.push(SettingsError { message, help, place: Some(place) });
-    None
-}
-
-/// Line and column, from 0, of the first occurrence of a word.
-fn find_word(text: &str, word: &str) -> (usize, usize) {
-    let is_part = |c: char| c.is_alphanumeric() || c == '_';
-    let found = text.match_indices(word).find(|(at, _)| {
-        !text[..*at].ends_with(is_part) && !text[at + word.len()..].starts_with(is_part)
-    });
-    let before = &text[..found.map_or(0, |(at, _)| at)];
-    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    (before.matches('\n').count(), before[line_start..].chars().count())
 }
 
 /// Identity of an evaluator: its full name, level and settings, whatever their order. The
@@ -271,20 +263,8 @@ fn digest(name: &str, level: Level, settings: &Value<'_>) -> [u8; 16] {
     hash.update([0]);
     hash.update(level.as_str());
     hash.update([0]);
-    hash.update(in_key_order(settings).to_string());
+    hash.update(settings.in_key_order().to_string());
     let mut digest = [0; 16];
     digest.copy_from_slice(&hash.finalize()[..16]);
     digest
-}
-
-fn in_key_order<'a>(value: &Value<'a>) -> Value<'a> {
-    match value {
-        Value::List(items) => Value::List(items.iter().map(in_key_order).collect()),
-        Value::Map(map) => {
-            let mut entries: Vec<_> = map.clone().into_entries();
-            entries.sort_by(|(a, _), (b, _)| a.cmp(b));
-            Value::Map(entries.into_iter().map(|(k, v)| (k, in_key_order(&v))).collect())
-        }
-        scalar => scalar.clone(),
-    }
 }

@@ -4,8 +4,11 @@
 //! stages from, or every mistake with its file, line, column and the nearest valid word. Each stage
 //! keeps its own settings beside its code; [`Config`] only names the sections.
 
+mod dataset;
 mod evaluators;
+mod expect;
 mod exporters;
+mod expression;
 mod load;
 mod plan;
 mod print;
@@ -18,6 +21,7 @@ mod tools_file;
 mod yaml;
 
 pub use evaluators::{EvaluatorsConfig, LevelSetting, SharedSettings};
+pub use expect::ExpectSettings;
 pub use exporters::ExportersConfig;
 pub use load::{BUILT_IN, Loaded, Part, environment, load};
 pub use plan::{Config, Plan};

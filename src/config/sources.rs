@@ -4,6 +4,7 @@
 //! the lines of all sources are counted on: the second file starts where the first ends.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use super::yaml::Written;
 use super::{scalar, substitute};
@@ -84,6 +85,13 @@ impl Sources {
 
     fn source_of(&self, place: Place) -> Option<&Source> {
         self.texts.iter().rev().find(|source| source.line_offset < place.line)
+    }
+
+    /// The folder of the file that a place is in; empty, which means the working directory, where
+    /// that is no file or has no folder.
+    pub(super) fn folder_of(&self, place: Place) -> PathBuf {
+        let folder = self.source_of(place).and_then(|source| Path::new(&source.name).parent());
+        folder.map(Path::to_path_buf).unwrap_or_default()
     }
 
     /// The place of a character inside a scalar: exact where the source shows the scalar as it is,

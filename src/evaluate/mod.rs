@@ -12,6 +12,7 @@ pub mod compat;
 pub mod contains;
 pub mod definitions;
 pub mod exact_match;
+pub mod expect;
 mod final_output;
 pub mod json_similarity;
 pub mod lcs;
@@ -56,7 +57,24 @@ pub trait Evaluator: Send + Sync {
     /// Judges one target. For `level: call` the trajectory holds that one call, for
     /// `level: session` the calls of all its traces.
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome;
+
+    /// Judges a trace that goes on: what no later call can repair. `None` while the end is open.
+    fn early(&self, _: &Trajectory<'_>, _: Want) -> Option<Early> {
+        None
+    }
 }
+
+/// What an evaluator knows before the end of a trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Early {
+    /// What is to be said; its score is at most `best`.
+    pub outcome: Outcome,
+    /// The highest score that the trace can still reach. It is said only if that does not pass.
+    pub best: f64,
+}
+
+/// The kinds that may know before the end of a trace.
+pub const EARLY_KINDS: [&str; 4] = ["tool_call_count", "tool_policy", "tool_loop", "tool_budget"];
 
 /// A kind of evaluator: what `spanscore evaluators` lists and the config names.
 pub struct Kind {

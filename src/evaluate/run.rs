@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use super::expect::{Expectation, Expectations};
 use super::select::{Scope, Selected, When, is_sampled};
-use super::{Evaluator, Want};
+use super::{Early, Evaluator, Want};
 use crate::model::{
-    Completion, Evaluation, EvaluationId, EvaluatorInfo, Facts, Level, Outcome, SpanId, Target,
-    Trajectory,
+    Completion, Evaluation, EvaluationId, EvaluatorInfo, Facts, Level, Outcome, SpanId, Spoken,
+    Target, Trajectory,
 };
 
 /// One configured evaluator, ready to run.
@@ -23,15 +24,68 @@ pub struct Configured {
     pub when: Option<When>,
     /// Which fraction of them, 0 to 1.
     pub sample: f64,
-    /// Judges them.
-    pub evaluator: Box<dyn Evaluator>,
+    /// Whether it speaks before a trace is complete, if it knows enough.
+    pub early: bool,
+    /// What it judges against.
+    pub against: Against,
+}
+
+/// What an evaluator judges against.
+pub enum Against {
+    /// Its settings and criteria: the same for every trajectory.
+    Settings(Box<dyn Evaluator>),
+    /// What is expected of each trajectory.
+    Expectations(Expectations),
 }
 
 impl Configured {
     /// The facts that the evaluator and its `when` read.
     pub fn facts(&self) -> Facts {
         let when = self.when.as_ref().map(When::facts).unwrap_or_default();
-        self.evaluator.facts().union(&when)
+        match &self.against {
+            Against::Settings(evaluator) => evaluator.facts().union(&when),
+            Against::Expectations(expectations) => when.union(expectations.facts()),
+        }
+    }
+
+    fn reads_tool_names(&self) -> bool {
+        self.when.as_ref().is_some_and(When::reads_tool_names)
+            || matches!(&self.against, Against::Expectations(e) if e.reads_tool_names())
+    }
+
+    /// Whether what it said last of a trace cannot be told from the spans alone.
+    fn is_remembered(&self) -> bool {
+        let expects = matches!(self.against, Against::Expectations(_));
+        self.info.level == Level::Trace && (self.early || expects)
+    }
+}
+
+/// An evaluator that was chosen for a trajectory.
+struct Chosen<'j> {
+    index: usize,
+    configured: &'j Configured,
+    /// What is expected of the trajectory, where that differs from one to the next.
+    expectation: Option<Result<Arc<Expectation>, Outcome>>,
+}
+
+impl Chosen<'_> {
+    fn info(&self) -> &Arc<EvaluatorInfo> {
+        match &self.expectation {
+            Some(Ok(expectation)) => &expectation.info,
+            _ => &self.configured.info,
+        }
+    }
+
+    fn evaluator(&self) -> Result<&dyn Evaluator, Outcome> {
+        match (&self.configured.against, &self.expectation) {
+            (_, Some(Ok(expectation))) => Ok(&*expectation.evaluator),
+            (_, Some(Err(outcome))) => Err(outcome.clone()),
+            (Against::Settings(evaluator), None) => Ok(&**evaluator),
+            (Against::Expectations(_), None) => Err(Outcome::Failed {
+                error_type: "internal_error",
+                error: "the expectation was not looked up".to_owned(),
+            }),
+        }
     }
 }
 
@@ -63,8 +117,7 @@ pub struct Judge {
 impl Judge {
     /// Takes the evaluators in the order of the config.
     pub fn new(evaluators: Vec<Configured>, want: Want) -> Self {
-        let tool_names =
-            evaluators.iter().filter_map(|e| e.when.as_ref()).any(When::reads_tool_names);
+        let tool_names = evaluators.iter().any(Configured::reads_tool_names);
         Self { evaluators, want, tool_names }
     }
 
@@ -83,23 +136,69 @@ impl Judge {
         self.evaluators.iter().any(|e| e.info.level == Level::Session)
     }
 
+    /// Whether any of them may speak before a trace is complete.
+    pub fn speaks_early(&self) -> bool {
+        self.evaluators.iter().any(|e| e.early)
+    }
+
+    /// Whether any of them that may speak early has not yet done so.
+    pub fn may_speak(&self, spoken: &[Spoken]) -> bool {
+        let mut early = self.evaluators.iter().enumerate().filter(|(_, e)| e.early);
+        early.any(|(index, _)| !spoken.iter().any(|s| s.evaluator == index))
+    }
+
     /// Judges a trace with the evaluators of level `trace` and `call`; pushes their answers in the
-    /// order of the config. Returns the indices of evaluators whose `when` could not be evaluated.
+    /// order of the config. `spoken` is what was said of the trace before, and is brought up to
+    /// date. Returns the indices of evaluators whose `when` could not be evaluated.
     pub fn judge_trace(
         &self,
         trajectory: &mut Trajectory<'_>,
         evidence: Evidence,
+        spoken: &mut Vec<Spoken>,
         out: &mut Vec<Evaluation>,
     ) -> WhenErrors {
-        let (selected, errors) = self.select(trajectory, |level| level != Level::Session);
-        for index in selected {
-            let configured = &self.evaluators[index];
-            match configured.info.level {
-                Level::Call => self.judge_calls(configured, trajectory, evidence, out),
-                _ => out.push(self.judge_one(configured, trajectory, trajectory.span_id, evidence)),
+        let (chosen, errors) = self.choose(trajectory, |_, e| e.info.level != Level::Session);
+        for chosen in chosen {
+            if chosen.configured.info.level == Level::Call {
+                self.judge_calls(&chosen, trajectory, evidence, out);
+                continue;
             }
+            let mut evaluation = self.judge_one(&chosen, trajectory, trajectory.span_id, evidence);
+            if chosen.configured.is_remembered() {
+                remember(spoken, chosen.index, &mut evaluation);
+            }
+            out.push(evaluation);
         }
         errors
+    }
+
+    /// Asks the evaluators that may speak early, and have not yet, about a trace that goes on;
+    /// pushes the verdicts that nothing still to come can change.
+    pub fn judge_early(
+        &self,
+        trajectory: &Trajectory<'_>,
+        evidence: Evidence,
+        spoken: &mut Vec<Spoken>,
+        out: &mut Vec<Evaluation>,
+    ) {
+        let waits = |index, configured: &Configured| {
+            configured.early && !spoken.iter().any(|s| s.evaluator == index)
+        };
+        // What a `when` or a key cannot find yet, the root span may still bring.
+        let (chosen, _) = self.choose(trajectory, waits);
+        for chosen in chosen {
+            let Ok(evaluator) = chosen.evaluator() else { continue };
+            let Some(Early { outcome, best }) = evaluator.early(trajectory, self.want) else {
+                continue;
+            };
+            if best >= chosen.configured.info.threshold {
+                continue;
+            }
+            let mut evaluation =
+                self.evaluation(&chosen, trajectory, trajectory.span_id, evidence, outcome);
+            remember(spoken, chosen.index, &mut evaluation);
+            out.push(evaluation);
+        }
     }
 
     /// Judges a session, given as one trajectory with the calls of all its traces.
@@ -109,39 +208,43 @@ impl Judge {
         evidence: Evidence,
         out: &mut Vec<Evaluation>,
     ) -> WhenErrors {
-        let (selected, errors) = self.select(trajectory, |level| level == Level::Session);
-        for index in selected {
-            let configured = &self.evaluators[index];
-            out.push(self.judge_one(configured, trajectory, trajectory.span_id, evidence));
+        let (chosen, errors) = self.choose(trajectory, |_, e| e.info.level == Level::Session);
+        for chosen in chosen {
+            out.push(self.judge_one(&chosen, trajectory, trajectory.span_id, evidence));
         }
         errors
     }
 
-    fn select(
+    fn choose(
         &self,
         trajectory: &Trajectory<'_>,
-        level: impl Fn(Level) -> bool,
-    ) -> (Vec<usize>, WhenErrors) {
+        belongs: impl Fn(usize, &Configured) -> bool,
+    ) -> (Vec<Chosen<'_>>, WhenErrors) {
         let scope = Scope::new(trajectory, self.tool_names);
-        let (mut selected, mut errors) = (Vec::with_capacity(self.evaluators.len()), Vec::new());
+        let (mut all, mut errors) = (Vec::with_capacity(self.evaluators.len()), Vec::new());
         for (index, configured) in self.evaluators.iter().enumerate() {
-            if !level(configured.info.level) || !is_sampled(trajectory.trace_id, configured.sample)
-            {
+            if !belongs(index, configured) || !is_sampled(trajectory.trace_id, configured.sample) {
                 continue;
             }
             match configured.when.as_ref().map_or(Selected::Yes, |when| when.selects(&scope)) {
-                Selected::Yes => selected.push(index),
+                Selected::Yes => {
+                    let expectation = match &configured.against {
+                        Against::Settings(_) => None,
+                        Against::Expectations(e) => Some(e.find(trajectory, &scope, self.want)),
+                    };
+                    all.push(Chosen { index, configured, expectation });
+                }
                 Selected::No => {}
                 Selected::Error => errors.push(index),
             }
         }
-        (selected, errors)
+        (all, errors)
     }
 
     /// Judges each call alone: the trajectory holds that one call while it is judged.
     fn judge_calls(
         &self,
-        configured: &Configured,
+        chosen: &Chosen<'_>,
         trajectory: &mut Trajectory<'_>,
         evidence: Evidence,
         out: &mut Vec<Evaluation>,
@@ -152,7 +255,7 @@ impl Judge {
         while let Some(call) = rest.pop() {
             let span_id = call.span_id;
             trajectory.tool_calls.push(call);
-            out.push(self.judge_one(configured, trajectory, span_id, evidence));
+            out.push(self.judge_one(chosen, trajectory, span_id, evidence));
             judged.append(&mut trajectory.tool_calls);
         }
         trajectory.tool_calls = judged;
@@ -160,12 +263,27 @@ impl Judge {
 
     fn judge_one(
         &self,
-        configured: &Configured,
+        chosen: &Chosen<'_>,
         trajectory: &Trajectory<'_>,
         span_id: SpanId,
         evidence: Evidence,
     ) -> Evaluation {
-        let info = &configured.info;
+        let outcome = match chosen.evaluator() {
+            Ok(evaluator) => finite(evaluator.evaluate(trajectory, self.want)),
+            Err(outcome) => outcome,
+        };
+        self.evaluation(chosen, trajectory, span_id, evidence, outcome)
+    }
+
+    fn evaluation(
+        &self,
+        chosen: &Chosen<'_>,
+        trajectory: &Trajectory<'_>,
+        span_id: SpanId,
+        evidence: Evidence,
+        outcome: Outcome,
+    ) -> Evaluation {
+        let info = chosen.info();
         let target = Target {
             level: info.level,
             trace_id: trajectory.trace_id,
@@ -176,17 +294,37 @@ impl Judge {
             (Level::Call, [call]) => call.id.as_deref().unwrap_or_default(),
             _ => "",
         };
+        let is_early = evidence.completion == Completion::Open;
+        let revised =
+            evidence.revised.map(|digest| identity(info, &target, call, digest, is_early));
         Evaluation {
-            id: identity(info, &target, call, evidence.digest),
-            outcome: finite(configured.evaluator.evaluate(trajectory, self.want)),
+            id: identity(info, &target, call, evidence.digest, is_early),
+            outcome,
             completion: evidence.completion,
             revision: evidence.revision,
-            revises: evidence.revised.map(|digest| identity(info, &target, call, digest)),
+            revises: revised,
             resource: Arc::clone(&trajectory.resource),
             agent_name: trajectory.agent_name.as_deref().map(str::to_owned),
             time_ns: evidence.now_ns,
             evaluator: Arc::clone(info),
             target,
+        }
+    }
+}
+
+/// Lets an evaluation revise what its evaluator said last of the trace, and takes its place.
+fn remember(spoken: &mut Vec<Spoken>, evaluator: usize, evaluation: &mut Evaluation) {
+    match spoken.iter_mut().find(|last| last.evaluator == evaluator) {
+        Some(last) => {
+            evaluation.revision = last.revision + 1;
+            evaluation.revises = Some(last.id);
+            *last = Spoken { evaluator, id: evaluation.id, revision: evaluation.revision };
+        }
+        None => {
+            // It has not spoken: it did not see the trace when that was judged before.
+            evaluation.revises = None;
+            let Evaluation { id, revision, .. } = *evaluation;
+            spoken.push(Spoken { evaluator, id, revision });
         }
     }
 }
@@ -203,8 +341,15 @@ fn finite(outcome: Outcome) -> Outcome {
 }
 
 /// The identity of an evaluation. `call` tells apart calls that share a span (those that are known
-/// from a model's message only).
-fn identity(info: &EvaluatorInfo, target: &Target, call: &str, digest: [u8; 16]) -> EvaluationId {
+/// from a model's message only); an early verdict is another evaluation than the final one, even
+/// where no span came between them.
+fn identity(
+    info: &EvaluatorInfo,
+    target: &Target,
+    call: &str,
+    digest: [u8; 16],
+    is_early: bool,
+) -> EvaluationId {
     let mut hash = Sha256::new();
     hash.update(&info.digest[..8]);
     if info.level == Level::Session {
@@ -215,6 +360,9 @@ fn identity(info: &EvaluatorInfo, target: &Target, call: &str, digest: [u8; 16])
         hash.update(call);
     }
     hash.update(digest);
+    if is_early {
+        hash.update("early");
+    }
     let hash = hash.finalize();
     let mut id = [0; 16];
     id.copy_from_slice(&hash[..16]);
@@ -222,103 +370,4 @@ fn identity(info: &EvaluatorInfo, target: &Target, call: &str, digest: [u8; 16])
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{Score, ToolCall, TraceId};
-    use crate::value::Value;
-
-    /// Scores the number of calls over ten.
-    struct Calls;
-
-    impl Evaluator for Calls {
-        fn facts(&self) -> Facts {
-            Facts::default()
-        }
-
-        fn evaluate(&self, trajectory: &Trajectory<'_>, _: Want) -> Outcome {
-            Outcome::Scored(Score {
-                value: trajectory.tool_calls.len() as f64 / 10.0,
-                explanation: String::new(),
-                details: Value::Null,
-                label: None,
-            })
-        }
-    }
-
-    fn configured(name: &str, level: Level, when: Option<&str>) -> Configured {
-        let info = EvaluatorInfo {
-            kind: "calls",
-            name: name.into(),
-            threshold: 0.5,
-            level,
-            digest: [name.len() as u8; 16],
-        };
-        Configured {
-            info: Arc::new(info),
-            when: when.map(|text| When::compile(text).expect(text)),
-            sample: 1.0,
-            evaluator: Box::new(Calls),
-        }
-    }
-
-    fn judge(evaluators: Vec<Configured>, call_count: u8) -> (Vec<Evaluation>, WhenErrors) {
-        let call = |n| ToolCall { span_id: SpanId([n; 8]), ..ToolCall::default() };
-        let mut trajectory = Trajectory {
-            trace_id: TraceId([1; 16]),
-            span_id: SpanId([9; 8]),
-            tool_calls: (0..call_count).map(call).collect(),
-            ..Trajectory::default()
-        };
-        let evidence = Evidence {
-            digest: [call_count; 16],
-            revised: (call_count > 2).then_some([2; 16]),
-            revision: 0,
-            completion: Completion::RootEnded,
-            now_ns: 7,
-        };
-        let mut out = Vec::new();
-        let errors =
-            Judge::new(evaluators, Want::ALL).judge_trace(&mut trajectory, evidence, &mut out);
-        assert_eq!(trajectory.tool_calls.len(), call_count as usize);
-        (out, errors)
-    }
-
-    #[test]
-    fn each_level_is_attached_to_its_own_span() {
-        let evaluators = vec![
-            configured("trace", Level::Trace, None),
-            configured("call", Level::Call, None),
-            configured("session", Level::Session, None),
-        ];
-        let (out, _) = judge(evaluators, 2);
-        let spans: Vec<u8> = out.iter().map(|e| e.target.span_id.0[0]).collect();
-        assert_eq!(spans, [9, 0, 1]);
-    }
-
-    #[test]
-    fn when_decides_who_judges_and_its_errors_are_reported() {
-        let evaluators = vec![
-            configured("a", Level::Trace, Some("service_name == 'x'")),
-            configured("b", Level::Trace, Some("size(tool_names) == 2")),
-            configured("c", Level::Trace, Some("service_name")),
-        ];
-        let (out, errors) = judge(evaluators, 2);
-        assert_eq!(out.iter().map(|e| &*e.evaluator.name).collect::<Vec<_>>(), ["b"]);
-        assert_eq!(errors, [2]);
-    }
-
-    #[test]
-    fn same_evidence_has_the_same_identity_and_a_revision_names_what_it_revises() {
-        let ids = |count| judge(vec![configured("a", Level::Trace, None)], count).0.remove(0);
-        assert_eq!(ids(2).id, ids(2).id);
-        assert_ne!(ids(2).id, ids(3).id);
-        assert_eq!(ids(3).revises, Some(ids(2).id));
-    }
-
-    #[test]
-    fn score_outside_its_range_is_a_failure() {
-        let (out, _) = judge(vec![configured("a", Level::Trace, None)], 11);
-        assert_eq!(out[0].outcome.as_str(), "failed");
-        assert_eq!(out[0].label(), None);
-    }
-}
+mod tests;

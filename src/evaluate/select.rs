@@ -32,7 +32,7 @@ pub const VARIABLES: [&str; 8] = [
     "tool_names",
 ];
 
-/// A compiled `when`.
+/// A compiled expression: a `when`, or the `key` of an expectation.
 pub struct When {
     program: Program,
     environment: Arc<Env>,
@@ -113,6 +113,19 @@ impl When {
             Ok(cel::Value::Bool(true)) => Selected::Yes,
             Ok(cel::Value::Bool(false)) | Err(ExecutionError::NoSuchKey(_)) => Selected::No,
             Ok(_) | Err(_) => Selected::Error,
+        }
+    }
+
+    /// The text that the expression gives for a trajectory, whole numbers as their digits; `None`
+    /// where the trajectory does not carry what it asks for, or it gives something else.
+    pub fn text(&self, scope: &Scope<'_>) -> Option<String> {
+        let mut context = Context::with_env(Arc::clone(&self.environment));
+        context.set_variable_resolver(scope);
+        match self.program.execute(&context) {
+            Ok(cel::Value::String(text)) => Some(text.to_string()),
+            Ok(cel::Value::Int(number)) => Some(number.to_string()),
+            Ok(cel::Value::UInt(number)) => Some(number.to_string()),
+            Ok(_) | Err(_) => None,
         }
     }
 
@@ -280,6 +293,20 @@ mod tests {
         let scope = Scope::new(&trajectory, true);
         let when = When::compile(expression).expect(expression);
         assert_eq!(when.selects(&scope), expected, "{expression}");
+    }
+
+    #[test]
+    fn expression_names_a_case_by_text_or_whole_number() {
+        let trajectory = Trajectory {
+            attributes: vec![("case.id", AnyValue::String("refund-1")), ("n", AnyValue::Int(3))],
+            ..Trajectory::default()
+        };
+        let scope = Scope::new(&trajectory, false);
+        let text = |expression| When::compile(expression).expect(expression).text(&scope);
+        assert_eq!(text(r#"attributes["case.id"]"#).as_deref(), Some("refund-1"));
+        assert_eq!(text(r#"attributes.n"#).as_deref(), Some("3"));
+        assert_eq!(text(r#"attributes["none"]"#), None);
+        assert_eq!(text("attributes.n > 2"), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Evaluator, Kind, calls, report};
+use super::{Early, Evaluator, Kind, calls, report};
 use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{HumanDuration, Node, SettingsError};
 use crate::value::{Map, Value};
@@ -198,28 +198,55 @@ impl Evaluator for Budget {
                 format!("{} is not recorded", unknown.name)
             });
         }
-        let explain = || match broken {
-            None => format!("within {} limits", limits.len()),
-            Some(Limit { name, tool, used, most }) => {
-                let of = tool.as_ref().map(|tool| format!(" of {tool}")).unwrap_or_default();
-                format!("{name}{of}: {} of at most {most}", used.unwrap_or_default())
-            }
-        };
-        let details = || {
-            let entry = |limit: &Limit| {
-                let entry: Map<'_> = [
-                    ("name", Value::from(limit.name)),
-                    ("tool", limit.tool.clone().into()),
-                    ("used", limit.used.into()),
-                    ("most", Value::from(limit.most)),
-                ]
-                .into_iter()
-                .collect();
-                Value::Map(entry)
-            };
-            let list = Value::List(limits.iter().map(entry).collect());
-            [("limits", list)].into_iter().collect()
-        };
-        report::scored(f64::from(u8::from(broken.is_none())), want, explain, details)
+        answer(&limits, want)
     }
+
+    /// A limit that is passed stays passed, but for calls that may yet turn out to have failed and
+    /// for a latency that some calls may exceed.
+    fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
+        let settings = &self.settings;
+        let calls = &trajectory.tool_calls[..];
+        let took = |call: &ToolCall<'_>| call.end_ns.checked_sub(call.start_ns);
+        let slowest = calls.iter().filter_map(took).max().map(seconds);
+        let mut limits = self.limits(trajectory);
+        limits.extend(self.limits_of_tools(calls));
+        limits.retain_mut(|limit| match limit.name {
+            "calls" => !settings.exclude_failed,
+            "latency_s" => {
+                limit.used = slowest;
+                settings.latency_percentile.is_none_or(|percent| percent >= 100.0)
+            }
+            _ => true,
+        });
+        limits.retain(Limit::is_broken);
+        (!limits.is_empty()).then(|| Early { outcome: answer(&limits, want), best: 0.0 })
+    }
+}
+
+/// The answer on limits whose measures are known as far as they matter.
+fn answer(limits: &[Limit], want: Want) -> Outcome {
+    let broken = limits.iter().find(|limit| limit.is_broken());
+    let explain = || match broken {
+        None => format!("within {} limits", limits.len()),
+        Some(Limit { name, tool, used, most }) => {
+            let of = tool.as_ref().map(|tool| format!(" of {tool}")).unwrap_or_default();
+            format!("{name}{of}: {} of at most {most}", used.unwrap_or_default())
+        }
+    };
+    let details = || {
+        let entry = |limit: &Limit| {
+            let entry: Map<'_> = [
+                ("name", Value::from(limit.name)),
+                ("tool", limit.tool.clone().into()),
+                ("used", limit.used.into()),
+                ("most", Value::from(limit.most)),
+            ]
+            .into_iter()
+            .collect();
+            Value::Map(entry)
+        };
+        let list = Value::List(limits.iter().map(entry).collect());
+        [("limits", list)].into_iter().collect()
+    };
+    report::scored(f64::from(u8::from(broken.is_none())), want, explain, details)
 }

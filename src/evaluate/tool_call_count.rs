@@ -11,7 +11,7 @@ use serde::de::{Deserializer, Error};
 
 use super::tool_calls::{self, counted, naming};
 use super::uipath::{self, Definition, UiPathCompat};
-use super::{Evaluator, Kind};
+use super::{Early, Evaluator, Kind};
 use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Number, Value};
@@ -186,6 +186,25 @@ impl Rule {
     fn holds(&self, actual: u64) -> bool {
         self.operator.holds(actual.cmp(&self.count))
     }
+
+    /// Whether no later call can repair it.
+    fn is_passed(&self, actual: u64) -> bool {
+        match self.operator {
+            Operator::Equal | Operator::AtMost => actual > self.count,
+            Operator::Fewer => actual >= self.count,
+            Operator::Unequal | Operator::More | Operator::AtLeast => false,
+        }
+    }
+
+    fn entry(&self, actual: u64) -> Value<'static> {
+        let mut entry = Map::new();
+        entry.insert("name", self.name.clone());
+        entry.insert("operator", self.operator.as_str());
+        entry.insert("expected", self.count);
+        entry.insert("actual", actual);
+        entry.insert("score", if self.holds(actual) { 1.0 } else { 0.0 });
+        Value::Map(entry)
+    }
 }
 
 impl Evaluator for ToolCallCount {
@@ -208,18 +227,34 @@ impl Evaluator for ToolCallCount {
                 format!("{kept} of {total} as expected{but}{names}")
             },
             || {
-                let counts = checked().map(|(rule, actual)| {
-                    let mut entry = Map::new();
-                    entry.insert("name", rule.name.clone());
-                    entry.insert("operator", rule.operator.as_str());
-                    entry.insert("expected", rule.count);
-                    entry.insert("actual", *actual);
-                    entry.insert("score", if rule.holds(*actual) { 1.0 } else { 0.0 });
-                    Value::Map(entry)
-                });
+                let counts = checked().map(|(rule, actual)| rule.entry(*actual));
                 [("counts", Value::List(counts.collect()))].into_iter().collect()
             },
         )
+    }
+
+    fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
+        let counts = self.count(&trajectory.tool_calls);
+        let passed = || {
+            let checked = self.rules.iter().zip(&counts);
+            checked.filter(|(rule, actual)| rule.is_passed(**actual))
+        };
+        let (rule, actual) = passed().next()?;
+        let best =
+            tool_calls::share(self.rules.len() - passed().count(), self.rules.len(), self.strict);
+        let outcome = tool_calls::scored(
+            best,
+            want,
+            || {
+                let Rule { name, operator, count } = rule;
+                format!("{name} was called {actual} times, expected {} {count}", operator.as_str())
+            },
+            || {
+                let counts = passed().map(|(rule, actual)| rule.entry(*actual));
+                [("counts", Value::List(counts.collect()))].into_iter().collect()
+            },
+        );
+        Some(Early { outcome, best })
     }
 }
 

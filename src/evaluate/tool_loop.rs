@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::arguments::ArgumentMatcher;
 use super::calls::arguments_of;
-use super::{Evaluator, Kind, report};
+use super::{Early, Evaluator, Kind, report};
 use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
@@ -191,5 +191,12 @@ impl Evaluator for Loop {
         };
         let value = report::ratio(calls.len() - looping, calls.len());
         report::scored(value, want, explain, details)
+    }
+
+    /// A loop stays one: the calls that follow may raise the share, never to all of them.
+    fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
+        let outcome = self.evaluate(trajectory, want);
+        let Outcome::Scored(score) = &outcome else { return None };
+        (score.value < 1.0).then_some(Early { outcome, best: 1.0 - f64::EPSILON })
     }
 }

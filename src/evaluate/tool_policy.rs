@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::definitions::{Definitions, Tools};
-use super::{Evaluator, Kind, report, tool_error};
+use super::{Early, Evaluator, Kind, report, tool_error};
 use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
@@ -114,23 +114,16 @@ impl Policy {
         let mut done = Done::default();
         for call in calls {
             let tool = &*call.name;
-            let is = |name: &String| name == tool;
-            let mut tell = |rule| broken(Violation { rule, tool, missing: None });
-            if rules.forbidden.iter().any(is) {
-                tell("forbidden");
-            }
-            if rules.allowed.as_ref().is_some_and(|allowed| !allowed.iter().any(is)) {
-                tell("allowed");
-            }
+            self.check_name(tool, broken);
             if tools.is_some_and(|tools| tools.get(tool).is_none()) {
-                tell("declared_only");
+                broken(Violation { rule: "declared_only", tool, missing: None });
             }
             for needed in rules.required_before.get(tool).into_iter().flatten() {
                 if !done.before(needed, call) {
                     broken(Violation { rule: "required_before", tool, missing: Some(needed) });
                 }
             }
-            if rules.required_before.values().flatten().any(is) {
+            if rules.required_before.values().flatten().any(|name| name == tool) {
                 done.add(call);
             }
         }
@@ -139,11 +132,69 @@ impl Policy {
                 broken(Violation { rule: "required", tool, missing: None });
             }
         }
-        for (tool, most) in &rules.max_calls {
+        self.check_counts(calls, broken);
+    }
+
+    fn check_name<'v>(&self, tool: &'v str, broken: &mut dyn FnMut(Violation<'v>)) {
+        let is = |name: &String| name == tool;
+        if self.settings.forbidden.iter().any(is) {
+            broken(Violation { rule: "forbidden", tool, missing: None });
+        }
+        if self.settings.allowed.as_ref().is_some_and(|allowed| !allowed.iter().any(is)) {
+            broken(Violation { rule: "allowed", tool, missing: None });
+        }
+    }
+
+    fn check_counts<'v>(&'v self, calls: &[ToolCall<'_>], broken: &mut dyn FnMut(Violation<'v>)) {
+        for (tool, most) in &self.settings.max_calls {
             if calls.iter().filter(|call| call.name == **tool).count() > *most {
                 broken(Violation { rule: "max_calls", tool, missing: None });
             }
         }
+    }
+}
+
+/// The broken rules: how many, and the first of them where somebody wants to see them.
+struct Violations<'v> {
+    count: usize,
+    shown: Vec<Violation<'v>>,
+    want: Want,
+}
+
+impl<'v> Violations<'v> {
+    fn new(want: Want) -> Self {
+        Self { count: 0, shown: Vec::new(), want }
+    }
+
+    fn add(&mut self, violation: Violation<'v>) {
+        self.count += 1;
+        if self.want != Want::SCORE && self.shown.len() < VIOLATIONS_MAX {
+            self.shown.push(violation);
+        }
+    }
+
+    fn answer(&self, call_count: usize) -> Outcome {
+        let Self { count, shown, want } = self;
+        let explain = || match shown.first() {
+            None => format!("{call_count} tool calls keep to the policy"),
+            Some(first) if *count == 1 => first.sentence(),
+            Some(first) => format!("{}, and {} more", first.sentence(), count - 1),
+        };
+        let details = || {
+            let entry = |violation: &Violation<'_>| {
+                let entry: Map<'_> = [
+                    ("rule", Value::from(violation.rule)),
+                    ("tool", Value::from(violation.tool.to_owned())),
+                    ("missing", violation.missing.map(str::to_owned).into()),
+                ]
+                .into_iter()
+                .collect();
+                Value::Map(entry)
+            };
+            let list = Value::List(shown.iter().map(entry).collect());
+            [("violation_count", Value::from(*count)), ("violations", list)].into_iter().collect()
+        };
+        report::scored(f64::from(u8::from(*count == 0)), *want, explain, details)
     }
 }
 
@@ -181,38 +232,23 @@ impl Evaluator for Policy {
         }
         let tools = self.settings.declared_only.then(|| self.definitions.of(trajectory));
         let known = tools.as_ref().filter(|t| !t.all.is_empty() || self.definitions.is_given());
-        let mut count = 0;
-        let mut violations = Vec::new();
-        self.check(calls, known, &mut |violation| {
-            count += 1;
-            if want != Want::SCORE && violations.len() < VIOLATIONS_MAX {
-                violations.push(violation);
-            }
-        });
-        if count == 0 && tools.is_some() && known.is_none() {
+        let mut violations = Violations::new(want);
+        self.check(calls, known, &mut |violation| violations.add(violation));
+        if violations.count == 0 && tools.is_some() && known.is_none() {
             return report::not_evaluable(Reason::ToolDefinitionsNotRecorded, want, || {
                 "no definition of the tools is known".to_owned()
             });
         }
-        let explain = || match violations.first() {
-            None => format!("{} tool calls keep to the policy", calls.len()),
-            Some(first) if count == 1 => first.sentence(),
-            Some(first) => format!("{}, and {} more", first.sentence(), count - 1),
-        };
-        let details = || {
-            let entry = |violation: &Violation<'_>| {
-                let entry: Map<'_> = [
-                    ("rule", Value::from(violation.rule)),
-                    ("tool", Value::from(violation.tool.to_owned())),
-                    ("missing", violation.missing.map(str::to_owned).into()),
-                ]
-                .into_iter()
-                .collect();
-                Value::Map(entry)
-            };
-            let list = Value::List(violations.iter().map(entry).collect());
-            [("violation_count", Value::from(count)), ("violations", list)].into_iter().collect()
-        };
-        report::scored(f64::from(u8::from(count == 0)), want, explain, details)
+        violations.answer(calls.len())
+    }
+
+    /// What was called stays called; whether it was declared or had come before, a later span may
+    /// yet tell.
+    fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
+        let calls = &trajectory.tool_calls[..];
+        let mut violations = Violations::new(want);
+        calls.iter().for_each(|call| self.check_name(&call.name, &mut |v| violations.add(v)));
+        self.check_counts(calls, &mut |violation| violations.add(violation));
+        (violations.count > 0).then(|| Early { outcome: violations.answer(calls.len()), best: 0.0 })
     }
 }

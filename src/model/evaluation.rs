@@ -191,6 +191,18 @@ pub struct Evaluation {
     pub time_ns: u64,
 }
 
+/// What an evaluator said last of a trace, kept where that cannot be told from the spans alone: an
+/// early verdict, or one against an expectation that came with the trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spoken {
+    /// The evaluator's place in the config, from 0.
+    pub evaluator: usize,
+    /// The evaluation.
+    pub id: EvaluationId,
+    /// Its revision.
+    pub revision: u32,
+}
+
 impl Evaluation {
     /// Pass or fail; `None` unless scored.
     pub fn label(&self) -> Option<Label> {

@@ -10,7 +10,9 @@ pub mod span;
 pub mod tool_call;
 pub mod trajectory;
 
-pub use evaluation::{Evaluation, EvaluatorInfo, Label, Level, Outcome, Reason, Score, Target};
+pub use evaluation::{
+    Evaluation, EvaluatorInfo, Label, Level, Outcome, Reason, Score, Spoken, Target,
+};
 pub use facts::{Facts, Want};
 pub use id::{EvaluationId, SpanId, TraceId};
 pub use span::{Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans, shard_of};

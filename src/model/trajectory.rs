@@ -22,6 +22,8 @@ pub enum Completion {
     Evicted,
     /// The files it was read from ended.
     EndOfInput,
+    /// It is not: an early verdict, that nothing still to come can change.
+    Open,
 }
 
 impl Completion {
@@ -34,6 +36,7 @@ impl Completion {
             Self::Shutdown => "shutdown",
             Self::Evicted => "evicted",
             Self::EndOfInput => "end_of_input",
+            Self::Open => "open",
         }
     }
 }

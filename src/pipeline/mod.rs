@@ -92,9 +92,13 @@ impl Pipeline {
         for index in 0..shard_count {
             let (sender, receiver) = mpsc::channel(QUEUED_REQUESTS_MAX);
             senders.push(sender);
+            let mut shard = Shard::new(settings.traces, settings.limits, shard_count, 0);
+            if judge.speaks_early() {
+                shard.watch_running();
+            }
             let worker = Worker {
                 index,
-                shard: Shard::new(settings.traces, settings.limits, shard_count, 0),
+                shard,
                 resolver: Arc::clone(&resolver),
                 judge: Arc::clone(&judge),
                 outlet: Arc::clone(outlet),

@@ -66,7 +66,7 @@ impl<'r> Replay<'r> {
                 completion: Completion::EndOfInput,
                 now_ns,
             };
-            judge.judge_trace(trajectory, evidence, &mut out);
+            judge.judge_trace(trajectory, evidence, &mut Vec::new(), &mut out);
         }
         if judge.judges_sessions() {
             drop(trajectories);

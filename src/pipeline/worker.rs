@@ -10,7 +10,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::Outlet;
 use super::metrics::PipelineMetrics;
 use super::sessions::SessionTrace;
-use crate::assemble::{Due, Shard};
+use crate::assemble::{Due, Running, Shard};
 use crate::evaluate::run::{Evidence, Judge};
 use crate::extract::resolve::Resolver;
 use crate::model::{Completion, Evaluation, SpanBatch, TraceSpans};
@@ -60,6 +60,7 @@ impl Worker {
                             Work::Batch { batch, .. } => {
                                 self.shard.add(&batch, now_ms, &mut due);
                                 self.judge_due(&mut due);
+                                self.judge_running();
                             }
                             Work::Drain => is_open = false,
                         }
@@ -87,10 +88,53 @@ impl Worker {
             self.judge_one(due, now_ns, &mut evaluations);
             self.shard.done(due.handle);
         }
+        self.hand_out(evaluations);
+    }
+
+    fn hand_out(&self, evaluations: Vec<Evaluation>) {
         if !evaluations.is_empty() {
             self.metrics.evaluations(&evaluations);
             (self.outlet)(evaluations.into());
         }
+    }
+
+    /// Asks for early verdicts on the running traces that the last batch brought on. Without an
+    /// evaluator that speaks early there are none.
+    fn judge_running(&mut self) {
+        let running = self.shard.take_running();
+        if running.is_empty() {
+            return;
+        }
+        let now_ns = unix_ns(SystemTime::now());
+        let mut evaluations = Vec::new();
+        for running in running {
+            self.judge_early(running, now_ns, &mut evaluations);
+        }
+        self.hand_out(evaluations);
+    }
+
+    fn judge_early(&mut self, running: Running, now_ns: u64, out: &mut Vec<Evaluation>) {
+        let mut spoken = self.shard.take_spoken(running.handle);
+        if let Some(trace) = self.shard.trace(running.handle)
+            && self.judge.may_speak(&spoken)
+        {
+            let evidence = Evidence {
+                digest: running.digest,
+                revised: None,
+                revision: 0,
+                completion: Completion::Open,
+                now_ns,
+            };
+            let judged = catch_unwind(AssertUnwindSafe(|| {
+                let trajectory = self.resolver.resolve(trace);
+                self.judge.judge_early(&trajectory, evidence, &mut spoken, out);
+            }));
+            if judged.is_err() {
+                self.metrics.panicked();
+                tracing::error!(trace_id = %trace.trace_id, "judging an open trace panicked");
+            }
+        }
+        self.shard.keep_spoken(running.handle, spoken);
     }
 
     fn hand_to_session(&self, id: Option<String>, trace: &TraceSpans, digest: [u8; 16]) {
@@ -101,7 +145,8 @@ impl Worker {
         }
     }
 
-    fn judge_one(&self, due: Due, now_ns: u64, out: &mut Vec<Evaluation>) {
+    fn judge_one(&mut self, due: Due, now_ns: u64, out: &mut Vec<Evaluation>) {
+        let mut spoken = self.shard.take_spoken(due.handle);
         let Some(trace) = self.shard.trace(due.handle) else { return };
         let evidence = Evidence {
             digest: due.digest,
@@ -113,7 +158,8 @@ impl Worker {
         let judged = catch_unwind(AssertUnwindSafe(|| {
             let mut evaluations = Vec::with_capacity(self.judge.evaluators().len());
             let mut trajectory = self.resolver.resolve(trace);
-            let errors = self.judge.judge_trace(&mut trajectory, evidence, &mut evaluations);
+            let errors =
+                self.judge.judge_trace(&mut trajectory, evidence, &mut spoken, &mut evaluations);
             let session_id = trajectory.session_id.as_deref().map(str::to_owned);
             (evaluations, errors, session_id)
         }));
@@ -128,6 +174,7 @@ impl Worker {
                 tracing::error!(trace_id = %trace.trace_id, "judging a trace panicked; it is lost");
             }
         }
+        self.shard.keep_spoken(due.handle, spoken);
     }
 }
 

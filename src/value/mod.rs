@@ -183,6 +183,21 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// The same with the entries of all objects ordered by key, so that equal values are written
+    /// the same.
+    #[must_use]
+    pub fn in_key_order(&self) -> Self {
+        match self {
+            Self::List(items) => Self::List(items.iter().map(Self::in_key_order).collect()),
+            Self::Map(map) => {
+                let mut entries: Vec<_> = map.clone().into_entries();
+                entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+                Self::Map(entries.into_iter().map(|(k, v)| (k, v.in_key_order())).collect())
+            }
+            scalar => scalar.clone(),
+        }
+    }
+
     /// A copy that borrows from nothing.
     pub fn into_owned(self) -> Value<'static> {
         match self {

@@ -1,0 +1,327 @@
+//! Datasets of test cases: their forms to rows of names and criteria.
+//!
+//! ```text
+//! JSON Lines   {"id": "refund-1", "criteria": {...}}         one case each line
+//! CSV          id,criteria                                   with a header, criteria as JSON
+//! ADK          {"eval_cases": [{"eval_id", "conversation"}]} criteria made of the expected calls
+//! UiPath       {"evaluations": [{"id", "name", "evaluationCriterias": {"<evaluator>": {...}}}]}
+//! ```
+//!
+//! A file named `.csv` is CSV; one that is a single JSON object with `eval_cases` (`evalCases`) or
+//! `evaluations` is an eval set; any other is JSON Lines.
+
+use std::path::Path;
+
+use super::expect::ExpectSettings;
+use crate::evaluate::Kind;
+use crate::evaluate::expect::case::Case;
+use crate::evaluate::expect::criteria;
+use crate::value::{Map, Value, json};
+
+/// Rows of a dataset.
+const ROWS_MAX: usize = 100_000;
+
+/// What is expected of one case.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Row {
+    /// Its names; traces may give any of them.
+    pub(super) names: Vec<String>,
+    /// The criteria.
+    pub(super) criteria: Value<'static>,
+    /// Where it stands, from 1, where that is known.
+    pub(super) line: Option<usize>,
+}
+
+/// What is wrong with a dataset.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Mistake {
+    /// Where, from 1, where that is known.
+    pub(super) line: Option<usize>,
+    /// What is wrong.
+    pub(super) what: String,
+    /// What to do.
+    pub(super) help: Option<String>,
+}
+
+impl Mistake {
+    /// A mistake that says for itself what to do.
+    pub(super) fn new(line: Option<usize>, what: impl Into<String>) -> Self {
+        Self { line, what: what.into(), help: None }
+    }
+}
+
+/// Reads the rows of a dataset in the form that it has; what is wrong is added to `mistakes`.
+pub(super) fn read(
+    path: &Path,
+    text: &str,
+    settings: &ExpectSettings,
+    kind: &Kind,
+    mistakes: &mut Vec<Mistake>,
+) -> Vec<Row> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let is_csv = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("csv"));
+    let whole = if is_csv { None } else { json::parse(text).ok() };
+    let cases = |set: &Value<'_>| field(set, "eval_cases").and_then(Value::as_list).is_some();
+    let evaluations = |set: &Value<'_>| set.get("evaluations").and_then(Value::as_list).is_some();
+    let mut rows = match &whole {
+        _ if is_csv => csv_rows(text, settings, mistakes),
+        Some(set) if cases(set) => adk_rows(set, text, kind, mistakes),
+        Some(set) if evaluations(set) => uipath_rows(set, text, settings, mistakes),
+        _ => json_lines(text, settings, mistakes),
+    };
+    if rows.len() > ROWS_MAX {
+        mistakes.push(Mistake::new(None, format!("more than {ROWS_MAX} cases")));
+        rows.clear();
+    }
+    rows
+}
+
+fn json_lines(text: &str, settings: &ExpectSettings, mistakes: &mut Vec<Mistake>) -> Vec<Row> {
+    let lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
+    let mut rows = Vec::new();
+    for (line, number) in lines.take(ROWS_MAX + 1) {
+        let read = json::parse(line).map_err(|error| error.to_string());
+        let row = read.and_then(|value| {
+            let names = vec![name_at(&value, &settings.id_field)?];
+            Ok((names, at_path(&value, &settings.criteria_field).map(criteria_or_none)))
+        });
+        let row = row.and_then(|(names, found)| match found {
+            Some(found) => Ok((names, found?)),
+            None => Err(format!("the case has no `{}`", settings.criteria_field)),
+        });
+        push(row, Some(number), &mut rows, mistakes);
+    }
+    rows
+}
+
+fn csv_rows(text: &str, settings: &ExpectSettings, mistakes: &mut Vec<Mistake>) -> Vec<Row> {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let mut column = |wanted: &str| {
+        let at = reader.headers().ok().and_then(|names| names.iter().position(|n| n == wanted));
+        if at.is_none() {
+            mistakes.push(Mistake::new(Some(1), format!("the header has no column `{wanted}`")));
+        }
+        at
+    };
+    let (id, criteria) = (column(&settings.id_field), column(&settings.criteria_field));
+    let (Some(id), Some(criteria)) = (id, criteria) else { return Vec::new() };
+    let mut rows = Vec::new();
+    for record in reader.records().take(ROWS_MAX + 1) {
+        let (row, position) = match record {
+            Ok(record) => {
+                let cell = |at: usize| record.get(at).unwrap_or_default();
+                let text = Value::from(cell(criteria));
+                let row = match cell(id) {
+                    "" => Err(format!("the case has no `{}`", settings.id_field)),
+                    name => criteria_or_none(&text).map(|read| (vec![name.to_owned()], read)),
+                };
+                (row, record.position().cloned())
+            }
+            Err(error) => {
+                let position = error.position().cloned();
+                (Err(error.to_string()), position)
+            }
+        };
+        let line = position.and_then(|position| csv_line(text, &position));
+        push(row, line, &mut rows, mistakes);
+    }
+    rows
+}
+
+/// The line of a record. After a line that ends with CR LF the reader stands between the two.
+fn csv_line(text: &str, position: &csv::Position) -> Option<usize> {
+    let byte = usize::try_from(position.byte()).ok()?;
+    let is_between = text.as_bytes().get(byte) == Some(&b'\n');
+    Some(usize::try_from(position.line()).ok()? + usize::from(is_between))
+}
+
+/// The eval set of the Agent Development Kit: `google/adk-python`, `evaluation/eval_case.py`. The
+/// calls of all turns of a case are expected in order; the answer is that of the last turn.
+fn adk_rows(set: &Value<'_>, text: &str, kind: &Kind, mistakes: &mut Vec<Mistake>) -> Vec<Row> {
+    let (mut rows, mut lines) = (Vec::new(), Lines::new(text));
+    for case in list(set, "eval_cases").iter().take(ROWS_MAX + 1) {
+        let name = field(case, "eval_id").and_then(name_of);
+        let line = name.as_deref().and_then(|name| lines.of(name));
+        let row = name.ok_or_else(|| "a case has no `eval_id`".to_owned()).map(|name| {
+            let mut expected = Case::default();
+            list(case, "conversation").iter().for_each(|turn| add_turn(turn, &mut expected));
+            (vec![name], expected.criteria(kind))
+        });
+        push(row, line, &mut rows, mistakes);
+    }
+    rows
+}
+
+fn add_turn(turn: &Value<'_>, case: &mut Case) {
+    let part_lists = |content: Option<&Value<'_>>, visit: &mut dyn FnMut(&Value<'_>)| {
+        content.into_iter().flat_map(|content| list(content, "parts")).for_each(visit);
+    };
+    if let Some(data) = field(turn, "intermediate_data") {
+        list(data, "tool_uses").iter().for_each(|call| add_call(call, case));
+        list(data, "tool_responses").iter().for_each(|result| add_result(result, case));
+        for event in list(data, "invocation_events") {
+            part_lists(event.get("content"), &mut |part| {
+                field(part, "function_call").into_iter().for_each(|call| add_call(call, case));
+                let results = field(part, "function_response");
+                results.into_iter().for_each(|result| add_result(result, case));
+            });
+        }
+    }
+    let mut answer = String::new();
+    part_lists(field(turn, "final_response"), &mut |part| {
+        answer.push_str(part.get("text").and_then(Value::as_str).unwrap_or_default());
+    });
+    if !answer.is_empty() {
+        case.answer = Some(answer);
+    }
+}
+
+fn add_call(call: &Value<'_>, case: &mut Case) {
+    let name = call.get("name").and_then(Value::as_str).unwrap_or_default();
+    let arguments = call.get("args").filter(|args| !args.is_null()).cloned();
+    let arguments = arguments.map_or_else(|| Value::Map(Map::new()), Value::into_owned);
+    case.calls.push((name.to_owned(), arguments));
+}
+
+fn add_result(result: &Value<'_>, case: &mut Case) {
+    let name = result.get("name").and_then(Value::as_str).unwrap_or_default();
+    if let Some(response) = result.get("response") {
+        case.results.push((name.to_owned(), response.clone().into_owned()));
+    }
+}
+
+/// The eval set of UiPath: `UiPath/uipath-python`, `eval/models`. Null criteria stand for the
+/// evaluator's default ones.
+fn uipath_rows(
+    set: &Value<'_>,
+    text: &str,
+    settings: &ExpectSettings,
+    mistakes: &mut Vec<Mistake>,
+) -> Vec<Row> {
+    let evaluations = list(set, "evaluations");
+    let written = |evaluation| field(evaluation, "evaluation_criterias").and_then(Value::as_map);
+    let mut known: Vec<&str> = Vec::new();
+    for (name, _) in evaluations.iter().filter_map(written).flat_map(Map::iter) {
+        if !known.contains(&name) && known.len() <= EVALUATORS_SHOWN {
+            known.push(name);
+        }
+    }
+    let evaluator = match (settings.evaluator.as_deref(), known.as_slice()) {
+        (Some(named), _) if known.contains(&named) => named,
+        (None, [only]) => only,
+        (named, _) => {
+            let what = match named {
+                Some(named) => format!("no evaluation has criteria of `{named}`"),
+                None => "which evaluator's criteria are meant is not said".to_owned(),
+            };
+            let help = Some(format!("`evaluator` may be {}", known.join(", ")));
+            mistakes.push(Mistake { line: None, what, help });
+            return Vec::new();
+        }
+    };
+    let (mut rows, mut lines) = (Vec::new(), Lines::new(text));
+    for evaluation in evaluations.iter().take(ROWS_MAX + 1) {
+        let mut names: Vec<_> =
+            ["id", "name"].iter().filter_map(|key| name_of(evaluation.get(key)?)).collect();
+        names.dedup();
+        let line = names.first().and_then(|name| lines.of(name));
+        let found = written(evaluation).and_then(|all| all.get(evaluator));
+        let row = match names.as_slice() {
+            [] => Err("an evaluation has no `id`".to_owned()),
+            _ => Ok((names, found.map(|criteria| criteria.clone().into_owned()))),
+        };
+        push(row, line, &mut rows, mistakes);
+    }
+    rows
+}
+
+/// Evaluators that a mistake names, at most one more.
+const EVALUATORS_SHOWN: usize = 20;
+
+/// Adds a row unless it expects nothing, or a mistake.
+fn push(
+    row: Result<(Vec<String>, Option<Value<'static>>), String>,
+    line: Option<usize>,
+    rows: &mut Vec<Row>,
+    mistakes: &mut Vec<Mistake>,
+) {
+    match row {
+        Ok((names, Some(criteria))) => rows.push(Row { names, criteria, line }),
+        Ok((_, None)) => {}
+        Err(what) => mistakes.push(Mistake::new(line, what)),
+    }
+}
+
+/// Criteria, or `None` where a row leaves them empty.
+fn criteria_or_none(value: &Value<'_>) -> Result<Option<Value<'static>>, String> {
+    match value {
+        Value::Null => Ok(None),
+        Value::String(text) if text.trim().is_empty() => Ok(None),
+        value => criteria(value).map(|read| Some(read.into_owned())),
+    }
+}
+
+fn name_at(value: &Value<'_>, path: &str) -> Result<String, String> {
+    let found = at_path(value, path).ok_or_else(|| format!("the case has no `{path}`"))?;
+    name_of(found).ok_or_else(|| format!("`{path}` is neither a text nor a number"))
+}
+
+fn name_of(value: &Value<'_>) -> Option<String> {
+    match value {
+        Value::String(text) if !text.is_empty() => Some(text.to_string()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// What stands at a path, whose dots may also be part of a key.
+fn at_path<'v, 'a>(value: &'v Value<'a>, path: &str) -> Option<&'v Value<'a>> {
+    value.get(path).or_else(|| {
+        path.match_indices('.').find_map(|(at, _)| {
+            value.get(&path[..at]).and_then(|inner| at_path(inner, &path[at + 1..]))
+        })
+    })
+}
+
+/// A field by its name in snake case or in camel case.
+fn field<'v, 'a>(value: &'v Value<'a>, snake: &str) -> Option<&'v Value<'a>> {
+    let found = value.get(snake).or_else(|| {
+        let mut words = snake.split('_');
+        let mut camel = words.next().unwrap_or_default().to_owned();
+        for word in words {
+            let (first, rest) = word.split_at(word.len().min(1));
+            camel.push_str(&first.to_ascii_uppercase());
+            camel.push_str(rest);
+        }
+        value.get(&camel)
+    });
+    found.filter(|found| !found.is_null())
+}
+
+fn list<'v, 'a>(value: &'v Value<'a>, snake: &str) -> &'v [Value<'a>] {
+    field(value, snake).and_then(Value::as_list).unwrap_or_default()
+}
+
+/// Finds the lines of names that stand in a text as JSON strings, in order.
+struct Lines<'t> {
+    rest: Option<&'t str>,
+    line: usize,
+}
+
+impl<'t> Lines<'t> {
+    fn new(text: &'t str) -> Self {
+        Self { rest: Some(text), line: 1 }
+    }
+
+    /// The line, from 1. After a name that is not found, written otherwise, none is.
+    fn of(&mut self, name: &str) -> Option<usize> {
+        let rest = self.rest?;
+        let found = rest.find(&Value::from(name).to_string());
+        self.rest = found.and_then(|at| rest.get(at..));
+        self.line += rest[..found?].matches('\n').count();
+        Some(self.line)
+    }
+}
+
+#[cfg(test)]
+mod tests;

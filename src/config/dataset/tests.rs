@@ -1,0 +1,168 @@
+use super::*;
+use crate::evaluate::kind;
+
+/// The rows of a dataset as `names: criteria @ line`, then its mistakes.
+fn check(name: &str, kind_name: &str, change: &[(&str, &str)], text: &str, expected: &[&str]) {
+    let mut settings = ExpectSettings::default();
+    for (key, value) in change {
+        match *key {
+            "id_field" => settings.id_field = (*value).to_owned(),
+            "criteria_field" => settings.criteria_field = (*value).to_owned(),
+            _ => settings.evaluator = Some((*value).to_owned()),
+        }
+    }
+    let mut mistakes = Vec::new();
+    let kind = kind(kind_name).unwrap();
+    let rows = read(Path::new(name), text, &settings, kind, &mut mistakes);
+    let at = |line: Option<usize>| line.map_or("?".to_owned(), |line| line.to_string());
+    let rows = rows
+        .iter()
+        .map(|row| format!("{}: {} @ {}", row.names.join("|"), row.criteria, at(row.line)));
+    let mistakes = mistakes.iter().map(|mistake| {
+        let help = mistake.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
+        format!("{}: {}{help}", at(mistake.line), mistake.what)
+    });
+    let said: Vec<_> = rows.chain(mistakes).collect();
+    assert_eq!(said, expected, "{text}");
+}
+
+#[test]
+fn json_lines_hold_a_case_each() {
+    let text = "\u{feff}{\"id\":\"a\",\"criteria\":{\"x\":1}}\n\n{\"id\":7,\"criteria\":\"{\\\"x\\\":2}\"}\n\
+                {\"id\":\"none\",\"criteria\":null}\n";
+    check("c.jsonl", "contains", &[], text, &[r#"a: {"x":1} @ 1"#, r#"7: {"x":2} @ 3"#]);
+    let text = r#"{"meta":{"case.id":"a"},"want":{"calls":{"x":1}}}"#;
+    let fields = [("id_field", "meta.case.id"), ("criteria_field", "want.calls")];
+    check("c.jsonl", "contains", &fields, text, &[r#"a: {"x":1} @ 1"#]);
+}
+
+#[test]
+fn mistakes_in_json_lines_name_their_line() {
+    let text = "{\n{\"criteria\":{}}\n{\"id\":\"a\"}\n{\"id\":[],\"criteria\":{}}\n\
+                {\"id\":\"a\",\"criteria\":[1]}\n{\"id\":\"a\",\"criteria\":\"{\"}\n";
+    let expected = [
+        "1: not valid JSON at byte 1",
+        "2: the case has no `id`",
+        "3: the case has no `criteria`",
+        "4: `id` is neither a text nor a number",
+        "5: criteria must be an object",
+        "6: criteria: not valid JSON at byte 1",
+    ];
+    check("c.jsonl", "contains", &[], text, &expected);
+}
+
+#[test]
+fn csv_holds_criteria_as_json() {
+    let text =
+        "id,note,criteria\r\na,\"x, y\",\"{\"\"x\"\": 1}\"\r\nb,,\n\"c\nd\",,{}\ne,,1\n,,{}\n";
+    let expected = [
+        r#"a: {"x":1} @ 2"#,
+        "c\nd: {} @ 4",
+        "6: criteria must be an object",
+        "7: the case has no `id`",
+    ];
+    check("cases.CSV", "contains", &[], text, &expected);
+    check(
+        "c.csv",
+        "contains",
+        &[],
+        "a,b\n1\n",
+        &["1: the header has no column `id`", "1: the header has no column `criteria`"],
+    );
+    let uneven = "id,criteria\na,{}\nb\n";
+    let expected = [
+        "a: {} @ 2",
+        "3: CSV error: record 2 (line: 3, byte: 17): found record with 1 \
+                     fields, but the previous record has 2 fields",
+    ];
+    check("c.csv", "contains", &[], uneven, &expected);
+}
+
+const ADK: &str = r#"{
+  "eval_set_id": "home",
+  "eval_cases": [
+    {"eval_id": "lamp", "conversation": [
+      {"user_content": {"parts": [{"text": "lamp on"}]},
+       "final_response": {"parts": [{"text": "It is "}, {"text": "on."}]},
+       "intermediate_data": {
+         "tool_uses": [{"name": "find", "args": {"q": "lamp"}}, {"name": "set", "args": null}],
+         "tool_responses": [{"name": "find", "response": {"id": 1}}]}},
+      {"intermediate_data": {"invocation_events": [
+         {"author": "agent", "content": {"parts": [{"function_call": {"name": "find"}}]}}]}}
+    ]},
+    {"evalId": "talk", "conversation": [{"intermediateData": {"toolUses": []}}]}
+  ]
+}"#;
+
+#[test]
+fn adk_eval_set_expects_the_calls_of_all_turns() {
+    let check =
+        |kind: &str, expected: &[&str]| check("home.evalset.json", kind, &[], ADK, expected);
+    check(
+        "tool_call_args",
+        &[
+            r#"lamp: {"tool_calls":[{"name":"find","args":{"q":"lamp"}},{"name":"set","args":{}},{"name":"find","args":{}}]} @ 4"#,
+            r#"talk: {"tool_calls":[]} @ 13"#,
+        ],
+    );
+    check(
+        "tool_trajectory",
+        &[
+            r#"lamp: {"tool_calls":[{"name":"find","arguments":{"q":"lamp"}},{"name":"set","arguments":{}},{"name":"find","arguments":{}}]} @ 4"#,
+            r#"talk: {"tool_calls":[]} @ 13"#,
+        ],
+    );
+    check("tool_call_order", &[r#"lamp: {"tool_calls_order":["find","set","find"]} @ 4"#]);
+    check(
+        "tool_call_count",
+        &[
+            r#"lamp: {"tool_calls_count":{"find":["=",2],"set":["=",1]}} @ 4"#,
+            r#"talk: {"tool_calls_count":{}} @ 13"#,
+        ],
+    );
+    check(
+        "tool_call_output",
+        &[r#"lamp: {"tool_outputs":[{"name":"find","output":{"id":1}}]} @ 4"#],
+    );
+    check("contains", &[r#"lamp: {"search_text":"It is on."} @ 4"#]);
+    check("exact_match", &[r#"lamp: {"expected_output":"It is on."} @ 4"#]);
+}
+
+#[test]
+fn adk_case_without_a_name_is_a_mistake() {
+    let text = r#"{"eval_cases": [{"conversation": []}]}"#;
+    check("e.json", "tool_call_args", &[], text, &["?: a case has no `eval_id`"]);
+}
+
+#[test]
+fn uipath_eval_set_holds_criteria_by_evaluator() {
+    let text = r#"{"version": "1.0", "evaluations": [
+        {"id": "1", "name": "refund", "evaluationCriterias": {"Args": {"toolCalls": []}, "B": {}}},
+        {"id": "2", "evaluationCriterias": {"Args": null}},
+        {"id": "3", "name": "3", "evaluationCriterias": {"B": {"x": 1}}}
+    ]}"#;
+    let args = [r#"1|refund: {"toolCalls":[]} @ 2"#, "2: null @ 3"];
+    check("e.json", "tool_call_args", &[("evaluator", "Args")], text, &args);
+    let b = ["1|refund: {} @ 2", r#"3: {"x":1} @ 4"#];
+    check("e.json", "tool_call_args", &[("evaluator", "B")], text, &b);
+    let unsaid = "?: which evaluator's criteria are meant is not said (`evaluator` may be Args, B)";
+    check("e.json", "tool_call_args", &[], text, &[unsaid]);
+    let unknown = "?: no evaluation has criteria of `C` (`evaluator` may be Args, B)";
+    check("e.json", "tool_call_args", &[("evaluator", "C")], text, &[unknown]);
+    let only = r#"{"evaluations": [{"name": "a", "evaluationCriterias": {"X": {}}}]}"#;
+    check("e.json", "tool_call_args", &[], only, &["a: {} @ 1"]);
+}
+
+#[test]
+fn dataset_has_no_more_cases_than_its_limit() {
+    let case = "{\"id\":1,\"criteria\":{}}\n";
+    let read = |count: usize| {
+        let (mut mistakes, settings) = (Vec::new(), ExpectSettings::default());
+        let text = case.repeat(count);
+        let kind = kind("contains").unwrap();
+        let rows = read(Path::new("c.jsonl"), &text, &settings, kind, &mut mistakes);
+        (rows.len(), mistakes.len())
+    };
+    assert_eq!(read(ROWS_MAX), (ROWS_MAX, 0));
+    assert_eq!(read(ROWS_MAX + 1), (0, 1));
+}

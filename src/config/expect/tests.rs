@@ -1,0 +1,95 @@
+use std::path::PathBuf;
+
+use super::super::load::{Part, load};
+use super::super::plan::Plan;
+use crate::model::Facts;
+
+/// A folder with a dataset, and what is said of an evaluator that expects it.
+fn said(files: &[(&str, &str)], evaluator: &str) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        std::fs::write(dir.path().join(name), text).unwrap();
+    }
+    match plan(&dir.path().join("spanscore.yaml"), evaluator) {
+        Ok(plan) => format!("{:?}", plan.evaluators[0].facts()),
+        Err(error) => error.replace(&*dir.path().to_string_lossy(), "DIR"),
+    }
+}
+
+fn plan(path: &PathBuf, evaluator: &str) -> Result<Plan, String> {
+    let text = format!("evaluators:\n  {evaluator}\n");
+    let part = Part::Text { name: path.display().to_string(), text };
+    let plan = load(&[part], &|_| None).and_then(|loaded| Plan::new(&loaded));
+    plan.map_err(|error| {
+        let said = error.problems.iter().map(|problem| match &problem.help {
+            Some(help) => format!("{} ({help})", problem.message),
+            None => problem.message.clone(),
+        });
+        said.collect::<Vec<_>>().join("\n")
+    })
+}
+
+const KEY: &str = "key: session_id";
+
+#[test]
+fn dataset_is_found_from_the_folder_of_the_config() {
+    let case = r#"{"id": "a", "criteria": {"tool_calls": [{"name": "x", "args": {}}]}}"#;
+    let facts = said(
+        &[("c.jsonl", case)],
+        &format!("tool_call_args: {{expect: {{file: c.jsonl, {KEY}}}}}"),
+    );
+    assert_eq!(facts, format!("{:?}", Facts { arguments: true, ..Facts::default() }));
+    let missing = said(&[], &format!("tool_call_args: {{expect: {{file: c.jsonl, {KEY}}}}}"));
+    assert!(missing.starts_with("cannot read the dataset DIR/c.jsonl: "), "{missing}");
+}
+
+#[test]
+fn mistake_in_a_row_names_its_file_and_line() {
+    let cases = "{\"id\": \"a\", \"criteria\": {\"tool_calls\": []}}\n\
+                 {\"id\": \"b\", \"criteria\": {\"tool_cals\": []}}\n\
+                 {\"id\": \"a\", \"criteria\": {\"tool_calls\": []}}\n";
+    let expected = "DIR/c.jsonl:2: unknown setting `tool_cals` (did you mean `tool_calls`?)\n\
+                    DIR/c.jsonl:3: case `a` comes twice";
+    let entry = format!("tool_call_args: {{expect: {{file: c.jsonl, {KEY}}}}}");
+    assert_eq!(said(&[("c.jsonl", cases)], &entry), expected);
+}
+
+#[test]
+fn mistake_in_the_settings_is_told_once() {
+    let cases = "{\"id\": 1, \"criteria\": {\"tool_calls\": []}}\n\
+                 {\"id\": 2, \"criteria\": {\"tool_calls\": []}}\n";
+    let entry = format!("tool_call_args: {{strikt: true, expect: {{file: c.jsonl, {KEY}}}}}");
+    let expected = "unknown setting `strikt` (did you mean `strict`?)";
+    assert_eq!(said(&[("c.jsonl", cases)], &entry), expected);
+    let entry = "tool_call_args: {strict: 3, expect: {attribute: x}}";
+    assert_eq!(said(&[], entry), "invalid type: integer `3`, expected a boolean");
+}
+
+#[test]
+fn what_does_not_fit_together_is_refused() {
+    let check = |entry: &str, expected: &str| {
+        let said = said(&[("c.jsonl", "")], entry);
+        assert!(said.starts_with(expected), "{entry}: {said}");
+    };
+    check("tool_call_args: {expect: {file: c.jsonl}}", "`expect` lacks `key`");
+    check("tool_call_args: {expect: {key: session_id}}", "`expect` lacks `file`");
+    check("tool_call_args: {expect: {}}", "`expect` says nothing");
+    check(
+        "tool_call_args: {expect: {file: c.jsonl, key: session_id, attribute: x}}",
+        "`file` with `key`, and `attribute` exclude each other",
+    );
+    check(
+        "tool_call_args: {criteria: {tool_calls: []}, expect: {attribute: x}}",
+        "`criteria` and `expect` exclude each other",
+    );
+    check("tool_error: {expect: {attribute: x}}", "`tool_error` takes no criteria");
+    check(
+        "tool_call_args: {expect: {file: c.jsonl, key: sesion_id}}",
+        "unknown name `sesion_id` in `key` (did you mean `session_id`?)",
+    );
+    check(
+        "tool_error: {early: true}",
+        "`tool_error` knows nothing before the end of a trace (`early` goes with tool_call_count",
+    );
+    check("tool_loop: {early: true, level: call}", "`early` goes only with `level: trace`");
+}

@@ -1,0 +1,61 @@
+//! CEL expressions in settings, their mistakes shown at their place.
+
+use super::sources::Sources;
+use crate::evaluate::select::{VARIABLES, When, WhenError};
+use crate::settings::{Node, NodeKind, Place, SettingsError, nearest};
+use crate::value::Value;
+
+/// Longest expression, bytes.
+const EXPRESSION_BYTES_MAX: usize = 8_192;
+
+/// Compiles the expression of a setting of that name; a mistake is placed at the character within
+/// it.
+pub(super) fn compile(
+    setting: &str,
+    node: &Node,
+    sources: &Sources,
+    errors: &mut Vec<SettingsError>,
+) -> Option<When> {
+    let NodeKind::Scalar(Value::String(text)) = &node.kind else { return None };
+    if text.len() > EXPRESSION_BYTES_MAX {
+        let message = format!("`{setting}` is longer than {EXPRESSION_BYTES_MAX} bytes");
+        errors.push(SettingsError::new(message).at(node.place));
+        return None;
+    }
+    let (message, help, line, column) = match When::compile(text) {
+        Ok(when) => return Some(when),
+        Err(WhenError::Syntax { line, column, message }) => {
+            // What the parser would have taken instead is a list of tokens: of no use to people.
+            let message = message.split(" expecting ").next().unwrap_or_default();
+            let message = message
+                .trim_start_matches("Syntax error: ")
+                .replace("mismatched input", "unexpected")
+                .replace("extraneous input", "unexpected")
+                .replace("'<EOF>'", "end");
+            (format!("`{setting}` is not valid CEL: {message}"), None, line - 1, column - 1)
+        }
+        Err(WhenError::UnknownName { name }) => {
+            let (line, column) = find_word(text, &name);
+            let help = match nearest(&name, VARIABLES) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => format!("known are {}", VARIABLES.join(", ")),
+            };
+            (format!("unknown name `{name}` in `{setting}`"), Some(help), line, column)
+        }
+    };
+    let number = |value: usize| u32::try_from(value).unwrap_or(0);
+    let place: Place = sources.place_within(node.place, text, number(line), number(column));
+    errors.push(SettingsError { message, help, place: Some(place) });
+    None
+}
+
+/// Line and column, from 0, of the first occurrence of a word.
+fn find_word(text: &str, word: &str) -> (usize, usize) {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let found = text.match_indices(word).find(|(at, _)| {
+        !text[..*at].ends_with(is_part) && !text[at + word.len()..].starts_with(is_part)
+    });
+    let before = &text[..found.map_or(0, |(at, _)| at)];
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    (before.matches('\n').count(), before[line_start..].chars().count())
+}

@@ -1,0 +1,192 @@
+use super::*;
+use crate::model::{Score, ToolCall, TraceId};
+use crate::value::Value;
+
+/// Scores the number of calls over ten.
+struct Calls;
+
+impl Evaluator for Calls {
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, _: Want) -> Outcome {
+        Outcome::Scored(Score {
+            value: trajectory.tool_calls.len() as f64 / 10.0,
+            explanation: String::new(),
+            details: Value::Null,
+            label: None,
+        })
+    }
+}
+
+fn configured(name: &str, level: Level, when: Option<&str>) -> Configured {
+    let info = EvaluatorInfo {
+        kind: "calls",
+        name: name.into(),
+        threshold: 0.5,
+        level,
+        digest: [name.len() as u8; 16],
+    };
+    Configured {
+        info: Arc::new(info),
+        when: when.map(|text| When::compile(text).expect(text)),
+        sample: 1.0,
+        early: false,
+        against: Against::Settings(Box::new(Calls)),
+    }
+}
+
+fn judge(evaluators: Vec<Configured>, call_count: u8) -> (Vec<Evaluation>, WhenErrors) {
+    let call = |n| ToolCall { span_id: SpanId([n; 8]), ..ToolCall::default() };
+    let mut trajectory = Trajectory {
+        trace_id: TraceId([1; 16]),
+        span_id: SpanId([9; 8]),
+        tool_calls: (0..call_count).map(call).collect(),
+        ..Trajectory::default()
+    };
+    let evidence = Evidence {
+        digest: [call_count; 16],
+        revised: (call_count > 2).then_some([2; 16]),
+        revision: 0,
+        completion: Completion::RootEnded,
+        now_ns: 7,
+    };
+    let mut out = Vec::new();
+    let errors = Judge::new(evaluators, Want::ALL).judge_trace(
+        &mut trajectory,
+        evidence,
+        &mut Vec::new(),
+        &mut out,
+    );
+    assert_eq!(trajectory.tool_calls.len(), call_count as usize);
+    (out, errors)
+}
+
+#[test]
+fn each_level_is_attached_to_its_own_span() {
+    let evaluators = vec![
+        configured("trace", Level::Trace, None),
+        configured("call", Level::Call, None),
+        configured("session", Level::Session, None),
+    ];
+    let (out, _) = judge(evaluators, 2);
+    let spans: Vec<u8> = out.iter().map(|e| e.target.span_id.0[0]).collect();
+    assert_eq!(spans, [9, 0, 1]);
+}
+
+#[test]
+fn when_decides_who_judges_and_its_errors_are_reported() {
+    let evaluators = vec![
+        configured("a", Level::Trace, Some("service_name == 'x'")),
+        configured("b", Level::Trace, Some("size(tool_names) == 2")),
+        configured("c", Level::Trace, Some("service_name")),
+    ];
+    let (out, errors) = judge(evaluators, 2);
+    assert_eq!(out.iter().map(|e| &*e.evaluator.name).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(errors, [2]);
+}
+
+#[test]
+fn same_evidence_has_the_same_identity_and_a_revision_names_what_it_revises() {
+    let ids = |count| judge(vec![configured("a", Level::Trace, None)], count).0.remove(0);
+    assert_eq!(ids(2).id, ids(2).id);
+    assert_ne!(ids(2).id, ids(3).id);
+    assert_eq!(ids(3).revises, Some(ids(2).id));
+}
+
+#[test]
+fn score_outside_its_range_is_a_failure() {
+    let (out, _) = judge(vec![configured("a", Level::Trace, None)], 11);
+    assert_eq!(out[0].outcome.as_str(), "failed");
+    assert_eq!(out[0].label(), None);
+}
+
+/// Knows from two calls on that the score is at most a half.
+struct Forgiving;
+
+impl Evaluator for Forgiving {
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        Calls.evaluate(trajectory, want)
+    }
+
+    fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
+        let outcome = self.evaluate(trajectory, want);
+        (trajectory.tool_calls.len() > 1).then_some(Early { outcome, best: 0.5 })
+    }
+}
+
+fn early(threshold: f64) -> Configured {
+    let mut configured = configured("early", Level::Trace, None);
+    configured.early = true;
+    configured.against = Against::Settings(Box::new(Forgiving));
+    configured.info = Arc::new(EvaluatorInfo {
+        name: "early".into(),
+        threshold,
+        digest: [3; 16],
+        ..EvaluatorInfo::default()
+    });
+    configured
+}
+
+#[test]
+fn early_verdict_is_said_once_and_revised_by_the_final_one() {
+    let judge = Judge::new(vec![configured("a", Level::Trace, None), early(0.6)], Want::ALL);
+    assert!(judge.speaks_early());
+    let trajectory = |call_count| Trajectory {
+        tool_calls: (0..call_count).map(|_| ToolCall::default()).collect(),
+        ..Trajectory::default()
+    };
+    let evidence = |digest: u8, completion| Evidence {
+        digest: [digest; 16],
+        revised: None,
+        revision: 0,
+        completion,
+        now_ns: 7,
+    };
+    let (mut spoken, mut out) = (Vec::new(), Vec::new());
+    for (digest, call_count) in [(1, 1), (2, 2), (3, 3)] {
+        let evidence = evidence(digest, Completion::Open);
+        judge.judge_early(&trajectory(call_count), evidence, &mut spoken, &mut out);
+    }
+    assert_eq!(out.len(), 1);
+    assert!(!judge.may_speak(&spoken));
+    judge.judge_trace(&mut trajectory(2), evidence(2, Completion::Idle), &mut spoken, &mut out);
+    let late = Evidence { revised: Some([2; 16]), revision: 1, ..evidence(4, Completion::Idle) };
+    judge.judge_trace(&mut trajectory(3), late, &mut spoken, &mut out);
+    let said: Vec<_> = out
+        .iter()
+        .map(|e| (&*e.evaluator.name, e.completion.as_str(), e.revision, e.revises))
+        .collect();
+    let ids: Vec<_> = out.iter().map(|e| Some(e.id)).collect();
+    let expected = [
+        ("early", "open", 0, None),
+        ("a", "idle", 0, None),
+        ("early", "idle", 1, ids[0]),
+        ("a", "idle", 1, ids[1]),
+        ("early", "idle", 2, ids[2]),
+    ];
+    assert_eq!(said, expected);
+    assert_ne!(ids[0], ids[2], "the same spans, and yet another evaluation");
+}
+
+#[test]
+fn verdict_that_may_still_pass_is_not_said() {
+    let judge = Judge::new(vec![early(0.5)], Want::ALL);
+    let call = || ToolCall::default();
+    let trajectory = Trajectory { tool_calls: vec![call(), call()], ..Trajectory::default() };
+    let evidence = Evidence {
+        digest: [1; 16],
+        revised: None,
+        revision: 0,
+        completion: Completion::Open,
+        now_ns: 7,
+    };
+    let (mut spoken, mut out) = (Vec::new(), Vec::new());
+    judge.judge_early(&trajectory, evidence, &mut spoken, &mut out);
+    assert!(out.is_empty() && spoken.is_empty());
+}
