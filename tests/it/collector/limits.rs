@@ -7,6 +7,7 @@ use std::time::Duration;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
+use spanscore::evaluate::run::Against;
 use spanscore::evaluate::{Evaluator, Want};
 use spanscore::model::{Facts, Outcome, Score, Trajectory};
 use spanscore::value::Value;
@@ -175,7 +176,7 @@ async fn requests_beyond_the_queue_are_told_to_come_again() {
     let config = "limits: {queue_mib: 1}\nevaluators: {tool_error: {}}";
     let running = Running::with(config, |settings| {
         settings.shard_count = Some(1);
-        settings.evaluators[0].evaluator = Box::new(gate);
+        settings.evaluators[0].against = Against::Settings(Box::new(gate));
     })
     .await;
     running.send(request(searches(1, &[2]))).await;
