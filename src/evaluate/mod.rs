@@ -87,13 +87,13 @@ pub struct Kind {
     pub also_known_as: &'static [(&'static str, &'static str)],
     /// Lowest passing score unless the config says otherwise.
     pub threshold: f64,
-    /// Whether `criteria` must be given.
+    /// Whether `criteria` must be given, if not by `expect`.
     pub needs_criteria: bool,
     /// JSON Schema of its settings (with `criteria`, where it takes one): descriptions and
     /// defaults are the documentation.
     pub schema: fn() -> schemars::Schema,
     /// Builds an evaluator from its settings: the evaluator's map in the config without the keys
-    /// that all kinds share (`when`, `sample`, `threshold`, `level`, `expect`).
+    /// that all kinds share (`when`, `sample`, `threshold`, `level`, `expect`, `early`).
     pub build: fn(&Node) -> Result<Box<dyn Evaluator>, SettingsError>,
     /// A complete entry of `evaluators:` in YAML, run by a test.
     pub example: &'static str,

@@ -260,3 +260,40 @@ proptest! {
         prop_assert_eq!(shard.open_count(), 0);
     }
 }
+
+#[test]
+fn running_traces_are_shown_as_they_grow() {
+    let running = |shard: &mut Shard, records: &[(u8, u16, u16)]| {
+        let mut due = Vec::new();
+        shard.add(&batch(records), 0, &mut due);
+        let running = shard.take_running();
+        let id = |running: Running| shard.trace(running.handle).unwrap().trace_id.0[0];
+        running.into_iter().map(id).collect::<Vec<_>>()
+    };
+    let mut unwatched = shard(|_, _| {});
+    assert!(running(&mut unwatched, &[(1, 1, TOOL)]).is_empty());
+    let mut shard = shard(|_, _| {});
+    shard.watch_running();
+    assert_eq!(running(&mut shard, &[(1, 1, TOOL), (2, 1, PLAIN), (1, 2, TOOL)]), [1]);
+    assert!(running(&mut shard, &[(1, 1, TOOL)]).is_empty(), "a duplicate");
+    assert_eq!(running(&mut shard, &[(1, 3, TOOL), (3, 1, TOOL), (3, 2, ROOT)]), [1]);
+    assert!(running(&mut shard, &[(1, 4, ROOT)]).is_empty(), "its root has ended");
+    let many: Vec<_> = (0..1000).map(|span| (4, span, TOOL)).collect();
+    assert_eq!(running(&mut shard, &many), [4]);
+    assert!(running(&mut shard, &[(4, 1000, TOOL)]).is_empty(), "it has hardly grown");
+}
+
+#[test]
+fn what_was_said_of_a_trace_is_kept_with_it() {
+    let mut shard = shard(|_, _| {});
+    shard.watch_running();
+    let mut due = Vec::new();
+    shard.add(&batch(&[(1, 1, TOOL)]), 0, &mut due);
+    let handle = shard.take_running()[0].handle;
+    let said = Spoken { evaluator: 3, id: crate::model::EvaluationId([1; 16]), revision: 0 };
+    shard.keep_spoken(handle, vec![said]);
+    shard.drain(Completion::EndOfInput, 0, &mut due);
+    assert_eq!(due[0].handle, handle);
+    assert_eq!(shard.take_spoken(handle), [said]);
+    assert_eq!(shard.take_spoken(handle), []);
+}

@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::Path;
 
 use super::super::load::{Part, load};
 use super::super::plan::Plan;
@@ -16,7 +16,7 @@ fn said(files: &[(&str, &str)], evaluator: &str) -> String {
     }
 }
 
-fn plan(path: &PathBuf, evaluator: &str) -> Result<Plan, String> {
+fn plan(path: &Path, evaluator: &str) -> Result<Plan, String> {
     let text = format!("evaluators:\n  {evaluator}\n");
     let part = Part::Text { name: path.display().to_string(), text };
     let plan = load(&[part], &|_| None).and_then(|loaded| Plan::new(&loaded));
