@@ -28,7 +28,8 @@ fn check(name: &str, kind_name: &str, change: &[(&str, &str)], text: &str, expec
 
 #[test]
 fn json_lines_hold_a_case_each() {
-    let text = "\u{feff}{\"id\":\"a\",\"criteria\":{\"x\":1}}\n\n{\"id\":7,\"criteria\":\"{\\\"x\\\":2}\"}\n\
+    let text = "\u{feff}{\"id\":\"a\",\"criteria\":{\"x\":1}}\n\n\
+                {\"id\":7,\"criteria\":\"{\\\"x\\\":2}\"}\n\
                 {\"id\":\"none\",\"criteria\":null}\n";
     check("c.jsonl", "contains", &[], text, &[r#"a: {"x":1} @ 1"#, r#"7: {"x":2} @ 3"#]);
     let text = r#"{"meta":{"case.id":"a"},"want":{"calls":{"x":1}}}"#;
@@ -101,14 +102,20 @@ fn adk_eval_set_expects_the_calls_of_all_turns() {
     check(
         "tool_call_args",
         &[
-            r#"lamp: {"tool_calls":[{"name":"find","args":{"q":"lamp"}},{"name":"set","args":{}},{"name":"find","args":{}}]} @ 4"#,
+            concat!(
+                r#"lamp: {"tool_calls":[{"name":"find","args":{"q":"lamp"}},"#,
+                r#"{"name":"set","args":{}},{"name":"find","args":{}}]} @ 4"#
+            ),
             r#"talk: {"tool_calls":[]} @ 13"#,
         ],
     );
     check(
         "tool_trajectory",
         &[
-            r#"lamp: {"tool_calls":[{"name":"find","arguments":{"q":"lamp"}},{"name":"set","arguments":{}},{"name":"find","arguments":{}}]} @ 4"#,
+            concat!(
+                r#"lamp: {"tool_calls":[{"name":"find","arguments":{"q":"lamp"}},"#,
+                r#"{"name":"set","arguments":{}},{"name":"find","arguments":{}}]} @ 4"#
+            ),
             r#"talk: {"tool_calls":[]} @ 13"#,
         ],
     );
