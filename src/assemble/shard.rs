@@ -342,6 +342,11 @@ impl Shard {
         self.open_count
     }
 
+    /// Traces that are open or remembered.
+    pub fn trace_count(&self) -> usize {
+        self.by_id.len()
+    }
+
     /// Bytes held for open and remembered traces.
     pub fn bytes(&self) -> usize {
         self.bytes

@@ -1,0 +1,163 @@
+//! The collector as a process, with the evaluators of a case and no exporters.
+
+use std::sync::Arc;
+
+use spanscore::assemble::Shard;
+use spanscore::config::{Part, Plan, load};
+use spanscore::evaluate::run::{Evidence, Judge};
+use spanscore::extract::collect::extract_traces;
+use spanscore::extract::dialect::Dialect;
+use spanscore::extract::resolve::Resolver;
+use spanscore::extract::table::Table;
+use spanscore::model::{Completion, SpanBatch, Want};
+use spanscore::pipeline::{Collector, CollectorSettings};
+
+use super::Protocol;
+use super::load::Template;
+
+/// Evaluators and the protocol that feeds them.
+#[derive(Clone, Copy)]
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) protocol: Protocol,
+    evaluators: &'static [&'static str],
+}
+
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "assemble", protocol: Protocol::Grpc, evaluators: &[] },
+    Case { name: "count-order", protocol: Protocol::Grpc, evaluators: &[COUNT, ORDER] },
+    Case {
+        name: "six",
+        protocol: Protocol::Grpc,
+        evaluators: &[ARGS, COUNT, ORDER, OUTPUT, ERROR, EFFICIENCY],
+    },
+    Case {
+        name: "six-http",
+        protocol: Protocol::Http,
+        evaluators: &[ARGS, COUNT, ORDER, OUTPUT, ERROR, EFFICIENCY],
+    },
+];
+
+const ARGS: &str = r#"
+  tool_call_args/bench:
+    subset: true
+    criteria:
+      tool_calls:
+        - {name: find_order, args: {query: "order status of the parcel"}}
+        - {name: refund_order, args: {query: "refund the order"}}
+"#;
+const COUNT: &str = r#"
+  tool_call_count/bench:
+    criteria:
+      tool_calls_count: {find_order: ["<=", 2], refund_order: ["=", 1], send_mail: [">=", 1]}
+"#;
+const ORDER: &str = r#"
+  tool_call_order/bench:
+    criteria:
+      tool_calls_order: [find_order, weather_at, refund_order, send_mail]
+"#;
+const OUTPUT: &str = r#"
+  tool_call_output/bench:
+    criteria:
+      tool_outputs:
+        - {name: find_order, output: "order of the customer"}
+        - {name: read_page, output: {page: 1}}
+"#;
+const ERROR: &str = "
+  tool_error:
+";
+const EFFICIENCY: &str = "
+  tool_efficiency:
+";
+
+const CONFIG: &str = "
+receivers:
+  otlp:
+    protocols:
+      grpc: {endpoint: '127.0.0.1:0'}
+      http: {endpoint: '127.0.0.1:0'}
+exporters: {}
+telemetry:
+  metrics: {endpoint: null}
+  health: {endpoint: null}
+evaluators:
+";
+
+impl Case {
+    pub(crate) fn named(name: &str) -> Self {
+        *CASES.iter().find(|case| case.name == name).unwrap()
+    }
+
+    fn settings(self) -> CollectorSettings {
+        let evaluators = if self.evaluators.is_empty() { "  {}" } else { "" };
+        let text = format!("{CONFIG}{evaluators}{}", self.evaluators.concat());
+        let part = Part::Text { name: "bench".into(), text };
+        let plan = Plan::new(&load(&[part], &|_| None).unwrap()).unwrap();
+        let config = plan.config;
+        CollectorSettings {
+            receivers: config.receivers,
+            dialects: Dialect::with_builtin(config.dialects),
+            traces: config.traces,
+            sessions: config.sessions,
+            limits: config.limits,
+            evaluators: plan.evaluators,
+            exporters: plan.exporters,
+            telemetry: config.telemetry,
+            shutdown_timeout: config.shutdown_timeout.0,
+            shard_count: None,
+        }
+    }
+}
+
+/// Takes that many requests through every stage but receiving, in this thread: for instruction
+/// counters. Prints how many evaluations came of it.
+pub(crate) fn local(case: Case, requests: u64) {
+    let settings = case.settings();
+    let judge = Judge::new(settings.evaluators, Want::SCORE);
+    let table = Arc::new(Table::compile(settings.dialects, &judge.facts()).unwrap());
+    let resolver = Resolver::new(Arc::clone(&table));
+    let mut shard = Shard::new(settings.traces, settings.limits, 1, 0);
+    let (mut cache, mut due, mut evaluations) = (Default::default(), Vec::new(), Vec::new());
+    let templates: Vec<Template> = (1..=4).map(Template::new).collect();
+    let (mut count, mut bytes) = (0, 0);
+    for number in 0..requests {
+        let body = templates[number as usize % templates.len()].fresh(Protocol::Http, number);
+        let mut batches = [SpanBatch::default()];
+        extract_traces(&table, &body, &mut cache, &mut batches).unwrap();
+        shard.add(&batches[0], number * 20, &mut due);
+        shard.tick(number * 20, &mut due);
+        if number + 1 == requests {
+            bytes = shard.bytes() / shard.trace_count().max(1);
+            shard.drain(Completion::Shutdown, number * 20, &mut due);
+        }
+        for due in due.drain(..) {
+            let evidence = Evidence {
+                digest: due.digest,
+                revised: due.revised,
+                revision: due.revision,
+                completion: due.completion,
+                now_ns: 0,
+            };
+            let trace = shard.trace(due.handle).unwrap();
+            judge.judge_trace(&mut resolver.resolve(trace), evidence, &mut evaluations);
+            shard.done(due.handle);
+        }
+        count += evaluations.len();
+        evaluations.clear();
+    }
+    println!("{requests} requests, {count} evaluations, {bytes} bytes held a trace");
+}
+
+/// Serves until the process is killed.
+pub(crate) fn serve(case: Case) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let collector = Collector::start(case.settings()).await.unwrap();
+        let address = match case.protocol {
+            Protocol::Grpc => collector.addresses().grpc,
+            Protocol::Http => collector.addresses().http,
+        };
+        println!("{}", address.unwrap());
+        std::future::pending::<()>().await;
+    });
+}
