@@ -58,22 +58,22 @@ impl PipelineMetrics {
         };
         let metrics = Self {
             refused: counter(
-                "spanscore.pipeline.refused",
+                "spanscore.pipeline.refused_requests",
                 "Requests refused retryably.",
                 "{request}",
             ),
-            rejected: counter("spanscore.extract.rejected", "Items that were not taken.", "{item}"),
-            repaired: counter("spanscore.extract.repaired", "Items taken with a repair.", "{item}"),
-            dropped_spans: counter("spanscore.assemble.dropped", "Spans dropped.", "{span}"),
-            ignored_traces: counter("spanscore.assemble.ignored", "Traces not judged.", "{trace}"),
-            judged: counter("spanscore.assemble.judged", "Traces judged.", "{trace}"),
+            rejected: counter("spanscore.extract.rejected_items", "Items that were not taken.", "{item}"),
+            repaired: counter("spanscore.extract.repaired_items", "Items taken with a repair.", "{item}"),
+            dropped_spans: counter("spanscore.assemble.dropped_spans", "Spans dropped.", "{span}"),
+            ignored_traces: counter("spanscore.assemble.ignored_traces", "Traces not judged.", "{trace}"),
+            judged: counter("spanscore.assemble.judged_traces", "Traces judged.", "{trace}"),
             evicted: counter(
-                "spanscore.assemble.evicted",
+                "spanscore.assemble.evicted_traces",
                 "Traces pushed out by a limit.",
                 "{trace}",
             ),
-            reopened: counter("spanscore.assemble.reopened", "Judged traces reopened.", "{trace}"),
-            sessions: counter("spanscore.assemble.sessions", "Sessions judged.", "{session}"),
+            reopened: counter("spanscore.assemble.reopened_traces", "Judged traces reopened.", "{trace}"),
+            sessions: counter("spanscore.assemble.judged_sessions", "Sessions judged.", "{session}"),
             session_losses: counter(
                 "spanscore.assemble.session_losses",
                 "Traces missing from their session.",
@@ -91,7 +91,7 @@ impl PipelineMetrics {
                 "{evaluation}",
             ),
             failed: counter("spanscore.evaluate.failed", "Evaluations that broke.", "{evaluation}"),
-            open_traces: gauge("spanscore.assemble.open", "Traces that are open.", "{trace}"),
+            open_traces: gauge("spanscore.assemble.open_traces", "Traces that are open.", "{trace}"),
             held_bytes: gauge("spanscore.assemble.held", "Memory of open traces.", "By"),
             evaluators: judge
                 .evaluators()

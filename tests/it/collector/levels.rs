@@ -56,7 +56,7 @@ evaluators:
         .map(|e| (e.text("session.id"), e.trace(), e.span(), e.score(), e.completion()))
         .collect();
     assert_eq!(told, [("s-1", 8, 1, Some(1.0), "idle"), ("s-2", 9, 1, Some(0.0), "idle")]);
-    running.counted("spanscore_assemble_sessions_total", 2).await;
+    running.counted("spanscore_assemble_judged_sessions_total", 2).await;
 
     // A trace that comes while the session is remembered revises it.
     running.send(request(in_session(searches(10, &[2]), "s-2", 90))).await;

@@ -38,11 +38,11 @@ async fn a_trace_keeps_no_more_spans_than_its_limit() {
     running.send(request(searches(8, &[2, 3, 4]))).await;
     let events = running.events(1).await;
     assert_eq!((events[0].trace(), events[0].completion()), (8, "evicted"));
-    running.counted("spanscore_assemble_dropped_total{reason=\"trace_over_limit\"}", 1).await;
-    running.counted("spanscore_assemble_evicted_total{reason=\"trace_size\"}", 1).await;
+    running.counted("spanscore_assemble_dropped_spans_total{reason=\"trace_over_limit\"}", 1).await;
+    running.counted("spanscore_assemble_evicted_traces_total{reason=\"trace_size\"}", 1).await;
     // What still comes for it is dropped and judges nothing again.
     running.send(request([tool(8, 5, "search")])).await;
-    running.counted("spanscore_assemble_dropped_total{reason=\"trace_over_limit\"}", 2).await;
+    running.counted("spanscore_assemble_dropped_spans_total{reason=\"trace_over_limit\"}", 2).await;
     let events = running.judged().await;
     let told: Vec<_> = events.iter().map(|event| (event.trace(), event.completion())).collect();
     assert_eq!(told, [(7, "shutdown"), (8, "evicted")]);
@@ -55,8 +55,8 @@ async fn a_trace_keeps_no_more_bytes_than_its_limit() {
     running.send(request([agent(8), heavy(8, 2, 900_000), heavy(8, 3, 200_000)])).await;
     let events = running.events(1).await;
     assert_eq!((events[0].trace(), events[0].completion()), (8, "evicted"));
-    running.counted("spanscore_assemble_dropped_total{reason=\"trace_over_limit\"}", 1).await;
-    running.counted("spanscore_assemble_evicted_total{reason=\"trace_size\"}", 1).await;
+    running.counted("spanscore_assemble_dropped_spans_total{reason=\"trace_over_limit\"}", 1).await;
+    running.counted("spanscore_assemble_evicted_traces_total{reason=\"trace_size\"}", 1).await;
     assert_eq!(running.judged().await.len(), 2);
 }
 
@@ -65,12 +65,12 @@ async fn one_trace_past_the_limit_judges_the_oldest() {
     let running = Running::on_one_shard(&config("open_traces_max: 2")).await;
     running.send(request(searches(7, &[2]))).await;
     running.send(request(searches(8, &[2]))).await;
-    running.counted("spanscore_assemble_open", 2).await;
-    running.counted("spanscore_assemble_evicted_total{reason=\"trace_count\"}", 0).await;
+    running.counted("spanscore_assemble_open_traces", 2).await;
+    running.counted("spanscore_assemble_evicted_traces_total{reason=\"trace_count\"}", 0).await;
     running.send(request(searches(9, &[2]))).await;
     let events = running.events(1).await;
     assert_eq!((events[0].trace(), events[0].completion()), (7, "evicted"));
-    running.counted("spanscore_assemble_evicted_total{reason=\"trace_count\"}", 1).await;
+    running.counted("spanscore_assemble_evicted_traces_total{reason=\"trace_count\"}", 1).await;
     let events = running.judged().await;
     let told: Vec<_> = events.iter().map(|event| (event.trace(), event.completion())).collect();
     assert_eq!(told, [(7, "evicted"), (8, "shutdown"), (9, "shutdown")]);
@@ -84,7 +84,7 @@ async fn remembered_traces_go_before_open_ones() {
     running.events(1).await;
     running.send(request([tool(8, 2, "search")])).await;
     running.send(request([tool(9, 2, "search")])).await;
-    running.counted("spanscore_assemble_evicted_total{reason=\"remembered\"}", 1).await;
+    running.counted("spanscore_assemble_evicted_traces_total{reason=\"remembered\"}", 1).await;
     // Trace 7 is forgotten, so that a late span is a new trace.
     assert_eq!(running.judged().await.len(), 3);
 }
@@ -94,11 +94,11 @@ async fn traces_together_keep_no_more_bytes_than_the_limit() {
     let running = Running::on_one_shard(&config("memory_mib: 1")).await;
     running.send(request([agent(7), heavy(7, 2, 450_000)])).await;
     running.send(request([agent(8), heavy(8, 2, 450_000)])).await;
-    running.counted("spanscore_assemble_evicted_total{reason=\"memory\"}", 0).await;
+    running.counted("spanscore_assemble_evicted_traces_total{reason=\"memory\"}", 0).await;
     running.send(request([agent(9), heavy(9, 2, 450_000)])).await;
     let events = running.events(1).await;
     assert_eq!((events[0].trace(), events[0].completion()), (7, "evicted"));
-    running.counted("spanscore_assemble_evicted_total{reason=\"memory\"}", 1).await;
+    running.counted("spanscore_assemble_evicted_traces_total{reason=\"memory\"}", 1).await;
     assert_eq!(running.judged().await.len(), 3);
 }
 
@@ -119,16 +119,16 @@ evaluators:
     // The order in which sessions come to be is that of their traces' judgement.
     for (count, trace) in (1..).zip([1, 2, 3]) {
         running.send(request(in_session(trace, "a"))).await;
-        running.counted("spanscore_assemble_judged_total{completion=\"root_ended\"}", count).await;
+        running.counted("spanscore_assemble_judged_traces_total{completion=\"root_ended\"}", count).await;
     }
     let losses = "spanscore_assemble_session_losses_total{reason=\"session_over_limit\"}";
     running.counted(losses, 1).await;
-    running.counted("spanscore_assemble_evicted_total{reason=\"session\"}", 0).await;
+    running.counted("spanscore_assemble_evicted_traces_total{reason=\"session\"}", 0).await;
     running.send(request(in_session(4, "b"))).await;
     let event = running.events(1).await.remove(0);
     let told = (event.text("session.id"), event.score(), event.completion());
     assert_eq!(told, ("a", Some(1.0), "evicted"));
-    running.counted("spanscore_assemble_evicted_total{reason=\"session\"}", 1).await;
+    running.counted("spanscore_assemble_evicted_traces_total{reason=\"session\"}", 1).await;
     assert_eq!(running.judged().await.len(), 2);
 }
 
@@ -198,7 +198,7 @@ async fn requests_beyond_the_queue_are_told_to_come_again() {
         (http.status().as_u16(), &http.headers()["retry-after"]),
         (503, &"1".parse().unwrap())
     );
-    running.counted("spanscore_pipeline_refused_total{reason=\"queue_full\"}", 2).await;
+    running.counted("spanscore_pipeline_refused_requests_total{reason=\"queue_full\"}", 2).await;
     for transport in ["grpc", "http"] {
         let labels = format!("reason=\"overloaded\",receiver=\"otlp\",transport=\"{transport}\"");
         running.counted(&format!("spanscore_receiver_refused_spans_total{{{labels}}}"), 2).await;

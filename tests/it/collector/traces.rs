@@ -37,8 +37,8 @@ async fn late_span_revises_the_evaluations_of_a_judged_trace() {
     running.send(request([tool(7, 4, "search")])).await;
     let third = running.events(3).await.remove(2);
     assert_eq!((third.revision(), third.text("spanscore.evaluation.revises")), (2, second.id()));
-    running.counted("spanscore_assemble_reopened_total", 2).await;
-    running.counted("spanscore_assemble_judged_total{completion=\"root_ended\"}", 3).await;
+    running.counted("spanscore_assemble_reopened_traces_total", 2).await;
+    running.counted("spanscore_assemble_judged_traces_total{completion=\"root_ended\"}", 3).await;
     assert_eq!(running.judged().await.len(), 3);
 }
 
@@ -50,12 +50,12 @@ async fn same_request_twice_is_judged_once() {
     let first = running.events(1).await.remove(0);
     assert_eq!(running.send(spans.clone()).await, (0, String::new()));
     running.send(spans).await;
-    running.counted("spanscore_assemble_dropped_total{reason=\"duplicate\"}", 8).await;
+    running.counted("spanscore_assemble_dropped_spans_total{reason=\"duplicate\"}", 8).await;
     // A trace that came after shows that nothing is left of the first.
     running.send(request(searches(8, &[2]))).await;
     let events = running.events(2).await;
     assert_eq!((events[0].id(), events[1].trace()), (first.id(), 8));
-    running.counted("spanscore_assemble_reopened_total", 0).await;
+    running.counted("spanscore_assemble_reopened_traces_total", 0).await;
     assert_eq!(running.judged().await.len(), 2);
 }
 
@@ -65,7 +65,7 @@ async fn duplicates_within_a_trace_count_once() {
     let mut spans = searches(7, &[2, 3, 4]);
     spans.extend(searches(7, &[4, 3]));
     running.send(request(spans)).await;
-    running.counted("spanscore_assemble_dropped_total{reason=\"duplicate\"}", 3).await;
+    running.counted("spanscore_assemble_dropped_spans_total{reason=\"duplicate\"}", 3).await;
     let events = running.judged().await;
     assert_eq!((events.len(), events[0].score()), (1, Some(1.0)));
 }
@@ -137,7 +137,7 @@ async fn trace_without_anything_of_an_agent_is_not_judged() {
     let mut plain = agent(7);
     plain.attributes = vec![text("http.request.method", "GET")];
     running.send(request([plain])).await;
-    running.counted("spanscore_assemble_ignored_total{reason=\"no_agent_span\"}", 1).await;
+    running.counted("spanscore_assemble_ignored_traces_total{reason=\"no_agent_span\"}", 1).await;
     assert_eq!(running.judged().await.len(), 0);
 }
 
