@@ -62,18 +62,38 @@ impl PipelineMetrics {
                 "Requests refused retryably.",
                 "{request}",
             ),
-            rejected: counter("spanscore.extract.rejected_items", "Items that were not taken.", "{item}"),
-            repaired: counter("spanscore.extract.repaired_items", "Items taken with a repair.", "{item}"),
+            rejected: counter(
+                "spanscore.extract.rejected_items",
+                "Items that were not taken.",
+                "{item}",
+            ),
+            repaired: counter(
+                "spanscore.extract.repaired_items",
+                "Items taken with a repair.",
+                "{item}",
+            ),
             dropped_spans: counter("spanscore.assemble.dropped_spans", "Spans dropped.", "{span}"),
-            ignored_traces: counter("spanscore.assemble.ignored_traces", "Traces not judged.", "{trace}"),
+            ignored_traces: counter(
+                "spanscore.assemble.ignored_traces",
+                "Traces not judged.",
+                "{trace}",
+            ),
             judged: counter("spanscore.assemble.judged_traces", "Traces judged.", "{trace}"),
             evicted: counter(
                 "spanscore.assemble.evicted_traces",
                 "Traces pushed out by a limit.",
                 "{trace}",
             ),
-            reopened: counter("spanscore.assemble.reopened_traces", "Judged traces reopened.", "{trace}"),
-            sessions: counter("spanscore.assemble.judged_sessions", "Sessions judged.", "{session}"),
+            reopened: counter(
+                "spanscore.assemble.reopened_traces",
+                "Judged traces reopened.",
+                "{trace}",
+            ),
+            sessions: counter(
+                "spanscore.assemble.judged_sessions",
+                "Sessions judged.",
+                "{session}",
+            ),
             session_losses: counter(
                 "spanscore.assemble.session_losses",
                 "Traces missing from their session.",
@@ -91,7 +111,11 @@ impl PipelineMetrics {
                 "{evaluation}",
             ),
             failed: counter("spanscore.evaluate.failed", "Evaluations that broke.", "{evaluation}"),
-            open_traces: gauge("spanscore.assemble.open_traces", "Traces that are open.", "{trace}"),
+            open_traces: gauge(
+                "spanscore.assemble.open_traces",
+                "Traces that are open.",
+                "{trace}",
+            ),
             held_bytes: gauge("spanscore.assemble.held", "Memory of open traces.", "By"),
             evaluators: judge
                 .evaluators()

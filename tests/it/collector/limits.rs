@@ -119,7 +119,9 @@ evaluators:
     // The order in which sessions come to be is that of their traces' judgement.
     for (count, trace) in (1..).zip([1, 2, 3]) {
         running.send(request(in_session(trace, "a"))).await;
-        running.counted("spanscore_assemble_judged_traces_total{completion=\"root_ended\"}", count).await;
+        running
+            .counted("spanscore_assemble_judged_traces_total{completion=\"root_ended\"}", count)
+            .await;
     }
     let losses = "spanscore_assemble_session_losses_total{reason=\"session_over_limit\"}";
     running.counted(losses, 1).await;
