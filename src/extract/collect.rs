@@ -9,8 +9,9 @@ use super::facts::{SPAN_NAME, STATUS_MESSAGE, put};
 use super::outcome::{Extracted, Rejection};
 use super::resources::ResourceCache;
 use super::sink::Sink;
-use super::span::{Collected, write_conditions};
+use super::span::Collected;
 use super::table::{Kept, Matching, Part, Table};
+use super::verdict::Verdicts;
 use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId};
 use crate::otlp::number::span;
 use crate::otlp::request::{Step, walk};
@@ -29,8 +30,12 @@ pub fn extract_traces(
     shards: &mut [SpanBatch],
 ) -> Result<Extracted, Malformed> {
     let mut sink = Sink::new(resources, shards);
-    let mut reader =
-        SpanReader { table, matching: Matching::default(), collected: Collected::default() };
+    let mut reader = SpanReader {
+        table,
+        matching: Matching::default(),
+        verdicts: Verdicts::default(),
+        collected: Collected::default(),
+    };
     let mut is_ours = false;
     let walked = walk(body, |step| match step {
         Step::Resource(encoded) => sink.enter_resource(encoded),
@@ -51,6 +56,7 @@ pub fn extract_traces(
 struct SpanReader<'t, 'a> {
     table: &'t Table,
     matching: Matching,
+    verdicts: Verdicts,
     collected: Collected<'a>,
 }
 
@@ -76,7 +82,11 @@ impl<'a> SpanReader<'_, 'a> {
         self.matching.begin();
         let mut view = SpanView { encoded, ..SpanView::default() };
         let mut fields = Fields::new(encoded);
-        while let Some(field) = fields.next()? {
+        loop {
+            while let Some(entry) = fields.next_bytes(span::ATTRIBUTES as u8) {
+                self.collected.attribute(self.table, &mut self.matching, entry)?;
+            }
+            let Some(field) = fields.next()? else { break };
             match field {
                 (span::ATTRIBUTES, Field::Bytes(entry)) => {
                     self.collected.attribute(self.table, &mut self.matching, entry)?;
@@ -116,13 +126,14 @@ impl<'a> SpanReader<'_, 'a> {
         }
         self.matching.span(self.table, view.name, parent_id.is_none());
         sink.record(trace_id, |arena, extracted| {
-            let conditions = self.matching.finish(self.table);
-            let (keep, meaning) = write_conditions(self.table, conditions, arena);
-            write_texts(&keep, flags, view.name, status_message, arena);
+            let verdict = self.verdicts.on(self.table, &mut self.matching);
+            let (keep, meaning) = (&verdict.keep, verdict.meaning);
+            arena.extend_from_slice(&verdict.conditions);
+            write_texts(keep, flags, view.name, status_message, arena);
             if self.table.root_attributes && flags.has(SpanFlags::ROOT) {
-                self.collected.write_root(self.table, &keep, view.encoded, arena)?;
+                self.collected.write_root(self.table, keep, view.encoded, arena)?;
             } else {
-                self.collected.write(self.table, &keep, arena)?;
+                self.collected.write(self.table, keep, arena)?;
             }
             for (holds, flag) in [
                 (meaning.tool, SpanFlags::TOOL),

@@ -41,7 +41,7 @@ impl Keys {
             if number == EMPTY {
                 return None;
             }
-            if check == (hash >> 48) as u16 && *self.keys[usize::from(number)] == *key {
+            if check == (hash >> 48) as u16 && is_same(&self.keys[usize::from(number)], key) {
                 return Some(number);
             }
             at = (at + 1) & self.mask;
@@ -52,6 +52,19 @@ impl Keys {
     pub(super) fn key(&self, number: u16) -> &[u8] {
         self.keys.get(usize::from(number)).map_or(&[], |key| key)
     }
+}
+
+/// Whether two keys are equal, by words: keys are short, so a call would cost more than it does.
+#[inline]
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    let (Some(end), Some(other_end)) = (one.last_chunk::<8>(), other.last_chunk::<8>()) else {
+        return one == other;
+    };
+    let words = one.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0);
+    end == other_end && words.fold(true, |same, (one, other)| same & (one == other))
 }
 
 /// Mixes the length with the first, middle and last eight bytes: what tells semantic keys apart.

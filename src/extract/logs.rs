@@ -8,8 +8,9 @@ use super::facts::{LOG_BODY, LOG_EVENT, put};
 use super::outcome::{Extracted, Rejection};
 use super::resources::ResourceCache;
 use super::sink::Sink;
-use super::span::{Collected, write_conditions};
+use super::span::Collected;
 use super::table::{Matching, Part, Table};
+use super::verdict::{Verdict, Verdicts};
 use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId};
 use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_value;
@@ -32,6 +33,7 @@ pub fn extract_logs(
     let mut matching = Matching::default();
     let mut collected = Collected::default();
     let mut is_ours = false;
+    let mut verdicts = Verdicts::default();
     let walked = walk(body, |step| match step {
         Step::Resource(encoded) => sink.enter_resource(encoded),
         Step::Scope(name) => {
@@ -44,7 +46,11 @@ pub fn extract_logs(
             collected.clear();
             let outcome = read(table, encoded, &mut matching, &mut collected)
                 .map_err(Rejection::from)
-                .and_then(|view| record(table, &view, &mut matching, &mut collected, &mut sink));
+                .and_then(|view| {
+                    matching.log_event(table, view.event);
+                    let verdict = verdicts.on(table, &mut matching);
+                    record(table, &view, verdict, &mut collected, &mut sink)
+                });
             sink.count(outcome);
         }
     });
@@ -101,11 +107,10 @@ fn read<'a>(
 fn record<'a>(
     table: &Table,
     view: &LogView<'a>,
-    matching: &mut Matching,
+    verdict: &Verdict,
     collected: &mut Collected<'a>,
     sink: &mut Sink<'_>,
 ) -> Result<(), Rejection> {
-    matching.log_event(table, view.event);
     if view.trace_id.is_empty() || view.event.is_empty() {
         return Ok(());
     }
@@ -115,15 +120,15 @@ fn record<'a>(
         id => SpanId::from_wire(id).ok_or(Rejection::InvalidSpanId)?,
     };
     sink.record(trace_id, |arena, _| {
-        let (keep, meaning) = write_conditions(table, matching.finish(table), arena);
-        if !meaning.log {
+        if !verdict.meaning.log {
             return Ok(None);
         }
+        arena.extend_from_slice(&verdict.conditions);
         put(arena, LOG_EVENT, [view.event]);
-        if keep.has(Part::LogBody) && !view.body.is_empty() {
+        if verdict.keep.has(Part::LogBody) && !view.body.is_empty() {
             put(arena, LOG_BODY, [view.body]);
         }
-        collected.write(table, &keep, arena)?;
+        collected.write(table, &verdict.keep, arena)?;
         let time_ns = if view.time_ns == 0 { view.observed_ns } else { view.time_ns };
         Ok(Some(SpanRecord {
             trace_id,

@@ -24,6 +24,7 @@ mod keys;
 mod sink;
 mod span;
 mod tools_only;
+mod verdict;
 
 #[cfg(test)]
 mod testing;

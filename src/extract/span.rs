@@ -1,7 +1,7 @@
 //! What one pass over an encoded span or log record collects, and how it becomes facts.
 
 use super::bits::Bits;
-use super::facts::{ATTRIBUTE, CONDITIONS, EVENT, EVENT_ATTRIBUTE, OTHER, put, put_header};
+use super::facts::{ATTRIBUTE, EVENT, EVENT_ATTRIBUTE, OTHER, put};
 use super::table::{Kept, Matching, Table};
 use super::tools_only::{MessageKey, MessagePart, keep_tool_messages, speaks_of_tools};
 use crate::otlp::any_value::key_value;
@@ -97,8 +97,7 @@ impl<'a> Collected<'a> {
             } else if hits != 0 {
                 let prefix = hits.trailing_zeros() as u16;
                 let tail = table.prefixes.tail(prefix, found.key);
-                let part = MessagePart { prefix, tail, value: found.value, entry: found.entry };
-                self.message_parts.push(part);
+                self.message_parts.push(MessagePart::new(prefix, tail, found.value, found.entry));
             }
         }
         keep_tool_messages(&self.message_parts, &mut self.messages, |entry| {
@@ -160,41 +159,6 @@ impl<'a> Collected<'a> {
         }
         Ok(())
     }
-}
-
-/// Writes which of the stated conditions hold, and gathers what is kept and what they mean.
-pub(super) fn write_conditions(
-    table: &Table,
-    conditions: &[u16],
-    arena: &mut Vec<u8>,
-) -> (Kept, Meaning) {
-    let mut keep = table.base.clone();
-    let mut meaning = Meaning::default();
-    let means = || conditions.iter().filter_map(|id| Some((*id, table.compiled(*id)?)));
-    let stated = means().filter(|(_, means)| means.stated).count();
-    if stated > 0 {
-        put_header(arena, CONDITIONS, 2 * stated);
-    }
-    for (id, means) in means() {
-        keep.extend(&means.keep);
-        meaning.tool |= means.tool;
-        meaning.agent |= means.agent;
-        meaning.pending |= means.pending;
-        meaning.log |= means.log;
-        if means.stated {
-            arena.extend_from_slice(&id.to_le_bytes());
-        }
-    }
-    (keep, meaning)
-}
-
-/// What the conditions that hold say about a span.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Meaning {
-    pub(super) tool: bool,
-    pub(super) agent: bool,
-    pub(super) pending: bool,
-    pub(super) log: bool,
 }
 
 fn event_name(event: &[u8]) -> Result<&[u8], Malformed> {

@@ -4,7 +4,9 @@
 //! their bytes are prose that nobody asked for. What is kept here may hold a call or its result;
 //! what is left out holds neither, in any of the known shapes.
 
-use memchr::memmem;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 
 use crate::otlp::wire::leading_bytes;
 
@@ -13,8 +15,12 @@ const SHORT_MAX: usize = 66;
 
 /// Whether an attribute key names a tool or function call.
 pub(super) fn names_tools(key: &[u8]) -> bool {
-    let holds = |word: &[u8]| memmem::find(key, word).is_some();
-    holds(b"tool") || holds(b"function_call")
+    // Keys are short: a search would take longer to set up than to run.
+    (0..key.len()).any(|at| match key[at..].first_chunk() {
+        Some(b"tool") => true,
+        Some(b"func") => key[at..].starts_with(b"function_call"),
+        _ => false,
+    })
 }
 
 /// Whether an encoded value may hold a tool call or its result. Prose is told by its first byte,
@@ -26,16 +32,19 @@ pub(super) fn speaks_of_tools(value: &[u8]) -> bool {
         Some((text, _)) if !is_structured(text) => return false,
         _ => value,
     };
-    let word = |needle: &[u8], first: &[u8], next: &[u8]| {
-        memmem::find_iter(text, needle).any(|at| {
+    let word = |needle: &Finder<'_>, first: &[u8], next: &[u8]| {
+        needle.find_iter(text).any(|at| {
             let before = |back: usize| at.checked_sub(back).and_then(|at| text.get(at));
             before(1).is_some_and(|byte| first.contains(byte))
                 && (before(2).is_some_and(|byte| b"\"'".contains(byte))
-                    || text.get(at + needle.len()).is_some_and(|byte| next.contains(byte)))
+                    || text.get(at + needle.needle().len()).is_some_and(|byte| next.contains(byte)))
         })
     };
-    word(b"ool", b"tT", b"_-CUR") || word(b"unction", b"fF", b"_CR")
+    word(&TOOL, b"tT", b"_-CUR") || word(&FUNCTION, b"fF", b"_CR")
 }
+
+static TOOL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("ool"));
+static FUNCTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("unction"));
 
 fn is_structured(text: &[u8]) -> bool {
     let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
@@ -44,26 +53,34 @@ fn is_structured(text: &[u8]) -> bool {
 
 /// An attribute of a list of messages: `llm.input_messages.3.message.role`.
 pub(super) struct MessagePart<'a> {
-    /// The number of the prefix: indices behind different prefixes are different messages.
-    pub(super) prefix: u16,
-    /// What follows the prefix in its key: index and rest.
-    pub(super) tail: &'a [u8],
-    /// Its encoded value.
-    pub(super) value: &'a [u8],
+    message: MessageKey,
+    is_result: bool,
+    is_of_tools: bool,
+    is_short: bool,
     /// Its encoded `KeyValue`.
-    pub(super) entry: &'a [u8],
+    entry: &'a [u8],
 }
 
-/// A message: the number of its prefix and its index.
+/// A message: the number of its prefix and its index. Indices behind different prefixes are
+/// different messages; keys without an index are one.
 pub(super) type MessageKey = (u16, u32);
 
 impl<'a> MessagePart<'a> {
-    /// The message, and what follows its index; keys without an index are one message.
-    fn message(&self) -> (MessageKey, &'a [u8]) {
-        let digits = self.tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let (number, rest) = self.tail.split_at(digits);
+    /// An encoded attribute with the number of its prefix, what follows that in the key (index and
+    /// rest), and the encoded value.
+    pub(super) fn new(prefix: u16, tail: &[u8], value: &[u8], entry: &'a [u8]) -> Self {
+        let digits = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let (number, rest) = tail.split_at(digits);
         let index = std::str::from_utf8(number).ok().and_then(|number| number.parse().ok());
-        ((self.prefix, index.unwrap_or(u32::MAX)), rest)
+        let is_result = rest.ends_with(b"tool_call_id")
+            || rest.ends_with(b"role") && matches!(value, b"\x0a\x04tool" | b"\x0a\x08function");
+        Self {
+            message: (prefix, index.unwrap_or(u32::MAX)),
+            is_result,
+            is_of_tools: is_result || names_tools(rest) || speaks_of_tools(value),
+            is_short: value.len() <= SHORT_MAX,
+            entry,
+        }
     }
 }
 
@@ -74,29 +91,18 @@ pub(super) fn keep_tool_messages<'a>(
     mut keep: impl FnMut(&'a [u8]),
 ) {
     messages.clear();
-    for part in parts {
-        let (message, rest) = part.message();
-        let is_result = rest.ends_with(b"tool_call_id")
-            || rest.ends_with(b"role")
-                && matches!(part.value, b"\x0a\x04tool" | b"\x0a\x08function");
-        if is_result || names_tools(rest) || speaks_of_tools(part.value) {
-            messages.push((message, is_result));
-        }
+    let of_tools = parts.iter().filter(|part| part.is_of_tools);
+    messages.extend(of_tools.map(|part| (part.message, part.is_result)));
+    if messages.is_empty() {
+        return;
     }
     // The results first, so that the first entry of a message says whether it is one.
     messages.sort_unstable_by_key(|(message, is_result)| (*message, !is_result));
     messages.dedup_by_key(|(message, _)| *message);
     for part in parts {
-        let (message, rest) = part.message();
-        let Ok(at) = messages.binary_search_by_key(&message, |(known, _)| *known) else {
-            continue;
-        };
-        let is_result = messages.get(at).is_some_and(|(_, is_result)| *is_result);
-        if is_result
-            || part.value.len() <= SHORT_MAX
-            || names_tools(rest)
-            || speaks_of_tools(part.value)
-        {
+        let at = messages.binary_search_by_key(&part.message, |(known, _)| *known);
+        let Some((_, is_result)) = at.ok().and_then(|at| messages.get(at)) else { continue };
+        if *is_result || part.is_short || part.is_of_tools {
             keep(part.entry);
         }
     }
@@ -133,11 +139,8 @@ mod tests {
     #[test]
     fn only_messages_with_calls_or_results_are_kept() {
         let long = [b'x'; 100];
-        let part = |tail: &'static str, value| MessagePart {
-            prefix: 0,
-            tail: tail.as_bytes(),
-            value,
-            entry: tail.as_bytes(),
+        let part = |tail: &'static str, value| {
+            MessagePart::new(0, tail.as_bytes(), value, tail.as_bytes())
         };
         let parts = [
             part("0.message.role", b"\x0a\x04user"),

@@ -100,14 +100,26 @@ pub struct TraceSpans {
 pub fn shard_of(trace_id: TraceId, shard_count: usize) -> usize {
     let mut low = [0; 8];
     low.copy_from_slice(&trace_id.0[8..]);
-    (u64::from_be_bytes(low).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
-        % shard_count.max(1)
+    let spread = u64::from_be_bytes(low).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    // The part of the whole range that the number lies in: a remainder takes a division.
+    (spread.wrapping_mul(shard_count as u64) >> 32) as usize
 }
 
 impl TraceSpans {
     /// The facts of one record.
     pub fn facts(&self, span: &SpanRecord) -> &[u8] {
         self.arena.get(span.facts.start as usize..span.facts.end as usize).unwrap_or(&[])
+    }
+
+    /// Makes room for more records and facts: as much as they need, or a fifth of what there is if
+    /// that is more, since most traces come in few parts and then wait.
+    pub fn reserve(&mut self, spans: usize, bytes: usize) {
+        if self.spans.capacity() - self.spans.len() < spans {
+            self.spans.reserve_exact(spans.max(self.spans.len() / 5));
+        }
+        if self.arena.capacity() - self.arena.len() < bytes {
+            self.arena.reserve_exact(bytes.max(self.arena.len() / 5));
+        }
     }
 
     /// Bytes held for this trace.

@@ -34,14 +34,23 @@ impl<'a> AnyValue<'a> {
     /// Reads an encoded `AnyValue`; of several values set, the last counts.
     #[inline]
     pub fn read(encoded: &'a [u8]) -> Result<Self, Malformed> {
+        if let Some((text, [])) = leading_bytes(encoded, 1) {
+            return Ok(Self::text(text));
+        }
+        Self::walk(encoded)
+    }
+
+    #[inline]
+    fn text(bytes: &'a [u8]) -> Self {
+        std::str::from_utf8(bytes).map_or(Self::Bytes(bytes), Self::String)
+    }
+
+    fn walk(encoded: &'a [u8]) -> Result<Self, Malformed> {
         let mut fields = Fields::new(encoded);
         let mut value = Self::Empty;
         while let Some((number, field)) = fields.next()? {
             value = match (number, field) {
-                (1, Field::Bytes(text)) => match std::str::from_utf8(text) {
-                    Ok(text) => Self::String(text),
-                    Err(_) => Self::Bytes(text),
-                },
+                (1, Field::Bytes(text)) => Self::text(text),
                 (2, Field::Varint(bit)) => Self::Bool(bit != 0),
                 (3, Field::Varint(bits)) => Self::Int(bits as i64),
                 (4, Field::Fixed64(bits)) => Self::Double(f64::from_bits(bits)),

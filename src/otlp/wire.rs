@@ -33,6 +33,10 @@ pub fn leading_bytes(message: &[u8], number: u8) -> Option<(&[u8], &[u8])> {
         [tag, low, high, rest @ ..] if *tag == number << 3 | 2 && *high < 0x80 => {
             (usize::from(*low & 0x7f) | usize::from(*high) << 7, rest)
         }
+        [tag, low, middle, high, rest @ ..] if *tag == number << 3 | 2 && *high < 0x80 => {
+            let low = usize::from(*low & 0x7f) | usize::from(*middle & 0x7f) << 7;
+            (low | usize::from(*high) << 14, rest)
+        }
         _ => return None,
     };
     rest.split_at_checked(len)
@@ -49,6 +53,21 @@ impl<'a> Fields<'a> {
     #[inline]
     pub fn new(message: &'a [u8]) -> Self {
         Self { rest: message }
+    }
+
+    /// The number of the next field, if its tag is a single byte.
+    #[inline]
+    pub fn number(&self) -> u8 {
+        self.rest.first().map_or(0, |tag| tag >> 3)
+    }
+
+    /// The content of the next field if it is of that number and has a length: what
+    /// [`next`](Self::next) gives, sooner. `None` says nothing but that `next` has to be asked.
+    #[inline]
+    pub fn next_bytes(&mut self, number: u8) -> Option<&'a [u8]> {
+        let (bytes, rest) = leading_bytes(self.rest, number)?;
+        self.rest = rest;
+        Some(bytes)
     }
 
     /// The next field's number and value; `None` at the end.

@@ -5,6 +5,7 @@ use super::super::dialect::Scalar;
 use super::super::keys::Keys;
 use super::Table;
 use crate::otlp::AnyValue;
+use crate::otlp::wire::leading_bytes;
 
 /// All statements of a table, by what they speak of; attributes have theirs in [`Bound`].
 #[derive(Debug)]
@@ -91,6 +92,10 @@ impl Matching {
         if bound.equals.is_empty() && bound.prefixes.is_empty() {
             return;
         }
+        if let Some((text, [])) = leading_bytes(value, 1) {
+            self.text(bound, text);
+            return;
+        }
         let value = AnyValue::read(value).unwrap_or_default();
         for (scalar, bit) in &bound.equals {
             if equal(scalar, value) {
@@ -102,6 +107,23 @@ impl Matching {
                 if text.as_bytes().starts_with(prefix) {
                     self.set_bit(*bit);
                 }
+            }
+        }
+    }
+
+    /// Notes what a text says. It need not be known to be UTF-8: what it is compared with is.
+    #[inline]
+    fn text(&mut self, bound: &Bound, text: &[u8]) {
+        for (scalar, bit) in &bound.equals {
+            if let Scalar::String(wanted) = scalar
+                && wanted.as_bytes() == text
+            {
+                self.set_bit(*bit);
+            }
+        }
+        for (prefix, bit) in &bound.prefixes {
+            if text.starts_with(prefix) {
+                self.set_bit(*bit);
             }
         }
     }
@@ -134,8 +156,13 @@ impl Matching {
         }
     }
 
-    /// The conditions that hold, ascending; `detect` conditions not where an exclusion holds.
+    /// The statements that hold: of equal ones the conditions that hold are equal.
     #[inline]
+    pub(in super::super) fn bits(&self) -> &Bits {
+        &self.bits
+    }
+
+    /// The conditions that hold, ascending; `detect` conditions not where an exclusion holds.
     pub(in super::super) fn finish(&mut self, table: &Table) -> &[u16] {
         self.conditions.clear();
         self.holding = Bits::default();
