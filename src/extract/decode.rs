@@ -15,6 +15,7 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 
 pub use definitions::tool_definitions;
 pub use messages::{MessageCall, MessageResult, Messages};
+pub(super) use shapes::message_arguments;
 
 use crate::settings::nearest;
 use crate::value::{Value, json, python};

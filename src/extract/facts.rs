@@ -35,12 +35,15 @@ pub(super) const STATUS_MESSAGE: u8 = 7;
 pub(super) const LOG_EVENT: u8 = 8;
 pub(super) const LOG_BODY: u8 = 9;
 
+/// Most bytes of a field's tag and length.
+const HEADER_MAX: usize = 11;
+
 /// Appends a field of these parts.
 #[inline]
 pub(super) fn put<const N: usize>(arena: &mut Vec<u8>, field: u8, parts: [&[u8]; N]) {
     let len = parts.iter().map(|part| part.len()).sum();
+    arena.reserve(HEADER_MAX + len);
     put_header(arena, field, len);
-    arena.reserve(len);
     for part in parts {
         arena.extend_from_slice(part);
     }
@@ -89,19 +92,32 @@ impl<'a> FactsReader<'a> {
 
     /// The attribute of that slot.
     pub fn attribute(self, slot: Slot) -> Option<AnyValue<'a>> {
-        self.attributes().find_map(|(found, value)| (found == slot).then_some(value))
+        self.encoded_attributes().find(|(found, _)| *found == slot).map(|(_, value)| read(value))
     }
 
     /// The attributes that have a slot, in the order of the span; no slot comes twice.
     pub fn attributes(self) -> impl Iterator<Item = (Slot, AnyValue<'a>)> {
+        self.encoded_attributes().map(|(slot, value)| (slot, read(value)))
+    }
+
+    /// The attributes that have a slot, their values still encoded: to read a text is to look at
+    /// each of its bytes.
+    #[inline]
+    pub(super) fn encoded_attributes(self) -> impl Iterator<Item = (Slot, &'a [u8])> {
         self.fields().filter(|(field, _)| *field == ATTRIBUTE).filter_map(|(_, bytes)| slot(bytes))
+    }
+
+    /// What there is beside conditions, a bit for the number of each field.
+    pub(super) fn kinds(self) -> u16 {
+        self.fields()
+            .fold(0, |kinds, (field, _)| kinds | 1u16.checked_shl(field.into()).unwrap_or(0))
     }
 
     /// All kept attributes with their keys, in the order of the span: for sources that read a
     /// prefix of keys, and for the attributes of a root span.
     pub fn keyed(self, table: &'a Table) -> impl Iterator<Item = (&'a str, AnyValue<'a>)> {
         self.fields().filter_map(move |(field, bytes)| match field {
-            ATTRIBUTE => slot(bytes).map(|(slot, value)| (table.key(slot), value)),
+            ATTRIBUTE => slot(bytes).map(|(slot, value)| (table.key(slot), read(value))),
             OTHER => {
                 let (key, value) = key_value(bytes).ok()?;
                 Some((text(key), AnyValue::read(value).ok()?))
@@ -159,11 +175,18 @@ impl<'a> FactsReader<'a> {
         self.fields().find(|(field, _)| *field == wanted).map_or("", |(_, bytes)| text(bytes))
     }
 
+    #[inline]
     fn fields(self) -> impl Iterator<Item = (u8, &'a [u8])> {
         let mut fields = Fields::new(self.bytes);
-        std::iter::from_fn(move || match fields.next() {
-            Ok(Some((number, Field::Bytes(bytes)))) => Some((number as u8, bytes)),
-            _ => None,
+        std::iter::from_fn(move || {
+            let number = fields.number();
+            if let Some(bytes) = fields.next_bytes(number) {
+                return Some((number, bytes));
+            }
+            match fields.next() {
+                Ok(Some((number, Field::Bytes(bytes)))) => Some((number as u8, bytes)),
+                _ => None,
+            }
         })
     }
 }
@@ -187,16 +210,23 @@ impl<'a> Event<'a> {
         let mut fields = self.rest;
         std::iter::from_fn(move || match fields.next() {
             Ok(Some((number, Field::Bytes(bytes)))) if number == u32::from(EVENT_ATTRIBUTE) => {
-                slot(bytes)
+                slot(bytes).map(|(slot, value)| (slot, read(value)))
             }
             _ => None,
         })
     }
 }
 
-fn slot(bytes: &[u8]) -> Option<(Slot, AnyValue<'_>)> {
+#[inline]
+fn slot(bytes: &[u8]) -> Option<(Slot, &[u8])> {
     let (slot, value) = bytes.split_first_chunk()?;
-    Some((Slot(u16::from_le_bytes(*slot)), AnyValue::read(value).unwrap_or_default()))
+    Some((Slot(u16::from_le_bytes(*slot)), value))
+}
+
+/// An attribute's value; none where it is broken.
+#[inline]
+pub(super) fn read(value: &[u8]) -> AnyValue<'_> {
+    AnyValue::read(value).unwrap_or_default()
 }
 
 /// Names are UTF-8 in all but broken data, where the readable beginning is taken.

@@ -166,7 +166,7 @@ pub(super) fn with_role<'a>(value: Value<'a>, role: &str) -> Value<'a> {
 }
 
 /// The arguments that a model wrote: an object, or the text of one.
-pub(super) fn message_arguments(value: Value<'_>) -> Decoded<'_> {
+pub(in super::super) fn message_arguments(value: Value<'_>) -> Decoded<'_> {
     match value {
         Value::String(text) if text.trim().is_empty() => Decoded::Value(Value::Map(Map::default())),
         value => read_json(value).unwrap_or(Decoded::Value(Value::Null)),

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
+use super::super::bits::Bits;
 use super::super::decode::Decoded;
 use super::super::dialect::Role;
-use super::super::facts::FactsReader;
+use super::super::facts::{self, FactsReader, Slot};
 use super::plan::{Plan, PlannedSource, Read};
 use super::read::{self, Raw};
 use super::tree::{Span, Tree};
@@ -45,7 +46,7 @@ pub(super) fn candidates(plan: &Plan, facts: FactsReader<'_>, found: &mut Vec<u1
 /// The tool calls on the spans of a trace, in start order, and the spans that lack a name.
 pub(super) fn on_spans<'a>(plan: &'a Plan, tree: &Tree<'a>) -> (Vec<SpanCall<'a>>, Vec<Nameless>) {
     let (mut calls, mut nameless) = (Vec::new(), Vec::new());
-    let mut reader = Reader { plan, dialects: Vec::new(), raws: Vec::new() };
+    let mut reader = Reader { plan, dialects: Vec::new(), held: Held::default(), raws: Vec::new() };
     for (at, span) in tree.spans.iter().enumerate() {
         if !span.record.flags.has(SpanFlags::TOOL) {
             continue;
@@ -54,6 +55,7 @@ pub(super) fn on_spans<'a>(plan: &'a Plan, tree: &Tree<'a>) -> (Vec<SpanCall<'a>
         if reader.dialects.is_empty() {
             continue;
         }
+        reader.held.take(span.facts);
         match reader.call(at as u32, span) {
             Some(call) => calls.push(call),
             None => nameless.push(Nameless { span: at as u32 }),
@@ -65,7 +67,45 @@ pub(super) fn on_spans<'a>(plan: &'a Plan, tree: &Tree<'a>) -> (Vec<SpanCall<'a>
 struct Reader<'a> {
     plan: &'a Plan,
     dialects: Vec<u16>,
+    held: Held<'a>,
     raws: Vec<Raw<'a>>,
+}
+
+/// What a span holds: most sources name what it does not.
+#[derive(Default)]
+struct Held<'a> {
+    kinds: u16,
+    slots: Bits,
+    attributes: Vec<(Slot, &'a [u8])>,
+}
+
+impl<'a> Held<'a> {
+    fn take(&mut self, facts: FactsReader<'a>) {
+        self.attributes.clear();
+        self.attributes.extend(facts.encoded_attributes());
+        self.slots = Bits::default();
+        self.attributes.iter().for_each(|(slot, _)| self.slots.insert(slot.0));
+        self.kinds = facts.kinds();
+    }
+
+    /// The values that a source finds, if it is to be read.
+    fn raws(&self, source: &PlannedSource, facts: FactsReader<'a>, found: &mut Vec<Raw<'a>>) {
+        found.clear();
+        let may_find = match source.read {
+            Read::Attr(slot) => self.slots.has(slot.0),
+            ref read => read.may_find(self.kinds),
+        };
+        if !may_find || !source.applies(facts) {
+            return;
+        }
+        match source.read {
+            Read::Attr(slot) => {
+                let value = self.attributes.iter().find(|(held, _)| *held == slot);
+                found.extend(value.map(|(_, value)| Raw::Any(facts::read(value))));
+            }
+            _ => read::raws(source, facts, found),
+        }
+    }
 }
 
 impl<'a> Reader<'a> {
@@ -120,11 +160,7 @@ impl<'a> Reader<'a> {
         for &dialect in &self.dialects {
             for &number in plan.call_sources(dialect, role) {
                 let Some(source) = plan.sources.get(usize::from(number)) else { continue };
-                if !source.applies(facts) {
-                    continue;
-                }
-                self.raws.clear();
-                read::raws(source, facts, &mut self.raws);
+                self.held.raws(source, facts, &mut self.raws);
                 for raw in self.raws.drain(..) {
                     if let Some(value) = get(&source.source, raw) {
                         return Some((value, number));
@@ -148,10 +184,7 @@ impl<'a> Reader<'a> {
         'found: for &dialect in &self.dialects {
             for &number in plan.call_sources(dialect, Role::Error) {
                 let Some(source) = plan.sources.get(usize::from(number)) else { continue };
-                if !source.applies(span.facts) {
-                    continue;
-                }
-                let found = error_of(source, span, &mut self.raws);
+                let found = error_of(source, span, &self.held, &mut self.raws);
                 let Some(sign) = found else { continue };
                 failed = failed.or(Some(number));
                 match sign {
@@ -176,14 +209,13 @@ impl<'a> Reader<'a> {
         let plan = self.plan;
         let dialects = self.dialects.iter();
         let mut sources = dialects.flat_map(|dialect| plan.call_sources(*dialect, Role::Error));
-        let raws = &mut self.raws;
+        let (held, raws) = (&self.held, &mut self.raws);
         sources.find_map(|number| {
             let source = plan.sources.get(usize::from(*number))?;
             if !source.source.flag || !matches!(source.read, Read::Attr(_)) {
                 return None;
             }
-            raws.clear();
-            read::raws(source, facts, raws);
+            held.raws(source, facts, raws);
             raws.pop().and_then(|raw| read::text(&source.source, raw))
         })
     }
@@ -200,16 +232,17 @@ enum Sign<'a> {
 fn error_of<'a>(
     source: &'a PlannedSource,
     span: &Span<'a>,
+    held: &Held<'a>,
     raws: &mut Vec<Raw<'a>>,
 ) -> Option<Sign<'a>> {
     if let Read::Status = source.read {
-        let message = span.facts.status_message();
-        return span.record.flags.has(SpanFlags::ERROR).then_some({
-            if message.is_empty() { Sign::Flag(None) } else { Sign::Text(Cow::Borrowed(message)) }
+        let failed = span.record.flags.has(SpanFlags::ERROR) && source.applies(span.facts);
+        return failed.then(|| match span.facts.status_message() {
+            "" => Sign::Flag(None),
+            message => Sign::Text(Cow::Borrowed(message)),
         });
     }
-    raws.clear();
-    read::raws(source, span.facts, raws);
+    held.raws(source, span.facts, raws);
     raws.drain(..).find_map(|raw| {
         let value = match read::decoded(&source.source, raw)? {
             Decoded::Value(value) => value,

@@ -2,10 +2,14 @@
 
 use std::borrow::Cow;
 
+use super::super::decode::MessageCall;
 use super::super::dialect::Role;
-use super::plan::{Plan, PlannedSource};
+use super::super::facts;
+use super::flat;
+use super::plan::{Plan, PlannedSource, Read};
 use super::read::{self, Raw};
 use super::tree::{Span, Tree};
+use crate::otlp::AnyValue;
 
 /// What the records of a trace say beside their tool calls.
 #[derive(Default)]
@@ -19,7 +23,7 @@ pub(super) struct Gathered<'a> {
     /// Where the final output may stand.
     pub(super) outputs: Vec<Found<'a>>,
     /// What models wrote.
-    pub(super) written: Vec<Found<'a>>,
+    pub(super) written: Vec<Written<'a>>,
     /// What models were given.
     pub(super) given: Vec<Found<'a>>,
     /// Definitions of tools.
@@ -46,6 +50,23 @@ pub(super) struct Found<'a> {
     pub(super) raw: Raw<'a>,
 }
 
+impl<'a> Found<'a> {
+    fn new(source: u16, at: u32, span: &Span<'a>, raw: Raw<'a>) -> Self {
+        let start_ns = span.record.start_ns;
+        // A start that lies after the end says nothing of when the record was complete.
+        let end_ns = span.record.end_ns.max(start_ns);
+        Self { source, span: at, start_ns, end_ns, raw }
+    }
+}
+
+/// What a model wrote.
+pub(super) struct Written<'a> {
+    /// Where it stands; without a value if the calls are known.
+    pub(super) found: Found<'a>,
+    /// The calls that it holds, if they are known.
+    pub(super) calls: Option<Vec<MessageCall<'a>>>,
+}
+
 impl<'a> Gathered<'a> {
     pub(super) fn new(plan: &'a Plan, tree: &Tree<'a>) -> Self {
         let mut gathered = Self { agents: vec![None; tree.spans.len()], ..Self::default() };
@@ -70,20 +91,31 @@ impl<'a> Gathered<'a> {
         for condition in span.facts.conditions() {
             self.handoff |= plan.meaning_of(condition).is_some_and(|meaning| meaning.handoff);
         }
-        for (slot, value) in span.facts.attributes() {
+        for (slot, value) in span.facts.encoded_attributes() {
             for &number in plan.by_slot.get(usize::from(slot.0)).map_or(&[][..], Vec::as_slice) {
                 let Some(source) = plan.sources.get(usize::from(number)) else { continue };
                 if source.applies(span.facts) {
-                    raws.push(Raw::Any(value));
+                    raws.push(Raw::Any(facts::read(value)));
                     self.take(source, number, at, span, raws);
                 }
             }
         }
+        let kinds = span.facts.kinds();
         for &number in &plan.by_other {
             let Some(source) = plan.sources.get(usize::from(number)) else { continue };
-            if source.applies(span.facts) {
-                read::raws(source, span.facts, raws);
-                self.take(source, number, at, span, raws);
+            if !source.read.may_find(kinds) || !source.applies(span.facts) {
+                continue;
+            }
+            match flat_calls(source, span) {
+                None => {
+                    read::raws(source, span.facts, raws);
+                    self.take(source, number, at, span, raws);
+                }
+                Some(calls) if calls.is_empty() => {}
+                Some(calls) => {
+                    let found = Found::new(number, at, span, Raw::Any(AnyValue::Empty));
+                    self.written.push(Written { found, calls: Some(calls) });
+                }
             }
         }
     }
@@ -96,22 +128,16 @@ impl<'a> Gathered<'a> {
         span: &Span<'a>,
         raws: &mut Vec<Raw<'a>>,
     ) {
-        // A start that lies after the end says nothing of when the record was complete.
-        let end_ns = span.record.end_ns.max(span.record.start_ns);
         for raw in raws.drain(..) {
-            let found = |raw| Found {
-                source: number,
-                span: at,
-                start_ns: span.record.start_ns,
-                end_ns,
-                raw,
-            };
+            let found = |raw| Found::new(number, at, span, raw);
             match source.role {
                 Role::SessionId => self.session(&source.source, number, raw),
                 Role::AgentName => self.agent(&source.source, number, at, raw),
                 Role::UserInput => self.inputs.push(found(raw)),
                 Role::FinalOutput => self.outputs.push(found(raw)),
-                Role::OutputMessages => self.written.push(found(raw)),
+                Role::OutputMessages => {
+                    self.written.push(Written { found: found(raw), calls: None });
+                }
                 Role::InputMessages => self.given.push(found(raw)),
                 Role::ToolDefinitions => self.definitions.push(found(raw)),
                 Role::Model => {
@@ -178,6 +204,13 @@ impl<'a> Gathered<'a> {
         let (_, name) = self.agents.get(at? as usize)?.as_ref()?;
         Some(name.clone())
     }
+}
+
+/// The calls that a model asked for, where they can be read without putting messages together.
+fn flat_calls<'a>(source: &PlannedSource, span: &Span<'a>) -> Option<Vec<MessageCall<'a>>> {
+    let is_flat = matches!((source.role, &source.read), (Role::OutputMessages, Read::Prefix))
+        && source.source.decode.is_plain();
+    is_flat.then(|| flat::calls(&source.source.key, span.facts)).flatten()
 }
 
 /// Ranks of sources that count only where no other yields.

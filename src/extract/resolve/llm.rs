@@ -12,7 +12,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::super::decode::{Decoded, MessageCall, MessageResult, Messages};
 use super::calls::SpanCall;
-use super::gather::{Found, Gathered};
+use super::gather::{Found, Gathered, Written};
 use super::plan::Plan;
 use super::read::{self, Raw};
 use super::tree::Tree;
@@ -37,18 +37,12 @@ pub(super) struct LlmCall<'a> {
 
 impl<'a> LlmCall<'a> {
     fn new(plan: &Plan, call: MessageCall<'a>, found: &Found<'a>) -> Self {
-        let source = plan.sources.get(usize::from(found.source));
-        Self {
-            call,
-            span: found.span,
-            time_ns: found.end_ns,
-            dialect: source.map_or(u16::MAX, |source| source.dialect),
-            on_span: false,
-        }
+        let dialect = dialect_of(plan, found);
+        Self { call, span: found.span, time_ns: found.end_ns, dialect, on_span: false }
     }
 
     /// Whether it is a call of its own. `names` are the tools that have spans in this trace.
-    pub(super) fn verdict(&self, names: &HashSet<Cow<'a, str>>, handoff: bool) -> Verdict {
+    pub(super) fn verdict(&self, names: &Names<'_>, handoff: bool) -> Verdict {
         if self.on_span {
             Verdict::OnSpan
         } else if handoff && self.call.name.starts_with("transfer_to_") {
@@ -82,6 +76,27 @@ impl<'a> LlmCall<'a> {
     }
 }
 
+/// The dialect whose source found it.
+fn dialect_of(plan: &Plan, found: &Found<'_>) -> u16 {
+    plan.sources.get(usize::from(found.source)).map_or(u16::MAX, |source| source.dialect)
+}
+
+/// The names of the tools that have spans in a trace.
+pub(super) struct Names<'a>(Vec<Cow<'a, str>>);
+
+impl<'a> Names<'a> {
+    pub(super) fn new(calls: &[SpanCall<'a>]) -> Self {
+        let mut names: Vec<_> = calls.iter().map(|call| call.call.name.clone()).collect();
+        names.sort_unstable();
+        names.dedup();
+        Self(names)
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.0.binary_search_by(|known| (**known).cmp(name)).is_ok()
+    }
+}
+
 /// What a call in a message is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
@@ -98,28 +113,30 @@ pub(super) enum Verdict {
 /// The calls that models asked for, in the order of their answers; each id once.
 pub(super) fn asked<'a>(plan: &'a Plan, gathered: &mut Gathered<'a>) -> Vec<LlmCall<'a>> {
     let mut written = std::mem::take(&mut gathered.written);
-    written.retain(may_hold_call);
-    written.sort_by_key(|found| (found.end_ns, found.start_ns, found.source));
+    written.retain(|written| written.calls.is_some() || may_hold_call(&written.found));
+    written.sort_by_key(|Written { found, .. }| (found.end_ns, found.start_ns, found.source));
     let mut calls: Vec<LlmCall<'a>> = Vec::new();
     let mut places: HashMap<Cow<'a, str>, usize> = HashMap::new();
-    for found in written {
-        let Some(messages) = read_messages(plan, &found) else { continue };
-        for call in messages.calls {
+    for Written { found, calls: known } in written {
+        let (span, time_ns) = (found.span, found.end_ns);
+        let dialect = dialect_of(plan, &found);
+        let read = || read_messages(plan, found).map(|messages| messages.calls);
+        for call in known.or_else(read).unwrap_or_default() {
             if let Some(id) = call.id.as_ref().or(call.item_id.as_ref()) {
                 if places.contains_key(id) {
                     continue;
                 }
                 places.insert(id.clone(), calls.len());
             } else if calls.iter().rev().take(WINDOW).any(|known| {
-                known.span != found.span
+                known.span != span
                     && known.call.name == call.name
                     && known.call == call
-                    && known.time_ns == found.end_ns
+                    && known.time_ns == time_ns
             }) {
                 // The same answer on two spans, one inside the other.
                 continue;
             }
-            calls.push(LlmCall::new(plan, call, &found));
+            calls.push(LlmCall { call, span, time_ns, dialect, on_span: false });
         }
     }
     calls
@@ -134,9 +151,9 @@ fn may_hold_call(found: &Found<'_>) -> bool {
         .any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some())
 }
 
-fn read_messages<'a>(plan: &'a Plan, found: &Found<'a>) -> Option<Messages<'a>> {
+fn read_messages<'a>(plan: &'a Plan, found: Found<'a>) -> Option<Messages<'a>> {
     let source = plan.sources.get(usize::from(found.source))?;
-    match read::decoded(&source.source, found.raw.clone())? {
+    match read::decoded(&source.source, found.raw)? {
         Decoded::Value(value) => Some(Messages::read(value)),
         Decoded::Unreadable(_) => None,
     }
@@ -162,13 +179,13 @@ pub(super) fn join<'a>(
     let later = inputs.partition_point(|found| found.start_ns < first_call);
     let mut before: HashSet<Cow<'a, str>> = HashSet::new();
     for found in inputs.iter().take(later) {
-        let messages = read_messages(plan, found).unwrap_or_default();
+        let messages = read_messages(plan, (*found).clone()).unwrap_or_default();
         before.extend(messages.calls.into_iter().filter_map(|call| call.id));
     }
     let mut seen: HashSet<Cow<'a, str>> =
         asked.iter().filter_map(|call| call.call.id.clone()).collect();
     for found in inputs.iter().skip(later).rev() {
-        let Some(messages) = read_messages(plan, found) else { continue };
+        let Some(messages) = read_messages(plan, (*found).clone()) else { continue };
         let fresh = messages.calls.into_iter().filter(|call| {
             call.id.as_ref().is_some_and(|id| !before.contains(id) && seen.insert(id.clone()))
         });
@@ -211,7 +228,7 @@ fn join_with<'a>(calls: &mut [SpanCall<'a>], asked: &mut [LlmCall<'a>]) {
     if asked.is_empty() {
         return;
     }
-    let mut by_id: HashMap<Cow<'a, str>, usize> = HashMap::with_capacity(asked.len());
+    let mut by_id: HashMap<Cow<'a, str>, usize> = HashMap::new();
     for (at, call) in asked.iter().enumerate() {
         for id in [&call.call.id, &call.call.item_id].into_iter().flatten() {
             by_id.entry(id.clone()).or_insert(at);
@@ -223,8 +240,8 @@ fn join_with<'a>(calls: &mut [SpanCall<'a>], asked: &mut [LlmCall<'a>]) {
         take_arguments(call, &asked[at]);
     }
     let mut joined = vec![false; calls.len()];
+    let mut waiting = waiting_by_name(asked);
     for exact in [true, false] {
-        let mut waiting = waiting_by_name(asked);
         for (call, joined) in calls.iter_mut().zip(&mut joined) {
             if call.part_of.is_some() || call.call.id.is_some() || *joined {
                 continue;
@@ -242,10 +259,10 @@ fn join_with<'a>(calls: &mut [SpanCall<'a>], asked: &mut [LlmCall<'a>]) {
 }
 
 /// The calls that no span has taken, by tool, in order.
-fn waiting_by_name(asked: &[LlmCall<'_>]) -> HashMap<String, VecDeque<usize>> {
-    let mut waiting: HashMap<String, VecDeque<usize>> = HashMap::new();
+fn waiting_by_name<'a>(asked: &[LlmCall<'a>]) -> HashMap<Cow<'a, str>, VecDeque<usize>> {
+    let mut waiting: HashMap<Cow<'a, str>, VecDeque<usize>> = HashMap::new();
     for (at, call) in asked.iter().enumerate().filter(|(_, call)| !call.on_span) {
-        waiting.entry_ref(&*call.call.name).or_default().push_back(at);
+        waiting.entry(call.call.name.clone()).or_default().push_back(at);
     }
     waiting
 }
@@ -303,7 +320,7 @@ impl<'a, 'g> Results<'a, 'g> {
 
     fn read_next(&mut self) -> Option<()> {
         let found = self.unread.pop()?;
-        if let Some(messages) = read_messages(self.plan, found) {
+        if let Some(messages) = read_messages(self.plan, found.clone()) {
             // Within one input the last result of an id is the latest; across inputs the last
             // input is read first.
             let mut fresh = HashMap::new();

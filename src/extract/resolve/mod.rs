@@ -18,6 +18,7 @@
 mod calls;
 mod explain;
 mod facts;
+mod flat;
 mod gather;
 mod llm;
 mod merge;
@@ -38,7 +39,7 @@ pub use session::{SessionCalls, reconcile};
 use self::calls::SpanCall;
 use self::explain::Fates;
 use self::gather::Gathered;
-use self::llm::Verdict;
+use self::llm::{Names, Verdict};
 use self::plan::Plan;
 use self::tree::Tree;
 use super::table::Table;
@@ -81,10 +82,7 @@ impl Resolver {
         merge::merge(&tree, &mut on_spans);
         let mut asked = llm::asked(plan, &mut gathered);
         llm::join(plan, &gathered.given, &mut on_spans, &mut asked);
-        let names = match asked.is_empty() {
-            true => HashSet::new(),
-            false => on_spans.iter().map(|call| call.call.name.clone()).collect(),
-        };
+        let names = Names::new(if asked.is_empty() { &[] } else { &on_spans });
         if let Some(fates) = fates {
             fates.take(&tree, &on_spans, &nameless);
             fates.take_asked(&tree, &asked, |call| call.verdict(&names, gathered.handoff));

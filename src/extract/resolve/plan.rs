@@ -1,7 +1,7 @@
 //! What a [`Table`] means for the reading of records: which slot feeds which fact.
 
 use super::super::dialect::{From, Role, Source};
-use super::super::facts::{ConditionId, FactsReader, Slot};
+use super::super::facts::{self, ConditionId, FactsReader, Slot};
 use super::super::table::Table;
 
 /// A table's sources, with the places at which records hold what they read.
@@ -99,7 +99,7 @@ impl Plan {
                 meaning.pending = true;
                 plan.has_pending = true;
             }
-            for (role, source) in dialect.sources() {
+            for (role, source) in dialect.sources().filter(|(role, _)| table.needs(*role)) {
                 plan.source(table, number, role, source);
             }
         }
@@ -177,6 +177,22 @@ impl Read {
             From::Log if source.key.is_empty() => Self::LogBody,
             From::Log => Self::LogAttr(table.slot(&source.key)?),
         })
+    }
+}
+
+impl Read {
+    /// Whether a record whose facts are of these [kinds](FactsReader::kinds) may hold what is read.
+    pub(super) fn may_find(&self, kinds: u16) -> bool {
+        let kind = match self {
+            Self::Attr(_) | Self::LogAttr(_) | Self::Object(_) => facts::ATTRIBUTE,
+            Self::Prefix => facts::OTHER,
+            Self::Event(_) => facts::EVENT,
+            Self::SpanName => facts::SPAN_NAME,
+            Self::LogBody => facts::LOG_BODY,
+            // The code counts too, which is no fact.
+            Self::Status => return true,
+        };
+        kinds >> kind & 1 == 1
     }
 }
 

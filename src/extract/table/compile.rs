@@ -9,6 +9,7 @@ use super::super::keys::Keys;
 use super::condition::{ALTERNATIVES_MAX, Names, Statement, Term, alternatives};
 use super::matching::{Alternative, Bound, Statements};
 use super::{Compiled, Kept, Prefixes, Table};
+use crate::model::Facts;
 
 /// Dialects that do not fit a table.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -48,6 +49,7 @@ pub(super) struct Builder {
     ways: Vec<Vec<Vec<Term>>>,
     pub(super) groups: Vec<Vec<Slot>>,
     pub(super) root_attributes: bool,
+    pub(super) facts: Facts,
 }
 
 #[derive(Default)]
@@ -146,6 +148,7 @@ impl Builder {
             base: self.base,
             root_attributes: self.root_attributes,
             groups: self.groups,
+            facts: self.facts,
         })
     }
 }

@@ -12,6 +12,7 @@ pub(super) fn lower(mut dialects: Vec<Dialect>, facts: &Facts) -> Result<Table, 
     dialects.sort_by_key(|dialect| dialect.priority);
     let mut builder = Builder::default();
     builder.root_attributes = facts.root_attributes;
+    builder.facts = facts.clone();
     for dialect in &dialects {
         lower_marks(&mut builder, dialect)?;
         for (role, source) in dialect.sources() {
@@ -28,7 +29,7 @@ pub(super) fn lower(mut dialects: Vec<Dialect>, facts: &Facts) -> Result<Table, 
 
 /// Whether some evaluator asked for what the source feeds. Names, ids and errors of calls, and the
 /// messages that calls may stand in, are needed whatever is evaluated.
-fn needed(role: Role, facts: &Facts) -> bool {
+pub(super) fn needed(role: Role, facts: &Facts) -> bool {
     match role {
         Role::Name | Role::Id | Role::Error => true,
         Role::SessionId | Role::AgentName | Role::OutputMessages => true,

@@ -14,7 +14,7 @@ mod matching;
 mod prefix;
 
 use super::bits::Bits;
-use super::dialect::{Condition, Dialect};
+use super::dialect::{Condition, Dialect, Role};
 use super::facts::{ConditionId, Slot};
 use super::keys::Keys;
 use crate::model::Facts;
@@ -44,6 +44,7 @@ pub struct Table {
     pub(super) base: Kept,
     pub(super) root_attributes: bool,
     groups: Vec<Vec<Slot>>,
+    facts: Facts,
 }
 
 /// What a condition means for the spans that it holds for.
@@ -98,6 +99,11 @@ impl Table {
     /// group if it has the first of them.
     pub fn groups(&self) -> &[Vec<Slot>] {
         &self.groups
+    }
+
+    /// Whether some fact needs what sources of the role read.
+    pub(super) fn needs(&self, role: Role) -> bool {
+        lower::needed(role, &self.facts)
     }
 
     #[inline]

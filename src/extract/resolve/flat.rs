@@ -1,0 +1,220 @@
+//! Tool calls in messages that are written as an attribute for each field, read where they stand.
+//!
+//! What this reader does not understand whole it leaves to [`Messages`](super::super::decode), which
+//! knows every shape but needs the attributes put together first; what it reads, it reads alike.
+
+use std::borrow::Cow;
+
+use super::super::decode::{Decoded, MessageCall, message_arguments};
+use super::super::facts::FactsReader;
+use crate::otlp::AnyValue;
+use crate::value::Value;
+
+/// The calls in the messages of models behind a prefix of keys; `None` if there is anything that
+/// is not understood.
+///
+/// The shapes are `INDEX.message.tool_calls.INDEX.tool_call.{id, function.name,
+/// function.arguments}` (OpenInference) and `INDEX.tool_calls.INDEX.{id, name, arguments}`
+/// (OpenLLMetry).
+pub(super) fn calls<'a>(prefix: &str, facts: FactsReader<'a>) -> Option<Vec<MessageCall<'a>>> {
+    let mut calls = Vec::new();
+    let (mut message, mut call) = (Message::default(), Call::default());
+    for (key, value) in facts.others() {
+        let Some(tail) = key.strip_prefix(prefix) else { continue };
+        let AnyValue::String(text) = value else { return None };
+        let (at, field) = index(tail)?;
+        if at != message.at {
+            // A later message, or the attributes are out of order.
+            let is_next = at > message.at || message.is_new;
+            if !is_next || !message.is_understood() {
+                return None;
+            }
+            calls.extend(std::mem::take(&mut call).finish());
+            message = Message { at, ..Message::default() };
+        }
+        message.is_new = false;
+        match field.strip_prefix("message.").unwrap_or(field) {
+            "role" => message.has_author = Some(matches!(text, "assistant" | "model" | "ai")),
+            "content" => message.has_text = true,
+            "finish_reason" => {}
+            field => {
+                let (at, field) = index(field.strip_prefix("tool_calls.")?)?;
+                if at != call.at {
+                    if at < call.at && !call.is_new {
+                        return None;
+                    }
+                    calls.extend(std::mem::take(&mut call).finish());
+                    call.at = at;
+                }
+                call.take(field, text)?;
+            }
+        }
+    }
+    calls.extend(call.finish());
+    message.is_understood().then_some(calls)
+}
+
+/// Splits `3.rest`.
+fn index(tail: &str) -> Option<(u32, &str)> {
+    let (number, rest) = tail.split_once('.')?;
+    Some((number.parse().ok()?, rest))
+}
+
+struct Message {
+    at: u32,
+    is_new: bool,
+    /// Whether the author is a model, once that is said.
+    has_author: Option<bool>,
+    has_text: bool,
+}
+
+impl Default for Message {
+    fn default() -> Self {
+        Self { at: 0, is_new: true, has_author: None, has_text: false }
+    }
+}
+
+impl Message {
+    /// The text of a model holds no calls beside those that stand on their own; that of anyone else
+    /// may.
+    fn is_understood(&self) -> bool {
+        self.has_author.unwrap_or(!self.has_text)
+    }
+}
+
+struct Call<'a> {
+    at: u32,
+    is_new: bool,
+    /// Its fields stand within `tool_call`, which says that it is a call whatever fields it has.
+    is_named: bool,
+    id: Option<&'a str>,
+    name: Option<&'a str>,
+    arguments: Option<&'a str>,
+}
+
+impl Default for Call<'_> {
+    fn default() -> Self {
+        Self { at: 0, is_new: true, is_named: false, id: None, name: None, arguments: None }
+    }
+}
+
+impl<'a> Call<'a> {
+    fn take(&mut self, field: &str, text: &'a str) -> Option<()> {
+        let (is_named, field) = match field.strip_prefix("tool_call.") {
+            Some("id") => (true, "id"),
+            Some(field) => (true, field.strip_prefix("function.")?),
+            None => (false, field),
+        };
+        if !self.is_new && is_named != self.is_named {
+            return None;
+        }
+        (self.is_new, self.is_named) = (false, is_named);
+        let place = match field {
+            "id" => &mut self.id,
+            "name" => &mut self.name,
+            "arguments" => &mut self.arguments,
+            _ => return None,
+        };
+        // Given twice, the last one counts, as in a map.
+        *place = Some(text);
+        Some(())
+    }
+
+    fn finish(self) -> Option<MessageCall<'a>> {
+        if !self.is_named && self.arguments.is_none() {
+            return None;
+        }
+        let name = self.name.filter(|name| !name.is_empty())?;
+        let id = self.id.filter(|id| !id.is_empty()).map(Cow::Borrowed);
+        // As in the items of OpenAI's Responses, which have ids of their own beside the calls'.
+        let (id, item_id) = match id {
+            Some(id) if id.starts_with("fc_") => (None, Some(id)),
+            id => (id, None),
+        };
+        let arguments = self.arguments.map_or(Decoded::Value(Value::Null), |arguments| {
+            message_arguments(Value::from(arguments))
+        });
+        Some(MessageCall { id, item_id, name: Cow::Borrowed(name), arguments })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::decode::Messages;
+    use super::super::super::facts::{OTHER, put};
+    use super::super::unflatten::unflatten;
+    use super::*;
+
+    fn field(tag: u8, bytes: &[u8]) -> Vec<u8> {
+        [&[tag, bytes.len() as u8], bytes].concat()
+    }
+
+    /// Reads attributes in both ways; whether this one understood them.
+    fn check(attributes: &[(&str, &str)]) -> bool {
+        let mut facts = Vec::new();
+        for (tail, text) in attributes {
+            let key = format!("p.{tail}");
+            let value = field(0x0a, text.as_bytes());
+            put(&mut facts, OTHER, [&field(0x0a, key.as_bytes()), &field(0x12, &value)]);
+        }
+        let facts = FactsReader::new(&facts);
+        let entries = attributes.iter().map(|(tail, text)| (*tail, Value::from(*text)));
+        let whole = unflatten(entries).map(Messages::read).unwrap_or_default();
+        let calls = calls("p.", facts);
+        if let Some(calls) = &calls {
+            assert_eq!(*calls, whole.calls, "{attributes:?}");
+        }
+        calls.is_some()
+    }
+
+    #[test]
+    fn calls_are_those_of_the_reader_that_knows_every_shape() {
+        for understood in [
+            &[][..],
+            &[("0.message.role", "assistant"), ("0.message.content", "[{\"tool_call\": {}}]")],
+            &[
+                ("0.message.role", "assistant"),
+                ("0.message.tool_calls.0.tool_call.id", "c1"),
+                ("0.message.tool_calls.0.tool_call.function.name", "search"),
+                ("0.message.tool_calls.0.tool_call.function.arguments", "{\"q\": 1}"),
+                ("0.message.tool_calls.1.tool_call.function.name", "send"),
+                ("1.message.tool_calls.0.tool_call.id", "fc_2"),
+                ("1.message.tool_calls.0.tool_call.function.name", "send"),
+                ("1.message.tool_calls.0.tool_call.function.arguments", ""),
+            ],
+            &[("3.message.tool_calls.2.tool_call.id", "c1")],
+            &[("0.message.tool_calls.0.tool_call.function.name", "")],
+            &[
+                ("0.finish_reason", "tool_calls"),
+                ("0.tool_calls.0.id", "c1"),
+                ("0.tool_calls.0.name", "search"),
+                ("0.tool_calls.0.arguments", "not JSON"),
+                ("0.tool_calls.1.name", "no arguments, no call"),
+            ],
+        ] {
+            assert!(check(understood), "{understood:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_left_to_it() {
+        for left in [
+            &[("message.role", "assistant")][..],
+            &[("0.message.contents.0.message_content.text", "x")],
+            &[("0.message.content", "[{\"type\": \"tool_use\", \"name\": \"a\", \"input\": {}}]")],
+            &[("0.message.role", "tool"), ("0.message.content", "x")],
+            &[("1.message.role", "assistant"), ("0.message.role", "assistant")],
+            &[
+                ("0.message.tool_calls.1.tool_call.id", "c1"),
+                ("0.message.tool_calls.0.tool_call.id", "c2"),
+            ],
+            &[
+                ("0.message.tool_calls.0.tool_call.id", "c1"),
+                ("0.message.tool_calls.0.name", "mixed"),
+            ],
+            &[("0.message.tool_calls.0.tool_call.name", "x")],
+        ] {
+            assert!(!check(left), "{left:?}");
+        }
+    }
+}
