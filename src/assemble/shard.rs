@@ -140,14 +140,13 @@ impl Shard {
 
     /// Adds what one request brought; pushes traces that a limit makes due.
     pub fn add(&mut self, batch: &SpanBatch, now_ms: u64, due: &mut Vec<Due>) {
-        let mut last: Option<(TraceId, Handle)> = None;
-        for record in &batch.spans {
-            let handle = match last {
-                Some((id, handle)) if id == record.trace_id => handle,
-                _ => self.handle_of(record.trace_id, now_ms),
-            };
-            last = Some((record.trace_id, handle));
-            self.add_record(handle, record, batch, now_ms);
+        for run in batch.spans.chunk_by(|one, next| one.trace_id == next.trace_id) {
+            let Some(first) = run.first() else { continue };
+            let handle = self.handle_of(first.trace_id, now_ms);
+            self.reserve(handle, run);
+            for record in run {
+                self.add_record(handle, record, batch, now_ms);
+            }
         }
         self.apply_rules(now_ms, due);
         self.make_room(now_ms, due);
@@ -175,6 +174,17 @@ impl Shard {
         self.bytes += TRACE_BYTES;
         self.open_count += 1;
         handle
+    }
+
+    /// Makes room for records, within the limits of a trace.
+    fn reserve(&mut self, handle: Handle, run: &[SpanRecord]) {
+        let limits = (self.limits.spans_per_trace_max, self.limits.trace_bytes_max);
+        let Some(trace) = self.get_mut(handle) else { return };
+        let bytes: usize = run.iter().map(|record| record.facts.len()).sum();
+        let before = trace.spans.bytes();
+        trace.spans.reserve(run.len().min(limits.0), bytes.min(limits.1));
+        let after = trace.spans.bytes();
+        self.bytes = self.bytes + after - before;
     }
 
     fn add_record(&mut self, handle: Handle, record: &SpanRecord, batch: &SpanBatch, now_ms: u64) {

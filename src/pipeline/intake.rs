@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::metrics::PipelineMetrics;
+use super::pool::BatchPool;
 use super::worker::Work;
 use super::{RETRY_AFTER, ROOM_WAIT};
 use crate::extract::collect::extract_traces;
@@ -32,6 +33,7 @@ pub struct PipelineIntake {
     /// Resources seen before, one cache for each request under way at once.
     caches: Mutex<Vec<ResourceCache>>,
     metrics: Arc<PipelineMetrics>,
+    pool: Arc<BatchPool>,
 }
 
 impl PipelineIntake {
@@ -40,6 +42,7 @@ impl PipelineIntake {
         shards: Vec<mpsc::Sender<Work>>,
         queue_bytes: usize,
         metrics: Arc<PipelineMetrics>,
+        pool: Arc<BatchPool>,
     ) -> Self {
         let permits = queue_bytes.div_ceil(PERMIT_BYTES).clamp(1, Semaphore::MAX_PERMITS / 2);
         Self {
@@ -50,6 +53,7 @@ impl PipelineIntake {
             is_closed: AtomicBool::new(false),
             caches: Mutex::default(),
             metrics,
+            pool,
         }
     }
 
@@ -108,6 +112,7 @@ impl PipelineIntake {
         let permit = Arc::new(permit);
         for (shard, batch) in self.shards.iter().zip(batches) {
             if batch.spans.is_empty() {
+                self.pool.give_back(batch);
                 continue;
             }
             let work = Work::Batch { batch: Arc::new(batch), _room: Arc::clone(&permit) };
@@ -123,7 +128,7 @@ impl Intake for PipelineIntake {
             return Err(Refused::ShuttingDown);
         }
         let permit = self.room_for(body.len()).await?;
-        let mut batches: Vec<_> = self.shards.iter().map(|_| SpanBatch::default()).collect();
+        let mut batches: Vec<_> = self.shards.iter().map(|_| self.pool.take()).collect();
         let extracted = self
             .extract(signal, &body, &mut batches)
             .map_err(|error| Refused::Malformed(error.to_string()))?;

@@ -36,6 +36,24 @@ pub(super) struct PipelineMetrics {
     shards: Mutex<Vec<(u64, u64)>>,
 }
 
+/// Judged traces, counted before they are added to the metrics.
+#[derive(Default)]
+pub(super) struct Judged {
+    completions: Vec<(Completion, u64)>,
+    when_errors: WhenErrors,
+}
+
+impl Judged {
+    /// Counts one trace.
+    pub(super) fn add(&mut self, completion: Completion, errors: WhenErrors) {
+        match self.completions.iter_mut().find(|(known, _)| *known == completion) {
+            Some((_, count)) => *count += 1,
+            None => self.completions.push((completion, 1)),
+        }
+        self.when_errors.extend(errors);
+    }
+}
+
 const COMPLETIONS: [Completion; 5] = [
     Completion::RootEnded,
     Completion::Idle,
@@ -171,9 +189,11 @@ impl PipelineMetrics {
         }
     }
 
-    pub(super) fn judged(&self, completion: Completion, errors: &WhenErrors) {
-        self.judged.add(1, &[KeyValue::new("completion", completion.as_str())]);
-        self.count_when_errors(errors);
+    pub(super) fn judged(&self, judged: &Judged) {
+        for (completion, count) in &judged.completions {
+            self.judged.add(*count, &[KeyValue::new("completion", completion.as_str())]);
+        }
+        self.count_when_errors(&judged.when_errors);
     }
 
     pub(super) fn session_judged(&self, errors: &WhenErrors) {
@@ -208,14 +228,27 @@ impl PipelineMetrics {
     }
 
     pub(super) fn evaluations(&self, evaluations: &[Evaluation]) {
+        // An addition costs more than an evaluation, so equal ones are one.
+        let mut tally: Vec<(&str, Option<&'static str>, u64)> = Vec::new();
         for evaluation in evaluations {
-            let evaluator = KeyValue::new("evaluator", evaluation.evaluator.name.clone());
-            match &evaluation.outcome {
-                Outcome::Scored(_) => {}
-                Outcome::NotEvaluable { reason, .. } => self
-                    .not_evaluable
-                    .add(1, &[evaluator, KeyValue::new("reason", reason.as_str())]),
-                Outcome::Failed { .. } => self.failed.add(1, &[evaluator]),
+            let reason = match &evaluation.outcome {
+                Outcome::Scored(_) => continue,
+                Outcome::NotEvaluable { reason, .. } => Some(reason.as_str()),
+                Outcome::Failed { .. } => None,
+            };
+            let name = evaluation.evaluator.name.as_str();
+            match tally.iter_mut().find(|known| known.0 == name && known.1 == reason) {
+                Some((.., count)) => *count += 1,
+                None => tally.push((name, reason, 1)),
+            }
+        }
+        for (name, reason, count) in tally {
+            let evaluator = KeyValue::new("evaluator", name.to_owned());
+            match reason {
+                Some(word) => {
+                    self.not_evaluable.add(count, &[evaluator, KeyValue::new("reason", word)]);
+                }
+                None => self.failed.add(count, &[evaluator]),
             }
         }
     }

@@ -13,6 +13,7 @@
 mod collector;
 mod intake;
 mod metrics;
+mod pool;
 pub mod replay;
 mod sessions;
 mod worker;
@@ -33,6 +34,7 @@ use crate::model::Evaluation;
 pub use collector::{Addresses, Collector, CollectorSettings, StartError};
 pub use intake::PipelineIntake;
 use metrics::PipelineMetrics;
+use pool::BatchPool;
 use sessions::{QUEUED_TRACES_MAX, SessionWorker};
 use worker::{Work, Worker};
 
@@ -75,6 +77,7 @@ impl Pipeline {
     ) -> Self {
         let shard_count = settings.shard_count.max(1);
         let metrics = Arc::new(PipelineMetrics::new(meter, &judge));
+        let pool = Arc::new(BatchPool::default());
         let mut workers = JoinSet::new();
         let session_sender = judge.judges_sessions().then(|| {
             let (sender, receiver) = mpsc::channel(QUEUED_TRACES_MAX);
@@ -103,6 +106,7 @@ impl Pipeline {
                 judge: Arc::clone(&judge),
                 outlet: Arc::clone(outlet),
                 metrics: Arc::clone(&metrics),
+                pool: Arc::clone(&pool),
                 sessions: session_sender.clone(),
             };
             workers.spawn(worker.run(receiver));
@@ -113,6 +117,7 @@ impl Pipeline {
             senders,
             queue_bytes,
             metrics,
+            pool,
         ));
         Self { intake, workers }
     }

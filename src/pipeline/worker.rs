@@ -8,7 +8,8 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Outlet;
-use super::metrics::PipelineMetrics;
+use super::metrics::{Judged, PipelineMetrics};
+use super::pool::BatchPool;
 use super::sessions::SessionTrace;
 use crate::assemble::{Due, Running, Shard};
 use crate::evaluate::run::{Evidence, Judge};
@@ -17,6 +18,8 @@ use crate::model::{Completion, Evaluation, SpanBatch, TraceSpans};
 
 /// How often deadlines are looked at.
 pub(super) const TICK: Duration = Duration::from_millis(50);
+/// Traces whose evaluations are handed out together.
+const JUDGED_MAX: usize = 64;
 /// Requests taken from the queue at once.
 const WORK_MAX: usize = 32;
 
@@ -37,6 +40,8 @@ pub(super) struct Worker {
     pub(super) judge: Arc<Judge>,
     pub(super) outlet: Outlet,
     pub(super) metrics: Arc<PipelineMetrics>,
+    /// Where batches go that have been added.
+    pub(super) pool: Arc<BatchPool>,
     /// Where judged traces go when sessions are judged too.
     pub(super) sessions: Option<mpsc::Sender<SessionTrace>>,
 }
@@ -59,6 +64,9 @@ impl Worker {
                         match work {
                             Work::Batch { batch, .. } => {
                                 self.shard.add(&batch, now_ms, &mut due);
+                                if let Ok(batch) = Arc::try_unwrap(batch) {
+                                    self.pool.give_back(batch);
+                                }
                                 self.judge_due(&mut due);
                                 self.judge_running();
                             }
@@ -83,12 +91,17 @@ impl Worker {
             return;
         }
         let now_ns = unix_ns(SystemTime::now());
-        let mut evaluations = Vec::with_capacity(due.len() * self.judge.evaluators().len());
-        for due in due.drain(..) {
-            self.judge_one(due, now_ns, &mut evaluations);
-            self.shard.done(due.handle);
+        for some in due.chunks(JUDGED_MAX) {
+            let mut evaluations = Vec::with_capacity(some.len() * self.judge.evaluators().len());
+            let mut judged = Judged::default();
+            for due in some {
+                self.judge_one(*due, now_ns, &mut judged, &mut evaluations);
+                self.shard.done(due.handle);
+            }
+            self.metrics.judged(&judged);
+            self.hand_out(evaluations);
         }
-        self.hand_out(evaluations);
+        due.clear();
     }
 
     fn hand_out(&self, evaluations: Vec<Evaluation>) {
@@ -145,7 +158,7 @@ impl Worker {
         }
     }
 
-    fn judge_one(&mut self, due: Due, now_ns: u64, out: &mut Vec<Evaluation>) {
+    fn judge_one(&mut self, due: Due, now_ns: u64, judged: &mut Judged, out: &mut Vec<Evaluation>) {
         let mut spoken = self.shard.take_spoken(due.handle);
         let Some(trace) = self.shard.trace(due.handle) else { return };
         let evidence = Evidence {
@@ -155,21 +168,20 @@ impl Worker {
             completion: due.completion,
             now_ns,
         };
-        let judged = catch_unwind(AssertUnwindSafe(|| {
-            let mut evaluations = Vec::with_capacity(self.judge.evaluators().len());
+        let before = out.len();
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
             let mut trajectory = self.resolver.resolve(trace);
-            let errors =
-                self.judge.judge_trace(&mut trajectory, evidence, &mut spoken, &mut evaluations);
-            let session_id = trajectory.session_id.as_deref().map(str::to_owned);
-            (evaluations, errors, session_id)
+            let errors = self.judge.judge_trace(&mut trajectory, evidence, &mut spoken, out);
+            let session_id = trajectory.session_id.as_deref().filter(|_| self.sessions.is_some());
+            (errors, session_id.map(str::to_owned))
         }));
-        match judged {
-            Ok((mut evaluations, errors, session_id)) => {
-                out.append(&mut evaluations);
+        match outcome {
+            Ok((errors, session_id)) => {
                 self.hand_to_session(session_id, trace, due.digest);
-                self.metrics.judged(due.completion, &errors);
+                judged.add(due.completion, errors);
             }
             Err(_) => {
+                out.truncate(before);
                 self.metrics.panicked();
                 tracing::error!(trace_id = %trace.trace_id, "judging a trace panicked; it is lost");
             }
