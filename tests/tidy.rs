@@ -95,15 +95,13 @@ fn functions(source: &Source) -> Vec<(usize, String, usize)> {
     for (index, line) in lines.iter().enumerate() {
         let body = line.trim_start();
         let indent = &line[..line.len() - body.len()];
-        let words = body.split('(').next().unwrap_or_default();
-        let Some(at) = words.find("fn ") else { continue };
-        let head = &words[..at];
-        let known = ["pub", "const", "async", "super", "crate", "(", ")", " "];
+        let Some(at) = body.find("fn ") else { continue };
+        let (head, rest) = (&body[..at], &body[at + 3..]);
+        let known = ["pub", "const", "async", "super", "crate", "in", "::", "(", ")", " "];
         if !known.iter().fold(head.to_owned(), |rest, word| rest.replace(word, "")).is_empty() {
             continue;
         }
-        let name: String =
-            words[at + 3..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
         let close = format!("{indent}}}");
         let end = lines[index..].iter().position(|line| *line == close);
         let stop =

@@ -139,7 +139,9 @@ pub(crate) fn local(case: Case, requests: u64) {
                 now_ns: 0,
             };
             let trace = shard.trace(due.handle).unwrap();
-            judge.judge_trace(&mut resolver.resolve(trace), evidence, &mut evaluations);
+            let mut trajectory = resolver.resolve(trace);
+            judge.judge_trace(&mut trajectory, evidence, &mut Vec::new(), &mut evaluations);
+            drop(trajectory);
             shard.done(due.handle);
         }
         count += evaluations.len();

@@ -7,8 +7,8 @@
 //! a machine's speed changes more between rounds than within one.
 //!
 //! `server CASE` and `floor PROTOCOL` print their address and serve until they are killed; `load
-//! PROTOCOL ADDRESS PID WARMUP SECONDS` prints processor seconds, spans and peak memory; `local CASE
-//! REQUESTS` runs all stages but receiving in one thread, for instruction counters.
+//! PROTOCOL ADDRESS PID WARMUP SECONDS` prints processor seconds, spans and peak memory; `local
+//! CASE REQUESTS` runs all stages but receiving in one thread, for instruction counters.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run may stop")]

@@ -68,78 +68,43 @@ fn reason(word: &'static str) -> [KeyValue; 1] {
 
 impl PipelineMetrics {
     pub(super) fn new(meter: &Meter, judge: &Judge) -> Self {
-        let counter = |name: &'static str, about: &'static str, unit: &'static str| {
+        let counter = |name: &'static str, about: &'static str| {
+            // What is counted is the last word of the name.
+            let counted = name.rsplit(['.', '_']).next().and_then(|word| word.strip_suffix('s'));
+            let unit = format!("{{{}}}", counted.unwrap_or("evaluation"));
             meter.u64_counter(name).with_description(about).with_unit(unit).build()
         };
         let gauge = |name: &'static str, about: &'static str, unit: &'static str| {
             meter.u64_gauge(name).with_description(about).with_unit(unit).build()
         };
+        let names = judge.evaluators().iter().map(|e| e.info.name.clone());
         let metrics = Self {
-            refused: counter(
-                "spanscore.pipeline.refused_requests",
-                "Requests refused retryably.",
-                "{request}",
-            ),
-            rejected: counter(
-                "spanscore.extract.rejected_items",
-                "Items that were not taken.",
-                "{item}",
-            ),
-            repaired: counter(
-                "spanscore.extract.repaired_items",
-                "Items taken with a repair.",
-                "{item}",
-            ),
-            dropped_spans: counter("spanscore.assemble.dropped_spans", "Spans dropped.", "{span}"),
-            ignored_traces: counter(
-                "spanscore.assemble.ignored_traces",
-                "Traces not judged.",
-                "{trace}",
-            ),
-            judged: counter("spanscore.assemble.judged_traces", "Traces judged.", "{trace}"),
-            evicted: counter(
-                "spanscore.assemble.evicted_traces",
-                "Traces pushed out by a limit.",
-                "{trace}",
-            ),
-            reopened: counter(
-                "spanscore.assemble.reopened_traces",
-                "Judged traces reopened.",
-                "{trace}",
-            ),
-            sessions: counter(
-                "spanscore.assemble.judged_sessions",
-                "Sessions judged.",
-                "{session}",
-            ),
+            refused: counter("spanscore.pipeline.refused_requests", "Requests refused retryably."),
+            rejected: counter("spanscore.extract.rejected_items", "Items that were not taken."),
+            repaired: counter("spanscore.extract.repaired_items", "Items taken with a repair."),
+            dropped_spans: counter("spanscore.assemble.dropped_spans", "Spans dropped."),
+            ignored_traces: counter("spanscore.assemble.ignored_traces", "Traces not judged."),
+            judged: counter("spanscore.assemble.judged_traces", "Traces judged."),
+            evicted: counter("spanscore.assemble.evicted_traces", "Traces that a limit ended."),
+            reopened: counter("spanscore.assemble.reopened_traces", "Judged traces reopened."),
+            sessions: counter("spanscore.assemble.judged_sessions", "Sessions judged."),
             session_losses: counter(
                 "spanscore.assemble.session_losses",
                 "Traces missing from their session.",
-                "{trace}",
             ),
             when_errors: counter(
                 "spanscore.evaluate.when_errors",
                 "Expressions of `when` that could not be evaluated.",
-                "{evaluation}",
             ),
-            panics: counter("spanscore.evaluate.panics", "Traces lost to a fault.", "{trace}"),
+            panics: counter("spanscore.evaluate.panics", "Traces lost to a fault."),
             not_evaluable: counter(
                 "spanscore.evaluate.not_evaluable",
                 "Evaluations without a score, by reason.",
-                "{evaluation}",
             ),
-            failed: counter("spanscore.evaluate.failed", "Evaluations that broke.", "{evaluation}"),
-            open_traces: gauge(
-                "spanscore.assemble.open_traces",
-                "Traces that are open.",
-                "{trace}",
-            ),
+            failed: counter("spanscore.evaluate.failed", "Evaluations that broke."),
+            open_traces: gauge("spanscore.assemble.open_traces", "Traces open now.", "{trace}"),
             held_bytes: gauge("spanscore.assemble.held", "Memory of open traces.", "By"),
-            evaluators: judge
-                .evaluators()
-                .iter()
-                .map(|e| [KeyValue::new("evaluator", e.info.name.clone())])
-                .collect(),
+            evaluators: names.map(|name| [KeyValue::new("evaluator", name)]).collect(),
             shards: Mutex::default(),
         };
         metrics.start_at_zero();

@@ -1,7 +1,8 @@
 //! Tool calls in messages that are written as an attribute for each field, read where they stand.
 //!
-//! What this reader does not understand whole it leaves to [`Messages`](super::super::decode), which
-//! knows every shape but needs the attributes put together first; what it reads, it reads alike.
+//! What this reader does not understand whole it leaves to
+//! [`Messages`](super::super::decode::Messages), which knows every shape but needs the attributes
+//! put together first; what it reads, it reads alike.
 
 use std::borrow::Cow;
 

@@ -69,7 +69,7 @@ fn refused(reason: &str, transport: &str) -> String {
 }
 
 fn extract(what: &str, reason: &str) -> String {
-    format!("spanscore_extract_{what}_total{{reason=\"{reason}\"}}")
+    format!("spanscore_extract_{what}_items_total{{reason=\"{reason}\"}}")
 }
 
 #[tokio::test]
