@@ -285,7 +285,7 @@ impl Shard {
         let Some(trace) = self.get_mut(handle) else { return };
         let (deadline, _) = trace.deadline(&traces);
         // A later deadline is found when the armed one fires.
-        if deadline + TICK_MS < trace.armed_ms {
+        if deadline.saturating_add(TICK_MS) < trace.armed_ms {
             trace.armed_ms = deadline;
             self.wheel.arm(deadline, handle);
         }
@@ -427,7 +427,7 @@ impl Shard {
         while let Some(&handle) = self.judged.front() {
             match self.get_mut(handle).map(|trace| trace.state) {
                 Some(State::Judged(since_ms) | State::Closed(since_ms)) => {
-                    if since_ms + remember_ms > now_ms {
+                    if since_ms.saturating_add(remember_ms) > now_ms {
                         return;
                     }
                     self.forget(handle);
