@@ -126,11 +126,16 @@ impl<'a> FactsReader<'a> {
         })
     }
 
-    /// The kept attributes that have no slot, with their keys, in the order of the span.
-    pub fn others(self) -> impl Iterator<Item = (&'a str, AnyValue<'a>)> {
-        self.fields().filter(|(field, _)| *field == OTHER).filter_map(|(_, bytes)| {
+    /// The kept attributes that have no slot and a key behind this prefix, with the rest of their
+    /// keys, in the order of the span.
+    pub fn behind<'p>(self, prefix: &'p str) -> impl Iterator<Item = (&'a str, AnyValue<'a>)> + 'p
+    where
+        'a: 'p,
+    {
+        self.fields().filter(|(field, _)| *field == OTHER).filter_map(move |(_, bytes)| {
             let (key, value) = key_value(bytes).ok()?;
-            Some((text(key), AnyValue::read(value).ok()?))
+            let tail = key.strip_prefix(prefix.as_bytes())?;
+            Some((text(tail), AnyValue::read(value).ok()?))
         })
     }
 

@@ -32,7 +32,7 @@ impl Keys {
     }
 
     /// The key's number.
-    #[inline]
+    #[inline(always)]
     pub(super) fn get(&self, key: &[u8]) -> Option<u16> {
         let hash = hash(key);
         let mut at = hash as usize & self.mask;

@@ -147,7 +147,7 @@ pub fn key_values(list: &[u8]) -> impl Iterator<Item = (&str, AnyValue<'_>)> {
 }
 
 /// Key and encoded value of an encoded `KeyValue`.
-#[inline]
+#[inline(always)]
 pub fn key_value(encoded: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     if let Some((key, rest)) = leading_bytes(encoded, 1)
         && let Some((value, [])) = leading_bytes(rest, 2)

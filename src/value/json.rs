@@ -155,9 +155,13 @@ impl<'a> Reader<'a> {
 
     /// Skips to the next quote, backslash or control character.
     fn plain_text(&mut self) {
+        let stops = |b: u8| b == b'"' || b == b'\\' || b < 0x20;
         let rest = &self.bytes[self.at..];
-        let stop = rest.iter().position(|&b| b == b'"' || b == b'\\' || b < 0x20);
-        self.at += stop.unwrap_or(rest.len());
+        // Without a branch for each byte, so that several are looked at at once.
+        let plain = |part: &&[u8; 16]| !part.iter().fold(false, |any, b| any | stops(*b));
+        let skipped = rest.as_chunks().0.iter().take_while(plain).count() * 16;
+        let stop = rest[skipped..].iter().position(|b| stops(*b));
+        self.at += stop.map_or(rest.len(), |stop| skipped + stop);
     }
 
     fn escape(&mut self, out: &mut String) -> Result<(), JsonError> {

@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use super::super::bits::Bits;
 use super::super::decode::Decoded;
 use super::super::dialect::Role;
-use super::super::facts::{self, FactsReader, Slot};
+use super::super::facts::{FactsReader, Slot};
 use super::plan::{Plan, PlannedSource, Read};
 use super::read::{self, Raw};
 use super::tree::{Span, Tree};
 use crate::model::{CallStatus, Content, Origin, SpanFlags, ToolCall};
+use crate::otlp::AnyValue;
 use crate::value::Value;
 
 /// A tool call found on a span.
@@ -76,13 +77,13 @@ struct Reader<'a> {
 struct Held<'a> {
     kinds: u16,
     slots: Bits,
-    attributes: Vec<(Slot, &'a [u8])>,
+    attributes: Vec<(Slot, AnyValue<'a>)>,
 }
 
 impl<'a> Held<'a> {
     fn take(&mut self, facts: FactsReader<'a>) {
         self.attributes.clear();
-        self.attributes.extend(facts.encoded_attributes());
+        self.attributes.extend(facts.attributes());
         self.slots = Bits::default();
         self.attributes.iter().for_each(|(slot, _)| self.slots.insert(slot.0));
         self.kinds = facts.kinds();
@@ -101,7 +102,7 @@ impl<'a> Held<'a> {
         match source.read {
             Read::Attr(slot) => {
                 let value = self.attributes.iter().find(|(held, _)| *held == slot);
-                found.extend(value.map(|(_, value)| Raw::Any(facts::read(value))));
+                found.extend(value.map(|(_, value)| Raw::Any(*value)));
             }
             _ => read::raws(source, facts, found),
         }

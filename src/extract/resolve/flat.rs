@@ -20,8 +20,7 @@ use crate::value::Value;
 pub(super) fn calls<'a>(prefix: &str, facts: FactsReader<'a>) -> Option<Vec<MessageCall<'a>>> {
     let mut calls = Vec::new();
     let (mut message, mut call) = (Message::default(), Call::default());
-    for (key, value) in facts.others() {
-        let Some(tail) = key.strip_prefix(prefix) else { continue };
+    for (tail, value) in facts.behind(prefix) {
         let AnyValue::String(text) = value else { return None };
         let (at, field) = index(tail)?;
         if at != message.at {

@@ -94,7 +94,7 @@ impl<'a> Gathered<'a> {
         for (slot, value) in span.facts.encoded_attributes() {
             for &number in plan.by_slot.get(usize::from(slot.0)).map_or(&[][..], Vec::as_slice) {
                 let Some(source) = plan.sources.get(usize::from(number)) else { continue };
-                if source.applies(span.facts) {
+                if !self.is_settled(source, number) && source.applies(span.facts) {
                     raws.push(Raw::Any(facts::read(value)));
                     self.take(source, number, at, span, raws);
                 }
@@ -149,6 +149,12 @@ impl<'a> Gathered<'a> {
                 _ => self.counts.push(found(raw)),
             }
         }
+    }
+
+    /// Whether a source of a lower rank gave all that this one could.
+    fn is_settled(&self, source: &PlannedSource, rank: u16) -> bool {
+        source.role == Role::SessionId
+            && self.session.as_ref().is_some_and(|(known, _)| *known <= rank)
     }
 
     fn session(&mut self, source: &super::super::dialect::Source, rank: u16, raw: Raw<'a>) {

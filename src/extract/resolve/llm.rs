@@ -268,7 +268,12 @@ fn waiting_by_name<'a>(asked: &[LlmCall<'a>]) -> HashMap<Cow<'a, str>, VecDeque<
 }
 
 fn same_arguments(call: &SpanCall<'_>, asked: &LlmCall<'_>) -> bool {
-    match (&asked.call.arguments, call.call.arguments.value()) {
+    // What the span holds is decoded only if there is anything to compare it with.
+    let own = match &asked.call.arguments {
+        Decoded::Value(Value::Null) => None,
+        _ => call.call.arguments.value(),
+    };
+    match (&asked.call.arguments, own) {
         (Decoded::Value(wanted), Some(own)) => wanted == own,
         (Decoded::Value(Value::Map(map)), None) if call.bare_arguments => {
             // A tool of one argument, recorded without its name.

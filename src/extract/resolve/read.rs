@@ -54,9 +54,7 @@ pub(super) fn raws<'a>(source: &PlannedSource, facts: FactsReader<'a>, found: &m
         }
         Read::Prefix => {
             let prefix = source.source.key.as_str();
-            let entries = facts.others().filter_map(|(key, value)| {
-                key.strip_prefix(prefix).map(|rest| (rest, value.to_value()))
-            });
+            let entries = facts.behind(prefix).map(|(tail, value)| (tail, value.to_value()));
             found.extend(unflatten(entries).map(Raw::Made));
         }
         Read::Object(slots) => {
