@@ -77,12 +77,15 @@ impl<'a> FactsReader<'a> {
     /// The conditions of the dialects that hold for the span, ascending. Where an exclusion holds,
     /// no `detect` is among them.
     pub fn conditions(self) -> impl Iterator<Item = ConditionId> + 'a {
+        let ids = self.encoded_conditions().as_chunks().0;
+        ids.iter().map(|id| ConditionId(u16::from_le_bytes(*id)))
+    }
+
+    /// The conditions as they are written: equal for records of which the same conditions hold.
+    #[inline]
+    pub(super) fn encoded_conditions(self) -> &'a [u8] {
         // They stand first, where there are any.
-        let bytes = match self.fields().next() {
-            Some((CONDITIONS, bytes)) => bytes,
-            _ => &[],
-        };
-        bytes.as_chunks().0.iter().map(|id| ConditionId(u16::from_le_bytes(*id)))
+        Fields::new(self.bytes).next_bytes(CONDITIONS).unwrap_or(&[])
     }
 
     /// Whether the condition holds for the span.
@@ -104,13 +107,7 @@ impl<'a> FactsReader<'a> {
     /// each of its bytes.
     #[inline]
     pub(super) fn encoded_attributes(self) -> impl Iterator<Item = (Slot, &'a [u8])> {
-        self.fields().filter(|(field, _)| *field == ATTRIBUTE).filter_map(|(_, bytes)| slot(bytes))
-    }
-
-    /// What there is beside conditions, a bit for the number of each field.
-    pub(super) fn kinds(self) -> u16 {
-        self.fields()
-            .fold(0, |kinds, (field, _)| kinds | 1u16.checked_shl(field.into()).unwrap_or(0))
+        self.fields().filter_map(|(field, bytes)| attribute(field, bytes))
     }
 
     /// All kept attributes with their keys, in the order of the span: for sources that read a
@@ -180,8 +177,9 @@ impl<'a> FactsReader<'a> {
         self.fields().find(|(field, _)| *field == wanted).map_or("", |(_, bytes)| text(bytes))
     }
 
+    /// All that is written, in order: the number of each field and its content.
     #[inline]
-    fn fields(self) -> impl Iterator<Item = (u8, &'a [u8])> {
+    pub(super) fn fields(self) -> impl Iterator<Item = (u8, &'a [u8])> {
         let mut fields = Fields::new(self.bytes);
         std::iter::from_fn(move || {
             let number = fields.number();
@@ -220,6 +218,18 @@ impl<'a> Event<'a> {
             _ => None,
         })
     }
+}
+
+/// A bit for the number of a field.
+#[inline]
+pub(super) fn kind(field: u8) -> u16 {
+    1 << (field & 15)
+}
+
+/// Slot and encoded value of a field that is an attribute.
+#[inline]
+pub(super) fn attribute(field: u8, bytes: &[u8]) -> Option<(Slot, &[u8])> {
+    if field == ATTRIBUTE { slot(bytes) } else { None }
 }
 
 #[inline]

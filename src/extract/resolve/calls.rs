@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use super::super::bits::Bits;
 use super::super::decode::Decoded;
 use super::super::dialect::Role;
-use super::super::facts::{FactsReader, Slot};
+use super::super::facts::{self, FactsReader, Slot};
 use super::plan::{Plan, PlannedSource, Read};
 use super::read::{self, Raw};
+use super::shape::Shape;
 use super::tree::{Span, Tree};
 use crate::model::{CallStatus, Content, Origin, SpanFlags, ToolCall};
-use crate::otlp::AnyValue;
 use crate::value::Value;
 
 /// A tool call found on a span.
@@ -33,30 +33,17 @@ pub(super) struct Nameless {
     pub(super) span: u32,
 }
 
-/// The dialects that take a span for a tool call, the first one first.
-pub(super) fn candidates(plan: &Plan, facts: FactsReader<'_>, found: &mut Vec<u16>) {
-    found.clear();
-    for condition in facts.conditions() {
-        if let Some(meaning) = plan.meaning_of(condition) {
-            found.extend_from_slice(&meaning.tool);
-        }
-    }
-    found.sort_unstable();
-}
-
 /// The tool calls on the spans of a trace, in start order, and the spans that lack a name.
 pub(super) fn on_spans<'a>(plan: &'a Plan, tree: &Tree<'a>) -> (Vec<SpanCall<'a>>, Vec<Nameless>) {
     let (mut calls, mut nameless) = (Vec::new(), Vec::new());
-    let mut reader = Reader { plan, dialects: Vec::new(), held: Held::default(), raws: Vec::new() };
+    let (mut held, mut raws) = (Held::default(), Vec::new());
     for (at, span) in tree.spans.iter().enumerate() {
-        if !span.record.flags.has(SpanFlags::TOOL) {
+        let shape = tree.shape(span);
+        if !span.record.flags.has(SpanFlags::TOOL) || shape.dialects.is_empty() {
             continue;
         }
-        candidates(plan, span.facts, &mut reader.dialects);
-        if reader.dialects.is_empty() {
-            continue;
-        }
-        reader.held.take(span.facts);
+        held.take(span.facts);
+        let mut reader = Reader { plan, shape, held: &held, raws: &mut raws };
         match reader.call(at as u32, span) {
             Some(call) => calls.push(call),
             None => nameless.push(Nameless { span: at as u32 }),
@@ -65,11 +52,11 @@ pub(super) fn on_spans<'a>(plan: &'a Plan, tree: &Tree<'a>) -> (Vec<SpanCall<'a>
     (calls, nameless)
 }
 
-struct Reader<'a> {
+struct Reader<'a, 'r> {
     plan: &'a Plan,
-    dialects: Vec<u16>,
-    held: Held<'a>,
-    raws: Vec<Raw<'a>>,
+    shape: &'r Shape,
+    held: &'r Held<'a>,
+    raws: &'r mut Vec<Raw<'a>>,
 }
 
 /// What a span holds: most sources name what it does not.
@@ -77,45 +64,44 @@ struct Reader<'a> {
 struct Held<'a> {
     kinds: u16,
     slots: Bits,
-    attributes: Vec<(Slot, AnyValue<'a>)>,
+    attributes: Vec<(Slot, &'a [u8])>,
 }
 
 impl<'a> Held<'a> {
     fn take(&mut self, facts: FactsReader<'a>) {
+        (self.kinds, self.slots) = (0, Bits::default());
         self.attributes.clear();
-        self.attributes.extend(facts.attributes());
-        self.slots = Bits::default();
-        self.attributes.iter().for_each(|(slot, _)| self.slots.insert(slot.0));
-        self.kinds = facts.kinds();
+        for (kind, fact) in facts.fields() {
+            self.kinds |= facts::kind(kind);
+            if let Some((slot, value)) = facts::attribute(kind, fact) {
+                self.slots.insert(slot.0);
+                self.attributes.push((slot, value));
+            }
+        }
     }
 
-    /// The values that a source finds, if it is to be read.
+    /// The values that a source finds.
     fn raws(&self, source: &PlannedSource, facts: FactsReader<'a>, found: &mut Vec<Raw<'a>>) {
         found.clear();
-        let may_find = match source.read {
-            Read::Attr(slot) => self.slots.has(slot.0),
-            ref read => read.may_find(self.kinds),
-        };
-        if !may_find || !source.applies(facts) {
-            return;
-        }
         match source.read {
-            Read::Attr(slot) => {
+            Read::Attr(slot) if self.slots.has(slot.0) => {
                 let value = self.attributes.iter().find(|(held, _)| *held == slot);
-                found.extend(value.map(|(_, value)| Raw::Any(*value)));
+                found.extend(value.map(|(_, value)| Raw::Any(facts::read(value))));
             }
-            _ => read::raws(source, facts, found),
+            Read::Attr(_) => {}
+            ref read if read.may_find(self.kinds) => read::raws(source, facts, found),
+            _ => {}
         }
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> Reader<'a, '_> {
     fn call(&mut self, at: u32, span: &Span<'a>) -> Option<SpanCall<'a>> {
         let (name, by_name) = self.first(Role::Name, span.facts, read::text)?;
         let id = self.first(Role::Id, span.facts, read::id);
         let arguments = self.content(Role::Arguments, span.facts);
         let result = self.content(Role::Result, span.facts);
-        let winner = *self.dialects.first()?;
+        let winner = *self.shape.dialects.first()?;
         let dialect = self.plan.dialects.get(usize::from(winner))?;
         let ended = span.record.flags.has(SpanFlags::ENDED);
         let mut call = SpanCall {
@@ -158,14 +144,12 @@ impl<'a> Reader<'a> {
         get: impl Fn(&'a super::super::dialect::Source, Raw<'a>) -> Option<T>,
     ) -> Option<(T, u16)> {
         let plan = self.plan;
-        for &dialect in &self.dialects {
-            for &number in plan.call_sources(dialect, role) {
-                let Some(source) = plan.sources.get(usize::from(number)) else { continue };
-                self.held.raws(source, facts, &mut self.raws);
-                for raw in self.raws.drain(..) {
-                    if let Some(value) = get(&source.source, raw) {
-                        return Some((value, number));
-                    }
+        for &number in self.shape.call(role) {
+            let Some(source) = plan.sources.get(usize::from(number)) else { continue };
+            self.held.raws(source, facts, self.raws);
+            for raw in self.raws.drain(..) {
+                if let Some(value) = get(&source.source, raw) {
+                    return Some((value, number));
                 }
             }
         }
@@ -180,22 +164,23 @@ impl<'a> Reader<'a> {
 
     fn error(&mut self, span: &Span<'a>, call: &mut SpanCall<'a>) {
         let plan = self.plan;
-        let error_type = self.error_type(span.facts);
         let (mut failed, mut flag, mut text) = (None, None, None);
-        'found: for &dialect in &self.dialects {
-            for &number in plan.call_sources(dialect, Role::Error) {
-                let Some(source) = plan.sources.get(usize::from(number)) else { continue };
-                let found = error_of(source, span, &self.held, &mut self.raws);
-                let Some(sign) = found else { continue };
-                failed = failed.or(Some(number));
-                match sign {
-                    Sign::Text(found) if error_type.as_deref() != Some(&*found) => {
+        let mut error_type = None;
+        for &number in self.shape.call(Role::Error) {
+            let Some(source) = plan.sources.get(usize::from(number)) else { continue };
+            let Some(sign) = error_of(source, span, self.held, self.raws) else { continue };
+            failed = failed.or(Some(number));
+            match sign {
+                Sign::Text(found) => {
+                    let kind = error_type.get_or_insert_with(|| self.error_type(span.facts));
+                    if kind.as_deref() != Some(&*found) {
                         text = Some((found, number));
-                        break 'found;
+                        break;
                     }
-                    Sign::Text(found) | Sign::Flag(Some(found)) => flag = flag.or(Some(found)),
-                    Sign::Flag(None) => {}
+                    flag = flag.or(Some(found));
                 }
+                Sign::Flag(Some(found)) => flag = flag.or(Some(found)),
+                Sign::Flag(None) => {}
             }
         }
         let Some(failed) = failed else { return };
@@ -208,10 +193,8 @@ impl<'a> Reader<'a> {
     /// The value of the sources that only say which kind of error it was.
     fn error_type(&mut self, facts: FactsReader<'a>) -> Option<Cow<'a, str>> {
         let plan = self.plan;
-        let dialects = self.dialects.iter();
-        let mut sources = dialects.flat_map(|dialect| plan.call_sources(*dialect, Role::Error));
-        let (held, raws) = (&self.held, &mut self.raws);
-        sources.find_map(|number| {
+        let (held, raws) = (self.held, &mut *self.raws);
+        self.shape.call(Role::Error).iter().find_map(|number| {
             let source = plan.sources.get(usize::from(*number))?;
             if !source.source.flag || !matches!(source.read, Read::Attr(_)) {
                 return None;
@@ -237,7 +220,7 @@ fn error_of<'a>(
     raws: &mut Vec<Raw<'a>>,
 ) -> Option<Sign<'a>> {
     if let Read::Status = source.read {
-        let failed = span.record.flags.has(SpanFlags::ERROR) && source.applies(span.facts);
+        let failed = span.record.flags.has(SpanFlags::ERROR);
         return failed.then(|| match span.facts.status_message() {
             "" => Sign::Flag(None),
             message => Sign::Text(Cow::Borrowed(message)),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Resolver;
-use super::calls::{Nameless, SpanCall, candidates};
+use super::calls::{Nameless, SpanCall};
 use super::llm::{LlmCall, Verdict};
 use super::plan::PlannedSource;
 use super::tree::Tree;
@@ -163,12 +163,11 @@ impl Resolver {
     }
 
     fn explain_dialects(&self, facts: FactsReader<'_>, span: &mut SpanExplanation) {
-        let mut dialects = Vec::new();
-        candidates(&self.plan, facts, &mut dialects);
+        let shape = self.shapes.of(&self.plan, facts);
         let name = |number: &u16| {
             self.plan.dialects.get(usize::from(*number)).map(|dialect| dialect.name.clone())
         };
-        span.dialects = dialects.iter().filter_map(name).collect();
+        span.dialects = shape.dialects.iter().filter_map(name).collect();
         let mut meanings = facts.conditions().filter_map(|id| self.plan.meaning_of(id));
         span.excluded_by = meanings.find_map(|meaning| meaning.exclude.as_ref().and_then(name));
     }

@@ -102,23 +102,19 @@ fn same_text(one: &Found<'_>, other: &Found<'_>) -> bool {
 }
 
 fn described_by_spans<'a>(plan: &'a Plan, tree: &Tree<'a>, found: &mut Vec<ToolDefinition<'a>>) {
-    let mut dialects = Vec::new();
     let mut raws = Vec::new();
     for span in tree.spans.iter().filter(|span| span.record.flags.has(SpanFlags::TOOL)) {
-        super::calls::candidates(plan, span.facts, &mut dialects);
         let mut first = |role, facts: FactsReader<'a>| {
-            dialects.iter().flat_map(|dialect| plan.call_sources(*dialect, role)).find_map(
-                |number| {
-                    let source = plan.sources.get(usize::from(*number))?;
-                    read::raws(source, facts, &mut raws);
-                    let raw = raws.pop();
-                    raws.clear();
-                    match read::decoded(&source.source, raw?)? {
-                        Decoded::Value(value) if !value.is_null() => Some(value),
-                        _ => None,
-                    }
-                },
-            )
+            tree.shape(span).call(role).iter().find_map(|number| {
+                let source = plan.sources.get(usize::from(*number))?;
+                read::raws(source, facts, &mut raws);
+                let raw = raws.pop();
+                raws.clear();
+                match read::decoded(&source.source, raw?)? {
+                    Decoded::Value(value) if !value.is_null() => Some(value),
+                    _ => None,
+                }
+            })
         };
         let Some(Value::String(name)) = first(Role::Name, span.facts) else { continue };
         if found.iter().any(|known| known.name == name) {

@@ -8,6 +8,7 @@ use super::super::facts;
 use super::flat;
 use super::plan::{Plan, PlannedSource, Read};
 use super::read::{self, Raw};
+use super::shape::Shape;
 use super::tree::{Span, Tree};
 use crate::otlp::AnyValue;
 
@@ -72,7 +73,7 @@ impl<'a> Gathered<'a> {
         let mut gathered = Self { agents: vec![None; tree.spans.len()], ..Self::default() };
         let mut raws = Vec::new();
         for (at, span) in tree.spans.iter().enumerate() {
-            gathered.span(plan, at as u32, span, &mut raws);
+            gathered.span(plan, tree.shape(span), at as u32, span, &mut raws);
         }
         for log in &tree.logs {
             let name = log.facts.log_event();
@@ -87,23 +88,30 @@ impl<'a> Gathered<'a> {
         gathered
     }
 
-    fn span(&mut self, plan: &'a Plan, at: u32, span: &Span<'a>, raws: &mut Vec<Raw<'a>>) {
-        for condition in span.facts.conditions() {
-            self.handoff |= plan.meaning_of(condition).is_some_and(|meaning| meaning.handoff);
-        }
-        for (slot, value) in span.facts.encoded_attributes() {
-            for &number in plan.by_slot.get(usize::from(slot.0)).map_or(&[][..], Vec::as_slice) {
+    fn span(
+        &mut self,
+        plan: &'a Plan,
+        shape: &Shape,
+        at: u32,
+        span: &Span<'a>,
+        raws: &mut Vec<Raw<'a>>,
+    ) {
+        self.handoff |= shape.handoff;
+        let mut kinds = 0;
+        for (kind, fact) in span.facts.fields() {
+            kinds |= facts::kind(kind);
+            let Some((slot, value)) = facts::attribute(kind, fact) else { continue };
+            for &number in shape.by_slot(slot) {
                 let Some(source) = plan.sources.get(usize::from(number)) else { continue };
-                if !self.is_settled(source, number) && source.applies(span.facts) {
+                if !self.is_settled(source, number) {
                     raws.push(Raw::Any(facts::read(value)));
                     self.take(source, number, at, span, raws);
                 }
             }
         }
-        let kinds = span.facts.kinds();
-        for &number in &plan.by_other {
+        for &number in &shape.by_other {
             let Some(source) = plan.sources.get(usize::from(number)) else { continue };
-            if !source.read.may_find(kinds) || !source.applies(span.facts) {
+            if !source.read.may_find(kinds) {
                 continue;
             }
             match flat_calls(source, span) {

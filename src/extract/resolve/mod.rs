@@ -1,6 +1,7 @@
 //! The records of a complete trace to the [`Trajectory`] that is judged.
 //!
 //! ```text
+//! shape     what the conditions of a record mean for reading it
 //! tree      spans in start order with their parents; a span that came twice counts once
 //! gather    one pass: sessions, agents, texts, messages, counts
 //! calls     tool calls on spans: of several dialects the first wins, the others fill gaps
@@ -25,6 +26,7 @@ mod merge;
 mod plan;
 mod read;
 mod session;
+mod shape;
 mod tree;
 mod unflatten;
 
@@ -41,6 +43,7 @@ use self::explain::Fates;
 use self::gather::Gathered;
 use self::llm::{Names, Verdict};
 use self::plan::Plan;
+use self::shape::Shapes;
 use self::tree::Tree;
 use super::table::Table;
 use crate::model::{Content, ToolCall, TraceSpans, Trajectory};
@@ -50,13 +53,14 @@ use crate::model::{Content, ToolCall, TraceSpans, Trajectory};
 pub struct Resolver {
     table: Arc<Table>,
     plan: Plan,
+    shapes: Shapes,
 }
 
 impl Resolver {
     /// Prepares the reading of records that were extracted with this table.
     pub fn new(table: Arc<Table>) -> Self {
         let plan = Plan::new(&table);
-        Self { table, plan }
+        Self { table, plan, shapes: Shapes::default() }
     }
 
     /// The table that records must be extracted with.
@@ -76,7 +80,7 @@ impl Resolver {
         fates: Option<&mut Fates>,
     ) -> Trajectory<'a> {
         let plan = &self.plan;
-        let tree = Tree::new(plan, trace);
+        let tree = Tree::new(plan, &self.shapes, trace);
         let mut gathered = Gathered::new(plan, &tree);
         let (mut on_spans, nameless) = calls::on_spans(plan, &tree);
         merge::merge(&tree, &mut on_spans);

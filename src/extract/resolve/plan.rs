@@ -17,8 +17,6 @@ pub(super) struct Plan {
     pub(super) by_other: Vec<u16>,
     /// The sources that read log events.
     pub(super) by_log: Vec<u16>,
-    /// Whether any dialect tells of spans that announce others.
-    pub(super) has_pending: bool,
     /// Whether any source reads the schema of a tool from its spans.
     pub(super) has_schemas: bool,
 }
@@ -31,7 +29,7 @@ pub(super) struct DialectPlan {
     call: [Vec<u16>; CALL_ROLES.len()],
 }
 
-const CALL_ROLES: [Role; 7] = [
+pub(super) const CALL_ROLES: [Role; 7] = [
     Role::Name,
     Role::Id,
     Role::Arguments,
@@ -97,7 +95,6 @@ impl Plan {
             }
             if let Some(meaning) = plan.meaning(table, dialect.pending.as_ref()) {
                 meaning.pending = true;
-                plan.has_pending = true;
             }
             for (role, source) in dialect.sources().filter(|(role, _)| table.needs(*role)) {
                 plan.source(table, number, role, source);

@@ -2,7 +2,8 @@
 
 use super::super::facts::FactsReader;
 use super::plan::Plan;
-use crate::model::{SpanFlags, SpanRecord, TraceSpans};
+use super::shape::{Shape, Shapes, TraceShapes};
+use crate::model::{SpanFlags, SpanId, SpanRecord, TraceSpans};
 
 /// Stands for "no parent in this trace".
 pub(super) const NONE: u32 = u32::MAX;
@@ -16,6 +17,8 @@ pub(super) struct Span<'a> {
     pub(super) parent: u32,
     /// Place among the trace's records.
     pub(super) arrival: u32,
+    /// Number of its shape.
+    shape: u32,
 }
 
 /// The spans of a trace.
@@ -26,81 +29,96 @@ pub(super) struct Tree<'a> {
     pub(super) logs: Vec<Span<'a>>,
     /// Records left out: the place among the trace's records, and why.
     pub(super) dropped: Vec<(u32, &'static str)>,
+    shapes: TraceShapes<'a>,
 }
 
 impl<'a> Tree<'a> {
-    pub(super) fn new(plan: &Plan, trace: &'a TraceSpans) -> Self {
+    pub(super) fn new(plan: &'a Plan, shapes: &'a Shapes, trace: &'a TraceSpans) -> Self {
         let is_log = |record: &SpanRecord| record.flags.has(SpanFlags::LOG);
         let mut tree = Self {
             spans: Vec::with_capacity(trace.spans.len()),
             logs: Vec::new(),
             dropped: Vec::new(),
+            shapes: TraceShapes::new(plan, shapes),
         };
         for (arrival, record) in trace.spans.iter().enumerate() {
             let facts = FactsReader::new(trace.facts(record));
-            let span = Span { record, facts, parent: NONE, arrival: arrival as u32 };
+            let shape = tree.shapes.number(facts);
+            let span = Span { record, facts, parent: NONE, arrival: arrival as u32, shape };
             if is_log(record) { tree.logs.push(span) } else { tree.spans.push(span) }
         }
-        tree.drop_duplicates(plan);
-        tree.spans
-            .sort_unstable_by_key(|span| (span.record.start_ns, span.record.end_ns, span.arrival));
+        tree.sort();
+        let mut places = tree.places();
+        let repeats = places.array_windows().any(|[(one, _), (next, _)]| one == next);
+        if repeats || tree.shapes.announce() {
+            tree.drop_duplicates();
+            tree.drop_announcements();
+            tree.sort();
+            places = tree.places();
+        }
         tree.logs.sort_by_key(|log| (log.record.start_ns, log.arrival));
-        tree.link();
+        tree.link(&places);
         tree
     }
 
+    fn sort(&mut self) {
+        let key = |span: &Span<'_>| (span.record.start_ns, span.record.end_ns, span.arrival);
+        self.spans.sort_unstable_by_key(key);
+    }
+
+    /// Ids with the places of their spans, in order of the ids.
+    fn places(&self) -> Vec<(SpanId, u32)> {
+        let ids = self.spans.iter().map(|span| span.record.span_id);
+        let mut places: Vec<_> = ids.zip(0..).collect();
+        places.sort_unstable();
+        places
+    }
+
     /// Of records with one span id the one that ended stays; of several, the one that ended last.
-    fn drop_duplicates(&mut self, plan: &Plan) {
-        let spans = &mut self.spans;
-        spans.sort_unstable_by_key(|span| {
+    fn drop_duplicates(&mut self) {
+        self.spans.sort_unstable_by_key(|span| {
             let record = span.record;
             (record.span_id, !record.flags.has(SpanFlags::ENDED), !record.end_ns, span.arrival)
         });
         let dropped = &mut self.dropped;
-        spans.dedup_by(|later, kept| {
+        self.spans.dedup_by(|later, kept| {
             let same = later.record.span_id == kept.record.span_id;
             if same {
                 dropped.push((later.arrival, "the same span came again"));
             }
             same
         });
-        let pending = |span: &Span<'_>| {
-            let mut conditions = span.facts.conditions();
-            conditions.any(|id| plan.meaning_of(id).is_some_and(|meaning| meaning.pending))
-        };
-        if !plan.has_pending {
-            return;
-        }
-        let ids: Vec<_> = spans.iter().map(|span| span.record.span_id).collect();
-        spans.retain(|span| {
-            // A start snapshot may have an id of its own, with the span that it announces as its
-            // parent. It stays only where nothing else is known of that span.
-            let announced = ids.binary_search(&span.record.parent_id).is_ok();
-            let keep = !(announced && pending(span));
-            if !keep {
+    }
+
+    /// A start snapshot may have an id of its own, with the span that it announces as its parent.
+    /// It stays only where nothing else is known of that span. The spans are in order of their ids.
+    fn drop_announcements(&mut self) {
+        let ids: Vec<_> = self.spans.iter().map(|span| span.record.span_id).collect();
+        let (shapes, dropped) = (&self.shapes, &mut self.dropped);
+        self.spans.retain(|span| {
+            let pending = shapes.get(span.shape).pending;
+            let drop = pending && ids.binary_search(&span.record.parent_id).is_ok();
+            if drop {
                 dropped.push((span.arrival, "announces a span that has ended"));
             }
-            keep
+            !drop
         });
     }
 
-    fn link(&mut self) {
-        let mut places: Vec<_> = self
-            .spans
-            .iter()
-            .enumerate()
-            .map(|(at, span)| (span.record.span_id, at as u32))
-            .collect();
-        places.sort_unstable();
+    fn link(&mut self, places: &[(SpanId, u32)]) {
         let find = |id| {
             let at = places.binary_search_by_key(&id, |(known, _)| *known);
             at.ok().and_then(|at| places.get(at)).map_or(NONE, |(_, place)| *place)
         };
+        // Spans of one parent often follow each other.
+        let mut last = (SpanId::default(), NONE);
         for (at, span) in self.spans.iter_mut().enumerate() {
-            if !span.record.parent_id.is_none() {
-                let parent = find(span.record.parent_id);
-                span.parent = if parent == at as u32 { NONE } else { parent };
+            let id = span.record.parent_id;
+            if id != last.0 {
+                last = (id, find(id));
             }
+            let is_itself = last.1 == at as u32;
+            span.parent = if id.is_none() || is_itself { NONE } else { last.1 };
         }
         for log in &mut self.logs {
             log.parent = find(log.record.span_id);
@@ -132,6 +150,12 @@ impl<'a> Tree<'a> {
             }
             self.spans[earliest as usize].parent = NONE;
         }
+    }
+
+    /// How a span is to be read.
+    #[inline]
+    pub(super) fn shape(&self, span: &Span<'a>) -> &Shape {
+        self.shapes.get(span.shape)
     }
 
     /// The span at a place; `None` for [`NONE`].

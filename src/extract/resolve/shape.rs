@@ -1,0 +1,166 @@
+//! What the conditions that hold for a record mean for reading it: worked out once for each set of
+//! conditions, since the spans of an instrumentation are of few kinds.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use hashbrown::HashMap;
+
+use super::super::dialect::Role;
+use super::super::facts::{FactsReader, Slot};
+use super::plan::{CALL_ROLES, Plan, PlannedSource};
+
+/// Most shapes that are kept for the traces to come; others are worked out anew for each trace.
+const KEPT_MAX: usize = 512;
+
+/// Shapes of one trace that are looked through before they are looked up.
+const NEAR_MAX: usize = 8;
+
+/// How to read the records for which certain conditions hold.
+#[derive(Debug)]
+pub(super) struct Shape {
+    /// The dialects that take such a record for a tool call, the first one first.
+    pub(super) dialects: Vec<u16>,
+    /// The record hands over to another agent.
+    pub(super) handoff: bool,
+    /// The record announces a span.
+    pub(super) pending: bool,
+    /// The sources of all facts but those of tool calls that read anything but an attribute.
+    pub(super) by_other: Vec<u16>,
+    /// The sources of such facts that read an attribute, by slot; in `sources_of` from one place to
+    /// the next.
+    places: Vec<u16>,
+    sources_of: Vec<u16>,
+    /// The sources of the parts of a tool call, in the order in which they are tried.
+    call: [Vec<u16>; CALL_ROLES.len()],
+}
+
+impl Shape {
+    const EMPTY: Self = Self {
+        dialects: Vec::new(),
+        handoff: false,
+        pending: false,
+        by_other: Vec::new(),
+        places: Vec::new(),
+        sources_of: Vec::new(),
+        call: [const { Vec::new() }; CALL_ROLES.len()],
+    };
+
+    fn new(plan: &Plan, facts: FactsReader<'_>) -> Self {
+        let mut shape = Self::EMPTY;
+        for meaning in facts.conditions().filter_map(|id| plan.meaning_of(id)) {
+            shape.dialects.extend_from_slice(&meaning.tool);
+            shape.handoff |= meaning.handoff;
+            shape.pending |= meaning.pending;
+        }
+        shape.dialects.sort_unstable();
+        let applies = |number: &&u16| {
+            let source: Option<&PlannedSource> = plan.sources.get(usize::from(**number));
+            source.is_some_and(|source| source.applies(facts))
+        };
+        shape.by_other = plan.by_other.iter().filter(applies).copied().collect();
+        shape.places.push(0);
+        for sources in &plan.by_slot {
+            shape.sources_of.extend(sources.iter().filter(applies));
+            shape.places.push(shape.sources_of.len() as u16);
+        }
+        for (role, sources) in CALL_ROLES.into_iter().zip(&mut shape.call) {
+            let of = |dialect: &u16| plan.call_sources(*dialect, role).iter().filter(applies);
+            *sources = shape.dialects.iter().flat_map(of).copied().collect();
+        }
+        shape
+    }
+
+    /// The sources that read the attribute of that slot, those of tool calls not among them.
+    #[inline]
+    pub(super) fn by_slot(&self, slot: Slot) -> &[u16] {
+        let at = usize::from(slot.0);
+        match (self.places.get(at), self.places.get(at + 1)) {
+            (Some(from), Some(to)) => {
+                self.sources_of.get(usize::from(*from)..usize::from(*to)).unwrap_or(&[])
+            }
+            _ => &[],
+        }
+    }
+
+    /// The sources for a part of a tool call, in the order in which they are tried.
+    pub(super) fn call(&self, role: Role) -> &[u16] {
+        let at = CALL_ROLES.iter().position(|known| *known == role);
+        at.map_or(&[], |at| &self.call[at])
+    }
+}
+
+/// The shapes of all records so far, by their encoded conditions.
+#[derive(Debug, Default)]
+pub(super) struct Shapes {
+    known: RwLock<HashMap<Box<[u8]>, Arc<Shape>>>,
+}
+
+impl Shapes {
+    /// The shape of a record.
+    pub(super) fn of(&self, plan: &Plan, facts: FactsReader<'_>) -> Arc<Shape> {
+        let conditions = facts.encoded_conditions();
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shape) = known.get(conditions) {
+            return Arc::clone(shape);
+        }
+        drop(known);
+        let shape = Arc::new(Shape::new(plan, facts));
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.len() < KEPT_MAX {
+            known.insert(conditions.into(), Arc::clone(&shape));
+        }
+        shape
+    }
+}
+
+/// The shapes of one trace.
+pub(super) struct TraceShapes<'a> {
+    plan: &'a Plan,
+    shapes: &'a Shapes,
+    found: Vec<(&'a [u8], Arc<Shape>)>,
+    /// Where each stands, once there are many.
+    places: HashMap<&'a [u8], u32>,
+}
+
+impl<'a> TraceShapes<'a> {
+    pub(super) fn new(plan: &'a Plan, shapes: &'a Shapes) -> Self {
+        Self { plan, shapes, found: Vec::new(), places: HashMap::new() }
+    }
+
+    /// The number of a record's shape.
+    #[inline]
+    pub(super) fn number(&mut self, facts: FactsReader<'a>) -> u32 {
+        let conditions = facts.encoded_conditions();
+        let near = self.found.iter().take(NEAR_MAX).position(|(known, _)| *known == conditions);
+        match near {
+            Some(at) => at as u32,
+            None => self.add(facts, conditions),
+        }
+    }
+
+    fn add(&mut self, facts: FactsReader<'a>, conditions: &'a [u8]) -> u32 {
+        if let Some(at) = self.places.get(conditions) {
+            return *at;
+        }
+        let number = self.found.len() as u32;
+        self.found.push((conditions, self.shapes.of(self.plan, facts)));
+        if self.found.len() > NEAR_MAX {
+            self.places.insert(conditions, number);
+        }
+        number
+    }
+
+    /// The shape of that number.
+    #[inline]
+    pub(super) fn get(&self, number: u32) -> &Shape {
+        self.found.get(number as usize).map_or(&NO_SHAPE, |(_, shape)| shape)
+    }
+
+    /// Whether any record announces a span.
+    pub(super) fn announce(&self) -> bool {
+        self.found.iter().any(|(_, shape)| shape.pending)
+    }
+}
+
+/// That of a record nothing is read.
+static NO_SHAPE: Shape = Shape::EMPTY;
