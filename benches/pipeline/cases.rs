@@ -120,9 +120,11 @@ pub(crate) fn local(case: Case, requests: u64) {
     let (mut cache, mut due, mut evaluations) = (Default::default(), Vec::new(), Vec::new());
     let templates: Vec<Template> = (1..=4).map(Template::new).collect();
     let (mut count, mut bytes) = (0, 0);
+    let mut batches = [SpanBatch::default()];
     for number in 0..requests {
         let body = templates[number as usize % templates.len()].fresh(Protocol::Http, number);
-        let mut batches = [SpanBatch::default()];
+        let SpanBatch { arena, spans, resources } = &mut batches[0];
+        (arena.clear(), spans.clear(), resources.clear());
         extract_traces(&table, &body, &mut cache, &mut batches).unwrap();
         shard.add(&batches[0], number * 20, &mut due);
         shard.tick(number * 20, &mut due);

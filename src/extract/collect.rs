@@ -74,6 +74,31 @@ struct SpanView<'a> {
     status: &'a [u8],
 }
 
+impl<'a> SpanView<'a> {
+    /// Takes the fields at the beginning, in the order in which encoders write them; what is not in
+    /// that order is left.
+    #[inline]
+    fn leading_fields(&mut self, fields: &mut Fields<'a>) {
+        for (number, place) in [
+            (span::TRACE_ID, &mut self.trace_id),
+            (span::SPAN_ID, &mut self.span_id),
+            (span::PARENT_ID, &mut self.parent_id),
+            (span::NAME, &mut self.name),
+        ] {
+            if let Some(bytes) = fields.next_bytes(number as u8) {
+                *place = bytes;
+            }
+        }
+        fields.next_varint(span::KIND as u8);
+        if let Some(time) = fields.next_fixed64(span::START as u8) {
+            self.start_ns = time;
+        }
+        if let Some(time) = fields.next_fixed64(span::END as u8) {
+            self.end_ns = time;
+        }
+    }
+}
+
 impl<'a> SpanReader<'_, 'a> {
     /// The one pass over a span.
     #[inline]
@@ -82,6 +107,7 @@ impl<'a> SpanReader<'_, 'a> {
         self.matching.begin();
         let mut view = SpanView { encoded, ..SpanView::default() };
         let mut fields = Fields::new(encoded);
+        view.leading_fields(&mut fields);
         loop {
             while let Some(entry) = fields.next_bytes(span::ATTRIBUTES as u8) {
                 self.collected.attribute(self.table, &mut self.matching, entry)?;
@@ -170,10 +196,10 @@ fn write_texts(
 ) {
     let outermost = flags.0 & (SpanFlags::ROOT | SpanFlags::REMOTE_PARENT) != 0;
     if outermost || keep.has(Part::SpanName) {
-        put(arena, SPAN_NAME, [name]);
+        put(arena, SPAN_NAME, name);
     }
     if keep.has(Part::StatusMessage) && !status_message.is_empty() {
-        put(arena, STATUS_MESSAGE, [status_message]);
+        put(arena, STATUS_MESSAGE, status_message);
     }
 }
 
@@ -188,6 +214,10 @@ fn parent_id(bytes: &[u8]) -> Result<SpanId, Rejection> {
 /// Code and message of an encoded status.
 #[inline]
 fn status(encoded: &[u8]) -> Result<(u64, &[u8]), Malformed> {
+    let mut fields = Fields::new(encoded);
+    if let (Some(code), true) = (fields.next_varint(span::STATUS_CODE as u8), fields.is_empty()) {
+        return Ok((code.into(), &[]));
+    }
     let mut fields = Fields::new(encoded);
     let (mut code, mut message): (u64, &[u8]) = (0, &[]);
     while let Some(field) = fields.next()? {

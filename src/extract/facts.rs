@@ -35,30 +35,43 @@ pub(super) const STATUS_MESSAGE: u8 = 7;
 pub(super) const LOG_EVENT: u8 = 8;
 pub(super) const LOG_BODY: u8 = 9;
 
+/// Appends a field.
+#[inline]
+pub(super) fn put(arena: &mut Vec<u8>, field: u8, content: &[u8]) {
+    arena.reserve(HEADER_MAX + content.len());
+    put_header(arena, field, content.len());
+    arena.extend_from_slice(content);
+}
+
+/// Appends an attribute: its slot and its encoded value.
+#[inline]
+pub(super) fn put_attribute(arena: &mut Vec<u8>, field: u8, slot: u16, value: &[u8]) {
+    arena.reserve(HEADER_MAX + 2 + value.len());
+    put_header(arena, field, 2 + value.len());
+    arena.extend_from_slice(&slot.to_le_bytes());
+    arena.extend_from_slice(value);
+}
+
 /// Most bytes of a field's tag and length.
 const HEADER_MAX: usize = 11;
-
-/// Appends a field of these parts.
-#[inline]
-pub(super) fn put<const N: usize>(arena: &mut Vec<u8>, field: u8, parts: [&[u8]; N]) {
-    let len = parts.iter().map(|part| part.len()).sum();
-    arena.reserve(HEADER_MAX + len);
-    put_header(arena, field, len);
-    for part in parts {
-        arena.extend_from_slice(part);
-    }
-}
 
 /// Appends tag and length of a field; its content must follow.
 #[inline]
 pub(super) fn put_header(arena: &mut Vec<u8>, field: u8, len: usize) {
-    arena.push(field << 3 | 2);
-    let mut rest = len;
-    while rest >= 0x80 {
-        arena.push(rest as u8 | 0x80);
-        rest >>= 7;
+    let tag = field << 3 | 2;
+    match len {
+        0..0x80 => arena.extend_from_slice(&[tag, len as u8]),
+        0x80..0x4000 => arena.extend_from_slice(&[tag, len as u8 | 0x80, (len >> 7) as u8]),
+        _ => {
+            arena.push(tag);
+            let mut rest = len;
+            while rest >= 0x80 {
+                arena.push(rest as u8 | 0x80);
+                rest >>= 7;
+            }
+            arena.push(rest as u8);
+        }
     }
-    arena.push(rest as u8);
 }
 
 /// Reads the facts of one record.

@@ -56,7 +56,7 @@ impl Keys {
 
 /// Whether two keys are equal, by words: keys are short, so a call would cost more than it does.
 #[inline]
-fn is_same(one: &[u8], other: &[u8]) -> bool {
+pub(super) fn is_same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
         return false;
     }
@@ -69,7 +69,7 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 
 /// Mixes the length with the first, middle and last eight bytes: what tells semantic keys apart.
 #[inline]
-fn hash(key: &[u8]) -> u64 {
+pub(super) fn hash(key: &[u8]) -> u64 {
     let len = key.len();
     let (first, middle, last) =
         if let (Some(first), Some(last)) = (key.first_chunk::<8>(), key.last_chunk::<8>()) {

@@ -124,9 +124,9 @@ fn record<'a>(
             return Ok(None);
         }
         arena.extend_from_slice(&verdict.conditions);
-        put(arena, LOG_EVENT, [view.event]);
+        put(arena, LOG_EVENT, view.event);
         if verdict.keep.has(Part::LogBody) && !view.body.is_empty() {
-            put(arena, LOG_BODY, [view.body]);
+            put(arena, LOG_BODY, view.body);
         }
         collected.write(table, &verdict.keep, arena)?;
         let time_ns = if view.time_ns == 0 { view.observed_ns } else { view.time_ns };

@@ -21,6 +21,7 @@ pub mod table;
 
 mod bits;
 mod keys;
+mod seen;
 mod sink;
 mod span;
 mod tools_only;

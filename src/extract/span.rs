@@ -1,9 +1,12 @@
 //! What one pass over an encoded span or log record collects, and how it becomes facts.
 
 use super::bits::Bits;
-use super::facts::{ATTRIBUTE, EVENT, EVENT_ATTRIBUTE, OTHER, put};
+use super::facts::{ATTRIBUTE, EVENT, EVENT_ATTRIBUTE, OTHER, put, put_attribute};
+use super::seen::{KeyMeaning, SeenKeys};
 use super::table::{Kept, Matching, Table};
-use super::tools_only::{MessageKey, MessagePart, keep_tool_messages, speaks_of_tools};
+use super::tools_only::{
+    MessageField, MessageKey, MessagePart, keep_tool_messages, speaks_of_tools,
+};
 use crate::otlp::any_value::key_value;
 use crate::otlp::number::span as number;
 use crate::otlp::wire::{Field, Fields, Malformed, leading_bytes};
@@ -12,6 +15,7 @@ use crate::otlp::wire::{Field, Fields, Malformed, leading_bytes};
 /// serves a whole request.
 #[derive(Default)]
 pub(super) struct Collected<'a> {
+    keys: SeenKeys<'a>,
     /// Slot and encoded value, in the order of the span, each slot once.
     attributes: Vec<(u16, &'a [u8])>,
     seen: Bits,
@@ -23,6 +27,8 @@ pub(super) struct Collected<'a> {
 
 struct BehindPrefix<'a> {
     prefixes: u64,
+    /// What the key says behind the first of them.
+    field: MessageField,
     key: &'a [u8],
     value: &'a [u8],
     entry: &'a [u8],
@@ -45,19 +51,21 @@ impl<'a> Collected<'a> {
         entry: &'a [u8],
     ) -> Result<(), Malformed> {
         let (key, value) = key_value(entry)?;
-        if let Some(slot) = table.keys.get(key) {
-            check(value)?;
-            matching.attribute(table, slot, value);
-            // Keys are unique; where a sender breaks that, the first counts.
-            if !self.seen.has(slot) {
-                self.seen.insert(slot);
-                self.attributes.push((slot, value));
-            }
-        } else if table.prefixes.may_match(key) {
-            let prefixes = table.prefixes.of(key);
-            if prefixes != 0 {
+        match self.keys.meaning(table, key) {
+            KeyMeaning::Unread => {}
+            KeyMeaning::Slot(slot) => {
                 check(value)?;
-                self.behind_prefixes.push(BehindPrefix { prefixes, key, value, entry });
+                matching.attribute(table, slot, value);
+                // Keys are unique; where a sender breaks that, the first counts.
+                if !self.seen.has(slot) {
+                    self.seen.insert(slot);
+                    self.attributes.push((slot, value));
+                }
+            }
+            KeyMeaning::Behind(prefixes, field) => {
+                check(value)?;
+                let found = BehindPrefix { prefixes, field, key, value, entry };
+                self.behind_prefixes.push(found);
             }
         }
         Ok(())
@@ -78,7 +86,7 @@ impl<'a> Collected<'a> {
     ) -> Result<(), Malformed> {
         for (slot, value) in &self.attributes {
             if keep.slots.has(*slot) || keep.tools_only.has(*slot) && speaks_of_tools(value) {
-                put(arena, ATTRIBUTE, [&slot.to_le_bytes(), value]);
+                put_attribute(arena, ATTRIBUTE, *slot, value);
             }
         }
         if keep.prefixes != 0 && !self.behind_prefixes.is_empty() {
@@ -93,15 +101,19 @@ impl<'a> Collected<'a> {
         for found in &self.behind_prefixes {
             let hits = found.prefixes & keep.prefixes;
             if found.prefixes & whole != 0 {
-                put(arena, OTHER, [found.entry]);
+                put(arena, OTHER, found.entry);
             } else if hits != 0 {
                 let prefix = hits.trailing_zeros() as u16;
-                let tail = table.prefixes.tail(prefix, found.key);
-                self.message_parts.push(MessagePart::new(prefix, tail, found.value, found.entry));
+                let field = if found.field.prefix() == prefix {
+                    found.field
+                } else {
+                    MessageField::new(prefix, table.prefixes.tail(prefix, found.key))
+                };
+                self.message_parts.push(MessagePart::new(field, found.value, found.entry));
             }
         }
         keep_tool_messages(&self.message_parts, &mut self.messages, |entry| {
-            put(arena, OTHER, [entry]);
+            put(arena, OTHER, entry);
         });
     }
 
@@ -119,10 +131,10 @@ impl<'a> Collected<'a> {
             let (number::ATTRIBUTES, Field::Bytes(entry)) = field else { continue };
             let (key, value) = key_value(entry)?;
             match table.keys.get(key) {
-                None => put(arena, OTHER, [entry]),
+                None => put(arena, OTHER, entry),
                 Some(slot) if !written.has(slot) => {
                     written.insert(slot);
-                    put(arena, ATTRIBUTE, [&slot.to_le_bytes(), value]);
+                    put_attribute(arena, ATTRIBUTE, slot, value);
                 }
                 Some(_) => {}
             }
@@ -146,14 +158,14 @@ impl<'a> Collected<'a> {
             if keep.events >> event_number & 1 == 0 {
                 continue;
             }
-            put(arena, EVENT, [name]);
+            put(arena, EVENT, name);
             let mut fields = Fields::new(event);
             while let Some(field) = fields.next()? {
                 let (number::EVENT_ATTRIBUTES, Field::Bytes(entry)) = field else { continue };
                 let (key, value) = key_value(entry)?;
                 if let Some(slot) = table.keys.get(key).filter(|slot| slots.has(*slot)) {
                     check(value)?;
-                    put(arena, EVENT_ATTRIBUTE, [&slot.to_le_bytes(), value]);
+                    put_attribute(arena, EVENT_ATTRIBUTE, slot, value);
                 }
             }
         }

@@ -51,7 +51,40 @@ fn is_structured(text: &[u8]) -> bool {
     first.is_some_and(|byte| b"[{(\"'".contains(byte))
 }
 
-/// An attribute of a list of messages: `llm.input_messages.3.message.role`.
+/// What a key such as `llm.input_messages.3.message.role` says of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct MessageField {
+    message: MessageKey,
+    is_call_id: bool,
+    is_role: bool,
+    names_tools: bool,
+}
+
+/// A message: the number of its prefix and its index. Indices behind different prefixes are
+/// different messages; keys without an index are one.
+pub(super) type MessageKey = (u16, u32);
+
+impl MessageField {
+    /// The number of a prefix, and what follows that in the key: index and rest.
+    pub(super) fn new(prefix: u16, tail: &[u8]) -> Self {
+        let digits = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let (number, rest) = tail.split_at(digits);
+        let index = std::str::from_utf8(number).ok().and_then(|number| number.parse().ok());
+        Self {
+            message: (prefix, index.unwrap_or(u32::MAX)),
+            is_call_id: rest.ends_with(b"tool_call_id"),
+            is_role: rest.ends_with(b"role"),
+            names_tools: names_tools(rest),
+        }
+    }
+
+    /// The number of its prefix.
+    pub(super) fn prefix(self) -> u16 {
+        self.message.0
+    }
+}
+
+/// An attribute of a list of messages.
 pub(super) struct MessagePart<'a> {
     message: MessageKey,
     is_result: bool,
@@ -61,23 +94,15 @@ pub(super) struct MessagePart<'a> {
     entry: &'a [u8],
 }
 
-/// A message: the number of its prefix and its index. Indices behind different prefixes are
-/// different messages; keys without an index are one.
-pub(super) type MessageKey = (u16, u32);
-
 impl<'a> MessagePart<'a> {
-    /// An encoded attribute with the number of its prefix, what follows that in the key (index and
-    /// rest), and the encoded value.
-    pub(super) fn new(prefix: u16, tail: &[u8], value: &[u8], entry: &'a [u8]) -> Self {
-        let digits = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let (number, rest) = tail.split_at(digits);
-        let index = std::str::from_utf8(number).ok().and_then(|number| number.parse().ok());
-        let is_result = rest.ends_with(b"tool_call_id")
-            || rest.ends_with(b"role") && matches!(value, b"\x0a\x04tool" | b"\x0a\x08function");
+    /// What the key says, the encoded value, and both as an encoded attribute.
+    pub(super) fn new(field: MessageField, value: &[u8], entry: &'a [u8]) -> Self {
+        let says_result = || matches!(value, b"\x0a\x04tool" | b"\x0a\x08function");
+        let is_result = field.is_call_id || field.is_role && says_result();
         Self {
-            message: (prefix, index.unwrap_or(u32::MAX)),
+            message: field.message,
             is_result,
-            is_of_tools: is_result || names_tools(rest) || speaks_of_tools(value),
+            is_of_tools: is_result || field.names_tools || speaks_of_tools(value),
             is_short: value.len() <= SHORT_MAX,
             entry,
         }
@@ -140,7 +165,7 @@ mod tests {
     fn only_messages_with_calls_or_results_are_kept() {
         let long = [b'x'; 100];
         let part = |tail: &'static str, value| {
-            MessagePart::new(0, tail.as_bytes(), value, tail.as_bytes())
+            MessagePart::new(MessageField::new(0, tail.as_bytes()), value, tail.as_bytes())
         };
         let parts = [
             part("0.message.role", b"\x0a\x04user"),

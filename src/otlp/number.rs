@@ -23,6 +23,8 @@ pub mod span {
     pub const PARENT_ID: u32 = 4;
     /// `string name`
     pub const NAME: u32 = 5;
+    /// `SpanKind kind`
+    pub const KIND: u32 = 6;
     /// `fixed64 start_time_unix_nano`
     pub const START: u32 = 7;
     /// `fixed64 end_time_unix_nano`

@@ -55,6 +55,12 @@ impl<'a> Fields<'a> {
         Self { rest: message }
     }
 
+    /// Whether the end is reached.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     /// The number of the next field, if its tag is a single byte.
     #[inline]
     pub fn number(&self) -> u8 {
@@ -68,6 +74,29 @@ impl<'a> Fields<'a> {
         let (bytes, rest) = leading_bytes(self.rest, number)?;
         self.rest = rest;
         Some(bytes)
+    }
+
+    /// As [`next_bytes`](Self::next_bytes), of a field of eight bytes; for numbers below 16.
+    #[inline]
+    pub fn next_fixed64(&mut self, number: u8) -> Option<u64> {
+        let (tag, rest) = self.rest.split_first()?;
+        let (bytes, rest) = rest.split_first_chunk()?;
+        if *tag != number << 3 | 1 {
+            return None;
+        }
+        self.rest = rest;
+        Some(u64::from_le_bytes(*bytes))
+    }
+
+    /// As [`next_bytes`](Self::next_bytes), of a number below 128; for numbers below 16.
+    #[inline]
+    pub fn next_varint(&mut self, number: u8) -> Option<u8> {
+        let [tag, value, rest @ ..] = self.rest else { return None };
+        if *tag != number << 3 || *value >= 0x80 {
+            return None;
+        }
+        self.rest = rest;
+        Some(*value)
     }
 
     /// The next field's number and value; `None` at the end.

@@ -155,7 +155,8 @@ mod tests {
         for (tail, text) in attributes {
             let key = format!("p.{tail}");
             let value = field(0x0a, text.as_bytes());
-            put(&mut facts, OTHER, [&field(0x0a, key.as_bytes()), &field(0x12, &value)]);
+            let entry = [field(0x0a, key.as_bytes()), field(0x12, &value)].concat();
+            put(&mut facts, OTHER, &entry);
         }
         let facts = FactsReader::new(&facts);
         let entries = attributes.iter().map(|(tail, text)| (*tail, Value::from(*text)));

@@ -3,8 +3,6 @@
 /// Compiled prefixes.
 #[derive(Debug, Default)]
 pub(in super::super) struct Prefixes {
-    /// The distinct beginnings of all prefixes, so that most keys are passed over at once.
-    heads: Vec<u64>,
     prefixes: Vec<Prefix>,
 }
 
@@ -24,11 +22,6 @@ impl Prefixes {
         if let Some(at) = self.prefixes.iter().position(|known| *known == prefix) {
             return at as u16;
         }
-        // A prefix without a head of eight bytes must be tried on every key.
-        let head = prefix.text.first_chunk().map_or(0, |head| u64::from_le_bytes(*head));
-        if !self.heads.contains(&head) {
-            self.heads.push(head);
-        }
         self.prefixes.push(prefix);
         (self.prefixes.len() - 1) as u16
     }
@@ -39,13 +32,6 @@ impl Prefixes {
 
     pub(super) fn text(&self, number: u16) -> &[u8] {
         self.prefixes.get(usize::from(number)).map_or(&[], |prefix| &prefix.text)
-    }
-
-    /// Whether the key may have a prefix.
-    #[inline]
-    pub(in super::super) fn may_match(&self, key: &[u8]) -> bool {
-        let head = key.first_chunk().map_or(0, |head| u64::from_le_bytes(*head));
-        self.heads.iter().any(|known| *known == head || *known == 0)
     }
 
     /// The prefixes that the key has, a bit each.
