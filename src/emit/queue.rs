@@ -240,8 +240,8 @@ pub(crate) fn size_of_evaluation(evaluation: &Evaluation) -> usize {
     };
     size_of::<Evaluation>()
         + texts
-        + evaluation.target.session_id.as_ref().map_or(0, String::len)
-        + evaluation.agent_name.as_ref().map_or(0, String::len)
+        + evaluation.target.session_id.as_ref().map_or(0, |id| id.len())
+        + evaluation.agent_name.as_ref().map_or(0, |name| name.len())
 }
 
 fn size_of_value(value: &crate::value::Value<'_>) -> usize {

@@ -104,6 +104,23 @@ pub struct Evidence {
     pub now_ns: u64,
 }
 
+/// Evidence with the names that all evaluations of it share.
+struct NamedEvidence {
+    evidence: Evidence,
+    session_id: Option<Arc<str>>,
+    agent_name: Option<Arc<str>>,
+}
+
+impl NamedEvidence {
+    fn new(trajectory: &Trajectory<'_>, evidence: Evidence) -> Self {
+        Self {
+            evidence,
+            session_id: trajectory.session_id.as_deref().map(Arc::from),
+            agent_name: trajectory.agent_name.as_deref().map(Arc::from),
+        }
+    }
+}
+
 /// How often an expression could not be evaluated, by evaluator index.
 pub type WhenErrors = Vec<usize>;
 
@@ -158,12 +175,13 @@ impl Judge {
         out: &mut Vec<Evaluation>,
     ) -> WhenErrors {
         let (chosen, errors) = self.choose(trajectory, |_, e| e.info.level != Level::Session);
+        let evidence = NamedEvidence::new(trajectory, evidence);
         for chosen in chosen {
             if chosen.configured.info.level == Level::Call {
-                self.judge_calls(&chosen, trajectory, evidence, out);
+                self.judge_calls(&chosen, trajectory, &evidence, out);
                 continue;
             }
-            let mut evaluation = self.judge_one(&chosen, trajectory, trajectory.span_id, evidence);
+            let mut evaluation = self.judge_one(&chosen, trajectory, trajectory.span_id, &evidence);
             if chosen.configured.is_remembered() {
                 remember(spoken, chosen.index, &mut evaluation);
             }
@@ -186,6 +204,7 @@ impl Judge {
         };
         // What a `when` or a key cannot find yet, the root span may still bring.
         let (chosen, _) = self.choose(trajectory, waits);
+        let evidence = NamedEvidence::new(trajectory, evidence);
         for chosen in chosen {
             let Ok(evaluator) = chosen.evaluator() else { continue };
             let Some(Early { outcome, best }) = evaluator.early(trajectory, self.want) else {
@@ -195,7 +214,7 @@ impl Judge {
                 continue;
             }
             let mut evaluation =
-                self.evaluation(&chosen, trajectory, trajectory.span_id, evidence, outcome);
+                self.evaluation(&chosen, trajectory, trajectory.span_id, &evidence, outcome);
             remember(spoken, chosen.index, &mut evaluation);
             out.push(evaluation);
         }
@@ -209,8 +228,9 @@ impl Judge {
         out: &mut Vec<Evaluation>,
     ) -> WhenErrors {
         let (chosen, errors) = self.choose(trajectory, |_, e| e.info.level == Level::Session);
+        let evidence = NamedEvidence::new(trajectory, evidence);
         for chosen in chosen {
-            out.push(self.judge_one(&chosen, trajectory, trajectory.span_id, evidence));
+            out.push(self.judge_one(&chosen, trajectory, trajectory.span_id, &evidence));
         }
         errors
     }
@@ -246,7 +266,7 @@ impl Judge {
         &self,
         chosen: &Chosen<'_>,
         trajectory: &mut Trajectory<'_>,
-        evidence: Evidence,
+        evidence: &NamedEvidence,
         out: &mut Vec<Evaluation>,
     ) {
         let mut rest = std::mem::take(&mut trajectory.tool_calls);
@@ -266,7 +286,7 @@ impl Judge {
         chosen: &Chosen<'_>,
         trajectory: &Trajectory<'_>,
         span_id: SpanId,
-        evidence: Evidence,
+        evidence: &NamedEvidence,
     ) -> Evaluation {
         let outcome = match chosen.evaluator() {
             Ok(evaluator) => finite(evaluator.evaluate(trajectory, self.want)),
@@ -280,15 +300,16 @@ impl Judge {
         chosen: &Chosen<'_>,
         trajectory: &Trajectory<'_>,
         span_id: SpanId,
-        evidence: Evidence,
+        evidence: &NamedEvidence,
         outcome: Outcome,
     ) -> Evaluation {
         let info = chosen.info();
+        let NamedEvidence { evidence, session_id, agent_name } = evidence;
         let target = Target {
             level: info.level,
             trace_id: trajectory.trace_id,
             span_id,
-            session_id: trajectory.session_id.as_deref().map(str::to_owned),
+            session_id: session_id.clone(),
         };
         let call = match (info.level, trajectory.tool_calls.as_slice()) {
             (Level::Call, [call]) => call.id.as_deref().unwrap_or_default(),
@@ -304,7 +325,7 @@ impl Judge {
             revision: evidence.revision,
             revises: revised,
             resource: Arc::clone(&trajectory.resource),
-            agent_name: trajectory.agent_name.as_deref().map(str::to_owned),
+            agent_name: agent_name.clone(),
             time_ns: evidence.now_ns,
             evaluator: Arc::clone(info),
             target,

@@ -302,15 +302,8 @@ pub(super) fn looks_whole(text: &str) -> bool {
         Some(b'[') => b']',
         _ => return false,
     };
-    bytes.last() == Some(&close)
-        && count(bytes, b'{') == count(bytes, b'}')
-        && count(bytes, b'[') == count(bytes, b']')
-}
-
-/// How often a byte comes; counted in bytes, so that a vector register holds many counts.
-fn count(bytes: &[u8], wanted: u8) -> usize {
-    let few = |some: &[u8]| some.iter().fold(0u8, |sum, byte| sum + u8::from(*byte == wanted));
-    bytes.chunks(usize::from(u8::MAX)).map(|some| usize::from(few(some))).sum()
+    let count = |byte| memchr::memchr_iter(byte, bytes).count();
+    bytes.last() == Some(&close) && count(b'{') == count(b'}') && count(b'[') == count(b']')
 }
 
 /// A Python literal, as `repr` and `str` write containers.

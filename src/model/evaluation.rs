@@ -38,7 +38,7 @@ pub struct Target {
     /// The span the evaluation is attached to.
     pub span_id: SpanId,
     /// The session, if the spans name one.
-    pub session_id: Option<String>,
+    pub session_id: Option<Arc<str>>,
 }
 
 /// A number with the words for it.
@@ -186,7 +186,7 @@ pub struct Evaluation {
     /// The judged trace's resource.
     pub resource: Arc<Resource>,
     /// The agent, if known.
-    pub agent_name: Option<String>,
+    pub agent_name: Option<Arc<str>>,
     /// When it was judged, Unix nanoseconds.
     pub time_ns: u64,
 }

@@ -155,13 +155,15 @@ impl<'a> Reader<'a> {
 
     /// Skips to the next quote, backslash or control character.
     fn plain_text(&mut self) {
-        let stops = |b: u8| b == b'"' || b == b'\\' || b < 0x20;
         let rest = &self.bytes[self.at..];
-        // Without a branch for each byte, so that several are looked at at once.
-        let plain = |part: &&[u8; 16]| !part.iter().fold(false, |any, b| any | stops(*b));
-        let skipped = rest.as_chunks().0.iter().take_while(plain).count() * 16;
-        let stop = rest[skipped..].iter().position(|b| stops(*b));
-        self.at += stop.map_or(rest.len(), |stop| skipped + stop);
+        let plain = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+        // The smallest byte of all is found several at once; most texts hold no control character.
+        let lowest = rest[..plain].iter().fold(u8::MAX, |lowest, byte| lowest.min(*byte));
+        let is_control = |byte: &u8| *byte < 0x20;
+        self.at += match is_control(&lowest) {
+            true => rest.iter().position(is_control).unwrap_or(plain),
+            false => plain,
+        };
     }
 
     fn escape(&mut self, out: &mut String) -> Result<(), JsonError> {

@@ -1,16 +1,18 @@
 //! Tool calls that stand on spans of their own.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 
 use super::super::bits::Bits;
 use super::super::decode::Decoded;
-use super::super::dialect::Role;
+use super::super::dialect::{Role, Source};
 use super::super::facts::{self, FactsReader, Slot};
 use super::plan::{Plan, PlannedSource, Read};
 use super::read::{self, Raw};
 use super::shape::Shape;
 use super::tree::{Span, Tree};
 use crate::model::{CallStatus, Content, Origin, SpanFlags, ToolCall};
+use crate::otlp::AnyValue;
 use crate::value::Value;
 
 /// A tool call found on a span.
@@ -35,11 +37,13 @@ pub(super) struct Nameless {
 
 /// The tool calls on the spans of a trace, in start order, and the spans that lack a name.
 pub(super) fn on_spans<'a>(plan: &'a Plan, tree: &Tree<'a>) -> (Vec<SpanCall<'a>>, Vec<Nameless>) {
-    let (mut calls, mut nameless) = (Vec::new(), Vec::new());
+    let is_tool = |span: &&Span<'_>| span.record.flags.has(SpanFlags::TOOL);
+    let count = tree.spans.iter().filter(is_tool).count();
+    let (mut calls, mut nameless) = (Vec::with_capacity(count), Vec::new());
     let (mut held, mut raws) = (Held::default(), Vec::new());
     for (at, span) in tree.spans.iter().enumerate() {
         let shape = tree.shape(span);
-        if !span.record.flags.has(SpanFlags::TOOL) || shape.dialects.is_empty() {
+        if !is_tool(&span) || shape.dialects.is_empty() {
             continue;
         }
         held.take(span.facts);
@@ -64,7 +68,8 @@ struct Reader<'a, 'r> {
 struct Held<'a> {
     kinds: u16,
     slots: Bits,
-    attributes: Vec<(Slot, &'a [u8])>,
+    /// Read once: to read a text is to look at each of its bytes.
+    attributes: Vec<(Slot, &'a [u8], OnceCell<AnyValue<'a>>)>,
 }
 
 impl<'a> Held<'a> {
@@ -75,23 +80,37 @@ impl<'a> Held<'a> {
             self.kinds |= facts::kind(kind);
             if let Some((slot, value)) = facts::attribute(kind, fact) {
                 self.slots.insert(slot.0);
-                self.attributes.push((slot, value));
+                self.attributes.push((slot, value, OnceCell::new()));
             }
         }
     }
 
-    /// The values that a source finds.
-    fn raws(&self, source: &PlannedSource, facts: FactsReader<'a>, found: &mut Vec<Raw<'a>>) {
-        found.clear();
-        match source.read {
-            Read::Attr(slot) if self.slots.has(slot.0) => {
-                let value = self.attributes.iter().find(|(held, _)| *held == slot);
-                found.extend(value.map(|(_, value)| Raw::Any(facts::read(value))));
-            }
-            Read::Attr(_) => {}
-            ref read if read.may_find(self.kinds) => read::raws(source, facts, found),
-            _ => {}
+    /// The attribute of that slot.
+    fn attribute(&self, slot: Slot) -> Option<AnyValue<'a>> {
+        if !self.slots.has(slot.0) {
+            return None;
         }
+        let (_, encoded, value) = self.attributes.iter().find(|(held, ..)| *held == slot)?;
+        Some(*value.get_or_init(|| facts::read(encoded)))
+    }
+
+    /// What `get` makes of the first of a source's values of which it makes anything.
+    fn find<T>(
+        &self,
+        source: &'a PlannedSource,
+        facts: FactsReader<'a>,
+        raws: &mut Vec<Raw<'a>>,
+        get: impl Fn(&'a Source, Raw<'a>) -> Option<T>,
+    ) -> Option<T> {
+        if let Read::Attr(slot) = source.read {
+            return get(&source.source, Raw::Any(self.attribute(slot)?));
+        }
+        if !source.read.may_find(self.kinds) {
+            return None;
+        }
+        raws.clear();
+        read::raws(source, facts, raws);
+        raws.drain(..).find_map(|raw| get(&source.source, raw))
     }
 }
 
@@ -141,19 +160,14 @@ impl<'a> Reader<'a, '_> {
         &mut self,
         role: Role,
         facts: FactsReader<'a>,
-        get: impl Fn(&'a super::super::dialect::Source, Raw<'a>) -> Option<T>,
+        get: impl Fn(&'a Source, Raw<'a>) -> Option<T>,
     ) -> Option<(T, u16)> {
         let plan = self.plan;
-        for &number in self.shape.call(role) {
-            let Some(source) = plan.sources.get(usize::from(number)) else { continue };
-            self.held.raws(source, facts, self.raws);
-            for raw in self.raws.drain(..) {
-                if let Some(value) = get(&source.source, raw) {
-                    return Some((value, number));
-                }
-            }
-        }
-        None
+        self.shape.call(role).iter().find_map(|&number| {
+            let source = plan.sources.get(usize::from(number))?;
+            let value = self.held.find(source, facts, self.raws, &get)?;
+            Some((value, number))
+        })
     }
 
     /// The first readable content; without one, the first that is unreadable or taken out.
@@ -172,7 +186,7 @@ impl<'a> Reader<'a, '_> {
             failed = failed.or(Some(number));
             match sign {
                 Sign::Text(found) => {
-                    let kind = error_type.get_or_insert_with(|| self.error_type(span.facts));
+                    let kind = error_type.get_or_insert_with(|| self.error_type());
                     if kind.as_deref() != Some(&*found) {
                         text = Some((found, number));
                         break;
@@ -191,16 +205,12 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// The value of the sources that only say which kind of error it was.
-    fn error_type(&mut self, facts: FactsReader<'a>) -> Option<Cow<'a, str>> {
+    fn error_type(&self) -> Option<Cow<'a, str>> {
         let plan = self.plan;
-        let (held, raws) = (self.held, &mut *self.raws);
         self.shape.call(Role::Error).iter().find_map(|number| {
             let source = plan.sources.get(usize::from(*number))?;
-            if !source.source.flag || !matches!(source.read, Read::Attr(_)) {
-                return None;
-            }
-            held.raws(source, facts, raws);
-            raws.pop().and_then(|raw| read::text(&source.source, raw))
+            let (true, Read::Attr(slot)) = (source.source.flag, &source.read) else { return None };
+            read::text(&source.source, Raw::Any(self.held.attribute(*slot)?))
         })
     }
 }
@@ -226,17 +236,16 @@ fn error_of<'a>(
             message => Sign::Text(Cow::Borrowed(message)),
         });
     }
-    held.raws(source, span.facts, raws);
-    raws.drain(..).find_map(|raw| {
-        let value = match read::decoded(&source.source, raw)? {
+    held.find(source, span.facts, raws, |source, raw| {
+        let value = match read::decoded(source, raw)? {
             Decoded::Value(value) => value,
             Decoded::Unreadable(text) => Value::String(text),
         };
-        if let Some(wanted) = &source.source.equals_error {
+        if let Some(wanted) = &source.equals_error {
             return read::equals(&value, wanted).then_some(Sign::Flag(None));
         }
         let text = error_text(value)?;
-        Some(if source.source.flag { Sign::Flag(Some(text)) } else { Sign::Text(text) })
+        Some(if source.flag { Sign::Flag(Some(text)) } else { Sign::Text(text) })
     })
 }
 

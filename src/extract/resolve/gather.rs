@@ -193,6 +193,9 @@ impl<'a> Gathered<'a> {
 
     /// For each span the place of the span that names its agent: the nearest enclosing one.
     pub(super) fn enclosing_agents(&self, tree: &Tree<'a>) -> Vec<Option<u32>> {
+        if self.agents.iter().all(Option::is_none) {
+            return Vec::new();
+        }
         let named = |at: u32, fallback: bool| {
             let (rank, _) = self.agents.get(at as usize)?.as_ref()?;
             (fallback || rank & FALLBACK == 0).then_some(at)

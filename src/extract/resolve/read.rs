@@ -21,6 +21,9 @@ const NO_CONTENT: [&str; 3] = ["N/A", "None", "<not serializable>"];
 /// Texts that stand where there is no id.
 const NO_ID: [&str; 2] = ["<not specified>", "unknown"];
 
+/// Texts up to this many bytes are decoded at once: to foresee the outcome would cost as much.
+const DECODED_AT_ONCE_MAX: usize = 512;
+
 /// What a source yields on a record.
 #[derive(Clone)]
 pub(super) enum Raw<'a> {
@@ -54,8 +57,11 @@ pub(super) fn raws<'a>(source: &PlannedSource, facts: FactsReader<'a>, found: &m
         }
         Read::Prefix => {
             let prefix = source.source.key.as_str();
-            let entries = facts.behind(prefix).map(|(tail, value)| (tail, value.to_value()));
-            found.extend(unflatten(entries).map(Raw::Made));
+            let mut entries = facts.behind(prefix).peekable();
+            if entries.peek().is_some() {
+                let entries = entries.map(|(tail, value)| (tail, value.to_value()));
+                found.extend(unflatten(entries).map(Raw::Made));
+            }
         }
         Read::Object(slots) => {
             let keys = source.source.keys.iter();
@@ -155,6 +161,7 @@ pub(super) fn content<'a>(source: &'a Source, raw: Raw<'a>) -> Option<Content<'a
         }
         if source.decode.is_plain_json()
             && source.only_if.is_none()
+            && text.len() > DECODED_AT_ONCE_MAX
             && looks_whole(text)
             && let Raw::Any(value) = raw
         {

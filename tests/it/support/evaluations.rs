@@ -50,7 +50,7 @@ pub(crate) fn scored(n: u8, score: f64) -> Evaluation {
         revision: 0,
         revises: None,
         resource: resource("shop"),
-        agent_name: Some("refunds".to_owned()),
+        agent_name: Some("refunds".into()),
         time_ns: 1_735_689_600_000_000_000,
     }
 }

@@ -49,11 +49,11 @@ pub(super) fn shared(evaluation: &Evaluation, content: bool) -> Attributes {
         attributes.text("error.type", *error_type);
     }
     if let Some(session) = &target.session_id {
-        attributes.text("gen_ai.conversation.id", session.as_str());
-        attributes.text("session.id", session.as_str());
+        attributes.text("gen_ai.conversation.id", &**session);
+        attributes.text("session.id", &**session);
     }
     if let Some(agent) = &evaluation.agent_name {
-        attributes.text("gen_ai.agent.name", agent.as_str());
+        attributes.text("gen_ai.agent.name", &**agent);
     }
     own(&mut attributes, evaluation, content);
     attributes
