@@ -25,6 +25,53 @@ use crate::value::{Value, json, python};
 pub struct Decode {
     /// Tried in order; none means the value as it is.
     alternatives: Vec<Vec<Step>>,
+    words: OfWords,
+}
+
+/// What a decoder makes of plain words ([`is_words`]): most results are such, and most decoders
+/// look for something else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum OfWords {
+    /// They are the value.
+    #[default]
+    Kept,
+    /// Nothing.
+    Nothing,
+    /// That depends.
+    Other,
+}
+
+impl OfWords {
+    fn of(alternatives: &[Vec<Step>]) -> Self {
+        for chain in alternatives {
+            match Self::of_chain(chain) {
+                Self::Nothing => {}
+                other => return other,
+            }
+        }
+        if alternatives.is_empty() { Self::Kept } else { Self::Nothing }
+    }
+
+    fn of_chain(chain: &[Step]) -> Self {
+        for step in chain {
+            match step {
+                Step::Value
+                | Step::JsonOrText
+                | Step::JsonOrPyOrText
+                | Step::Unwrap
+                | Step::UnwrapResult
+                | Step::ContentText
+                | Step::ToolMessage
+                | Step::ToolOutput => {}
+                Step::Path(_)
+                | Step::Part { .. }
+                | Step::ToolMessageId
+                | Step::ToolMessageError => return Self::Nothing,
+                _ => return Self::Other,
+            }
+        }
+        Self::Kept
+    }
 }
 
 /// What a decoder made of a value.
@@ -85,7 +132,21 @@ impl Decode {
     pub fn parse(text: &str) -> Result<Self, String> {
         let chain = |chain: &str| chain.split('→').map(|word| step(word.trim())).collect();
         let alternatives = text.split('|').map(chain).collect::<Result<Vec<Vec<_>>, _>>()?;
-        Ok(Self { alternatives })
+        let words = OfWords::of(&alternatives);
+        Ok(Self { alternatives, words })
+    }
+
+    /// What [`apply`](Self::apply) makes of a text, where that can be told from its first letters;
+    /// `None` where it cannot.
+    pub fn of_words<'a>(&self, text: &'a str) -> Option<Option<Decoded<'a>>> {
+        if !is_words(text) {
+            return None;
+        }
+        match self.words {
+            OfWords::Kept => Some(Some(Decoded::Value(Value::from(text)))),
+            OfWords::Nothing => Some(None),
+            OfWords::Other => None,
+        }
     }
 
     /// Whether the outcome is the value itself.
@@ -216,6 +277,13 @@ fn apply<'a>(step: &Step, value: Value<'a>) -> Option<Decoded<'a>> {
         Step::ToolMessageError => shapes::tool_message_error(value)?,
         Step::ToolOutput => shapes::tool_output(value),
     }))
+}
+
+/// Whether a text begins with a letter and not like a word of JSON, so it is neither JSON nor a
+/// literal with brackets.
+fn is_words(text: &str) -> bool {
+    let is_json_word = || ["true", "false", "null"].iter().any(|word| text.starts_with(word));
+    text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) && !is_json_word()
 }
 
 /// A text as JSON, read once more where that gives a text holding an object or list.

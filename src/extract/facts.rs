@@ -245,6 +245,12 @@ pub(super) fn attribute(field: u8, bytes: &[u8]) -> Option<(Slot, &[u8])> {
     if field == ATTRIBUTE { slot(bytes) } else { None }
 }
 
+/// The key of a field that is an attribute without a slot.
+#[inline]
+pub(super) fn key(field: u8, bytes: &[u8]) -> Option<&[u8]> {
+    if field == OTHER { key_value(bytes).ok().map(|(key, _)| key) } else { None }
+}
+
 #[inline]
 fn slot(bytes: &[u8]) -> Option<(Slot, &[u8])> {
     let (slot, value) = bytes.split_first_chunk()?;

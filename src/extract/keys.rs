@@ -56,7 +56,7 @@ impl Keys {
 
 /// Whether two keys are equal, by words: keys are short, so a call would cost more than it does.
 #[inline]
-pub(super) fn is_same(one: &[u8], other: &[u8]) -> bool {
+fn is_same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
         return false;
     }

@@ -3,7 +3,7 @@
 //! The spans of an instrumentation repeat the same keys in the same order, so the key that followed
 //! last time is tried first: one comparison in place of a hash, a look-up and the prefixes.
 
-use super::keys::{hash, is_same};
+use super::keys::hash;
 use super::table::Table;
 use super::tools_only::MessageField;
 
@@ -59,10 +59,10 @@ struct Seen<'a> {
 
 impl<'a> SeenKeys<'a> {
     /// What the key means.
-    #[inline]
+    #[inline(always)]
     pub(super) fn meaning(&mut self, table: &Table, key: &'a [u8]) -> KeyMeaning {
         match self.seen.get(usize::from(self.next)) {
-            Some(seen) if is_same(seen.key, key) => {
+            Some(seen) if seen.key == key => {
                 (self.last, self.next) = (self.next, seen.next);
                 seen.meaning
             }
@@ -70,11 +70,12 @@ impl<'a> SeenKeys<'a> {
         }
     }
 
+    #[inline(never)]
     fn look_up(&mut self, table: &Table, key: &'a [u8]) -> KeyMeaning {
         let place = hash(key) as usize % PLACES;
         let known = self.places.get(place).copied().unwrap_or(NONE);
         let at = match self.seen.get(usize::from(known)) {
-            Some(seen) if is_same(seen.key, key) => known,
+            Some(seen) if seen.key == key => known,
             _ => self.add(table, key, place),
         };
         if let Some(last) = self.seen.get_mut(usize::from(self.last)) {

@@ -43,7 +43,7 @@ impl<'a> Collected<'a> {
     }
 
     /// Takes an encoded attribute.
-    #[inline]
+    #[inline(always)]
     pub(super) fn attribute(
         &mut self,
         table: &Table,

@@ -42,7 +42,7 @@ impl<'a> AnyValue<'a> {
 
     #[inline]
     fn text(bytes: &'a [u8]) -> Self {
-        std::str::from_utf8(bytes).map_or(Self::Bytes(bytes), Self::String)
+        simdutf8::basic::from_utf8(bytes).map_or(Self::Bytes(bytes), Self::String)
     }
 
     fn walk(encoded: &'a [u8]) -> Result<Self, Malformed> {

@@ -59,6 +59,10 @@ impl<'a> Map<'a> {
     /// Builds an object from entries; of a repeated key the first place and the last value count.
     pub fn from_entries(entries: Vec<(Cow<'a, str>, Value<'a>)>) -> Self {
         if entries.len() <= 16 {
+            let repeats = |at: usize| entries[..at].iter().any(|(key, _)| *key == entries[at].0);
+            if !(1..entries.len()).any(repeats) {
+                return Self(entries);
+            }
             let mut map = Self(Vec::with_capacity(entries.len()));
             for (key, value) in entries {
                 map.insert(key, value);

@@ -111,20 +111,14 @@ pub(super) fn tool_message(value: Value<'_>) -> Value<'_> {
 }
 
 pub(super) fn tool_message_id(value: Value<'_>) -> Option<Value<'_>> {
-    let mut fields = tool_message_fields(serialised(value)?).ok()?;
+    let mut fields = tool_message_fields(structured(value)?).ok()?;
     fields.remove("tool_call_id").filter(|id| id.as_str().is_some_and(|id| !id.is_empty()))
 }
 
 pub(super) fn tool_message_error(value: Value<'_>) -> Option<Value<'_>> {
-    let mut fields = tool_message_fields(serialised(value)?).ok()?;
+    let mut fields = tool_message_fields(structured(value)?).ok()?;
     (fields.get("status").and_then(Value::as_str) == Some("error"))
         .then(|| content_text(fields.remove("content").unwrap_or_default()))
-}
-
-/// As [`structured`], of what may be an object: most results are plain words.
-fn serialised(value: Value<'_>) -> Option<Value<'_>> {
-    let is_plain = |text: &str| !text.trim_ascii_start().starts_with(['{', '[', '"']);
-    if value.as_str().is_some_and(is_plain) { None } else { structured(value) }
 }
 
 /// A serialised LlamaIndex `ToolOutput`: `raw_output`, else the texts of its blocks.

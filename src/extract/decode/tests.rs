@@ -1,3 +1,6 @@
+use proptest::prelude::*;
+
+use super::super::dialect::Dialect;
 use super::*;
 
 fn check(decode: &str, text: &str, expected: &str) {
@@ -8,6 +11,20 @@ fn check(decode: &str, text: &str, expected: &str) {
         None => "nothing".to_owned(),
     };
     assert_eq!(found, expected, "{decode:?} of {text}");
+}
+
+proptest! {
+    /// Of the decoders of all dialects.
+    #[test]
+    fn words_are_decoded_without_looking_as_by_looking(text in "[a-zA-Z ][ -~]{0,12}") {
+        let dialects = Dialect::with_builtin(Vec::new());
+        let sources = dialects.iter().flat_map(Dialect::sources);
+        for decode in sources.map(|(_, source)| &source.decode) {
+            if let Some(found) = decode.of_words(&text) {
+                prop_assert_eq!(found, decode.apply(Value::from(&*text)), "{:?}", decode);
+            }
+        }
+    }
 }
 
 #[test]

@@ -70,6 +70,13 @@ pub struct Source {
     pub fallback: bool,
 }
 
+impl Source {
+    /// Whether a text is taken as it stands.
+    pub fn is_plain(&self) -> bool {
+        self.decode.is_plain() && self.strip_prefix.is_empty() && self.strip_suffix.is_empty()
+    }
+}
+
 /// A source as written out; a bare text stands for its `key`.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -105,7 +105,7 @@ impl<'a> Held<'a> {
         if let Read::Attr(slot) = source.read {
             return get(&source.source, Raw::Any(self.attribute(slot)?));
         }
-        if !source.read.may_find(self.kinds) {
+        if source.read.kinds() & self.kinds == 0 {
             return None;
         }
         raws.clear();

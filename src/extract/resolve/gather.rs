@@ -9,7 +9,7 @@ use super::flat;
 use super::plan::{Plan, PlannedSource, Read};
 use super::read::{self, Raw};
 use super::shape::Shape;
-use super::tree::{Span, Tree};
+use super::tree::{NONE, Span, Tree};
 use crate::otlp::AnyValue;
 
 /// What the records of a trace say beside their tool calls.
@@ -71,9 +71,9 @@ pub(super) struct Written<'a> {
 impl<'a> Gathered<'a> {
     pub(super) fn new(plan: &'a Plan, tree: &Tree<'a>) -> Self {
         let mut gathered = Self { agents: vec![None; tree.spans.len()], ..Self::default() };
-        let mut raws = Vec::new();
+        let (mut raws, mut keys) = (Vec::new(), Vec::new());
         for (at, span) in tree.spans.iter().enumerate() {
-            gathered.span(plan, tree.shape(span), at as u32, span, &mut raws);
+            gathered.span(plan, tree.shape(span), at as u32, span, (&mut raws, &mut keys));
         }
         for log in &tree.logs {
             let name = log.facts.log_event();
@@ -94,13 +94,17 @@ impl<'a> Gathered<'a> {
         shape: &Shape,
         at: u32,
         span: &Span<'a>,
-        raws: &mut Vec<Raw<'a>>,
+        (raws, keys): (&mut Vec<Raw<'a>>, &mut Vec<&'a [u8]>),
     ) {
         self.handoff |= shape.handoff;
         let mut kinds = 0;
+        keys.clear();
         for (kind, fact) in span.facts.fields() {
             kinds |= facts::kind(kind);
-            let Some((slot, value)) = facts::attribute(kind, fact) else { continue };
+            let Some((slot, value)) = facts::attribute(kind, fact) else {
+                keys.extend(facts::key(kind, fact));
+                continue;
+            };
             for &number in shape.by_slot(slot) {
                 let Some(source) = plan.sources.get(usize::from(number)) else { continue };
                 if !self.is_settled(source, number) {
@@ -109,9 +113,12 @@ impl<'a> Gathered<'a> {
                 }
             }
         }
-        for &number in &shape.by_other {
+        for number in shape.by_other(kinds) {
             let Some(source) = plan.sources.get(usize::from(number)) else { continue };
-            if !source.read.may_find(kinds) {
+            let prefix = source.source.key.as_bytes();
+            if let Read::Prefix = source.read
+                && !keys.iter().any(|key| key.starts_with(prefix))
+            {
                 continue;
             }
             match flat_calls(source, span) {
@@ -191,23 +198,31 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// For each span the place of the span that names its agent: the nearest enclosing one.
-    pub(super) fn enclosing_agents(&self, tree: &Tree<'a>) -> Vec<Option<u32>> {
-        if self.agents.iter().all(Option::is_none) {
+    /// For each span the place of the span that names its agent, the nearest enclosing one, or
+    /// [`NONE`]; empty if no span names one.
+    pub(super) fn enclosing_agents(&self, tree: &Tree<'a>) -> Vec<u32> {
+        let ranks = || self.agents.iter().flatten().map(|(rank, _)| rank & FALLBACK);
+        let (any, any_own) = (ranks().next().is_some(), ranks().any(|rank| rank == 0));
+        if !any {
             return Vec::new();
         }
-        let named = |at: u32, fallback: bool| {
-            let (rank, _) = self.agents.get(at as usize)?.as_ref()?;
-            (fallback || rank & FALLBACK == 0).then_some(at)
+        let named = |at: u32, fallback: bool| match self.agents.get(at as usize) {
+            Some(Some((rank, _))) if fallback || rank & FALLBACK == 0 => at,
+            _ => NONE,
         };
-        let mut nearest = tree.inherit(|at| named(at, false));
-        if nearest.iter().any(Option::is_none) {
-            let other = tree.inherit(|at| named(at, true));
-            for (place, other) in nearest.iter_mut().zip(other) {
-                *place = place.or(other);
+        let mut nearest = Vec::new();
+        if any_own {
+            nearest = tree.inherit(|at| named(at, false));
+            if !nearest.contains(&NONE) {
+                return nearest;
             }
         }
-        nearest
+        let other = tree.inherit(|at| named(at, true));
+        if nearest.is_empty() {
+            return other;
+        }
+        let or = |(own, other): (u32, u32)| if own == NONE { other } else { own };
+        nearest.into_iter().zip(other).map(or).collect()
     }
 
     /// The agent that was entered first.
@@ -217,8 +232,8 @@ impl<'a> Gathered<'a> {
         own.or_else(|| names().next()).map(|(_, name)| name)
     }
 
-    pub(super) fn agent_of(&self, at: Option<u32>) -> Option<Cow<'a, str>> {
-        let (_, name) = self.agents.get(at? as usize)?.as_ref()?;
+    pub(super) fn agent_of(&self, at: u32) -> Option<Cow<'a, str>> {
+        let (_, name) = self.agents.get(at as usize)?.as_ref()?;
         Some(name.clone())
     }
 }

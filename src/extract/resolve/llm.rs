@@ -228,22 +228,18 @@ fn join_with<'a>(calls: &mut [SpanCall<'a>], asked: &mut [LlmCall<'a>]) {
     if asked.is_empty() {
         return;
     }
-    let mut by_id: HashMap<Cow<'a, str>, usize> = HashMap::new();
-    for (at, call) in asked.iter().enumerate() {
-        for id in [&call.call.id, &call.call.item_id].into_iter().flatten() {
-            by_id.entry(id.clone()).or_insert(at);
-        }
+    if calls.iter().any(|call| call.call.id.is_some()) {
+        join_by_id(calls, asked);
     }
-    for call in calls.iter_mut() {
-        let Some(&at) = call.call.id.as_ref().and_then(|id| by_id.get(id)) else { continue };
-        asked[at].on_span = true;
-        take_arguments(call, &asked[at]);
+    let waits = |call: &SpanCall<'_>| call.part_of.is_none() && call.call.id.is_none();
+    if !calls.iter().any(waits) {
+        return;
     }
     let mut joined = vec![false; calls.len()];
     let mut waiting = waiting_by_name(asked);
     for exact in [true, false] {
         for (call, joined) in calls.iter_mut().zip(&mut joined) {
-            if call.part_of.is_some() || call.call.id.is_some() || *joined {
+            if !waits(call) || *joined {
                 continue;
             }
             let Some(list) = waiting.get_mut(&*call.call.name) else { continue };
@@ -255,6 +251,20 @@ fn join_with<'a>(calls: &mut [SpanCall<'a>], asked: &mut [LlmCall<'a>]) {
             *joined = true;
             take_arguments(call, &asked[at]);
         }
+    }
+}
+
+fn join_by_id<'a>(calls: &mut [SpanCall<'a>], asked: &mut [LlmCall<'a>]) {
+    let mut by_id: HashMap<Cow<'a, str>, usize> = HashMap::new();
+    for (at, call) in asked.iter().enumerate() {
+        for id in [&call.call.id, &call.call.item_id].into_iter().flatten() {
+            by_id.entry(id.clone()).or_insert(at);
+        }
+    }
+    for call in calls {
+        let Some(&at) = call.call.id.as_ref().and_then(|id| by_id.get(id)) else { continue };
+        asked[at].on_span = true;
+        take_arguments(call, &asked[at]);
     }
 }
 

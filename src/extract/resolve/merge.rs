@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 
 use super::calls::SpanCall;
-use super::tree::Tree;
+use super::tree::{NONE, Tree};
 use crate::value::Value;
 
 /// Marks the calls that are parts of others and gives what they know to those.
@@ -43,14 +43,25 @@ fn outermost(calls: &mut [SpanCall<'_>], at: usize, passed: &mut Vec<u32>) -> Op
 
 /// A call inside a call of the same tool without another id is that call.
 fn nested(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
-    let mut place = vec![None; tree.spans.len()];
+    let parent = |call: &SpanCall<'_>| tree.get(call.span).map_or(NONE, |span| span.parent);
+    // Most calls stand side by side below a span that is none.
+    let mut place = vec![NONE; tree.spans.len()];
     for (at, call) in calls.iter().enumerate() {
-        place[call.span as usize] = Some(at as u32);
+        place[call.span as usize] = at as u32;
     }
-    let nearest = tree.inherit(|at| place.get(at as usize).copied().flatten());
+    let is_flat = |call: &SpanCall<'_>| match tree.get(parent(call)) {
+        None => true,
+        Some(span) => span.parent == NONE && place[parent(call) as usize] == NONE,
+    };
+    if calls.iter().all(is_flat) {
+        return;
+    }
+    let nearest = tree.inherit(|at| place.get(at as usize).copied().unwrap_or(NONE));
     for at in 0..calls.len() {
-        let parent = tree.spans[calls[at].span as usize].parent;
-        let Some(outer) = nearest.get(parent as usize).copied().flatten() else { continue };
+        let outer = nearest.get(parent(&calls[at]) as usize).copied().unwrap_or(NONE);
+        if outer == NONE {
+            continue;
+        }
         let (outer_call, inner) = (&calls[outer as usize], &calls[at]);
         let same_name = outer_call.call.name == inner.call.name;
         let other_id = match (&outer_call.call.id, &inner.call.id) {

@@ -44,7 +44,7 @@ use self::gather::Gathered;
 use self::llm::{Names, Verdict};
 use self::plan::Plan;
 use self::shape::Shapes;
-use self::tree::Tree;
+use self::tree::{NONE, Tree};
 use super::table::Table;
 use crate::model::{Content, ToolCall, TraceSpans, Trajectory};
 
@@ -105,7 +105,7 @@ impl Resolver {
         }
         let agents = gathered.enclosing_agents(&tree);
         let tool_calls = found.into_iter().map(|(span, mut call)| {
-            call.agent = gathered.agent_of(agents.get(span as usize).copied().flatten());
+            call.agent = gathered.agent_of(agents.get(span as usize).copied().unwrap_or(NONE));
             call
         });
         let mut trajectory = Trajectory {

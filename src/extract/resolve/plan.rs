@@ -178,18 +178,17 @@ impl Read {
 }
 
 impl Read {
-    /// Whether a record whose facts are of these [kinds](FactsReader::kinds) may hold what is read.
-    pub(super) fn may_find(&self, kinds: u16) -> bool {
-        let kind = match self {
+    /// The [kinds](facts::kind) of facts among which it may find anything.
+    pub(super) fn kinds(&self) -> u16 {
+        facts::kind(match self {
             Self::Attr(_) | Self::LogAttr(_) | Self::Object(_) => facts::ATTRIBUTE,
             Self::Prefix => facts::OTHER,
             Self::Event(_) => facts::EVENT,
             Self::SpanName => facts::SPAN_NAME,
             Self::LogBody => facts::LOG_BODY,
             // The code counts too, which is no fact.
-            Self::Status => return true,
-        };
-        kinds >> kind & 1 == 1
+            Self::Status => return u16::MAX,
+        })
     }
 }
 

@@ -93,6 +93,11 @@ pub(super) fn raws<'a>(source: &PlannedSource, facts: FactsReader<'a>, found: &m
 
 /// A short text: a name, an id. Placeholders and what is no text or number yield nothing.
 pub(super) fn text<'a>(source: &Source, raw: Raw<'a>) -> Option<Cow<'a, str>> {
+    if let Raw::Any(AnyValue::String(text)) = raw
+        && source.is_plain()
+    {
+        return (!text.is_empty()).then_some(Cow::Borrowed(text));
+    }
     let text = match decoded(source, raw)? {
         Decoded::Value(Value::String(text)) => text,
         Decoded::Value(value @ Value::Number(_)) => Cow::Owned(value.to_string()),
@@ -108,7 +113,12 @@ pub(super) fn id<'a>(source: &Source, raw: Raw<'a>) -> Option<Cow<'a, str>> {
 
 /// The value of a source once it is decoded and stripped.
 pub(super) fn decoded<'a>(source: &Source, raw: Raw<'a>) -> Option<Decoded<'a>> {
-    let value = match source.decode.apply(raw.into_value())? {
+    let by_words = match raw {
+        Raw::Any(AnyValue::String(text)) => source.decode.of_words(text),
+        _ => None,
+    };
+    let decoded = by_words.unwrap_or_else(|| source.decode.apply(raw.into_value()));
+    let value = match decoded? {
         Decoded::Value(Value::String(text)) => Value::String(strip(source, text)?),
         Decoded::Value(value) => value,
         unreadable => return Some(unreadable),

@@ -24,8 +24,11 @@ pub(super) struct Shape {
     pub(super) handoff: bool,
     /// The record announces a span.
     pub(super) pending: bool,
-    /// The sources of all facts but those of tool calls that read anything but an attribute.
-    pub(super) by_other: Vec<u16>,
+    /// The sources of all facts but those of tool calls that read anything but an attribute, with
+    /// the [kinds](super::plan::Read::kinds) of facts that they read.
+    by_other: Vec<(u16, u16)>,
+    /// All of these kinds.
+    other_kinds: u16,
     /// The sources of such facts that read an attribute, by slot; in `sources_of` from one place to
     /// the next.
     places: Vec<u16>,
@@ -40,6 +43,7 @@ impl Shape {
         handoff: false,
         pending: false,
         by_other: Vec::new(),
+        other_kinds: 0,
         places: Vec::new(),
         sources_of: Vec::new(),
         call: [const { Vec::new() }; CALL_ROLES.len()],
@@ -57,7 +61,11 @@ impl Shape {
             let source: Option<&PlannedSource> = plan.sources.get(usize::from(**number));
             source.is_some_and(|source| source.applies(facts))
         };
-        shape.by_other = plan.by_other.iter().filter(applies).copied().collect();
+        for number in plan.by_other.iter().filter(applies) {
+            let Some(source) = plan.sources.get(usize::from(*number)) else { continue };
+            shape.by_other.push((*number, source.read.kinds()));
+            shape.other_kinds |= source.read.kinds();
+        }
         shape.places.push(0);
         for sources in &plan.by_slot {
             shape.sources_of.extend(sources.iter().filter(applies));
@@ -68,6 +76,14 @@ impl Shape {
             *sources = shape.dialects.iter().flat_map(of).copied().collect();
         }
         shape
+    }
+
+    /// The sources that may find anything among facts of these kinds beside attributes, those of
+    /// tool calls not among them.
+    #[inline]
+    pub(super) fn by_other(&self, kinds: u16) -> impl Iterator<Item = u16> {
+        let any = if self.other_kinds & kinds == 0 { &[] } else { &self.by_other[..] };
+        any.iter().filter(move |(_, read)| read & kinds != 0).map(|(number, _)| *number)
     }
 
     /// The sources that read the attribute of that slot, those of tool calls not among them.

@@ -164,32 +164,33 @@ impl<'a> Tree<'a> {
     }
 
     /// For each span what `own` says of it, or else of its nearest ancestor of which `own` says
-    /// anything. Linear in the spans.
-    pub(super) fn inherit<T: Copy>(&self, own: impl Fn(u32) -> Option<T>) -> Vec<Option<T>> {
-        let mut found: Vec<Option<Option<T>>> = vec![None; self.spans.len()];
+    /// anything; [`NONE`] says nothing. Linear in the spans.
+    pub(super) fn inherit(&self, own: impl Fn(u32) -> u32) -> Vec<u32> {
+        const UNKNOWN: u32 = NONE - 1;
+        let mut found = vec![UNKNOWN; self.spans.len()];
         let mut path = Vec::new();
         for start in 0..self.spans.len() as u32 {
             let mut at = start;
             let value = loop {
-                match found.get(at as usize) {
-                    None => break None,
-                    Some(Some(known)) => break *known,
-                    Some(None) => {}
+                let Some(&known) = found.get(at as usize) else { break NONE };
+                if known != UNKNOWN {
+                    break known;
                 }
-                if let Some(value) = own(at) {
-                    found[at as usize] = Some(Some(value));
-                    break Some(value);
+                let value = own(at);
+                if value != NONE {
+                    found[at as usize] = value;
+                    break value;
                 }
                 // Marks the span as being looked at, so that a circle ends here.
-                found[at as usize] = Some(None);
+                found[at as usize] = NONE;
                 path.push(at);
                 at = self.spans[at as usize].parent;
             };
             for at in path.drain(..) {
-                found[at as usize] = Some(value);
+                found[at as usize] = value;
             }
         }
-        found.into_iter().map(Option::flatten).collect()
+        found
     }
 
     /// Place of the span that the trace is attached to: the earliest root, else the earliest span
