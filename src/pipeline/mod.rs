@@ -95,13 +95,19 @@ impl Pipeline {
         for index in 0..shard_count {
             let (sender, receiver) = mpsc::channel(QUEUED_REQUESTS_MAX);
             senders.push(sender);
-            let mut shard = Shard::new(settings.traces, settings.limits, shard_count, 0);
-            if judge.speaks_early() {
-                shard.watch_running();
-            }
+            let (traces, limits, is_watched) =
+                (settings.traces, settings.limits, judge.speaks_early());
+            let empty = move |now_ms| {
+                let mut shard = Shard::new(traces, limits, shard_count, now_ms);
+                if is_watched {
+                    shard.watch_running();
+                }
+                shard
+            };
             let worker = Worker {
                 index,
-                shard,
+                shard: empty(0),
+                empty: Box::new(empty),
                 resolver: Arc::clone(&resolver),
                 judge: Arc::clone(&judge),
                 outlet: Arc::clone(outlet),

@@ -1,4 +1,7 @@
 //! One shard at work: assemble, resolve, evaluate, hand out.
+//!
+//! A fault of ours ends neither the shard nor the process: where judging a trace panics, that trace
+//! is lost; where anything else does, the shard judges what it holds as it stands and starts anew.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -36,6 +39,8 @@ pub(super) enum Work {
 pub(super) struct Worker {
     pub(super) index: usize,
     pub(super) shard: Shard,
+    /// Makes an empty shard at a time, for after a fault.
+    pub(super) empty: Box<dyn Fn(u64) -> Shard + Send>,
     pub(super) resolver: Arc<Resolver>,
     pub(super) judge: Arc<Judge>,
     pub(super) outlet: Outlet,
@@ -62,28 +67,65 @@ impl Worker {
                     is_open = count > 0;
                     for work in work.drain(..) {
                         match work {
-                            Work::Batch { batch, .. } => {
-                                self.shard.add(&batch, now_ms, &mut due);
-                                if let Ok(batch) = Arc::try_unwrap(batch) {
-                                    self.pool.give_back(batch);
-                                }
-                                self.judge_due(&mut due);
-                                self.judge_running();
-                            }
+                            Work::Batch { batch, .. } => self.guarded(now_ms, &mut due, |own, due| {
+                                own.take_in(batch, now_ms, due);
+                            }),
                             Work::Drain => is_open = false,
                         }
                     }
                 }
                 _ = ticks.tick() => {
-                    self.shard.tick(elapsed_ms(start), &mut due);
-                    self.judge_due(&mut due);
-                    self.metrics.shard(self.index, &mut self.shard);
+                    let now_ms = elapsed_ms(start);
+                    self.guarded(now_ms, &mut due, |own, due| {
+                        own.shard.tick(now_ms, due);
+                        own.judge_due(due);
+                        own.metrics.shard(own.index, &mut own.shard);
+                    });
                 }
             }
         }
-        self.shard.drain(Completion::Shutdown, elapsed_ms(start), &mut due);
-        self.judge_due(&mut due);
+        let now_ms = elapsed_ms(start);
+        self.guarded(now_ms, &mut due, |own, due| own.judge_all(Completion::Shutdown, now_ms, due));
         self.metrics.shard(self.index, &mut self.shard);
+    }
+
+    /// Takes one step. After a fault the shard may not add up any more: what it holds is judged as
+    /// it stands, and it starts anew.
+    fn guarded(
+        &mut self,
+        now_ms: u64,
+        due: &mut Vec<Due>,
+        step: impl FnOnce(&mut Self, &mut Vec<Due>),
+    ) {
+        if catch_unwind(AssertUnwindSafe(|| step(self, due))).is_ok() {
+            return;
+        }
+        self.metrics.panicked();
+        let traces = self.shard.open_count();
+        tracing::error!(shard = self.index, traces, "a shard panicked; it judges its open traces");
+        let judged = catch_unwind(AssertUnwindSafe(|| {
+            self.judge_all(Completion::Evicted, now_ms, due);
+        }));
+        if judged.is_err() {
+            self.metrics.panicked();
+            tracing::error!(shard = self.index, "a shard panicked again; its open traces are lost");
+        }
+        due.clear();
+        self.shard = (self.empty)(now_ms);
+    }
+
+    fn take_in(&mut self, batch: Arc<SpanBatch>, now_ms: u64, due: &mut Vec<Due>) {
+        self.shard.add(&batch, now_ms, due);
+        if let Ok(batch) = Arc::try_unwrap(batch) {
+            self.pool.give_back(batch);
+        }
+        self.judge_due(due);
+        self.judge_running();
+    }
+
+    fn judge_all(&mut self, completion: Completion, now_ms: u64, due: &mut Vec<Due>) {
+        self.shard.drain(completion, now_ms, due);
+        self.judge_due(due);
     }
 
     fn judge_due(&mut self, due: &mut Vec<Due>) {
@@ -199,3 +241,6 @@ pub(super) fn unix_ns(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+mod tests;
