@@ -4,12 +4,13 @@
 //! `session_idle_timeout`; a later trace reopens it while it is remembered. Traces are kept as
 //! their records; a revised trace takes the place of its earlier form.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
 use super::SessionsSettings;
-use super::wheel::{TICK_MS, Wheel};
+use super::wheel::Wheel;
 use crate::model::{Completion, TraceSpans};
 
 /// A session that is due for judgement.
@@ -39,7 +40,10 @@ pub struct SessionCounts {
 }
 
 struct Session {
+    /// Sets it apart from an earlier session with the same id.
+    number: u64,
     traces: Vec<(Arc<TraceSpans>, u128)>,
+    bytes: usize,
     last_ms: u64,
     first_ms: u64,
     is_open: bool,
@@ -51,16 +55,35 @@ impl Session {
         self.traces.iter().fold(0, |sum, (_, digest)| sum.wrapping_add(*digest))
     }
 
-    fn bytes(&self) -> usize {
-        self.traces.iter().map(|(trace, _)| trace.bytes()).sum()
+    /// Adds a trace, in the place of its earlier form if there is one; false when it has too many.
+    fn add(&mut self, trace: Arc<TraceSpans>, digest: u128, traces_max: usize) -> bool {
+        let place = self.traces.iter().position(|(old, _)| old.trace_id == trace.trace_id);
+        let bytes = trace.bytes();
+        match place {
+            Some(place) => {
+                self.bytes -= self.traces[place].0.bytes();
+                self.traces[place] = (trace, digest);
+            }
+            None if self.traces.len() >= traces_max => return false,
+            None => self.traces.push((trace, digest)),
+        }
+        self.bytes += bytes;
+        true
     }
 }
+
+/// When something came last for a session, and its number.
+type Quiet = (u64, u64);
 
 /// The open and remembered sessions.
 pub struct Sessions {
     settings: SessionsSettings,
     by_id: HashMap<Arc<str>, Session>,
-    wheel: Wheel<Arc<str>>,
+    /// All sessions, the longest quiet first.
+    quiet: BTreeMap<Quiet, Arc<str>>,
+    /// Each session once, with its number.
+    wheel: Wheel<(Arc<str>, u64)>,
+    started_count: u64,
     bytes: usize,
     counts: SessionCounts,
 }
@@ -71,6 +94,8 @@ impl Sessions {
         Self {
             settings,
             by_id: HashMap::new(),
+            quiet: BTreeMap::new(),
+            started_count: 0,
             wheel: Wheel::new(now_ms),
             bytes: 0,
             counts: SessionCounts::default(),
@@ -86,33 +111,39 @@ impl Sessions {
         now_ms: u64,
         due: &mut Vec<DueSession>,
     ) {
-        let digest = u128::from_be_bytes(digest);
-        let idle_ms = self.idle_ms();
-        let id: Arc<str> =
-            self.by_id.get_key_value(id).map_or_else(|| id.into(), |(k, _)| k.clone());
-        let session = self.by_id.entry(Arc::clone(&id)).or_insert_with(|| Session {
-            traces: Vec::new(),
-            last_ms: now_ms,
-            first_ms: now_ms,
-            is_open: false,
-            judged: None,
-        });
-        let before = session.bytes();
-        let place = session.traces.iter().position(|(old, _)| old.trace_id == trace.trace_id);
-        match place {
-            Some(place) => session.traces[place] = (trace, digest),
-            None if session.traces.len() >= self.settings.traces_per_session_max as usize => {
+        let id = match self.by_id.get_key_value(id) {
+            Some((id, _)) => Arc::clone(id),
+            None => self.start(id.into(), now_ms),
+        };
+        let traces_max = self.settings.traces_per_session_max as usize;
+        if let Some(session) = self.by_id.get_mut(&id) {
+            let before = session.bytes;
+            if !session.add(trace, u128::from_be_bytes(digest), traces_max) {
                 self.counts.traces_over_limit += 1;
             }
-            None => session.traces.push((trace, digest)),
-        }
-        session.last_ms = now_ms;
-        self.bytes = self.bytes + session.bytes() - before;
-        if !session.is_open {
+            self.bytes = self.bytes + session.bytes - before;
             session.is_open = true;
-            self.wheel.arm(now_ms + idle_ms, id);
+            self.quiet.remove(&(session.last_ms, session.number));
+            session.last_ms = now_ms;
+            self.quiet.insert((now_ms, session.number), id);
         }
         self.make_room(due);
+    }
+
+    fn start(&mut self, id: Arc<str>, now_ms: u64) -> Arc<str> {
+        self.started_count += 1;
+        let session = Session {
+            number: self.started_count,
+            traces: Vec::new(),
+            bytes: 0,
+            last_ms: now_ms,
+            first_ms: now_ms,
+            is_open: true,
+            judged: None,
+        };
+        self.wheel.arm(now_ms.saturating_add(self.idle_ms()), (Arc::clone(&id), session.number));
+        self.by_id.insert(Arc::clone(&id), session);
+        id
     }
 
     fn idle_ms(&self) -> u64 {
@@ -124,23 +155,28 @@ impl Sessions {
         let mut fired = Vec::new();
         self.wheel.due(now_ms, &mut fired);
         let idle_ms = self.idle_ms();
-        for id in fired {
-            let Some(session) = self.by_id.get(&id) else { continue };
-            let (deadline, age_ms) = (session.last_ms + idle_ms, now_ms - session.first_ms);
-            if !session.is_open {
-                if deadline + idle_ms <= now_ms + TICK_MS {
-                    self.forget(&id);
-                } else {
-                    self.wheel.arm(deadline + idle_ms, id);
-                }
+        let age_max_ms = self.settings.age_max.0.as_millis() as u64;
+        for (id, number) in fired {
+            let Some(session) = self.by_id.get(&id).filter(|found| found.number == number) else {
+                continue;
+            };
+            let deadline = session.last_ms.saturating_add(idle_ms);
+            let forgotten = deadline.saturating_add(idle_ms);
+            let next = if !session.is_open {
+                forgotten
             } else if deadline <= now_ms {
                 self.judge(&id, Completion::Idle, due);
-                self.wheel.arm(now_ms + idle_ms, id);
-            } else if age_ms >= self.settings.age_max.0.as_millis() as u64 {
+                forgotten
+            } else if now_ms.saturating_sub(session.first_ms) >= age_max_ms {
                 self.judge(&id, Completion::AgeMax, due);
+                now_ms
+            } else {
+                deadline
+            };
+            if next <= now_ms {
                 self.forget(&id);
             } else {
-                self.wheel.arm(deadline, id);
+                self.wheel.arm(next, (id, number));
             }
         }
     }
@@ -151,7 +187,7 @@ impl Sessions {
             .by_id
             .iter()
             .filter(|(_, s)| s.is_open)
-            .map(|(id, s)| (s.first_ms, id.clone()))
+            .map(|(id, s)| (s.number, id.clone()))
             .collect();
         open.sort();
         for (_, id) in open {
@@ -190,7 +226,8 @@ impl Sessions {
 
     fn forget(&mut self, id: &Arc<str>) {
         if let Some(session) = self.by_id.remove(id) {
-            self.bytes -= session.bytes();
+            self.bytes -= session.bytes;
+            self.quiet.remove(&(session.last_ms, session.number));
         }
     }
 
@@ -199,8 +236,7 @@ impl Sessions {
         let bytes_max = (self.settings.memory_mib as usize) << 20;
         while self.by_id.len() > self.settings.open_sessions_max as usize || self.bytes > bytes_max
         {
-            let oldest = self.by_id.iter().min_by_key(|(_, session)| session.last_ms);
-            let Some(id) = oldest.map(|(id, _)| Arc::clone(id)) else { return };
+            let Some((_, id)) = self.quiet.pop_first() else { return };
             self.counts.evicted += 1;
             self.judge(&id, Completion::Evicted, due);
             self.forget(&id);
@@ -280,6 +316,33 @@ mod tests {
         let due = add(&mut sessions, 3, "c", 4, 4);
         assert_eq!((&*due[0].id, due[0].completion), ("b", Completion::Evicted));
         assert_eq!(sessions.take_counts().evicted, 1);
+    }
+
+    #[test]
+    fn many_sessions_make_room_one_by_one_the_longest_quiet_first() {
+        let mut sessions = sessions(|settings| settings.open_sessions_max = 20_000);
+        (0..20_000).for_each(|n| drop(add(&mut sessions, n, &n.to_string(), 1, 1)));
+        // Looking at every session for each one that goes would take minutes.
+        for n in 20_000..60_000 {
+            let due = add(&mut sessions, n, &n.to_string(), 1, 1);
+            assert_eq!(due.iter().map(|due| due.id.parse()).collect::<Vec<_>>(), [Ok(n - 20_000)]);
+        }
+        assert_eq!((sessions.count(), sessions.quiet.len()), (20_000, 20_000));
+    }
+
+    #[test]
+    fn session_that_is_reopened_or_starts_anew_has_one_deadline() {
+        let mut sessions = sessions(|settings| settings.open_sessions_max = 1);
+        for round in 0..50 {
+            let now_ms = round * 15_000;
+            add(&mut sessions, now_ms, "a", round as u8, round as u8);
+            add(&mut sessions, now_ms, "b", 1, 1);
+            add(&mut sessions, now_ms + 1, "a", round as u8, round as u8);
+            assert_eq!(tick(&mut sessions, now_ms + 10_050).len(), 1, "{round}");
+        }
+        tick(&mut sessions, 1_000_000);
+        let due = tick(&mut sessions, 2_000_000);
+        assert_eq!((due.len(), sessions.count(), sessions.bytes), (0, 0, 0));
     }
 
     #[test]

@@ -82,6 +82,7 @@ impl Pipeline {
         let session_sender = judge.judges_sessions().then(|| {
             let (sender, receiver) = mpsc::channel(QUEUED_TRACES_MAX);
             let worker = SessionWorker {
+                settings: settings.sessions,
                 sessions: Sessions::new(settings.sessions, 0),
                 resolver: Arc::clone(&resolver),
                 judge: Arc::clone(&judge),

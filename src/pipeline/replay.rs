@@ -82,7 +82,14 @@ impl<'r> Replay<'r> {
     }
 
     fn sessions(&self, due: &[Due]) -> Vec<DueSession> {
-        let mut sessions = Sessions::new(SessionsSettings::default(), 0);
+        // All traces of the input are kept, so all sessions are.
+        let settings = SessionsSettings {
+            open_sessions_max: u32::MAX,
+            traces_per_session_max: u32::MAX,
+            memory_mib: u32::MAX,
+            ..SessionsSettings::default()
+        };
+        let mut sessions = Sessions::new(settings, 0);
         let mut due_sessions = Vec::new();
         for due in due {
             let Some(trace) = self.shard.trace(due.handle) else { continue };

@@ -4,6 +4,7 @@
 //! Shards hand over a copy of each trace they have judged. The queue is bounded; a trace that finds
 //! it full is missing from its session, and counted.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -13,7 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::Outlet;
 use super::metrics::PipelineMetrics;
 use super::worker::{TICK, elapsed_ms, unix_ns};
-use crate::assemble::{DueSession, Sessions};
+use crate::assemble::{DueSession, Sessions, SessionsSettings};
 use crate::evaluate::run::{Evidence, Judge, WhenErrors};
 use crate::extract::resolve::{Resolver, reconcile};
 use crate::model::session::join_session;
@@ -31,6 +32,7 @@ pub(super) struct SessionTrace {
 
 /// The sessions with all that is needed to judge them.
 pub(super) struct SessionWorker {
+    pub(super) settings: SessionsSettings,
     pub(super) sessions: Sessions,
     pub(super) resolver: Arc<Resolver>,
     pub(super) judge: Arc<Judge>,
@@ -50,28 +52,69 @@ impl SessionWorker {
                 received = queue.recv() => {
                     let Some(SessionTrace { session_id, trace, digest }) = received else { break };
                     let now_ms = elapsed_ms(start);
-                    self.sessions.add(&session_id, trace, digest, now_ms, &mut due);
+                    self.guarded(now_ms, &mut due, |own, due| {
+                        own.sessions.add(&session_id, trace, digest, now_ms, due);
+                        own.judge_due(due);
+                    });
                 }
                 _ = ticks.tick() => {
-                    self.sessions.tick(elapsed_ms(start), &mut due);
+                    let now_ms = elapsed_ms(start);
+                    self.guarded(now_ms, &mut due, |own, due| {
+                        own.sessions.tick(now_ms, due);
+                        own.judge_due(due);
+                    });
                     self.metrics.sessions(&mut self.sessions);
                 }
             }
-            self.judge_due(&mut due);
         }
-        self.sessions.drain(Completion::Shutdown, &mut due);
-        self.judge_due(&mut due);
+        self.guarded(elapsed_ms(start), &mut due, |own, due| {
+            own.judge_all(Completion::Shutdown, due);
+        });
         self.metrics.sessions(&mut self.sessions);
+    }
+
+    /// Takes one step. After a fault the open sessions are judged as they stand, and the rest
+    /// begins anew.
+    fn guarded(
+        &mut self,
+        now_ms: u64,
+        due: &mut Vec<DueSession>,
+        step: impl FnOnce(&mut Self, &mut Vec<DueSession>),
+    ) {
+        if catch_unwind(AssertUnwindSafe(|| step(self, due))).is_ok() {
+            return;
+        }
+        self.metrics.panicked();
+        tracing::error!("assembling sessions panicked; the open ones are judged");
+        let judged = catch_unwind(AssertUnwindSafe(|| self.judge_all(Completion::Evicted, due)));
+        if judged.is_err() {
+            self.metrics.panicked();
+            tracing::error!("assembling sessions panicked again; the open ones are lost");
+        }
+        due.clear();
+        self.sessions = Sessions::new(self.settings, now_ms);
+    }
+
+    fn judge_all(&mut self, completion: Completion, due: &mut Vec<DueSession>) {
+        self.sessions.drain(completion, due);
+        self.judge_due(due);
     }
 
     fn judge_due(&self, due: &mut Vec<DueSession>) {
         for due in due.drain(..) {
-            let evaluations =
-                judge_session(&self.resolver, &self.judge, &due, unix_ns(SystemTime::now()));
-            self.metrics.evaluations(&evaluations.0);
-            self.metrics.session_judged(&evaluations.1);
-            if !evaluations.0.is_empty() {
-                (self.outlet)(evaluations.0.into());
+            let now_ns = unix_ns(SystemTime::now());
+            let judged = catch_unwind(AssertUnwindSafe(|| {
+                judge_session(&self.resolver, &self.judge, &due, now_ns)
+            }));
+            let Ok((evaluations, errors)) = judged else {
+                self.metrics.panicked();
+                tracing::error!("judging a session panicked; it is lost");
+                continue;
+            };
+            self.metrics.evaluations(&evaluations);
+            self.metrics.session_judged(&errors);
+            if !evaluations.is_empty() {
+                (self.outlet)(evaluations.into());
             }
         }
     }

@@ -164,6 +164,6 @@ evaluators:
     let evaluations = judged(Part::File(path), &spans);
     let expected = ["1 2 1", "1 3 0", "2 2 no_expectation", "3 2 no_expectation"];
     assert_eq!(said(&evaluations, "tool_call_args/call"), expected);
-    let expected = ["3 1 no_expectation", "2 1 1"];
+    let expected = ["2 1 1", "3 1 no_expectation"];
     assert_eq!(said(&evaluations, "tool_call_count/session"), expected);
 }
