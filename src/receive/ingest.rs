@@ -1,6 +1,10 @@
 //! What gRPC and HTTP share: from body bytes to the intake, with counts.
 
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -57,8 +61,24 @@ impl<I: Intake> Ingest<I> {
             .unwrap_or_else(|_| Err(Failure::new(Reason::Timeout, "the body came too slowly")))
     }
 
-    /// Unpacks a body and hands it over. The ticket is held until the intake has answered.
+    /// Unpacks a body and hands it over. The ticket is held until the intake has answered. A panic
+    /// on the way is this request's alone: others of its connection go on.
     pub(super) async fn take(
+        &self,
+        transport: Transport,
+        packed: Packed,
+        limit: BodyLimit,
+        ticket: Ticket,
+    ) -> Result<Accepted, Failure> {
+        let mut taking = pin!(self.unpack_and_hand_over(transport, packed, limit, ticket));
+        poll_fn(|context| {
+            let poll = || taking.as_mut().poll(context);
+            catch_unwind(AssertUnwindSafe(poll)).unwrap_or_else(|_| Poll::Ready(Err(fault())))
+        })
+        .await
+    }
+
+    async fn unpack_and_hand_over(
         &self,
         transport: Transport,
         packed: Packed,
@@ -75,8 +95,7 @@ impl<I: Intake> Ingest<I> {
             let unpacking = tokio::task::spawn_blocking(move || {
                 unpack(packed, limit, &mut ticket).map(|body| (body, ticket))
             });
-            let lost = |_| Failure::new(Reason::Malformed, "cannot be unpacked");
-            let (body, held) = unpacking.await.map_err(lost)??;
+            let (body, held) = unpacking.await.map_err(|_| fault())??;
             ticket = held;
             body
         };
@@ -109,6 +128,10 @@ impl<I: Intake> Ingest<I> {
             }
         }
     }
+}
+
+fn fault() -> Failure {
+    Failure::new(Reason::Fault, "a fault in the collector, see its log; do not send this again")
 }
 
 fn unpack(packed: Packed, limit: BodyLimit, ticket: &mut Ticket) -> Result<Bytes, Failure> {

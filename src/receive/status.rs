@@ -48,13 +48,15 @@ pub(super) enum Reason {
     Timeout,
     /// The sender went away in the middle of the body.
     Disconnected,
+    /// A fault of ours; the same request would meet it again.
+    Fault,
     /// Some items of a request that was taken otherwise.
     Rejected,
 }
 
 impl Reason {
     /// All, in the order of declaration.
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::TooLarge,
         Self::Malformed,
         Self::ContentType,
@@ -66,6 +68,7 @@ impl Reason {
         Self::ShuttingDown,
         Self::Timeout,
         Self::Disconnected,
+        Self::Fault,
         Self::Rejected,
     ];
 
@@ -83,6 +86,7 @@ impl Reason {
             Self::ShuttingDown => "shutting_down",
             Self::Timeout => "timeout",
             Self::Disconnected => "disconnected",
+            Self::Fault => "fault",
             Self::Rejected => "rejected",
         }
     }
@@ -93,7 +97,7 @@ impl Reason {
             Self::TooLarge => Code::ResourceExhausted,
             Self::Malformed | Self::ContentType | Self::Rejected => Code::InvalidArgument,
             Self::Encoding | Self::NotFound | Self::Method => Code::Unimplemented,
-            Self::EncodingMissing => Code::Internal,
+            Self::EncodingMissing | Self::Fault => Code::Internal,
             Self::Overloaded | Self::ShuttingDown => Code::Unavailable,
             Self::Timeout => Code::DeadlineExceeded,
             Self::Disconnected => Code::Cancelled,
@@ -112,6 +116,7 @@ impl Reason {
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Overloaded | Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
             Self::Timeout => StatusCode::REQUEST_TIMEOUT,
+            Self::Fault => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 }

@@ -293,3 +293,16 @@ async fn a_taken_port_is_an_error_that_names_the_setting() {
     assert!(error.contains("receivers.otlp.protocols.grpc.endpoint"), "{error}");
     assert!(error.contains("another collector"), "{error}");
 }
+
+#[tokio::test]
+async fn a_fault_costs_its_own_request_and_is_counted() {
+    let harness = Harness::start().await;
+    // The intake panics where its gate is closed.
+    harness.intake.gate.close();
+    let answer = post(&harness, "/v1/traces", PROTOBUF, None, Vec::new()).await;
+    assert_eq!(answer.status(), 500);
+    assert_eq!(tonic_status_code(&answer.bytes().await.unwrap()), 13);
+    let counted = "spanscore_receiver_refused_requests_total\
+                   {reason=\"fault\",receiver=\"otlp\",transport=\"http\"} 1";
+    assert!(harness.telemetry.exposition().contains(counted));
+}
