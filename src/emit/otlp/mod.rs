@@ -32,6 +32,7 @@ pub(crate) struct Backend {
     client: Client,
     retry: RetrySettings,
     trouble: Seldom,
+    losses: Seldom,
     partly: Seldom,
 }
 
@@ -57,6 +58,7 @@ impl Backend {
             client,
             retry: settings.retry_on_failure.clone(),
             trouble: Seldom::new(),
+            losses: Seldom::new(),
             partly: Seldom::new(),
         })
     }
@@ -78,7 +80,7 @@ impl Backend {
         };
         let sent = retry(retries, attempt, failed).await;
         if let Err(GivenUp::Refused(error) | GivenUp::Exhausted(error)) = &sent
-            && self.trouble.may_log()
+            && self.losses.may_log()
         {
             tracing::warn!(exporter = %self.name, error, "failed to export evaluations, gave up");
         }
