@@ -20,7 +20,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An address cannot be listened on.
-    #[error("cannot listen on {endpoint}: {source}; {remedy} {setting}")]
+    #[error("cannot listen on {endpoint}: {error}; {remedy} {setting}")]
     Bind {
         /// The address as it stands in the settings.
         endpoint: String,
@@ -29,21 +29,21 @@ pub enum StartError {
         /// What to do with the setting.
         remedy: &'static str,
         /// What the system says.
-        source: io::Error,
+        error: io::Error,
     },
 }
 
 impl StartError {
     /// The error of binding an endpoint, with what can be done about it.
-    pub fn bind(endpoint: &str, setting: &'static str, source: io::Error) -> Self {
-        let remedy = match source.kind() {
+    pub fn bind(endpoint: &str, setting: &'static str, error: io::Error) -> Self {
+        let remedy = match error.kind() {
             io::ErrorKind::AddrInUse => "is another collector running? stop it or change",
             io::ErrorKind::PermissionDenied => "choose a port above 1023 in",
             io::ErrorKind::AddrNotAvailable => "this machine does not have that address, change",
             _ if endpoint.contains("://") => "write host:port, without a scheme, in",
             _ => "write host:port in",
         };
-        Self::Bind { endpoint: endpoint.to_owned(), setting, remedy, source }
+        Self::Bind { endpoint: endpoint.to_owned(), setting, remedy, error }
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) async fn bind(
     endpoint: &str,
     setting: &'static str,
 ) -> Result<(TcpListener, SocketAddr), StartError> {
-    let failed = |source| StartError::bind(endpoint, setting, source);
+    let failed = |error| StartError::bind(endpoint, setting, error);
     let listener = TcpListener::bind(endpoint).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     Ok((listener, address))

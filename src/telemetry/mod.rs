@@ -11,6 +11,7 @@ mod readiness;
 mod serve;
 mod settings;
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use opentelemetry::metrics::{Meter, MeterProvider};
@@ -28,14 +29,16 @@ pub use settings::{HealthSettings, LogFormat, LogsSettings, MetricsSettings, Tel
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     /// An address cannot be listened on.
-    #[error("cannot listen on {endpoint}: {source}; change {setting}, or set it to null")]
+    #[error("cannot listen on {endpoint}: {error}; {remedy}change {setting}, or set it to null")]
     Bind {
         /// The address as it stands in the settings.
         endpoint: String,
         /// The setting that holds it.
         setting: &'static str,
+        /// What else may help, with the words after it; may be empty.
+        remedy: &'static str,
         /// What the system says.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// The metrics cannot be set up.
     #[error("cannot set up metrics: {0}")]
@@ -142,7 +145,13 @@ async fn bind(
     setting: &'static str,
 ) -> Result<Option<(TcpListener, SocketAddr)>, TelemetryError> {
     let Some(endpoint) = endpoint else { return Ok(None) };
-    let failed = |source| TelemetryError::Bind { endpoint: endpoint.to_owned(), setting, source };
+    let failed = |error: std::io::Error| {
+        let remedy = match error.kind() {
+            ErrorKind::AddrInUse => "is another collector running? stop it, or ",
+            _ => "",
+        };
+        TelemetryError::Bind { endpoint: endpoint.to_owned(), setting, remedy, error }
+    };
     let listener = TcpListener::bind(endpoint).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     Ok(Some((listener, address)))
