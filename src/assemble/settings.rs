@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::HumanDuration;
+use crate::settings::{HumanDuration, above_zero};
 
 /// When a trace is taken as complete.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -39,21 +39,26 @@ impl Default for TracesSettings {
 pub struct LimitsSettings {
     /// Traces that are open or remembered at once, over all shards. Beyond it the oldest are
     /// judged and forgotten.
+    #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub open_traces_max: u32,
     /// Spans of one trace. A trace that grows beyond it is judged with what it has; what still
     /// comes for it is dropped.
+    #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub spans_per_trace_max: u32,
     /// Mebibytes kept of one trace; beyond it as with `spans_per_trace_max`.
+    #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub trace_mib_max: u32,
     /// Mebibytes kept of all open and remembered traces together. Beyond it the oldest remembered
     /// traces are forgotten, then the oldest open ones are judged.
+    #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub memory_mib: u32,
     /// Mebibytes of requests that wait to be assembled. Beyond it senders wait up to a second and
     /// are then told to come again.
+    #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub queue_mib: u32,
 }
@@ -81,12 +86,15 @@ pub struct SessionsSettings {
     /// How old a session may become before it is judged whatever still comes.
     pub age_max: HumanDuration,
     /// Sessions that are open or remembered at once. Beyond it the longest quiet is judged.
+    #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub open_sessions_max: u32,
     /// Traces of one session; those beyond it are judged alone, and not with their session.
+    #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub traces_per_session_max: u32,
     /// Mebibytes kept of all sessions together.
+    #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub memory_mib: u32,
 }

@@ -81,6 +81,7 @@ impl Plan {
         let config = read_all(&loaded.node, &mut errors, |node| node.read::<Config>());
         if let Some(config) = &config {
             check_dialects(config, &loaded.node, &mut errors);
+            check_receivers(config, &loaded.node, &mut errors);
         }
         let entries = loaded.node.get("evaluators");
         let evaluators = evaluators::configure(entries, &loaded.sources, &mut errors);
@@ -104,6 +105,19 @@ fn check_dialects(config: &Config, node: &Node, errors: &mut Vec<SettingsError>)
         let place = node.get("dialects").map_or(node.place, |dialects| dialects.place);
         errors.push(SettingsError::new(error.to_string()).at(place));
     }
+}
+
+/// A collector that receives nothing is a mistake: more likely a protocol was not named.
+fn check_receivers(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
+    let protocols = config.receivers.otlp.as_ref().map(|otlp| &otlp.protocols);
+    if protocols.is_some_and(|protocols| protocols.grpc.is_some() || protocols.http.is_some()) {
+        return;
+    }
+    let place = node.get("receivers").map_or(node.place, |receivers| receivers.place);
+    let error = SettingsError::new("no receiver is on").with_help(
+        "name what is on, as in `otlp: {protocols: {grpc: , http: }}`, or leave out `receivers`",
+    );
+    errors.push(error.at(place));
 }
 
 impl Plan {

@@ -128,7 +128,7 @@ impl Sources {
         let reference = error.place.and_then(|place| self.reference_at(place));
         if let Some(reference) = reference {
             mask(&mut problem.message, &reference.values, 1);
-            let typed_otherwise = problem.message.contains("expected a string");
+            let typed_otherwise = problem.message.contains("expected a text");
             if reference.plain && typed_otherwise && problem.help.is_none() {
                 problem.help =
                     Some(format!("where text is meant, quote it: \"{}\"", reference.written));

@@ -192,6 +192,13 @@ pub fn read(exporters: &Node) -> Result<Vec<ExporterSettings>, SettingsError> {
         .entries()
         .map(|(key, node)| read_one(&key.text, node).map_err(|e| e.at(node.place).at(key.place)))
         .collect::<Result<_, _>>()?;
+    let is_scraped =
+        |exporter: &&ExporterSettings| matches!(exporter.kind, KindSettings::Prometheus(_));
+    if let Some(second) = read.iter().filter(is_scraped).nth(1) {
+        let key = exporters.entries().map(|(key, _)| key).find(|key| key.text == second.name);
+        let error = SettingsError::new("only one `prometheus` exporter can run");
+        return Err(error.at(key.map_or(exporters.place, |key| key.place)));
+    }
     if read.len() > EXPORTERS_MAX {
         let error = SettingsError::new(format!("more than {EXPORTERS_MAX} exporters"));
         return Err(error.at(exporters.place));

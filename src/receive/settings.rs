@@ -6,7 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
-use crate::settings::HumanDuration;
+use crate::settings::{HumanDuration, above_zero, listen_address};
 
 /// Bytes in a mebibyte.
 const MIB: usize = 1 << 20;
@@ -34,16 +34,23 @@ pub struct OtlpSettings {
     pub protocols: ProtocolsSettings,
     /// Requests that are read or handed over at the same time, over both protocols. Default 256.
     /// One more waits up to `wait_for_room` and is then refused as overload.
+    #[serde(deserialize_with = "above_zero")]
+    #[schemars(range(min = 1))]
     pub max_concurrent_requests: usize,
     /// Mebibytes of request bodies held at the same time, compressed and decompressed together.
     /// Default 512. What would exceed it is refused as overload.
+    #[serde(deserialize_with = "above_zero")]
+    #[schemars(range(min = 1))]
     pub max_in_flight_mib: usize,
     /// How long a request waits for room before it is refused. Default 1s; senders give up soon
     /// after that.
     pub wait_for_room: HumanDuration,
     /// Open connections, over both protocols. Default 4096; further ones are closed at once.
+    #[serde(deserialize_with = "above_zero")]
+    #[schemars(range(min = 1))]
     pub max_connections: usize,
     /// From the end of a request's headers to the end of its body. Default 30s.
+    #[serde(deserialize_with = "above_zero")]
     pub read_timeout: HumanDuration,
 }
 
@@ -90,18 +97,27 @@ impl Default for ProtocolsSettings {
 #[serde(deny_unknown_fields, default)]
 pub struct GrpcSettings {
     /// Address and port to listen on. Default `127.0.0.1:4317`; port 0 takes a free one.
+    #[serde(deserialize_with = "listen_address")]
     pub endpoint: String,
     /// Largest message in mebibytes, before and after decompression. Default 64; a larger one is
     /// answered RESOURCE_EXHAUSTED.
+    #[serde(deserialize_with = "above_zero")]
+    #[schemars(range(min = 1))]
     pub max_recv_msg_size_mib: usize,
     /// Calls at the same time on one connection. Default 128; the peer waits with further ones.
+    #[serde(deserialize_with = "above_zero")]
+    #[schemars(range(min = 1))]
     pub max_concurrent_streams: u32,
     /// Mebibytes that a peer may send ahead on one call. Default 1; on the connection it is four
     /// times that.
+    #[serde(deserialize_with = "above_zero")]
+    #[schemars(range(min = 1))]
     pub initial_window_mib: u32,
     /// Largest HTTP/2 frame in kibibytes, 16 to 16383. Default 256.
+    #[schemars(range(min = 16, max = 16383))]
     pub max_frame_kib: u32,
     /// From the connection to the end of its first request's headers. Default 20s.
+    #[serde(deserialize_with = "above_zero")]
     pub read_header_timeout: HumanDuration,
     /// When connections are pinged and closed.
     pub keepalive: KeepaliveSettings,
@@ -164,9 +180,12 @@ impl Default for ServerParameters {
 #[serde(deny_unknown_fields, default)]
 pub struct HttpSettings {
     /// Address and port to listen on. Default `127.0.0.1:4318`; port 0 takes a free one.
+    #[serde(deserialize_with = "listen_address")]
     pub endpoint: String,
     /// Largest body in bytes, before and after decompression. Default 67108864 (64 MiB); a larger
     /// one is answered 413.
+    #[serde(deserialize_with = "above_zero")]
+    #[schemars(range(min = 1))]
     pub max_request_body_size: usize,
     /// Where traces are posted. Default `/v1/traces`; longer paths that end so are taken as well.
     pub traces_url_path: String,
@@ -176,6 +195,7 @@ pub struct HttpSettings {
     pub metrics_url_path: String,
     /// For a request's headers, and the longest pause between two requests of an HTTP/1.1
     /// connection. Default 60s.
+    #[serde(deserialize_with = "above_zero")]
     pub read_header_timeout: HumanDuration,
     /// A connection without a request for this long is closed. Default 15m.
     pub idle_timeout: HumanDuration,

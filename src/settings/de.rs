@@ -1,7 +1,8 @@
 //! `serde` over a [`Node`], so that errors carry the place of the node they come from.
 
 use serde::de::{
-    self, DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor,
+    self, DeserializeSeed, Deserializer, EnumAccess, Expected, MapAccess, SeqAccess, Unexpected,
+    VariantAccess, Visitor,
 };
 use std::fmt::Display;
 
@@ -11,6 +12,14 @@ use crate::value::{Number, Value};
 impl de::Error for SettingsError {
     fn custom<T: Display>(message: T) -> Self {
         Self::new(message.to_string())
+    }
+
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::new(format!("expected {}, found {}", in_words(expected), told(found)))
+    }
+
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::invalid_type(found, expected)
     }
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
@@ -23,6 +32,35 @@ impl de::Error for SettingsError {
 
     fn missing_field(field: &'static str) -> Self {
         Self::new(format!("`{field}` is missing"))
+    }
+}
+
+/// What is expected, without the names of our types.
+fn in_words(expected: &dyn Expected) -> String {
+    let expected = expected.to_string();
+    match expected.as_str() {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0".to_owned(),
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number".to_owned(),
+        "f32" | "f64" => "a number".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "a string" => "a text".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        other if other.starts_with("struct ") => "a map".to_owned(),
+        _ => expected,
+    }
+}
+
+fn told(found: Unexpected<'_>) -> String {
+    match found {
+        Unexpected::Bool(value) => value.to_string(),
+        Unexpected::Unsigned(value) => value.to_string(),
+        Unexpected::Signed(value) => value.to_string(),
+        Unexpected::Float(value) => value.to_string(),
+        Unexpected::Str(text) => format!("{text:?}"),
+        Unexpected::Unit | Unexpected::Option => "nothing".to_owned(),
+        Unexpected::Seq => "a list".to_owned(),
+        Unexpected::Map => "a map".to_owned(),
+        other => other.to_string(),
     }
 }
 
@@ -238,7 +276,7 @@ mod tests {
         check(r#"{"threshold": 0.5}"#, "read");
         check(r#"{"treshold": 0.5}"#, "unknown setting `treshold` (did you mean `threshold`?)");
         check("{}", "`threshold` is missing");
-        check(r#"{"threshold": "x"}"#, "invalid type: string \"x\", expected f64");
+        check(r#"{"threshold": "x"}"#, "expected a number, found \"x\"");
     }
 
     #[test]

@@ -5,12 +5,14 @@
 //! settings, defaults and documentation beside its code, and a mistake still names its place and
 //! the nearest valid word.
 
+mod check;
 mod de;
 mod duration;
 mod nearest;
 
 use std::fmt;
 
+pub use check::{above_zero, listen_address, optional_listen_address};
 pub use duration::HumanDuration;
 pub use nearest::nearest;
 

@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal, stderr};
 
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::Subscriber;
 
@@ -11,21 +12,19 @@ use super::settings::{LogFormat, LogsSettings};
 #[derive(Debug, thiserror::Error)]
 pub enum LogsError {
     /// The filter is not one.
-    #[error("telemetry.logs.level {level:?} is neither a level nor a filter: {reason}")]
+    #[error(
+        "{level:?} is neither a level (off, error, warn, info, debug, trace) nor a filter such as \
+         `warn,spanscore=debug`"
+    )]
     Level {
         /// As it stands in the settings.
         level: String,
-        /// What is wrong with it.
-        reason: String,
     },
 }
 
 /// Starts writing log lines, once for the process; a later call only checks its settings.
 pub fn start_logs(settings: &LogsSettings) -> Result<(), LogsError> {
-    let filter = EnvFilter::try_new(&settings.level).map_err(|error| LogsError::Level {
-        level: settings.level.clone(),
-        reason: error.to_string(),
-    })?;
+    let filter = filter(&settings.level)?;
     let lines = Subscriber::builder()
         .with_env_filter(filter)
         .with_writer(stderr)
@@ -38,14 +37,27 @@ pub fn start_logs(settings: &LogsSettings) -> Result<(), LogsError> {
     Ok(())
 }
 
+/// A word alone is a level, never the name of a target: a misspelt level would silence everything.
+pub(super) fn filter(level: &str) -> Result<EnvFilter, LogsError> {
+    let wrong = || LogsError::Level { level: level.to_owned() };
+    let is_word = |part: &&str| !part.contains(['=', '[']);
+    if level.split(',').filter(is_word).any(|word| word.trim().parse::<LevelFilter>().is_err()) {
+        return Err(wrong());
+    }
+    EnvFilter::try_new(level).map_err(|_| wrong())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_level_that_is_none_is_an_error_naming_the_setting() {
-        let level = "spanscore=loud".to_owned();
-        let error = start_logs(&LogsSettings { level, ..LogsSettings::default() }).unwrap_err();
-        assert!(error.to_string().contains("telemetry.logs.level"), "{error}");
+    fn what_is_neither_a_level_nor_a_filter_is_an_error() {
+        for good in ["info", "WARN", "warn,spanscore=debug", "spanscore::emit=trace,off"] {
+            assert!(filter(good).is_ok(), "{good}");
+        }
+        for bad in ["loud", "spanscore=loud", "info,verbose"] {
+            assert!(filter(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! Settings of our own telemetry.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error};
+
+use super::logs::filter;
+use crate::settings::optional_listen_address;
 
 /// Our own metrics, health and logs.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
@@ -20,6 +23,7 @@ pub struct TelemetrySettings {
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsSettings {
     /// Address and port of `GET /metrics`. Default `127.0.0.1:8888`; `null` serves none.
+    #[serde(deserialize_with = "optional_listen_address")]
     pub endpoint: Option<String>,
 }
 
@@ -35,6 +39,7 @@ impl Default for MetricsSettings {
 pub struct HealthSettings {
     /// Address and port of `GET /livez`, `/readyz` and `/`, which is the same as `/readyz`.
     /// Default `127.0.0.1:13133`; `null` serves none.
+    #[serde(deserialize_with = "optional_listen_address")]
     pub endpoint: Option<String>,
 }
 
@@ -50,6 +55,7 @@ impl Default for HealthSettings {
 pub struct LogsSettings {
     /// The least important level that is written, or a filter such as `warn,spanscore=debug`.
     /// Default `info`.
+    #[serde(deserialize_with = "level")]
     pub level: String,
     /// How a line is written. Default `text`.
     pub format: LogFormat,
@@ -59,6 +65,12 @@ impl Default for LogsSettings {
     fn default() -> Self {
         Self { level: "info".to_owned(), format: LogFormat::Text }
     }
+}
+
+fn level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    filter(&text).map_err(D::Error::custom)?;
+    Ok(text)
 }
 
 /// How a log line is written.

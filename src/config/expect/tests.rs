@@ -62,7 +62,7 @@ fn mistake_in_the_settings_is_told_once() {
     let expected = "unknown setting `strikt` (did you mean `strict`?)";
     assert_eq!(said(&[("c.jsonl", cases)], &entry), expected);
     let entry = "tool_call_args: {strict: 3, expect: {attribute: x}}";
-    assert_eq!(said(&[], entry), "invalid type: integer `3`, expected a boolean");
+    assert_eq!(said(&[], entry), "expected true or false, found 3");
 }
 
 #[test]

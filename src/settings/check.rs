@@ -1,0 +1,65 @@
+//! Readers for settings that not every value of their type fits, for `deserialize_with`.
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+
+/// Reads a number or duration that zero would break.
+pub fn above_zero<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default + PartialEq,
+{
+    let value = T::deserialize(deserializer)?;
+    match value == T::default() {
+        true => Err(D::Error::custom("must be above zero")),
+        false => Ok(value),
+    }
+}
+
+/// Reads an address to listen on, `host:port`.
+pub fn listen_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    check_address(&text).map_err(D::Error::custom)?;
+    Ok(text)
+}
+
+/// The same where `null` means none.
+pub fn optional_listen_address<'de, D>(deserializer: D) -> Result<Option<String>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let text = Option::<String>::deserialize(deserializer)?;
+    text.as_deref().map_or(Ok(()), check_address).map_err(D::Error::custom)?;
+    Ok(text)
+}
+
+fn check_address(text: &str) -> Result<(), String> {
+    let is_host = |host: &str| match host.strip_prefix('[') {
+        Some(address) => address.ends_with(']'),
+        None => !host.is_empty() && !host.contains([':', '/']),
+    };
+    match text.rsplit_once(':') {
+        Some((host, port)) if is_host(host) && port.parse::<u16>().is_ok() => Ok(()),
+        _ => Err(format!(
+            "{text:?} is no address to listen on; write host:port, such as 127.0.0.1:4318, or \
+             0.0.0.0:4318 for all addresses"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_a_host_and_a_port() {
+        for good in ["127.0.0.1:0", "localhost:4317", "[::1]:4318", "0.0.0.0:65535"] {
+            assert_eq!(check_address(good), Ok(()));
+        }
+        for bad in
+            ["", ":4317", "4317", "localhost", "http://localhost:4317", "::1:4317", "a:70000"]
+        {
+            assert!(check_address(bad).is_err(), "{bad}");
+        }
+    }
+}
