@@ -82,6 +82,21 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All, in the order of declaration.
+    pub const ALL: [Self; 11] = [
+        Self::ArgumentsNotRecorded,
+        Self::ResultNotRecorded,
+        Self::UserInputNotRecorded,
+        Self::FinalOutputNotRecorded,
+        Self::ToolDefinitionsNotRecorded,
+        Self::UsageNotRecorded,
+        Self::NoExpectation,
+        Self::NoToolCalls,
+        Self::TextTooLarge,
+        Self::TrajectoryTooLarge,
+        Self::InsufficientData,
+    ];
+
     /// The word for it in records and counters.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use opentelemetry::metrics::Meter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::metrics::PipelineMetrics;
@@ -43,12 +44,15 @@ impl PipelineIntake {
         queue_bytes: usize,
         metrics: Arc<PipelineMetrics>,
         pool: Arc<BatchPool>,
+        meter: &Meter,
     ) -> Self {
         let permits = queue_bytes.div_ceil(PERMIT_BYTES).clamp(1, Semaphore::MAX_PERMITS / 2);
+        let room = Arc::new(Semaphore::new(permits));
+        show_queue(meter, Arc::clone(&room), permits);
         Self {
             table,
             shards,
-            room: Arc::new(Semaphore::new(permits)),
+            room,
             permits: u32::try_from(permits).unwrap_or(u32::MAX),
             is_closed: AtomicBool::new(false),
             caches: Mutex::default(),
@@ -120,6 +124,25 @@ impl PipelineIntake {
         }
         Ok(())
     }
+}
+
+/// Shows how full the queue of requests is whenever metrics are read.
+fn show_queue(meter: &Meter, room: Arc<Semaphore>, permits: usize) {
+    let bytes = |permits: usize| (permits * PERMIT_BYTES) as u64;
+    meter
+        .u64_observable_gauge("spanscore.pipeline.queue_size")
+        .with_description("Requests that wait to be assembled.")
+        .with_unit("By")
+        .with_callback(move |size| {
+            size.observe(bytes(permits.saturating_sub(room.available_permits())), &[]);
+        })
+        .build();
+    meter
+        .u64_observable_gauge("spanscore.pipeline.queue_capacity")
+        .with_description("Room for requests that wait to be assembled.")
+        .with_unit("By")
+        .with_callback(move |capacity| capacity.observe(bytes(permits), &[]))
+        .build();
 }
 
 impl Intake for PipelineIntake {

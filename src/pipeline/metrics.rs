@@ -5,6 +5,7 @@
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Gauge, Meter};
@@ -12,7 +13,7 @@ use opentelemetry::metrics::{Counter, Gauge, Meter};
 use crate::assemble::{Sessions, Shard};
 use crate::evaluate::run::{Judge, WhenErrors};
 use crate::extract::outcome::{Extracted, Rejection};
-use crate::model::{Completion, Evaluation, Outcome};
+use crate::model::{Completion, Evaluation, Outcome, Reason};
 
 /// Instruments of the stages between receivers and exporters.
 pub(super) struct PipelineMetrics {
@@ -28,6 +29,7 @@ pub(super) struct PipelineMetrics {
     session_losses: Counter<u64>,
     when_errors: Counter<u64>,
     panics: Counter<u64>,
+    time: Counter<f64>,
     not_evaluable: Counter<u64>,
     failed: Counter<u64>,
     open_traces: Gauge<u64>,
@@ -96,7 +98,12 @@ impl PipelineMetrics {
                 "spanscore.evaluate.when_errors",
                 "Expressions of `when` that could not be evaluated.",
             ),
-            panics: counter("spanscore.evaluate.panics", "Traces lost to a fault."),
+            panics: counter("spanscore.evaluate.panics", "Faults of ours that were survived."),
+            time: meter
+                .f64_counter("spanscore.evaluate.time")
+                .with_description("Time that judging took, over all shards.")
+                .with_unit("s")
+                .build(),
             not_evaluable: counter(
                 "spanscore.evaluate.not_evaluable",
                 "Evaluations without a score, by reason.",
@@ -133,9 +140,14 @@ impl PipelineMetrics {
         }
         self.reopened.add(0, &[]);
         self.panics.add(0, &[]);
+        self.time.add(0.0, &[]);
         for evaluator in &self.evaluators {
             self.when_errors.add(0, evaluator);
             self.failed.add(0, evaluator);
+            for reason in Reason::ALL {
+                let reason = KeyValue::new("reason", reason.as_str());
+                self.not_evaluable.add(0, &[evaluator[0].clone(), reason]);
+            }
         }
     }
 
@@ -154,7 +166,8 @@ impl PipelineMetrics {
         }
     }
 
-    pub(super) fn judged(&self, judged: &Judged) {
+    pub(super) fn judged(&self, judged: &Judged, took: Duration) {
+        self.time.add(took.as_secs_f64(), &[]);
         for (completion, count) in &judged.completions {
             self.judged.add(*count, &[KeyValue::new("completion", completion.as_str())]);
         }

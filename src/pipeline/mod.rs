@@ -125,6 +125,7 @@ impl Pipeline {
             queue_bytes,
             metrics,
             pool,
+            meter,
         ));
         Self { intake, workers }
     }

@@ -134,13 +134,14 @@ impl Worker {
         }
         let now_ns = unix_ns(SystemTime::now());
         for some in due.chunks(JUDGED_MAX) {
+            let started = Instant::now();
             let mut evaluations = Vec::with_capacity(some.len() * self.judge.evaluators().len());
             let mut judged = Judged::default();
             for due in some {
                 self.judge_one(*due, now_ns, &mut judged, &mut evaluations);
                 self.shard.done(due.handle);
             }
-            self.metrics.judged(&judged);
+            self.metrics.judged(&judged, started.elapsed());
             self.hand_out(evaluations);
         }
         due.clear();

@@ -6,6 +6,7 @@ mod captures;
 mod cli;
 mod collector;
 mod config;
+mod docs;
 mod early;
 mod emit;
 mod evaluator_docs;

@@ -142,6 +142,11 @@ impl Running {
         panic!("no {line} in\n{}", self.collector.exposition());
     }
 
+    /// Our own metrics.
+    pub(crate) fn exposition(&self) -> String {
+        self.collector.exposition()
+    }
+
     /// Stops it; all events that came, and how many evaluations could not be delivered.
     pub(crate) async fn stop(self) -> (Vec<Event>, u64) {
         let unsent = self.collector.shutdown().await;

@@ -1,0 +1,95 @@
+//! What the documentation says of settings and metrics, held against the program.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::collector::Running;
+use crate::support::spans::{request, searches};
+
+fn page(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect(path)
+}
+
+/// What stands between backticks in a text, code blocks left out.
+fn quoted(text: &str) -> Vec<&str> {
+    let prose = text.split("```").step_by(2);
+    prose.flat_map(|part| part.split('`').skip(1).step_by(2)).collect()
+}
+
+/// The part of the schema that describes a setting, by its path.
+fn described<'s>(schema: &'s Value, path: &str) -> Option<&'s Value> {
+    path.split('.').try_fold(schema, |at, key| {
+        let at = resolved(schema, at);
+        at["properties"].get(key).or_else(|| {
+            let patterns = at["patternProperties"].as_object()?;
+            patterns.iter().find(|(pattern, _)| pattern.contains(key)).map(|(_, found)| found)
+        })
+    })
+}
+
+fn resolved<'s>(schema: &'s Value, at: &'s Value) -> &'s Value {
+    if let Some(options) = at["anyOf"].as_array().or(at["allOf"].as_array()) {
+        return resolved(schema, &options[0]);
+    }
+    match at["$ref"].as_str() {
+        Some(reference) => {
+            let found = schema.pointer(reference.trim_start_matches('#')).expect(reference);
+            resolved(schema, found)
+        }
+        None => at,
+    }
+}
+
+#[test]
+fn settings_are_there_with_the_defaults_that_are_told() {
+    let schema = serde_json::to_value(spanscore::config::schema()).expect("JSON");
+    let sections = schema["properties"].as_object().expect("sections");
+    let mut told = 0;
+    for name in ["README.md", "docs/config.md", "docs/operations.md", "docs/output.md"] {
+        let text = page(name);
+        for words in quoted(&text) {
+            let (path, default) = match words.split_once(": ") {
+                Some((path, default)) => (path, Some(default)),
+                None => (words, None),
+            };
+            let is_path = path.chars().all(|c| c.is_ascii_lowercase() || c == '.' || c == '_');
+            let section = path.split('.').next().unwrap_or_default();
+            let is_setting = is_path && sections.contains_key(section);
+            // A section alone is talked of in many ways.
+            if !is_setting || !(path.contains('.') || path == "shutdown_timeout") {
+                continue;
+            }
+            let found = described(&schema, path);
+            let found = found.unwrap_or_else(|| panic!("{name}: there is no `{path}`"));
+            if let Some(default) = default {
+                let known = match &found["default"] {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                assert_eq!(known.replace("1800s", "30m"), default, "{name}: `{path}`");
+                told += 1;
+            }
+        }
+    }
+    assert!(told > 20, "{told}");
+}
+
+#[tokio::test]
+async fn metrics_are_those_of_a_scrape() {
+    let running = Running::start("exporters: {prometheus: }\n").await;
+    running.send(request(searches(7, &[2, 3]))).await;
+    running.events(2).await;
+    let text = running.exposition();
+    let is_ours = |name: &&str| name.starts_with("spanscore_");
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let scraped: BTreeSet<_> =
+        types.filter_map(|line| line.split(' ').next()).filter(is_ours).collect();
+    let (operations, output) = (page("docs/operations.md"), page("docs/output.md"));
+    let told: BTreeSet<_> = quoted(&operations).into_iter().filter(is_ours).collect();
+    assert_eq!(told, scraped);
+    let told: BTreeSet<_> = quoted(&output).into_iter().filter(is_ours).collect();
+    assert!(told.is_subset(&scraped), "{told:?}");
+}
