@@ -78,10 +78,12 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Exit, Failure> {
         printer.take(&evaluation)?;
     }
     let tally = printer.finish()?;
-    Ok(match tally.shuts(&args.fail_on) {
-        true => Exit::Gate,
-        false if is_broken => Exit::Failure,
-        false => Exit::Success,
+    let is_shut = tally.shuts(&args.fail_on);
+    Ok(match is_broken {
+        // That nothing was judged says little where not everything could be read.
+        true if !is_shut || tally.count() == 0 => Exit::Failure,
+        _ if is_shut => Exit::Gate,
+        _ => Exit::Success,
     })
 }
 

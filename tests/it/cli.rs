@@ -114,6 +114,8 @@ fn the_gate_is_2_for_what_it_names() {
     let lenient = [&lenient[..], &["--set", "evaluators.tool_efficiency.threshold=0.5"]].concat();
     check(&[&["score", RECORDED][..], &lenient].concat(), 0, "2 pass", "");
     check(&["score", RECORDED, "--set", "evaluators={}"], 2, "nothing was judged", "");
+    check(&["score", "no-such-file.json"], 1, "nothing was judged", "no-such-file.json");
+    check(&["score", "no-such-file.json", RECORDED], 2, "2 fail", "no-such-file.json");
     check(&["score", "no-such-file.json", "--fail-on", "never"], 1, "", "no-such-file.json");
     check(&["score", "--config", "config/examples/ci_gate.yaml", RECORDED], 0, "2 pass", "");
 }

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
+use spanscore::config::{Part, Plan, load};
 
 use crate::support::collector::Running;
 use crate::support::spans::{request, searches};
@@ -92,4 +94,29 @@ async fn metrics_are_those_of_a_scrape() {
     assert_eq!(told, scraped);
     let told: BTreeSet<_> = quoted(&output).into_iter().filter(is_ours).collect();
     assert!(told.is_subset(&scraped), "{told:?}");
+}
+
+#[test]
+fn mistakes_in_the_config_of_the_readme_are_shown_as_it_says() {
+    let readme = page("README.md");
+    let config = readme.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let text = config.expect("a config").replace("threshold: 1.0", "treshold: 1.0");
+    let part = Part::Text { name: "spanscore.yaml".to_owned(), text };
+    let plan = load(&[part], &|_| None).and_then(|loaded| Plan::new(&loaded));
+    let said = plan.err().expect("a mistake").to_string();
+    assert!(readme.contains(&format!("```text\n{said}\n```")), "{said}");
+    assert!(page("docs/config.md").contains(&format!("```\n{said}\n```")), "{said}");
+}
+
+#[test]
+fn scores_are_printed_as_the_readme_says() {
+    let files = ["examples/traces/refund_agent.json", "examples/traces/weather_agent.json"];
+    let scored = Command::new(env!("CARGO_BIN_EXE_spanscore"))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .arg("score")
+        .args(files)
+        .output()
+        .expect("it runs");
+    let printed = String::from_utf8(scored.stdout).expect("text");
+    assert!(page("README.md").contains(&format!("```text\n{printed}```")), "{printed}");
 }
