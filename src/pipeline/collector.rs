@@ -164,14 +164,6 @@ impl Collector {
             tracing::warn!("open traces could not all be judged in time");
         }
         let left = deadline.saturating_duration_since(Instant::now());
-        let unsent = self.exporters.shutdown(left.max(self.shutdown_timeout / 4)).await;
-        for lost in &unsent {
-            tracing::warn!(
-                exporter = lost.exporter,
-                evaluations = lost.evaluations,
-                "not delivered"
-            );
-        }
-        unsent
+        self.exporters.shutdown(left.max(self.shutdown_timeout / 4)).await
     }
 }
