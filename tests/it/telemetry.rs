@@ -1,5 +1,8 @@
 //! Our own metrics and health, as scrapers and probes meet them.
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
 use crate::support::intake::Harness;
 use spanscore::telemetry::{HealthSettings, MetricsSettings, Telemetry, TelemetrySettings};
 
@@ -61,6 +64,23 @@ async fn a_taken_port_is_an_error_that_names_the_setting() {
     second.metrics.endpoint = first.metrics_address().map(|address| address.to_string());
     let error = Telemetry::start(&second).await.err().unwrap().to_string();
     assert!(error.contains("telemetry.metrics.endpoint"), "{error}");
+}
+
+#[tokio::test]
+async fn silent_peers_keep_neither_scrapes_nor_probes_away() {
+    let telemetry = Telemetry::start(&settings()).await.unwrap();
+    let address = telemetry.metrics_address().unwrap();
+    let mut silent = Vec::new();
+    for _ in 0..100 {
+        silent.push(TcpStream::connect(address).await.unwrap());
+    }
+    // From here on time passes as soon as everything waits.
+    tokio::time::pause();
+    let mut peer = TcpStream::connect(address).await.unwrap();
+    peer.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let mut answer = [0; 15];
+    peer.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200 OK");
 }
 
 #[tokio::test]
