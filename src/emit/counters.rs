@@ -27,17 +27,20 @@ pub enum Loss {
     RetriesExhausted,
     /// It could not be written.
     Io,
+    /// Delivering it met a fault of ours.
+    Fault,
     /// It was still waiting when the time for shutting down ran out.
     ShutdownDeadline,
 }
 
 impl Loss {
     const BEFORE_THE_QUEUE: [Self; 2] = [Self::QueueFull, Self::ShuttingDown];
-    const BEHIND_THE_QUEUE: [Self; 5] = [
+    const BEHIND_THE_QUEUE: [Self; 6] = [
         Self::Refused,
         Self::RejectedPartly,
         Self::RetriesExhausted,
         Self::Io,
+        Self::Fault,
         Self::ShutdownDeadline,
     ];
 
@@ -50,6 +53,7 @@ impl Loss {
             Self::RejectedPartly => "rejected_partly",
             Self::RetriesExhausted => "retries_exhausted",
             Self::Io => "io",
+            Self::Fault => "fault",
             Self::ShutdownDeadline => "shutdown_deadline",
         }
     }

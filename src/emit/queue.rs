@@ -4,9 +4,12 @@
 //! counted. One task gathers batches and hands each to a consumer; bytes count as held until their
 //! delivery has ended, so a dead backend holds at most the capacity.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::Poll;
 
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
@@ -158,6 +161,20 @@ impl Queue {
     }
 }
 
+/// What became of a batch with so many evaluations. A panic loses this batch, not the room that it
+/// took.
+async fn delivered(delivering: impl Future<Output = Delivery>, count: u64) -> Delivery {
+    let mut delivering = pin!(delivering);
+    poll_fn(|context| {
+        let poll = || delivering.as_mut().poll(context);
+        catch_unwind(AssertUnwindSafe(poll)).unwrap_or_else(|_| {
+            tracing::error!(evaluations = count, "delivering evaluations panicked; they are lost");
+            Poll::Ready(Delivery { sent: 0, lost: vec![(Loss::Fault, count)] })
+        })
+    })
+    .await
+}
+
 /// The emptying end of a queue.
 struct Drain {
     receiver: mpsc::UnboundedReceiver<Entry>,
@@ -177,7 +194,7 @@ impl Drain {
             let (end, held, counters) = (end.clone(), self.held.clone(), self.counters.clone());
             deliveries.spawn(async move {
                 let count = batch.iter().map(|evaluations| evaluations.len() as u64).sum();
-                let delivery = end.deliver(batch).await;
+                let delivery = delivered(end.deliver(batch), count).await;
                 counters.sent(delivery.sent);
                 for (reason, lost) in delivery.lost {
                     counters.lost(reason, lost);

@@ -22,11 +22,13 @@ struct Noting {
     started: Instant,
     batches: Arc<Mutex<Vec<(usize, u64)>>>,
     gate: Option<Arc<Notify>>,
+    /// A batch of this size panics.
+    poison: Option<usize>,
 }
 
 impl Noting {
     fn new(gate: Option<Arc<Notify>>) -> Self {
-        Self { started: Instant::now(), batches: Arc::default(), gate }
+        Self { started: Instant::now(), batches: Arc::default(), gate, poison: None }
     }
 
     fn batches(&self) -> Vec<(usize, u64)> {
@@ -37,6 +39,7 @@ impl Noting {
 impl Deliver for Noting {
     async fn deliver(&self, batch: Batch) -> Delivery {
         let count = batch.iter().map(|part| part.len()).sum::<usize>();
+        assert_ne!(self.poison, Some(count), "a fault while delivering");
         let at_ms = self.started.elapsed().as_millis() as u64;
         self.batches.lock().expect("not poisoned").push((count, at_ms));
         if let Some(gate) = &self.gate {
@@ -149,6 +152,20 @@ async fn no_more_deliveries_run_at_once_than_there_are_consumers() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     gate.notify_waiters();
     fixture.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_loses_its_batch_and_gives_its_room_back() {
+    let end = Noting { poison: Some(2), ..Noting::new(None) };
+    let mut fixture = Fixture::start(LIMITS, &end);
+    fixture.offer(2, 600);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    fixture.offer(1, 600);
+    fixture.end().await;
+    let failed = "spanscore_exporter_send_failed_evaluations_total";
+    fixture.shows(&format!(r#"{failed}{{exporter="x",reason="fault"}} 2"#));
+    fixture.shows(r#"spanscore_exporter_sent_evaluations_total{exporter="x"} 1"#);
+    fixture.shows(r#"spanscore_exporter_queue_size_bytes{exporter="x"} 0"#);
 }
 
 #[tokio::test(start_paused = true)]
