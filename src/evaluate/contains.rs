@@ -1,11 +1,11 @@
-//! `contains`: whether the final output holds a text.
+//! `contains`: whether the final output, or what tools were given or returned, holds a text.
 //!
 //! An object is searched in the form in which Python prints it.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::final_output::{self, FinalOutput, Method, Parts, Target};
+use super::comparison::{self, Comparer, Method, OutputKey, Parts, Path, Subject, Target};
 use super::uipath::{self, Definition, Flag, UiPathCompat};
 use super::{Evaluator, Kind};
 use crate::settings::{Node, SettingsError};
@@ -14,7 +14,7 @@ use crate::value::Value;
 /// The kind.
 pub static KIND: Kind = Kind {
     name: "contains",
-    about: "Whether the final output holds a text.",
+    about: "Whether the final output, or what tools were given or returned, holds a text.",
     also_known_as: &[("uipath-contains", "UiPath"), ("ContainsEvaluator", "UiPath")],
     threshold: 1.0,
     needs_criteria: true,
@@ -38,10 +38,19 @@ struct Settings {
     case_sensitive: bool,
     /// Turns the verdict round.
     negated: bool,
+    /// What is judged: `final_output` (default), or the `tool_arguments` or `tool_results` of tool
+    /// calls. Each call is compared by itself; the score is their mean.
+    target: Target,
+    /// With `target: tool_arguments` or `tool_results`: only the calls of these tools; empty stands
+    /// for all.
+    tools: Vec<String>,
+    /// Where in it the compared value stands, such as `order.items[0].id`; all of it by default.
+    /// Where nothing stands there, nothing is as expected.
+    path: Option<Path>,
     /// Which part of the final output is judged: `*` for all of it, a path such as
-    /// `result.items[0].name`, or a list of paths.
+    /// `result.items[0].name`, or a list of paths. Taken from what is expected, too.
     #[serde(alias = "targetOutputKey")]
-    target_output_key: Target,
+    target_output_key: OutputKey,
     /// Whether each line of a text is judged by itself; the score is their mean.
     #[serde(alias = "lineByLineEvaluator")]
     line_by_line_evaluator: bool,
@@ -65,7 +74,10 @@ impl Default for Settings {
             compat: None,
             case_sensitive: false,
             negated: false,
-            target_output_key: Target::default(),
+            target: Target::default(),
+            tools: Vec::new(),
+            path: None,
+            target_output_key: OutputKey::default(),
             line_by_line_evaluator: false,
             line_delimiter: "\n".to_owned(),
             criteria: None,
@@ -88,7 +100,7 @@ struct Criteria {
 fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let definition = Definition::read(node, "contains")?;
     if definition.is_compat()? {
-        let parts = final_output::read_compat(&definition)?;
+        let parts = comparison::read_compat(&definition)?;
         let method = Method::Contains {
             case_sensitive: definition.flag(Flag("case_sensitive", "caseSensitive"))?,
             negated: definition.flag(Flag("negated", "negated"))?,
@@ -99,10 +111,10 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
             let node = node.ok_or_else(|| uipath::missing(key, criteria))?;
             uipath::required_text(node, key).map(Value::from)
         })?;
-        return Ok(Box::new(FinalOutput::new(method, parts, expected)));
+        return Ok(Box::new(Comparer::new(method, parts, expected)));
     }
     let settings: Settings = definition.body.read()?;
-    let delimiter = final_output::delimiter(
+    let delimiter = comparison::delimiter(
         settings.line_by_line_evaluator,
         settings.line_delimiter,
         definition.body.place,
@@ -111,6 +123,9 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let criteria = criteria.ok_or_else(|| uipath::no_criteria(node))?;
     let method =
         Method::Contains { case_sensitive: settings.case_sensitive, negated: settings.negated };
-    let parts = Parts { target: settings.target_output_key, delimiter };
-    Ok(Box::new(FinalOutput::new(method, parts, Value::from(criteria.search_text))))
+    let subject = Subject { target: settings.target, tools: settings.tools, path: settings.path };
+    let key = settings.target_output_key;
+    let subject = subject.checked(&key, definition.body.place)?;
+    let parts = Parts { subject, key, delimiter };
+    Ok(Box::new(Comparer::new(method, parts, Value::from(criteria.search_text))))
 }

@@ -1,11 +1,12 @@
-//! `exact_match`: whether the final output equals the expected one.
+//! `exact_match`: whether the final output, or what tools were given or returned, equals what is
+//! expected.
 //!
 //! Texts are compared without regard to case unless `case_sensitive`; numbers are equal by value.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::final_output::{self, FinalOutput, Method, Parts, Target};
+use super::comparison::{self, Comparer, Method, OutputKey, Parts, Path, Subject, Target};
 use super::uipath::{self, Definition, Flag, UiPathCompat};
 use super::{Evaluator, Kind};
 use crate::settings::{Node, SettingsError};
@@ -14,16 +15,19 @@ use crate::value::Value;
 /// The kind.
 pub static KIND: Kind = Kind {
     name: "exact_match",
-    about: "Whether the final output equals the expected one.",
+    about: "Whether the final output, or what tools were given or returned, equals what is \
+            expected.",
     also_known_as: &[("uipath-exact-match", "UiPath"), ("ExactMatchEvaluator", "UiPath")],
     threshold: 1.0,
     needs_criteria: true,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\
-exact_match/total:
-  target_output_key: total
-  criteria: {expected_output: {total: 42}}
+exact_match/order:
+  target: tool_arguments
+  tools: [issue_refund]
+  path: order.id
+  criteria: {expected_output: A-17}
 ",
 };
 
@@ -38,10 +42,19 @@ struct Settings {
     case_sensitive: bool,
     /// Turns the verdict round.
     negated: bool,
+    /// What is judged: `final_output` (default), or the `tool_arguments` or `tool_results` of tool
+    /// calls. Each call is compared by itself; the score is their mean.
+    target: Target,
+    /// With `target: tool_arguments` or `tool_results`: only the calls of these tools; empty stands
+    /// for all.
+    tools: Vec<String>,
+    /// Where in it the compared value stands, such as `order.items[0].id`; all of it by default.
+    /// Where nothing stands there, nothing is as expected.
+    path: Option<Path>,
     /// Which part of the final output is judged: `*` for all of it, a path such as
-    /// `result.items[0].name`, or a list of paths.
+    /// `result.items[0].name`, or a list of paths. Taken from what is expected, too.
     #[serde(alias = "targetOutputKey")]
-    target_output_key: Target,
+    target_output_key: OutputKey,
     /// Whether each line of a text is judged by itself; the score is their mean.
     #[serde(alias = "lineByLineEvaluator")]
     line_by_line_evaluator: bool,
@@ -65,7 +78,10 @@ impl Default for Settings {
             compat: None,
             case_sensitive: false,
             negated: false,
-            target_output_key: Target::default(),
+            target: Target::default(),
+            tools: Vec::new(),
+            path: None,
+            target_output_key: OutputKey::default(),
             line_by_line_evaluator: false,
             line_delimiter: "\n".to_owned(),
             criteria: None,
@@ -80,41 +96,24 @@ impl Default for Settings {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Criteria {
-    /// An object, or a text.
+    /// Any value.
     #[serde(alias = "expectedOutput")]
-    expected_output: Expected,
-}
-
-/// An object or a text.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(try_from = "Value<'static>")]
-#[schemars(with = "Value<'static>")]
-struct Expected(Value<'static>);
-
-impl TryFrom<Value<'static>> for Expected {
-    type Error = &'static str;
-
-    fn try_from(value: Value<'static>) -> Result<Self, Self::Error> {
-        match value {
-            Value::Map(_) | Value::String(_) => Ok(Self(value)),
-            _ => Err("`expected_output` must be an object or a text"),
-        }
-    }
+    expected_output: Value<'static>,
 }
 
 fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let definition = Definition::read(node, "exact-match")?;
     if definition.is_compat()? {
-        let parts = final_output::read_compat(&definition)?;
+        let parts = comparison::read_compat(&definition)?;
         let method = Method::Exact {
             case_sensitive: definition.flag(Flag("case_sensitive", "caseSensitive"))?,
             negated: definition.flag(Flag("negated", "negated"))?,
         };
-        let expected = definition.criteria(final_output::read_expected)?;
-        return Ok(Box::new(FinalOutput::new(method, parts, expected)));
+        let expected = definition.criteria(comparison::read_expected)?;
+        return Ok(Box::new(Comparer::new(method, parts, expected)));
     }
     let settings: Settings = definition.body.read()?;
-    let delimiter = final_output::delimiter(
+    let delimiter = comparison::delimiter(
         settings.line_by_line_evaluator,
         settings.line_delimiter,
         definition.body.place,
@@ -123,6 +122,9 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let criteria = criteria.ok_or_else(|| uipath::no_criteria(node))?;
     let method =
         Method::Exact { case_sensitive: settings.case_sensitive, negated: settings.negated };
-    let parts = Parts { target: settings.target_output_key, delimiter };
-    Ok(Box::new(FinalOutput::new(method, parts, criteria.expected_output.0)))
+    let subject = Subject { target: settings.target, tools: settings.tools, path: settings.path };
+    let key = settings.target_output_key;
+    let subject = subject.checked(&key, definition.body.place)?;
+    let parts = Parts { subject, key, delimiter };
+    Ok(Box::new(Comparer::new(method, parts, criteria.expected_output)))
 }

@@ -1,11 +1,12 @@
-//! `json_similarity`: how similar the final output is to the expected one, leaf by leaf.
+//! `json_similarity`: how similar the final output, or what tools were given or returned, is to
+//! what is expected, leaf by leaf.
 //!
 //! Only what is expected counts; texts and numbers may be matched in part.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::final_output::{self, FinalOutput, Method, Parts, Target};
+use super::comparison::{self, Comparer, Method, OutputKey, Parts, Path, Subject, Target};
 use super::uipath::{self, Definition, UiPathCompat};
 use super::{Evaluator, Kind};
 use crate::settings::{Node, SettingsError};
@@ -14,14 +15,15 @@ use crate::value::Value;
 /// The kind.
 pub static KIND: Kind = Kind {
     name: "json_similarity",
-    about: "How similar the final output is to the expected one, leaf by leaf.",
+    about: "How similar the final output, or what tools were given or returned, is to what is \
+            expected, leaf by leaf.",
     also_known_as: &[("uipath-json-similarity", "UiPath"), ("JsonSimilarityEvaluator", "UiPath")],
     threshold: 1.0,
     needs_criteria: true,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\
-json_similarity/report:
+json_similarity/quote:
   threshold: 0.9
   criteria: {expected_output: {title: Weekly report, pages: 3}}
 ",
@@ -33,10 +35,19 @@ json_similarity/report:
 struct Settings {
     /// How settings are read: `uipath` for as leniently as the UiPath package does.
     compat: Option<UiPathCompat>,
+    /// What is judged: `final_output` (default), or the `tool_arguments` or `tool_results` of tool
+    /// calls. Each call is compared by itself; the score is their mean.
+    target: Target,
+    /// With `target: tool_arguments` or `tool_results`: only the calls of these tools; empty stands
+    /// for all.
+    tools: Vec<String>,
+    /// Where in it the compared value stands, such as `order.items[0].id`; all of it by default.
+    /// Where nothing stands there, nothing is as expected.
+    path: Option<Path>,
     /// Which part of the final output is judged: `*` for all of it, a path such as
-    /// `result.items[0].name`, or a list of paths.
+    /// `result.items[0].name`, or a list of paths. Taken from what is expected, too.
     #[serde(alias = "targetOutputKey")]
-    target_output_key: Target,
+    target_output_key: OutputKey,
     /// Whether each line of a text is judged by itself; the score is their mean.
     #[serde(alias = "lineByLineEvaluator")]
     line_by_line_evaluator: bool,
@@ -58,7 +69,10 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             compat: None,
-            target_output_key: Target::default(),
+            target: Target::default(),
+            tools: Vec::new(),
+            path: None,
+            target_output_key: OutputKey::default(),
             line_by_line_evaluator: false,
             line_delimiter: "\n".to_owned(),
             criteria: None,
@@ -73,38 +87,21 @@ impl Default for Settings {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Criteria {
-    /// An object, or a text.
+    /// Any value.
     #[serde(alias = "expectedOutput")]
-    expected_output: Expected,
-}
-
-/// An object or a text.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(try_from = "Value<'static>")]
-#[schemars(with = "Value<'static>")]
-struct Expected(Value<'static>);
-
-impl TryFrom<Value<'static>> for Expected {
-    type Error = &'static str;
-
-    fn try_from(value: Value<'static>) -> Result<Self, Self::Error> {
-        match value {
-            Value::Map(_) | Value::String(_) => Ok(Self(value)),
-            _ => Err("`expected_output` must be an object or a text"),
-        }
-    }
+    expected_output: Value<'static>,
 }
 
 fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let definition = Definition::read(node, "json-similarity")?;
     if definition.is_compat()? {
-        let parts = final_output::read_compat(&definition)?;
+        let parts = comparison::read_compat(&definition)?;
         let method = Method::Similar;
-        let expected = definition.criteria(final_output::read_expected)?;
-        return Ok(Box::new(FinalOutput::new(method, parts, expected)));
+        let expected = definition.criteria(comparison::read_expected)?;
+        return Ok(Box::new(Comparer::new(method, parts, expected)));
     }
     let settings: Settings = definition.body.read()?;
-    let delimiter = final_output::delimiter(
+    let delimiter = comparison::delimiter(
         settings.line_by_line_evaluator,
         settings.line_delimiter,
         definition.body.place,
@@ -112,6 +109,9 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let criteria = settings.criteria.or(settings.default_evaluation_criteria);
     let criteria = criteria.ok_or_else(|| uipath::no_criteria(node))?;
     let method = Method::Similar;
-    let parts = Parts { target: settings.target_output_key, delimiter };
-    Ok(Box::new(FinalOutput::new(method, parts, criteria.expected_output.0)))
+    let subject = Subject { target: settings.target, tools: settings.tools, path: settings.path };
+    let key = settings.target_output_key;
+    let subject = subject.checked(&key, definition.body.place)?;
+    let parts = Parts { subject, key, delimiter };
+    Ok(Box::new(Comparer::new(method, parts, criteria.expected_output)))
 }

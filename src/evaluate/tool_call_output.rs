@@ -8,12 +8,12 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::tool_calls::{self, Fit, Groups, counted, naming};
+use super::tool_calls::{self, Fit, Groups, counted, naming, read_text};
 use super::uipath::{self, Definition, UiPathCompat};
 use super::{Evaluator, Kind};
 use crate::model::{CallStatus, Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
-use crate::value::{Map, Value, json, python};
+use crate::value::{Map, Value};
 
 /// The kind.
 pub static KIND: Kind = Kind {
@@ -99,15 +99,6 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
         .map(|expected| groups.of_call(&expected.written.name, expected.written.id.as_deref()))
         .collect();
     Ok(Box::new(ToolCallOutput { strict: settings.strict, expected, group_of, groups }))
-}
-
-/// The value that a text is the text of.
-fn read_text<'v>(value: &'v Value<'_>) -> Option<Value<'v>> {
-    let text = value.as_str()?;
-    json::parse(text).ok().or_else(|| {
-        let opens = text.trim_start().starts_with(['{', '[', '(']);
-        if opens { python::parse_literal(text) } else { None }
-    })
 }
 
 struct ToolCallOutput {

@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 pub(super) use assignment::{Fit, Served, serve};
 
 use crate::model::{Outcome, Reason, Score, ToolCall, Want};
-use crate::value::{Map, Value};
+use crate::value::{Map, Value, json, python};
 
 /// The names and ids that the criteria mention, each with the number of its group.
 #[derive(Default)]
@@ -44,6 +44,15 @@ impl Groups {
         }
         groups
     }
+}
+
+/// The value that a text is the text of: JSON, or an object or list as Python prints it.
+pub(super) fn read_text<'v>(value: &'v Value<'_>) -> Option<Value<'v>> {
+    let text = value.as_str()?;
+    json::parse(text).ok().or_else(|| {
+        let opens = text.trim_start().starts_with(['{', '[', '(']);
+        if opens { python::parse_literal(text) } else { None }
+    })
 }
 
 /// The score of `served` out of `expected`: all or nothing if `strict`, and 1 where nothing is

@@ -1,19 +1,21 @@
-//! Which part of an output is judged: all of it, a path, or several paths.
+//! Which part of a value is judged: all of it, a path, or several paths.
 //!
 //! A path names keys with dots between and list items in brackets: `result.items[0].name`.
 
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, Deserializer, Error};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
 
 use crate::settings::{Node, NodeKind, SettingsError};
 use crate::value::python::PyValue;
 use crate::value::{Map, Value};
 
-/// Which part of an output is judged.
+/// Which part of the final output is judged, and of what is expected: UiPath's
+/// `target_output_key`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(in crate::evaluate) enum Target {
+pub(in crate::evaluate) enum OutputKey {
     /// All of it.
     #[default]
     Whole,
@@ -23,12 +25,41 @@ pub(in crate::evaluate) enum Target {
     Paths(Vec<String>),
 }
 
+/// Which part of what is judged is compared: what stands at a path.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(with = "String")]
+pub(in crate::evaluate) struct Path(String);
+
+impl Path {
+    /// What stands there; `None` where nothing does.
+    pub(super) fn find<'v>(&self, value: &Value<'v>) -> Option<Value<'v>> {
+        resolve(value, &self.0).ok()
+    }
+
+    /// The path as written.
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Path {
+    type Error = String;
+
+    fn try_from(path: String) -> Result<Self, Self::Error> {
+        if path == "*" || steps(&path).next().is_none() {
+            return Err(format!("`{path}` names no part of a value"));
+        }
+        Ok(Self(path))
+    }
+}
+
 enum Step<'p> {
     Key(&'p str),
     Index(&'p str),
 }
 
-impl Target {
+impl OutputKey {
     /// Reads a path or a list of paths.
     pub(super) fn read(node: &Node) -> Result<Self, SettingsError> {
         let error =
@@ -160,7 +191,7 @@ fn kind(value: &Value<'_>) -> &'static str {
     }
 }
 
-impl<'de> Deserialize<'de> for Target {
+impl<'de> Deserialize<'de> for OutputKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
         let target = Self::read(&Node::from_value(&value))
@@ -177,13 +208,13 @@ impl<'de> Deserialize<'de> for Target {
     }
 }
 
-impl JsonSchema for Target {
+impl JsonSchema for OutputKey {
     fn inline_schema() -> bool {
         true
     }
 
     fn schema_name() -> Cow<'static, str> {
-        "Target".into()
+        "OutputKey".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {

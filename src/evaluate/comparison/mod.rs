@@ -1,15 +1,24 @@
-//! What the evaluators of a run's final output share: which part of it is judged, and how.
+//! What `exact_match`, `contains` and `json_similarity` share: what is judged, which part of it,
+//! and how that is compared.
 //!
-//! Semantics are those of UiPath's output evaluators (`UiPath/uipath-python`, package `uipath`
-//! 2.11 to 2.14): every number becomes a double, objects are seen as Python prints them, and an
-//! output may be judged line by line. What is not there to compare fails the evaluation.
+//! In comes a trajectory: its final output, or the arguments or results of its tool calls, each of
+//! which is compared by itself. Semantics are those of UiPath's output evaluators
+//! (`UiPath/uipath-python`, package `uipath` 2.11 to 2.14): every number becomes a double, objects
+//! are seen as Python prints them, and a text may be judged line by line. Comparing texts costs at
+//! most [`STEPS_MAX`] steps in one evaluation.
 
-mod path;
+mod calls;
+mod key;
+mod lines;
 mod similarity;
+mod subject;
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
-pub(super) use path::Target;
+pub(super) use key::{OutputKey, Path};
+use similarity::STEPS_MAX;
+pub(super) use subject::{Subject, Target};
 
 use super::Evaluator;
 use super::uipath::{Definition, Flag};
@@ -18,7 +27,7 @@ use crate::settings::{Node, Place, SettingsError};
 use crate::value::python::{PyValue, json};
 use crate::value::{Map, Number, Value};
 
-/// How an output is compared with what is expected.
+/// How a value is compared with what is expected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Method {
     /// Equal, texts perhaps but for their case.
@@ -39,10 +48,11 @@ pub(super) enum Method {
     Similar,
 }
 
-/// Judges final outputs.
-pub(super) struct FinalOutput {
+/// Compares final outputs, or what tool calls were given or returned.
+pub(super) struct Comparer {
     method: Method,
-    target: Target,
+    subject: Subject,
+    key: OutputKey,
     /// What stands between lines, if they are judged one by one.
     delimiter: Option<String>,
     /// What is expected, or why it cannot be compared with.
@@ -51,22 +61,25 @@ pub(super) struct FinalOutput {
 
 /// A part of the settings that all three kinds have.
 pub(super) struct Parts {
-    /// Which part of the output is judged.
-    pub(super) target: Target,
+    /// What is judged.
+    pub(super) subject: Subject,
+    /// Which part of the final output is judged, and of what is expected.
+    pub(super) key: OutputKey,
     /// What stands between lines, if they are judged one by one.
     pub(super) delimiter: Option<String>,
 }
 
 /// Reads the settings as the package does.
 pub(super) fn read_compat(definition: &Definition) -> Result<Parts, SettingsError> {
-    let target = match definition.setting("target_output_key", "targetOutputKey") {
-        Some(node) => Target::read(node)?,
-        None => Target::default(),
+    let key = match definition.setting("target_output_key", "targetOutputKey") {
+        Some(node) => OutputKey::read(node)?,
+        None => OutputKey::default(),
     };
     let by_line = definition.flag(Flag("line_by_line_evaluator", "lineByLineEvaluator"))?;
     let delimiter = definition.text_setting("line_delimiter", "lineDelimiter")?;
     let delimiter = delimiter.unwrap_or_else(|| "\n".to_owned());
-    Ok(Parts { target, delimiter: by_line.then_some(delimiter) })
+    let delimiter = by_line.then_some(delimiter);
+    Ok(Parts { subject: Subject::default(), key, delimiter })
 }
 
 /// What stands between lines, if they are judged one by one.
@@ -81,7 +94,7 @@ pub(super) fn delimiter(
     Ok(by_line.then_some(text))
 }
 
-/// Reads an expected output: an object or a text.
+/// Reads an expected output as the package does: an object or a text.
 pub(super) fn read_expected(criteria: &Node) -> Result<Value<'static>, SettingsError> {
     let node = criteria.get("expectedOutput").or_else(|| criteria.get("expected_output"));
     let node =
@@ -95,8 +108,8 @@ pub(super) fn read_expected(criteria: &Node) -> Result<Value<'static>, SettingsE
     }
 }
 
-/// A comparison: score and what the package shows of it.
-struct Comparison {
+/// What a comparison gave: the score and what the package shows of it.
+struct Compared {
     score: f64,
     details: Map<'static>,
 }
@@ -109,26 +122,47 @@ enum Failure {
     TooLarge,
 }
 
-impl FinalOutput {
+impl Failure {
+    fn outcome(self, error_type: &'static str) -> Outcome {
+        match self {
+            Self::Error(error) => {
+                let error = format!("Exception thrown by evaluator: {error}");
+                Outcome::Failed { error_type, error }
+            }
+            Self::TooLarge => Outcome::NotEvaluable {
+                reason: Reason::TextTooLarge,
+                explanation: "the texts are too long to be compared".to_owned(),
+            },
+        }
+    }
+}
+
+impl Comparer {
     /// An evaluator that expects a value (or, for [`Method::Contains`], a text).
     pub(super) fn new(method: Method, parts: Parts, expected: Value<'static>) -> Self {
-        let Parts { target, delimiter } = parts;
+        let Parts { subject, key, delimiter } = parts;
         let expected = match method {
             Method::Contains { .. } => Ok(PyValue::from(expected)),
-            _ => expected_part(&target, expected),
+            _ => expected_part(&key, expected),
         };
-        let delimiter = delimiter.filter(|_| !target.is_list());
-        Self { method, target, delimiter, expected }
+        let delimiter = delimiter.filter(|_| !key.is_list());
+        Self { method, subject, key, delimiter, expected }
     }
 
-    fn compare(&self, expected: &PyValue<'_>, actual: &PyValue<'_>) -> Result<Comparison, Failure> {
+    fn compare(
+        &self,
+        expected: &PyValue<'_>,
+        actual: &PyValue<'_>,
+        steps: &Cell<usize>,
+    ) -> Result<Compared, Failure> {
         let (shown_expected, shown_actual, score) = match self.method {
             Method::Similar => {
-                let leaves = similarity::compare(expected, actual).ok_or(Failure::TooLarge)?;
+                let leaves =
+                    similarity::compare(expected, actual, steps).ok_or(Failure::TooLarge)?;
                 let mut details = texts(expected.to_text(), actual.to_text());
                 details.insert("matched_leaves", leaves.matched);
                 details.insert("total_leaves", leaves.total);
-                return Ok(Comparison { score: leaves.share(), details });
+                return Ok(Compared { score: leaves.share(), details });
             }
             Method::Exact { case_sensitive, negated } => {
                 let (wanted, found) = (expected.to_text(), actual.to_text());
@@ -148,83 +182,54 @@ impl FinalOutput {
             }
         };
         let score = if score { 1.0 } else { 0.0 };
-        Ok(Comparison { score, details: texts(shown_expected, shown_actual) })
+        Ok(Compared { score, details: texts(shown_expected, shown_actual) })
     }
 
-    fn whole(&self, output: &Value<'_>) -> Result<Comparison, Failure> {
-        let actual = self.target.take(output).and_then(as_doubles).map_err(Failure::Error)?;
+    /// What is expected, and the part of an output to compare with it.
+    fn both<'v>(&self, output: &Value<'v>) -> Result<(&PyValue<'static>, PyValue<'v>), Failure> {
+        let actual = self.key.take(output).and_then(as_doubles).map_err(Failure::Error)?;
         let expected = self.expected.as_ref().map_err(|error| Failure::Error(error.clone()))?;
-        self.compare(expected, &actual)
+        Ok((expected, actual))
     }
 
-    /// Judges each line; an error outside the lines is an `Err` of its own class.
-    fn by_line(&self, output: &Value<'_>, delimiter: &str) -> Result<Comparison, Failure> {
-        let actual = self.target.take(output).and_then(as_doubles).map_err(Failure::Error)?;
-        let expected = self.expected.as_ref().map_err(|error| Failure::Error(error.clone()))?;
-        if delimiter.is_empty() {
-            return Err(Failure::Error("empty separator".to_owned()));
-        }
-        let [actual_text, expected_text] =
-            [&actual, expected].map(|value| self.target.unwrap(value).to_text());
-        let [actual_lines, expected_lines] =
-            [&actual_text, &expected_text].map(|text| lines(text, delimiter));
-        let count = actual_lines.len().max(expected_lines.len());
-        let line = |lines: &[&str], at: usize| lines.get(at).copied().unwrap_or("").to_owned();
-        let mut results = Vec::new();
-        let mut sum = 0.0;
-        for at in 0..count {
-            let [actual, wanted] = [&actual_lines, &expected_lines].map(|list| line(list, at));
-            let (score, details) = match self.one_line(&actual, &wanted, expected)? {
-                Ok(Comparison { score, details }) => (score, Value::Map(details)),
-                Err(error) => (0.0, format!("Exception thrown by evaluator: {error}").into()),
-            };
-            sum += score;
-            let mut entry = Map::new();
-            entry.insert("line_number", at + 1);
-            entry.insert("actual", actual);
-            entry.insert("expected", wanted);
-            entry.insert("score", score);
-            entry.insert("details", details);
-            results.push(Value::Map(entry));
-        }
-        let mut details = Map::new();
-        details.insert("line_by_line_results", results);
-        details.insert("total_lines_actual", actual_lines.len());
-        details.insert("total_lines_expected", expected_lines.len());
-        details.insert("aggregation_method", "average");
-        let score = if count == 0 { 0.0 } else { sum / count as f64 };
-        Ok(Comparison { score, details })
-    }
-
-    /// A line is judged as an output of its own, under the key that was judged.
-    fn one_line(
-        &self,
-        actual: &str,
-        wanted: &str,
-        expected: &PyValue<'_>,
-    ) -> Result<Result<Comparison, String>, Failure> {
-        if let Err(error) = self.target.takes_lines() {
-            return Ok(Err(error));
-        }
-        let wanted = match self.method {
-            Method::Contains { .. } => expected.clone(),
-            _ => PyValue::text(wanted),
+    /// Judges one content; what is not at the path is as wrong as can be.
+    fn judge(&self, content: &Value<'_>, steps: &Cell<usize>) -> Result<Compared, Failure> {
+        let expects_text = matches!(self.expected, Ok(PyValue::Str(_)));
+        let Some(part) = self.subject.part(content, expects_text) else {
+            return Ok(self.nothing());
         };
-        self.compare(&wanted, &PyValue::text(actual)).map(Ok)
+        match &self.delimiter {
+            Some(delimiter) => self.by_line(&part, delimiter, steps),
+            None => {
+                let (expected, actual) = self.both(&part)?;
+                self.compare(expected, &actual, steps)
+            }
+        }
+    }
+
+    /// The answer where nothing is there to compare.
+    fn nothing(&self) -> Compared {
+        let negated = match self.method {
+            Method::Exact { negated, .. } | Method::Contains { negated, .. } => negated,
+            Method::Similar => false,
+        };
+        let expected = self.expected.as_ref().map(PyValue::to_text).unwrap_or_default();
+        let details = [("expected", Value::from(expected)), ("actual", Value::Null)];
+        Compared { score: if negated { 1.0 } else { 0.0 }, details: details.into_iter().collect() }
     }
 }
 
 /// The expected part: texts are read as JSON where a part of them is asked for.
-fn expected_part(target: &Target, expected: Value<'static>) -> Result<PyValue<'static>, String> {
+fn expected_part(key: &OutputKey, expected: Value<'static>) -> Result<PyValue<'static>, String> {
     let expected = match expected {
-        Value::String(text) if !target.is_whole() => json::parse(&text)
+        Value::String(text) if !key.is_whole() => json::parse(&text)
             .ok()
             .and_then(PyValue::into_value)
             .map(Value::into_owned)
             .ok_or("Error: the expected output is not JSON")?,
         other => other,
     };
-    target.take(&expected).and_then(as_doubles).map(own)
+    key.take(&expected).and_then(as_doubles).map(own)
 }
 
 /// A copy that borrows from nothing.
@@ -263,49 +268,39 @@ fn fold(text: &str, case_sensitive: bool) -> Cow<'_, str> {
     if case_sensitive { Cow::Borrowed(text) } else { Cow::Owned(text.to_lowercase()) }
 }
 
-/// The lines that hold more than white space.
-fn lines<'t>(text: &'t str, delimiter: &str) -> Vec<&'t str> {
-    let is_space = |c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c);
-    text.split(delimiter).filter(|line| !line.chars().all(is_space)).collect()
-}
-
-impl Evaluator for FinalOutput {
+impl Evaluator for Comparer {
     fn facts(&self) -> Facts {
-        Facts { final_output: true, ..Facts::default() }
+        self.subject.facts()
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        if self.subject.target != Target::FinalOutput {
+            return self.judge_calls(trajectory, want);
+        }
         let Some(output) = trajectory.final_output.value() else {
             return Outcome::NotEvaluable {
                 reason: Reason::FinalOutputNotRecorded,
                 explanation: "the final output is not recorded".to_owned(),
             };
         };
-        let (compared, error_type) = match &self.delimiter {
-            // Outside the lines the package raises what it else catches.
-            Some(delimiter) => (self.by_line(output, delimiter), "criteria_error"),
-            None => (self.whole(output), "evaluator_error"),
-        };
-        match compared {
-            Ok(Comparison { score, details }) => Outcome::Scored(Score {
+        match self.judge(output, &Cell::new(STEPS_MAX)) {
+            Ok(Compared { score, details }) => Outcome::Scored(Score {
                 value: score,
                 explanation: if want.explanation { self.explain(score) } else { String::new() },
                 details: if want.details { Value::Map(details) } else { Value::Null },
                 label: None,
             }),
-            Err(Failure::Error(error)) => {
-                let error = format!("Exception thrown by evaluator: {error}");
-                Outcome::Failed { error_type, error }
-            }
-            Err(Failure::TooLarge) => Outcome::NotEvaluable {
-                reason: Reason::TextTooLarge,
-                explanation: "the texts are too long to be compared".to_owned(),
-            },
+            Err(failure) => failure.outcome(self.error_type()),
         }
     }
 }
 
-impl FinalOutput {
+impl Comparer {
+    /// Outside the lines the package raises what it else catches.
+    fn error_type(&self) -> &'static str {
+        if self.delimiter.is_some() { "criteria_error" } else { "evaluator_error" }
+    }
+
     fn explain(&self, score: f64) -> String {
         let passed = score >= 1.0;
         let (does, does_not) = match self.method {
@@ -315,13 +310,17 @@ impl FinalOutput {
             _ => ("does", "does not"),
         };
         let verb = if passed { does } else { does_not };
+        let what = match &self.subject.path {
+            Some(path) => format!("`{}` of the final output", path.as_str()),
+            None => "the final output".to_owned(),
+        };
         match (self.method, &self.delimiter) {
             (Method::Similar, _) => {
-                format!("the final output is {:.0}% similar to the expected one", score * 100.0)
+                format!("{what} is {:.0}% similar to the expected one", score * 100.0)
             }
             (_, Some(_)) => format!("{:.0}% of the lines are as expected", score * 100.0),
-            (Method::Exact { .. }, _) => format!("the final output {verb} equal the expected one"),
-            (Method::Contains { .. }, _) => format!("the final output {verb} hold the text"),
+            (Method::Exact { .. }, _) => format!("{what} {verb} equal the expected one"),
+            (Method::Contains { .. }, _) => format!("{what} {verb} hold the text"),
         }
     }
 }

@@ -1,0 +1,76 @@
+//! Texts that are judged line by line.
+
+use std::cell::Cell;
+
+use super::{Compared, Comparer, Failure, Method};
+use crate::value::python::PyValue;
+use crate::value::{Map, Value};
+
+impl Comparer {
+    /// Judges each line; the score is their mean.
+    pub(super) fn by_line(
+        &self,
+        output: &Value<'_>,
+        delimiter: &str,
+        steps: &Cell<usize>,
+    ) -> Result<Compared, Failure> {
+        let (expected, actual) = self.both(output)?;
+        if delimiter.is_empty() {
+            return Err(Failure::Error("empty separator".to_owned()));
+        }
+        let [actual_text, expected_text] =
+            [&actual, expected].map(|value| self.key.unwrap(value).to_text());
+        let [actual_lines, expected_lines] =
+            [&actual_text, &expected_text].map(|text| lines(text, delimiter));
+        let count = actual_lines.len().max(expected_lines.len());
+        let line = |lines: &[&str], at: usize| lines.get(at).copied().unwrap_or("").to_owned();
+        let mut results = Vec::new();
+        let mut sum = 0.0;
+        for at in 0..count {
+            let [actual, wanted] = [&actual_lines, &expected_lines].map(|list| line(list, at));
+            let (score, details) = match self.one_line(&actual, &wanted, expected, steps)? {
+                Ok(Compared { score, details }) => (score, Value::Map(details)),
+                Err(error) => (0.0, format!("Exception thrown by evaluator: {error}").into()),
+            };
+            sum += score;
+            let mut entry = Map::new();
+            entry.insert("line_number", at + 1);
+            entry.insert("actual", actual);
+            entry.insert("expected", wanted);
+            entry.insert("score", score);
+            entry.insert("details", details);
+            results.push(Value::Map(entry));
+        }
+        let mut details = Map::new();
+        details.insert("line_by_line_results", results);
+        details.insert("total_lines_actual", actual_lines.len());
+        details.insert("total_lines_expected", expected_lines.len());
+        details.insert("aggregation_method", "average");
+        let score = if count == 0 { 0.0 } else { sum / count as f64 };
+        Ok(Compared { score, details })
+    }
+
+    /// A line is judged as an output of its own, under the key that was judged.
+    fn one_line(
+        &self,
+        actual: &str,
+        wanted: &str,
+        expected: &PyValue<'_>,
+        steps: &Cell<usize>,
+    ) -> Result<Result<Compared, String>, Failure> {
+        if let Err(error) = self.key.takes_lines() {
+            return Ok(Err(error));
+        }
+        let wanted = match self.method {
+            Method::Contains { .. } => expected.clone(),
+            _ => PyValue::text(wanted),
+        };
+        self.compare(&wanted, &PyValue::text(actual), steps).map(Ok)
+    }
+}
+
+/// The lines that hold more than white space.
+fn lines<'t>(text: &'t str, delimiter: &str) -> Vec<&'t str> {
+    let is_space = |c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c);
+    text.split(delimiter).filter(|line| !line.chars().all(is_space)).collect()
+}
