@@ -115,6 +115,10 @@ impl ArgumentMatcher {
         if part.len() > whole.len() {
             return false;
         }
+        if part.iter().zip(whole.iter()).all(|((a, _), (b, _))| a == b) {
+            // The same keys in the same order, as two calls of one tool mostly have them.
+            return part.iter().zip(whole.iter()).all(|((_, a), (_, b))| self.equal(a, b));
+        }
         let found = |found: Option<&Value<'_>>, value| found.is_some_and(|f| self.equal(f, value));
         if whole.len() <= SEARCHED_MAX {
             return part.iter().all(|(key, value)| found(whole.get(key), value));

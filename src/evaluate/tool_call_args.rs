@@ -130,11 +130,20 @@ impl Evaluator for ToolCallArgs {
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let calls = &trajectory.tool_calls;
-        let groups = self.groups.sort(calls);
-        let served = tool_calls::serve(&self.group_of, &groups, calls.len(), |index, call| {
-            self.fit(&self.expected[index].args.0, &calls[call as usize])
+        let fit = |index: usize, call: usize| self.fit(&self.expected[index].args.0, &calls[call]);
+        let in_turn = tool_calls::serve_in_turn(self.expected.len(), calls.len(), |index, call| {
+            let expected = &self.expected[index];
+            tool_calls::means(&expected.name, expected.id.as_deref(), &calls[call])
+                && fit(index, call) == Fit::Yes
+        });
+        let served = in_turn.unwrap_or_else(|| {
+            let groups = self.groups.sort(calls);
+            tool_calls::serve(&self.group_of, &groups, calls.len(), |at, call| {
+                fit(at, call as usize)
+            })
         });
         let Some(score) = tool_calls::settled(&served, self.expected.len(), self.strict) else {
+            let groups = self.groups.sort(calls);
             let candidates = groups.iter().flatten().map(|at| &calls[*at as usize]);
             let unknown = candidates.filter(|call| !call.arguments.is_recorded());
             return tool_calls::not_recorded(
@@ -147,7 +156,7 @@ impl Evaluator for ToolCallArgs {
             score,
             want,
             || self.explain(served.certain, &served.partners),
-            || self.details(calls, &groups, &served.partners),
+            || self.details(calls, &self.groups.sort(calls), &served.partners),
         )
     }
 }

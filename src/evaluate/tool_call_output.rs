@@ -116,6 +116,15 @@ struct Expected {
 }
 
 impl Expected {
+    fn fit(&self, call: &ToolCall<'_>) -> Fit {
+        match &call.result {
+            Content::Recorded(result) if self.is(result.get()) => Fit::Yes,
+            Content::Recorded(_) => Fit::No,
+            _ if failed(call) => Fit::No,
+            _ => Fit::Unknown,
+        }
+    }
+
     fn is(&self, actual: &Value<'_>) -> bool {
         if self.written.output == *actual {
             return true;
@@ -137,17 +146,19 @@ impl Evaluator for ToolCallOutput {
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let calls = &trajectory.tool_calls;
-        let groups = self.groups.sort(calls);
-        let served = tool_calls::serve(&self.group_of, &groups, calls.len(), |index, call| {
-            let call = &calls[call as usize];
-            match &call.result {
-                Content::Recorded(result) if self.expected[index].is(result.get()) => Fit::Yes,
-                Content::Recorded(_) => Fit::No,
-                _ if failed(call) => Fit::No,
-                _ => Fit::Unknown,
-            }
+        let in_turn = tool_calls::serve_in_turn(self.expected.len(), calls.len(), |index, call| {
+            let expected = &self.expected[index];
+            tool_calls::means(&expected.written.name, expected.written.id.as_deref(), &calls[call])
+                && expected.fit(&calls[call]) == Fit::Yes
+        });
+        let served = in_turn.unwrap_or_else(|| {
+            let groups = self.groups.sort(calls);
+            tool_calls::serve(&self.group_of, &groups, calls.len(), |at, call| {
+                self.expected[at].fit(&calls[call as usize])
+            })
         });
         let Some(score) = tool_calls::settled(&served, self.expected.len(), self.strict) else {
+            let groups = self.groups.sort(calls);
             let candidates = groups.iter().flatten().map(|at| &calls[*at as usize]);
             let unknown = candidates.filter(|call| !call.result.is_recorded() && !failed(call));
             return tool_calls::not_recorded(
@@ -160,7 +171,7 @@ impl Evaluator for ToolCallOutput {
             score,
             want,
             || self.explain(served.certain, &served.partners),
-            || self.details(calls, &groups, &served.partners),
+            || self.details(calls, &self.groups.sort(calls), &served.partners),
         )
     }
 }

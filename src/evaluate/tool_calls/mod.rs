@@ -46,6 +46,40 @@ impl Groups {
     }
 }
 
+/// Up to this many pairs of an expected and an actual call, simply trying comes first.
+const TRIED_MAX: usize = 4_096;
+
+/// Serves each expected call by the next free one that `fits`, which is what most traces want;
+/// `None` where that leaves one without a call, or would take long.
+pub(super) fn serve_in_turn(
+    expected: usize,
+    calls: usize,
+    mut fits: impl FnMut(usize, usize) -> bool,
+) -> Option<Served> {
+    if expected > calls || expected.saturating_mul(calls) > TRIED_MAX {
+        return None;
+    }
+    let mut taken = vec![false; calls];
+    let mut partners = Vec::with_capacity(expected);
+    let mut from = 0;
+    for index in 0..expected {
+        let mut free = (from..calls).chain(0..from).filter(|at| !taken[*at]);
+        let at = free.find(|at| fits(index, *at))?;
+        taken[at] = true;
+        partners.push(Some(at as u32));
+        from = at + 1;
+    }
+    Some(Served { certain: expected, possible: expected, partners })
+}
+
+/// Whether an expected call may mean an actual one: by its id, where it has one, else by its name.
+pub(super) fn means(name: &str, id: Option<&str>, call: &ToolCall<'_>) -> bool {
+    match id {
+        Some(id) => call.id.as_deref() == Some(id),
+        None => call.name == name,
+    }
+}
+
 /// The value that a text is the text of: JSON, or an object or list as Python prints it.
 pub(super) fn read_text<'v>(value: &'v Value<'_>) -> Option<Value<'v>> {
     let text = value.as_str()?;

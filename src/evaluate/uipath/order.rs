@@ -3,7 +3,7 @@
 use super::answer;
 use super::definition::{Definition, Flag, missing, required_text};
 use super::lax;
-use super::spans::{self, Call, ExpectedKey};
+use super::spans::{self, Call, ExpectedKey, MatchKey};
 use crate::evaluate::Evaluator;
 use crate::evaluate::subsequence::{Masks, Table};
 use crate::model::{Facts, Outcome, Trajectory, Want};
@@ -28,21 +28,24 @@ pub(in crate::evaluate) fn build(
         }
     })?;
     let keys = names.iter().map(|name| ExpectedKey::new(name, None)).collect();
-    let mut masks = Masks::default();
+    let [mut by_id, mut by_name] = [Masks::default(), Masks::default()];
     for (at, name) in names.iter().enumerate() {
-        masks.add(&spans::id_word(name), at);
-        masks.add(&spans::name_word(name), at);
+        by_id.add(name, at);
+        by_name.add(&spans::sanitize(name), at);
     }
-    masks.close(names.len());
-    Ok(Box::new(Order { strict, names, keys, masks }))
+    by_id.close(names.len());
+    by_name.close(names.len());
+    Ok(Box::new(Order { strict, names, keys, by_id, by_name }))
 }
 
 struct Order {
     strict: bool,
     names: Vec<String>,
     keys: Vec<ExpectedKey>,
-    /// For each id and each sanitized name, the positions that expect it.
-    masks: Masks,
+    /// For each id, the positions that expect it.
+    by_id: Masks,
+    /// For each sanitized name, the positions that expect it.
+    by_name: Masks,
 }
 
 impl Evaluator for Order {
@@ -91,8 +94,10 @@ impl Order {
     }
 
     fn longest(&self, calls: &[Call<'_>], want: Want) -> (f64, Vec<usize>) {
-        let words: Vec<String> = calls.iter().map(|call| call.key().word()).collect();
-        let rows = words.iter().map(|word| self.masks.get(word));
+        let rows = calls.iter().map(|call| match call.key() {
+            MatchKey { is_id: true, text } => self.by_id.get(&text),
+            MatchKey { is_id: false, text } => self.by_name.get(&text),
+        });
         let (length, common) = if want.details {
             let table = Table::build(rows, self.names.len());
             (table.length(), table.walk_back())

@@ -24,7 +24,9 @@ pub(super) struct Call<'a> {
 
 /// The tool calls in order of their ends.
 pub(super) fn calls<'a>(trajectory: &Trajectory<'a>) -> Vec<Call<'a>> {
-    trajectory.kept_spans.iter().filter_map(|span| read_call(&span.attributes)).collect()
+    let mut calls = Vec::with_capacity(trajectory.kept_spans.len());
+    calls.extend(trajectory.kept_spans.iter().filter_map(|span| read_call(&span.attributes)));
+    calls
 }
 
 fn read_call<'a>(attributes: &[(&'a str, AnyValue<'a>)]) -> Option<Call<'a>> {
@@ -99,25 +101,10 @@ impl<'a> Call<'a> {
 
 /// What a call is matched by: its id if it has one, never falling back to its name.
 pub(super) struct MatchKey<'a> {
-    is_id: bool,
-    text: Cow<'a, str>,
-}
-
-impl MatchKey<'_> {
-    /// The key as one word: ids and names never share one.
-    pub(super) fn word(&self) -> String {
-        format!("{}{}", if self.is_id { '#' } else { '@' }, self.text)
-    }
-}
-
-/// The [word](MatchKey::word) of a call with that id.
-pub(super) fn id_word(id: &str) -> String {
-    MatchKey { is_id: true, text: id.into() }.word()
-}
-
-/// The [word](MatchKey::word) of a call with that name and no id.
-pub(super) fn name_word(name: &str) -> String {
-    MatchKey { is_id: false, text: sanitize(name) }.word()
+    /// Whether it is an id: ids and names never mean the same.
+    pub(super) is_id: bool,
+    /// The id, or the sanitized name.
+    pub(super) text: Cow<'a, str>,
 }
 
 /// What an expected call is matched by, for calls with and without an id.
