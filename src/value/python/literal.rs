@@ -349,6 +349,11 @@ impl<'a> Reader<'a> {
         let is_part = |b: &&u8| b.is_ascii_alphanumeric() || **b == b'_' || **b >= 0x80;
         let len = rest.iter().take_while(is_part).count();
         let word = &rest[..len];
+        let is_letter = |c: char| c == '_' || c.is_alphanumeric();
+        if !word.is_ascii() && !self.text[self.at..self.at + len].chars().all(is_letter) {
+            // Not a name: Python finds that before it looks at any value.
+            return Err(PyError::Invalid);
+        }
         self.at += len;
         match word {
             b"None" => Ok(PyValue::None),
