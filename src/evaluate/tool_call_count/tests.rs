@@ -1,4 +1,7 @@
 use super::*;
+use crate::model::SpanId;
+use crate::model::trajectory::KeptSpan;
+use crate::otlp::AnyValue;
 use crate::value::json;
 
 fn build_from(text: &str) -> Result<Box<dyn Evaluator>, String> {
@@ -99,4 +102,27 @@ fn a_pasted_definition_is_read_whole() {
     let other = pasted.replace("tool-call-count", "tool-call-args");
     let message = "`uipath-tool-call-args` is another kind of evaluator than `tool-call-count`";
     assert_eq!(build_from(&other).err().as_deref(), Some(message));
+}
+
+#[test]
+fn compat_speaks_early_of_what_no_call_can_repair() {
+    let rules = r#"{"a": ["<=", 1], "b c": ["=", 1], "d": [">", 0]}"#;
+    let settings =
+        format!(r#"{{"compat": "uipath", "criteria": {{"tool_calls_count": {rules}}}}}"#);
+    let evaluator = build_from(&settings).unwrap();
+    let early = |names: &[&'static str]| {
+        let span = |name: &&'static str| KeptSpan {
+            span_id: SpanId([1; 8]),
+            start_ns: 0,
+            end_ns: 0,
+            attributes: vec![("tool.name", AnyValue::String(name))],
+        };
+        let kept_spans = names.iter().map(span).collect();
+        let trajectory = Trajectory { kept_spans, ..Trajectory::default() };
+        evaluator.early(&trajectory, Want::ALL).map(|early| early.best)
+    };
+    assert_eq!(early(&["a", "b c"]), None);
+    assert_eq!(early(&["a", "a"]), Some(2.0 / 3.0));
+    assert_eq!(early(&["b_c", "b_c"]), None, "a call of `b c` would count instead");
+    assert_eq!(early(&["b c", "b c", "a", "a"]), Some(1.0 / 3.0));
 }

@@ -10,12 +10,12 @@ use hashbrown::HashMap;
 use super::answer::{self, mark};
 use super::definition::{Definition, Flag, missing, required_text};
 use super::lax;
-use super::spans::{self, sanitize};
-use crate::evaluate::Evaluator;
+use super::spans::{self, Call, sanitize};
+use crate::evaluate::{Early, Evaluator, report};
 use crate::model::{Facts, Outcome, Trajectory, Want};
 use crate::settings::{Key, Node, NodeKind, SettingsError};
 use crate::value::python::PyValue;
-use crate::value::{Number, Value};
+use crate::value::{Map, Number, Value};
 
 /// Builds the evaluator.
 pub(in crate::evaluate) fn build(
@@ -68,6 +68,16 @@ struct Rule {
 }
 
 impl Rule {
+    /// Whether no later call can repair it.
+    fn is_passed(&self, actual: i64) -> bool {
+        let order = Number::Int(actual).partial_cmp(&self.count);
+        match self.operator.as_str() {
+            "=" | "==" | "<=" => order == Some(Ordering::Greater),
+            "<" => order.is_some_and(Ordering::is_ge),
+            _ => false,
+        }
+    }
+
     /// Whether a count keeps the rule; `None` for an operator that does not exist.
     fn holds(&self, actual: i64) -> Option<bool> {
         let order = Number::Int(actual).partial_cmp(&self.count)?;
@@ -83,6 +93,46 @@ impl Rule {
     }
 }
 
+/// Up to this many calls, counting them takes no table.
+const SEARCHED_MAX: usize = 32;
+
+/// How often each id, or name of a call without one, was called; in order of first calls.
+struct Counts<'c> {
+    entries: Vec<(&'c str, i64)>,
+    /// The place of each key; empty for few calls.
+    places: HashMap<&'c str, usize>,
+}
+
+impl<'c> Counts<'c> {
+    fn of(calls: &'c [Call<'_>]) -> Self {
+        let mut counts = Self { entries: Vec::with_capacity(calls.len()), places: HashMap::new() };
+        for call in calls {
+            let key = call.id.as_deref().unwrap_or(&call.name);
+            match counts.place(key) {
+                Some(place) => counts.entries[place].1 += 1,
+                None => {
+                    if calls.len() > SEARCHED_MAX {
+                        counts.places.insert(key, counts.entries.len());
+                    }
+                    counts.entries.push((key, 1));
+                }
+            }
+        }
+        counts
+    }
+
+    fn place(&self, key: &str) -> Option<usize> {
+        match self.places.is_empty() {
+            true => self.entries.iter().position(|(other, _)| *other == key),
+            false => self.places.get(key).copied(),
+        }
+    }
+
+    fn get(&self, key: &str) -> Option<i64> {
+        self.place(key).map(|place| self.entries[place].1)
+    }
+}
+
 impl Evaluator for Count {
     fn facts(&self) -> Facts {
         Facts { attributes: vec![super::ATTRIBUTES], ..Facts::default() }
@@ -90,16 +140,7 @@ impl Evaluator for Count {
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let calls = spans::calls(trajectory);
-        let mut counts: HashMap<&str, i64> = HashMap::new();
-        let mut order: Vec<&str> = Vec::new();
-        for call in &calls {
-            let key = call.id.as_deref().unwrap_or(&call.name);
-            let count = counts.entry(key).or_insert(0);
-            if *count == 0 && want.details {
-                order.push(key);
-            }
-            *count += 1;
-        }
+        let counts = Counts::of(&calls);
         let (score, kept, explained) =
             match answer::empty(self.rules.is_empty(), calls.is_empty(), "") {
                 Some((score, explained)) => (score, 0, explained),
@@ -113,8 +154,8 @@ impl Evaluator for Count {
             want,
             || format!("{kept} of {} counts are as expected", self.rules.len()),
             || {
-                let actual =
-                    order.iter().map(|key| (*key, PyValue::from(Value::from(counts[key]))));
+                let actual = counts.entries.iter();
+                let actual = actual.map(|(key, count)| (*key, PyValue::from(Value::from(*count))));
                 [
                     ("expected", self.printed()),
                     ("actual", printed(actual)),
@@ -123,20 +164,37 @@ impl Evaluator for Count {
             },
         )
     }
+
+    /// Counts only grow. A name that is counted under its cleaned form is left out: a call of the
+    /// name as written would take its place.
+    fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
+        if self.rules.iter().any(|rule| rule.holds(0).is_none()) {
+            return None;
+        }
+        let calls = spans::calls(trajectory);
+        let counts = Counts::of(&calls);
+        let passed = |rule: &&Rule| counts.get(&rule.name).is_some_and(|n| rule.is_passed(n));
+        let first = self.rules.iter().find(passed)?;
+        let rest = self.rules.len() - self.rules.iter().filter(passed).count();
+        let best = if self.strict { 0.0 } else { rest as f64 / self.rules.len() as f64 };
+        let explain = || {
+            let Rule { name, operator, count, .. } = first;
+            let actual = counts.get(name).unwrap_or(0);
+            format!("{name} was called {actual} times, expected {operator} {count}")
+        };
+        let outcome = report::scored(best, want, explain, Map::new);
+        Some(Early { outcome, best })
+    }
 }
 
 impl Count {
     /// Score, rules kept, and what explains them; the operator where one does not exist.
-    fn hold(
-        &self,
-        counts: &HashMap<&str, i64>,
-        want: Want,
-    ) -> Result<(f64, usize, Value<'static>), &str> {
+    fn hold(&self, counts: &Counts<'_>, want: Want) -> Result<(f64, usize, Value<'static>), &str> {
         let mut kept = 0;
         let mut explained = Vec::new();
         for rule in &self.rules {
-            let found = counts.get(rule.name.as_str()).or_else(|| counts.get(&*rule.sanitized));
-            let actual = found.copied().unwrap_or(0);
+            let found = counts.get(&rule.name).or_else(|| counts.get(&rule.sanitized));
+            let actual = found.unwrap_or(0);
             let holds = rule.holds(actual).ok_or(rule.operator.as_str())?;
             let strict_failure = self.strict && !holds;
             if want.details {
