@@ -1,5 +1,7 @@
 //! `tool_budget`: whether a run stays within its limits of calls, time, tokens and money.
 //!
+//! A call of a model is a span that records its tokens.
+//!
 //! Scores 1 within all limits and 0 past one. A limit whose measure is not recorded makes the run
 //! not evaluable, unless another limit is already broken.
 
@@ -17,10 +19,12 @@ use crate::value::{Map, Value};
 pub static KIND: Kind = Kind {
     name: "tool_budget",
     about: "Whether the run stays within its limits: number of tool calls, their latency, total \
-            time, tokens and cost.",
+            time, calls of the model, tokens and cost.",
     also_known_as: &[
         ("MaxToolCalls", "Pydantic Evals"),
+        ("MaxModelRequests", "Pydantic Evals"),
         ("tool_call_count_v1", "Agent Development Kit"),
+        ("inference_call_count_v1", "Agent Development Kit"),
         ("token_usage_v1", "Agent Development Kit"),
     ],
     threshold: 1.0,
@@ -54,6 +58,8 @@ struct Settings {
     latency_percentile: Option<f64>,
     /// Longest that the whole run may take, from its first to its last span.
     max_duration: Option<HumanDuration>,
+    /// Most calls of a language model, counted by the spans that record its tokens.
+    max_model_calls: Option<u64>,
     /// Most tokens of all prompts.
     max_input_tokens: Option<u64>,
     /// Most tokens of all replies.
@@ -81,7 +87,8 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let nothing = Trajectory::default();
     if budget.limits(&nothing).is_empty() && budget.settings.max_calls_per_tool.is_empty() {
         return Err(SettingsError::new("the budget has no limit").with_help(
-            "give max_calls, max_latency, max_duration, max_total_tokens or max_cost_usd",
+            "give max_calls, max_latency, max_duration, max_model_calls, max_total_tokens or \
+             max_cost_usd",
         ));
     }
     Ok(Box::new(budget))
@@ -119,7 +126,7 @@ impl Budget {
             (None, None) => None,
             (input, output) => Some(input.unwrap_or(0) + output.unwrap_or(0)),
         };
-        let tokens = |used: Option<u64>| used.map(|count| count as f64);
+        let count = |used: Option<u64>| used.map(|count| count as f64);
         let limit = |name, used, most: Option<f64>| most.map(|most| Limit::new(name, used, most));
         let most = |most: Option<u64>| most.map(|count| count as f64);
         let duration =
@@ -135,13 +142,14 @@ impl Budget {
             }),
             max_duration
                 .map(|most| Limit::new("duration_s", duration.map(seconds), seconds(most.as_ns()))),
-            limit("input_tokens", tokens(usage.input_tokens), most(self.settings.max_input_tokens)),
+            limit("model_calls", count(usage.model_calls), most(self.settings.max_model_calls)),
+            limit("input_tokens", count(usage.input_tokens), most(self.settings.max_input_tokens)),
             limit(
                 "output_tokens",
-                tokens(usage.output_tokens),
+                count(usage.output_tokens),
                 most(self.settings.max_output_tokens),
             ),
-            limit("total_tokens", tokens(total), most(self.settings.max_total_tokens)),
+            limit("total_tokens", count(total), most(self.settings.max_total_tokens)),
             limit("cost_usd", trajectory.cost, self.settings.max_cost_usd),
         ]
         .into_iter()
@@ -173,10 +181,11 @@ impl Budget {
 
 impl Evaluator for Budget {
     fn facts(&self) -> Facts {
-        let Settings { max_input_tokens, max_output_tokens, max_total_tokens, .. } = self.settings;
-        let tokens = [max_input_tokens, max_output_tokens, max_total_tokens];
+        let Settings { max_model_calls, max_input_tokens, max_output_tokens, .. } = self.settings;
+        let counts =
+            [max_model_calls, max_input_tokens, max_output_tokens, self.settings.max_total_tokens];
         Facts {
-            usage: tokens.iter().any(Option::is_some) || self.settings.max_cost_usd.is_some(),
+            usage: counts.iter().any(Option::is_some) || self.settings.max_cost_usd.is_some(),
             results: self.settings.exclude_failed,
             ..Facts::default()
         }

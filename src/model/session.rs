@@ -8,7 +8,9 @@ use super::{Trajectory, Usage};
 pub fn join_session<'a>(trajectories: Vec<Trajectory<'a>>) -> Option<Trajectory<'a>> {
     let mut turns = trajectories.into_iter();
     let mut session = turns.next()?;
+    session.turn_starts.push(session.start_ns);
     for turn in turns {
+        session.turn_starts.push(turn.start_ns);
         join(&mut session, turn);
     }
     session.tool_calls.sort_by_key(|call| call.start_ns);
@@ -42,6 +44,7 @@ fn join<'a>(session: &mut Trajectory<'a>, mut turn: Trajectory<'a>) {
 fn add(a: Usage, b: Usage) -> Usage {
     let plus = |a, b| sum(a, b, u64::saturating_add);
     Usage {
+        model_calls: plus(a.model_calls, b.model_calls),
         input_tokens: plus(a.input_tokens, b.input_tokens),
         output_tokens: plus(a.output_tokens, b.output_tokens),
         cache_read_tokens: plus(a.cache_read_tokens, b.cache_read_tokens),
@@ -83,6 +86,7 @@ mod tests {
         let joined = join_session(vec![turn(1, Some(3)), turn(2, None), turn(3, Some(4))]);
         let session = joined.expect("three turns");
         assert_eq!(session.tool_calls.len(), 3);
+        assert_eq!(session.calls_by_turn().map(<[_]>::len).collect::<Vec<_>>(), [1, 1, 1]);
         assert_eq!((session.start_ns, session.end_ns), (10, 35));
         assert_eq!(session.span_id, SpanId([3; 8]));
         assert_eq!(session.usage.input_tokens, Some(7));

@@ -44,6 +44,8 @@ impl Completion {
 /// Tokens, summed over the model calls of the trajectory; `None` where no span records them.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub struct Usage {
+    /// Calls of a language model: the innermost spans that record tokens.
+    pub model_calls: Option<u64>,
     /// Tokens of the prompts, cached ones included.
     pub input_tokens: Option<u64>,
     /// Tokens of the replies.
@@ -90,6 +92,8 @@ pub struct Trajectory<'a> {
     pub start_ns: u64,
     /// Latest end, Unix nanoseconds.
     pub end_ns: u64,
+    /// Of a session, the starts of its traces, in order, Unix nanoseconds; empty for a trace.
+    pub turn_starts: Vec<u64>,
     /// The calls in start order; ties in arrival order.
     pub tool_calls: Vec<ToolCall<'a>>,
     /// Results of calls of other traces, as the messages of this one repeat them, by call id; only
@@ -112,7 +116,18 @@ pub struct Trajectory<'a> {
     pub kept_spans: Vec<KeptSpan<'a>>,
 }
 
-impl Trajectory<'_> {
+impl<'a> Trajectory<'a> {
+    /// The calls of each turn of a session: a call belongs to the turn that began last before it.
+    /// Nothing for a trace.
+    pub fn calls_by_turn(&self) -> impl ExactSizeIterator<Item = &[ToolCall<'a>]> {
+        let from = |turn: usize| match (turn, self.turn_starts.get(turn)) {
+            (0, _) => 0,
+            (_, Some(start)) => self.tool_calls.partition_point(|call| call.start_ns < *start),
+            (_, None) => self.tool_calls.len(),
+        };
+        (0..self.turn_starts.len()).map(move |turn| &self.tool_calls[from(turn)..from(turn + 1)])
+    }
+
     /// `service.name` of the resource; empty when there is none.
     pub fn service_name(&self) -> &str {
         &self.resource.service_name

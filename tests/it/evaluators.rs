@@ -2,7 +2,7 @@
 //!
 //! A fixture is a YAML file under `tests/fixtures/evaluators/<kind>/`: `source` names where the
 //! expected answers come from, `settings` are common to its `cases`. A case has a `name`, `calls`,
-//! further facts of the trajectory, `settings` of its own, and what is expected: a `score`, the
+//! further facts of the trajectory (of a session the starts of its turns), `settings` of its own, and what is expected: a `score`, the
 //! reason why it is `not_evaluable`, or the error that it `failed` with.
 
 use std::path::{Path, PathBuf};
@@ -71,7 +71,13 @@ fn trajectory(case: &Value<'static>) -> Trajectory<'static> {
         tool_calls: list(case, "calls").iter().map(tool_call).collect(),
         tool_definitions: list(case, "tools").iter().map(definition).collect(),
         user_input: content(case.get("user_input")),
+        turn_starts: list(case, "turn_starts_ms")
+            .iter()
+            .filter_map(|start| start.as_number())
+            .map(|start| (start.as_f64() * 1e6) as u64)
+            .collect(),
         usage: Usage {
+            model_calls: tokens("model_calls"),
             input_tokens: tokens("input_tokens"),
             output_tokens: tokens("output_tokens"),
             ..Usage::default()

@@ -162,6 +162,7 @@ fn count<'a>(
     let innermost = innermost(tree, &spans, usage);
     for (_, counts) in spans.iter().zip(innermost).filter(|(_, inner)| *inner).map(|(s, _)| s) {
         counts.add_to(&mut trajectory.usage);
+        *trajectory.usage.model_calls.get_or_insert(0) += 1;
     }
     let cost = innermost_cost(tree, &spans);
     trajectory.cost = cost;
