@@ -4,17 +4,19 @@
 //! JSON Lines   {"id": "refund-1", "criteria": {...}}         one case each line
 //! CSV          id,criteria                                   with a header, criteria as JSON
 //! ADK          {"eval_cases": [{"eval_id", "conversation"}]} criteria made of the expected calls
+//!              [{"name", "data": [{"expected_tool_use", "reference"}]}]    its form of before 2025
 //! UiPath       {"evaluations": [{"id", "name", "evaluationCriterias": {"<evaluator>": {...}}}]}
 //! ```
 //!
 //! A file named `.csv` is CSV; one that is a single JSON object with `eval_cases` (`evalCases`) or
-//! `evaluations` is an eval set; any other is JSON Lines.
+//! `evaluations`, or a single JSON list, is an eval set; any other is JSON Lines.
+
+mod adk;
 
 use std::path::Path;
 
 use super::expect::ExpectSettings;
 use crate::evaluate::Kind;
-use crate::evaluate::expect::case::Case;
 use crate::evaluate::expect::criteria;
 use crate::value::{Map, Value, json};
 
@@ -65,7 +67,8 @@ pub(super) fn read(
     let evaluations = |set: &Value<'_>| set.get("evaluations").and_then(Value::as_list).is_some();
     let mut rows = match &whole {
         _ if is_csv => csv_rows(text, settings, mistakes),
-        Some(set) if cases(set) => adk_rows(set, text, kind, mistakes),
+        Some(set) if cases(set) => adk::rows(set, text, kind, mistakes),
+        Some(Value::List(cases)) => adk::rows_of_list(cases, text, kind, mistakes),
         Some(set) if evaluations(set) => uipath_rows(set, text, settings, mistakes),
         _ => json_lines(text, settings, mistakes),
     };
@@ -133,61 +136,6 @@ fn csv_line(text: &str, position: &csv::Position) -> Option<usize> {
     let byte = usize::try_from(position.byte()).ok()?;
     let is_between = text.as_bytes().get(byte) == Some(&b'\n');
     Some(usize::try_from(position.line()).ok()? + usize::from(is_between))
-}
-
-/// The eval set of the Agent Development Kit: `google/adk-python`, `evaluation/eval_case.py`. The
-/// calls of all turns of a case are expected in order; the answer is that of the last turn.
-fn adk_rows(set: &Value<'_>, text: &str, kind: &Kind, mistakes: &mut Vec<Mistake>) -> Vec<Row> {
-    let (mut rows, mut lines) = (Vec::new(), Lines::new(text));
-    for case in list(set, "eval_cases").iter().take(ROWS_MAX + 1) {
-        let name = field(case, "eval_id").and_then(name_of);
-        let line = name.as_deref().and_then(|name| lines.of(name));
-        let row = name.ok_or_else(|| "a case has no `eval_id`".to_owned()).map(|name| {
-            let mut expected = Case::default();
-            list(case, "conversation").iter().for_each(|turn| add_turn(turn, &mut expected));
-            (vec![name], expected.criteria(kind))
-        });
-        push(row, line, &mut rows, mistakes);
-    }
-    rows
-}
-
-fn add_turn(turn: &Value<'_>, case: &mut Case) {
-    let part_lists = |content: Option<&Value<'_>>, visit: &mut dyn FnMut(&Value<'_>)| {
-        content.into_iter().flat_map(|content| list(content, "parts")).for_each(visit);
-    };
-    if let Some(data) = field(turn, "intermediate_data") {
-        list(data, "tool_uses").iter().for_each(|call| add_call(call, case));
-        list(data, "tool_responses").iter().for_each(|result| add_result(result, case));
-        for event in list(data, "invocation_events") {
-            part_lists(event.get("content"), &mut |part| {
-                field(part, "function_call").into_iter().for_each(|call| add_call(call, case));
-                let results = field(part, "function_response");
-                results.into_iter().for_each(|result| add_result(result, case));
-            });
-        }
-    }
-    let mut answer = String::new();
-    part_lists(field(turn, "final_response"), &mut |part| {
-        answer.push_str(part.get("text").and_then(Value::as_str).unwrap_or_default());
-    });
-    if !answer.is_empty() {
-        case.answer = Some(answer);
-    }
-}
-
-fn add_call(call: &Value<'_>, case: &mut Case) {
-    let name = call.get("name").and_then(Value::as_str).unwrap_or_default();
-    let arguments = call.get("args").filter(|args| !args.is_null()).cloned();
-    let arguments = arguments.map_or_else(|| Value::Map(Map::new()), Value::into_owned);
-    case.calls.push((name.to_owned(), arguments));
-}
-
-fn add_result(result: &Value<'_>, case: &mut Case) {
-    let name = result.get("name").and_then(Value::as_str).unwrap_or_default();
-    if let Some(response) = result.get("response") {
-        case.results.push((name.to_owned(), response.clone().into_owned()));
-    }
 }
 
 /// The eval set of UiPath: `UiPath/uipath-python`, `eval/models`. Null criteria stand for the

@@ -31,6 +31,7 @@ const ENTRIES_MAX: usize = 1000;
 pub struct Criteria {
     /// The expected calls, in order. An empty list expects that no tool is called.
     #[serde(
+        default,
         alias = "toolCalls",
         alias = "expected_tool_calls",
         alias = "expected_tools",
@@ -39,6 +40,11 @@ pub struct Criteria {
         alias = "reference_trajectory"
     )]
     pub tool_calls: Vec<ExpectedCall>,
+    /// With `level: session`: the expected calls of each turn, a list of lists. Each trace of the
+    /// session is a turn; the score is the mean over the turns. A trace is judged against
+    /// `tool_calls`; without those, against the calls of all turns.
+    #[serde(default)]
+    pub turns: Vec<Vec<ExpectedCall>>,
 }
 
 /// One expected call.
@@ -58,8 +64,12 @@ pub struct ExpectedCall {
 
 impl Criteria {
     /// Refuses calls without a name and arguments that are no object.
-    pub fn checked(self) -> Result<Self, SettingsError> {
-        for (index, call) in self.tool_calls.iter().enumerate() {
+    pub fn checked(mut self) -> Result<Self, SettingsError> {
+        if self.tool_calls.is_empty() {
+            self.tool_calls = self.turns.concat();
+        }
+        let of_turns = self.turns.iter().flatten();
+        for (index, call) in self.tool_calls.iter().chain(of_turns).enumerate() {
             if super::text::is_blank(&call.name) {
                 return Err(SettingsError::new(format!("expected call {index} has no name")));
             }
@@ -176,7 +186,12 @@ pub fn too_large(error: TooLarge, want: Want) -> Outcome {
 pub fn required(criteria: Option<Criteria>, node: &Node) -> Result<Criteria, SettingsError> {
     let missing =
         || SettingsError::new("`criteria` is missing").with_help("list the expected `tool_calls`");
-    let place = node.get("criteria").map_or(node.place, |node| node.place);
+    let written = node.get("criteria");
+    let place = written.map_or(node.place, |node| node.place);
+    if criteria.is_some() && written.is_some_and(|node| node.entries().next().is_none()) {
+        let message = "`criteria` says nothing of `tool_calls`";
+        return Err(SettingsError::new(message).at(place));
+    }
     criteria.ok_or_else(missing).and_then(Criteria::checked).map_err(|error| error.at(place))
 }
 

@@ -40,6 +40,7 @@ pub mod tool_name_reliability;
 pub mod tool_policy;
 pub mod tool_recovery;
 pub mod tool_trajectory;
+mod turns;
 pub mod uipath;
 
 pub use crate::model::Want;

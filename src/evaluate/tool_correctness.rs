@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::ArgumentMatcher;
-use super::calls::{self, CallMatcher, Comparison, Criteria, arguments_of};
+use super::calls::{self, CallMatcher, Comparison, Criteria, ExpectedCall, arguments_of};
 use super::compat::DokimosCompat;
-use super::{Evaluator, Kind, lcs, report};
+use super::{Evaluator, Kind, lcs, report, turns};
 use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
@@ -295,13 +295,22 @@ impl Evaluator for ToolCorrectness {
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        let expected = &self.criteria.tool_calls[..];
+        let Criteria { tool_calls, turns } = &self.criteria;
+        if turns.is_empty() || trajectory.turn_starts.is_empty() {
+            return self.judge(tool_calls, &trajectory.tool_calls, want);
+        }
+        turns::mean(turns, trajectory, want, |expected, actual| self.judge(expected, actual, want))
+    }
+}
+
+impl ToolCorrectness {
+    fn judge(&self, expected: &[ExpectedCall], calls: &[ToolCall<'_>], want: Want) -> Outcome {
         if expected.is_empty() && self.mode == MatchMode::ParameterMatch {
             return report::not_evaluable(Reason::NoExpectation, want, || {
                 "no call is expected, so there are no arguments to compare".to_owned()
             });
         }
-        let actual = calls::counted(&trajectory.tool_calls, self.exclude_failed);
+        let actual = calls::counted(calls, self.exclude_failed);
         if let Some(obstacle) = self.matcher.obstacle(expected, &actual, want) {
             return obstacle;
         }

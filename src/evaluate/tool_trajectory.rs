@@ -10,10 +10,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::ArgumentMatcher;
-use super::calls::{self, CallMatcher, Comparison, Criteria};
+use super::calls::{self, CallMatcher, Comparison, Criteria, ExpectedCall};
 use super::compat::DokimosCompat;
-use super::{Evaluator, Kind, report};
-use crate::model::{Facts, Outcome, Trajectory, Want};
+use super::{Evaluator, Kind, report, turns};
+use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
@@ -238,8 +238,17 @@ impl Evaluator for ToolTrajectory {
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        let expected = &self.criteria.tool_calls[..];
-        let actual = calls::counted(&trajectory.tool_calls, self.exclude_failed);
+        let Criteria { tool_calls, turns } = &self.criteria;
+        if turns.is_empty() || trajectory.turn_starts.is_empty() {
+            return self.judge(tool_calls, &trajectory.tool_calls, want);
+        }
+        turns::mean(turns, trajectory, want, |expected, actual| self.judge(expected, actual, want))
+    }
+}
+
+impl ToolTrajectory {
+    fn judge(&self, expected: &[ExpectedCall], calls: &[ToolCall<'_>], want: Want) -> Outcome {
+        let actual = calls::counted(calls, self.exclude_failed);
         if let Some(obstacle) = self.matcher.obstacle(expected, &actual, want) {
             return obstacle;
         }

@@ -113,8 +113,8 @@ fn adk_eval_set_expects_the_calls_of_all_turns() {
         "tool_trajectory",
         &[
             concat!(
-                r#"lamp: {"tool_calls":[{"name":"find","arguments":{"q":"lamp"}},"#,
-                r#"{"name":"set","arguments":{}},{"name":"find","arguments":{}}]} @ 4"#
+                r#"lamp: {"turns":[[{"name":"find","arguments":{"q":"lamp"}},"#,
+                r#"{"name":"set","arguments":{}}],[{"name":"find","arguments":{}}]]} @ 4"#
             ),
             r#"talk: {"tool_calls":[]} @ 13"#,
         ],
@@ -133,6 +133,23 @@ fn adk_eval_set_expects_the_calls_of_all_turns() {
     );
     check("contains", &[r#"lamp: {"search_text":"It is on."} @ 4"#]);
     check("exact_match", &[r#"lamp: {"expected_output":"It is on."} @ 4"#]);
+}
+
+#[test]
+fn adk_eval_set_of_before_is_a_list_of_named_cases() {
+    let text = r#"[{"name": "lamp", "initial_session": {}, "data": [
+        {"query": "lamp on", "expected_tool_use": [
+            {"tool_name": "find", "tool_input": {"q": "lamp"}, "mock_tool_output": {"id": 1}},
+            {"tool_name": "set"}], "reference": "wait"},
+        {"query": "and?", "expected_tool_use": [], "reference": "It is on."}]},
+      {"data": []}]"#;
+    let check = |kind: &str, expected: &str| {
+        let unnamed = "?: a case of the list has no `name`, or no `data`";
+        check("home.test.json", kind, &[], text, &[expected, unnamed]);
+    };
+    check("tool_call_order", r#"lamp: {"tool_calls_order":["find","set"]} @ 1"#);
+    check("tool_call_output", r#"lamp: {"tool_outputs":[{"name":"find","output":{"id":1}}]} @ 1"#);
+    check("contains", r#"lamp: {"search_text":"It is on."} @ 1"#);
 }
 
 #[test]

@@ -8,6 +8,8 @@ use crate::value::{Map, Value};
 pub struct Case {
     /// Name and arguments of each call.
     pub calls: Vec<(String, Value<'static>)>,
+    /// How many calls there are at the end of each turn.
+    pub turn_ends: Vec<usize>,
     /// Name and result of each call whose result is known.
     pub results: Vec<(String, Value<'static>)>,
     /// What the agent answers at the end.
@@ -18,13 +20,17 @@ impl Case {
     /// A case that has something of everything, to build an evaluator of any kind for trial.
     pub fn sample() -> Self {
         let call = || ("tool".to_owned(), Value::Map(Map::new()));
-        Self { calls: vec![call()], results: vec![call()], answer: Some("answer".to_owned()) }
+        let answer = Some("answer".to_owned());
+        Self { calls: vec![call()], turn_ends: vec![1], results: vec![call()], answer }
     }
 
     /// The criteria of a kind; `None` where the case expects nothing that the kind compares.
     pub fn criteria(&self, kind: &Kind) -> Option<Value<'static>> {
         let (key, expected) = match kind.name {
             "tool_call_args" => ("tool_calls", entries(&self.calls, "args")),
+            "tool_trajectory" | "tool_correctness" if self.turn_ends.len() > 1 => {
+                ("turns", self.turns())
+            }
             "tool_trajectory" | "tool_correctness" => {
                 ("tool_calls", entries(&self.calls, "arguments"))
             }
@@ -40,6 +46,12 @@ impl Case {
             _ => return None,
         };
         Some(Value::Map([(key, expected)].into_iter().collect()))
+    }
+
+    fn turns(&self) -> Value<'static> {
+        let starts = [0].into_iter().chain(self.turn_ends.iter().copied());
+        let turns = starts.zip(&self.turn_ends).map(|(start, end)| &self.calls[start..*end]);
+        Value::List(turns.map(|calls| entries(calls, "arguments")).collect())
     }
 
     fn order(&self) -> Value<'static> {

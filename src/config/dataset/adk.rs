@@ -1,0 +1,111 @@
+//! Eval sets of the Agent Development Kit, of today's form and the one before.
+
+use super::{Lines, Mistake, ROWS_MAX, Row, field, list, name_of, push};
+use crate::evaluate::Kind;
+use crate::evaluate::expect::case::Case;
+use crate::value::{Map, Value};
+
+/// The eval set of the Agent Development Kit: `google/adk-python`, `evaluation/eval_case.py`. The
+/// calls of all turns of a case are expected in order; the answer is that of the last turn.
+pub(super) fn rows(
+    set: &Value<'_>,
+    text: &str,
+    kind: &Kind,
+    mistakes: &mut Vec<Mistake>,
+) -> Vec<Row> {
+    let (mut rows, mut lines) = (Vec::new(), Lines::new(text));
+    for case in list(set, "eval_cases").iter().take(ROWS_MAX + 1) {
+        let name = field(case, "eval_id").and_then(name_of);
+        let line = name.as_deref().and_then(|name| lines.of(name));
+        let row = name.ok_or_else(|| "a case has no `eval_id`".to_owned()).map(|name| {
+            let mut expected = Case::default();
+            list(case, "conversation").iter().for_each(|turn| add_turn(turn, &mut expected));
+            (vec![name], expected.criteria(kind))
+        });
+        push(row, line, &mut rows, mistakes);
+    }
+    rows
+}
+
+/// The same in the form of before version 1.0 (`evaluation/local_eval_sets_manager.py` converts
+/// it): a list of named cases.
+pub(super) fn rows_of_list(
+    cases: &[Value<'_>],
+    text: &str,
+    kind: &Kind,
+    mistakes: &mut Vec<Mistake>,
+) -> Vec<Row> {
+    let (mut rows, mut lines) = (Vec::new(), Lines::new(text));
+    for case in cases.iter().take(ROWS_MAX + 1) {
+        let name = case.get("name").and_then(name_of);
+        let line = name.as_deref().and_then(|name| lines.of(name));
+        let turns = case.get("data").and_then(Value::as_list);
+        let row = match (name, turns) {
+            (Some(name), Some(turns)) => {
+                let mut expected = Case::default();
+                turns.iter().for_each(|turn| add_old_turn(turn, &mut expected));
+                Ok((vec![name], expected.criteria(kind)))
+            }
+            _ => Err("a case of the list has no `name`, or no `data`".to_owned()),
+        };
+        push(row, line, &mut rows, mistakes);
+    }
+    rows
+}
+
+fn add_old_turn(turn: &Value<'_>, case: &mut Case) {
+    for call in list(turn, "expected_tool_use") {
+        let name = call.get("tool_name").and_then(Value::as_str).unwrap_or_default();
+        case.calls.push((name.to_owned(), object(call.get("tool_input"))));
+        if let Some(output) = call.get("mock_tool_output").filter(|output| !output.is_null()) {
+            case.results.push((name.to_owned(), output.clone().into_owned()));
+        }
+    }
+    case.turn_ends.push(case.calls.len());
+    if let Some(answer) = turn.get("reference").and_then(Value::as_str) {
+        case.answer = Some(answer.to_owned());
+    }
+}
+
+/// Arguments, an empty object where there are none.
+fn object(arguments: Option<&Value<'_>>) -> Value<'static> {
+    let arguments = arguments.filter(|arguments| !arguments.is_null()).cloned();
+    arguments.map_or_else(|| Value::Map(Map::new()), Value::into_owned)
+}
+
+fn add_turn(turn: &Value<'_>, case: &mut Case) {
+    let part_lists = |content: Option<&Value<'_>>, visit: &mut dyn FnMut(&Value<'_>)| {
+        content.into_iter().flat_map(|content| list(content, "parts")).for_each(visit);
+    };
+    if let Some(data) = field(turn, "intermediate_data") {
+        list(data, "tool_uses").iter().for_each(|call| add_call(call, case));
+        list(data, "tool_responses").iter().for_each(|result| add_result(result, case));
+        for event in list(data, "invocation_events") {
+            part_lists(event.get("content"), &mut |part| {
+                field(part, "function_call").into_iter().for_each(|call| add_call(call, case));
+                let results = field(part, "function_response");
+                results.into_iter().for_each(|result| add_result(result, case));
+            });
+        }
+    }
+    case.turn_ends.push(case.calls.len());
+    let mut answer = String::new();
+    part_lists(field(turn, "final_response"), &mut |part| {
+        answer.push_str(part.get("text").and_then(Value::as_str).unwrap_or_default());
+    });
+    if !answer.is_empty() {
+        case.answer = Some(answer);
+    }
+}
+
+fn add_call(call: &Value<'_>, case: &mut Case) {
+    let name = call.get("name").and_then(Value::as_str).unwrap_or_default();
+    case.calls.push((name.to_owned(), object(call.get("args"))));
+}
+
+fn add_result(result: &Value<'_>, case: &mut Case) {
+    let name = result.get("name").and_then(Value::as_str).unwrap_or_default();
+    if let Some(response) = result.get("response") {
+        case.results.push((name.to_owned(), response.clone().into_owned()));
+    }
+}
