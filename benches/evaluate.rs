@@ -1,9 +1,10 @@
 //! What one evaluation of a ten-call trajectory costs, for each kind, with the score alone and with
 //! everything that an exporter may show.
 //!
-//! `cargo bench --bench evaluate`. For comparison, UiPath's Python package, measured on ten tool
-//! spans: arguments 273 us, count 36 us, order 129 us, output 120 us, all four 557 us of CPU. The
-//! budget is a hundredth of that.
+//! `cargo bench --bench evaluate`, or `-- tool_call` for some. For comparison, UiPath's Python
+//! package, measured on ten tool spans: arguments 273 us, count 36 us, order 129 us, output 120 us,
+//! all four 557 us of CPU. The budget is a hundredth of that. Kinds with `compat: uipath` read the
+//! attributes of the spans themselves, as that package does.
 //!
 //! Arguments and results are texts that are decoded when first asked for, as they are in a trace;
 //! `decoded` leaves that part out, since all evaluators of a trace share it.
@@ -15,7 +16,11 @@ use std::hint::black_box;
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use spanscore::evaluate::{Evaluator, kind};
 use spanscore::model::tool_call::Lazy;
-use spanscore::model::{CallStatus, Content, ToolCall, ToolDefinition, Trajectory, Usage, Want};
+use spanscore::model::trajectory::KeptSpan;
+use spanscore::model::{
+    CallStatus, Content, Outcome, SpanId, ToolCall, ToolDefinition, Trajectory, Usage, Want,
+};
+use spanscore::otlp::AnyValue;
 use spanscore::settings::Node;
 use spanscore::value::{Value, json};
 
@@ -25,8 +30,17 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const TOOLS: [&str; 5] =
     ["search_orders", "get_customer", "check_policy", "issue_refund", "send_email"];
 
-/// Settings of each kind, as JSON; `EXPECTED` stands for ten expected calls.
+/// Settings of each kind, as JSON; `EXPECTED` stands for ten expected calls, `ARGS`, `COUNTS`,
+/// `ORDER`, `OUTPUTS` and `CONTENTS` for the same as UiPath writes them.
 const KINDS: &[(&str, &str)] = &[
+    ("tool_call_args", r#"{"criteria":{"tool_calls":ARGS}}"#),
+    ("tool_call_count", r#"{"criteria":{"tool_calls_count":COUNTS}}"#),
+    ("tool_call_order", r#"{"criteria":{"tool_calls_order":ORDER}}"#),
+    ("tool_call_output", r#"{"criteria":{"tool_outputs":OUTPUTS}}"#),
+    ("tool_call_args", r#"{"compat":"uipath","criteria":{"tool_calls":ARGS}}"#),
+    ("tool_call_count", r#"{"compat":"uipath","criteria":{"tool_calls_count":COUNTS}}"#),
+    ("tool_call_order", r#"{"compat":"uipath","criteria":{"tool_calls_order":ORDER}}"#),
+    ("tool_call_output", r#"{"compat":"uipath","criteria":{"tool_outputs":CONTENTS}}"#),
     ("tool_error", "{}"),
     ("tool_efficiency", "{}"),
     ("tool_trajectory", r#"{"criteria":{"tool_calls":EXPECTED}}"#),
@@ -50,6 +64,14 @@ const KINDS: &[(&str, &str)] = &[
     ("tool_loop", "{}"),
     ("tool_recovery", "{}"),
     ("tool_budget", r#"{"max_calls":20,"max_latency":"5s","max_total_tokens":100000}"#),
+    ("output_rules", r#"{"bundle":"safety"}"#),
+    ("exact_match", r#"{"criteria":{"expected_output":"All ten orders were refunded."}}"#),
+    (
+        "exact_match",
+        r#"{"target":"tool_results","path":"status","criteria":{"expected_output":"ok"}}"#,
+    ),
+    ("contains", r#"{"criteria":{"search_text":"refunded"}}"#),
+    ("json_similarity", r#"{"criteria":{"expected_output":"All ten orders are refunded."}}"#),
 ];
 
 fn arguments(index: usize) -> String {
@@ -62,16 +84,31 @@ fn arguments(index: usize) -> String {
 
 fn result(index: usize) -> String {
     format!(
-        r#"{{"status":"ok","order":{{"id":"ORD-{}","items":[{{"sku":"A-1","n":2}}]}}}}"#,
+        r#"{{"status":"ok","content":"refund {index}","order":{{"id":"ORD-{}","n":2}}}}"#,
         4710 + index
     )
 }
 
-fn expected() -> String {
-    let call = |index: usize| {
-        format!(r#"{{"name":"{}","arguments":{}}}"#, TOOLS[index % 5], arguments(index))
-    };
-    format!("[{}]", (0..10).map(call).collect::<Vec<_>>().join(","))
+/// A list of what is written for each call.
+fn list(write: impl Fn(&str, usize) -> String) -> String {
+    let calls = (0..10).map(|index| write(TOOLS[index % 5], index));
+    format!("[{}]", calls.collect::<Vec<_>>().join(","))
+}
+
+/// Settings with the expected calls filled in.
+fn filled(settings: &str) -> String {
+    let calls =
+        |key: &str| list(|name, at| format!(r#"{{"name":"{name}","{key}":{}}}"#, arguments(at)));
+    let outputs = list(|name, at| format!(r#"{{"name":"{name}","output":{}}}"#, result(at)));
+    let contents = list(|name, at| format!(r#"{{"name":"{name}","output":"refund {at}"}}"#));
+    let counts: Vec<_> = TOOLS.iter().map(|name| format!(r#""{name}":["=",2]"#)).collect();
+    settings
+        .replace("EXPECTED", &calls("arguments"))
+        .replace("ARGS", &calls("args"))
+        .replace("COUNTS", &format!("{{{}}}", counts.join(",")))
+        .replace("ORDER", &list(|name, _| format!("{name:?}")))
+        .replace("OUTPUTS", &outputs)
+        .replace("CONTENTS", &contents)
 }
 
 struct Texts {
@@ -120,14 +157,30 @@ impl Texts {
             tool_definitions: TOOLS.iter().map(definition).collect(),
             user_input: Content::ready("Refund the damaged orders ORD-4710 to ORD-4719".into()),
             usage: Usage { input_tokens: Some(9000), output_tokens: Some(700), ..Usage::default() },
+            final_output: Content::ready("All ten orders were refunded.".into()),
+            kept_spans: self.calls.iter().enumerate().map(kept_span).collect(),
             end_ns: 10_000_000,
             ..Trajectory::default()
         }
     }
 }
 
+/// The same call as `compat: uipath` reads it.
+fn kept_span((index, (arguments, result)): (usize, &(String, String))) -> KeptSpan<'_> {
+    KeptSpan {
+        span_id: SpanId([1; 8]),
+        start_ns: index as u64 * 1_000_000,
+        end_ns: index as u64 * 1_000_000 + 500_000,
+        attributes: vec![
+            ("tool.name", AnyValue::String(TOOLS[index % 5])),
+            ("input.value", AnyValue::String(arguments)),
+            ("output.value", AnyValue::String(result)),
+        ],
+    }
+}
+
 fn build(name: &str, settings: &str) -> Box<dyn Evaluator> {
-    let settings = settings.replace("EXPECTED", &expected());
+    let settings = filled(settings);
     let settings: Value<'_> = json::parse(&settings).unwrap();
     (kind(name).unwrap().build)(&Node::from_value(&settings)).unwrap()
 }
@@ -136,9 +189,11 @@ fn evaluate(c: &mut Criterion) {
     let texts = Texts::new();
     for (name, settings) in KINDS {
         let evaluator = build(name, settings);
-        let short: String = settings.chars().filter(|c| !"{}\"".contains(*c)).take(24).collect();
+        let short: String = settings.chars().filter(|c| !"{}\"".contains(*c)).take(40).collect();
         let mut group = c.benchmark_group(format!("{name} {short}").trim_end().to_owned());
         let trajectory = texts.trajectory(true);
+        let outcome = evaluator.evaluate(&trajectory, Want::SCORE);
+        assert!(matches!(outcome, Outcome::Scored(_)), "{name} {settings}: {outcome:?}");
         group.bench_function("decoded, score", |b| {
             b.iter(|| black_box(evaluator.evaluate(black_box(&trajectory), Want::SCORE)));
         });
