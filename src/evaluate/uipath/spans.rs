@@ -72,9 +72,9 @@ impl<'a> Call<'a> {
     pub(super) fn output(&self) -> Result<PyStr<'a>, PyError> {
         let content = match self.output {
             None => return Ok(PyStr::default()),
-            Some(AnyValue::String(text)) => match json::parse(text) {
-                Ok(PyValue::Dict(entries)) => content_of(entries),
-                Ok(_) | Err(PyError::Invalid) => PyValue::text(text),
+            Some(AnyValue::String(text)) => match json::entry(text, "content") {
+                Ok(Some(content)) => content.unwrap_or_default(),
+                Ok(None) | Err(PyError::Invalid) => PyValue::text(text),
                 Err(error) => return Err(error),
             },
             Some(value @ AnyValue::KeyValues(_)) => match to_python(value)? {

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use hashbrown::HashMap;
 
-use super::{PyError, PyStr, PyValue};
+use super::{PyError, PyValue};
 use crate::value::Number;
 
 /// Dicts up to this size are searched in place; larger ones through an index.
@@ -75,12 +75,17 @@ fn few_texts(entries: &[Entry<'_>]) -> Option<bool> {
     if entries.len() > SMALL {
         return None;
     }
-    let texts: Option<Vec<&PyStr<'_>>> = entries
-        .iter()
-        .map(|(key, _)| if let PyValue::Str(text) = key { Some(text) } else { None })
-        .collect();
-    let texts = texts?;
-    Some((1..texts.len()).all(|at| !texts[..at].contains(&texts[at])))
+    let text_of = |entry: &Entry<'_>| matches!(entry.0, PyValue::Str(_));
+    if !entries.iter().all(text_of) {
+        return None;
+    }
+    let is_new = |at: usize| match &entries[at].0 {
+        PyValue::Str(key) => !entries[..at]
+            .iter()
+            .any(|(other, _)| matches!(other, PyValue::Str(other) if other == key)),
+        _ => false,
+    };
+    Some((1..entries.len()).all(is_new))
 }
 
 fn merge(entries: Vec<Entry<'_>>) -> Result<Vec<Entry<'_>>, PyError> {

@@ -13,10 +13,22 @@ pub const DEPTH_MAX: usize = 990;
 
 /// Reads one JSON text; nothing but white space may follow.
 pub fn parse(text: &str) -> Result<PyValue<'_>, PyError> {
-    let mut reader = Reader { text, bytes: text.as_bytes(), at: 0 };
+    let mut reader = Reader::new(text);
     let value = reader.document()?;
+    reader.end().map(|()| value)
+}
+
+/// Reads one JSON text for the entry of one key: `None` where the text is no object. All of the
+/// text is checked, but nothing else is built.
+pub fn entry<'a>(text: &'a str, key: &str) -> Result<Option<Option<PyValue<'a>>>, PyError> {
+    let mut reader = Reader { keep: false, ..Reader::new(text) };
     reader.white_space();
-    if reader.at == text.len() { Ok(value) } else { Err(PyError::Invalid) }
+    let is_object = reader.peek() == Some(b'{');
+    let found = if is_object { Some(reader.entry(key)?) } else { None };
+    if !is_object {
+        reader.document()?;
+    }
+    reader.end().map(|()| found)
 }
 
 /// A list or object that has not closed yet.
@@ -29,9 +41,50 @@ struct Reader<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
+    /// Whether values are built, not only checked.
+    keep: bool,
+    /// Objects that are open around what is read.
+    depth: usize,
 }
 
 impl<'a> Reader<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { text, bytes: text.as_bytes(), at: 0, keep: true, depth: 0 }
+    }
+
+    /// Only white space may follow.
+    fn end(&mut self) -> Result<(), PyError> {
+        self.white_space();
+        if self.at == self.text.len() { Ok(()) } else { Err(PyError::Invalid) }
+    }
+
+    /// The last entry of a key in the object that stands here.
+    fn entry(&mut self, wanted: &str) -> Result<Option<PyValue<'a>>, PyError> {
+        self.at += 1;
+        self.depth = 1;
+        let mut found = None;
+        self.white_space();
+        if self.take(b'}') {
+            return Ok(found);
+        }
+        loop {
+            let key = self.key()?;
+            self.keep = key.as_bytes() == wanted.as_bytes();
+            let value = self.document()?;
+            if self.keep {
+                found = Some(value);
+            }
+            self.white_space();
+            if self.take(b'}') {
+                return Ok(found);
+            }
+            if !self.take(b',') {
+                return Err(PyError::Invalid);
+            }
+            self.white_space();
+        }
+    }
+
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
@@ -53,7 +106,7 @@ impl<'a> Reader<'a> {
         let mut open: Vec<Open<'a>> = Vec::new();
         loop {
             self.white_space();
-            if matches!(self.peek(), Some(b'[' | b'{')) && open.len() >= DEPTH_MAX {
+            if matches!(self.peek(), Some(b'[' | b'{')) && open.len() + self.depth >= DEPTH_MAX {
                 return Err(PyError::TooDeep);
             }
             let mut value = match self.peek() {
@@ -79,41 +132,37 @@ impl<'a> Reader<'a> {
                 _ => self.scalar()?,
             };
             loop {
-                let Some(innermost) = open.pop() else { return Ok(value) };
-                match self.close(innermost, value)? {
-                    Closed::Value(closed) => value = closed,
-                    Closed::More(innermost) => {
-                        open.push(innermost);
-                        break;
+                match open.last_mut() {
+                    None => return Ok(value),
+                    Some(Open::List(items)) => {
+                        if self.keep {
+                            items.push(value);
+                        }
+                        self.white_space();
+                        if !self.take(b']') {
+                            break;
+                        }
+                        value = PyValue::List(std::mem::take(items));
+                    }
+                    Some(Open::Dict(entries, key)) => {
+                        if self.keep {
+                            entries.push((PyValue::Str(std::mem::take(key)), value));
+                        }
+                        self.white_space();
+                        if !self.take(b'}') {
+                            break;
+                        }
+                        value = PyValue::dict(std::mem::take(entries))?;
                     }
                 }
+                open.pop();
             }
-        }
-    }
-
-    /// Puts a value into its list or object, and reads what separates it from the next.
-    fn close(&mut self, open: Open<'a>, value: PyValue<'a>) -> Result<Closed<'a>, PyError> {
-        self.white_space();
-        match open {
-            Open::List(mut items) => {
-                items.push(value);
-                if self.take(b']') {
-                    return Ok(Closed::Value(PyValue::List(items)));
-                }
-                let more = self.take(b',');
-                if more { Ok(Closed::More(Open::List(items))) } else { Err(PyError::Invalid) }
+            if !self.take(b',') {
+                return Err(PyError::Invalid);
             }
-            Open::Dict(mut entries, key) => {
-                entries.push((PyValue::Str(key), value));
-                if self.take(b'}') {
-                    return Ok(Closed::Value(PyValue::dict(entries)?));
-                }
-                if !self.take(b',') {
-                    return Err(PyError::Invalid);
-                }
+            if let Some(Open::Dict(_, key)) = open.last_mut() {
                 self.white_space();
-                let key = self.key()?;
-                Ok(Closed::More(Open::Dict(entries, key)))
+                *key = self.key()?;
             }
         }
     }
@@ -181,14 +230,18 @@ impl<'a> Reader<'a> {
             }
         }
         let text = &self.text[start..self.at];
+        let is_long = self.at == whole && text.trim_start_matches('-').len() > DIGITS_MAX;
+        if is_long {
+            return Err(PyError::Invalid);
+        }
+        if !self.keep {
+            return Ok(PyValue::None);
+        }
         if self.at > whole {
             return text
                 .parse()
                 .map(|value| PyValue::Number(Number::Float(value)))
                 .map_err(|_| PyError::Invalid);
-        }
-        if text.trim_start_matches('-').len() > DIGITS_MAX {
-            return Err(PyError::Invalid);
         }
         Number::from_decimal(text).map(PyValue::Number).ok_or(PyError::Invalid)
     }
@@ -263,9 +316,4 @@ impl<'a> Reader<'a> {
             Ok(code << 4 | digit)
         })
     }
-}
-
-enum Closed<'a> {
-    Value(PyValue<'a>),
-    More(Open<'a>),
 }

@@ -91,9 +91,13 @@ impl<'a> PyValue<'a> {
 
     /// The entry of a text key, if this is a dict that has one.
     pub fn get(&self, key: &str) -> Option<&PyValue<'a>> {
+        self.get_text(&PyStr::from(key))
+    }
+
+    /// The entry of a text key, if this is a dict that has one.
+    pub fn get_text(&self, key: &PyStr<'_>) -> Option<&PyValue<'a>> {
         let Self::Dict(entries) = self else { return None };
-        let is_key =
-            |k: &PyValue<'_>| matches!(k, PyValue::Str(k) if k.as_bytes() == key.as_bytes());
+        let is_key = |k: &PyValue<'_>| matches!(k, PyValue::Str(k) if k == key);
         entries.iter().find(|(k, _)| is_key(k)).map(|(_, value)| value)
     }
 

@@ -156,3 +156,39 @@ proptest! {
         prop_assert!(literal::parse(&printed).unwrap() == value, "{printed}");
     }
 }
+
+#[test]
+fn one_entry_is_what_the_whole_object_has() {
+    let check = |text: &str| {
+        let whole = json::parse(text).map(|value| match value {
+            PyValue::Dict(_) => Some(value.get("a").map(PyValue::repr)),
+            _ => None,
+        });
+        let entry = json::entry(text, "a").map(|found| found.map(|at| at.map(|v| v.repr())));
+        assert_eq!(entry, whole, "{text}");
+    };
+    for text in [
+        "{}",
+        " { } ",
+        "[]",
+        "[1",
+        r#"{"a": 1}"#,
+        r#"{"a": 1} x"#,
+        r#"{"b": [1, {"a": 2}], "\u0061": {"a": [NaN]}}"#,
+        r#"{"a": 1, "a": 2}"#,
+        r#"{"a": 1, "b": 01}"#,
+        r#"{"a": 1, "b": "\x"}"#,
+        r#"{"a": 1,}"#,
+        r#"{"b": 1 "a": 2}"#,
+        r#"{"b": {"c": 1,}, "a": 2}"#,
+    ] {
+        check(text);
+    }
+    let nested =
+        |depth: usize| format!(r#"{{"b": {}{}, "a": 1}}"#, "[".repeat(depth), "]".repeat(depth));
+    check(&nested(json::DEPTH_MAX - 1));
+    check(&nested(json::DEPTH_MAX));
+    let digits = |count: usize| format!(r#"{{"b": {}, "a": 1}}"#, "1".repeat(count));
+    check(&digits(4_300));
+    check(&digits(4_301));
+}
