@@ -56,6 +56,10 @@ pub struct LimitsSettings {
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub memory_mib: u32,
+    /// Mebibytes of these kept of judged traces, remembered for late spans. Beyond it the oldest are
+    /// forgotten before their time.
+    #[schemars(range(min = 1))]
+    pub remembered_mib: u32,
     /// Mebibytes of requests that wait to be assembled. Beyond it senders wait up to a second and
     /// are then told to come again.
     #[serde(deserialize_with = "above_zero")]
@@ -70,6 +74,7 @@ impl Default for LimitsSettings {
             spans_per_trace_max: 50_000,
             trace_mib_max: 64,
             memory_mib: 1024,
+            remembered_mib: 256,
             queue_mib: 256,
         }
     }

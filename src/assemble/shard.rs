@@ -4,6 +4,8 @@
 //! with [`Shard::done`]; the trace then stays, remembered, until `remember_period` is over or room
 //! is needed.
 
+mod room;
+
 use std::collections::VecDeque;
 
 use hashbrown::HashMap;
@@ -85,6 +87,8 @@ pub struct Shard {
     /// Judged traces, oldest first; stale entries are passed over.
     judged: VecDeque<Handle>,
     bytes: usize,
+    /// Those of `bytes` that are held for judged traces.
+    remembered_bytes: usize,
     open_count: usize,
     counts: ShardCounts,
     /// Handles with new records since the last look, so that rules apply after a request.
@@ -100,6 +104,7 @@ struct ShardLimits {
     spans_per_trace_max: usize,
     trace_bytes_max: usize,
     bytes_max: usize,
+    remembered_bytes_max: usize,
 }
 
 /// Memory of a trace beside its spans, near enough.
@@ -120,6 +125,7 @@ impl Shard {
             // Facts are addressed by 32 bits.
             trace_bytes_max: mib(limits.trace_mib_max).min(u32::MAX as usize),
             bytes_max: (mib(limits.memory_mib) / shard_count).max(1 << 20),
+            remembered_bytes_max: (mib(limits.remembered_mib) / shard_count).max(1 << 20),
         };
         Self {
             traces,
@@ -131,6 +137,7 @@ impl Shard {
             opened: VecDeque::new(),
             judged: VecDeque::new(),
             bytes: 0,
+            remembered_bytes: 0,
             open_count: 0,
             counts: ShardCounts::default(),
             touched: Vec::new(),
@@ -213,6 +220,7 @@ impl Shard {
         trace.last_ms = now_ms;
         if let State::Judged(_) = trace.state {
             trace.state = State::Open;
+            self.remembered_bytes -= std::mem::take(&mut trace.remembered_bytes);
             trace.is_open = true;
             self.counts.reopened += 1;
             self.open_count += 1;
@@ -330,11 +338,6 @@ impl Shard {
         }
     }
 
-    /// Says that a due trace was judged: from now on it is remembered for late spans.
-    pub fn done(&mut self, handle: Handle) {
-        self.judged.push_back(handle);
-    }
-
     /// The records of a due trace; `None` once it is forgotten.
     pub fn trace(&self, handle: Handle) -> Option<&TraceSpans> {
         let place = self.places.get(handle.index as usize)?;
@@ -365,20 +368,6 @@ impl Shard {
     /// What was counted since the last look.
     pub fn take_counts(&mut self) -> ShardCounts {
         std::mem::take(&mut self.counts)
-    }
-
-    /// Lets go of a trace that was judged, for those who need no revisions.
-    pub fn forget(&mut self, handle: Handle) {
-        let Some(place) = self.places.get_mut(handle.index as usize) else { return };
-        if place.generation != handle.generation {
-            return;
-        }
-        let Some(trace) = place.trace.take() else { return };
-        place.generation = place.generation.wrapping_add(1);
-        self.free.push(handle.index);
-        self.by_id.remove(&trace.spans.trace_id);
-        self.bytes -= trace.spans.bytes() + TRACE_BYTES;
-        self.open_count -= usize::from(trace.is_open);
     }
 
     fn get_mut(&mut self, handle: Handle) -> Option<&mut OpenTrace> {
@@ -412,63 +401,13 @@ impl Shard {
                 revised: judged.map(|(_, digest)| digest.to_be_bytes()),
             });
         } else {
-            self.judged.push_back(handle);
+            self.done(handle);
         }
         self.open_count -= usize::from(was_open);
         if !has_span {
             self.counts.orphan_logs += record_count;
         } else if !is_agent {
             self.counts.without_agent += 1;
-        }
-    }
-
-    fn forget_judged(&mut self, now_ms: u64) {
-        let remember_ms = self.traces.remember_period.0.as_millis() as u64;
-        while let Some(&handle) = self.judged.front() {
-            match self.get_mut(handle).map(|trace| trace.state) {
-                Some(State::Judged(since_ms) | State::Closed(since_ms)) => {
-                    if since_ms.saturating_add(remember_ms) > now_ms {
-                        return;
-                    }
-                    self.forget(handle);
-                }
-                Some(State::Open) | None => {}
-            }
-            self.judged.pop_front();
-        }
-    }
-
-    /// Forgets judged traces, then judges open ones, oldest first, until the limits hold. What is
-    /// judged here goes once the driver is done with it.
-    fn make_room(&mut self, now_ms: u64, due: &mut Vec<Due>) {
-        let (mut going_count, mut going_bytes) = (0, 0);
-        loop {
-            let over_bytes = self.bytes.saturating_sub(going_bytes) > self.limits.bytes_max;
-            let over_count =
-                self.by_id.len().saturating_sub(going_count) > self.limits.trace_count_max;
-            if !over_bytes && !over_count {
-                return;
-            }
-            if let Some(handle) = self.judged.pop_front() {
-                if self.get_mut(handle).is_some_and(|trace| trace.state != State::Open) {
-                    self.counts.forgotten_early += 1;
-                    self.forget(handle);
-                }
-                continue;
-            }
-            let Some(handle) = self.opened.pop_front() else { return };
-            let Some(trace) = self.get_mut(handle) else { continue };
-            if trace.state != State::Open {
-                continue;
-            }
-            going_count += 1;
-            going_bytes += trace.spans.bytes() + TRACE_BYTES;
-            if over_bytes {
-                self.counts.evicted_by_memory += 1;
-            } else {
-                self.counts.evicted_by_count += 1;
-            }
-            self.judge(handle, Completion::Evicted, now_ms, due);
         }
     }
 }

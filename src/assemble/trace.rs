@@ -56,6 +56,8 @@ pub(super) struct OpenTrace {
     pub(super) judged: Option<(u32, u128)>,
     /// What evaluators said of it that they must know again.
     pub(super) spoken: Vec<Spoken>,
+    /// Bytes that are counted as held for it since it was judged; 0 while it is open.
+    pub(super) remembered_bytes: usize,
     /// How large it was when it was last looked at while open.
     looked_at: usize,
     /// The earliest deadline that is armed, milliseconds.
@@ -78,6 +80,7 @@ impl OpenTrace {
             digest: 0,
             judged: None,
             spoken: Vec::new(),
+            remembered_bytes: 0,
             looked_at: 0,
             armed_ms: u64::MAX,
             places: HashMap::new(),

@@ -198,6 +198,23 @@ fn too_many_bytes_evict_until_the_limit_holds() {
 }
 
 #[test]
+fn remembered_traces_are_forgotten_early_beyond_their_own_limit() {
+    let mut shard = shard(|_, limits| limits.remembered_mib = 1);
+    let mut batch = batch(&[(1, 1, ROOT)]);
+    batch.arena = vec![0; 400 << 10];
+    batch.spans[0].facts = 0..(400 << 10);
+    for trace in 1..=4 {
+        batch.spans[0].trace_id = TraceId([trace; 16]);
+        let mut due = Vec::new();
+        shard.add(&batch, u64::from(trace) * 2_000, &mut due);
+        shard.tick(u64::from(trace) * 2_000 + 1_500, &mut due);
+        assert_eq!(judged(&mut shard, due).len(), 1);
+    }
+    // Room is made when more comes: the first of three that are remembered goes.
+    assert_eq!((shard.trace_count(), shard.take_counts().forgotten_early), (3, 1));
+}
+
+#[test]
 fn trace_beyond_its_span_limit_is_judged_with_what_it_has() {
     let mut shard = shard(|_, limits| limits.spans_per_trace_max = 3);
     let three = [(1, 1, TOOL), (1, 2, TOOL), (1, 3, TOOL)];
