@@ -265,6 +265,9 @@ pub(super) fn read(value: &[u8]) -> AnyValue<'_> {
 
 /// Names are UTF-8 in all but broken data, where the readable beginning is taken.
 fn text(bytes: &[u8]) -> &str {
+    if let Ok(text) = simdutf8::basic::from_utf8(bytes) {
+        return text;
+    }
     match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or(""),

@@ -53,8 +53,10 @@ pub(super) struct SeenKeys<'a> {
 struct Seen<'a> {
     key: &'a [u8],
     meaning: KeyMeaning,
-    /// What came after it last time.
+    /// What came after it last time, and what before that: spans of different kinds part at few
+    /// keys.
     next: u16,
+    other_next: u16,
 }
 
 impl<'a> SeenKeys<'a> {
@@ -72,14 +74,13 @@ impl<'a> SeenKeys<'a> {
 
     #[inline(never)]
     fn look_up(&mut self, table: &Table, key: &'a [u8]) -> KeyMeaning {
-        let place = hash(key) as usize % PLACES;
-        let known = self.places.get(place).copied().unwrap_or(NONE);
-        let at = match self.seen.get(usize::from(known)) {
-            Some(seen) if seen.key == key => known,
-            _ => self.add(table, key, place),
+        let other = self.seen.get(usize::from(self.last)).map_or(NONE, |last| last.other_next);
+        let at = match self.seen.get(usize::from(other)) {
+            Some(seen) if seen.key == key => other,
+            _ => self.find(table, key),
         };
         if let Some(last) = self.seen.get_mut(usize::from(self.last)) {
-            last.next = at;
+            (last.next, last.other_next) = (at, last.next);
         }
         self.last = at;
         match self.seen.get(usize::from(at)) {
@@ -91,6 +92,15 @@ impl<'a> SeenKeys<'a> {
         }
     }
 
+    fn find(&mut self, table: &Table, key: &'a [u8]) -> u16 {
+        let place = hash(key) as usize % PLACES;
+        let known = self.places.get(place).copied().unwrap_or(NONE);
+        match self.seen.get(usize::from(known)) {
+            Some(seen) if seen.key == key => known,
+            _ => self.add(table, key, place),
+        }
+    }
+
     fn add(&mut self, table: &Table, key: &'a [u8], place: usize) -> u16 {
         if self.seen.len() >= SEEN_MAX || self.places.is_empty() {
             self.seen.clear();
@@ -98,7 +108,8 @@ impl<'a> SeenKeys<'a> {
             self.places.resize(PLACES, NONE);
         }
         let at = self.seen.len() as u16;
-        self.seen.push(Seen { key, meaning: KeyMeaning::of(table, key), next: NONE });
+        let meaning = KeyMeaning::of(table, key);
+        self.seen.push(Seen { key, meaning, next: NONE, other_next: NONE });
         self.places[place] = at;
         at
     }

@@ -56,8 +56,13 @@ pub(super) fn calls<'a>(prefix: &str, facts: FactsReader<'a>) -> Option<Vec<Mess
 
 /// Splits `3.rest`.
 fn index(tail: &str) -> Option<(u32, &str)> {
-    let (number, rest) = tail.split_once('.')?;
-    Some((number.parse().ok()?, rest))
+    let digits = tail.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, rest) = tail.split_at(digits);
+    let number = match number.as_bytes() {
+        [digit] => u32::from(digit - b'0'),
+        _ => number.parse().ok()?,
+    };
+    Some((number, rest.strip_prefix('.')?))
 }
 
 struct Message {

@@ -92,27 +92,30 @@ impl Resolver {
             fates.take_asked(&tree, &asked, |call| call.verdict(&names, gathered.handoff));
         }
         let has_span_calls = !on_spans.is_empty();
-        let whole = on_spans.into_iter().filter(|call| call.part_of.is_none());
-        let mut found: Vec<_> = whole.map(|SpanCall { call, span, .. }| (span, call)).collect();
-        let by_span = found.len();
-        for call in asked {
-            if let Verdict::Call = call.verdict(&names, gathered.handoff) {
-                found.push((call.span, call.into_tool_call(plan, &tree)));
+        let agents = gathered.enclosing_agents(&tree);
+        let agent_of =
+            |span: u32| gathered.agent_of(agents.get(span as usize).copied().unwrap_or(NONE));
+        let mut tool_calls = Vec::with_capacity(on_spans.len());
+        for SpanCall { call, span, part_of, .. } in on_spans {
+            if part_of.is_none() {
+                tool_calls.push(ToolCall { agent: agent_of(span), ..call });
             }
         }
-        if found.len() > by_span {
-            found.sort_by_key(|(_, call)| call.start_ns);
+        let by_span = tool_calls.len();
+        for call in asked {
+            if let Verdict::Call = call.verdict(&names, gathered.handoff) {
+                let agent = agent_of(call.span);
+                tool_calls.push(ToolCall { agent, ..call.into_tool_call(plan, &tree) });
+            }
         }
-        let agents = gathered.enclosing_agents(&tree);
-        let tool_calls = found.into_iter().map(|(span, mut call)| {
-            call.agent = gathered.agent_of(agents.get(span as usize).copied().unwrap_or(NONE));
-            call
-        });
+        if tool_calls.len() > by_span {
+            tool_calls.sort_by_key(|call| call.start_ns);
+        }
         let mut trajectory = Trajectory {
             trace_id: trace.trace_id,
             session_id: gathered.session.as_ref().map(|(_, id)| id.clone()),
             agent_name: gathered.first_agent().cloned(),
-            tool_calls: tool_calls.collect(),
+            tool_calls,
             model: gathered.model.clone(),
             ..Trajectory::default()
         };
