@@ -124,7 +124,9 @@ pub(crate) fn local(case: Case, requests: u64) {
     for number in 0..requests {
         let body = templates[number as usize % templates.len()].fresh(Protocol::Http, number);
         let SpanBatch { arena, spans, resources } = &mut batches[0];
-        (arena.clear(), spans.clear(), resources.clear());
+        arena.clear();
+        spans.clear();
+        resources.clear();
         extract_traces(&table, &body, &mut cache, &mut batches).unwrap();
         shard.add(&batches[0], number * 20, &mut due);
         shard.tick(number * 20, &mut due);
