@@ -49,10 +49,11 @@ async fn serve(plan: Plan) -> Result<Exit, Failure> {
         output::note(line);
     }
     signals.next().await;
+    tracing::info!("told to stop: open traces are judged, exporters deliver what they hold");
     tokio::select! {
         _ = collector.shutdown() => Ok(Exit::Success),
         () = signals.next() => {
-            Err(anyhow::anyhow!("a second signal ended it before open traces were judged").into())
+            Err(anyhow::anyhow!("a second signal ended it before everything was judged and delivered").into())
         }
     }
 }
