@@ -12,6 +12,7 @@ mod comparison;
 pub mod compat;
 pub mod contains;
 pub mod definitions;
+mod effort;
 pub mod exact_match;
 pub mod expect;
 pub mod json_similarity;

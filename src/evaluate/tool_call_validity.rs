@@ -5,6 +5,7 @@
 //! not declared is invalid; arguments that are not recorded are not judged.
 
 mod basic;
+mod cost;
 mod full;
 
 use std::fmt::Write as _;
@@ -14,6 +15,7 @@ use serde::Deserialize;
 
 use super::compat::DokimosCompat;
 use super::definitions::{Definitions, InvalidDefinition, Tools};
+use super::effort::{self, Effort};
 use super::{Evaluator, Kind, report};
 use crate::model::{Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
@@ -116,12 +118,25 @@ enum DefinitionError {
     Full(#[from] full::SchemaError),
 }
 
+/// What is kept while one trajectory is judged.
+struct Work {
+    schemas: full::Found,
+    effort: Effort,
+}
+
+impl Work {
+    fn new() -> Self {
+        Self { schemas: full::Found::new(), effort: Effort::new() }
+    }
+}
+
 impl Validity {
     /// Judges one call; `error` is told of each thing wrong with it.
     fn find(
         &self,
         tools: &Tools<'_>,
         call: &ToolCall<'_>,
+        work: &mut Work,
         error: &mut dyn FnMut(&dyn std::fmt::Display),
     ) -> Result<Finding, DefinitionError> {
         let empty = Value::Map(Map::new());
@@ -148,8 +163,16 @@ impl Validity {
             error(what);
         };
         match &self.full {
-            Some(validators) => validators.check(tool.schema, arguments, &mut tell)?,
-            None => basic::check(tool.schema, arguments, self.strict, &mut tell)?,
+            Some(validators) => {
+                let Work { schemas, effort } = work;
+                validators.check(tool.schema, arguments, (schemas, effort), &mut tell)?;
+            }
+            None => {
+                if !work.effort.spend(basic::steps(tool.schema, arguments)) {
+                    return Err(full::SchemaError::TooMuch.into());
+                }
+                basic::check(tool.schema, arguments, self.strict, &mut tell)?;
+            }
         }
         Ok(if valid { Finding::Valid } else { Finding::Invalid })
     }
@@ -160,9 +183,10 @@ impl Validity {
         tools: &Tools<'_>,
         calls: &[ToolCall<'_>],
     ) -> Vec<(String, Finding, Vec<String>)> {
+        let mut work = Work::new();
         let describe = |call: &ToolCall<'_>| {
             let mut errors = Vec::new();
-            let finding = self.find(tools, call, &mut |error| {
+            let finding = self.find(tools, call, &mut work, &mut |error| {
                 if errors.len() < ERRORS_MAX {
                     errors.push(error.to_string());
                 }
@@ -221,13 +245,16 @@ impl Evaluator for Validity {
                 false => report::no_tool_calls(want),
             };
         }
-        let (mut valid, mut judged) = (0, 0);
+        let (mut valid, mut judged, mut work) = (0, 0, Work::new());
         for call in calls {
-            match self.find(&tools, call, &mut |_| {}) {
+            match self.find(&tools, call, &mut work, &mut |_| {}) {
                 Ok(Finding::NotRecorded) => {}
                 Ok(finding) => {
                     judged += 1;
                     valid += usize::from(finding == Finding::Valid);
+                }
+                Err(DefinitionError::Full(full::SchemaError::TooMuch)) => {
+                    return report::not_evaluable(Reason::TrajectoryTooLarge, want, effort::words);
                 }
                 Err(error) => {
                     return Outcome::Failed {

@@ -28,6 +28,20 @@ impl fmt::Display for Problem<'_> {
     }
 }
 
+/// The steps that [`check`] takes: each name is searched for, and each list gone through.
+pub(super) fn steps(schema: &Value<'_>, arguments: &Value<'_>) -> usize {
+    let entries = |value: Option<&Value<'_>>| match value {
+        Some(Value::Map(map)) => map.len(),
+        Some(Value::List(list)) => list.len(),
+        _ => 0,
+    };
+    let (given, declared) = (entries(Some(arguments)), schema.get("properties"));
+    let lists = declared.and_then(Value::as_map).into_iter().flat_map(Map::iter);
+    let listed: usize = lists.take(given).map(|(_, property)| entries(property.get("enum"))).sum();
+    let required = entries(schema.get("required"));
+    1 + given.saturating_mul(1 + required + entries(declared)) / 4 + listed
+}
+
 /// Holds arguments against a schema.
 pub(super) fn check(
     schema: &Value<'_>,
