@@ -165,12 +165,13 @@ struct Tally {
 }
 
 impl Grounding {
-    fn judge_value(
+    /// Tells of each value whether it has a source; `path` holds the keys that lead to it.
+    fn judge_value<'v>(
         &self,
-        value: &Value<'_>,
-        path: &str,
+        value: &'v Value<'_>,
+        path: &mut Vec<&'v str>,
         sources: &Sources,
-        tell: &mut impl FnMut(bool, &str),
+        tell: &mut impl FnMut(bool, &[&'v str]),
     ) {
         let min_length = self.settings.min_length;
         match value {
@@ -194,9 +195,9 @@ impl Grounding {
             Value::Map(map) => {
                 for (key, item) in map.iter() {
                     if !self.settings.ignore_arguments.contains(key) {
-                        let path =
-                            if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-                        self.judge_value(item, &path, sources, tell);
+                        path.push(key);
+                        self.judge_value(item, path, sources, tell);
+                        path.pop();
                     }
                 }
             }
@@ -237,11 +238,11 @@ impl Grounding {
                 return Err(Reason::ArgumentsNotRecorded);
             };
             let before = tally.judged - tally.grounded;
-            self.judge_value(arguments, "", &sources, &mut |grounded, path| {
+            self.judge_value(arguments, &mut Vec::new(), &sources, &mut |grounded, path| {
                 tally.judged += 1;
                 tally.grounded += usize::from(grounded);
                 if !grounded && want != Want::SCORE && tally.ungrounded.len() < UNGROUNDED_MAX {
-                    tally.ungrounded.push((call.name.to_string(), path.to_owned()));
+                    tally.ungrounded.push((call.name.to_string(), path.join(".")));
                 }
             });
             if sources.searched_bytes.get() > SEARCHED_BYTES_MAX {

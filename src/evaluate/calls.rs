@@ -13,10 +13,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::ArgumentMatcher;
+use super::effort::{Effort, STEPS_MAX};
 use super::{lcs, matching, report, tool_error};
 use crate::model::{Outcome, Reason, ToolCall, Want};
 use crate::settings::{Node, SettingsError};
-use crate::value::Value;
+use crate::value::{Map, Value};
 
 /// Up to this many pairs, calls are compared as they are; beyond, they are numbered first.
 const COMPARED_MAX: usize = 256;
@@ -147,6 +148,11 @@ impl CallMatcher {
     }
 }
 
+/// How many values an expected call holds.
+pub fn weight(call: &ExpectedCall) -> usize {
+    call.arguments.node_count() + call.result.as_ref().map_or(0, Value::node_count)
+}
+
 /// The arguments of a call; `Null` where they are not recorded.
 pub fn arguments_of<'c, 'a>(call: &'c ToolCall<'a>) -> &'c Value<'a> {
     call.arguments.value().unwrap_or(&NO_ARGUMENTS)
@@ -167,6 +173,9 @@ pub enum TooLarge {
     /// Finding what is common in order.
     #[error(transparent)]
     Lcs(#[from] lcs::TooLarge),
+    /// Comparing arguments.
+    #[error("comparing the arguments would take more than {STEPS_MAX} steps")]
+    Arguments,
 }
 
 /// Refuses to compare each of so many calls with each of so many others.
@@ -203,6 +212,9 @@ pub struct Comparison<'c, 'a> {
     /// The actual calls, in order.
     pub actual: &'c [&'c ToolCall<'a>],
     numbers: Option<Numbers>,
+    effort: Effort,
+    /// How many values the arguments of each expected call hold, where that matters.
+    weights: Vec<usize>,
 }
 
 /// Calls with the same number are the same.
@@ -218,10 +230,13 @@ impl<'c, 'a> Comparison<'c, 'a> {
         expected: &'c [ExpectedCall],
         actual: &'c [&'c ToolCall<'a>],
     ) -> Self {
-        let mut comparison = Self { matcher, expected, actual, numbers: None };
+        let (effort, weights) = (Effort::new(), Vec::new());
+        let mut comparison = Self { matcher, expected, actual, numbers: None, effort, weights };
         let pairs = expected.len().saturating_mul(actual.len());
         if pairs > COMPARED_MAX && matcher.is_symmetric() {
             comparison.numbers = Some(comparison.number());
+        } else if pairs > COMPARED_MAX {
+            comparison.weights = expected.iter().map(weight).collect();
         }
         comparison
     }
@@ -231,9 +246,26 @@ impl<'c, 'a> Comparison<'c, 'a> {
         if let Some(numbers) = &self.numbers {
             return numbers.expected[expected] == numbers.actual[actual];
         }
+        let weight = self.weights.get(expected).copied();
         let (expected, actual) = (&self.expected[expected], self.actual[actual]);
+        if let Some(weight) = weight
+            && !self.spend(weight, actual)
+        {
+            return false;
+        }
         expected.name == actual.name
             && self.matcher.of(&expected.name).matches(&expected.arguments, arguments_of(actual))
+    }
+
+    /// Takes the steps of one comparison with an actual call; `false` where there are none left.
+    pub fn spend(&self, weight: usize, actual: &ToolCall<'_>) -> bool {
+        let entries = arguments_of(actual).as_map().map_or(0, Map::len);
+        self.effort.spend(1 + (weight + entries) / 4)
+    }
+
+    /// Fails where the comparisons took more steps than there are: their answers are then void.
+    pub fn check(&self) -> Result<(), TooLarge> {
+        if self.effort.is_spent() { Err(TooLarge::Arguments) } else { Ok(()) }
     }
 
     /// How many expected calls can be paired with actual ones of their own.

@@ -7,9 +7,10 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::tool_calls::{self, Fit, Groups, counted, naming};
+use super::effort::{self, Effort};
+use super::tool_calls::{self, Fit, Groups, Hashes, Served, counted, naming};
 use super::uipath::{self, Definition, UiPathCompat};
-use super::{Evaluator, Kind};
+use super::{Evaluator, Kind, report};
 use crate::model::{Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
@@ -83,14 +84,14 @@ struct ExpectedCall {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "Value<'static>")]
 #[schemars(with = "std::collections::BTreeMap<String, Value<'static>>")]
-struct Args(Map<'static>);
+struct Args(Value<'static>);
 
 impl TryFrom<Value<'static>> for Args {
     type Error = &'static str;
 
     fn try_from(value: Value<'static>) -> Result<Self, Self::Error> {
         match value {
-            Value::Map(map) => Ok(Self(map)),
+            Value::Map(_) => Ok(Self(value)),
             _ => Err("`args` must be an object"),
         }
     }
@@ -111,7 +112,9 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
         .map(|call| groups.of_call(&call.name, call.id.as_deref()))
         .collect();
     let (strict, subset) = (settings.strict, settings.subset);
-    Ok(Box::new(ToolCallArgs { strict, subset, expected: criteria.tool_calls, group_of, groups }))
+    let expected = criteria.tool_calls;
+    let weights = expected.iter().map(|call| call.args.0.node_count()).collect();
+    Ok(Box::new(ToolCallArgs { strict, subset, expected, group_of, groups, weights }))
 }
 
 struct ToolCallArgs {
@@ -121,6 +124,8 @@ struct ToolCallArgs {
     /// The group of each expected call.
     group_of: Vec<usize>,
     groups: Groups,
+    /// How many values the arguments of each expected call hold.
+    weights: Vec<usize>,
 }
 
 impl Evaluator for ToolCallArgs {
@@ -136,12 +141,15 @@ impl Evaluator for ToolCallArgs {
             tool_calls::means(&expected.name, expected.id.as_deref(), &calls[call])
                 && fit(index, call) == Fit::Yes
         });
-        let served = in_turn.unwrap_or_else(|| {
-            let groups = self.groups.sort(calls);
-            tool_calls::serve(&self.group_of, &groups, calls.len(), |at, call| {
-                fit(at, call as usize)
-            })
-        });
+        let served = match in_turn {
+            Some(served) => served,
+            None => match self.serve(calls) {
+                Some(served) => served,
+                None => {
+                    return report::not_evaluable(Reason::TrajectoryTooLarge, want, effort::words);
+                }
+            },
+        };
         let Some(score) = tool_calls::settled(&served, self.expected.len(), self.strict) else {
             let groups = self.groups.sort(calls);
             let candidates = groups.iter().flatten().map(|at| &calls[*at as usize]);
@@ -162,7 +170,30 @@ impl Evaluator for ToolCallArgs {
 }
 
 impl ToolCallArgs {
-    fn fit(&self, expected: &Map<'_>, call: &ToolCall<'_>) -> Fit {
+    /// The most expected calls that can be served; `None` where finding out takes too long.
+    fn serve(&self, calls: &[ToolCall<'_>]) -> Option<Served> {
+        let effort = Effort::new();
+        let hashes = (!self.subset).then(|| {
+            let expected = self.expected.iter().map(|call| &call.args.0);
+            Hashes::new(expected, calls.iter().map(|call| call.arguments.value()))
+        });
+        let groups = self.groups.sort(calls);
+        let served = tool_calls::serve(&self.group_of, &groups, calls.len(), |at, call| {
+            let call = call as usize;
+            let (expected, weight) = (&self.expected[at].args.0, self.weights[at]);
+            let differs = hashes.as_ref().is_some_and(|hashes| hashes.differ(at, call));
+            let entries = calls[call].arguments.value().and_then(Value::as_map).map_or(0, Map::len);
+            let cost = if differs { 1 } else { 1 + weight * (1 + entries / 4) };
+            match effort.spend(cost) {
+                true if !differs => self.fit(expected, &calls[call]),
+                _ => Fit::No,
+            }
+        });
+        (!effort.is_spent()).then_some(served)
+    }
+
+    fn fit(&self, expected: &Value<'_>, call: &ToolCall<'_>) -> Fit {
+        let Some(expected) = expected.as_map() else { return Fit::No };
         let Content::Recorded(arguments) = &call.arguments else {
             return if self.subset && expected.is_empty() { Fit::Yes } else { Fit::Unknown };
         };

@@ -5,13 +5,17 @@
 //! is JSON (or a Python object or list, as Python programs print them) is read first, on either
 //! side. A failed call without a recorded result has none that could be expected.
 
+use std::borrow::Cow;
+use std::cell::OnceCell;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::tool_calls::{self, Fit, Groups, counted, naming, read_text};
+use super::effort::{self, Effort};
+use super::tool_calls::{self, Fit, Groups, Hashes, Served, counted, naming, read_text};
 use super::uipath::{self, Definition, UiPathCompat};
-use super::{Evaluator, Kind};
-use crate::model::{CallStatus, Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use super::{Evaluator, Kind, report};
+use crate::model::{CallStatus, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
@@ -89,9 +93,9 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let expected: Vec<Expected> = criteria
         .tool_outputs
         .into_iter()
-        .map(|output| Expected {
-            read: read_text(&output.output).map(Value::into_owned),
-            written: output,
+        .map(|output| {
+            let read = read(&output.output).into_owned().into_owned();
+            Expected { weight: read.node_count(), read, written: output }
         })
         .collect();
     let group_of = expected
@@ -111,30 +115,39 @@ struct ToolCallOutput {
 
 struct Expected {
     written: ExpectedOutput,
-    /// What the written text is the text of, if it is.
-    read: Option<Value<'static>>,
+    /// The written result, read if it is a text that can be read.
+    read: Value<'static>,
+    /// How many values it holds.
+    weight: usize,
 }
 
-impl Expected {
-    fn fit(&self, call: &ToolCall<'_>) -> Fit {
-        match &call.result {
-            Content::Recorded(result) if self.is(result.get()) => Fit::Yes,
-            Content::Recorded(_) => Fit::No,
-            _ if failed(call) => Fit::No,
-            _ => Fit::Unknown,
-        }
+/// A result, read if it is a text that can be read.
+fn read<'v>(value: &'v Value<'v>) -> Cow<'v, Value<'v>> {
+    read_text(value).map_or(Cow::Borrowed(value), Cow::Owned)
+}
+
+/// The results of some calls, each read when first asked for.
+struct Results<'c, 'a> {
+    calls: &'c [ToolCall<'a>],
+    read: Vec<OnceCell<Cow<'c, Value<'c>>>>,
+}
+
+impl<'c, 'a> Results<'c, 'a> {
+    fn new(calls: &'c [ToolCall<'a>]) -> Self {
+        Self { calls, read: vec![OnceCell::new(); calls.len()] }
     }
 
-    fn is(&self, actual: &Value<'_>) -> bool {
-        if self.written.output == *actual {
-            return true;
-        }
-        let expected = self.read.as_ref().unwrap_or(&self.written.output);
-        match (actual, expected) {
-            // Two texts that are the text of nothing were compared already.
-            (Value::String(_), Value::String(_)) if self.read.is_none() => false,
-            (Value::String(_), _) => read_text(actual).is_some_and(|actual| actual == *expected),
-            _ => actual == expected,
+    fn get(&self, call: usize) -> Option<&Value<'c>> {
+        let value = self.calls[call].result.value()?;
+        Some(self.read[call].get_or_init(|| read(value)))
+    }
+
+    fn fit(&self, expected: &Expected, call: usize) -> Fit {
+        match self.get(call) {
+            Some(found) if *found == expected.read => Fit::Yes,
+            Some(_) => Fit::No,
+            None if failed(&self.calls[call]) => Fit::No,
+            None => Fit::Unknown,
         }
     }
 }
@@ -146,17 +159,21 @@ impl Evaluator for ToolCallOutput {
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let calls = &trajectory.tool_calls;
+        let results = Results::new(calls);
         let in_turn = tool_calls::serve_in_turn(self.expected.len(), calls.len(), |index, call| {
             let expected = &self.expected[index];
             tool_calls::means(&expected.written.name, expected.written.id.as_deref(), &calls[call])
-                && expected.fit(&calls[call]) == Fit::Yes
+                && results.fit(expected, call) == Fit::Yes
         });
-        let served = in_turn.unwrap_or_else(|| {
-            let groups = self.groups.sort(calls);
-            tool_calls::serve(&self.group_of, &groups, calls.len(), |at, call| {
-                self.expected[at].fit(&calls[call as usize])
-            })
-        });
+        let served = match in_turn {
+            Some(served) => served,
+            None => match self.serve(&results) {
+                Some(served) => served,
+                None => {
+                    return report::not_evaluable(Reason::TrajectoryTooLarge, want, effort::words);
+                }
+            },
+        };
         let Some(score) = tool_calls::settled(&served, self.expected.len(), self.strict) else {
             let groups = self.groups.sort(calls);
             let candidates = groups.iter().flatten().map(|at| &calls[*at as usize]);
@@ -181,6 +198,23 @@ fn failed(call: &ToolCall<'_>) -> bool {
 }
 
 impl ToolCallOutput {
+    /// The most expected results that can be served; `None` where finding out takes too long.
+    fn serve(&self, results: &Results<'_, '_>) -> Option<Served> {
+        let (effort, calls) = (Effort::new(), results.calls);
+        let expected = self.expected.iter().map(|expected| &expected.read);
+        let hashes = Hashes::new(expected, (0..calls.len()).map(|call| results.get(call)));
+        let groups = self.groups.sort(calls);
+        let served = tool_calls::serve(&self.group_of, &groups, calls.len(), |at, call| {
+            let (expected, call) = (&self.expected[at], call as usize);
+            let differs = hashes.differ(at, call);
+            match effort.spend(if differs { 1 } else { 1 + expected.weight }) {
+                true if !differs => results.fit(expected, call),
+                _ => Fit::No,
+            }
+        });
+        (!effort.is_spent()).then_some(served)
+    }
+
     fn explain(&self, served: usize, partners: &[Option<u32>]) -> String {
         let total = counted(self.expected.len(), "expected result");
         if served == self.expected.len() {

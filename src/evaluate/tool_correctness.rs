@@ -180,12 +180,13 @@ impl ToolCorrectness {
             MatchMode::NamesAndArgs => {
                 report::f1(first_fits(comparison)?, actual.len(), expected.len())
             }
-            MatchMode::BestMatch => self.graded().best(expected, actual)?,
-            MatchMode::BestMatchInOrder => self.graded().best_in_order(expected, actual)?,
+            MatchMode::BestMatch => self.graded().best(comparison)?,
+            MatchMode::BestMatchInOrder => self.graded().best_in_order(comparison)?,
             MatchMode::CallAccuracy => python::accuracy(expected, actual, self.strict_order),
             MatchMode::CallF1 => call_f1(comparison)?,
             MatchMode::ParameterMatch => graded::parameters(expected, actual),
         };
+        comparison.check()?;
         let zero = self.strict_mode
             && value < 1.0
             && matches!(self.mode, MatchMode::BestMatch | MatchMode::BestMatchInOrder);

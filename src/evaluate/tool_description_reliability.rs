@@ -3,6 +3,7 @@
 //! Four rules of Dokimos, on the top level of the schema; the checks that need a judge are not
 //! among them.
 
+use hashbrown::HashSet;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -80,10 +81,9 @@ static RULES: [Rule<Limits>; 4] = [
     Rule {
         name: "max_optional_input_arguments",
         holds: |tool, limits| {
-            let all = tool.schema.get("properties");
-            let is_declared = |name: &str| all.is_some_and(|all| all.get(name).is_some());
+            let declared: HashSet<&str> = properties(tool).map(|(name, _)| name).collect();
             let required = required(tool.schema)?;
-            let required = required.iter().filter(|name| is_declared(name)).count();
+            let required = required.iter().filter(|name| declared.contains(&***name)).count();
             Ok(properties(tool).count().saturating_sub(required) <= limits.optional_args_max)
         },
     },

@@ -174,7 +174,7 @@ impl ToolEfficiency {
             weights.push(call.arguments.value().map_or(1, Value::node_count));
             let kept = distinct.entry(&*call.name).or_default();
             for &earlier in &*kept {
-                compared += weights[earlier].min(weights[index]);
+                compared += weights[earlier].max(weights[index]);
                 if compared > COMPARED_MAX {
                     return Err(Obstacle::TooLarge);
                 }

@@ -253,7 +253,8 @@ impl ToolTrajectory {
             return obstacle;
         }
         let comparison = Comparison::new(&self.matcher, expected, &actual);
-        let matched = match self.matched(&comparison) {
+        let matched = self.matched(&comparison);
+        let matched = match matched.and_then(|matched| comparison.check().map(|()| matched)) {
             Ok(matched) => matched,
             Err(error) => return calls::too_large(error, want),
         };

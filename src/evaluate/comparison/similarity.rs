@@ -37,7 +37,9 @@ pub(super) fn compare(
     let leaf = |matched| Some(Leaves { matched, total: 1.0 });
     match (expected, actual) {
         (V::Number(expected), V::Number(actual)) => leaf(numbers(expected, actual)),
-        (V::Dict(entries), V::Dict(_)) => {
+        (V::Dict(entries), V::Dict(found)) => {
+            // Each key is searched for.
+            take(steps, entries.len().checked_mul(found.len())?)?;
             let mut sum = Leaves::default();
             for (key, value) in entries {
                 let found = match key {
@@ -69,6 +71,11 @@ pub(super) fn compare(
         (V::None, V::None) => leaf(1.0),
         _ => Some(missing(expected)),
     }
+}
+
+fn take(steps: &Cell<usize>, count: usize) -> Option<()> {
+    steps.set(steps.get().checked_sub(count)?);
+    Some(())
 }
 
 fn missing(expected: &PyValue<'_>) -> Leaves {
@@ -113,7 +120,7 @@ fn levenshtein(a: &[u32], b: &[u32], steps: &Cell<usize>) -> Option<usize> {
     let (a, b) = (&a[head..], &b[head..]);
     let tail = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count();
     let (a, b) = (&a[..a.len() - tail], &b[..b.len() - tail]);
-    steps.set(steps.get().checked_sub(a.len().checked_mul(b.len())?)?);
+    take(steps, a.len().checked_mul(b.len())?)?;
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {
         let mut diagonal = i;

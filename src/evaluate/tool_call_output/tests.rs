@@ -1,4 +1,5 @@
 use super::*;
+use crate::model::Content;
 use crate::value::json;
 
 fn check_calls(settings: &str, tool_calls: Vec<ToolCall<'_>>, expected: Option<f64>) {

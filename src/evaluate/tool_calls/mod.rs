@@ -3,10 +3,11 @@
 
 mod assignment;
 
-use hashbrown::HashMap;
+use hashbrown::{DefaultHashBuilder, HashMap};
 
 pub(super) use assignment::{Fit, Served, serve};
 
+use super::arguments::ArgumentMatcher;
 use crate::model::{Outcome, Reason, Score, ToolCall, Want};
 use crate::value::{Map, Value, json, python};
 
@@ -77,6 +78,31 @@ pub(super) fn means(name: &str, id: Option<&str>, call: &ToolCall<'_>) -> bool {
     match id {
         Some(id) => call.id.as_deref() == Some(id),
         None => call.name == name,
+    }
+}
+
+/// Hashes of expected and actual values: equal ones have equal hashes.
+pub(super) struct Hashes {
+    expected: Vec<u64>,
+    /// `None` where nothing is recorded.
+    actual: Vec<Option<u64>>,
+}
+
+impl Hashes {
+    /// Hashes each value once.
+    pub(super) fn new<'v>(
+        expected: impl Iterator<Item = &'v Value<'v>>,
+        actual: impl Iterator<Item = Option<&'v Value<'v>>>,
+    ) -> Self {
+        let (matcher, build) = (ArgumentMatcher::default(), DefaultHashBuilder::default());
+        let hash = |value| matcher.hash(value, &build);
+        let expected = expected.map(hash).collect();
+        Self { expected, actual: actual.map(|value| value.map(hash)).collect() }
+    }
+
+    /// Whether the two cannot be equal.
+    pub(super) fn differ(&self, expected: usize, actual: usize) -> bool {
+        self.actual[actual].is_some_and(|actual| actual != self.expected[expected])
     }
 }
 

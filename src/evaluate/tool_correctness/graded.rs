@@ -2,7 +2,7 @@
 
 use super::{ToolCall, arguments_of, calls, lcs};
 use crate::evaluate::arguments::ArgumentMatcher;
-use crate::evaluate::calls::ExpectedCall;
+use crate::evaluate::calls::{Comparison, ExpectedCall};
 use crate::evaluate::report;
 use crate::value::{Map, Value};
 
@@ -15,8 +15,16 @@ pub(super) struct Graded {
 }
 
 impl Graded {
-    fn similarity(&self, expected: &ExpectedCall, actual: &ToolCall<'_>) -> f64 {
-        if expected.name != actual.name {
+    /// Of the expected and the actual call at these places; `weights` are those of the expected.
+    fn similarity(
+        &self,
+        comparison: &Comparison<'_, '_>,
+        weights: &[usize],
+        (expected, actual): (usize, usize),
+    ) -> f64 {
+        let weight = weights[expected];
+        let (expected, actual) = (&comparison.expected[expected], comparison.actual[actual]);
+        if expected.name != actual.name || !comparison.spend(weight, actual) {
             return 0.0;
         }
         if self.output && expected.result.as_ref() != actual.result.value() {
@@ -29,21 +37,19 @@ impl Graded {
     }
 
     /// Each expected call takes the best of the actual calls that are left.
-    pub(super) fn best(
-        &self,
-        expected: &[ExpectedCall],
-        actual: &[&ToolCall<'_>],
-    ) -> Result<f64, calls::TooLarge> {
+    pub(super) fn best(&self, comparison: &Comparison<'_, '_>) -> Result<f64, calls::TooLarge> {
+        let (expected, actual) = (comparison.expected, comparison.actual);
         if expected.is_empty() {
             return Ok(f64::from(u8::from(actual.is_empty())));
         }
         calls::check_questions(expected.len(), actual.len())?;
+        let weights: Vec<usize> = expected.iter().map(calls::weight).collect();
         let mut used = vec![false; actual.len()];
         let mut sum = 0.0;
-        for call in expected {
+        for call in 0..expected.len() {
             let mut best = (0.0, None);
-            for (index, candidate) in actual.iter().enumerate().filter(|(index, _)| !used[*index]) {
-                let similarity = self.similarity(call, candidate);
+            for index in (0..actual.len()).filter(|index| !used[*index]) {
+                let similarity = self.similarity(comparison, &weights, (call, index));
                 if similarity > best.0 {
                     best = (similarity, Some(index));
                 }
@@ -62,14 +68,15 @@ impl Graded {
     /// The heaviest common subsequence, divided by the number of expected calls.
     pub(super) fn best_in_order(
         &self,
-        expected: &[ExpectedCall],
-        actual: &[&ToolCall<'_>],
+        comparison: &Comparison<'_, '_>,
     ) -> Result<f64, calls::TooLarge> {
+        let (expected, actual) = (comparison.expected, comparison.actual);
         if expected.is_empty() {
             return Ok(f64::from(u8::from(actual.is_empty())));
         }
         calls::check_questions(expected.len(), actual.len())?;
-        let weight = |e: usize, a: usize| self.similarity(&expected[e], actual[a]);
+        let weights: Vec<usize> = expected.iter().map(calls::weight).collect();
+        let weight = |e: usize, a: usize| self.similarity(comparison, &weights, (e, a));
         let heaviest = lcs::weight(expected.len(), actual.len(), weight);
         Ok(heaviest / expected.len() as f64)
     }

@@ -1,11 +1,14 @@
 //! What the package's evaluators answer with.
 
-use crate::model::{Outcome, Score, Want};
+use crate::evaluate::{effort, report};
+use crate::model::{Outcome, Reason, Score, Want};
 use crate::value::python::{PyError, PyValue};
 use crate::value::{Map, Value};
 
 /// Most entries of `explained_...` that are kept: a call may be compared with every expected one.
 pub(super) const EXPLAINED_MAX: usize = 10_000;
+/// Bytes of those entries, beyond which no more are kept.
+const EXPLAINED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The score with its words and the package's own details: `expected`, `actual` and `explained`.
 pub(super) fn scored(
@@ -34,6 +37,11 @@ pub(super) fn failed(error: impl std::fmt::Display) -> Outcome {
     }
 }
 
+/// The outcome of a trajectory that takes too long to judge.
+pub(super) fn too_large(want: Want) -> Outcome {
+    report::not_evaluable(Reason::TrajectoryTooLarge, want, effort::words)
+}
+
 /// The outcome of arguments or a result that Python cannot read.
 pub(super) fn unreadable(error: PyError) -> Outcome {
     failed(error)
@@ -60,14 +68,17 @@ pub(super) fn empty(
 pub(super) struct Explained {
     counts: hashbrown::HashMap<String, usize>,
     entries: Vec<(String, Value<'static>)>,
+    bytes: usize,
 }
 
 impl Explained {
-    /// Adds an entry; beyond [`EXPLAINED_MAX`] it is left out.
+    /// Adds an entry; beyond [`EXPLAINED_MAX`] and [`EXPLAINED_BYTES_MAX`] it is left out.
     pub(super) fn add(&mut self, name: &str, text: impl FnOnce() -> String) {
-        if self.entries.len() < EXPLAINED_MAX {
+        if self.entries.len() < EXPLAINED_MAX && self.bytes < EXPLAINED_BYTES_MAX {
             let count = self.counts.entry_ref(name).or_insert(0);
-            self.entries.push((format!("{name}_{count}"), Value::from(text())));
+            let text = text();
+            self.bytes += text.len();
+            self.entries.push((format!("{name}_{count}"), Value::from(text)));
             *count += 1;
         }
     }

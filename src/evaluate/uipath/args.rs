@@ -7,6 +7,7 @@ use super::answer::{self, Explained, list_of, mark, write_model};
 use super::definition::{Definition, Flag, expected_list, missing, required_map};
 use super::spans::{self, Call, ExpectedKey};
 use crate::evaluate::Evaluator;
+use crate::evaluate::effort::Effort;
 use crate::model::{Facts, Outcome, Trajectory, Want};
 use crate::settings::SettingsError;
 use crate::value::python::PyValue;
@@ -20,7 +21,7 @@ pub(in crate::evaluate) fn build(
     let expected = definition.criteria(|criteria| {
         expected_list(criteria, ("tool_calls", "toolCalls"), |item| {
             let args = item.get("args").ok_or_else(|| missing("args", item))?;
-            required_map(args, "args").map(PyValue::from)
+            required_map(args, "args")
         })
     })?;
     let expected = expected
@@ -29,7 +30,8 @@ pub(in crate::evaluate) fn build(
             key: ExpectedKey::new(&call.name, call.id.as_deref()),
             name: call.name,
             id: call.id,
-            args: call.content,
+            weight: call.content.node_count(),
+            args: PyValue::from(call.content),
         })
         .collect();
     Ok(Box::new(Args { strict, expected }))
@@ -45,6 +47,8 @@ struct ExpectedCall {
     name: String,
     id: Option<String>,
     args: PyValue<'static>,
+    /// How many values they hold.
+    weight: usize,
 }
 
 impl Evaluator for Args {
@@ -63,7 +67,9 @@ impl Evaluator for Args {
         let (score, served, explained) = match empty {
             Some((score, explained)) => (score, 0, explained),
             None => {
-                let (served, explained) = self.serve(&calls, &args, want);
+                let Some((served, explained)) = self.serve(&calls, &args, want) else {
+                    return answer::too_large(want);
+                };
                 let score = if self.strict {
                     f64::from(u8::from(served == self.expected.len()))
                 } else {
@@ -98,8 +104,14 @@ impl Evaluator for Args {
 }
 
 impl Args {
-    /// How many expected calls find a call of their own.
-    fn serve(&self, calls: &[Call<'_>], args: &[PyValue<'_>], want: Want) -> (usize, Explained) {
+    /// How many expected calls find a call of their own; `None` where finding out takes too long.
+    fn serve(
+        &self,
+        calls: &[Call<'_>],
+        args: &[PyValue<'_>],
+        want: Want,
+    ) -> Option<(usize, Explained)> {
+        let effort = Effort::new();
         let keys: Vec<_> = calls.iter().map(Call::key).collect();
         let mut explained = Explained::default();
         let mut taken = vec![false; calls.len()];
@@ -108,6 +120,11 @@ impl Args {
             for index in 0..calls.len() {
                 if taken[index] || !expected.key.matches(&keys[index]) {
                     continue;
+                }
+                // Each expected key is searched for, and what it holds may be equal to its end.
+                let cost = 1 + expected.weight * (1 + entry_count(&args[index]) / 4) / 2;
+                if !effort.spend(cost) {
+                    return None;
                 }
                 let fits = has_all(&args[index], &expected.args);
                 if want.details {
@@ -123,8 +140,12 @@ impl Args {
                 }
             }
         }
-        (served, explained)
+        Some((served, explained))
     }
+}
+
+fn entry_count(args: &PyValue<'_>) -> usize {
+    if let PyValue::Dict(entries) = args { entries.len() } else { 0 }
 }
 
 /// Whether the actual arguments have all the expected ones, by Python's equality.

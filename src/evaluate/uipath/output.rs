@@ -6,6 +6,7 @@ use super::answer::{self, Explained, list_of, mark, write_model};
 use super::definition::{Definition, Flag, expected_list, missing, required_text};
 use super::spans::{self, Call, ExpectedKey};
 use crate::evaluate::Evaluator;
+use crate::evaluate::effort::Effort;
 use crate::model::{Facts, Outcome, Trajectory, Want};
 use crate::settings::SettingsError;
 use crate::value::Value;
@@ -61,7 +62,10 @@ impl Evaluator for Output {
         let empty = answer::empty(self.expected.is_empty(), calls.is_empty(), " outputs");
         let (score, served, explained) = match empty {
             Some((score, explained)) => (score, 0, explained),
-            None => self.serve(&calls, &outputs, want),
+            None => match self.serve(&calls, &outputs, want) {
+                Some(served) => served,
+                None => return answer::too_large(want),
+            },
         };
         let model = ("ToolOutput", "output");
         answer::scored(
@@ -88,13 +92,15 @@ impl Evaluator for Output {
 }
 
 impl Output {
-    /// Score, how many expected results were returned, and what explains it.
+    /// Score, how many expected results were returned, and what explains it; `None` where finding
+    /// out takes too long.
     fn serve(
         &self,
         calls: &[Call<'_>],
         outputs: &[PyStr<'_>],
         want: Want,
-    ) -> (f64, usize, Value<'static>) {
+    ) -> Option<(f64, usize, Value<'static>)> {
+        let effort = Effort::new();
         let keys: Vec<_> = calls.iter().map(Call::key).collect();
         let mut explained = Explained::default();
         let mut taken = vec![false; calls.len()];
@@ -105,7 +111,13 @@ impl Output {
                 if taken[index] || !expected.key.matches(&keys[index]) {
                     continue;
                 }
-                let fits = outputs[index].as_bytes() == expected.output.as_bytes();
+                let (output, wanted) = (outputs[index].as_bytes(), expected.output.as_bytes());
+                // Texts of different lengths are told apart at once.
+                let compared = if output.len() == wanted.len() { wanted.len() } else { 0 };
+                if !effort.spend(1 + compared / 16) {
+                    return None;
+                }
+                let fits = output == wanted;
                 if want.details {
                     explained.add(&calls[index].name, || {
                         let actual = outputs[index].clone().into_text();
@@ -119,16 +131,17 @@ impl Output {
                     break;
                 }
                 if self.strict {
-                    return (0.0, served, explained.last());
+                    return Some((0.0, served, explained.last()));
                 }
             }
             if self.strict && !found {
                 let text =
                     format!("No matching actual tool call found for expected {}", expected.name);
                 let explained = [("_result", Value::from(text))].into_iter().collect();
-                return (0.0, served, Value::Map(explained));
+                return Some((0.0, served, Value::Map(explained)));
             }
         }
-        (served as f64 / self.expected.len() as f64, served, explained.all())
+        let score = served as f64 / self.expected.len() as f64;
+        Some((score, served, explained.all()))
     }
 }
