@@ -81,7 +81,12 @@ pub(super) fn means(name: &str, id: Option<&str>, call: &ToolCall<'_>) -> bool {
     }
 }
 
-/// Hashes of expected and actual values: equal ones have equal hashes.
+/// Up to this many pairs of values are compared without hashes.
+const HASHLESS_MAX: usize = 64;
+
+/// Hashes of expected and actual values: equal ones have equal hashes. There are none where so few
+/// pairs are compared that hashing each value would take longer.
+#[derive(Default)]
 pub(super) struct Hashes {
     expected: Vec<u64>,
     /// `None` where nothing is recorded.
@@ -91,9 +96,12 @@ pub(super) struct Hashes {
 impl Hashes {
     /// Hashes each value once.
     pub(super) fn new<'v>(
-        expected: impl Iterator<Item = &'v Value<'v>>,
-        actual: impl Iterator<Item = Option<&'v Value<'v>>>,
+        expected: impl ExactSizeIterator<Item = &'v Value<'v>>,
+        actual: impl ExactSizeIterator<Item = Option<&'v Value<'v>>>,
     ) -> Self {
+        if expected.len().saturating_mul(actual.len()) <= HASHLESS_MAX {
+            return Self::default();
+        }
         let (matcher, build) = (ArgumentMatcher::default(), DefaultHashBuilder::default());
         let hash = |value| matcher.hash(value, &build);
         let expected = expected.map(hash).collect();
@@ -102,7 +110,10 @@ impl Hashes {
 
     /// Whether the two cannot be equal.
     pub(super) fn differ(&self, expected: usize, actual: usize) -> bool {
-        self.actual[actual].is_some_and(|actual| actual != self.expected[expected])
+        match (self.expected.get(expected), self.actual.get(actual)) {
+            (Some(expected), Some(Some(actual))) => expected != actual,
+            _ => false,
+        }
     }
 }
 
