@@ -128,32 +128,18 @@ impl Texts {
     }
 
     fn trajectory(&self, decoded: bool) -> Trajectory<'_> {
-        let content = |text: &'_ str| -> Content<'_> {
-            // Borrowed for as long as the texts live.
-            match decoded {
-                true => Content::ready(json::parse(text).unwrap().into_owned()),
-                false => {
-                    let text = text.to_owned();
-                    Content::Recorded(Lazy::new(move || json::parse(&text).unwrap().into_owned()))
-                }
-            }
-        };
-        let call = |(index, (arguments, result)): (usize, &(String, String))| ToolCall {
-            name: TOOLS[index % 5].into(),
-            arguments: content(arguments),
-            result: content(result),
-            status: CallStatus::Ok,
-            start_ns: index as u64 * 1_000_000,
-            end_ns: index as u64 * 1_000_000 + 500_000,
-            ..ToolCall::default()
-        };
         let definition = |name: &&'static str| ToolDefinition {
             name: (*name).into(),
             description: "Does what it says.".into(),
             input_schema: json::parse(self.schema).unwrap(),
         };
         Trajectory {
-            tool_calls: self.calls.iter().enumerate().map(call).collect(),
+            tool_calls: self
+                .calls
+                .iter()
+                .enumerate()
+                .map(|call| tool_call(call, decoded))
+                .collect(),
             tool_definitions: TOOLS.iter().map(definition).collect(),
             user_input: Content::ready("Refund the damaged orders ORD-4710 to ORD-4719".into()),
             usage: Usage { input_tokens: Some(9000), output_tokens: Some(700), ..Usage::default() },
@@ -162,6 +148,28 @@ impl Texts {
             end_ns: 10_000_000,
             ..Trajectory::default()
         }
+    }
+}
+
+fn tool_call(
+    (index, (arguments, result)): (usize, &(String, String)),
+    decoded: bool,
+) -> ToolCall<'_> {
+    ToolCall {
+        name: TOOLS[index % 5].into(),
+        arguments: content(arguments, decoded),
+        result: content(result, decoded),
+        status: CallStatus::Ok,
+        start_ns: index as u64 * 1_000_000,
+        end_ns: index as u64 * 1_000_000 + 500_000,
+        ..ToolCall::default()
+    }
+}
+
+fn content(text: &str, decoded: bool) -> Content<'_> {
+    match decoded {
+        true => Content::ready(json::parse(text).unwrap()),
+        false => Content::Recorded(Lazy::new(move || json::parse(text).unwrap())),
     }
 }
 

@@ -3,6 +3,8 @@
 //! Four rules of Dokimos, on the top level of the schema; the checks that need a judge are not
 //! among them.
 
+use std::borrow::Cow;
+
 use hashbrown::HashSet;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -81,13 +83,24 @@ static RULES: [Rule<Limits>; 4] = [
     Rule {
         name: "max_optional_input_arguments",
         holds: |tool, limits| {
-            let declared: HashSet<&str> = properties(tool).map(|(name, _)| name).collect();
             let required = required(tool.schema)?;
-            let required = required.iter().filter(|name| declared.contains(&***name)).count();
+            let required = declared_count(tool, &required);
             Ok(properties(tool).count().saturating_sub(required) <= limits.optional_args_max)
         },
     },
 ];
+
+/// How many of the names are arguments.
+fn declared_count(tool: &Tool<'_>, names: &[Cow<'_, str>]) -> usize {
+    /// Up to this many arguments each name is searched, beyond they are looked up.
+    const SEARCHED_MAX: usize = 16;
+    let declared = || properties(tool).map(|(name, _)| name);
+    if declared().count() <= SEARCHED_MAX {
+        return names.iter().filter(|name| declared().any(|other| other == **name)).count();
+    }
+    let declared: HashSet<&str> = declared().collect();
+    names.iter().filter(|name| declared.contains(&***name)).count()
+}
 
 /// Whether each argument's schema has a keyword.
 fn all_have(tool: &Tool<'_>, keyword: &str) -> bool {
