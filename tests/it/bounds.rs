@@ -127,7 +127,7 @@ fn comparisons_that_take_too_long_are_not_evaluable() {
         r#"{{"match_mode":"best_match","evaluation_params":["input_parameters"],
             "criteria":{{"tool_calls":{calls}}}}}"#
     );
-    check("tool_correctness", &graded, &few, "0.8");
+    check("tool_correctness", &graded, &few, "0.2");
     check("tool_correctness", &graded, &many, too_large);
     check("tool_efficiency", r#"{"argument_matcher":{"mode":"subset"}}"#, &many, too_large);
     let subset = format!(r#"{{"subset":true,"criteria":{{"tool_calls":{calls}}}}}"#);
