@@ -56,8 +56,9 @@ pub struct LimitsSettings {
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub memory_mib: u32,
-    /// Mebibytes of these kept of judged traces, remembered for late spans. Beyond it the oldest are
-    /// forgotten before their time.
+    /// Mebibytes of these kept of judged traces, remembered for late spans. Beyond it the oldest
+    /// are forgotten before their time.
+    #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub remembered_mib: u32,
     /// Mebibytes of requests that wait to be assembled. Beyond it senders wait up to a second and

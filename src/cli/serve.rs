@@ -53,7 +53,8 @@ async fn serve(plan: Plan) -> Result<Exit, Failure> {
     tokio::select! {
         _ = collector.shutdown() => Ok(Exit::Success),
         () = signals.next() => {
-            Err(anyhow::anyhow!("a second signal ended it before everything was judged and delivered").into())
+            let what = "a second signal ended it before everything was judged and delivered";
+            Err(anyhow::anyhow!(what).into())
         }
     }
 }
