@@ -237,7 +237,9 @@ fn join_with<'a>(calls: &mut [SpanCall<'a>], asked: &mut [LlmCall<'a>]) {
     }
     let mut joined = vec![false; calls.len()];
     let mut waiting = waiting_by_name(asked);
-    for exact in [true, false] {
+    let is_told = |call: &LlmCall<'_>| call.call.arguments != Decoded::Value(Value::Null);
+    let passes: &[bool] = if asked.iter().any(is_told) { &[true, false] } else { &[false] };
+    for &exact in passes {
         for (call, joined) in calls.iter_mut().zip(&mut joined) {
             if !waits(call) || *joined {
                 continue;
