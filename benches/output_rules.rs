@@ -79,18 +79,35 @@ fn slow(c: &mut Criterion) {
     let iris = r#"{"bundle": "safety", "compat": "iris", "text_bytes_max": 16777216}"#;
     let nested = r#"{"bundle": "custom", "text_bytes_max": 16777216, "custom_rules":
         [{"name": "nested", "type": "regex_no_match", "config": {"pattern": "^(a+)+$"}}]}"#;
-    let cases: [(&str, &str, &str, &str); 7] = [
+    let all = r#"{"bundle": "all", "text_bytes_max": 16777216,
+        "criteria": {"expected": "within 4 business days"}}"#;
+    let mut cases = vec![
         ("mrn_spaces", safety, "MRN", " "),
         ("mrn_spaces_iris", iris, "MRN", " "),
-        ("email_dots", safety, "", "a."),
-        ("dan", safety, "", "DAN "),
-        ("digits", safety, "", "1234 "),
         ("nested_repeats", nested, "", "a"),
         ("prose", safety, "", PROSE),
     ];
+    cases.extend(
+        [
+            ("spaces", " "),
+            ("email_dots", "a."),
+            ("email_ats", "a@"),
+            ("dan", "DAN "),
+            ("numbers", "1234 "),
+            ("digits", "5"),
+            ("web_token", "eyJ"),
+            ("private_key", "-----BEGIN "),
+            ("brackets", "["),
+            ("base64", "aWdub3Jl"),
+            ("chinese", "漢字"),
+            ("zero_width", "\u{200b}"),
+            ("one_word", "x"),
+        ]
+        .map(|(name, unit)| (name, all, "", unit)),
+    );
     for (name, settings, head, unit) in cases {
         let evaluator = evaluator(settings);
-        for bytes in [100_000, 1_000_000, 10_000_000] {
+        for bytes in [1 << 20, 10 << 20] {
             let text = format!("{head}{}!", unit.repeat(bytes / unit.len()));
             group.throughput(Throughput::Bytes(text.len() as u64));
             group.bench_function(format!("{name}/{bytes}"), |b| {

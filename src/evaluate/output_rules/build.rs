@@ -1,11 +1,12 @@
 //! Settings to an evaluator: everything that can be wrong is found here, with its place.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::custom::{iris as iris_custom, own};
 use super::limits::CUSTOM_RULES_MAX;
 use super::pack::config::{DetectorConfig, PackConfig, compile};
 use super::pack::{self, Pack, names};
+use super::reading::Reading;
 use super::rule::Rule;
 use super::settings::{Bundle, Compat, OutputRulesConfig, Target};
 use super::{OutputRules, builtin, iris};
@@ -22,7 +23,8 @@ pub(super) fn build(node: &Node) -> Result<OutputRules, SettingsError> {
         true => iris::rules(bundle, &config.thresholds),
         false => builtin::rules(bundle, &config.thresholds),
     };
-    let mut packs = packs(&config, iris_like).map_err(|error| error.at(place(node, "packs")))?;
+    let mut packs =
+        packs(&config, bundle, iris_like).map_err(|error| error.at(place(node, "packs")))?;
     add_pack_rules(&mut rules, &packs, bundle);
     // The source runs custom rules in their own bundle alone.
     if !iris_like || bundle == Bundle::Custom {
@@ -51,7 +53,7 @@ pub(super) fn build(node: &Node) -> Result<OutputRules, SettingsError> {
         attribute,
         bundle,
         iris: iris_like,
-        expected: config.criteria.expected,
+        expected: config.criteria.expected.map(Reading::new),
         rules,
         packs,
         skip_kinds: config.skip_kinds,
@@ -81,22 +83,37 @@ fn target(config: &OutputRulesConfig, node: &Node) -> Result<Attribute, Settings
                 .with_help("name the key, such as `attribute: my.answer`")
                 .at(place(node, "target")))
         }
-        (Target::Attribute, Some(key)) => {
-            // The vocabulary of facts holds keys for the life of the process; one small text per
-            // evaluator that asks for one.
-            let leaked: &'static str = Box::leak(key.clone().into_boxed_str());
-            Ok(Some((key.clone(), Box::leak(Box::new([leaked])))))
-        }
+        (Target::Attribute, Some(key)) => Ok(Some((key.clone(), interned(key)))),
         (_, Some(_)) => Err(SettingsError::new("`attribute` goes with `target: attribute`")
             .at(place(node, "attribute"))),
         (_, None) => Ok(None),
     }
 }
 
-fn packs(config: &OutputRulesConfig, iris_like: bool) -> Result<Vec<Arc<Pack>>, SettingsError> {
-    let mut packs = match iris_like {
-        true => vec![pack::iris()?],
-        false => vec![pack::default()?, pack::refusal()?],
+/// The group of that one key. The vocabulary of facts holds keys for the life of the process; each
+/// is kept once, however many evaluators ask for it and however often they are built.
+fn interned(key: &str) -> &'static [&'static str] {
+    static GROUPS: Mutex<Vec<&'static [&'static str]>> = Mutex::new(Vec::new());
+    let mut groups = GROUPS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = groups.iter().find(|group| group[0] == key) {
+        return known;
+    }
+    let key: &'static str = Box::leak(key.to_owned().into_boxed_str());
+    let group: &'static [&'static str] = Box::leak(Box::new([key]));
+    groups.push(group);
+    group
+}
+
+fn packs(
+    config: &OutputRulesConfig,
+    bundle: Bundle,
+    iris_like: bool,
+) -> Result<Vec<Arc<Pack>>, SettingsError> {
+    let mut packs = match (iris_like, bundle) {
+        (true, _) => vec![pack::iris()?],
+        (false, Bundle::All) => vec![pack::all()?],
+        (false, Bundle::Relevance) => vec![pack::refusal()?],
+        (false, _) => vec![pack::safety()?],
     };
     let mut own = config.packs.clone();
     if !iris_like {

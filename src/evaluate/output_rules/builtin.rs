@@ -28,20 +28,22 @@ fn completeness(set: &Thresholds) -> Vec<Rule> {
     let sentences = set.min_sentences.unwrap_or(2.0);
     vec![
         Rule::new("min_output_length", 1.0, move |s| {
-            let expected = s.expected.is_some_and(|text| text.trim() == s.text.trim());
-            let length = words::length(s.text) as f64;
+            let text = s.text().trim();
+            let expected = s.expected.is_some_and(|expected| expected.text.trim() == text);
+            let enough = if s.explain { usize::MAX } else { least.max(0.0) as usize };
+            let length = words::length(text, enough) as f64;
             reaches(s, "characters", length, if expected { length } else { least })
         }),
         Rule::new("non_empty_output", 2.0, |s| {
-            let passed = !words::is_invisible(s.text);
+            let passed = !words::is_invisible(s.text());
             Verdict::binary(passed, if passed { "not empty" } else { "nothing to see" }.into())
         }),
         Rule::new("sentence_count", 0.5, move |s| {
-            let text = s.text.trim();
+            let text = s.text().trim();
             if text.starts_with(['{', '[']) && super::js::json::is_json(text) {
                 return Verdict::skipped("structured output has no sentences", "output is JSON");
             }
-            let count = words::units(text).len() as f64;
+            let count = s.reading.units().len() as f64;
             reaches(s, "sentences or items", count, sentences)
         }),
         Rule::new("expected_coverage", 1.5, expected_coverage),
@@ -55,20 +57,20 @@ fn reaches(s: &Subject<'_>, what: &str, value: f64, least: f64) -> Verdict {
 }
 
 fn expected_coverage(s: &Subject<'_>) -> Verdict {
-    let Some(expected) = s.expected.filter(|text| !text.trim().is_empty()) else {
+    let Some(expected) = s.expected.filter(|expected| !expected.is_blank()) else {
         return Verdict::skipped("no expected output", "criteria.expected not given");
     };
-    let (expected, text) = (expected.to_lowercase(), s.text.to_lowercase());
-    let (wanted, has) = (words::stem_set(&expected), words::stem_set(&text));
-    if wanted.is_empty() {
-        let passed = expected.trim() == text.trim();
+    let wanted = expected.keys();
+    if wanted.distinct.is_empty() {
+        let passed = expected.text.to_lowercase().trim() == s.text().to_lowercase().trim();
         return Verdict::binary(passed, "compared as a whole".into());
     }
-    let found = wanted.iter().filter(|stem| has.contains(*stem)).count();
-    let number = |stem: &&&str| stem.bytes().any(|b| b.is_ascii_digit());
-    let number_missing = wanted.iter().filter(number).any(|stem| !has.contains(stem));
-    let denied = words::is_negated(&expected) != words::is_negated(&text);
-    let ratio = found as f64 / wanted.len() as f64;
+    let seen = wanted.among(&s.reading.words().keys);
+    let found = seen.iter().filter(|&&seen| seen).count();
+    let mut missing = wanted.distinct.iter().zip(&seen).filter(|&(_, &seen)| !seen);
+    let number_missing = missing.any(|(&key, _)| words::is_number(key));
+    let denied = expected.words().denies != s.reading.words().denies;
+    let ratio = found as f64 / wanted.distinct.len() as f64;
     let score = if number_missing || denied { ratio.min(0.49) } else { ratio };
     let message = s.say(|| {
         let why = match (number_missing, denied) {
@@ -76,7 +78,7 @@ fn expected_coverage(s: &Subject<'_>) -> Verdict {
             (_, true) => "; one denies what the other says",
             _ => "",
         };
-        format!("{found} of {} expected terms{why}", wanted.len())
+        format!("{found} of {} expected terms{why}", wanted.distinct.len())
     });
     Verdict::scored(score >= 0.5, score, message)
 }
@@ -99,46 +101,47 @@ fn relevance(set: &Thresholds) -> Vec<Rule> {
 const NO_INPUT: (&str, &str) = ("no user input", "user input not recorded");
 
 fn keyword_overlap(s: &Subject<'_>, least: f64) -> Verdict {
-    let Some(input) = s.input.filter(|text| !text.trim().is_empty()) else {
+    let Some(input) = s.input.filter(|input| !input.is_blank()) else {
         return Verdict::skipped(NO_INPUT.0, NO_INPUT.1);
     };
-    let (input, text) = (input.to_lowercase(), s.text.to_lowercase());
-    let (asked, has) = (words::stem_set(&input), words::stem_set(&text));
-    if asked.is_empty() {
+    let (asked, has) = (input.keys(), &s.reading.words().keys);
+    if asked.distinct.is_empty() {
         return Verdict::skipped("no words in the input", "input has no content words");
     }
-    if has.len() < 2 {
+    if has.iter().all(|&key| Some(&key) == has.first()) {
         return Verdict::skipped("too short to compare", "output has one content word or none");
     }
-    if has.len() >= 2 && has.iter().all(|stem| asked.contains(stem)) {
+    if has.iter().all(|&key| asked.find(key).is_some()) {
         return Verdict::scored(false, 0.0, "the output only repeats the input".into());
     }
-    let found = asked.iter().filter(|stem| has.contains(*stem)).count();
-    let ratio = found as f64 / asked.len() as f64;
-    let message = s.say(|| format!("{found} of {} words of the input", asked.len()));
+    let (found, count) =
+        (asked.among(has).into_iter().filter(|&seen| seen).count(), asked.distinct.len());
+    let ratio = found as f64 / count as f64;
+    let message = s.say(|| format!("{found} of {count} words of the input"));
     Verdict::scored(ratio >= least, (ratio * 2.0).min(1.0), message)
 }
 
 fn topic_consistency(s: &Subject<'_>, least: f64, words_min: f64) -> Verdict {
-    let Some(input) = s.input.filter(|text| !text.trim().is_empty()) else {
+    let Some(input) = s.input.filter(|input| !input.is_blank()) else {
         return Verdict::skipped(NO_INPUT.0, NO_INPUT.1);
     };
-    let (input, text) = (input.to_lowercase(), s.text.to_lowercase());
-    let asked = words::stem_set(&input);
-    let mut count = 0usize;
-    words::stems(&text, |_| count += 1);
-    if asked.is_empty() || (count as f64) < words_min {
+    let (asked, words) = (input.keys(), s.reading.words());
+    if asked.distinct.is_empty() || (words.keys.len() as f64) < words_min {
         return Verdict::skipped("too short to judge its topic", "too few content words");
     }
-    let units = words::units(&text);
-    let connected = units
-        .iter()
-        .filter(|unit| {
-            let mut related = false;
-            words::stems(unit, |stem| related |= asked.contains(stem));
-            related
-        })
-        .count();
+    let units = s.reading.units();
+    let (mut connected, mut next) = (0, 0);
+    for (&key, &place) in words.keys.iter().zip(&words.places) {
+        // Of each unit only the first word counts that the input has too.
+        if units.get(next).is_none_or(|unit| place < unit.start) || asked.find(key).is_none() {
+            continue;
+        }
+        next += units[next..].iter().take_while(|unit| unit.end <= place).count();
+        if units.get(next).is_some_and(|unit| unit.contains(&place)) {
+            connected += 1;
+            next += 1;
+        }
+    }
     let ratio = connected as f64 / units.len().max(1) as f64;
     let message = s.say(|| format!("{connected} of {} sentences speak of the input", units.len()));
     Verdict::scored(ratio >= least, (ratio * 5.0).min(1.0), message)
@@ -175,11 +178,17 @@ pub(super) fn detected(s: &Subject<'_>, rule: &str, none: &'static str, some: &s
             kinds.push(hit.kind);
         }
         if s.explain {
-            findings.extend(hit.findings(s.text));
+            findings.extend(hit.findings(s.text()));
         }
     }
     if kinds.is_empty() {
-        return Verdict::binary(true, none.into());
+        return match s.gave_up(rule) {
+            Some(kind) => {
+                let why = format!("too many look-alikes of `{kind}`");
+                Verdict::skipped("not all of the text was searched", why)
+            }
+            None => Verdict::binary(true, none.into()),
+        };
     }
     let message = s.say(|| format!("{some}: {}", kinds.join(", ")));
     Verdict { findings, critical, ..Verdict::binary(false, message) }

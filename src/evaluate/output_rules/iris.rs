@@ -3,12 +3,12 @@
 //! Lengths, words, white space and printed numbers are JavaScript's ([`super::js`]); detectors are
 //! the pack `iris.yaml`, run over the text as it is. Source: `iris-eval/mcp-server` 0.4.2.
 
-use hashbrown::HashSet;
-
 use super::js;
 use super::pack::names;
+use super::reading::Reading;
 use super::rule::{Rule, Subject, Verdict};
 use super::settings::{Bundle, Thresholds};
+use super::words;
 
 /// The rules of a bundle in the source's order.
 pub(super) fn rules(bundle: Bundle, set: &Thresholds) -> Vec<Rule> {
@@ -26,14 +26,15 @@ pub(super) fn rules(bundle: Bundle, set: &Thresholds) -> Vec<Rule> {
 }
 
 fn completeness(set: &Thresholds) -> Vec<Rule> {
-    let least = set.min_output_length.or(set.min_length).unwrap_or(50.0);
+    // Its alias `min_length` is hidden there by the default of the other.
+    let least = set.min_output_length.unwrap_or(50.0);
     let sentences = set.min_sentences.unwrap_or(2.0);
     vec![
         Rule::new("min_output_length", 1.0, move |s| {
-            reaches(s, "Output length", js::length(s.text) as f64, least)
+            reaches(s, "Output length", js::length(s.text()) as f64, least)
         }),
         Rule::new("non_empty_output", 2.0, |s| {
-            let passed = !js::is_blank(s.text);
+            let passed = !js::is_blank(s.text());
             Verdict::binary(
                 passed,
                 if passed { "Output is non-empty" } else { "Output is empty or whitespace-only" }
@@ -41,7 +42,7 @@ fn completeness(set: &Thresholds) -> Vec<Rule> {
             )
         }),
         Rule::new("sentence_count", 0.5, move |s| {
-            let count = s.text.split(['.', '!', '?']).filter(|part| !js::is_blank(part)).count();
+            let count = s.text().split(['.', '!', '?']).filter(|part| !js::is_blank(part)).count();
             reaches(s, "Sentence count", count as f64, sentences)
         }),
         Rule::new("expected_coverage", 1.5, expected_coverage),
@@ -67,10 +68,10 @@ fn min(a: f64, b: f64) -> f64 {
 }
 
 fn expected_coverage(s: &Subject<'_>) -> Verdict {
-    let Some(expected) = s.expected.filter(|text| !text.is_empty()) else {
+    let Some(expected) = s.expected.filter(|expected| !expected.text.is_empty()) else {
         return Verdict::skipped("No expected output provided", "context.expected not provided");
     };
-    let (wanted, found) = overlap(expected, s.text);
+    let (wanted, found) = overlap(expected, s.reading);
     if wanted == 0 {
         return Verdict::binary(true, "No meaningful words in expected output".into());
     }
@@ -82,11 +83,9 @@ fn expected_coverage(s: &Subject<'_>) -> Verdict {
 }
 
 /// Number of distinct words of more than two characters in `wanted`, and how many `text` has.
-fn overlap(wanted: &str, text: &str) -> (usize, usize) {
-    let (wanted, text) = (wanted.to_lowercase(), text.to_lowercase());
-    let has: HashSet<&str> = js::words(&text, 2).collect();
-    let wanted: HashSet<&str> = js::words(&wanted, 2).collect();
-    (wanted.len(), wanted.iter().filter(|word| has.contains(*word)).count())
+fn overlap(wanted: &Reading<'_>, text: &Reading<'_>) -> (usize, usize) {
+    let seen = wanted.ascii_keys().among(text.ascii_words());
+    (seen.len(), seen.iter().filter(|&&seen| seen).count())
 }
 
 fn relevance(set: &Thresholds) -> Vec<Rule> {
@@ -101,10 +100,10 @@ fn relevance(set: &Thresholds) -> Vec<Rule> {
 }
 
 fn keyword_overlap(s: &Subject<'_>, least: f64) -> Verdict {
-    let Some(input) = s.input.filter(|text| !text.is_empty()) else {
+    let Some(input) = s.input.filter(|input| !input.text.is_empty()) else {
         return Verdict::skipped("No input provided", "context.input not provided");
     };
-    let (wanted, found) = overlap(input, s.text);
+    let (wanted, found) = overlap(input, s.reading);
     if wanted == 0 {
         return Verdict::binary(true, "No meaningful words in input".into());
     }
@@ -142,17 +141,14 @@ fn hallucination_markers(s: &Subject<'_>) -> Verdict {
 }
 
 fn topic_consistency(s: &Subject<'_>, least: f64, words_min: f64) -> Verdict {
-    let Some(input) = s.input.filter(|text| !text.is_empty()) else {
+    let Some(input) = s.input.filter(|input| !input.text.is_empty()) else {
         return Verdict::skipped("No input provided", "context.input not provided");
     };
-    let (input, text) = (input.to_lowercase(), s.text.to_lowercase());
-    let asked: HashSet<&str> = js::words(&input, 3).collect();
-    let (mut count, mut related) = (0usize, 0usize);
-    for word in js::words(&text, 3) {
-        count += 1;
-        related += usize::from(asked.contains(word));
-    }
-    if asked.is_empty() || count == 0 {
+    let asked = input.ascii_keys();
+    let long = |key: &&u64| words::is_over_three(**key);
+    let words = || s.reading.ascii_words().iter().filter(long);
+    let count = words().count();
+    if !asked.distinct.iter().any(|key| long(&key)) || count == 0 {
         return Verdict::skipped(
             "Insufficient text for topic analysis",
             "input or output has no words > 3 chars",
@@ -166,6 +162,7 @@ fn topic_consistency(s: &Subject<'_>, least: f64, words_min: f64) -> Verdict {
         let why = format!("output has < {min} words ≥ 4 chars");
         return Verdict { passed: true, score: 1.0, ..Verdict::skipped(message, why) };
     }
+    let related = words().filter(|&&key| asked.find(key).is_some()).count();
     let ratio = related as f64 / count as f64;
     let message = s.say(|| {
         let percent = js::to_fixed(ratio * 100.0, 1);
@@ -188,7 +185,7 @@ fn safety(set: &Thresholds) -> Vec<Rule> {
             let count = match &words {
                 None => s.hits(names::BLOCKLIST).count(),
                 Some(words) => {
-                    let text = s.text.to_lowercase();
+                    let text = s.text().to_lowercase();
                     words.iter().filter(|word| text.contains(*word)).count()
                 }
             };
@@ -202,7 +199,7 @@ fn safety(set: &Thresholds) -> Vec<Rule> {
         Rule::new("no_stub_output", 1.5, move |s| {
             let found: Vec<&str> = match (&stubs, &folded) {
                 (Some(stubs), Some(folded)) => {
-                    let text = s.text.to_uppercase();
+                    let text = s.text().to_uppercase();
                     let hits =
                         stubs.iter().zip(folded).filter(|(_, marker)| text.contains(*marker));
                     hits.map(|(name, _)| name.as_str()).collect()

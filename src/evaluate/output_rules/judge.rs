@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use super::pack::Finding;
+use super::reading::Reading;
 use super::rule::{Rule, Severity, Subject, Verdict};
 use super::{OutputRules, js, texts};
 use crate::evaluate::Want;
@@ -85,12 +86,13 @@ impl OutputRules {
         explain: bool,
     ) -> Vec<Result<'r>> {
         let input = if self.reads_input { texts::content(&trajectory.user_input) } else { None };
+        let input = input.map(Reading::new);
         let mut results: Vec<Result<'r>> = Vec::with_capacity(self.rules.len());
         for (index, (place, text)) in list.iter().enumerate() {
             let subject = Subject {
-                text,
-                input: input.as_deref(),
-                expected: self.expected.as_deref(),
+                reading: &Reading::new(&**text),
+                input: input.as_ref(),
+                expected: self.expected.as_ref(),
                 cost: trajectory.cost,
                 prompt_tokens: trajectory.usage.input_tokens.map(|tokens| tokens as f64),
                 completion_tokens: trajectory.usage.output_tokens.map(|tokens| tokens as f64),

@@ -18,3 +18,9 @@ pub(super) const TEXT_BYTES_MAX: usize = 1 << 20;
 pub(super) const TEXTS_MAX: usize = 1024;
 /// Most bytes of encoded runs (base64, percent, tags) that are decoded in one text.
 pub(super) const DECODED_BYTES_MAX: usize = 64 << 10;
+/// Most bytes of one text where digits stand together that detectors of numbers search; where there
+/// are more, the rule says so.
+pub(super) const NUMBER_BYTES_MAX: usize = 256 << 10;
+/// Matches of one detector in one text that its check or context may refuse; what follows more of
+/// them is not searched, and the rule says so.
+pub(super) const REFUSED_MAX: u32 = 4096;

@@ -8,15 +8,18 @@
 
 mod build;
 mod builtin;
+mod bytes;
 mod custom;
 mod iris;
 mod js;
 mod judge;
 mod limits;
 mod pack;
+mod reading;
 mod rule;
 mod settings;
 mod texts;
+mod units;
 mod words;
 
 use std::sync::Arc;
@@ -31,6 +34,7 @@ pub use settings::{
 use super::{Evaluator, Kind, Want};
 use crate::model::{Facts, Outcome, Trajectory};
 use pack::Pack;
+use reading::Reading;
 use rule::Rule;
 
 /// Judges texts by rules.
@@ -43,7 +47,11 @@ pub static KIND: Kind = Kind {
     needs_criteria: false,
     schema: || schemars::schema_for!(OutputRulesConfig),
     build: |node| build::build(node).map(|rules| Box::new(rules) as Box<dyn Evaluator>),
-    example: "evaluators:\n  output_rules/safety:\n    bundle: safety\n    target: tool_results\n",
+    example: "\
+output_rules/safety:
+  bundle: safety
+  target: tool_results
+",
 };
 
 /// A configured evaluator.
@@ -54,7 +62,7 @@ struct OutputRules {
     attribute: Option<(String, &'static [&'static str])>,
     bundle: Bundle,
     iris: bool,
-    expected: Option<String>,
+    expected: Option<Reading<'static>>,
     rules: Vec<Rule>,
     packs: Vec<Arc<Pack>>,
     skip_kinds: Vec<String>,

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::pack::{Finding, Hit, Pack, Scan};
+use super::reading::Reading;
 
 /// How much a failed rule matters.
 #[derive(
@@ -30,11 +31,11 @@ pub enum Severity {
 /// The text that is judged, with what it is compared with.
 pub(super) struct Subject<'t> {
     /// The text.
-    pub(super) text: &'t str,
+    pub(super) reading: &'t Reading<'t>,
     /// What the user asked.
-    pub(super) input: Option<&'t str>,
+    pub(super) input: Option<&'t Reading<'t>>,
     /// What was expected.
-    pub(super) expected: Option<&'t str>,
+    pub(super) expected: Option<&'t Reading<'t>>,
     /// Cost in US dollars.
     pub(super) cost: Option<f64>,
     /// Tokens of the prompts.
@@ -108,6 +109,17 @@ impl Rule {
 }
 
 impl Subject<'_> {
+    /// The text.
+    pub(super) fn text(&self) -> &str {
+        &self.reading.text
+    }
+
+    /// The kind of the first detector of a rule that did not search all of the text.
+    pub(super) fn gave_up(&self, rule: &str) -> Option<&str> {
+        let mut packs = self.scans.iter().zip(self.packs);
+        packs.find_map(|(scan, pack)| pack.gave_up(scan, rule))
+    }
+
     /// What the detectors of a rule found, in the order of the packs.
     pub(super) fn hits<'s>(&'s self, rule: &'s str) -> impl Iterator<Item = Hit<'s>> {
         let first = usize::from(self.replaced.contains(&rule));

@@ -137,7 +137,7 @@ pub struct OutputCriteria {
 pub struct Thresholds {
     /// Characters the output should have: default 50 (`compat: iris`: UTF-16 code units).
     pub min_output_length: Option<f64>,
-    /// The same, read where `min_output_length` is absent.
+    /// The same, read where `min_output_length` is absent; never with `compat: iris`.
     pub min_length: Option<f64>,
     /// Sentences (or list items, or lines of a table) the output should have: default 2.
     pub min_sentences: Option<f64>,

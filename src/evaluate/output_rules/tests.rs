@@ -210,6 +210,22 @@ fn a_text_at_the_limit_is_judged_and_one_past_it_is_not() {
 }
 
 #[test]
+fn a_rule_that_gave_up_is_skipped_and_says_why() {
+    let text = "DAN ".repeat(5000);
+    let score = scored(evaluate(r#"{"bundle": "safety"}"#, &answer(&text)));
+    let details = score.details.to_string();
+    assert!(details.contains("too many look-alikes of `jailbreak`"), "{details}");
+    assert_eq!(score.details.get("rules_skipped"), Some(&Value::from(1)));
+}
+
+#[test]
+fn keys_of_attributes_are_kept_once() {
+    let settings = r#"{"bundle": "safety", "target": "attribute", "attribute": "my.reply"}"#;
+    let group = || evaluator(settings).facts().attributes[0].as_ptr();
+    assert_eq!(group(), group());
+}
+
+#[test]
 fn packs_of_the_config_join_rules_and_make_new_ones() {
     let settings = r#"{"bundle": "safety", "packs": [{"name": "house", "detectors": [
         {"rule": "no_pii", "kind": "Employee", "pattern": "\\bE-\\d{6}\\b", "digits": true},
@@ -235,7 +251,7 @@ fn lists_of_the_thresholds_replace_the_built_in_ones() {
 
 #[test]
 fn evaluators_that_look_at_one_text_scan_it_once() {
-    let pack = pack::default().unwrap();
+    let pack = pack::safety().unwrap();
     let first = pack.scan_cached("Her SSN is 536-22-8714.");
     assert!(Arc::ptr_eq(&first, &pack.scan_cached("Her SSN is 536-22-8714.")));
     assert!(!Arc::ptr_eq(&first, &pack.scan_cached("Her SSN is 536-22-8715.")));

@@ -26,7 +26,7 @@ pub(in super::super) fn rule(rule: &CustomRuleConfig) -> Result<Rule, SettingsEr
         CustomKind::ContainsKeywords => contains(config)?,
         CustomKind::ExcludesKeywords => excludes(config)?,
         CustomKind::JsonSchema => Box::new(|s: &Subject<'_>| {
-            let passed = json::is_json(s.text);
+            let passed = json::is_json(s.text());
             let message = if passed { "Output is valid JSON" } else { "Output is not valid JSON" };
             Verdict::binary(passed, message.into())
         }),
@@ -79,7 +79,7 @@ fn regex(config: &Map<String, Value>, wanted: bool) -> Result<Check, SettingsErr
         }
     };
     Ok(Box::new(move |s| {
-        let found = regex.is_match(s.text);
+        let found = regex.is_match(s.text());
         let message = match (wanted, found) {
             (true, true) => "Regex pattern matched",
             (true, false) => "Regex pattern did not match",
@@ -100,7 +100,7 @@ fn length(config: &Map<String, Value>, key: &'static str) -> Check {
     };
     let least = key == "min_length";
     Box::new(move |s| {
-        let length = js::length(s.text) as f64;
+        let length = js::length(s.text()) as f64;
         let passed = if least { length >= limit } else { length <= limit };
         let ratio = if least { length / limit } else { limit / length };
         let message = s.say(|| {
@@ -139,7 +139,7 @@ fn contains(config: &Map<String, Value>) -> Result<Check, SettingsError> {
     let Some(words) = keywords(config)? else { return Ok(wrong_keywords("contains_keywords")) };
     let least = config.get("threshold").filter(|value| !value.is_null()).map_or(1.0, to_number);
     Ok(Box::new(move |s| {
-        let text = s.text.to_lowercase();
+        let text = s.text().to_lowercase();
         let found = words.iter().filter(|(_, word)| text.contains(word)).count();
         let score = found as f64 / words.len() as f64;
         let message = s.say(|| format!("Found {found}/{} required keywords", words.len()));
@@ -150,7 +150,7 @@ fn contains(config: &Map<String, Value>) -> Result<Check, SettingsError> {
 fn excludes(config: &Map<String, Value>) -> Result<Check, SettingsError> {
     let Some(words) = keywords(config)? else { return Ok(wrong_keywords("excludes_keywords")) };
     Ok(Box::new(move |s| {
-        let text = s.text.to_lowercase();
+        let text = s.text().to_lowercase();
         let found: Vec<&str> = words
             .iter()
             .filter(|(_, word)| text.contains(word))

@@ -105,7 +105,7 @@ fn length(
     words: &str,
     limit: f64,
 ) -> Verdict {
-    let length = s.text.chars().count() as f64;
+    let length = s.text().chars().count() as f64;
     let passed = passes(length);
     let message = s.say(|| format!("{length} characters, {words} {limit} wanted"));
     Verdict::scored(passed, if passed { 1.0 } else { score(length) }, message)
@@ -145,7 +145,7 @@ fn regex(node: &Node, wanted: bool) -> Result<Check, SettingsError> {
         SettingsError::new(message).with_help(help).at(place)
     })?;
     Ok(Box::new(move |s| {
-        let found = regex.is_match(s.text);
+        let found = regex.is_match(s.text());
         let message = if found { "the pattern matches" } else { "the pattern does not match" };
         Verdict::binary(found == wanted, message.into())
     }))
@@ -171,7 +171,7 @@ fn contains(node: &Node) -> Result<Check, SettingsError> {
     let (words, least) = keywords(node)?;
     let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
     Ok(Box::new(move |s| {
-        let text = s.text.to_lowercase();
+        let text = s.text().to_lowercase();
         let found = lower.iter().filter(|word| text.contains(*word)).count();
         let score = found as f64 / lower.len() as f64;
         let message = s.say(|| format!("{found} of {} keywords", lower.len()));
@@ -183,7 +183,7 @@ fn excludes(node: &Node) -> Result<Check, SettingsError> {
     let (words, _) = keywords(node)?;
     let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
     Ok(Box::new(move |s| {
-        let text = s.text.to_lowercase();
+        let text = s.text().to_lowercase();
         let found: Vec<&str> = words
             .iter()
             .zip(&lower)
@@ -217,7 +217,7 @@ fn schema(node: &Node) -> Result<Check, SettingsError> {
                 .at(place)
         })?;
     Ok(Box::new(move |s| {
-        let Ok(value) = serde_json::from_str::<Value>(s.text.trim()) else {
+        let Ok(value) = serde_json::from_str::<Value>(s.text().trim()) else {
             return Verdict::binary(false, "not JSON".into());
         };
         match validator.validate(&value) {

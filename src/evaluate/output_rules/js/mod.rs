@@ -13,6 +13,9 @@ pub(super) mod safe;
 
 /// Length in UTF-16 code units.
 pub(super) fn length(text: &str) -> usize {
+    if text.is_ascii() {
+        return text.len();
+    }
     text.chars().map(char::len_utf16).sum()
 }
 
@@ -34,14 +37,6 @@ pub(super) fn is_space(c: char) -> bool {
 /// Whether nothing but white space is there.
 pub(super) fn is_blank(text: &str) -> bool {
     text.chars().all(is_space)
-}
-
-/// The words of a text that is already in lower case: runs of ASCII letters, digits and `_` of
-/// more than `longer_than` characters. Everything else separates.
-pub(super) fn words(lower: &str, longer_than: usize) -> impl Iterator<Item = &str> {
-    lower
-        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
-        .filter(move |word| word.len() > longer_than)
 }
 
 /// `Number.prototype.toFixed`: exact decimal value, ties away from zero, exponent form from 1e21.

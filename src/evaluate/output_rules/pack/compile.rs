@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use regex::bytes::Regex;
 
+use super::super::limits::REFUSED_MAX;
 use super::super::rule::Severity;
 use super::profile::Profile;
 use super::sieve::Anchors;
@@ -29,28 +30,41 @@ pub enum Form {
     Upper,
 }
 
-/// What must be in a text for a detector to run at all.
-pub(super) enum Gate {
-    /// Nothing.
-    Open,
+/// What must be in a text for a detector to run at all: all of these.
+#[derive(Default)]
+pub(super) struct Gate {
     /// One of these anchors.
-    Anchors(Box<Anchors>),
+    pub(super) needs: Option<Box<Anchors>>,
+    /// And one of these.
+    pub(super) also_needs: Option<Box<Anchors>>,
     /// Digits that stand together; the detector runs only there.
-    Digits,
+    pub(super) digits: bool,
+    /// So many of them within thirty-two bytes.
+    pub(super) digits_min: u8,
     /// An `@`.
-    AtSign,
+    pub(super) at_sign: bool,
+    /// Twenty bytes without white space.
+    pub(super) long_token: bool,
 }
 
 impl Gate {
     /// Whether the detector can hit.
     pub(super) fn is_open(&self, anchors: &Anchors, profile: &Profile) -> bool {
-        match self {
-            Self::Open => true,
-            Self::Anchors(wanted) => anchors.iter().zip(&**wanted).any(|(a, b)| a & b != 0),
-            Self::Digits => !profile.digits.is_empty(),
-            Self::AtSign => profile.at_sign,
-        }
+        let has = |wanted: &Option<Box<Anchors>>| {
+            wanted.as_deref().is_none_or(|wanted| meet(anchors, wanted))
+        };
+        (!self.digits || !profile.digits.is_empty())
+            && self.digits_min <= profile.digits_max
+            && (!self.at_sign || profile.at_sign)
+            && (!self.long_token || profile.long_token)
+            && has(&self.needs)
+            && has(&self.also_needs)
     }
+}
+
+/// Whether two sets of anchors have one in common.
+pub(super) fn meet(some: &Anchors, others: &Anchors) -> bool {
+    some.iter().zip(others).any(|(a, b)| a & b != 0)
 }
 
 /// A compiled detector: see [`DetectorConfig`](super::config::DetectorConfig) for the parts.
@@ -71,14 +85,17 @@ pub(super) struct Detector {
 }
 
 impl Detector {
-    /// Gives each finding in a region to `take` until that says enough.
+    /// Gives each finding in a region to `take` until that says [`Flow::Break`]. Matches that
+    /// context, check or `take` refuse are counted in `refused`; `false` when there were more than
+    /// [`REFUSED_MAX`], and the rest of the text was not searched.
     pub(super) fn find(
         &self,
         text: &[u8],
         region: Range<usize>,
-        take: &mut impl FnMut(Range<usize>) -> bool,
-    ) {
-        let Some(pattern) = &self.pattern else { return };
+        refused: &mut u32,
+        take: &mut impl FnMut(Range<usize>) -> Flow,
+    ) -> bool {
+        let Some(pattern) = &self.pattern else { return true };
         let text = &text[..region.end];
         let mut at = region.start;
         while at <= text.len()
@@ -86,10 +103,15 @@ impl Detector {
         {
             at = whole.end().max(whole.start() + 1);
             let part = self.part(text, whole.range());
-            if self.accepts(text, &part) && !take(part) {
-                return;
+            let flow = if self.accepts(text, &part) { take(part) } else { Flow::Refuse };
+            match flow {
+                Flow::Break => return true,
+                Flow::Continue => {}
+                Flow::Refuse if *refused == REFUSED_MAX => return false,
+                Flow::Refuse => *refused += 1,
             }
         }
+        true
     }
 
     /// The first group where the pattern has one, else the match.
@@ -105,10 +127,19 @@ impl Detector {
 
     fn accepts(&self, text: &[u8], found: &Range<usize>) -> bool {
         let around = &text[found.start.saturating_sub(BEFORE)..(found.end + AFTER).min(text.len())];
-        self.near.as_ref().is_none_or(|near| near.is_match(around))
+        self.validate.is_none_or(|validator| {
+            std::str::from_utf8(&text[found.clone()]).is_ok_and(|text| validator.accepts(text))
+        }) && self.near.as_ref().is_none_or(|near| near.is_match(around))
             && !self.not_near.as_ref().is_some_and(|not_near| not_near.is_match(around))
-            && self.validate.is_none_or(|validator| {
-                std::str::from_utf8(&text[found.clone()]).is_ok_and(|text| validator.accepts(text))
-            })
     }
+}
+
+/// What becomes of a finding.
+pub(super) enum Flow {
+    /// It is none.
+    Refuse,
+    /// It is kept.
+    Continue,
+    /// It is kept, and there are enough.
+    Break,
 }

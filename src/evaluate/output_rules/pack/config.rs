@@ -4,6 +4,7 @@
 //! detector and what to change. Patterns are in the `regex` crate's syntax; `\b`, `\d` and `\w` are
 //! ASCII. No pattern may match more than [`MATCH_BYTES_MAX`] bytes.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use regex::bytes::{Regex, RegexBuilder};
@@ -11,11 +12,11 @@ use regex::bytes::{Regex, RegexBuilder};
 use super::super::js::regex::JsRegex;
 use super::super::limits::{DETECTORS_MAX, DFA_BYTES_MAX, MATCH_BYTES_MAX, REGEX_BYTES_MAX};
 use super::super::rule::Severity;
+use super::Pack;
 use super::compile::{Detector, Form, Gate};
 use super::shadow::fold_pattern;
-use super::sieve::{ANCHORS_MAX, Anchors, Sieve};
+use super::sieve::{ANCHORS_MAX, Anchors};
 use super::validate::Validator;
-use super::{Pack, fold_literal};
 use crate::settings::SettingsError;
 
 /// A rule pack.
@@ -64,8 +65,14 @@ pub struct DetectorConfig {
     /// Literals of which one must occur for the pattern to be tried: two bytes or more, any case; a
     /// leading `^` asks for the start of a word. Give them wherever possible: they make it cheap.
     pub needs: Vec<String>,
+    /// Literals as in `needs`, of which one must occur too.
+    pub also_needs: Vec<String>,
+    /// Try the pattern only in texts with twenty bytes without white space.
+    pub long_token: bool,
     /// Try the pattern only where digits stand together.
     pub digits: bool,
+    /// Try the pattern only in texts with so many digits within 32 bytes.
+    pub digits_min: u8,
     /// Try the pattern only in texts with an `@`.
     pub at_sign: bool,
     /// Check of the finding: check digits, plausible ranges.
@@ -111,14 +118,7 @@ pub(in super::super) fn compile(packs: &[PackConfig]) -> Result<Arc<Pack>, Setti
             "more than {DETECTORS_MAX} detectors in the packs"
         )));
     }
-    let mut obfuscated: Anchors = Default::default();
-    for detector in &detectors {
-        if let (true, Gate::Anchors(mask)) = (detector.obfuscated, &detector.gate) {
-            obfuscated.iter_mut().zip(&**mask).for_each(|(all, mask)| *all |= mask);
-        }
-    }
-    let shadowed = detectors.iter().any(|detector| detector.form == Form::Normalised);
-    Ok(Arc::new(Pack { detectors, sieve: Sieve::new(&anchors), obfuscated, shadowed }))
+    Ok(Arc::new(Pack::new(detectors, &anchors)))
 }
 
 fn detector(
@@ -162,17 +162,26 @@ fn detector(
 }
 
 fn gate(config: &DetectorConfig, anchors: &mut Vec<String>) -> Result<Gate, SettingsError> {
-    if config.digits {
-        return Ok(Gate::Digits);
-    }
-    if config.at_sign {
-        return Ok(Gate::AtSign);
-    }
-    if config.needs.is_empty() {
-        return Ok(Gate::Open);
-    }
+    // A literal is its own anchor.
+    let is_anchor = |text: &&String| text.is_ascii() && text.len() >= 2 && !text.starts_with('^');
+    let literal = config.literal.iter().filter(is_anchor);
+    let needs: Vec<String> = config.needs.iter().chain(literal).cloned().collect();
+    Ok(Gate {
+        needs: mask(&needs, anchors)?,
+        also_needs: mask(&config.also_needs, anchors)?,
+        digits: config.digits,
+        digits_min: config.digits_min,
+        at_sign: config.at_sign,
+        long_token: config.long_token,
+    })
+}
+
+fn mask(
+    needs: &[String],
+    anchors: &mut Vec<String>,
+) -> Result<Option<Box<Anchors>>, SettingsError> {
     let mut mask: Box<Anchors> = Default::default();
-    for need in &config.needs {
+    for need in needs {
         let need = fold_pattern(&need.to_lowercase());
         if need.trim_start_matches('^').len() < 2 {
             let message = format!("`needs` has `{need}`, which is shorter than two bytes");
@@ -187,7 +196,7 @@ fn gate(config: &DetectorConfig, anchors: &mut Vec<String>) -> Result<Gate, Sett
         }
         mask[index / 64] |= 1 << (index % 64);
     }
-    Ok(Gate::Anchors(mask))
+    Ok((!needs.is_empty()).then_some(mask))
 }
 
 fn expression(
@@ -248,6 +257,15 @@ fn with_ascii_classes(pattern: &str) -> String {
         }
     }
     out
+}
+
+/// The literal's folded form, for a detector of that form.
+fn fold_literal(literal: &str, form: Form) -> Cow<'_, str> {
+    match form {
+        Form::Lower => literal.to_lowercase().into(),
+        Form::Upper => literal.to_uppercase().into(),
+        Form::AsIs | Form::Normalised => literal.into(),
+    }
 }
 
 #[cfg(test)]

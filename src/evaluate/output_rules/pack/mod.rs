@@ -13,18 +13,18 @@ mod encoded;
 mod profile;
 mod shadow;
 mod sieve;
+mod spaced;
 mod validate;
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
-use compile::{Detector, Form, Gate};
+use compile::{Detector, Flow, Form, meet};
 use profile::Profile;
 use shadow::Shadow;
 use sieve::{Anchors, Sieve};
 
-use super::limits::FINDINGS_MAX;
+use super::limits::{DETECTORS_MAX, FINDINGS_MAX};
 use super::rule::Severity;
 use crate::settings::SettingsError;
 
@@ -45,51 +45,72 @@ pub(super) mod names {
 /// A built-in pack, compiled when first asked for.
 type BuiltIn = LazyLock<Result<Arc<Pack>, SettingsError>>;
 
-/// The source's detectors.
-static IRIS: BuiltIn = LazyLock::new(|| config::built_in(&[include_str!("../packs/iris.yaml")]));
-/// Ours.
-static DEFAULT: BuiltIn = LazyLock::new(|| {
-    config::built_in(&[
-        include_str!("../packs/personal.yaml"),
-        include_str!("../packs/credentials.yaml"),
-        include_str!("../packs/injection.yaml"),
-        include_str!("../packs/output.yaml"),
-    ])
-});
+const SAFETY: [&str; 4] = [
+    include_str!("../packs/personal.yaml"),
+    include_str!("../packs/credentials.yaml"),
+    include_str!("../packs/injection.yaml"),
+    include_str!("../packs/output.yaml"),
+];
+const REFUSAL: &str = include_str!("../packs/refusal.yaml");
 
-/// Ours of refusals: apart, so that texts judged for safety alone are not searched for them.
-static REFUSAL: BuiltIn =
-    LazyLock::new(|| config::built_in(&[include_str!("../packs/refusal.yaml")]));
-
-/// The detectors of `compat: iris`.
+/// The source's detectors: those of `compat: iris`.
 pub(super) fn iris() -> Result<Arc<Pack>, SettingsError> {
-    IRIS.clone()
+    static PACK: BuiltIn =
+        LazyLock::new(|| config::built_in(&[include_str!("../packs/iris.yaml")]));
+    PACK.clone()
 }
 
-/// The detectors of refusals.
+/// Ours of refusals, which texts judged for safety alone are not searched for.
 pub(super) fn refusal() -> Result<Arc<Pack>, SettingsError> {
-    REFUSAL.clone()
+    static PACK: BuiltIn = LazyLock::new(|| config::built_in(&[REFUSAL]));
+    PACK.clone()
 }
 
-/// The detectors of the default behaviour.
-pub(super) fn default() -> Result<Arc<Pack>, SettingsError> {
-    DEFAULT.clone()
+/// Ours but those of refusals.
+pub(super) fn safety() -> Result<Arc<Pack>, SettingsError> {
+    static PACK: BuiltIn = LazyLock::new(|| config::built_in(&SAFETY));
+    PACK.clone()
+}
+
+/// All of ours: one pass over the text finds them all.
+pub(super) fn all() -> Result<Arc<Pack>, SettingsError> {
+    static PACK: BuiltIn = LazyLock::new(|| {
+        let [personal, credentials, injection, output] = SAFETY;
+        config::built_in(&[personal, credentials, injection, output, REFUSAL])
+    });
+    PACK.clone()
 }
 
 /// Compiled detectors.
 pub(super) struct Pack {
     detectors: Vec<Detector>,
+    /// Looks for the anchors of all detectors but those that need a long token.
     sieve: Sieve,
+    /// The same for texts in ASCII.
+    ascii_sieve: Sieve,
+    /// Looks for the anchors of detectors that need a long token.
+    token_sieve: Sieve,
+    /// The detectors of each anchor.
+    by_anchor: Vec<Set>,
+    /// Detectors without anchors.
+    unanchored: Set,
     /// Anchors of detectors that also look through digits put for letters and through encodings.
     obfuscated: Anchors,
     /// Whether any detector reads the shadow.
     shadowed: bool,
+    /// Whether any detector reads the text in lower or upper case.
+    cased: bool,
 }
+
+/// Some detectors; bit `n` stands for detector `n`.
+type Set = [u64; DETECTORS_MAX / 64];
 
 /// What a pack found in one text.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     hits: Vec<RawHit>,
+    /// Detectors that gave up, as too many of their matches were refused.
+    gave_up: Vec<u16>,
 }
 
 #[derive(Debug)]
@@ -169,6 +190,42 @@ struct Forms<'t> {
 }
 
 impl Pack {
+    /// Puts detectors together; `anchors` are those that their gates name.
+    fn new(detectors: Vec<Detector>, anchors: &[String]) -> Self {
+        let mut by_anchor = vec![Set::default(); anchors.len()];
+        let mut unanchored = Set::default();
+        let (mut tokens, mut others, mut obfuscated) = <(Anchors, Anchors, Anchors)>::default();
+        for (index, detector) in detectors.iter().enumerate() {
+            let gate = &detector.gate;
+            let all = |mask: &Option<Box<Anchors>>| mask.as_deref().copied().unwrap_or_default();
+            for anchor in members(&all(&gate.needs)) {
+                by_anchor[anchor][index / 64] |= 1 << (index % 64);
+            }
+            if gate.needs.is_none() {
+                unanchored[index / 64] |= 1 << (index % 64);
+            }
+            for mask in [all(&gate.needs), all(&gate.also_needs)] {
+                let sieve = if gate.long_token { &mut tokens } else { &mut others };
+                add(sieve, mask);
+            }
+            if detector.obfuscated {
+                add(&mut obfuscated, all(&gate.needs));
+            }
+        }
+        let has = |set: &Anchors, index: usize| set[index / 64] >> (index % 64) & 1 == 1;
+        Self {
+            sieve: Sieve::new(anchors, false, |index| has(&others, index)),
+            ascii_sieve: Sieve::new(anchors, true, |index| has(&others, index)),
+            token_sieve: Sieve::new(anchors, false, |index| has(&tokens, index)),
+            shadowed: detectors.iter().any(|detector| detector.form == Form::Normalised),
+            cased: detectors.iter().any(|d| matches!(d.form, Form::Lower | Form::Upper)),
+            detectors,
+            by_anchor,
+            unanchored,
+            obfuscated,
+        }
+    }
+
     /// The hits of one rule in a scan by this pack.
     pub(super) fn hits<'s>(
         &'s self,
@@ -186,6 +243,12 @@ impl Pack {
                 places: &hit.places,
             })
         })
+    }
+
+    /// The first detector of a rule that gave up on a text, by its kind.
+    pub(super) fn gave_up<'s>(&'s self, scan: &Scan, rule: &str) -> Option<&'s str> {
+        let detectors = scan.gave_up.iter().map(|&index| &self.detectors[usize::from(index)]);
+        detectors.filter(|detector| detector.rule == rule).map(|detector| &*detector.kind).next()
     }
 
     /// The names of the rules that its detectors belong to, each once, in order.
@@ -209,19 +272,28 @@ impl Pack {
         let mut scan = Scan::default();
         let mut profile = Profile::of(text.as_bytes());
         let mut forms = Forms { text, shadow: None, lower: None, upper: None };
+        let cased = self.cased && profile.non_ascii;
         if self.shadowed && profile.non_ascii {
             let shadow = Shadow::of(text);
             profile = Profile::of(shadow.text.as_bytes());
             forms.shadow = Some(shadow);
         }
-        let anchors = self.sieve.find(forms.normalised());
-        for (index, detector) in self.detectors.iter().enumerate() {
-            if detector.gate.is_open(&anchors, &profile) {
+        let mut anchors = self.anchors(forms.normalised(), &profile);
+        if cased {
+            // Changing case makes ASCII of some other letters.
+            add(&mut anchors, self.sieve.find(forms.lower().as_bytes()));
+            add(&mut anchors, self.sieve.find(forms.upper().as_bytes()));
+        }
+        for index in members(&self.candidates(&anchors)) {
+            if self.detectors[index].gate.is_open(&anchors, &profile) {
                 self.run(index, &mut forms, &profile, &mut scan);
             }
         }
         if profile.leet {
             self.scan_leet(&forms, &mut scan);
+        }
+        if profile.spaced {
+            self.scan_spaced(&forms, &mut scan);
         }
         if profile.long_token {
             self.scan_encoded(&forms, &mut scan);
@@ -229,14 +301,31 @@ impl Pack {
         scan
     }
 
+    fn anchors(&self, text: &[u8], profile: &Profile) -> Anchors {
+        let sieve = if profile.non_ascii { &self.sieve } else { &self.ascii_sieve };
+        let mut anchors = sieve.find(text);
+        if profile.long_token {
+            add(&mut anchors, self.token_sieve.find(text));
+        }
+        anchors
+    }
+
+    /// The detectors that these anchors, or none, may open.
+    fn candidates(&self, anchors: &Anchors) -> Set {
+        let mut candidates = self.unanchored;
+        for anchor in members(anchors) {
+            let detectors = &self.by_anchor[anchor];
+            candidates.iter_mut().zip(detectors).for_each(|(all, more)| *all |= more);
+        }
+        candidates
+    }
+
     fn run(&self, index: usize, forms: &mut Forms<'_>, profile: &Profile, scan: &mut Scan) {
         let detector = &self.detectors[index];
         let raw = 0..forms.text.len();
         let whole = 0..forms.normalised().len();
         let (text, regions): (&[u8], &[Range<usize>]) = match detector.form {
-            Form::Normalised if matches!(detector.gate, Gate::Digits) => {
-                (forms.normalised(), &profile.digits)
-            }
+            Form::Normalised if detector.gate.digits => (forms.normalised(), &profile.digits),
             Form::Normalised => (forms.normalised(), std::slice::from_ref(&whole)),
             Form::AsIs => (forms.text.as_bytes(), std::slice::from_ref(&raw)),
             Form::Lower => (forms.lower().as_bytes(), &[]),
@@ -246,8 +335,12 @@ impl Pack {
         if let Some(literal) = &detector.literal {
             hit.count = u32::from(memchr::memmem::find(text, literal).is_some());
         }
-        for region in regions {
-            detector.find(text, region.clone(), &mut |found| hit.add(found));
+        let mut refused = 0;
+        let mut find = |region: &Range<usize>| {
+            detector.find(text, region.clone(), &mut refused, &mut |found| hit.add(found))
+        };
+        if !regions.iter().all(&mut find) || (detector.gate.digits && profile.digits_cut) {
+            scan.gave_up.push(index as u16);
         }
         if hit.count >= detector.count_min {
             if let (Form::Normalised, Some(shadow)) = (detector.form, &forms.shadow) {
@@ -269,6 +362,17 @@ impl Pack {
         });
     }
 
+    /// Looks again with words closed up whose letters have spaces between them.
+    fn scan_spaced(&self, forms: &Forms<'_>, scan: &mut Scan) {
+        let Some((text, places)) = spaced::closed_up(forms.normalised()) else { return };
+        let place = |at: usize| forms.place(places.get(at).map_or(0, |&place| place as usize));
+        self.run_obfuscated(&text, &self.sieve.find(&text), scan, |found| {
+            let (first, last) = (place(found.start), place(found.end - 1) + 1);
+            // Where nothing was closed up the plain pass has the finding already.
+            (last - first > found.len()).then_some(first..last)
+        });
+    }
+
     /// Looks into runs that decode to text.
     fn scan_encoded(&self, forms: &Forms<'_>, scan: &mut Scan) {
         for (range, decoded) in encoded::runs(forms.normalised()) {
@@ -285,24 +389,40 @@ impl Pack {
         scan: &mut Scan,
         place: impl Fn(Range<usize>) -> Option<Range<usize>>,
     ) {
-        if !anchors.iter().zip(&self.obfuscated).any(|(found, wanted)| found & wanted != 0) {
+        if !meet(anchors, &self.obfuscated) {
             return;
         }
         let profile = Profile::default();
-        for (index, detector) in self.detectors.iter().enumerate() {
+        for index in members(&self.candidates(anchors)) {
+            let detector = &self.detectors[index];
             if !detector.obfuscated || !detector.gate.is_open(anchors, &profile) {
                 continue;
             }
             let mut hit = RawHit { detector: index as u16, count: 0, places: Vec::new() };
-            detector.find(text, 0..text.len(), &mut |found| match place(found) {
-                Some(found) => hit.add(found),
-                None => true,
-            });
+            let mut take = |found| place(found).map_or(Flow::Refuse, |found| hit.add(found));
+            if !detector.find(text, 0..text.len(), &mut 0, &mut take) {
+                scan.gave_up.push(index as u16);
+            }
             if hit.count >= detector.count_min {
                 scan.hits.push(hit);
             }
         }
     }
+}
+
+fn add(all: &mut Anchors, found: Anchors) {
+    all.iter_mut().zip(found).for_each(|(all, found)| *all |= found);
+}
+
+/// The numbers of the bits that are set, in order.
+fn members(set: &[u64]) -> impl Iterator<Item = usize> {
+    set.iter().enumerate().flat_map(|(index, &word)| {
+        let rest = std::iter::successors((word != 0).then_some(word), |&word| {
+            let rest = word & (word - 1);
+            (rest != 0).then_some(rest)
+        });
+        rest.map(move |word| index * 64 + word.trailing_zeros() as usize)
+    })
 }
 
 fn unleet(byte: u8) -> u8 {
@@ -318,11 +438,10 @@ fn unleet(byte: u8) -> u8 {
 }
 
 impl RawHit {
-    /// Takes a finding; `false` when there are enough.
-    fn add(&mut self, found: Range<usize>) -> bool {
+    fn add(&mut self, found: Range<usize>) -> Flow {
         self.count += 1;
         self.places.push((found.start as u32, found.end as u32));
-        self.places.len() < FINDINGS_MAX
+        if self.places.len() < FINDINGS_MAX { Flow::Continue } else { Flow::Break }
     }
 
     fn move_to(&mut self, shadow: &Shadow) {
@@ -348,15 +467,6 @@ impl Forms<'_> {
 
     fn upper(&mut self) -> &str {
         self.upper.get_or_insert_with(|| self.text.to_uppercase())
-    }
-}
-
-/// The literal's folded form, for a detector of that form.
-fn fold_literal(literal: &str, form: Form) -> Cow<'_, str> {
-    match form {
-        Form::Lower => literal.to_lowercase().into(),
-        Form::Upper => literal.to_uppercase().into(),
-        Form::AsIs | Form::Normalised => literal.into(),
     }
 }
 

@@ -7,6 +7,8 @@
 //! look Latin become Latin inside words that have Latin letters too; elsewhere they stay. Letters
 //! beyond ASCII are in lower case. Linear, one allocation for text and map each.
 
+use std::sync::LazyLock;
+
 use icu_normalizer::DecomposingNormalizer;
 
 /// A shadow with its map.
@@ -35,9 +37,28 @@ impl Shadow {
             let in_mixed = mixed.peek().is_some_and(|&(start, _)| start <= at);
             shadow.push(c, in_mixed, &nfkd);
             at += c.len_utf8();
-            shadow.map.push((shadow.text.len() as u32, at as u32));
+            shadow.map_to(at);
         }
         shadow
+    }
+
+    /// Takes a syllable apart, as the normal form does, by its number.
+    fn push_hangul(&mut self, syllable: u32) {
+        let parts = [0x1100 + syllable / 588, 0x1161 + syllable % 588 / 28, 0x11a7 + syllable % 28];
+        let last = if syllable.is_multiple_of(28) { 2 } else { 3 };
+        self.text.extend(parts[..last].iter().filter_map(|&part| char::from_u32(part)));
+    }
+
+    /// Notes that the end of the shadow stands for `at`, unless that follows from the last note.
+    fn map_to(&mut self, at: usize) {
+        let here = self.text.len();
+        if self
+            .map
+            .last()
+            .is_none_or(|&(shadow, text)| here - shadow as usize != at - text as usize)
+        {
+            self.map.push((here as u32, at as u32));
+        }
     }
 
     /// The place in the text of a place in the shadow.
@@ -53,8 +74,22 @@ impl Shadow {
         in_mixed: bool,
         nfkd: &icu_normalizer::DecomposingNormalizerBorrowed<'_>,
     ) {
+        if let ('\u{4e00}'..='\u{9fff}', _) | ('а'..='и' | 'к'..='я', false) = (c, in_mixed) {
+            self.text.push(c);
+            return;
+        }
         if let Some(plain) = plain(c) {
             self.text.push_str(plain);
+            return;
+        }
+        if let '\u{c0}'..='\u{17f}' = c
+            && let Some(base) = LATIN[c as usize - 0xc0]
+        {
+            self.text.push(base);
+            return;
+        }
+        if let '\u{ac00}'..='\u{d7a3}' = c {
+            self.push_hangul(u32::from(c) - 0xac00);
             return;
         }
         if is_invisible(c) {
@@ -83,6 +118,19 @@ impl Shadow {
         }
     }
 }
+
+/// The ASCII letter that is left of U+00C0 to U+017F without the accent.
+static LATIN: LazyLock<[Option<char>; 0xc0]> = LazyLock::new(|| {
+    let nfkd = DecomposingNormalizer::new_nfkd();
+    std::array::from_fn(|index| {
+        let c = char::from_u32(0xc0 + index as u32)?;
+        let mut rest = nfkd
+            .normalize_iter(std::iter::once(c))
+            .filter(|c| !('\u{300}'..='\u{36f}').contains(c));
+        let base = rest.next().filter(char::is_ascii)?;
+        rest.next().is_none().then_some(base)
+    })
+});
 
 /// Drops accents and folds forms in a pattern, as [`Shadow::of`] does in a text.
 pub(super) fn fold_pattern(pattern: &str) -> String {
@@ -197,6 +245,7 @@ mod tests {
         check("\u{e0049}\u{e0067}", "Ig");
         check("携帯は090の番号", "携帯は090の番号");
         check("ПРИВЕТ", "привет");
+        check("Éĳ한국 ďÅ", "Eij\u{1112}\u{1161}\u{11ab}\u{1100}\u{116e}\u{11a8} dA");
     }
 
     #[test]

@@ -1,20 +1,25 @@
 //! One pass over a text for many short literals.
 //!
 //! In goes a text, out comes the set of literals ("anchors") that occur in it, in any case of
-//! their ASCII letters. A detector's expression runs only if one of its anchors is there. Two of
-//! three bytes are never looked at twice: at every even place the three bytes there are folded and
-//! looked up in a table of bits; only where the bit is set are the literals compared. The look-ups
-//! do not wait for each other, unlike the steps of an automaton, which is why this is faster than
-//! one on ordinary prose. Linear: a place has a bounded number of literals.
+//! their ASCII letters. A detector's expression runs only if one of its anchors is there. At every
+//! second place the four bytes there are folded and looked up in a table of bits; only where the
+//! bit is set are the literals compared. The look-ups do not wait for each other, unlike the steps
+//! of an automaton, which is why this is faster than one on ordinary prose. An anchor is entered
+//! twice, for even and odd places, by those four of its bytes that prose has least. Linear: a place
+//! has a bounded number of literals.
+
+use memchr::memmem::Finder;
 
 /// Which anchors occur; bit `n` stands for anchor `n`.
 pub(super) type Anchors = [u64; WORDS];
 
-const WORDS: usize = 12;
+const WORDS: usize = 16;
 /// Most anchors of a sieve.
 pub(super) const ANCHORS_MAX: usize = WORDS * 64;
-const BITS: usize = 1 << 16;
-const BUCKETS: usize = 1 << 12;
+const BITS: usize = 1 << 17;
+const BUCKETS: usize = 1 << 14;
+/// Bytes that are looked up at once.
+const GRAM: usize = 4;
 
 /// A compiled set of anchors.
 pub(super) struct Sieve {
@@ -23,6 +28,9 @@ pub(super) struct Sieve {
     starts: Vec<u32>,
     entries: Vec<Entry>,
     anchors: Vec<Anchor>,
+    /// Anchors of two bytes without letters, which are searched for one by one: as grams with two
+    /// unknown bytes they would fill the table.
+    pairs: Vec<(usize, Finder<'static>)>,
 }
 
 struct Anchor {
@@ -34,42 +42,75 @@ struct Anchor {
 struct Entry {
     gram: u32,
     anchor: u16,
-    /// Bytes from the start of the anchor to the gram; -1 for the byte before it.
+    /// Bytes from the start of the anchor to the gram; negative where the gram starts before it.
     offset: i8,
 }
 
-fn fold(a: u8, b: u8, c: u8) -> u32 {
-    u32::from_le_bytes([a, b, c, 0]) | 0x0020_2020
+fn fold(bytes: [u8; GRAM]) -> u32 {
+    u32::from_le_bytes(bytes) | 0x2020_2020
 }
 
 fn hash(gram: u32) -> usize {
-    (gram.wrapping_mul(0x9e37_79b1) >> 16) as usize
+    (gram.wrapping_mul(0x9e37_79b1) >> 15) as usize
 }
 
-/// Where the two neighbouring grams start that ordinary prose has least: one of them stands at an
-/// even place wherever the anchor stands.
-fn rarest(anchor: &[u8]) -> usize {
-    // How often a byte stands in English prose, roughly, in thousandths.
-    let often = |byte: u8| match byte {
-        b' ' => 180,
-        b'e' => 100,
-        b't' | b'a' | b'o' | b'i' | b'n' | b's' => 60,
-        b'r' | b'h' | b'l' | b'd' => 40,
-        b'u' | b'c' | b'm' | b'f' | b'p' | b'g' | b'w' | b'y' => 20,
-        b'b' | b'v' => 10,
-        _ => 2_u64,
-    };
-    let gram = |bytes: &[u8]| bytes.iter().map(|&byte| often(byte)).product::<u64>();
-    let last = (anchor.len() - 4).min(i8::MAX as usize - 2);
-    (0..=last)
-        .min_by_key(|&at| gram(&anchor[at..at + 3]) + gram(&anchor[at + 1..at + 4]))
-        .unwrap_or(0)
+/// Ordinary prose, which tells how often bytes follow each other.
+const PROSE: &str = "\
+    The report was sent to the team on Monday, and the changes that we made are now \
+    available for all of the customers. There is a new option in the settings which shows \
+    how many items are left before the order is complete. Please let me know if you have any \
+    questions about this, or if something is not working as it should. It takes about two \
+    hours to get from the station to the hotel, including a short stop for lunch. When the \
+    file is read, the function returns a list of values and the number of lines; an error is \
+    returned if the path does not exist. According to the data, the average temperature was \
+    higher than before, with more rain during the winter months. You could try again later \
+    or use another address. They have since grown into several other countries, and their \
+    products are used by thousands of people. From your account you can look up what you \
+    need from us or turn the service on. ";
+
+/// How often byte pairs and bytes stand in [`PROSE`].
+struct Frequencies {
+    pairs: Vec<f64>,
+    bytes: [f64; 256],
+}
+
+impl Frequencies {
+    fn of_prose() -> Self {
+        let mut found = Self { pairs: vec![0.05; 1 << 16], bytes: [0.5; 256] };
+        for pair in PROSE.as_bytes().windows(2) {
+            let (a, b) = (pair[0] | 0x20, pair[1] | 0x20);
+            found.pairs[usize::from(a) << 8 | usize::from(b)] += 1.0;
+            found.bytes[usize::from(a)] += 1.0;
+        }
+        found
+    }
+
+    /// How likely four bytes are in prose, of which some may be unknown.
+    fn likelihood(&self, gram: &[Option<u8>; GRAM], word_start: bool) -> f64 {
+        let mut likely = 1.0;
+        let mut before: Option<u8> = None;
+        for &byte in gram {
+            likely *= match (before, byte.map(|byte| byte | 0x20)) {
+                (_, None) if word_start => 0.2,
+                (_, None) => 1.0,
+                (None, Some(byte)) => self.bytes[usize::from(byte)] / PROSE.len() as f64,
+                (Some(before), Some(byte)) => {
+                    let pair = usize::from(before) << 8 | usize::from(byte);
+                    self.pairs[pair] / self.bytes[usize::from(before)]
+                }
+            };
+            before = byte.map(|byte| byte | 0x20);
+        }
+        likely
+    }
 }
 
 impl Sieve {
-    /// Compiles anchors of two bytes or more; a leading `^` asks for a start of a word.
-    pub(super) fn new(anchors: &[String]) -> Self {
-        let mut entries = Vec::new();
+    /// Compiles those of the anchors, of two bytes or more, that `take` accepts by their index; a
+    /// leading `^` asks for a start of a word. With `ascii` only texts in ASCII may be searched.
+    pub(super) fn new(anchors: &[String], ascii: bool, take: impl Fn(usize) -> bool) -> Self {
+        let frequencies = Frequencies::of_prose();
+        let (mut entries, mut pairs) = (Vec::new(), Vec::new());
         let mut compiled = Vec::with_capacity(anchors.len());
         for (index, text) in anchors.iter().enumerate() {
             let (word_start, text) = match text.strip_prefix('^') {
@@ -77,77 +118,75 @@ impl Sieve {
                 None => (false, text.as_str()),
             };
             let bytes = text.to_lowercase().into_bytes();
-            let mut add = |offset, gram| {
-                let entry = Entry { gram, anchor: index as u16, offset };
-                if !entries.iter().any(|e: &Entry| {
-                    (e.gram, e.anchor) == (gram, entry.anchor) && e.offset == offset
-                }) {
-                    entries.push(entry);
-                }
-            };
-            match bytes[..] {
-                [a, b] => {
-                    (0..=255).for_each(|any| add(0, fold(a, b, any)));
-                    (0..=255).for_each(|any| add(-1, fold(any, a, b)));
-                }
-                [a, b, c] => {
-                    add(0, fold(a, b, c));
-                    (0..=255).for_each(|any| add(1, fold(b, c, any)));
-                }
-                _ => {
-                    let first = rarest(&bytes);
-                    for (offset, gram) in bytes.windows(3).enumerate().skip(first).take(2) {
-                        add(offset as i8, fold(gram[0], gram[1], gram[2]));
+            let is_taken = take(index) && (bytes.is_ascii() || !ascii);
+            if is_taken && bytes.len() == 2 && !bytes.iter().any(u8::is_ascii_alphabetic) {
+                pairs.push((index, Finder::new(&bytes).into_owned()));
+            } else if is_taken {
+                for parity in 0..2 {
+                    let (offset, gram) = rarest(&bytes, word_start, parity, &frequencies);
+                    for bytes in spellings(&gram, word_start && offset < 0, ascii) {
+                        let (gram, anchor) = (fold(bytes), index as u16);
+                        entries.push(Entry { gram, anchor, offset });
                     }
                 }
             }
             compiled.push(Anchor { bytes, word_start });
         }
-        Self::build(compiled, entries)
+        entries.sort_by_key(|entry| (hash(entry.gram) % BUCKETS, entry.gram, entry.anchor));
+        entries.dedup_by_key(|entry| (entry.gram, entry.anchor, entry.offset));
+        Self::build(compiled, entries, pairs)
     }
 
-    fn build(anchors: Vec<Anchor>, mut entries: Vec<Entry>) -> Self {
+    fn build(
+        anchors: Vec<Anchor>,
+        entries: Vec<Entry>,
+        pairs: Vec<(usize, Finder<'static>)>,
+    ) -> Self {
         let mut bits = Box::new([0; BITS / 64]);
-        let bucket = |entry: &Entry| hash(entry.gram) % BUCKETS;
-        entries.sort_by_key(bucket);
         let mut starts = vec![0; BUCKETS + 1];
         for entry in &entries {
             let hash = hash(entry.gram);
             bits[hash / 64] |= 1 << (hash % 64);
-            starts[bucket(entry) + 1] += 1;
+            starts[hash % BUCKETS + 1] += 1;
         }
         for index in 0..BUCKETS {
             starts[index + 1] += starts[index];
         }
-        Self { bits, starts, entries, anchors }
+        Self { bits, starts, entries, anchors, pairs }
     }
 
     /// The anchors that occur in `text`.
     pub(super) fn find(&self, text: &[u8]) -> Anchors {
         let mut found = [0; WORDS];
+        for (index, finder) in &self.pairs {
+            found[index / 64] |= u64::from(finder.find(text).is_some()) << (index % 64);
+        }
         let mut at = 0;
-        while let Some(bytes) = text[at..].first_chunk::<8>() {
-            let word = u64::from_le_bytes(*bytes) | 0x2020_2020_2020_2020;
-            let grams = [
-                word as u32 & 0xff_ffff,
-                (word >> 16) as u32 & 0xff_ffff,
-                (word >> 32) as u32 & 0xff_ffff,
-            ];
-            let hits = grams.map(|gram| self.bit(gram));
-            if hits[0] | hits[1] | hits[2] != 0 {
-                for (index, gram) in grams.into_iter().enumerate() {
-                    if hits[index] != 0 {
-                        self.compare(text, at + index * 2, gram, &mut found);
+        while let Some(bytes) = text[at..].first_chunk::<16>() {
+            let word = |from: usize| {
+                let eight = bytes[from..].first_chunk::<8>().map_or(0, |b| u64::from_le_bytes(*b));
+                eight | 0x2020_2020_2020_2020
+            };
+            let words = [word(0), word(6)];
+            let gram = |index: usize| (words[index / 3] >> (index % 3 * 16)) as u32;
+            let mut hits = [0; 6];
+            for (index, hit) in hits.iter_mut().enumerate() {
+                *hit = self.bit(gram(index));
+            }
+            if hits.iter().fold(0, |any, hit| any | hit) & 1 != 0 {
+                for (index, hit) in hits.into_iter().enumerate() {
+                    if hit & 1 != 0 {
+                        self.compare(text, at + index * 2, gram(index), &mut found);
                     }
                 }
             }
-            at += 6;
+            at += 12;
         }
         // The last bytes, with zeros behind them.
         while at < text.len() {
             let byte = |ahead: usize| text.get(at + ahead).copied().unwrap_or(0);
-            let gram = fold(byte(0), byte(1), byte(2));
-            if self.bit(gram) != 0 {
+            let gram = fold([byte(0), byte(1), byte(2), byte(3)]);
+            if self.bit(gram) & 1 != 0 {
                 self.compare(text, at, gram, &mut found);
             }
             at += 2;
@@ -155,10 +194,11 @@ impl Sieve {
         found
     }
 
-    #[inline]
+    /// The lowest bit tells whether some anchor may have these bytes.
+    #[inline(always)]
     fn bit(&self, gram: u32) -> u64 {
         let hash = hash(gram) % BITS;
-        self.bits[hash / 64] >> (hash % 64) & 1
+        self.bits[hash / 64] >> (hash % 64)
     }
 
     #[cold]
@@ -166,11 +206,12 @@ impl Sieve {
         let bucket = hash(gram) % BUCKETS;
         let range = self.starts[bucket] as usize..self.starts[bucket + 1] as usize;
         for entry in &self.entries[range] {
+            if entry.gram != gram {
+                continue;
+            }
             let Some(start) = at.checked_add_signed(-isize::from(entry.offset)) else { continue };
             let anchor = &self.anchors[usize::from(entry.anchor)];
-            if entry.gram != gram
-                || (anchor.word_start && start > 0 && text[start - 1].is_ascii_alphanumeric())
-            {
+            if anchor.word_start && start > 0 && text[start - 1].is_ascii_alphanumeric() {
                 continue;
             }
             let end = start + anchor.bytes.len();
@@ -181,30 +222,93 @@ impl Sieve {
     }
 }
 
+/// The gram that ordinary prose has least of those that start at even (`parity` 0) or odd places
+/// of the anchor, with its start; bytes beside the anchor are unknown.
+fn rarest(
+    anchor: &[u8],
+    word_start: bool,
+    parity: isize,
+    frequencies: &Frequencies,
+) -> (i8, [Option<u8>; GRAM]) {
+    // Grams within the anchor; only one of up to four bytes needs some with unknown bytes.
+    let length = anchor.len().min(i8::MAX as usize) as isize;
+    let offsets = if length > GRAM as isize { 0..=length - 4 } else { -1..=(length - 3).max(0) };
+    offsets
+        .filter(|offset| offset.rem_euclid(2) == parity)
+        .map(|offset| {
+            let byte = |index: isize| {
+                usize::try_from(offset + index).ok().and_then(|at| anchor.get(at).copied())
+            };
+            (offset as i8, [byte(0), byte(1), byte(2), byte(3)])
+        })
+        .min_by(|(a_offset, a), (b_offset, b)| {
+            let likelihood =
+                |offset: i8, gram| frequencies.likelihood(gram, word_start && offset < 0);
+            likelihood(*a_offset, a).total_cmp(&likelihood(*b_offset, b))
+        })
+        .unwrap_or_default()
+}
+
+/// All spellings of a gram, in folded bytes; an unknown first byte stands for those that are no
+/// part of a word where the anchor starts one.
+fn spellings(gram: &[Option<u8>; GRAM], word_start: bool, ascii: bool) -> Vec<[u8; GRAM]> {
+    let mut all = vec![[0; GRAM]];
+    for (index, byte) in gram.iter().enumerate() {
+        let candidates: Vec<u8> = match byte {
+            Some(byte) => vec![*byte],
+            None => (0..=255)
+                .filter(|b: &u8| b & 0x20 != 0 && !(ascii && b & 0x80 != 0))
+                .filter(|b| !(word_start && index == 0 && b.is_ascii_alphanumeric()))
+                .collect(),
+        };
+        all = candidates
+            .into_iter()
+            .flat_map(|byte| {
+                all.iter().map(move |spelling| {
+                    let mut spelling = *spelling;
+                    spelling[index] = byte;
+                    spelling
+                })
+            })
+            .collect();
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn finds_anchors_at_every_place_and_in_any_case() {
-        let anchors = ["{{", "sk-", "ignor", "^todo", "忽略", "forget"].map(str::to_owned);
-        let sieve = Sieve::new(&anchors);
+        let anchors =
+            ["{{", "sk-", "ignor", "^todo", "忽略", "forget", "^ai ", "from now on", "^dan"]
+                .map(str::to_owned);
+        let (sieve, plain) =
+            (Sieve::new(&anchors, false, |_| true), Sieve::new(&anchors, true, |_| true));
         for (index, anchor) in anchors.iter().enumerate() {
             let anchor = anchor.trim_start_matches('^');
             for before in 0..20 {
                 for after in 0..20 {
-                    let (a, z) = (" ".repeat(before), ".".repeat(after));
+                    let (a, z) = ("(".repeat(before), ".".repeat(after));
                     let text = format!("{a}{}{z}", anchor.to_uppercase());
                     assert_eq!(sieve.find(text.as_bytes())[0], 1 << index, "{text:?}");
+                    if text.is_ascii() {
+                        assert_eq!(plain.find(text.as_bytes())[0], 1 << index, "{text:?}");
+                    }
                 }
             }
         }
+        let other = Sieve::new(&anchors, true, |index| index == 1);
+        assert_eq!(other.find(b"ignore sk-")[0], 2);
     }
 
     #[test]
     fn a_word_start_is_asked_for_where_written() {
-        let sieve = Sieve::new(&["^todo".to_owned()]);
-        assert_eq!(sieve.find(b"metodo")[0], 0);
+        let sieve = Sieve::new(&["^todo".to_owned(), "^ai ".to_owned()], false, |_| true);
+        assert_eq!(sieve.find(b"metodo aai ")[0], 0);
         assert_eq!(sieve.find(b"me todo")[0], 1);
+        assert_eq!(sieve.find("é, ai ".as_bytes())[0], 2);
+        assert_eq!(sieve.find("ai x".as_bytes())[0], 2);
     }
 }

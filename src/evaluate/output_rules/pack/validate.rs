@@ -33,6 +33,8 @@ pub enum Validator {
     Dni,
     /// Chinese resident identity number: date and check character.
     ChinaId,
+    /// Seed phrase of a wallet: 12, 15, 18, 21 or 24 words, none of which only sentences have.
+    SeedPhrase,
     /// E-mail address: not of a reserved or example domain, not a placeholder.
     Email,
 }
@@ -57,6 +59,7 @@ impl Validator {
             }
             Self::Dni => dni(text),
             Self::ChinaId => china_id(text),
+            Self::SeedPhrase => seed_phrase(text),
             Self::Email => email(text),
         }
     }
@@ -149,8 +152,11 @@ fn ssn(digits: &[u8]) -> bool {
 
 fn ipv4(text: &str) -> bool {
     let Ok(ip) = text.parse::<std::net::Ipv4Addr>() else { return false };
-    let [a, b, ..] = ip.octets();
-    !(ip.is_private()
+    let [a, b, c, d] = ip.octets();
+    // 1.2.3.4 is an example wherever it stands.
+    let counting = [b, c, d] == [1, 2, 3].map(|step| a.saturating_add(step));
+    !(counting
+        || ip.is_private()
         || ip.is_loopback()
         || ip.is_link_local()
         || ip.is_documentation()
@@ -342,6 +348,18 @@ fn china_id(text: &str) -> bool {
     "10X98765432".as_bytes().get(sum as usize % 11).copied() == last
 }
 
+/// BIP-39 lists have words of three to eight letters and hardly any of those that hold sentences
+/// together.
+fn seed_phrase(text: &str) -> bool {
+    const IN_SENTENCES: &str = "the your with and for are was were from not our but has its any \
+        must should would could words them their his her who which what when where how";
+    let count = text.split_ascii_whitespace().count();
+    let holds = |word: &str| IN_SENTENCES.split_ascii_whitespace().any(|other| other == word);
+    (12..=24).contains(&count)
+        && count.is_multiple_of(3)
+        && !text.split([' ', '\n', ',']).any(holds)
+}
+
 fn email(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     let split = lower.rfind(['@', ' ', ']', ')', '}']).map_or(lower.len(), |at| at + 1);
@@ -441,6 +459,14 @@ mod tests {
             Validator::Password,
             &["hunter2-Blue!", "Tr0ub4dor&3"],
             &["reset", "<password>", "********", "required", "${DB_PASSWORD}"],
+        );
+        check(
+            Validator::SeedPhrase,
+            &["legal winner thank year wave sausage worth useful legal winner thank yellow"],
+            &[
+                "never share your words with anyone because they could steal all your money",
+                "legal winner thank",
+            ],
         );
         check(
             Validator::BirthDate,

@@ -1,0 +1,137 @@
+//! Runs of bytes of a class, found sixty-four bytes at a time.
+//!
+//! In go bytes and a class, out come the places where runs of the class start and end. A block
+//! becomes a word of bits without a branch, which the compiler turns into vector instructions;
+//! only the edges of runs are looked at one by one. Linear, no allocation.
+
+use std::ops::Range;
+
+const BLOCK: usize = 64;
+
+/// Bit `n` tells whether `is` holds for byte `n`.
+#[inline(always)]
+fn mask(block: &[u8; BLOCK], is: impl Fn(u8) -> bool) -> u64 {
+    let mut flags = [0; BLOCK];
+    for (flag, &byte) in flags.iter_mut().zip(block) {
+        *flag = u8::from(is(byte));
+    }
+    let mut mask = 0;
+    for (index, eight) in flags.as_chunks::<8>().0.iter().enumerate() {
+        // Moves the lowest bit of each of eight bytes into one byte.
+        let bits = u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        mask |= bits << (index * 8);
+    }
+    mask
+}
+
+/// Calls `take` with the class of each block as bits and the place of its first byte. The bytes
+/// behind the end of the text count as zeros.
+#[inline(always)]
+fn blocks(text: &[u8], is: impl Fn(u8) -> bool + Copy, mut take: impl FnMut(usize, u64)) {
+    let (blocks, rest) = text.as_chunks::<BLOCK>();
+    for (index, block) in blocks.iter().enumerate() {
+        take(index * BLOCK, mask(block, is));
+    }
+    let mut tail = [0; BLOCK];
+    tail[..rest.len()].copy_from_slice(rest);
+    take(text.len() - rest.len(), mask(&tail, is));
+}
+
+/// Calls `take` with each longest run of bytes of the class, in order. Zero is in no class.
+#[inline(always)]
+pub(super) fn runs(
+    text: &[u8],
+    is: impl Fn(u8) -> bool + Copy,
+    mut take: impl FnMut(Range<usize>),
+) {
+    let (mut start, mut inside) = (0, 0);
+    blocks(text, is, |first, members| {
+        let mut edges = members ^ (members << 1 | inside);
+        let mut open = inside;
+        inside = members >> 63;
+        while edges != 0 {
+            let at = first + edges.trailing_zeros() as usize;
+            edges &= edges - 1;
+            if open == 0 {
+                start = at;
+            } else {
+                take(start..at);
+            }
+            open ^= 1;
+        }
+    });
+}
+
+/// Calls `take` with the place of each byte of the class, in order. Zero is in no class.
+#[inline(always)]
+pub(super) fn places(text: &[u8], is: impl Fn(u8) -> bool + Copy, mut take: impl FnMut(usize)) {
+    blocks(text, is, |first, mut members| {
+        while members != 0 {
+            take(first + members.trailing_zeros() as usize);
+            members &= members - 1;
+        }
+    });
+}
+
+/// Whether there are twenty bytes of the class in a row, and whether there are nine places in a row
+/// where a byte of the class and another one stand beside each other.
+#[inline(always)]
+pub(super) fn rows(text: &[u8], is: impl Fn(u8) -> bool + Copy) -> (bool, bool) {
+    let (mut last, mut any, mut any_other) = (0, 0, 0);
+    blocks(text, is, |_, members| {
+        let row = u128::from(members) << 64 | last;
+        let edges = (row ^ row >> 1) & !(1 << 127);
+        last = u128::from(members);
+        let doubled = |row: u128| [1, 2, 4].iter().fold(row, |row, width| row & row >> width);
+        let (eight, other) = (doubled(row), doubled(edges));
+        any |= eight & eight >> 8 & eight >> 12;
+        any_other |= other & other >> 1;
+    });
+    (any != 0, any_other != 0)
+}
+
+/// The first eight bytes of a run in lower case, as one word; zeros behind the run.
+#[inline(always)]
+pub(super) fn first_eight(text: &[u8], run: &Range<usize>) -> u64 {
+    let bytes = match text[run.start..].first_chunk::<8>() {
+        Some(bytes) => *bytes,
+        None => {
+            let mut bytes = [0; 8];
+            let rest = &text[run.start..];
+            bytes[..rest.len()].copy_from_slice(rest);
+            bytes
+        }
+    };
+    let keep = u64::MAX >> (64 - run.len().clamp(1, 8) * 8);
+    (u64::from_le_bytes(bytes) | 0x2020_2020_2020_2020) & keep
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_found_across_blocks() {
+        let letters = |byte: u8| byte.is_ascii_alphabetic();
+        for before in [0, 1, 7, 60, 63, 64, 65, 127, 128] {
+            for length in [1, 2, 8, 63, 64, 65, 130] {
+                let text = format!("{}{} b", " ".repeat(before), "a".repeat(length));
+                let (mut found, mut all) = (Vec::new(), Vec::new());
+                runs(text.as_bytes(), letters, |run| found.push(run));
+                let last = before + length + 1;
+                assert_eq!(found, [before..before + length, last..last + 1]);
+                places(text.as_bytes(), letters, |at| all.push(at));
+                assert_eq!((all.first(), all.len()), (Some(&before), length + 1));
+            }
+        }
+        runs(b"", letters, |_| panic!("no run in nothing"));
+    }
+
+    #[test]
+    fn first_bytes_are_in_lower_case() {
+        let word = |text: &str| u64::from_le_bytes(*text.as_bytes().first_chunk().unwrap());
+        assert_eq!(first_eight(b"x THE end", &(2..5)), word("the\0\0\0\0\0"));
+        assert_eq!(first_eight(b"Instructions", &(0..12)), word("instruct"));
+        assert_eq!(first_eight(b"is It", &(3..5)), word("it\0\0\0\0\0\0"));
+    }
+}
