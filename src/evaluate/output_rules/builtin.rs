@@ -185,7 +185,9 @@ pub(super) fn detected(s: &Subject<'_>, rule: &str, none: &'static str, some: &s
         return match s.gave_up(rule) {
             Some(kind) => {
                 let why = format!("too many look-alikes of `{kind}`");
-                Verdict::skipped("not all of the text was searched", why)
+                let unsearched = Some(why.clone());
+                let skipped = Verdict::skipped("not all of the text was searched", why);
+                Verdict { unsearched, ..skipped }
             }
             None => Verdict::binary(true, none.into()),
         };

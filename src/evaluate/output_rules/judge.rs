@@ -44,6 +44,12 @@ pub(super) fn judge(rules: &OutputRules, trajectory: &Trajectory<'_>, want: Want
     if let (Some(reason), false) = (texts.missing, failed) {
         return not_evaluable(reason, "not every text that matters is recorded".to_owned());
     }
+    // Nor may a text pass that was not searched to its end.
+    let unsearched = results.iter().find_map(|result| result.verdict.unsearched.as_ref());
+    if let (Some(why), false) = (unsearched, failed) {
+        let explanation = format!("not all of the text was searched: {why}");
+        return not_evaluable(Reason::TextTooLarge, explanation);
+    }
     rules.outcome(&results, want)
 }
 
@@ -70,10 +76,12 @@ impl Result<'_> {
             (None, passed) => (u8::from(passed), verdict.score),
         };
         let critical = self.verdict.critical || other.critical;
+        let unsearched = self.verdict.unsearched.take().or(other.unsearched.take());
         if rank(&other) < rank(&self.verdict) {
             self.verdict = other;
         }
         self.verdict.critical = critical;
+        self.verdict.unsearched = unsearched;
         self.verdict.findings = findings;
     }
 }

@@ -65,6 +65,8 @@ pub(super) struct Verdict {
     pub(super) message: Cow<'static, str>,
     /// Why the rule could not judge.
     pub(super) skip: Option<Cow<'static, str>>,
+    /// Why not all of the text was searched: it could have failed the rule.
+    pub(super) unsearched: Option<String>,
     /// Whether a detector hit that is critical by itself.
     pub(super) critical: bool,
     /// What was found, with its place in the text.

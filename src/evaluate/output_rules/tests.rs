@@ -210,9 +210,15 @@ fn a_text_at_the_limit_is_judged_and_one_past_it_is_not() {
 }
 
 #[test]
-fn a_rule_that_gave_up_is_skipped_and_says_why() {
-    let text = "DAN ".repeat(5000);
-    let score = scored(evaluate(r#"{"bundle": "safety"}"#, &answer(&text)));
+fn text_that_was_not_searched_to_its_end_does_not_pass() {
+    let safety = |text: &str| evaluate(r#"{"bundle": "safety"}"#, &answer(text));
+    let flood = "DAN ".repeat(5000);
+    let Outcome::NotEvaluable { reason, explanation } = safety(&flood) else { panic!("judged") };
+    assert_eq!(reason, Reason::TextTooLarge);
+    assert!(explanation.contains("too many look-alikes of `jailbreak`"), "{explanation}");
+    // What another rule found stays true.
+    let score = scored(safety(&format!("{flood} SSN 536-22-8714")));
+    assert_eq!(score.label, Some(Label::Fail));
     let details = score.details.to_string();
     assert!(details.contains("too many look-alikes of `jailbreak`"), "{details}");
     assert_eq!(score.details.get("rules_skipped"), Some(&Value::from(1)));
