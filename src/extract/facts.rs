@@ -142,11 +142,7 @@ impl<'a> FactsReader<'a> {
     where
         'a: 'p,
     {
-        self.fields().filter(|(field, _)| *field == OTHER).filter_map(move |(_, bytes)| {
-            let (key, value) = key_value(bytes).ok()?;
-            let tail = key.strip_prefix(prefix.as_bytes())?;
-            Some((text(tail), AnyValue::read(value).ok()?))
-        })
+        self.fields().filter_map(move |(field, bytes)| behind(prefix, other(field, bytes)?))
     }
 
     /// The span events that a source names, in the order of the span.
@@ -233,6 +229,16 @@ impl<'a> Event<'a> {
     }
 }
 
+/// The rest of a key behind a prefix, with the value.
+#[inline]
+pub(super) fn behind<'a>(
+    prefix: &str,
+    (key, value): (&'a [u8], &'a [u8]),
+) -> Option<(&'a str, AnyValue<'a>)> {
+    let tail = key.strip_prefix(prefix.as_bytes())?;
+    Some((text(tail), AnyValue::read(value).ok()?))
+}
+
 /// A bit for the number of a field.
 #[inline]
 pub(super) fn kind(field: u8) -> u16 {
@@ -245,10 +251,10 @@ pub(super) fn attribute(field: u8, bytes: &[u8]) -> Option<(Slot, &[u8])> {
     if field == ATTRIBUTE { slot(bytes) } else { None }
 }
 
-/// The key of a field that is an attribute without a slot.
+/// Key and encoded value of a field that is an attribute without a slot.
 #[inline]
-pub(super) fn key(field: u8, bytes: &[u8]) -> Option<&[u8]> {
-    if field == OTHER { key_value(bytes).ok().map(|(key, _)| key) } else { None }
+pub(super) fn other(field: u8, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    if field == OTHER { key_value(bytes).ok() } else { None }
 }
 
 #[inline]

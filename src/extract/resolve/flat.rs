@@ -7,20 +7,23 @@
 use std::borrow::Cow;
 
 use super::super::decode::{Decoded, MessageCall, message_arguments};
-use super::super::facts::FactsReader;
+use super::super::facts::behind;
 use crate::otlp::AnyValue;
 use crate::value::Value;
 
-/// The calls in the messages of models behind a prefix of keys; `None` if there is anything that
-/// is not understood.
+/// The calls in the messages of models behind a prefix of keys, among a span's attributes without
+/// slots (keys and encoded values); `None` if there is anything that is not understood.
 ///
 /// The shapes are `INDEX.message.tool_calls.INDEX.tool_call.{id, function.name,
 /// function.arguments}` (OpenInference) and `INDEX.tool_calls.INDEX.{id, name, arguments}`
 /// (OpenLLMetry).
-pub(super) fn calls<'a>(prefix: &str, facts: FactsReader<'a>) -> Option<Vec<MessageCall<'a>>> {
+pub(super) fn calls<'a>(
+    prefix: &str,
+    attributes: &[(&'a [u8], &'a [u8])],
+) -> Option<Vec<MessageCall<'a>>> {
     let mut calls = Vec::new();
     let (mut message, mut call) = (Message::default(), Call::default());
-    for (tail, value) in facts.behind(prefix) {
+    for (tail, value) in attributes.iter().filter_map(|attribute| behind(prefix, *attribute)) {
         let AnyValue::String(text) = value else { return None };
         let (at, field) = index(tail)?;
         if at != message.at {
@@ -146,7 +149,6 @@ impl<'a> Call<'a> {
 #[cfg(test)]
 mod tests {
     use super::super::super::decode::Messages;
-    use super::super::super::facts::{OTHER, put};
     use super::super::unflatten::unflatten;
     use super::*;
 
@@ -156,17 +158,14 @@ mod tests {
 
     /// Reads attributes in both ways; whether this one understood them.
     fn check(attributes: &[(&str, &str)]) -> bool {
-        let mut facts = Vec::new();
-        for (tail, text) in attributes {
-            let key = format!("p.{tail}");
-            let value = field(0x0a, text.as_bytes());
-            let entry = [field(0x0a, key.as_bytes()), field(0x12, &value)].concat();
-            put(&mut facts, OTHER, &entry);
-        }
-        let facts = FactsReader::new(&facts);
+        let owned: Vec<_> = attributes
+            .iter()
+            .map(|(tail, text)| (format!("p.{tail}").into_bytes(), field(0x0a, text.as_bytes())))
+            .collect();
+        let encoded: Vec<_> = owned.iter().map(|(key, value)| (&key[..], &value[..])).collect();
         let entries = attributes.iter().map(|(tail, text)| (*tail, Value::from(*text)));
         let whole = unflatten(entries).map(Messages::read).unwrap_or_default();
-        let calls = calls("p.", facts);
+        let calls = calls("p.", &encoded);
         if let Some(calls) = &calls {
             assert_eq!(*calls, whole.calls, "{attributes:?}");
         }

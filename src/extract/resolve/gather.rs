@@ -71,9 +71,9 @@ pub(super) struct Written<'a> {
 impl<'a> Gathered<'a> {
     pub(super) fn new(plan: &'a Plan, tree: &Tree<'a>) -> Self {
         let mut gathered = Self { agents: vec![None; tree.spans.len()], ..Self::default() };
-        let (mut raws, mut keys) = (Vec::new(), Vec::new());
+        let (mut raws, mut others) = (Vec::new(), Vec::new());
         for (at, span) in tree.spans.iter().enumerate() {
-            gathered.span(plan, tree.shape(span), at as u32, span, (&mut raws, &mut keys));
+            gathered.span(plan, tree.shape(span), at as u32, span, (&mut raws, &mut others));
         }
         for log in &tree.logs {
             let name = log.facts.log_event();
@@ -94,15 +94,15 @@ impl<'a> Gathered<'a> {
         shape: &Shape,
         at: u32,
         span: &Span<'a>,
-        (raws, keys): (&mut Vec<Raw<'a>>, &mut Vec<&'a [u8]>),
+        (raws, others): (&mut Vec<Raw<'a>>, &mut Vec<(&'a [u8], &'a [u8])>),
     ) {
         self.handoff |= shape.handoff;
         let mut kinds = 0;
-        keys.clear();
+        others.clear();
         for (kind, fact) in span.facts.fields() {
             kinds |= facts::kind(kind);
             let Some((slot, value)) = facts::attribute(kind, fact) else {
-                keys.extend(facts::key(kind, fact));
+                others.extend(facts::other(kind, fact));
                 continue;
             };
             for &number in shape.by_slot(slot) {
@@ -117,11 +117,11 @@ impl<'a> Gathered<'a> {
             let Some(source) = plan.sources.get(usize::from(number)) else { continue };
             let prefix = source.source.key.as_bytes();
             if let Read::Prefix = source.read
-                && !keys.iter().any(|key| key.starts_with(prefix))
+                && !others.iter().any(|(key, _)| key.starts_with(prefix))
             {
                 continue;
             }
-            match flat_calls(source, span) {
+            match flat_calls(source, others) {
                 None => {
                     read::raws(source, span.facts, raws);
                     self.take(source, number, at, span, raws);
@@ -239,10 +239,13 @@ impl<'a> Gathered<'a> {
 }
 
 /// The calls that a model asked for, where they can be read without putting messages together.
-fn flat_calls<'a>(source: &PlannedSource, span: &Span<'a>) -> Option<Vec<MessageCall<'a>>> {
+fn flat_calls<'a>(
+    source: &PlannedSource,
+    attributes: &[(&'a [u8], &'a [u8])],
+) -> Option<Vec<MessageCall<'a>>> {
     let is_flat = matches!((source.role, &source.read), (Role::OutputMessages, Read::Prefix))
         && source.source.decode.is_plain();
-    is_flat.then(|| flat::calls(&source.source.key, span.facts)).flatten()
+    is_flat.then(|| flat::calls(&source.source.key, attributes)).flatten()
 }
 
 /// Ranks of sources that count only where no other yields.
