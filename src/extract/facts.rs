@@ -233,7 +233,7 @@ impl<'a> Event<'a> {
 #[inline]
 pub(super) fn behind<'a>(
     prefix: &str,
-    (key, value): (&'a [u8], &'a [u8]),
+    (key, value): Attribute<'a>,
 ) -> Option<(&'a str, AnyValue<'a>)> {
     let tail = key.strip_prefix(prefix.as_bytes())?;
     Some((text(tail), AnyValue::read(value).ok()?))
@@ -251,9 +251,12 @@ pub(super) fn attribute(field: u8, bytes: &[u8]) -> Option<(Slot, &[u8])> {
     if field == ATTRIBUTE { slot(bytes) } else { None }
 }
 
-/// Key and encoded value of a field that is an attribute without a slot.
+/// Key and encoded value of an attribute.
+pub(super) type Attribute<'a> = (&'a [u8], &'a [u8]);
+
+/// A field that is an attribute without a slot.
 #[inline]
-pub(super) fn other(field: u8, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn other(field: u8, bytes: &[u8]) -> Option<Attribute<'_>> {
     if field == OTHER { key_value(bytes).ok() } else { None }
 }
 

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use super::super::decode::{Decoded, MessageCall, message_arguments};
-use super::super::facts::behind;
+use super::super::facts::{Attribute, behind};
 use crate::otlp::AnyValue;
 use crate::value::Value;
 
@@ -19,7 +19,7 @@ use crate::value::Value;
 /// (OpenLLMetry).
 pub(super) fn calls<'a>(
     prefix: &str,
-    attributes: &[(&'a [u8], &'a [u8])],
+    attributes: &[Attribute<'a>],
 ) -> Option<Vec<MessageCall<'a>>> {
     let mut calls = Vec::new();
     let (mut message, mut call) = (Message::default(), Call::default());

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::super::decode::MessageCall;
 use super::super::dialect::Role;
-use super::super::facts;
+use super::super::facts::{self, Attribute};
 use super::flat;
 use super::plan::{Plan, PlannedSource, Read};
 use super::read::{self, Raw};
@@ -94,7 +94,7 @@ impl<'a> Gathered<'a> {
         shape: &Shape,
         at: u32,
         span: &Span<'a>,
-        (raws, others): (&mut Vec<Raw<'a>>, &mut Vec<(&'a [u8], &'a [u8])>),
+        (raws, others): (&mut Vec<Raw<'a>>, &mut Vec<Attribute<'a>>),
     ) {
         self.handoff |= shape.handoff;
         let mut kinds = 0;
@@ -241,7 +241,7 @@ impl<'a> Gathered<'a> {
 /// The calls that a model asked for, where they can be read without putting messages together.
 fn flat_calls<'a>(
     source: &PlannedSource,
-    attributes: &[(&'a [u8], &'a [u8])],
+    attributes: &[Attribute<'a>],
 ) -> Option<Vec<MessageCall<'a>>> {
     let is_flat = matches!((source.role, &source.read), (Role::OutputMessages, Read::Prefix))
         && source.source.decode.is_plain();
