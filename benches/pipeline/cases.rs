@@ -6,7 +6,6 @@ use spanscore::assemble::Shard;
 use spanscore::config::{Part, Plan, load};
 use spanscore::evaluate::run::{Evidence, Judge};
 use spanscore::extract::collect::extract_traces;
-use spanscore::extract::dialect::Dialect;
 use spanscore::extract::resolve::Resolver;
 use spanscore::extract::table::Table;
 use spanscore::model::{Completion, SpanBatch, Want};
@@ -92,20 +91,7 @@ impl Case {
         let evaluators = if self.evaluators.is_empty() { "  {}" } else { "" };
         let text = format!("{CONFIG}{evaluators}{}", self.evaluators.concat());
         let part = Part::Text { name: "bench".into(), text };
-        let plan = Plan::new(&load(&[part], &|_| None).unwrap()).unwrap();
-        let config = plan.config;
-        CollectorSettings {
-            receivers: config.receivers,
-            dialects: Dialect::with_builtin(config.dialects),
-            traces: config.traces,
-            sessions: config.sessions,
-            limits: config.limits,
-            evaluators: plan.evaluators,
-            exporters: plan.exporters,
-            telemetry: config.telemetry,
-            shutdown_timeout: config.shutdown_timeout.0,
-            shard_count: None,
-        }
+        Plan::new(&load(&[part], &|_| None).unwrap()).unwrap().into()
     }
 }
 
