@@ -9,7 +9,8 @@ use super::super::dialect::Role;
 use super::super::facts::{FactsReader, Slot};
 use super::plan::{CALL_ROLES, Plan, PlannedSource};
 
-/// Most shapes that are kept for the traces to come; others are worked out anew for each trace.
+/// Most shapes that are kept for the traces to come. When one more comes, keeping starts anew, so
+/// that odd spans cannot fill the place of those that come all the time.
 const KEPT_MAX: usize = 512;
 
 /// Shapes of one trace that are looked through before they are looked up.
@@ -122,9 +123,10 @@ impl Shapes {
         drop(known);
         let shape = Arc::new(Shape::new(plan, facts));
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() < KEPT_MAX {
-            known.insert(conditions.into(), Arc::clone(&shape));
+        if known.len() >= KEPT_MAX {
+            known.clear();
         }
+        known.insert(conditions.into(), Arc::clone(&shape));
         shape
     }
 }
@@ -180,3 +182,24 @@ impl<'a> TraceShapes<'a> {
 
 /// That of a record nothing is read.
 static NO_SHAPE: Shape = Shape::EMPTY;
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::facts::{CONDITIONS, put};
+    use super::*;
+
+    #[test]
+    fn odd_records_do_not_fill_the_place_of_common_ones() {
+        let (plan, shapes) = (Plan::default(), Shapes::default());
+        let shape = |condition: u16| {
+            let mut facts = Vec::new();
+            put(&mut facts, CONDITIONS, &condition.to_le_bytes());
+            shapes.of(&plan, FactsReader::new(&facts))
+        };
+        for odd in 0..3000 {
+            shape(odd);
+            assert!(shapes.known.read().unwrap().len() <= KEPT_MAX);
+        }
+        assert!(Arc::ptr_eq(&shape(5000), &shape(5000)));
+    }
+}
