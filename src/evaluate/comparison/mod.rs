@@ -17,10 +17,10 @@ use std::borrow::Cow;
 use std::cell::Cell;
 
 pub(super) use key::{OutputKey, Path};
-use similarity::STEPS_MAX;
 pub(super) use subject::{Subject, Target};
 
 use super::Evaluator;
+use super::effort::STEPS_MAX;
 use super::uipath::{Definition, Flag};
 use crate::model::{Facts, Outcome, Reason, Score, Trajectory, Want};
 use crate::settings::{Node, Place, SettingsError};

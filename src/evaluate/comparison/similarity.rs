@@ -5,9 +5,6 @@ use std::cell::Cell;
 use crate::value::Number;
 use crate::value::python::PyValue;
 
-/// Steps that comparing all texts of one evaluation may cost.
-pub(super) const STEPS_MAX: usize = 64_000_000;
-
 /// Leaves of the expected value: how many were matched, partly or whole, and how many there are.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Leaves {
