@@ -3,13 +3,12 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
-use super::super::bits::Bits;
 use super::super::decode::Decoded;
 use super::super::dialect::{Role, Source};
-use super::super::facts::{self, FactsReader, Slot};
+use super::super::facts::{self, FactsReader};
+use super::form::{Candidate, Form};
 use super::plan::{Plan, PlannedSource, Read};
 use super::read::{self, Raw};
-use super::shape::Shape;
 use super::tree::{Span, Tree};
 use crate::model::{CallStatus, Content, Origin, SpanFlags, ToolCall};
 use crate::otlp::AnyValue;
@@ -40,17 +39,19 @@ pub(super) fn on_spans<'a>(plan: &'a Plan, tree: &Tree<'a>) -> (Vec<SpanCall<'a>
     let is_tool = |span: &&Span<'_>| span.record.flags.has(SpanFlags::TOOL);
     let count = tree.spans.iter().filter(is_tool).count();
     let (mut calls, mut nameless) = (Vec::with_capacity(count), Vec::new());
-    let (mut held, mut raws) = (Held::default(), Vec::new());
-    for (at, span) in tree.spans.iter().enumerate() {
-        let shape = tree.shape(span);
-        if !is_tool(&span) || shape.dialects.is_empty() {
+    let (mut read, mut raws) = (Vec::new(), Vec::new());
+    for (at, span) in (0..).zip(&tree.spans) {
+        let form = tree.form(span);
+        if !is_tool(&span) || form.shape.dialects.is_empty() {
             continue;
         }
-        held.take(span.facts);
-        let mut reader = Reader { plan, shape, held: &held, raws: &mut raws };
-        match reader.call(at as u32, span) {
+        let values = tree.values(span);
+        read.clear();
+        read.resize_with(values.len(), OnceCell::new);
+        let mut reader = Reader { plan, form, values, read: &read, raws: &mut raws };
+        match reader.call(at, span) {
             Some(call) => calls.push(call),
-            None => nameless.push(Nameless { span: at as u32 }),
+            None => nameless.push(Nameless { span: at }),
         }
     }
     (calls, nameless)
@@ -58,60 +59,12 @@ pub(super) fn on_spans<'a>(plan: &'a Plan, tree: &Tree<'a>) -> (Vec<SpanCall<'a>
 
 struct Reader<'a, 'r> {
     plan: &'a Plan,
-    shape: &'r Shape,
-    held: &'r Held<'a>,
+    form: &'r Form,
+    /// The encoded values of the span's attributes.
+    values: &'r [&'a [u8]],
+    /// The values, read once: to read a text is to look at each of its bytes.
+    read: &'r [OnceCell<AnyValue<'a>>],
     raws: &'r mut Vec<Raw<'a>>,
-}
-
-/// What a span holds: most sources name what it does not.
-#[derive(Default)]
-struct Held<'a> {
-    kinds: u16,
-    slots: Bits,
-    /// Read once: to read a text is to look at each of its bytes.
-    attributes: Vec<(Slot, &'a [u8], OnceCell<AnyValue<'a>>)>,
-}
-
-impl<'a> Held<'a> {
-    fn take(&mut self, facts: FactsReader<'a>) {
-        (self.kinds, self.slots) = (0, Bits::default());
-        self.attributes.clear();
-        for (kind, fact) in facts.fields() {
-            self.kinds |= facts::kind(kind);
-            if let Some((slot, value)) = facts::attribute(kind, fact) {
-                self.slots.insert(slot.0);
-                self.attributes.push((slot, value, OnceCell::new()));
-            }
-        }
-    }
-
-    /// The attribute of that slot.
-    fn attribute(&self, slot: Slot) -> Option<AnyValue<'a>> {
-        if !self.slots.has(slot.0) {
-            return None;
-        }
-        let (_, encoded, value) = self.attributes.iter().find(|(held, ..)| *held == slot)?;
-        Some(*value.get_or_init(|| facts::read(encoded)))
-    }
-
-    /// What `get` makes of the first of a source's values of which it makes anything.
-    fn find<T>(
-        &self,
-        source: &'a PlannedSource,
-        facts: FactsReader<'a>,
-        raws: &mut Vec<Raw<'a>>,
-        get: impl Fn(&'a Source, Raw<'a>) -> Option<T>,
-    ) -> Option<T> {
-        if let Read::Attr(slot) = source.read {
-            return get(&source.source, Raw::Any(self.attribute(slot)?));
-        }
-        if source.read.kinds() & self.kinds == 0 {
-            return None;
-        }
-        raws.clear();
-        read::raws(source, facts, raws);
-        raws.drain(..).find_map(|raw| get(&source.source, raw))
-    }
 }
 
 impl<'a> Reader<'a, '_> {
@@ -120,7 +73,7 @@ impl<'a> Reader<'a, '_> {
         let id = self.first(Role::Id, span.facts, read::id);
         let arguments = self.content(Role::Arguments, span.facts);
         let result = self.content(Role::Result, span.facts);
-        let winner = *self.shape.dialects.first()?;
+        let winner = *self.form.shape.dialects.first()?;
         let dialect = self.plan.dialects.get(usize::from(winner))?;
         let ended = span.record.flags.has(SpanFlags::ENDED);
         let mut call = SpanCall {
@@ -155,6 +108,29 @@ impl<'a> Reader<'a, '_> {
         Some(call)
     }
 
+    /// The attribute at a place.
+    fn attribute(&self, place: u16) -> Option<AnyValue<'a>> {
+        let (encoded, value) =
+            (self.values.get(usize::from(place))?, self.read.get(usize::from(place))?);
+        Some(*value.get_or_init(|| facts::read(encoded)))
+    }
+
+    /// What `get` makes of the first of a source's values of which it makes anything.
+    fn find<T>(
+        &mut self,
+        candidate: Candidate,
+        facts: FactsReader<'a>,
+        get: impl Fn(&'a PlannedSource, Raw<'a>) -> Option<T>,
+    ) -> Option<T> {
+        let source = self.plan.sources.get(usize::from(candidate.source))?;
+        if let Some(place) = candidate.place {
+            return get(source, Raw::Any(self.attribute(place)?));
+        }
+        self.raws.clear();
+        read::raws(source, facts, self.raws);
+        self.raws.drain(..).find_map(|raw| get(source, raw))
+    }
+
     /// The first value that a source of any of the dialects yields.
     fn first<T>(
         &mut self,
@@ -162,11 +138,10 @@ impl<'a> Reader<'a, '_> {
         facts: FactsReader<'a>,
         get: impl Fn(&'a Source, Raw<'a>) -> Option<T>,
     ) -> Option<(T, u16)> {
-        let plan = self.plan;
-        self.shape.call(role).iter().find_map(|&number| {
-            let source = plan.sources.get(usize::from(number))?;
-            let value = self.held.find(source, facts, self.raws, &get)?;
-            Some((value, number))
+        let form = self.form;
+        form.call(role).iter().find_map(|&candidate| {
+            let value = self.find(candidate, facts, |source, raw| get(&source.source, raw))?;
+            Some((value, candidate.source))
         })
     }
 
@@ -177,12 +152,11 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn error(&mut self, span: &Span<'a>, call: &mut SpanCall<'a>) {
-        let plan = self.plan;
+        let (form, mut error_type) = (self.form, None);
         let (mut failed, mut flag, mut text) = (None, None, None);
-        let mut error_type = None;
-        for &number in self.shape.call(Role::Error) {
-            let Some(source) = plan.sources.get(usize::from(number)) else { continue };
-            let Some(sign) = error_of(source, span, self.held, self.raws) else { continue };
+        for &candidate in form.call(Role::Error) {
+            let Some(sign) = self.error_of(candidate, span) else { continue };
+            let number = candidate.source;
             failed = failed.or(Some(number));
             match sign {
                 Sign::Text(found) => {
@@ -206,12 +180,23 @@ impl<'a> Reader<'a, '_> {
 
     /// The value of the sources that only say which kind of error it was.
     fn error_type(&self) -> Option<Cow<'a, str>> {
-        let plan = self.plan;
-        self.shape.call(Role::Error).iter().find_map(|number| {
-            let source = plan.sources.get(usize::from(*number))?;
-            let (true, Read::Attr(slot)) = (source.source.flag, &source.read) else { return None };
-            read::text(&source.source, Raw::Any(self.held.attribute(*slot)?))
+        self.form.call(Role::Error).iter().find_map(|candidate| {
+            let source = self.plan.sources.get(usize::from(candidate.source))?;
+            let value = candidate.place.filter(|_| source.source.flag)?;
+            read::text(&source.source, Raw::Any(self.attribute(value)?))
         })
+    }
+
+    fn error_of(&mut self, candidate: Candidate, span: &Span<'a>) -> Option<Sign<'a>> {
+        let source = self.plan.sources.get(usize::from(candidate.source))?;
+        if let Read::Status = source.read {
+            let failed = span.record.flags.has(SpanFlags::ERROR);
+            return failed.then(|| match span.facts.status_message() {
+                "" => Sign::Flag(None),
+                message => Sign::Text(Cow::Borrowed(message)),
+            });
+        }
+        self.find(candidate, span.facts, sign)
     }
 }
 
@@ -223,30 +208,18 @@ enum Sign<'a> {
     Flag(Option<Cow<'a, str>>),
 }
 
-fn error_of<'a>(
-    source: &'a PlannedSource,
-    span: &Span<'a>,
-    held: &Held<'a>,
-    raws: &mut Vec<Raw<'a>>,
-) -> Option<Sign<'a>> {
-    if let Read::Status = source.read {
-        let failed = span.record.flags.has(SpanFlags::ERROR);
-        return failed.then(|| match span.facts.status_message() {
-            "" => Sign::Flag(None),
-            message => Sign::Text(Cow::Borrowed(message)),
-        });
+/// What the value of an error source says.
+fn sign<'a>(planned: &'a PlannedSource, raw: Raw<'a>) -> Option<Sign<'a>> {
+    let source = &planned.source;
+    let value = match read::decoded(source, raw)? {
+        Decoded::Value(value) => value,
+        Decoded::Unreadable(text) => Value::String(text),
+    };
+    if let Some(wanted) = &source.equals_error {
+        return read::equals(&value, wanted).then_some(Sign::Flag(None));
     }
-    held.find(source, span.facts, raws, |source, raw| {
-        let value = match read::decoded(source, raw)? {
-            Decoded::Value(value) => value,
-            Decoded::Unreadable(text) => Value::String(text),
-        };
-        if let Some(wanted) = &source.equals_error {
-            return read::equals(&value, wanted).then_some(Sign::Flag(None));
-        }
-        let text = error_text(value)?;
-        Some(if source.flag { Sign::Flag(Some(text)) } else { Sign::Text(text) })
-    })
+    let text = error_text(value)?;
+    Some(if source.flag { Sign::Flag(Some(text)) } else { Sign::Text(text) })
 }
 
 fn error_text(value: Value<'_>) -> Option<Cow<'_, str>> {

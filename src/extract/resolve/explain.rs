@@ -163,7 +163,7 @@ impl Resolver {
     }
 
     fn explain_dialects(&self, facts: FactsReader<'_>, span: &mut SpanExplanation) {
-        let shape = self.shapes.of(&self.plan, facts);
+        let shape = self.forms.shapes.of(&self.plan, facts);
         let name = |number: &u16| {
             self.plan.dialects.get(usize::from(*number)).map(|dialect| dialect.name.clone())
         };

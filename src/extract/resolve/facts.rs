@@ -105,7 +105,7 @@ fn described_by_spans<'a>(plan: &'a Plan, tree: &Tree<'a>, found: &mut Vec<ToolD
     let mut raws = Vec::new();
     for span in tree.spans.iter().filter(|span| span.record.flags.has(SpanFlags::TOOL)) {
         let mut first = |role, facts: FactsReader<'a>| {
-            tree.shape(span).call(role).iter().find_map(|number| {
+            tree.form(span).shape.call(role).iter().find_map(|number| {
                 let source = plan.sources.get(usize::from(*number))?;
                 read::raws(source, facts, &mut raws);
                 let raw = raws.pop();

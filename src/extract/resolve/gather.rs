@@ -8,7 +8,6 @@ use super::super::facts::{self, Attribute};
 use super::flat;
 use super::plan::{Plan, PlannedSource, Read};
 use super::read::{self, Raw};
-use super::shape::Shape;
 use super::tree::{NONE, Span, Tree};
 use crate::otlp::AnyValue;
 
@@ -71,9 +70,9 @@ pub(super) struct Written<'a> {
 impl<'a> Gathered<'a> {
     pub(super) fn new(plan: &'a Plan, tree: &Tree<'a>) -> Self {
         let mut gathered = Self { agents: vec![None; tree.spans.len()], ..Self::default() };
-        let (mut raws, mut others) = (Vec::new(), Vec::new());
-        for (at, span) in tree.spans.iter().enumerate() {
-            gathered.span(plan, tree.shape(span), at as u32, span, (&mut raws, &mut others));
+        let mut raws = Vec::new();
+        for (at, span) in (0..).zip(&tree.spans) {
+            gathered.span(plan, tree, at, span, &mut raws);
         }
         for log in &tree.logs {
             let name = log.facts.log_event();
@@ -91,30 +90,25 @@ impl<'a> Gathered<'a> {
     fn span(
         &mut self,
         plan: &'a Plan,
-        shape: &Shape,
+        tree: &Tree<'a>,
         at: u32,
         span: &Span<'a>,
-        (raws, others): (&mut Vec<Raw<'a>>, &mut Vec<Attribute<'a>>),
+        raws: &mut Vec<Raw<'a>>,
     ) {
-        self.handoff |= shape.handoff;
-        let mut kinds = 0;
-        others.clear();
-        for (kind, fact) in span.facts.fields() {
-            kinds |= facts::kind(kind);
-            let Some((slot, value)) = facts::attribute(kind, fact) else {
-                others.extend(facts::other(kind, fact));
-                continue;
-            };
-            for &number in shape.by_slot(slot) {
-                let Some(source) = plan.sources.get(usize::from(number)) else { continue };
-                if !self.is_settled(source, number) {
-                    raws.push(Raw::Any(facts::read(value)));
-                    self.take(source, number, at, span, raws);
-                }
+        let form = tree.form(span);
+        self.handoff |= form.shape.handoff;
+        let values = tree.values(span);
+        for &(place, number) in &form.by_attribute {
+            let Some(source) = plan.sources.get(usize::from(number)) else { continue };
+            if let Some(value) = values.get(usize::from(place))
+                && !self.is_settled(source, number)
+            {
+                self.take_one(source, number, at, span, Raw::Any(facts::read(value)));
             }
         }
-        for number in shape.by_other(kinds) {
+        for &number in &form.by_other {
             let Some(source) = plan.sources.get(usize::from(number)) else { continue };
+            let others = tree.others(span);
             let prefix = source.source.key.as_bytes();
             if let Read::Prefix = source.read
                 && !others.iter().any(|(key, _)| key.starts_with(prefix))
@@ -144,25 +138,36 @@ impl<'a> Gathered<'a> {
         raws: &mut Vec<Raw<'a>>,
     ) {
         for raw in raws.drain(..) {
-            let found = |raw| Found::new(number, at, span, raw);
-            match source.role {
-                Role::SessionId => self.session(&source.source, number, raw),
-                Role::AgentName => self.agent(&source.source, number, at, raw),
-                Role::UserInput => self.inputs.push(found(raw)),
-                Role::FinalOutput => self.outputs.push(found(raw)),
-                Role::OutputMessages => {
-                    self.written.push(Written { found: found(raw), calls: None });
-                }
-                Role::InputMessages => self.given.push(found(raw)),
-                Role::ToolDefinitions => self.definitions.push(found(raw)),
-                Role::Model => {
-                    // Spans come in start order, so the last one stays.
-                    if let Some(model) = read::text(&source.source, raw) {
-                        self.model = Some(model);
-                    }
-                }
-                _ => self.counts.push(found(raw)),
+            self.take_one(source, number, at, span, raw);
+        }
+    }
+
+    fn take_one(
+        &mut self,
+        source: &'a PlannedSource,
+        number: u16,
+        at: u32,
+        span: &Span<'a>,
+        raw: Raw<'a>,
+    ) {
+        let found = |raw| Found::new(number, at, span, raw);
+        match source.role {
+            Role::SessionId => self.session(&source.source, number, raw),
+            Role::AgentName => self.agent(&source.source, number, at, raw),
+            Role::UserInput => self.inputs.push(found(raw)),
+            Role::FinalOutput => self.outputs.push(found(raw)),
+            Role::OutputMessages => {
+                self.written.push(Written { found: found(raw), calls: None });
             }
+            Role::InputMessages => self.given.push(found(raw)),
+            Role::ToolDefinitions => self.definitions.push(found(raw)),
+            Role::Model => {
+                // Spans come in start order, so the last one stays.
+                if let Some(model) = read::text(&source.source, raw) {
+                    self.model = Some(model);
+                }
+            }
+            _ => self.counts.push(found(raw)),
         }
     }
 

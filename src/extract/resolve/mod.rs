@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! shape     what the conditions of a record mean for reading it
+//! form      what its attributes add to that
 //! tree      spans in start order with their parents; a span that came twice counts once
 //! gather    one pass: sessions, agents, texts, messages, counts
 //! calls     tool calls on spans: of several dialects the first wins, the others fill gaps
@@ -20,6 +21,7 @@ mod calls;
 mod explain;
 mod facts;
 mod flat;
+mod form;
 mod gather;
 mod llm;
 mod merge;
@@ -40,10 +42,10 @@ pub use session::{SessionCalls, reconcile};
 
 use self::calls::SpanCall;
 use self::explain::Fates;
+use self::form::Forms;
 use self::gather::Gathered;
 use self::llm::{Names, Verdict};
 use self::plan::Plan;
-use self::shape::Shapes;
 use self::tree::{NONE, Tree};
 use super::table::Table;
 use crate::model::{Content, ToolCall, TraceSpans, Trajectory};
@@ -53,14 +55,14 @@ use crate::model::{Content, ToolCall, TraceSpans, Trajectory};
 pub struct Resolver {
     table: Arc<Table>,
     plan: Plan,
-    shapes: Shapes,
+    forms: Forms,
 }
 
 impl Resolver {
     /// Prepares the reading of records that were extracted with this table.
     pub fn new(table: Arc<Table>) -> Self {
         let plan = Plan::new(&table);
-        Self { table, plan, shapes: Shapes::default() }
+        Self { table, plan, forms: Forms::default() }
     }
 
     /// The table that records must be extracted with.
@@ -80,7 +82,7 @@ impl Resolver {
         fates: Option<&mut Fates>,
     ) -> Trajectory<'a> {
         let plan = &self.plan;
-        let tree = Tree::new(plan, &self.shapes, trace);
+        let tree = Tree::new(plan, &self.forms, trace);
         let mut gathered = Gathered::new(plan, &tree);
         let (mut on_spans, nameless) = calls::on_spans(plan, &tree);
         merge::merge(&tree, &mut on_spans);
@@ -91,6 +93,7 @@ impl Resolver {
             fates.take(&tree, &on_spans, &nameless);
             fates.take_asked(&tree, &asked, |call| call.verdict(&names, gathered.handoff));
         }
+        asked.retain(|call| call.verdict(&names, gathered.handoff) == Verdict::Call);
         let has_span_calls = !on_spans.is_empty();
         let agents = gathered.enclosing_agents(&tree);
         let agent_of =
@@ -103,10 +106,8 @@ impl Resolver {
         }
         let by_span = tool_calls.len();
         for call in asked {
-            if let Verdict::Call = call.verdict(&names, gathered.handoff) {
-                let agent = agent_of(call.span);
-                tool_calls.push(ToolCall { agent, ..call.into_tool_call(plan, &tree) });
-            }
+            let agent = agent_of(call.span);
+            tool_calls.push(ToolCall { agent, ..call.into_tool_call(plan, &tree) });
         }
         if tool_calls.len() > by_span {
             tool_calls.sort_by_key(|call| call.start_ns);

@@ -13,11 +13,8 @@ use super::plan::{CALL_ROLES, Plan, PlannedSource};
 /// that odd spans cannot fill the place of those that come all the time.
 const KEPT_MAX: usize = 512;
 
-/// Shapes of one trace that are looked through before they are looked up.
-const NEAR_MAX: usize = 8;
-
 /// How to read the records for which certain conditions hold.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Shape {
     /// The dialects that take such a record for a tool call, the first one first.
     pub(super) dialects: Vec<u16>,
@@ -39,19 +36,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    const EMPTY: Self = Self {
-        dialects: Vec::new(),
-        handoff: false,
-        pending: false,
-        by_other: Vec::new(),
-        other_kinds: 0,
-        places: Vec::new(),
-        sources_of: Vec::new(),
-        call: [const { Vec::new() }; CALL_ROLES.len()],
-    };
-
     fn new(plan: &Plan, facts: FactsReader<'_>) -> Self {
-        let mut shape = Self::EMPTY;
+        let mut shape = Self::default();
         for meaning in facts.conditions().filter_map(|id| plan.meaning_of(id)) {
             shape.dialects.extend_from_slice(&meaning.tool);
             shape.handoff |= meaning.handoff;
@@ -130,58 +116,6 @@ impl Shapes {
         shape
     }
 }
-
-/// The shapes of one trace.
-pub(super) struct TraceShapes<'a> {
-    plan: &'a Plan,
-    shapes: &'a Shapes,
-    found: Vec<(&'a [u8], Arc<Shape>)>,
-    /// Where each stands, once there are many.
-    places: HashMap<&'a [u8], u32>,
-}
-
-impl<'a> TraceShapes<'a> {
-    pub(super) fn new(plan: &'a Plan, shapes: &'a Shapes) -> Self {
-        Self { plan, shapes, found: Vec::new(), places: HashMap::new() }
-    }
-
-    /// The number of a record's shape.
-    #[inline]
-    pub(super) fn number(&mut self, facts: FactsReader<'a>) -> u32 {
-        let conditions = facts.encoded_conditions();
-        let near = self.found.iter().take(NEAR_MAX).position(|(known, _)| *known == conditions);
-        match near {
-            Some(at) => at as u32,
-            None => self.add(facts, conditions),
-        }
-    }
-
-    fn add(&mut self, facts: FactsReader<'a>, conditions: &'a [u8]) -> u32 {
-        if let Some(at) = self.places.get(conditions) {
-            return *at;
-        }
-        let number = self.found.len() as u32;
-        self.found.push((conditions, self.shapes.of(self.plan, facts)));
-        if self.found.len() > NEAR_MAX {
-            self.places.insert(conditions, number);
-        }
-        number
-    }
-
-    /// The shape of that number.
-    #[inline]
-    pub(super) fn get(&self, number: u32) -> &Shape {
-        self.found.get(number as usize).map_or(&NO_SHAPE, |(_, shape)| shape)
-    }
-
-    /// Whether any record announces a span.
-    pub(super) fn announce(&self) -> bool {
-        self.found.iter().any(|(_, shape)| shape.pending)
-    }
-}
-
-/// That of a record nothing is read.
-static NO_SHAPE: Shape = Shape::EMPTY;
 
 #[cfg(test)]
 mod tests {

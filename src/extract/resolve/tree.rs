@@ -1,9 +1,12 @@
 //! The spans of a trace in start order, each with its parent.
 
-use super::super::facts::FactsReader;
+use super::super::facts::{self, Attribute, FactsReader, Slot};
+use super::form::{Form, Forms, Signature, TraceForms};
 use super::plan::Plan;
-use super::shape::{Shape, Shapes, TraceShapes};
 use crate::model::{SpanFlags, SpanId, SpanRecord, TraceSpans};
+
+/// Attributes that a span has at most, as a rule.
+const ATTRIBUTES_GUESS: usize = 4;
 
 /// Stands for "no parent in this trace".
 pub(super) const NONE: u32 = u32::MAX;
@@ -17,8 +20,12 @@ pub(super) struct Span<'a> {
     pub(super) parent: u32,
     /// Place among the trace's records.
     pub(super) arrival: u32,
-    /// Number of its shape.
-    shape: u32,
+    /// Number of its form; a log event has none.
+    form: u32,
+    /// Where its attributes stand in [`Tree::values`].
+    attributes: u32,
+    /// Where its attributes without a slot stand in [`Tree::others`], and how many they are.
+    others: (u32, u32),
 }
 
 /// The spans of a trace.
@@ -29,28 +36,35 @@ pub(super) struct Tree<'a> {
     pub(super) logs: Vec<Span<'a>>,
     /// Records left out: the place among the trace's records, and why.
     pub(super) dropped: Vec<(u32, &'static str)>,
-    shapes: TraceShapes<'a>,
+    forms: TraceForms<'a>,
+    /// The attributes of all spans that have a slot, their values encoded.
+    values: Vec<&'a [u8]>,
+    /// Those that have none.
+    others: Vec<Attribute<'a>>,
 }
 
 impl<'a> Tree<'a> {
-    pub(super) fn new(plan: &'a Plan, shapes: &'a Shapes, trace: &'a TraceSpans) -> Self {
-        let is_log = |record: &SpanRecord| record.flags.has(SpanFlags::LOG);
+    pub(super) fn new(plan: &'a Plan, forms: &'a Forms, trace: &'a TraceSpans) -> Self {
+        let count = trace.spans.len();
         let mut tree = Self {
-            spans: Vec::with_capacity(trace.spans.len()),
+            spans: Vec::with_capacity(count),
             logs: Vec::new(),
             dropped: Vec::new(),
-            shapes: TraceShapes::new(plan, shapes),
+            forms: TraceForms::new(plan, forms),
+            values: Vec::with_capacity(ATTRIBUTES_GUESS * count),
+            others: Vec::new(),
         };
-        for (arrival, record) in trace.spans.iter().enumerate() {
-            let facts = FactsReader::new(trace.facts(record));
-            let shape = tree.shapes.number(facts);
-            let span = Span { record, facts, parent: NONE, arrival: arrival as u32, shape };
-            if is_log(record) { tree.logs.push(span) } else { tree.spans.push(span) }
+        let mut slots = Vec::new();
+        for (arrival, record) in (0..).zip(&trace.spans) {
+            let span = tree.read(record, trace.facts(record), arrival, &mut slots);
+            let list =
+                if record.flags.has(SpanFlags::LOG) { &mut tree.logs } else { &mut tree.spans };
+            list.push(span);
         }
         tree.sort();
         let mut places = tree.places();
         let repeats = places.array_windows().any(|[(one, _), (next, _)]| one == next);
-        if repeats || tree.shapes.announce() {
+        if repeats || tree.forms.announce() {
             tree.drop_duplicates();
             tree.drop_announcements();
             tree.sort();
@@ -61,9 +75,44 @@ impl<'a> Tree<'a> {
         tree
     }
 
+    /// The one pass over a record's facts.
+    fn read(
+        &mut self,
+        record: &'a SpanRecord,
+        encoded: &'a [u8],
+        arrival: u32,
+        slots: &mut Vec<Slot>,
+    ) -> Span<'a> {
+        let facts = FactsReader::new(encoded);
+        let (attributes, others) = (self.values.len() as u32, self.others.len());
+        let mut span =
+            Span { record, facts, parent: NONE, arrival, form: NONE, attributes, others: (0, 0) };
+        if record.flags.has(SpanFlags::LOG) {
+            return span;
+        }
+        slots.clear();
+        let (mut kinds, mut conditions): (_, &[u8]) = (0, &[]);
+        for (kind, fact) in facts.fields() {
+            kinds |= facts::kind(kind);
+            if let Some((slot, value)) = facts::attribute(kind, fact) {
+                slots.push(slot);
+                self.values.push(value);
+            } else if kind == facts::CONDITIONS {
+                conditions = fact;
+            } else {
+                self.others.extend(facts::other(kind, fact));
+            }
+        }
+        span.others = (others as u32, (self.others.len() - others) as u32);
+        span.form = self.forms.number(facts, Signature { conditions, kinds, slots });
+        span
+    }
+
     fn sort(&mut self) {
         let key = |span: &Span<'_>| (span.record.start_ns, span.record.end_ns, span.arrival);
-        self.spans.sort_unstable_by_key(key);
+        if !self.spans.is_sorted_by_key(key) {
+            self.spans.sort_unstable_by_key(key);
+        }
     }
 
     /// Ids with the places of their spans, in order of the ids.
@@ -94,9 +143,9 @@ impl<'a> Tree<'a> {
     /// It stays only where nothing else is known of that span. The spans are in order of their ids.
     fn drop_announcements(&mut self) {
         let ids: Vec<_> = self.spans.iter().map(|span| span.record.span_id).collect();
-        let (shapes, dropped) = (&self.shapes, &mut self.dropped);
+        let (forms, dropped) = (&self.forms, &mut self.dropped);
         self.spans.retain(|span| {
-            let pending = shapes.get(span.shape).pending;
+            let pending = forms.get(span.form).shape.pending;
             let drop = pending && ids.binary_search(&span.record.parent_id).is_ok();
             if drop {
                 dropped.push((span.arrival, "announces a span that has ended"));
@@ -154,8 +203,23 @@ impl<'a> Tree<'a> {
 
     /// How a span is to be read.
     #[inline]
-    pub(super) fn shape(&self, span: &Span<'a>) -> &Shape {
-        self.shapes.get(span.shape)
+    pub(super) fn form(&self, span: &Span<'a>) -> &Form {
+        self.forms.get(span.form)
+    }
+
+    /// The encoded values of a span's attributes, in the order of its form.
+    #[inline]
+    pub(super) fn values(&self, span: &Span<'a>) -> &[&'a [u8]] {
+        let from = span.attributes as usize;
+        let to = from + self.form(span).attribute_count();
+        self.values.get(from..to).unwrap_or(&[])
+    }
+
+    /// A span's attributes without slots, keys and encoded values.
+    #[inline]
+    pub(super) fn others(&self, span: &Span<'a>) -> &[Attribute<'a>] {
+        let (from, count) = (span.others.0 as usize, span.others.1 as usize);
+        self.others.get(from..from + count).unwrap_or(&[])
     }
 
     /// The span at a place; `None` for [`NONE`].

@@ -1,0 +1,223 @@
+//! What a record's attributes mean for reading it: worked out once for each sequence of them, since
+//! the spans of an instrumentation repeat not only their [`Shape`] but also what they hold. Most
+//! sources name what a record does not hold; a form knows those that do.
+
+use std::hash::BuildHasher;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use super::super::dialect::Role;
+use super::super::facts::{FactsReader, Slot};
+use super::plan::{CALL_ROLES, Plan, Read};
+use super::shape::{Shape, Shapes};
+
+/// Most forms that are kept for the traces to come. When one more comes, keeping starts anew, so
+/// that odd spans cannot fill the place of those that come all the time.
+const KEPT_MAX: usize = 512;
+
+/// Forms of one trace that are looked through before they are looked up.
+const NEAR_MAX: usize = 8;
+
+/// What tells the form of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Signature<'a> {
+    /// Its encoded conditions.
+    pub(super) conditions: &'a [u8],
+    /// The [kinds](super::super::facts::kind) of its facts.
+    pub(super) kinds: u16,
+    /// The slots of its attributes, in order.
+    pub(super) slots: &'a [Slot],
+}
+
+/// How to read the records of one signature.
+#[derive(Debug)]
+pub(super) struct Form {
+    /// What their conditions mean.
+    pub(super) shape: Arc<Shape>,
+    /// The sources of all facts but those of tool calls that read an attribute, each behind the
+    /// place of that attribute; in the order of the places.
+    pub(super) by_attribute: Vec<(u16, u16)>,
+    /// The sources of such facts that may find anything else.
+    pub(super) by_other: Vec<u16>,
+    /// The sources of the parts of a tool call that may find anything.
+    call: [Vec<Candidate>; CALL_ROLES.len()],
+    conditions: Box<[u8]>,
+    kinds: u16,
+    slots: Box<[Slot]>,
+}
+
+/// A source that may find something on a record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub(super) source: u16,
+    /// The place of the attribute that it reads; `None` where it reads anything else.
+    pub(super) place: Option<u16>,
+}
+
+impl Form {
+    fn new(plan: &Plan, shape: Arc<Shape>, signature: Signature<'_>) -> Self {
+        let Signature { conditions, kinds, slots } = signature;
+        let mut by_attribute = Vec::new();
+        for (place, slot) in (0..).zip(slots) {
+            by_attribute.extend(shape.by_slot(*slot).iter().map(|source| (place, *source)));
+        }
+        let candidate = |number: &u16| {
+            let place = match &plan.sources.get(usize::from(*number))?.read {
+                Read::Attr(slot) => Some(slots.iter().position(|held| held == slot)? as u16),
+                Read::Object(any) if !any.iter().any(|slot| slots.contains(slot)) => return None,
+                read if read.kinds() & kinds == 0 => return None,
+                _ => None,
+            };
+            Some(Candidate { source: *number, place })
+        };
+        let call = CALL_ROLES.map(|role| shape.call(role).iter().filter_map(candidate).collect());
+        Self {
+            by_attribute,
+            by_other: shape.by_other(kinds).collect(),
+            call,
+            conditions: conditions.into(),
+            kinds,
+            slots: slots.into(),
+            shape,
+        }
+    }
+
+    #[inline]
+    fn signature(&self) -> Signature<'_> {
+        let Self { conditions, kinds, slots, .. } = self;
+        Signature { conditions, kinds: *kinds, slots }
+    }
+
+    /// How many attributes the records have.
+    #[inline]
+    pub(super) fn attribute_count(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The sources for a part of a tool call that may find anything, in the order in which they
+    /// are tried.
+    #[inline]
+    pub(super) fn call(&self, role: Role) -> &[Candidate] {
+        let at = CALL_ROLES.iter().position(|known| *known == role);
+        at.map_or(&[], |at| &self.call[at])
+    }
+}
+
+/// The forms of all records so far, and their shapes.
+#[derive(Debug, Default)]
+pub(super) struct Forms {
+    pub(super) shapes: Shapes,
+    hasher: DefaultHashBuilder,
+    known: RwLock<HashTable<Arc<Form>>>,
+}
+
+impl Forms {
+    fn of(&self, plan: &Plan, facts: FactsReader<'_>, signature: Signature<'_>) -> Arc<Form> {
+        let hash = self.hasher.hash_one(signature);
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(form) = known.find(hash, |form| form.signature() == signature) {
+            return Arc::clone(form);
+        }
+        drop(known);
+        let form = Arc::new(Form::new(plan, self.shapes.of(plan, facts), signature));
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= KEPT_MAX {
+            known.clear();
+        }
+        let hash_of = |form: &Arc<Form>| self.hasher.hash_one(form.signature());
+        known.insert_unique(hash, Arc::clone(&form), hash_of);
+        form
+    }
+}
+
+/// The forms of one trace.
+pub(super) struct TraceForms<'a> {
+    plan: &'a Plan,
+    forms: &'a Forms,
+    found: Vec<Arc<Form>>,
+    /// The numbers of those that are not looked through.
+    far: HashTable<u32>,
+}
+
+impl<'a> TraceForms<'a> {
+    pub(super) fn new(plan: &'a Plan, forms: &'a Forms) -> Self {
+        Self { plan, forms, found: Vec::new(), far: HashTable::new() }
+    }
+
+    /// The number of a record's form.
+    #[inline]
+    pub(super) fn number(&mut self, facts: FactsReader<'a>, signature: Signature<'_>) -> u32 {
+        let mut near = self.found.iter().take(NEAR_MAX);
+        match near.position(|form| form.signature() == signature) {
+            Some(at) => at as u32,
+            None => self.add(facts, signature),
+        }
+    }
+
+    fn add(&mut self, facts: FactsReader<'a>, signature: Signature<'_>) -> u32 {
+        let number = self.found.len() as u32;
+        if self.found.len() >= NEAR_MAX {
+            let (hasher, found) = (&self.forms.hasher, &self.found);
+            let hash = hasher.hash_one(signature);
+            let is_it = |at: &u32| found[*at as usize].signature() == signature;
+            if let Some(known) = self.far.find(hash, is_it) {
+                return *known;
+            }
+            let hash_of = |at: &u32| hasher.hash_one(found[*at as usize].signature());
+            self.far.insert_unique(hash, number, hash_of);
+        }
+        self.found.push(self.forms.of(self.plan, facts, signature));
+        number
+    }
+
+    /// The form of that number.
+    #[inline]
+    pub(super) fn get(&self, number: u32) -> &Form {
+        &self.found[number as usize]
+    }
+
+    /// Whether any record announces a span.
+    pub(super) fn announce(&self) -> bool {
+        self.found.iter().any(|form| form.shape.pending)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::facts::{ATTRIBUTE, CONDITIONS, kind, put};
+    use super::*;
+
+    #[test]
+    fn odd_records_do_not_fill_the_place_of_common_ones() {
+        let (plan, forms) = (Plan::default(), Forms::default());
+        let form = |condition: u16, slot: u16| {
+            let condition = condition.to_le_bytes();
+            let mut facts = Vec::new();
+            put(&mut facts, CONDITIONS, &condition);
+            let (kinds, slots) = (kind(ATTRIBUTE), &[Slot(slot)]);
+            let signature = Signature { conditions: &condition, kinds, slots };
+            forms.of(&plan, FactsReader::new(&facts), signature)
+        };
+        for odd in 0..3000 {
+            form(odd, odd % 7);
+            assert!(forms.known.read().unwrap().len() <= KEPT_MAX);
+        }
+        assert!(Arc::ptr_eq(&form(5000, 1), &form(5000, 1)));
+        assert!(!Arc::ptr_eq(&form(5000, 1), &form(5000, 2)));
+    }
+
+    #[test]
+    fn a_trace_of_many_forms_gives_each_its_number() {
+        let (plan, forms) = (Plan::default(), Forms::default());
+        let mut trace = TraceForms::new(&plan, &forms);
+        for round in 0..2 {
+            for slot in 0..100 {
+                let slots = &[Slot(slot)];
+                let signature = Signature { conditions: &[], kinds: 0, slots };
+                let number = trace.number(FactsReader::new(&[]), signature);
+                assert_eq!(number, u32::from(slot), "round {round}");
+            }
+        }
+    }
+}
