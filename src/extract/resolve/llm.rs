@@ -22,6 +22,9 @@ use crate::value::Value;
 /// How many waiting calls of one tool are compared with a span that has no id.
 const WINDOW: usize = 64;
 
+/// Up to this many calls are looked through rather than looked up.
+const FEW_MAX: usize = 16;
+
 /// A call that a model asked for.
 pub(super) struct LlmCall<'a> {
     pub(super) call: MessageCall<'a>,
@@ -42,7 +45,7 @@ impl<'a> LlmCall<'a> {
     }
 
     /// Whether it is a call of its own. `names` are the tools that have spans in this trace.
-    pub(super) fn verdict(&self, names: &Names<'_>, handoff: bool) -> Verdict {
+    pub(super) fn verdict(&self, names: &Names<'_, '_>, handoff: bool) -> Verdict {
         if self.on_span {
             Verdict::OnSpan
         } else if handoff && self.call.name.starts_with("transfer_to_") {
@@ -82,18 +85,29 @@ fn dialect_of(plan: &Plan, found: &Found<'_>) -> u16 {
 }
 
 /// The names of the tools that have spans in a trace.
-pub(super) struct Names<'a>(Vec<Cow<'a, str>>);
+pub(super) enum Names<'c, 'a> {
+    /// Few enough to look through.
+    Few(&'c [SpanCall<'a>]),
+    /// In order.
+    Many(Vec<&'c str>),
+}
 
-impl<'a> Names<'a> {
-    pub(super) fn new(calls: &[SpanCall<'a>]) -> Self {
-        let mut names: Vec<_> = calls.iter().map(|call| call.call.name.clone()).collect();
+impl<'c, 'a> Names<'c, 'a> {
+    pub(super) fn new(calls: &'c [SpanCall<'a>]) -> Self {
+        if calls.len() <= FEW_MAX {
+            return Self::Few(calls);
+        }
+        let mut names: Vec<&str> = calls.iter().map(|call| &*call.call.name).collect();
         names.sort_unstable();
         names.dedup();
-        Self(names)
+        Self::Many(names)
     }
 
     fn contains(&self, name: &str) -> bool {
-        self.0.binary_search_by(|known| (**known).cmp(name)).is_ok()
+        match self {
+            Self::Few(calls) => calls.iter().any(|call| call.call.name == name),
+            Self::Many(names) => names.binary_search(&name).is_ok(),
+        }
     }
 }
 
@@ -235,23 +249,63 @@ fn join_with<'a>(calls: &mut [SpanCall<'a>], asked: &mut [LlmCall<'a>]) {
     if !calls.iter().any(waits) {
         return;
     }
-    let mut joined = vec![false; calls.len()];
-    let mut waiting = waiting_by_name(asked);
+    let mut waiting = Waiting::new(asked);
     let is_told = |call: &LlmCall<'_>| call.call.arguments != Decoded::Value(Value::Null);
     let passes: &[bool] = if asked.iter().any(is_told) { &[true, false] } else { &[false] };
+    let mut joined = vec![false; if passes.len() > 1 { calls.len() } else { 0 }];
     for &exact in passes {
-        for (call, joined) in calls.iter_mut().zip(&mut joined) {
-            if !waits(call) || *joined {
+        for (place, call) in calls.iter_mut().enumerate() {
+            if !waits(call) || joined.get(place) == Some(&true) {
                 continue;
             }
-            let Some(list) = waiting.get_mut(&*call.call.name) else { continue };
-            let mut window = list.iter().take(WINDOW);
-            let found = window.position(|at| !exact || same_arguments(call, &asked[*at]));
-            let Some(at) = found.and_then(|place| list.remove(place)) else { continue };
+            let fits = |asked: &LlmCall<'a>| !exact || same_arguments(call, asked);
+            let Some(at) = waiting.take(asked, &call.call.name, fits) else { continue };
             asked[at].on_span = true;
             call.call.id = asked[at].call.id.clone();
-            *joined = true;
+            if let Some(joined) = joined.get_mut(place) {
+                *joined = true;
+            }
             take_arguments(call, &asked[at]);
+        }
+    }
+}
+
+/// The calls that no span has taken.
+enum Waiting<'a> {
+    /// So few that they are looked through.
+    Few,
+    /// By tool, in order.
+    Many(HashMap<Cow<'a, str>, VecDeque<usize>>),
+}
+
+impl<'a> Waiting<'a> {
+    fn new(asked: &[LlmCall<'a>]) -> Self {
+        if asked.len() <= FEW_MAX {
+            return Self::Few;
+        }
+        let mut waiting: HashMap<Cow<'a, str>, VecDeque<usize>> = HashMap::new();
+        for (at, call) in asked.iter().enumerate().filter(|(_, call)| !call.on_span) {
+            waiting.entry(call.call.name.clone()).or_default().push_back(at);
+        }
+        Self::Many(waiting)
+    }
+
+    /// The first of the next few calls of a tool that fits; from now on it does not wait.
+    fn take(
+        &mut self,
+        asked: &[LlmCall<'a>],
+        name: &str,
+        fits: impl Fn(&LlmCall<'a>) -> bool,
+    ) -> Option<usize> {
+        match self {
+            Self::Few => {
+                asked.iter().position(|call| !call.on_span && call.call.name == name && fits(call))
+            }
+            Self::Many(waiting) => {
+                let list = waiting.get_mut(name)?;
+                let place = list.iter().take(WINDOW).position(|at| fits(&asked[*at]))?;
+                list.remove(place)
+            }
         }
     }
 }
@@ -268,15 +322,6 @@ fn join_by_id<'a>(calls: &mut [SpanCall<'a>], asked: &mut [LlmCall<'a>]) {
         asked[at].on_span = true;
         take_arguments(call, &asked[at]);
     }
-}
-
-/// The calls that no span has taken, by tool, in order.
-fn waiting_by_name<'a>(asked: &[LlmCall<'a>]) -> HashMap<Cow<'a, str>, VecDeque<usize>> {
-    let mut waiting: HashMap<Cow<'a, str>, VecDeque<usize>> = HashMap::new();
-    for (at, call) in asked.iter().enumerate().filter(|(_, call)| !call.on_span) {
-        waiting.entry(call.call.name.clone()).or_default().push_back(at);
-    }
-    waiting
 }
 
 fn same_arguments(call: &SpanCall<'_>, asked: &LlmCall<'_>) -> bool {
