@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use super::super::decode::{Decoded, MessageCall, message_arguments};
-use super::super::facts::{Attribute, behind};
+use super::super::facts::{self, Attribute};
 use crate::otlp::AnyValue;
 use crate::value::Value;
 
@@ -23,8 +23,9 @@ pub(super) fn calls<'a>(
 ) -> Option<Vec<MessageCall<'a>>> {
     let mut calls = Vec::new();
     let (mut message, mut call) = (Message::default(), Call::default());
-    for (tail, value) in attributes.iter().filter_map(|attribute| behind(prefix, *attribute)) {
-        let AnyValue::String(text) = value else { return None };
+    for (key, value) in attributes {
+        let Some(tail) = key.strip_prefix(prefix.as_bytes()) else { continue };
+        let AnyValue::String(text) = facts::read(value) else { return None };
         let (at, field) = index(tail)?;
         if at != message.at {
             // A later message, or the attributes are out of order.
@@ -36,12 +37,12 @@ pub(super) fn calls<'a>(
             message = Message { at, ..Message::default() };
         }
         message.is_new = false;
-        match field.strip_prefix("message.").unwrap_or(field) {
-            "role" => message.has_author = Some(matches!(text, "assistant" | "model" | "ai")),
-            "content" => message.has_text = true,
-            "finish_reason" => {}
+        match field.strip_prefix(b"message.").unwrap_or(field) {
+            b"role" => message.has_author = Some(matches!(text, "assistant" | "model" | "ai")),
+            b"content" => message.has_text = true,
+            b"finish_reason" => {}
             field => {
-                let (at, field) = index(field.strip_prefix("tool_calls.")?)?;
+                let (at, field) = index(field.strip_prefix(b"tool_calls.")?)?;
                 if at != call.at {
                     if at < call.at && !call.is_new {
                         return None;
@@ -58,14 +59,14 @@ pub(super) fn calls<'a>(
 }
 
 /// Splits `3.rest`.
-fn index(tail: &str) -> Option<(u32, &str)> {
-    let digits = tail.bytes().take_while(u8::is_ascii_digit).count();
+fn index(tail: &[u8]) -> Option<(u32, &[u8])> {
+    let digits = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, rest) = tail.split_at(digits);
-    let number = match number.as_bytes() {
+    let number = match number {
         [digit] => u32::from(digit - b'0'),
-        _ => number.parse().ok()?,
+        _ => std::str::from_utf8(number).ok()?.parse().ok()?,
     };
-    Some((number, rest.strip_prefix('.')?))
+    Some((number, rest.strip_prefix(b".")?))
 }
 
 struct Message {
@@ -107,10 +108,10 @@ impl Default for Call<'_> {
 }
 
 impl<'a> Call<'a> {
-    fn take(&mut self, field: &str, text: &'a str) -> Option<()> {
-        let (is_named, field) = match field.strip_prefix("tool_call.") {
-            Some("id") => (true, "id"),
-            Some(field) => (true, field.strip_prefix("function.")?),
+    fn take(&mut self, field: &[u8], text: &'a str) -> Option<()> {
+        let (is_named, field) = match field.strip_prefix(b"tool_call.") {
+            Some(b"id") => (true, &b"id"[..]),
+            Some(field) => (true, field.strip_prefix(b"function.")?),
             None => (false, field),
         };
         if !self.is_new && is_named != self.is_named {
@@ -118,9 +119,9 @@ impl<'a> Call<'a> {
         }
         (self.is_new, self.is_named) = (false, is_named);
         let place = match field {
-            "id" => &mut self.id,
-            "name" => &mut self.name,
-            "arguments" => &mut self.arguments,
+            b"id" => &mut self.id,
+            b"name" => &mut self.name,
+            b"arguments" => &mut self.arguments,
             _ => return None,
         };
         // Given twice, the last one counts, as in a map.
