@@ -80,6 +80,12 @@ struct ExpectedCall {
     id: Option<String>,
 }
 
+impl ExpectedCall {
+    fn means(&self, call: &ToolCall<'_>) -> bool {
+        tool_calls::means(&self.name, self.id.as_deref(), call)
+    }
+}
+
 /// Arguments: an object.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "Value<'static>")]
@@ -137,9 +143,7 @@ impl Evaluator for ToolCallArgs {
         let calls = &trajectory.tool_calls;
         let fit = |index: usize, call: usize| self.fit(&self.expected[index].args.0, &calls[call]);
         let in_turn = tool_calls::serve_in_turn(self.expected.len(), calls.len(), |index, call| {
-            let expected = &self.expected[index];
-            tool_calls::means(&expected.name, expected.id.as_deref(), &calls[call])
-                && fit(index, call) == Fit::Yes
+            self.expected[index].means(&calls[call]) && fit(index, call) == Fit::Yes
         });
         let served = match in_turn {
             Some(served) => served,
@@ -177,8 +181,9 @@ impl ToolCallArgs {
             let expected = self.expected.iter().map(|call| &call.args.0);
             Hashes::new(expected, calls.iter().map(|call| call.arguments.value()))
         });
-        let groups = self.groups.sort(calls);
-        let served = tool_calls::serve(&self.group_of, &groups, calls.len(), |at, call| {
+        let groups = (&self.groups, &self.group_of[..]);
+        let means = |at: usize, call: &ToolCall<'_>| self.expected[at].means(call);
+        let served = tool_calls::serve(groups, calls, means, |at, call| {
             let call = call as usize;
             let (expected, weight) = (&self.expected[at].args.0, self.weights[at]);
             let differs = hashes.as_ref().is_some_and(|hashes| hashes.differ(at, call));

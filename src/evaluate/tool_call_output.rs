@@ -121,6 +121,12 @@ struct Expected {
     weight: usize,
 }
 
+impl Expected {
+    fn means(&self, call: &ToolCall<'_>) -> bool {
+        tool_calls::means(&self.written.name, self.written.id.as_deref(), call)
+    }
+}
+
 /// A result, read if it is a text that can be read.
 fn read<'v>(value: &'v Value<'v>) -> Cow<'v, Value<'v>> {
     read_text(value).map_or(Cow::Borrowed(value), Cow::Owned)
@@ -162,8 +168,7 @@ impl Evaluator for ToolCallOutput {
         let results = Results::new(calls);
         let in_turn = tool_calls::serve_in_turn(self.expected.len(), calls.len(), |index, call| {
             let expected = &self.expected[index];
-            tool_calls::means(&expected.written.name, expected.written.id.as_deref(), &calls[call])
-                && results.fit(expected, call) == Fit::Yes
+            expected.means(&calls[call]) && results.fit(expected, call) == Fit::Yes
         });
         let served = match in_turn {
             Some(served) => served,
@@ -203,8 +208,9 @@ impl ToolCallOutput {
         let (effort, calls) = (Effort::new(), results.calls);
         let expected = self.expected.iter().map(|expected| &expected.read);
         let hashes = Hashes::new(expected, (0..calls.len()).map(|call| results.get(call)));
-        let groups = self.groups.sort(calls);
-        let served = tool_calls::serve(&self.group_of, &groups, calls.len(), |at, call| {
+        let groups = (&self.groups, &self.group_of[..]);
+        let means = |at: usize, call: &ToolCall<'_>| self.expected[at].means(call);
+        let served = tool_calls::serve(groups, calls, means, |at, call| {
             let (expected, call) = (&self.expected[at], call as usize);
             let differs = hashes.differ(at, call);
             match effort.spend(if differs { 1 } else { 1 + expected.weight }) {

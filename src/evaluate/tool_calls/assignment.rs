@@ -28,29 +28,29 @@ pub(in crate::evaluate) struct Served {
     pub(in crate::evaluate) partners: Vec<Option<u32>>,
 }
 
-/// Gives out the calls: `groups[expected[i]]` holds those that the expected one `i` may mean,
-/// `fit(i, call)` tells whether one serves it. Of `call_count` calls in all.
-pub(in crate::evaluate) fn serve(
-    expected: &[usize],
-    groups: &[Vec<u32>],
+/// Gives out the calls: `candidates(i)` are those that the expected one `i`, of `expected`, may
+/// mean; `fit(i, call)` tells whether one serves it. Of `call_count` calls in all.
+pub(in crate::evaluate) fn serve<C: Iterator<Item = u32>>(
+    expected: usize,
     call_count: usize,
+    candidates: impl Fn(usize) -> C,
     mut fit: impl FnMut(usize, u32) -> Fit,
 ) -> Served {
-    let mut certain: Vec<Vec<u32>> = Vec::with_capacity(expected.len());
+    let mut certain: Vec<Vec<u32>> = Vec::with_capacity(expected);
     let mut unknown: Vec<(usize, u32)> = Vec::new();
-    for (index, group) in expected.iter().enumerate() {
+    for index in 0..expected {
         let mut fitting = Vec::new();
-        let mut unknown_left = expected.len();
-        for call in groups.get(*group).map_or(&[][..], Vec::as_slice) {
-            match fit(index, *call) {
-                Fit::Yes => fitting.push(*call),
+        let mut unknown_left = expected;
+        for call in candidates(index) {
+            match fit(index, call) {
+                Fit::Yes => fitting.push(call),
                 Fit::Unknown if unknown_left > 0 => {
                     unknown_left -= 1;
-                    unknown.push((index, *call));
+                    unknown.push((index, call));
                 }
                 Fit::Unknown | Fit::No => {}
             }
-            if fitting.len() == expected.len() {
+            if fitting.len() == expected {
                 break;
             }
         }
@@ -71,13 +71,12 @@ const FREE: u32 = u32::MAX;
 
 /// A largest matching: the right partner of each left one. Rights are below `right_count`.
 fn maximum(edges: &[Vec<u32>], right_count: usize) -> Vec<Option<u32>> {
-    let mut search = Search {
-        edges,
-        left: vec![None; edges.len()],
-        right: vec![FREE; right_count],
-        level: vec![u32::MAX; edges.len()],
-        next: vec![0; edges.len()],
-    };
+    let left = vec![None; edges.len()];
+    if edges.iter().all(Vec::is_empty) {
+        return left;
+    }
+    let right = vec![FREE; right_count];
+    let mut search = Search { edges, left, right, level: Vec::new(), next: Vec::new() };
     let mut waiting = Vec::new();
     for (at, fitting) in edges.iter().enumerate() {
         match fitting.iter().find(|call| search.right[**call as usize] == FREE) {
@@ -90,7 +89,8 @@ fn maximum(edges: &[Vec<u32>], right_count: usize) -> Vec<Option<u32>> {
         }
     }
     while !waiting.is_empty() && search.layer(&waiting) {
-        search.next.fill(0);
+        search.next.clear();
+        search.next.resize(edges.len(), 0);
         let before = waiting.len();
         waiting.retain(|root| !search.augment(*root));
         if waiting.len() == before {
@@ -112,7 +112,8 @@ impl Search<'_> {
     /// Numbers the left ones by their distance from the waiting ones; whether a free right one can
     /// be reached.
     fn layer(&mut self, waiting: &[usize]) -> bool {
-        self.level.fill(u32::MAX);
+        self.level.clear();
+        self.level.resize(self.edges.len(), u32::MAX);
         let mut queue: VecDeque<usize> = waiting.iter().copied().collect();
         waiting.iter().for_each(|at| self.level[*at] = 0);
         let mut reachable = false;
@@ -181,9 +182,8 @@ mod tests {
             }),
         ) {
             let calls = fits.first().map_or(0, Vec::len);
-            let groups = [(0..calls as u32).collect::<Vec<_>>()];
             let kinds = [Fit::No, Fit::Yes, Fit::Unknown];
-            let found = serve(&vec![0; fits.len()], &groups, calls, |index, call| {
+            let found = serve(fits.len(), calls, |_| 0..calls as u32, |index, call| {
                 kinds[fits[index][call as usize] as usize]
             });
             let with = |least: &dyn Fn(u8) -> bool| -> Vec<Vec<bool>> {
@@ -203,15 +203,28 @@ mod tests {
 
     #[test]
     fn ten_thousand_calls_serve_a_thousand_expected_ones() {
-        let groups = [(0..10_000).collect::<Vec<u32>>()];
-        let all = serve(&[0; 1000], &groups, 10_000, |index, call| {
-            if call as usize / 10 >= index { Fit::Yes } else { Fit::No }
-        });
+        let all = serve(
+            1000,
+            10_000,
+            |_| 0..10_000,
+            |index, call| {
+                if call as usize / 10 >= index { Fit::Yes } else { Fit::No }
+            },
+        );
         assert_eq!(all.certain, 1000);
         // Each fits two neighbours only, taken from the wrong end by the first pass.
-        let chain = serve(&[0; 1000], &groups, 10_000, |index, call| {
-            if [999 - index, 1000 - index].contains(&(call as usize)) { Fit::Yes } else { Fit::No }
-        });
+        let chain = serve(
+            1000,
+            10_000,
+            |_| 0..10_000,
+            |index, call| {
+                if [999 - index, 1000 - index].contains(&(call as usize)) {
+                    Fit::Yes
+                } else {
+                    Fit::No
+                }
+            },
+        );
         assert_eq!(chain.certain, 1000);
     }
 }

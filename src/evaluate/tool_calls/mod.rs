@@ -5,7 +5,7 @@ mod assignment;
 
 use hashbrown::{DefaultHashBuilder, HashMap};
 
-pub(super) use assignment::{Fit, Served, serve};
+pub(super) use assignment::{Fit, Served};
 
 use super::arguments::ArgumentMatcher;
 use crate::model::{Outcome, Reason, Score, ToolCall, Want};
@@ -47,6 +47,34 @@ impl Groups {
     }
 }
 
+/// Up to this many pairs of an expected and an actual call are looked through; more are sorted into
+/// groups first.
+const FEW_MAX: usize = 64;
+
+/// Serves as many of the expected calls as can be, where those that expected call `i` may mean are
+/// of the group `group_of[i]`, which is what `means` tells of each; `fit` tells whether one serves.
+pub(super) fn serve(
+    (groups, group_of): (&Groups, &[usize]),
+    calls: &[ToolCall<'_>],
+    means: impl Fn(usize, &ToolCall<'_>) -> bool,
+    fit: impl FnMut(usize, u32) -> Fit,
+) -> Served {
+    let (expected, count) = (group_of.len(), calls.len());
+    if expected.saturating_mul(count) <= FEW_MAX {
+        let means = &means;
+        let candidates = |index| {
+            let calls = (0..).zip(calls).filter(move |(_, call)| means(index, call));
+            calls.map(|(at, _)| at)
+        };
+        return assignment::serve(expected, count, candidates, fit);
+    }
+    let groups = groups.sort(calls);
+    let candidates = |index: usize| {
+        group_of.get(index).and_then(|group| groups.get(*group)).into_iter().flatten().copied()
+    };
+    assignment::serve(expected, count, candidates, fit)
+}
+
 /// Up to this many pairs of an expected and an actual call, simply trying comes first.
 const TRIED_MAX: usize = 4_096;
 
@@ -57,16 +85,17 @@ pub(super) fn serve_in_turn(
     calls: usize,
     mut fits: impl FnMut(usize, usize) -> bool,
 ) -> Option<Served> {
-    if expected > calls || expected.saturating_mul(calls) > TRIED_MAX {
+    let too_many = calls > u128::BITS as usize || expected.saturating_mul(calls) > TRIED_MAX;
+    if expected > calls || too_many {
         return None;
     }
-    let mut taken = vec![false; calls];
-    let mut partners = Vec::with_capacity(expected);
+    let mut taken = 0_u128;
+    let mut partners = Vec::new();
     let mut from = 0;
     for index in 0..expected {
-        let mut free = (from..calls).chain(0..from).filter(|at| !taken[*at]);
+        let mut free = (from..calls).chain(0..from).filter(|at| taken >> at & 1 == 0);
         let at = free.find(|at| fits(index, *at))?;
-        taken[at] = true;
+        taken |= 1 << at;
         partners.push(Some(at as u32));
         from = at + 1;
     }
