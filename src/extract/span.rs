@@ -54,8 +54,7 @@ impl<'a> Collected<'a> {
         match self.keys.meaning(table, key) {
             KeyMeaning::Unread => {}
             KeyMeaning::Slot(slot) => {
-                check(value)?;
-                matching.attribute(table, slot, value);
+                matching.attribute(table, slot, value, check(value)?);
                 // Keys are unique; where a sender breaks that, the first counts.
                 if !self.seen.has(slot) {
                     self.seen.insert(slot);
@@ -184,13 +183,14 @@ fn event_name(event: &[u8]) -> Result<&[u8], Malformed> {
     Ok(name)
 }
 
-/// Whether an encoded value is well-formed, one level deep; what lies deeper is read leniently.
+/// Whether an encoded value is well-formed, one level deep; what lies deeper is read leniently. The
+/// bytes of the text, if it is nothing but one.
 #[inline]
-fn check(value: &[u8]) -> Result<(), Malformed> {
-    if let Some((_, [])) = leading_bytes(value, 1) {
-        return Ok(());
+fn check(value: &[u8]) -> Result<Option<&[u8]>, Malformed> {
+    if let Some((text, [])) = leading_bytes(value, 1) {
+        return Ok(Some(text));
     }
     let mut fields = Fields::new(value);
     while fields.next()?.is_some() {}
-    Ok(())
+    Ok(None)
 }

@@ -5,7 +5,6 @@ use super::super::dialect::Scalar;
 use super::super::keys::Keys;
 use super::Table;
 use crate::otlp::AnyValue;
-use crate::otlp::wire::leading_bytes;
 
 /// All statements of a table, by what they speak of; attributes have theirs in [`Bound`].
 #[derive(Debug)]
@@ -82,9 +81,15 @@ impl Matching {
         }
     }
 
-    /// Notes an attribute.
+    /// Notes an attribute; `text` are the bytes of its value if that is nothing but a text.
     #[inline]
-    pub(in super::super) fn attribute(&mut self, table: &Table, slot: u16, value: &[u8]) {
+    pub(in super::super) fn attribute(
+        &mut self,
+        table: &Table,
+        slot: u16,
+        value: &[u8],
+        text: Option<&[u8]>,
+    ) {
         let Some(bound) = table.bound.get(usize::from(slot)) else { return };
         if let Some(bit) = bound.present {
             self.set_bit(bit);
@@ -92,7 +97,7 @@ impl Matching {
         if bound.equals.is_empty() && bound.prefixes.is_empty() {
             return;
         }
-        if let Some((text, [])) = leading_bytes(value, 1) {
+        if let Some(text) = text {
             self.text(bound, text);
             return;
         }
