@@ -113,7 +113,8 @@ pub struct GrpcSettings {
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub initial_window_mib: u32,
-    /// Largest HTTP/2 frame in kibibytes, 16 to 16383. Default 256.
+    /// Largest HTTP/2 frame in kibibytes, 16 to 16383. Default 1024: a request that comes as one
+    /// frame is not copied. A connection may hold one frame that has not arrived whole.
     #[schemars(range(min = 16, max = 16383))]
     pub max_frame_kib: u32,
     /// From the connection to the end of its first request's headers. Default 20s.
@@ -130,7 +131,7 @@ impl Default for GrpcSettings {
             max_recv_msg_size_mib: 64,
             max_concurrent_streams: 128,
             initial_window_mib: 1,
-            max_frame_kib: 256,
+            max_frame_kib: 1024,
             read_header_timeout: HumanDuration::from_secs(20),
             keepalive: KeepaliveSettings::default(),
         }
