@@ -26,6 +26,40 @@ pub struct Decode {
     /// Tried in order; none means the value as it is.
     alternatives: Vec<Vec<Step>>,
     words: OfWords,
+    json: OfJson,
+}
+
+/// What a decoder makes of a JSON object or list: most arguments are such.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum OfJson {
+    /// It is the value.
+    Kept,
+    /// What it wraps is the value.
+    Unwrapped,
+    /// That depends.
+    #[default]
+    Other,
+}
+
+impl OfJson {
+    fn of(alternatives: &[Vec<Step>]) -> Self {
+        let reads = |step: &Step| {
+            matches!(
+                step,
+                Step::Json | Step::JsonOrText | Step::JsonOrPyliteral | Step::JsonOrPyOrText
+            )
+        };
+        match alternatives {
+            [chain] => match &chain[..] {
+                [first, rest @ ..] if reads(first) && rest.iter().all(reads) => Self::Kept,
+                [first, rest @ .., Step::Unwrap] if reads(first) && rest.iter().all(reads) => {
+                    Self::Unwrapped
+                }
+                _ => Self::Other,
+            },
+            _ => Self::Other,
+        }
+    }
 }
 
 /// What a decoder makes of plain words ([`is_words`]): most results are such, and most decoders
@@ -132,13 +166,29 @@ impl Decode {
     pub fn parse(text: &str) -> Result<Self, String> {
         let chain = |chain: &str| chain.split('→').map(|word| step(word.trim())).collect();
         let alternatives = text.split('|').map(chain).collect::<Result<Vec<Vec<_>>, _>>()?;
-        let words = OfWords::of(&alternatives);
-        Ok(Self { alternatives, words })
+        let (words, json) = (OfWords::of(&alternatives), OfJson::of(&alternatives));
+        Ok(Self { alternatives, words, json })
     }
 
-    /// What [`apply`](Self::apply) makes of a text, where that can be told from its first letters;
-    /// `None` where it cannot.
-    pub fn of_words<'a>(&self, text: &'a str) -> Option<Option<Decoded<'a>>> {
+    /// What [`apply`](Self::apply) makes of a text, where a look at the text tells it; `None` where
+    /// it does not.
+    pub fn at_sight<'a>(&self, text: &'a str) -> Option<Option<Decoded<'a>>> {
+        if matches!(text.as_bytes(), [b'{' | b'[', ..]) {
+            return self.of_json(text).map(|value| Some(Decoded::Value(value)));
+        }
+        self.of_words(text)
+    }
+
+    fn of_json<'a>(&self, text: &'a str) -> Option<Value<'a>> {
+        match self.json {
+            OfJson::Kept => json::parse(text).ok(),
+            OfJson::Unwrapped => json::parse(text).ok().map(shapes::unwrap),
+            OfJson::Other => None,
+        }
+    }
+
+    /// Of plain words.
+    fn of_words<'a>(&self, text: &'a str) -> Option<Option<Decoded<'a>>> {
         if !is_words(text) {
             return None;
         }
@@ -157,17 +207,7 @@ impl Decode {
     /// Whether the outcome of a text that begins like a JSON object or list is that object or list,
     /// whatever it holds: then decoding it can wait.
     pub fn is_plain_json(&self) -> bool {
-        let plain = |step: &Step| {
-            matches!(
-                step,
-                Step::Json
-                    | Step::JsonOrText
-                    | Step::JsonOrPyliteral
-                    | Step::JsonOrPyOrText
-                    | Step::Unwrap
-            )
-        };
-        matches!(&self.alternatives[..], [chain] if chain.iter().all(plain))
+        self.json != OfJson::Other
     }
 
     /// Applies it to a value.

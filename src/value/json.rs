@@ -38,6 +38,9 @@ pub fn parse_prefix(text: &str) -> Result<(Value<'_>, usize), JsonError> {
     Ok((value, reader.at))
 }
 
+/// Entries of an object for which room is made at once.
+const ENTRIES_GUESS: usize = 4;
+
 struct Reader<'a> {
     text: &'a str,
     bytes: &'a [u8],
@@ -251,6 +254,7 @@ impl<'a> Reader<'a> {
             self.at += 1;
             return Ok(Value::Map(Map::new()));
         }
+        entries.reserve(ENTRIES_GUESS);
         loop {
             self.white_space();
             if self.peek() != Some(b'"') {

@@ -113,11 +113,11 @@ pub(super) fn id<'a>(source: &Source, raw: Raw<'a>) -> Option<Cow<'a, str>> {
 
 /// The value of a source once it is decoded and stripped.
 pub(super) fn decoded<'a>(source: &Source, raw: Raw<'a>) -> Option<Decoded<'a>> {
-    let by_words = match raw {
-        Raw::Any(AnyValue::String(text)) => source.decode.of_words(text),
+    let at_sight = match raw {
+        Raw::Any(AnyValue::String(text)) => source.decode.at_sight(text),
         _ => None,
     };
-    let decoded = by_words.unwrap_or_else(|| source.decode.apply(raw.into_value()));
+    let decoded = at_sight.unwrap_or_else(|| source.decode.apply(raw.into_value()));
     let value = match decoded? {
         Decoded::Value(Value::String(text)) => Value::String(strip(source, text)?),
         Decoded::Value(value) => value,
@@ -169,9 +169,9 @@ pub(super) fn content<'a>(source: &'a Source, raw: Raw<'a>) -> Option<Content<'a
         if NO_CONTENT.contains(&text) {
             return None;
         }
-        if source.decode.is_plain_json()
+        if text.len() > DECODED_AT_ONCE_MAX
+            && source.decode.is_plain_json()
             && source.only_if.is_none()
-            && text.len() > DECODED_AT_ONCE_MAX
             && looks_whole(text)
             && let Raw::Any(value) = raw
         {
