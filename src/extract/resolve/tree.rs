@@ -45,6 +45,7 @@ pub(super) struct Tree<'a> {
 
 impl<'a> Tree<'a> {
     pub(super) fn new(plan: &'a Plan, forms: &'a Forms, trace: &'a TraceSpans) -> Self {
+        std::hint::black_box(trace.touch());
         let count = trace.spans.len();
         let mut tree = Self {
             spans: Vec::with_capacity(count),
