@@ -64,7 +64,7 @@ impl<'a> SeenKeys<'a> {
     #[inline(always)]
     pub(super) fn meaning(&mut self, table: &Table, key: &'a [u8]) -> KeyMeaning {
         match self.seen.get(usize::from(self.next)) {
-            Some(seen) if seen.key == key => {
+            Some(seen) if is_same(seen.key, key) => {
                 (self.last, self.next) = (self.next, seen.next);
                 seen.meaning
             }
@@ -76,7 +76,7 @@ impl<'a> SeenKeys<'a> {
     fn look_up(&mut self, table: &Table, key: &'a [u8]) -> KeyMeaning {
         let other = self.seen.get(usize::from(self.last)).map_or(NONE, |last| last.other_next);
         let at = match self.seen.get(usize::from(other)) {
-            Some(seen) if seen.key == key => other,
+            Some(seen) if is_same(seen.key, key) => other,
             _ => self.find(table, key),
         };
         if let Some(last) = self.seen.get_mut(usize::from(self.last)) {
@@ -96,7 +96,7 @@ impl<'a> SeenKeys<'a> {
         let place = hash(key) as usize % PLACES;
         let known = self.places.get(place).copied().unwrap_or(NONE);
         match self.seen.get(usize::from(known)) {
-            Some(seen) if seen.key == key => known,
+            Some(seen) if is_same(seen.key, key) => known,
             _ => self.add(table, key, place),
         }
     }
@@ -115,6 +115,20 @@ impl<'a> SeenKeys<'a> {
     }
 }
 
+/// Whether two keys are equal. They mostly are, and they are short: comparing them here takes less
+/// than a call.
+#[inline(always)]
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let (heads, _) = one.as_chunks::<8>();
+    let (other_heads, _) = other.as_chunks::<8>();
+    one.len() == other.len()
+        && heads.iter().zip(other_heads).all(|(a, b)| a == b)
+        && match (one.last_chunk::<8>(), other.last_chunk::<8>()) {
+            (Some(tail), Some(other_tail)) => tail == other_tail,
+            _ => one == other,
+        }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -124,6 +138,19 @@ mod tests {
     use crate::model::Facts;
 
     proptest! {
+        #[test]
+        fn keys_are_the_same_if_all_their_bytes_are(
+            key in proptest::collection::vec(0..3_u8, 0..40),
+            changed in 0..60_usize,
+        ) {
+            let mut other = key.clone();
+            if let Some(byte) = other.get_mut(changed) {
+                *byte += 1;
+            }
+            prop_assert_eq!(is_same(&key, &other), key == other);
+            prop_assert!(!is_same(&key, &[&key[..], b"x"].concat()));
+        }
+
         #[test]
         fn keys_mean_what_the_table_says_in_any_order(
             order in proptest::collection::vec(0..3000u32, 0..4000),
