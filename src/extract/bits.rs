@@ -24,6 +24,13 @@ impl Bits {
         self.0.get(usize::from(number) / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
+    /// The numbers in the set, ascending.
+    pub(super) fn iter(&self) -> impl Iterator<Item = u16> {
+        (0..).zip(&self.0).flat_map(|(at, word): (u16, _)| {
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit)
+        })
+    }
+
     /// A hash of the set.
     #[inline]
     pub(super) fn hash(&self) -> u64 {

@@ -38,7 +38,7 @@ pub(super) struct Meaning {
 impl Verdicts {
     /// The verdict on the span at hand.
     #[inline]
-    pub(super) fn on(&mut self, table: &Table, matching: &mut Matching) -> &Verdict {
+    pub(super) fn on(&mut self, table: &Table, matching: &Matching) -> &Verdict {
         let hash = matching.bits().hash();
         let known = |verdict: &Verdict| verdict.hash == hash && verdict.bits == *matching.bits();
         let at = match self.known.iter().position(known) {
@@ -61,7 +61,7 @@ impl Verdicts {
 }
 
 impl Verdict {
-    fn new(table: &Table, matching: &mut Matching, hash: u64) -> Self {
+    fn new(table: &Table, matching: &Matching, hash: u64) -> Self {
         let bits = *matching.bits();
         let conditions = matching.finish(table);
         let mut keep = table.base.clone();

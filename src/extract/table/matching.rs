@@ -43,12 +43,8 @@ pub(in super::super) struct Bound {
 #[derive(Default)]
 pub(in super::super) struct Matching {
     bits: Bits,
-    set: Vec<u16>,
-    /// What holds of every span of the scope at hand, and how many of `set` that are.
+    /// What holds of every span of the scope at hand.
     scope_bits: Bits,
-    scope_set: usize,
-    holding: Bits,
-    conditions: Vec<u16>,
 }
 
 impl Matching {
@@ -56,33 +52,22 @@ impl Matching {
     pub(in super::super) fn enter_scope(&mut self, table: &Table, name: &[u8]) {
         let statements = &table.statements;
         self.bits = Bits::default();
-        self.set.clear();
         let whole = statements.scopes.iter().filter(|(scope, _)| **scope == *name);
         let prefixes = statements.scope_prefixes.iter().filter(|(p, _)| name.starts_with(p));
         for (_, bit) in whole.chain(prefixes) {
-            self.set_bit(*bit);
+            self.bits.insert(*bit);
         }
         self.scope_bits = self.bits;
-        self.scope_set = self.set.len();
     }
 
     /// Begins a span or log event of the scope.
     #[inline]
     pub(in super::super) fn begin(&mut self) {
         self.bits = self.scope_bits;
-        self.set.truncate(self.scope_set);
-    }
-
-    #[inline]
-    fn set_bit(&mut self, bit: u16) {
-        if !self.bits.has(bit) {
-            self.bits.insert(bit);
-            self.set.push(bit);
-        }
     }
 
     /// Notes an attribute; `text` are the bytes of its value if that is nothing but a text.
-    #[inline]
+    #[inline(always)]
     pub(in super::super) fn attribute(
         &mut self,
         table: &Table,
@@ -92,43 +77,45 @@ impl Matching {
     ) {
         let Some(bound) = table.bound.get(usize::from(slot)) else { return };
         if let Some(bit) = bound.present {
-            self.set_bit(bit);
+            self.bits.insert(bit);
         }
-        if bound.equals.is_empty() && bound.prefixes.is_empty() {
-            return;
+        if !bound.equals.is_empty() || !bound.prefixes.is_empty() {
+            match text {
+                Some(text) => self.text(bound, text),
+                None => self.value(bound, value),
+            }
         }
-        if let Some(text) = text {
-            self.text(bound, text);
-            return;
-        }
+    }
+
+    #[cold]
+    fn value(&mut self, bound: &Bound, value: &[u8]) {
         let value = AnyValue::read(value).unwrap_or_default();
         for (scalar, bit) in &bound.equals {
             if equal(scalar, value) {
-                self.set_bit(*bit);
+                self.bits.insert(*bit);
             }
         }
         if let AnyValue::String(text) = value {
             for (prefix, bit) in &bound.prefixes {
                 if text.as_bytes().starts_with(prefix) {
-                    self.set_bit(*bit);
+                    self.bits.insert(*bit);
                 }
             }
         }
     }
 
     /// Notes what a text says. It need not be known to be UTF-8: what it is compared with is.
-    #[inline]
     fn text(&mut self, bound: &Bound, text: &[u8]) {
         for (scalar, bit) in &bound.equals {
             if let Scalar::String(wanted) = scalar
                 && wanted.as_bytes() == text
             {
-                self.set_bit(*bit);
+                self.bits.insert(*bit);
             }
         }
         for (prefix, bit) in &bound.prefixes {
             if text.starts_with(prefix) {
-                self.set_bit(*bit);
+                self.bits.insert(*bit);
             }
         }
     }
@@ -140,15 +127,15 @@ impl Matching {
         if let Some(number) = statements.span_names.get(name)
             && let Some(bit) = statements.span_name_bits.get(usize::from(number))
         {
-            self.set_bit(*bit);
+            self.bits.insert(*bit);
         }
         for (prefix, bit) in &statements.span_name_prefixes {
             if name.starts_with(prefix) {
-                self.set_bit(*bit);
+                self.bits.insert(*bit);
             }
         }
         if root && let Some(bit) = statements.root {
-            self.set_bit(bit);
+            self.bits.insert(bit);
         }
     }
 
@@ -156,7 +143,7 @@ impl Matching {
     pub(in super::super) fn log_event(&mut self, table: &Table, name: &[u8]) {
         for (prefix, bit) in &table.statements.log_event_prefixes {
             if name.starts_with(prefix) {
-                self.set_bit(*bit);
+                self.bits.insert(*bit);
             }
         }
     }
@@ -168,30 +155,19 @@ impl Matching {
     }
 
     /// The conditions that hold, ascending; `detect` conditions not where an exclusion holds.
-    pub(in super::super) fn finish(&mut self, table: &Table) -> &[u16] {
-        self.conditions.clear();
-        self.holding = Bits::default();
+    pub(in super::super) fn finish(&self, table: &Table) -> Vec<u16> {
         let statements = &table.statements;
-        for bit in &self.set {
-            for alternative in statements.candidates.get(usize::from(*bit)).into_iter().flatten() {
-                if alternative.holds(&self.bits) && !self.holding.has(alternative.condition) {
-                    self.holding.insert(alternative.condition);
-                    self.conditions.push(alternative.condition);
-                }
-            }
-        }
-        for alternative in &statements.unconditional {
-            if alternative.holds(&self.bits) && !self.holding.has(alternative.condition) {
-                self.holding.insert(alternative.condition);
-                self.conditions.push(alternative.condition);
-            }
-        }
-        self.conditions.sort_unstable();
+        let rarest = |bit: u16| statements.candidates.get(usize::from(bit)).into_iter().flatten();
+        let alternatives = self.bits.iter().flat_map(rarest).chain(&statements.unconditional);
+        let holding = alternatives.filter(|alternative| alternative.holds(&self.bits));
+        let mut conditions: Vec<u16> = holding.map(|alternative| alternative.condition).collect();
+        conditions.sort_unstable();
+        conditions.dedup();
         let means = |condition: u16| table.compiled(condition);
-        if self.conditions.iter().any(|c| means(*c).is_some_and(|means| means.exclude)) {
-            self.conditions.retain(|c| means(*c).is_some_and(|means| !means.tool));
+        if conditions.iter().any(|c| means(*c).is_some_and(|means| means.exclude)) {
+            conditions.retain(|c| means(*c).is_some_and(|means| !means.tool));
         }
-        &self.conditions
+        conditions
     }
 }
 
