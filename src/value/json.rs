@@ -248,13 +248,12 @@ impl<'a> Reader<'a> {
             return Err(JsonError::TooDeep);
         }
         self.at += 1;
-        let mut entries = Vec::new();
         self.white_space();
         if self.peek() == Some(b'}') {
             self.at += 1;
             return Ok(Value::Map(Map::new()));
         }
-        entries.reserve(ENTRIES_GUESS);
+        let mut entries = Vec::with_capacity(ENTRIES_GUESS);
         loop {
             self.white_space();
             if self.peek() != Some(b'"') {
