@@ -12,7 +12,7 @@ use super::sink::Sink;
 use super::span::Collected;
 use super::table::{Kept, Matching, Part, Table};
 use super::verdict::Verdicts;
-use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId};
+use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId, fetch};
 use crate::otlp::number::span;
 use crate::otlp::request::{Step, walk};
 use crate::otlp::wire::{Field, Fields, Malformed};
@@ -103,6 +103,8 @@ impl<'a> SpanReader<'_, 'a> {
     /// The one pass over a span.
     #[inline]
     fn read(&mut self, encoded: &'a [u8]) -> Result<SpanView<'a>, Rejection> {
+        // What the system has just copied from the socket need not be in the caches.
+        fetch(encoded);
         self.collected.clear();
         self.matching.begin();
         let mut view = SpanView { encoded, ..SpanView::default() };

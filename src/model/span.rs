@@ -98,6 +98,14 @@ pub struct TraceSpans {
 /// Memory comes to the caches in lines of so many bytes, on nearly all processors.
 const LINE_BYTES: usize = 64;
 
+/// Fetches bytes from memory that are about to be walked. Fields are read one after the other, each
+/// where the length of the one before says, so every line that is not in the caches would be waited
+/// for alone; touched in a row, they come together.
+#[inline]
+pub fn fetch(bytes: &[u8]) {
+    std::hint::black_box(bytes.iter().step_by(LINE_BYTES).fold(0, |all, byte| all ^ byte));
+}
+
 /// The shard that owns a trace. Trace ids are chosen by strangers, but only the spread over shards
 /// depends on this, never a hash table.
 pub fn shard_of(trace_id: TraceId, shard_count: usize) -> usize {
@@ -123,13 +131,6 @@ impl TraceSpans {
         if self.arena.capacity() - self.arena.len() < bytes {
             self.arena.reserve_exact(bytes.max(self.arena.len() / 5));
         }
-    }
-
-    /// Fetches the facts from memory. They are read one after the other, each where the one before
-    /// says, and a trace has waited long enough to have left the caches: touched all at once, their
-    /// lines come together. Gives a number that says nothing, so that touching is not left out.
-    pub fn touch(&self) -> u8 {
-        self.arena.iter().step_by(LINE_BYTES).fold(0, |all, byte| all ^ byte)
     }
 
     /// Bytes held for this trace.

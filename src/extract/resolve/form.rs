@@ -3,6 +3,7 @@
 //! sources name what a record does not hold; a form knows those that do.
 
 use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -16,8 +17,12 @@ use super::shape::{Shape, Shapes};
 /// that odd spans cannot fill the place of those that come all the time.
 const KEPT_MAX: usize = 512;
 
-/// Forms of one trace that are looked through before they are looked up.
+/// Forms that are looked through before they are looked up: so many of the traces of late, and as
+/// many of one trace.
 const NEAR_MAX: usize = 8;
+
+/// Among so many misses of the recent forms, the first few change what they are.
+const MISSED_MAX: usize = 64;
 
 /// What tells the form of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -110,9 +115,34 @@ pub(super) struct Forms {
     pub(super) shapes: Shapes,
     hasher: DefaultHashBuilder,
     known: RwLock<HashTable<Arc<Form>>>,
+    /// Those that the traces of late had: with them each trace begins.
+    recent: RwLock<Arc<Vec<Arc<Form>>>>,
+    /// How often a form was not among the recent ones.
+    missed: AtomicUsize,
 }
 
 impl Forms {
+    fn recent(&self) -> Arc<Vec<Arc<Form>>> {
+        Arc::clone(&self.recent.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Of every so many forms that were missed takes the first few among the recent ones.
+    fn miss(&self, form: &Arc<Form>) {
+        let at = self.missed.fetch_add(1, Ordering::Relaxed) % MISSED_MAX;
+        if at >= NEAR_MAX {
+            return;
+        }
+        let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
+        if recent.iter().any(|known| Arc::ptr_eq(known, form)) {
+            return;
+        }
+        let recent = Arc::make_mut(&mut recent);
+        match recent.get_mut(at) {
+            Some(place) => *place = Arc::clone(form),
+            None => recent.push(Arc::clone(form)),
+        }
+    }
+
     fn of(&self, plan: &Plan, facts: FactsReader<'_>, signature: Signature<'_>) -> Arc<Form> {
         let hash = self.hasher.hash_one(signature);
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
@@ -135,28 +165,35 @@ impl Forms {
 pub(super) struct TraceForms<'a> {
     plan: &'a Plan,
     forms: &'a Forms,
+    /// Those that other traces had have the first numbers.
+    recent: Arc<Vec<Arc<Form>>>,
     found: Vec<Arc<Form>>,
-    /// The numbers of those that are not looked through.
+    /// The places in `found` of those that are not looked through.
     far: HashTable<u32>,
+    /// Whether any record announces a span.
+    pub(super) announce: bool,
 }
 
 impl<'a> TraceForms<'a> {
     pub(super) fn new(plan: &'a Plan, forms: &'a Forms) -> Self {
-        Self { plan, forms, found: Vec::new(), far: HashTable::new() }
+        let (recent, found, far) = (forms.recent(), Vec::new(), HashTable::new());
+        Self { plan, forms, recent, found, far, announce: false }
     }
 
     /// The number of a record's form.
     #[inline]
     pub(super) fn number(&mut self, facts: FactsReader<'a>, signature: Signature<'_>) -> u32 {
-        let mut near = self.found.iter().take(NEAR_MAX);
-        match near.position(|form| form.signature() == signature) {
+        let mut near = self.recent.iter().chain(self.found.iter().take(NEAR_MAX));
+        let number = match near.position(|form| form.signature() == signature) {
             Some(at) => at as u32,
-            None => self.add(facts, signature),
-        }
+            None => self.recent.len() as u32 + self.add(facts, signature),
+        };
+        self.announce |= self.get(number).shape.pending;
+        number
     }
 
     fn add(&mut self, facts: FactsReader<'a>, signature: Signature<'_>) -> u32 {
-        let number = self.found.len() as u32;
+        let place = self.found.len() as u32;
         if self.found.len() >= NEAR_MAX {
             let (hasher, found) = (&self.forms.hasher, &self.found);
             let hash = hasher.hash_one(signature);
@@ -165,21 +202,19 @@ impl<'a> TraceForms<'a> {
                 return *known;
             }
             let hash_of = |at: &u32| hasher.hash_one(found[*at as usize].signature());
-            self.far.insert_unique(hash, number, hash_of);
+            self.far.insert_unique(hash, place, hash_of);
         }
-        self.found.push(self.forms.of(self.plan, facts, signature));
-        number
+        let form = self.forms.of(self.plan, facts, signature);
+        self.forms.miss(&form);
+        self.found.push(form);
+        place
     }
 
     /// The form of that number.
     #[inline]
     pub(super) fn get(&self, number: u32) -> &Form {
-        &self.found[number as usize]
-    }
-
-    /// Whether any record announces a span.
-    pub(super) fn announce(&self) -> bool {
-        self.found.iter().any(|form| form.shape.pending)
+        let at = number as usize;
+        self.recent.get(at).unwrap_or_else(|| &self.found[at - self.recent.len()])
     }
 }
 
@@ -210,13 +245,13 @@ mod tests {
     #[test]
     fn a_trace_of_many_forms_gives_each_its_number() {
         let (plan, forms) = (Plan::default(), Forms::default());
-        let mut trace = TraceForms::new(&plan, &forms);
         for round in 0..2 {
+            let mut trace = TraceForms::new(&plan, &forms);
             for slot in 0..100 {
                 let slots = &[Slot(slot)];
                 let signature = Signature { conditions: &[], kinds: 0, slots };
                 let number = trace.number(FactsReader::new(&[]), signature);
-                assert_eq!(number, u32::from(slot), "round {round}");
+                assert_eq!(trace.get(number).slots[..], slots[..], "round {round}");
             }
         }
     }

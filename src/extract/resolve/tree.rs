@@ -3,10 +3,13 @@
 use super::super::facts::{self, Attribute, FactsReader, Slot};
 use super::form::{Form, Forms, Signature, TraceForms};
 use super::plan::Plan;
-use crate::model::{SpanFlags, SpanId, SpanRecord, TraceSpans};
+use crate::model::{SpanFlags, SpanId, SpanRecord, TraceSpans, fetch};
 
 /// Attributes that a span has at most, as a rule.
 const ATTRIBUTES_GUESS: usize = 4;
+
+/// Up to this many spans are looked through rather than looked up.
+const FEW_MAX: usize = 20;
 
 /// Stands for "no parent in this trace".
 pub(super) const NONE: u32 = u32::MAX;
@@ -45,7 +48,8 @@ pub(super) struct Tree<'a> {
 
 impl<'a> Tree<'a> {
     pub(super) fn new(plan: &'a Plan, forms: &'a Forms, trace: &'a TraceSpans) -> Self {
-        std::hint::black_box(trace.touch());
+        // The trace has waited long enough to have left the caches.
+        fetch(&trace.arena);
         let count = trace.spans.len();
         let mut tree = Self {
             spans: Vec::with_capacity(count),
@@ -64,8 +68,7 @@ impl<'a> Tree<'a> {
         }
         tree.sort();
         let mut places = tree.places();
-        let repeats = places.array_windows().any(|[(one, _), (next, _)]| one == next);
-        if repeats || tree.forms.announce() {
+        if tree.repeats(&places) || tree.forms.announce {
             tree.drop_duplicates();
             tree.drop_announcements();
             tree.sort();
@@ -116,12 +119,40 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Ids with the places of their spans, in order of the ids.
+    /// Ids with the places of their spans, in order of the ids; nothing where there are few spans.
     fn places(&self) -> Vec<(SpanId, u32)> {
+        if self.spans.len() <= FEW_MAX {
+            return Vec::new();
+        }
         let ids = self.spans.iter().map(|span| span.record.span_id);
         let mut places: Vec<_> = ids.zip(0..).collect();
         places.sort_unstable();
         places
+    }
+
+    /// Whether two spans have one id.
+    fn repeats(&self, places: &[(SpanId, u32)]) -> bool {
+        if self.spans.len() > FEW_MAX {
+            return places.array_windows().any(|[(one, _), (next, _)]| one == next);
+        }
+        let mut rest = &self.spans[..];
+        while let [span, later @ ..] = rest {
+            if later.iter().any(|other| other.record.span_id == span.record.span_id) {
+                return true;
+            }
+            rest = later;
+        }
+        false
+    }
+
+    /// The place of the span with that id.
+    fn place_of(&self, id: SpanId, places: &[(SpanId, u32)]) -> u32 {
+        if self.spans.len() <= FEW_MAX {
+            let at = self.spans.iter().position(|span| span.record.span_id == id);
+            return at.map_or(NONE, |at| at as u32);
+        }
+        let at = places.binary_search_by_key(&id, |(known, _)| *known);
+        at.ok().and_then(|at| places.get(at)).map_or(NONE, |(_, place)| *place)
     }
 
     /// Of records with one span id the one that ended stays; of several, the one that ended last.
@@ -156,22 +187,18 @@ impl<'a> Tree<'a> {
     }
 
     fn link(&mut self, places: &[(SpanId, u32)]) {
-        let find = |id| {
-            let at = places.binary_search_by_key(&id, |(known, _)| *known);
-            at.ok().and_then(|at| places.get(at)).map_or(NONE, |(_, place)| *place)
-        };
         // Spans of one parent often follow each other.
         let mut last = (SpanId::default(), NONE);
-        for (at, span) in self.spans.iter_mut().enumerate() {
-            let id = span.record.parent_id;
+        for at in 0..self.spans.len() {
+            let id = self.spans[at].record.parent_id;
             if id != last.0 {
-                last = (id, find(id));
+                last = (id, self.place_of(id, places));
             }
             let is_itself = last.1 == at as u32;
-            span.parent = if id.is_none() || is_itself { NONE } else { last.1 };
+            self.spans[at].parent = if id.is_none() || is_itself { NONE } else { last.1 };
         }
-        for log in &mut self.logs {
-            log.parent = find(log.record.span_id);
+        for at in 0..self.logs.len() {
+            self.logs[at].parent = self.place_of(self.logs[at].record.span_id, places);
         }
         self.break_circles();
     }
