@@ -77,17 +77,26 @@ pub(super) fn places(text: &[u8], is: impl Fn(u8) -> bool + Copy, mut take: impl
 /// where a byte of the class and another one stand beside each other.
 #[inline(always)]
 pub(super) fn rows(text: &[u8], is: impl Fn(u8) -> bool + Copy) -> (bool, bool) {
-    let (mut last, mut any, mut any_other) = (0, 0, 0);
-    blocks(text, is, |_, members| {
-        let row = u128::from(members) << 64 | last;
-        let edges = (row ^ row >> 1) & !(1 << 127);
-        last = u128::from(members);
-        let doubled = |row: u128| [1, 2, 4].iter().fold(row, |row, width| row & row >> width);
-        let (eight, other) = (doubled(row), doubled(edges));
-        any |= eight & eight >> 8 & eight >> 12;
-        any_other |= other & other >> 1;
+    // Of the last block: where rows of one, two, four, eight and sixteen end.
+    let (mut members, mut edges) = ([0; 5], [0; 4]);
+    let (mut twenty, mut nine_edges) = (0, 0);
+    blocks(text, is, |_, one| {
+        // What held so many bytes before.
+        let before = |now: u64, last: u64, by: u32| now << by | last >> (64 - by);
+        let edge = one ^ before(one, members[0], 1);
+        let two = one & before(one, members[0], 1);
+        let four = two & before(two, members[1], 2);
+        let eight = four & before(four, members[2], 4);
+        let sixteen = eight & before(eight, members[3], 8);
+        twenty |= four & before(sixteen, members[4], 4);
+        members = [one, two, four, eight, sixteen];
+        let two = edge & before(edge, edges[0], 1);
+        let four = two & before(two, edges[1], 2);
+        let eight = four & before(four, edges[2], 4);
+        nine_edges |= edge & before(eight, edges[3], 1);
+        edges = [edge, two, four, eight];
     });
-    (any != 0, any_other != 0)
+    (twenty != 0, nine_edges != 0)
 }
 
 /// The first eight bytes of a run in lower case, as one word; zeros behind the run.

@@ -84,12 +84,16 @@ pub(super) fn all() -> Result<Arc<Pack>, SettingsError> {
 /// Compiled detectors.
 pub(super) struct Pack {
     detectors: Vec<Detector>,
-    /// Looks for the anchors of all detectors but those that need a long token.
+    /// Looks for the anchors of all detectors that need neither of the two below.
     sieve: Sieve,
     /// The same for texts in ASCII.
     ascii_sieve: Sieve,
     /// Looks for the anchors of detectors that need a long token.
     token_sieve: Sieve,
+    /// Looks for the anchors of detectors that need digits.
+    digit_sieve: Sieve,
+    /// The same for texts in ASCII.
+    ascii_digit_sieve: Sieve,
     /// The detectors of each anchor.
     by_anchor: Vec<Set>,
     /// Detectors without anchors.
@@ -194,7 +198,8 @@ impl Pack {
     fn new(detectors: Vec<Detector>, anchors: &[String]) -> Self {
         let mut by_anchor = vec![Set::default(); anchors.len()];
         let mut unanchored = Set::default();
-        let (mut tokens, mut others, mut obfuscated) = <(Anchors, Anchors, Anchors)>::default();
+        let (mut tokens, mut digits, mut others) = <(Anchors, Anchors, Anchors)>::default();
+        let mut obfuscated = Anchors::default();
         for (index, detector) in detectors.iter().enumerate() {
             let gate = &detector.gate;
             let all = |mask: &Option<Box<Anchors>>| mask.as_deref().copied().unwrap_or_default();
@@ -205,7 +210,11 @@ impl Pack {
                 unanchored[index / 64] |= 1 << (index % 64);
             }
             for mask in [all(&gate.needs), all(&gate.also_needs)] {
-                let sieve = if gate.long_token { &mut tokens } else { &mut others };
+                let sieve = match (gate.long_token, gate.digits) {
+                    (true, _) => &mut tokens,
+                    (false, true) => &mut digits,
+                    (false, false) => &mut others,
+                };
                 add(sieve, mask);
             }
             if detector.obfuscated {
@@ -217,6 +226,8 @@ impl Pack {
             sieve: Sieve::new(anchors, false, |index| has(&others, index)),
             ascii_sieve: Sieve::new(anchors, true, |index| has(&others, index)),
             token_sieve: Sieve::new(anchors, false, |index| has(&tokens, index)),
+            digit_sieve: Sieve::new(anchors, false, |index| has(&digits, index)),
+            ascii_digit_sieve: Sieve::new(anchors, true, |index| has(&digits, index)),
             shadowed: detectors.iter().any(|detector| detector.form == Form::Normalised),
             cased: detectors.iter().any(|d| matches!(d.form, Form::Lower | Form::Upper)),
             detectors,
@@ -281,8 +292,10 @@ impl Pack {
         let mut anchors = self.anchors(forms.normalised(), &profile);
         if cased {
             // Changing case makes ASCII of some other letters.
-            add(&mut anchors, self.sieve.find(forms.lower().as_bytes()));
-            add(&mut anchors, self.sieve.find(forms.upper().as_bytes()));
+            for sieve in [&self.sieve, &self.digit_sieve] {
+                add(&mut anchors, sieve.find(forms.lower().as_bytes()));
+                add(&mut anchors, sieve.find(forms.upper().as_bytes()));
+            }
         }
         for index in members(&self.candidates(&anchors)) {
             if self.detectors[index].gate.is_open(&anchors, &profile) {
@@ -302,8 +315,14 @@ impl Pack {
     }
 
     fn anchors(&self, text: &[u8], profile: &Profile) -> Anchors {
-        let sieve = if profile.non_ascii { &self.sieve } else { &self.ascii_sieve };
+        let (sieve, digit_sieve) = match profile.non_ascii {
+            true => (&self.sieve, &self.digit_sieve),
+            false => (&self.ascii_sieve, &self.ascii_digit_sieve),
+        };
         let mut anchors = sieve.find(text);
+        if !profile.digits.is_empty() {
+            add(&mut anchors, digit_sieve.find(text));
+        }
         if profile.long_token {
             add(&mut anchors, self.token_sieve.find(text));
         }

@@ -9,11 +9,13 @@ use std::ops::Range;
 use super::super::bytes::rows;
 use super::super::limits::NUMBER_BYTES_MAX;
 
-/// Bytes that are summed up at once.
+/// Bytes that are summed up at once; two of them hold fewer than a byte can count.
 const CHUNK: usize = 64;
 const BLOCK: usize = 16;
 /// Bytes beside a block with digits that belong to its region.
 const MARGIN: usize = 48;
+/// Colons that make a number of few digits an address.
+const COLONS: usize = 3;
 /// How far an edge moves on to reach white space.
 const EDGE_MAX: usize = 256;
 
@@ -40,12 +42,13 @@ pub(super) struct Profile {
     pub(super) digits_cut: bool,
 }
 
-/// How many bytes of some kinds there are.
-#[derive(Default, Clone, Copy)]
-struct Sums {
-    digits: u8,
-    dots: u8,
-    colons: u8,
+/// What was looked at already.
+#[derive(Default)]
+struct Seen {
+    /// Blocks before this one were looked at closely.
+    blocks: usize,
+    /// Whether there are [`COLONS`] colons in all.
+    colons: Option<bool>,
 }
 
 impl Profile {
@@ -59,47 +62,53 @@ impl Profile {
             spaced,
             ..Self::default()
         };
-        let mut last = Sums::default();
-        // Blocks before this one were looked at closely.
-        let mut close = 0;
         let (chunks, rest) = text.as_chunks::<CHUNK>();
         let mut tail = [b' '; CHUNK];
         tail[..rest.len()].copy_from_slice(rest);
+        let (mut before, mut seen) = (0, Seen::default());
         for (index, chunk) in chunks.iter().chain(std::iter::once(&tail)).enumerate() {
-            let sums = Sums::of(chunk);
-            let digits = sums.digits + last.digits;
-            if sums.digits > 0 {
-                let start = (index * CHUNK).saturating_sub(2);
-                let end = (index * CHUNK + CHUNK + 2).min(text.len());
-                profile.leet = profile.leet || has_leet(&text[start..end]);
+            let digits = sum(chunk, is_digit);
+            if digits | before != 0 {
+                profile.look_at(text, index, digits, digits + before, &mut seen);
             }
-            if digits >= 4 || (digits >= 1 && sums.colons + last.colons >= 3) {
-                let first = index.saturating_sub(1) * (CHUNK / BLOCK);
-                profile.look_closely(text, first.max(close), (index + 1) * (CHUNK / BLOCK));
-                close = (index + 1) * (CHUNK / BLOCK);
-            }
-            last = sums;
+            before = digits;
         }
         profile
     }
 
+    /// Looks at a chunk with so many digits, or so many `together` with the chunk before.
+    #[inline(never)]
+    fn look_at(&mut self, text: &[u8], index: usize, digits: u8, together: u8, seen: &mut Seen) {
+        let start = index * CHUNK;
+        let end = (start + CHUNK).min(text.len());
+        if digits > 0 && !self.leet {
+            self.leet = has_leet(&text[start.saturating_sub(1)..(end + 1).min(text.len())]);
+        }
+        let before = start.saturating_sub(CHUNK);
+        let colons = *seen
+            .colons
+            .get_or_insert_with(|| memchr::memchr_iter(b':', text).nth(COLONS - 1).is_some());
+        if together >= 4 || (colons && sum(&text[before..end], is_colon) >= COLONS as u8) {
+            self.look_closely(text, seen.blocks.max(before / BLOCK), end.div_ceil(BLOCK));
+            seen.blocks = (index + 1) * (CHUNK / BLOCK);
+        }
+    }
+
     /// Finds the dense ones of these blocks.
     fn look_closely(&mut self, text: &[u8], from: usize, to: usize) {
-        let block = |index: usize| {
+        let digits_of = |index: usize| {
             let end = ((index + 1) * BLOCK).min(text.len());
-            let block = text.get(index * BLOCK..end).unwrap_or_default();
-            let mut padded = [b' '; BLOCK];
-            padded[..block.len()].copy_from_slice(block);
-            Sums::of(&padded)
+            sum(&text[index * BLOCK..end], is_digit)
         };
-        let mut last = from.checked_sub(1).map(block).unwrap_or_default();
+        let mut before = from.checked_sub(1).map(digits_of).unwrap_or_default();
         for index in from..to {
-            let sums = block(index);
-            if sums.is_dense(last) {
-                self.digits_max = self.digits_max.max(sums.digits + last.digits);
+            let digits = digits_of(index);
+            let together = digits + std::mem::replace(&mut before, digits);
+            let start = index.saturating_sub(1) * BLOCK;
+            if is_dense(&text[start..((index + 1) * BLOCK).min(text.len())], together) {
+                self.digits_max = self.digits_max.max(together);
                 self.extend(text, index);
             }
-            last = sums;
         }
     }
 
@@ -129,27 +138,25 @@ fn edge(text: &[u8], end: usize) -> usize {
     end + ahead.iter().position(u8::is_ascii_whitespace).unwrap_or(ahead.len())
 }
 
-impl Sums {
-    #[inline(always)]
-    fn of<const N: usize>(bytes: &[u8; N]) -> Self {
-        Self {
-            digits: sum(bytes, |byte| byte.wrapping_sub(b'0') < 10),
-            dots: sum(bytes, |byte| byte == b'.'),
-            colons: sum(bytes, |byte| byte == b':'),
-        }
-    }
+/// Whether two blocks with so many digits may hold a number that a detector looks for.
+fn is_dense(blocks: &[u8], digits: u8) -> bool {
+    digits >= 5
+        || (digits >= 4 && sum(blocks, |byte| byte == b'.') >= 3)
+        || (digits >= 1 && sum(blocks, is_colon) >= COLONS as u8)
+}
 
-    /// Whether these two blocks may hold a number that a detector looks for.
-    fn is_dense(self, before: Self) -> bool {
-        let digits = self.digits + before.digits;
-        digits >= 5
-            || (digits >= 4 && self.dots + before.dots >= 3)
-            || (digits >= 1 && self.colons + before.colons >= 3)
-    }
+fn is_colon(byte: u8) -> bool {
+    byte == b':'
 }
 
 #[inline(always)]
-fn sum<const N: usize>(bytes: &[u8; N], is: impl Fn(u8) -> bool) -> u8 {
+fn is_digit(byte: u8) -> bool {
+    byte.wrapping_sub(b'0') < 10
+}
+
+/// How many bytes are of a kind, at most 255.
+#[inline(always)]
+fn sum(bytes: &[u8], is: impl Fn(u8) -> bool) -> u8 {
     bytes.iter().map(|&byte| u8::from(is(byte))).sum()
 }
 

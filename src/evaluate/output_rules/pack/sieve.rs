@@ -2,11 +2,12 @@
 //!
 //! In goes a text, out comes the set of literals ("anchors") that occur in it, in any case of
 //! their ASCII letters. A detector's expression runs only if one of its anchors is there. At every
-//! second place the four bytes there are folded and looked up in a table of bits; only where the
-//! bit is set are the literals compared. The look-ups do not wait for each other, unlike the steps
-//! of an automaton, which is why this is faster than one on ordinary prose. An anchor is entered
-//! twice, for even and odd places, by those four of its bytes that prose has least. Linear: a place
-//! has a bounded number of literals.
+//! second place the four bytes there are folded and looked up in a table; the places that it names
+//! are noted without a branch, thinned out by a second table, and only then compared with the
+//! literals. The look-ups do not wait for each other, unlike the steps of an automaton, and the
+//! branches that a processor cannot foresee are few, which is why this is faster than one on
+//! ordinary prose. An anchor is entered twice, for even and odd places, by those four of its bytes
+//! that prose has least. Linear: a place has a bounded number of literals.
 
 use memchr::memmem::Finder;
 
@@ -16,14 +17,27 @@ pub(super) type Anchors = [u64; WORDS];
 const WORDS: usize = 16;
 /// Most anchors of a sieve.
 pub(super) const ANCHORS_MAX: usize = WORDS * 64;
-const BITS: usize = 1 << 17;
-const BUCKETS: usize = 1 << 14;
+/// Places of the first table, one byte each.
+const SLOTS: usize = 1 << 15;
+/// Places of the second table, one bit each.
+const BITS: usize = 1 << 16;
+const BUCKETS: usize = 1 << 13;
 /// Bytes that are looked up at once.
 const GRAM: usize = 4;
+/// Bytes of text that are looked through before their notes are: their grams can be counted in one
+/// byte.
+const STRETCH: usize = 42 * STEP;
+/// Bytes whose grams two words hold.
+const STEP: usize = 12;
+/// As many as a byte can count.
+const NOTES: usize = 256;
 
 /// A compiled set of anchors.
 pub(super) struct Sieve {
-    bits: Box<[u64; BITS / 64]>,
+    /// 1 where some anchor may have a gram of that hash.
+    slots: Box<[u8; SLOTS]>,
+    /// The same by another hash.
+    bits: Box<[u32; BITS / 32]>,
     /// Where the entries of a bucket start; one more at the end.
     starts: Vec<u32>,
     entries: Vec<Entry>,
@@ -31,10 +45,16 @@ pub(super) struct Sieve {
     /// Anchors of two bytes without letters, which are searched for one by one: as grams with two
     /// unknown bytes they would fill the table.
     pairs: Vec<(usize, Finder<'static>)>,
+    /// The first bytes of the pairs, unless there are more than three.
+    pair_starts: Option<[u8; 3]>,
 }
 
 struct Anchor {
     bytes: Vec<u8>,
+    /// The first eight bytes, folded; zeros behind the anchor.
+    head: u64,
+    /// The bits of `head` that the anchor fills.
+    mask: u64,
     word_start: bool,
 }
 
@@ -50,9 +70,25 @@ fn fold(bytes: [u8; GRAM]) -> u32 {
     u32::from_le_bytes(bytes) | 0x2020_2020
 }
 
+#[inline(always)]
 fn hash(gram: u32) -> usize {
-    (gram.wrapping_mul(0x9e37_79b1) >> 15) as usize
+    (gram.wrapping_mul(0x9e37_79b1) >> 17) as usize
 }
+
+#[inline(always)]
+fn other_hash(gram: u32) -> usize {
+    (gram.wrapping_mul(0x85eb_ca6b) >> 16) as usize
+}
+
+/// The first eight bytes in lower case, with zeros behind the end.
+fn head(text: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let length = text.len().min(8);
+    bytes[..length].copy_from_slice(&text[..length]);
+    u64::from_le_bytes(bytes) | FOLD
+}
+
+const FOLD: u64 = 0x2020_2020_2020_2020;
 
 /// Ordinary prose, which tells how often bytes follow each other.
 const PROSE: &str = "\
@@ -66,7 +102,18 @@ const PROSE: &str = "\
     higher than before, with more rain during the winter months. You could try again later \
     or use another address. They have since grown into several other countries, and their \
     products are used by thousands of people. From your account you can look up what you \
-    need from us or turn the service on. ";
+    need from us or turn the service on. Your original message was sent from the same \
+    place where the meeting takes place. The development of the department went on while the \
+    government made a statement: equipment and management cost more than expected, and the \
+    first payment is late. Before you continue, make sure that each user has read the words of \
+    the document and knows what it means to open the content. Several clients wrote that they \
+    cannot reach the final page, so we look into the cause and inform them of the result. I \
+    would like to act on behalf of the patient reader who considers the general position, \
+    writes clear sentences, pays attention to spelling, and does not hide behind long terms. \
+    Avoid sudden changes; include enough detail in every section; keep one record of each \
+    decision, its reasons, and the people behind it. During the second week the price fell by \
+    three percent, mainly since demand was lower in the region. Some models need a different \
+    method, but in most cases the standard one should be good enough for personal use. ";
 
 /// How often byte pairs and bytes stand in [`PROSE`].
 struct Frequencies {
@@ -130,7 +177,8 @@ impl Sieve {
                     }
                 }
             }
-            compiled.push(Anchor { bytes, word_start });
+            let mask = u64::MAX >> (64 - bytes.len().clamp(1, 8) * 8);
+            compiled.push(Anchor { head: head(&bytes) & mask, mask, bytes, word_start });
         }
         entries.sort_by_key(|entry| (hash(entry.gram) % BUCKETS, entry.gram, entry.anchor));
         entries.dedup_by_key(|entry| (entry.gram, entry.anchor, entry.offset));
@@ -142,67 +190,95 @@ impl Sieve {
         entries: Vec<Entry>,
         pairs: Vec<(usize, Finder<'static>)>,
     ) -> Self {
-        let mut bits = Box::new([0; BITS / 64]);
+        let (mut slots, mut bits) = (Box::new([0; SLOTS]), Box::new([0; BITS / 32]));
         let mut starts = vec![0; BUCKETS + 1];
         for entry in &entries {
-            let hash = hash(entry.gram);
-            bits[hash / 64] |= 1 << (hash % 64);
+            let (hash, other) = (hash(entry.gram), other_hash(entry.gram));
+            slots[hash] = 1;
+            bits[other / 32] |= 1 << (other % 32);
             starts[hash % BUCKETS + 1] += 1;
         }
         for index in 0..BUCKETS {
             starts[index + 1] += starts[index];
         }
-        Self { bits, starts, entries, anchors, pairs }
+        let pair_starts = (pairs.len() <= 3).then(|| {
+            std::array::from_fn(|index| {
+                let pair = pairs.get(index).or(pairs.first());
+                pair.map_or(0, |(_, finder)| finder.needle()[0])
+            })
+        });
+        Self { slots, bits, starts, entries, anchors, pairs, pair_starts }
     }
 
     /// The anchors that occur in `text`.
     pub(super) fn find(&self, text: &[u8]) -> Anchors {
         let mut found = [0; WORDS];
-        for (index, finder) in &self.pairs {
-            found[index / 64] |= u64::from(finder.find(text).is_some()) << (index % 64);
-        }
-        let mut at = 0;
-        while let Some(bytes) = text[at..].first_chunk::<16>() {
-            let word = |from: usize| {
-                let eight = bytes[from..].first_chunk::<8>().map_or(0, |b| u64::from_le_bytes(*b));
-                eight | 0x2020_2020_2020_2020
-            };
-            let words = [word(0), word(6)];
-            let gram = |index: usize| (words[index / 3] >> (index % 3 * 16)) as u32;
-            let mut hits = [0; 6];
-            for (index, hit) in hits.iter_mut().enumerate() {
-                *hit = self.bit(gram(index));
+        self.find_pairs(text, &mut found);
+        let mut notes = [0; NOTES];
+        let mut start = 0;
+        while start < text.len() {
+            let (end, count) = self.note(text, start, &mut notes);
+            let count = self.thin_out(&text[start..], &mut notes, count);
+            for &note in &notes[..count] {
+                self.compare(text, start + usize::from(note) * 2, &mut found);
             }
-            if hits.iter().fold(0, |any, hit| any | hit) & 1 != 0 {
-                for (index, hit) in hits.into_iter().enumerate() {
-                    if hit & 1 != 0 {
-                        self.compare(text, at + index * 2, gram(index), &mut found);
-                    }
-                }
-            }
-            at += 12;
-        }
-        // The last bytes, with zeros behind them.
-        while at < text.len() {
-            let byte = |ahead: usize| text.get(at + ahead).copied().unwrap_or(0);
-            let gram = fold([byte(0), byte(1), byte(2), byte(3)]);
-            if self.bit(gram) & 1 != 0 {
-                self.compare(text, at, gram, &mut found);
-            }
-            at += 2;
+            start = end;
         }
         found
     }
 
-    /// The lowest bit tells whether some anchor may have these bytes.
-    #[inline(always)]
-    fn bit(&self, gram: u32) -> u64 {
-        let hash = hash(gram) % BITS;
-        self.bits[hash / 64] >> (hash % 64)
+    fn find_pairs(&self, text: &[u8], found: &mut Anchors) {
+        let absent = |[a, b, c]: [u8; 3]| memchr::memchr3(a, b, c, text).is_none();
+        if self.pairs.is_empty() || self.pair_starts.is_some_and(absent) {
+            return;
+        }
+        for (index, finder) in &self.pairs {
+            found[index / 64] |= u64::from(finder.find(text).is_some()) << (index % 64);
+        }
     }
 
-    #[cold]
-    fn compare(&self, text: &[u8], at: usize, gram: u32, found: &mut Anchors) {
+    /// Notes the places from `start` on where an anchor's gram may stand, as half their distance
+    /// from there, and gives the end of the stretch that was looked through with their number.
+    fn note(&self, text: &[u8], start: usize, notes: &mut [u8; NOTES]) -> (usize, u8) {
+        let stretch = &text[start..text.len().min(start + STRETCH + GRAM)];
+        let (mut at, mut count) = (0, 0u8);
+        while let Some(bytes) = stretch[at..].first_chunk::<16>() {
+            let word = |from: usize| {
+                bytes[from..].first_chunk::<8>().map_or(0, |b| u64::from_le_bytes(*b)) | FOLD
+            };
+            let words = [word(0), word(6)];
+            for index in 0..6 {
+                let gram = (words[index / 3] >> (index % 3 * 16)) as u32;
+                notes[usize::from(count)] = (at / 2 + index) as u8;
+                count = count.wrapping_add(self.slots[hash(gram) % SLOTS]);
+            }
+            at += STEP;
+        }
+        if at == STRETCH {
+            return (start + at, count);
+        }
+        // The last bytes of the text.
+        for at in (at..stretch.len()).step_by(2) {
+            notes[usize::from(count)] = (at / 2) as u8;
+            count = count.wrapping_add(self.slots[hash(gram(stretch, at)) % SLOTS]);
+        }
+        (text.len(), count)
+    }
+
+    /// Keeps of the first `count` notes those that the second table has too; gives their number.
+    fn thin_out(&self, text: &[u8], notes: &mut [u8; NOTES], count: u8) -> usize {
+        let mut kept = 0u8;
+        for index in 0..count {
+            let note = notes[usize::from(index)];
+            let other = other_hash(gram(text, usize::from(note) * 2)) % BITS;
+            notes[usize::from(kept)] = note;
+            kept += (self.bits[other / 32] >> (other % 32) & 1) as u8;
+        }
+        usize::from(kept)
+    }
+
+    fn compare(&self, text: &[u8], at: usize, found: &mut Anchors) {
+        let gram = gram(text, at);
         let bucket = hash(gram) % BUCKETS;
         let range = self.starts[bucket] as usize..self.starts[bucket + 1] as usize;
         for entry in &self.entries[range] {
@@ -211,6 +287,13 @@ impl Sieve {
             }
             let Some(start) = at.checked_add_signed(-isize::from(entry.offset)) else { continue };
             let anchor = &self.anchors[usize::from(entry.anchor)];
+            let head = match text.get(start..).and_then(|rest| rest.first_chunk::<8>()) {
+                Some(eight) => u64::from_le_bytes(*eight) | FOLD,
+                None => head(text.get(start..).unwrap_or_default()),
+            };
+            if head & anchor.mask != anchor.head {
+                continue;
+            }
             if anchor.word_start && start > 0 && text[start - 1].is_ascii_alphanumeric() {
                 continue;
             }
@@ -220,6 +303,16 @@ impl Sieve {
             }
         }
     }
+}
+
+/// The folded bytes at a place, with zeros behind the end of the text.
+#[inline(always)]
+fn gram(text: &[u8], at: usize) -> u32 {
+    let bytes = text[at..].first_chunk::<GRAM>();
+    fold(bytes.copied().unwrap_or_else(|| {
+        let byte = |ahead: usize| text.get(at + ahead).copied().unwrap_or(0);
+        [byte(0), byte(1), byte(2), byte(3)]
+    }))
 }
 
 /// The gram that ordinary prose has least of those that start at even (`parity` 0) or odd places
