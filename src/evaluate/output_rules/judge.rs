@@ -138,12 +138,12 @@ impl OutputRules {
         }
         let raw = if weights > 0.0 { sum / weights } else { 0.0 };
         let raw = if raw.is_finite() { raw } else { 0.0 };
-        let value = if self.iris { rounded(raw) } else { raw };
+        let (value, shown) = if self.iris { (rounded(raw), js::round3(raw)) } else { (raw, raw) };
         let critical = results.iter().any(|result| result.is_failed() && result.is_critical());
         Outcome::Scored(Score {
             value,
             explanation: if want.explanation { explanation(results, count) } else { String::new() },
-            details: if want.details { self.details(results, value, count) } else { Value::Null },
+            details: if want.details { self.details(results, shown, count) } else { Value::Null },
             label: (critical || count == 0).then_some(Label::Fail),
         })
     }
@@ -200,12 +200,11 @@ impl OutputRules {
     }
 }
 
-/// Three decimals, as the source reports; a mean that only rounding lifts to a whole percent stays
-/// a hair below it, because the source compares the unrounded mean with the threshold.
+/// Three decimals, as the source reports; a mean that rounding lifts stays a hair below that,
+/// because the source compares the unrounded mean with the threshold.
 fn rounded(raw: f64) -> f64 {
     let value = js::round3(raw);
-    let percent = value * 100.0;
-    if raw < value && (percent - percent.round()).abs() < 1e-9 { value.next_down() } else { value }
+    if raw < value { value.next_down() } else { value }
 }
 
 fn explanation(results: &[Result<'_>], count: usize) -> String {

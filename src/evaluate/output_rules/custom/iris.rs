@@ -203,7 +203,9 @@ fn to_number(value: &Value) -> f64 {
 fn text_to_number(text: &str) -> f64 {
     for (prefix, radix) in [("0x", 16), ("0b", 2), ("0o", 8)] {
         if let Some(digits) = text.to_ascii_lowercase().strip_prefix(prefix) {
-            return u64::from_str_radix(digits, radix).map_or(f64::NAN, |value| value as f64);
+            let digits = digits.chars().map(|c| c.to_digit(radix).map(f64::from));
+            let value = digits.reduce(|value, digit| Some(value? * f64::from(radix) + digit?));
+            return value.flatten().unwrap_or(f64::NAN);
         }
     }
     match text {

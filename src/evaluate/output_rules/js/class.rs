@@ -3,6 +3,9 @@
 //! In go ranges, out come their complements, their case variants and their spelling in the
 //! `regex` crate's syntax. A surrogate is spelt as the plane-15 character that stands for it.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 /// Code units or code points, both ends included, in any order.
 pub(super) type Ranges = Vec<(u32, u32)>;
 /// `\d`.
@@ -67,6 +70,12 @@ pub(super) fn complement(ranges: &[(u32, u32)], top: u32) -> Ranges {
     out
 }
 
+/// What is in both.
+pub(super) fn meet(some: &[(u32, u32)], others: &[(u32, u32)]) -> Ranges {
+    let pairs = some.iter().flat_map(|a| others.iter().map(move |b| (a.0.max(b.0), a.1.min(b.1))));
+    pairs.filter(|(low, high)| low <= high).collect()
+}
+
 /// A class body in the `regex` crate's syntax.
 pub(super) fn spell(ranges: &[(u32, u32)]) -> String {
     let mut text = String::new();
@@ -92,22 +101,29 @@ fn canonical(unit: u32) -> u32 {
     }
 }
 
+/// The code units that `i` equates with each other, where there are several.
+static CASES: LazyLock<Vec<Vec<u32>>> = LazyLock::new(|| {
+    let mut groups: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for unit in 0..0x1_0000 {
+        groups.entry(canonical(unit)).or_default().push(unit);
+    }
+    groups.into_values().filter(|group| group.len() > 1).collect()
+});
+
 /// The set with everything that `i` equates with its members.
 pub(super) fn with_cases(ranges: &[(u32, u32)]) -> Ranges {
-    let mut out = ranges.to_vec();
     if ranges.iter().all(|&(_, high)| high < 128) {
+        let mut out = ranges.to_vec();
         for &(low, high) in ranges {
             let letters = (low..=high).filter_map(char::from_u32).filter(char::is_ascii_alphabetic);
             out.extend(letters.map(|c| u32::from(c) ^ 0x20).map(|unit| (unit, unit)));
         }
         return out;
     }
-    let mut members = vec![false; 0x1_0000];
-    for &(low, high) in ranges {
-        for unit in low..=high.min(0xffff) {
-            members[canonical(unit) as usize] = true;
-        }
+    let mut out = ranges.to_vec();
+    let has = |unit: &u32| ranges.iter().any(|(low, high)| (low..=high).contains(&unit));
+    for group in CASES.iter().filter(|group| group.iter().any(has)) {
+        out.extend(group.iter().map(|&unit| (unit, unit)));
     }
-    out.extend((0..0x1_0000).filter(|&u| members[canonical(u) as usize]).map(|unit| (unit, unit)));
     out
 }

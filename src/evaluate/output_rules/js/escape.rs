@@ -1,6 +1,7 @@
 //! Escapes of JavaScript patterns: what follows a backslash.
 
 use super::class::{DIGITS, Item, SPACE, WORD, complement};
+use super::names::is_property;
 use super::regex::{JsRegexError, Writer, invalid};
 
 impl Writer<'_> {
@@ -13,7 +14,13 @@ impl Writer<'_> {
             'd' => Ok(Item::Set(DIGITS.to_vec())),
             'D' => Ok(Item::Set(complement(DIGITS, self.top()))),
             'w' => Ok(Item::Set(WORD.to_vec())),
-            'W' => Ok(Item::Set(complement(WORD, self.top()))),
+            'W' => {
+                let mut word = WORD.to_vec();
+                if self.flags.folds() {
+                    word.extend([(0x17f, 0x17f), (0x212a, 0x212a)]);
+                }
+                Ok(Item::Set(complement(&word, self.top())))
+            }
             's' => Ok(Item::Set(SPACE.to_vec())),
             'S' => Ok(Item::Set(complement(SPACE, self.top()))),
             't' => unit(9),
@@ -23,7 +30,12 @@ impl Writer<'_> {
             'r' => unit(13),
             'b' if in_class => unit(8),
             'c' => match self.peek() {
-                Some(letter) if letter.is_ascii_alphabetic() => {
+                Some(letter)
+                    if letter.is_ascii_alphabetic()
+                        || (in_class
+                            && !self.flags.unicode
+                            && (letter.is_ascii_digit() || letter == '_')) =>
+                {
                     self.at += 1;
                     unit(u32::from(letter) % 32)
                 }
@@ -36,15 +48,23 @@ impl Writer<'_> {
             'x' => self.hex(2, 'x'),
             'u' => self.unicode_escape(),
             'p' | 'P' if self.flags.unicode => self.property(c),
-            'k' if !in_class && (self.named || self.flags.unicode) => {
-                Err(JsRegexError::NotLinear("a back-reference"))
+            'k' if !in_class && (!self.groups.names.is_empty() || self.flags.unicode) => {
+                Err(self.groups.reference(&self.units[self.at..]))
             }
+            'k' if !self.groups.names.is_empty() => Err(invalid("Invalid escape")),
             '0'..='9' => self.decimal(c, in_class),
-            _ if self.flags.unicode && (c.is_alphanumeric() || !c.is_ascii()) => {
+            _ if self.flags.unicode && !self.may_escape(c, in_class) => {
                 Err(invalid("Invalid escape"))
             }
             _ => unit(self.units[self.at - 1]),
         }
+    }
+
+    /// Whether `u` or `v` lets a backslash stand before a character that means itself.
+    fn may_escape(&self, c: char, in_class: bool) -> bool {
+        "^$\\.*+?()[]{}|/".contains(c)
+            || (in_class && c == '-')
+            || (in_class && self.flags.sets && "&!#%,:;<=>@`~".contains(c))
     }
 
     /// The highest code unit or code point.
@@ -98,7 +118,12 @@ impl Writer<'_> {
         let name: Option<String> =
             self.units[self.at..=self.at + end].iter().map(|&unit| char::from_u32(unit)).collect();
         self.at += end + 1;
-        let hir = regex_syntax::parse(&format!("\\{c}{}", name.ok_or_else(bad)?));
+        let name = name.ok_or_else(bad)?;
+        let inner = name.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
+        if !inner.is_some_and(is_property) {
+            return Err(bad());
+        }
+        let hir = regex_syntax::parse(&format!("\\{c}{name}"));
         match hir.map(regex_syntax::hir::Hir::into_kind) {
             Ok(regex_syntax::hir::HirKind::Class(regex_syntax::hir::Class::Unicode(class))) => {
                 Ok(Item::Set(class.iter().map(|r| (r.start().into(), r.end().into())).collect()))
@@ -116,7 +141,7 @@ impl Writer<'_> {
         if first == '0' && digits.len() == 1 {
             return Ok(Item::Unit(0));
         }
-        if !in_class && first != '0' && (value <= self.groups || self.flags.unicode) {
+        if !in_class && first != '0' && value <= self.groups.count {
             return Err(JsRegexError::NotLinear("a back-reference"));
         }
         if self.flags.unicode {

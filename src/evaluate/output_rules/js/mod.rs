@@ -8,6 +8,8 @@
 mod class;
 mod escape;
 pub(super) mod json;
+mod lines;
+mod names;
 pub(super) mod regex;
 pub(super) mod safe;
 
@@ -100,7 +102,10 @@ pub(super) fn number(value: f64) -> String {
 
 /// `Math.round(x * 1000) / 1000`: half up.
 pub(super) fn round3(value: f64) -> f64 {
-    (value * 1000.0 + 0.5).floor() / 1000.0
+    let scaled = value * 1000.0;
+    let floor = scaled.floor();
+    // Adding a half first would round the double just below a half up.
+    (if scaled - floor >= 0.5 { floor + 1.0 } else { floor }) / 1000.0
 }
 
 #[cfg(test)]
@@ -115,6 +120,14 @@ mod tests {
         assert_eq!(to_fixed(99.96, 1), "100.0");
         assert_eq!(to_fixed(1e21, 4), "1e+21");
         assert_eq!(to_fixed(-0.00001, 2), "-0.00");
+    }
+
+    #[test]
+    fn three_decimals_round_half_up() {
+        assert_eq!(round3(0.0005), 0.001);
+        assert_eq!(round3(0.000_499_999_999_999_999_9), 0.0);
+        assert_eq!(round3(-0.0005), 0.0);
+        assert_eq!(round3(-0.0015), -0.001);
     }
 
     #[test]

@@ -7,6 +7,8 @@
 
 /// More repetitions than this are refused.
 const REPETITIONS_MAX: usize = 25;
+/// Stands for control characters and surrogates, which mean nothing to the tokenizer.
+const OTHER: char = '\u{1}';
 
 enum Token {
     Atom,
@@ -17,10 +19,61 @@ enum Token {
 
 /// Whether the source would try the pattern.
 pub(in super::super) fn is_accepted(pattern: &str) -> bool {
-    let chars: Vec<char> = pattern.chars().collect();
+    let chars = decoded(pattern);
     let mut reader = Reader { chars: &chars, at: 0 };
     let Some(alternatives) = reader.alternatives(0) else { return false };
     reader.at == chars.len() && walk_all(&alternatives, 0, &mut 0)
+}
+
+/// The pattern with the escapes decoded that the tokenizer decodes before it reads anything; what
+/// becomes a mark of the syntax stays escaped, but for a backslash.
+fn decoded(pattern: &str) -> Vec<char> {
+    let chars: Vec<char> = pattern.chars().collect();
+    let mut out = Vec::with_capacity(chars.len());
+    let mut at = 0;
+    while let Some(&c) = chars.get(at) {
+        let rest = &chars[at..];
+        if rest.starts_with(&['[', '\\', 'b', ']']) {
+            out.push(OTHER);
+            at += 4;
+            continue;
+        }
+        // An escaped backslash and what seems escaped after it stay.
+        let twice = if c == '\\' { escaped(&rest[1..]) } else { None };
+        if let Some((_, length)) = twice {
+            out.extend(&rest[..=length]);
+            at += length + 1;
+            continue;
+        }
+        let Some((decoded, length)) = escaped(rest) else {
+            out.push(c);
+            at += 1;
+            continue;
+        };
+        if "[]{}^$.|?*+()".contains(decoded) {
+            out.push('\\');
+        }
+        out.push(decoded);
+        at += length;
+    }
+    out
+}
+
+/// What the escape at the start of these stands for, and its length.
+fn escaped(chars: &[char]) -> Option<(char, usize)> {
+    let hex = |digits: usize| {
+        let digits: String = chars.get(2..2 + digits)?.iter().collect();
+        let upper = digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'A'..=b'F'));
+        let value = upper.then(|| u32::from_str_radix(&digits, 16).ok()).flatten()?;
+        Some((char::from_u32(value).unwrap_or(OTHER), digits.len() + 2))
+    };
+    match chars {
+        ['\\', 'u', ..] => hex(4),
+        ['\\', 'x', ..] => hex(2),
+        ['\\', 'c', '@'..='Z' | '[' | '\\' | ']' | '^' | '?', ..] => Some((OTHER, 3)),
+        ['\\', '0' | 't' | 'n' | 'v' | 'f' | 'r', ..] => Some((OTHER, 2)),
+        _ => None,
+    }
 }
 
 fn walk_all(alternatives: &[Vec<Token>], height: usize, count: &mut usize) -> bool {
@@ -36,11 +89,9 @@ fn walk(token: &Token, height: usize, count: &mut usize) -> bool {
             if height > 0 || *count > REPETITIONS_MAX {
                 return false;
             }
-            // Neither a repeated repetition nor a repeated alternation is looked into.
+            // A repeated repetition is not looked into.
             match &**inner {
-                Token::Group(alternatives) if alternatives.len() == 1 => {
-                    walk_all(alternatives, height + 1, count)
-                }
+                Token::Group(alternatives) => walk_all(alternatives, height + 1, count),
                 _ => true,
             }
         }
@@ -90,8 +141,8 @@ impl Reader<'_> {
                     last.push(Token::Atom);
                 }
                 '\\' => {
-                    self.at += 1;
-                    self.escape()?;
+                    self.peek(1)?;
+                    self.at += 2;
                     last.push(Token::Atom);
                 }
                 _ => {
@@ -117,8 +168,8 @@ impl Reader<'_> {
                 let end = self.chars[start..].iter().position(|&c| c == '>')? + start;
                 let name = &self.chars[start..end];
                 let first = name.first()?;
-                let plain = |c: &char| c.is_alphanumeric() || matches!(c, '_' | '$');
-                (!first.is_numeric() && name.iter().all(plain)).then(|| self.at = end + 1)
+                let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$');
+                (!first.is_ascii_digit() && name.iter().all(plain)).then(|| self.at = end + 1)
             }
             _ => None,
         }
@@ -156,23 +207,6 @@ impl Reader<'_> {
             }
         }
     }
-
-    fn escape(&mut self) -> Option<()> {
-        let c = self.peek(0)?;
-        self.at += 1;
-        let hex = |n: usize| {
-            (0..n).all(|i| {
-                self.peek(i).is_some_and(|c| c.is_ascii_digit() || ('A'..='F').contains(&c))
-            })
-        };
-        match c {
-            'u' if hex(4) => self.at += 4,
-            'x' if hex(2) => self.at += 2,
-            'c' if self.peek(0).is_some_and(|c| matches!(c, '@'..='_' | '?')) => self.at += 1,
-            _ => {}
-        }
-        Some(())
-    }
 }
 
 #[cfg(test)]
@@ -196,6 +230,10 @@ mod tests {
             "(?<1a>x)",
             "a)",
             "(?:\\w+\\s?)+$",
+            "(a+|b)*",
+            "(?<é>x)",
+            "[\\x5C]",
+            "[[\\b]",
         ] {
             assert!(!is_accepted(pattern), "{pattern}");
         }
@@ -204,7 +242,9 @@ mod tests {
 
     #[test]
     fn accepts_what_it_does_not_see() {
-        for pattern in ["(a+)+?", "(a|a)*$", "a**", "a{2,1}", "(?=.*\\d)", "[a+]+", "{", "a{,2}"] {
+        for pattern in
+            ["(a+)+?", "(a|a)*$", "a**", "a{2,1}", "(?=.*\\d)", "[a+]+", "{", "a{,2}", "\\x5C(a"]
+        {
             assert!(is_accepted(pattern), "{pattern}");
         }
         assert!(is_accepted(&"a*".repeat(25)));
