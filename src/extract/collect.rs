@@ -154,7 +154,7 @@ impl<'a> SpanReader<'_, 'a> {
         }
         self.matching.span(self.table, view.name, parent_id.is_none());
         sink.record(trace_id, |arena, extracted| {
-            let verdict = self.verdicts.on(self.table, &mut self.matching);
+            let verdict = self.verdicts.on(self.table, &self.matching);
             let (keep, meaning) = (&verdict.keep, verdict.meaning);
             arena.extend_from_slice(&verdict.conditions);
             write_texts(keep, flags, view.name, status_message, arena);

@@ -48,7 +48,7 @@ pub fn extract_logs(
                 .map_err(Rejection::from)
                 .and_then(|view| {
                     matching.log_event(table, view.event);
-                    let verdict = verdicts.on(table, &mut matching);
+                    let verdict = verdicts.on(table, &matching);
                     record(table, &view, verdict, &mut collected, &mut sink)
                 });
             sink.count(outcome);
