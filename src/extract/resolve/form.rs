@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use super::super::bits::Bits;
 use super::super::dialect::Role;
 use super::super::facts::{FactsReader, Slot};
 use super::plan::{CALL_ROLES, Plan, Read};
@@ -63,14 +64,18 @@ pub(super) struct Candidate {
 impl Form {
     fn new(plan: &Plan, shape: Arc<Shape>, signature: Signature<'_>) -> Self {
         let Signature { conditions, kinds, slots } = signature;
-        let mut by_attribute = Vec::new();
+        let (mut by_attribute, mut held) = (Vec::new(), Bits::default());
         for (place, slot) in (0..).zip(slots) {
+            held.insert(slot.0);
             by_attribute.extend(shape.by_slot(*slot).iter().map(|source| (place, *source)));
         }
         let candidate = |number: &u16| {
             let place = match &plan.sources.get(usize::from(*number))?.read {
-                Read::Attr(slot) => Some(slots.iter().position(|held| held == slot)? as u16),
-                Read::Object(any) if !any.iter().any(|slot| slots.contains(slot)) => return None,
+                Read::Attr(slot) if held.has(slot.0) => {
+                    Some(slots.iter().position(|other| other == slot)? as u16)
+                }
+                Read::Attr(_) => return None,
+                Read::Object(any) if !any.iter().any(|slot| held.has(slot.0)) => return None,
                 read if read.kinds() & kinds == 0 => return None,
                 _ => None,
             };
