@@ -114,7 +114,8 @@ pub struct GrpcSettings {
     #[schemars(range(min = 1))]
     pub initial_window_mib: u32,
     /// Largest HTTP/2 frame in kibibytes, 16 to 16383. Default 1024: a request that comes as one
-    /// frame is not copied. A connection may hold one frame that has not arrived whole.
+    /// frame is not copied. Until a frame has arrived whole, it is not counted as in flight: at
+    /// worst there is one on each of `max_connections`.
     #[schemars(range(min = 16, max = 16383))]
     pub max_frame_kib: u32,
     /// From the connection to the end of its first request's headers. Default 20s.
