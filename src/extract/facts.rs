@@ -142,7 +142,11 @@ impl<'a> FactsReader<'a> {
     where
         'a: 'p,
     {
-        self.fields().filter_map(move |(field, bytes)| behind(prefix, other(field, bytes)?))
+        self.fields().filter_map(move |(field, bytes)| {
+            let (key, value) = other(field, bytes)?;
+            let tail = key.strip_prefix(prefix.as_bytes())?;
+            Some((text(tail), AnyValue::read(value).ok()?))
+        })
     }
 
     /// The span events that a source names, in the order of the span.
@@ -227,16 +231,6 @@ impl<'a> Event<'a> {
             _ => None,
         })
     }
-}
-
-/// The rest of a key behind a prefix, with the value.
-#[inline]
-pub(super) fn behind<'a>(
-    prefix: &str,
-    (key, value): Attribute<'a>,
-) -> Option<(&'a str, AnyValue<'a>)> {
-    let tail = key.strip_prefix(prefix.as_bytes())?;
-    Some((text(tail), AnyValue::read(value).ok()?))
 }
 
 /// A bit for the number of a field.

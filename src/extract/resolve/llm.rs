@@ -252,19 +252,17 @@ fn join_with<'a>(calls: &mut [SpanCall<'a>], asked: &mut [LlmCall<'a>]) {
     let mut waiting = Waiting::new(asked);
     let is_told = |call: &LlmCall<'_>| call.call.arguments != Decoded::Value(Value::Null);
     let passes: &[bool] = if asked.iter().any(is_told) { &[true, false] } else { &[false] };
-    let mut joined = vec![false; if passes.len() > 1 { calls.len() } else { 0 }];
+    let mut joined = vec![false; calls.len()];
     for &exact in passes {
-        for (place, call) in calls.iter_mut().enumerate() {
-            if !waits(call) || joined.get(place) == Some(&true) {
+        for (call, joined) in calls.iter_mut().zip(&mut joined) {
+            if !waits(call) || *joined {
                 continue;
             }
             let fits = |asked: &LlmCall<'a>| !exact || same_arguments(call, asked);
             let Some(at) = waiting.take(asked, &call.call.name, fits) else { continue };
             asked[at].on_span = true;
             call.call.id = asked[at].call.id.clone();
-            if let Some(joined) = joined.get_mut(place) {
-                *joined = true;
-            }
+            *joined = true;
             take_arguments(call, &asked[at]);
         }
     }
