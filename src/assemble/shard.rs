@@ -151,8 +151,10 @@ impl Shard {
             let Some(first) = run.first() else { continue };
             let handle = self.handle_of(first.trace_id, now_ms);
             self.reserve(handle, run);
-            for record in run {
-                self.add_record(handle, record, batch, now_ms);
+            if !self.add_run(handle, run, batch, now_ms) {
+                for record in run {
+                    self.add_record(handle, record, batch, now_ms);
+                }
             }
         }
         self.apply_rules(now_ms, due);
@@ -194,6 +196,29 @@ impl Shard {
         self.bytes = self.bytes + after - before;
     }
 
+    /// Adds all records that a batch has of a trace at once, if no limit and no record known before
+    /// stands in the way; else adds none.
+    fn add_run(
+        &mut self,
+        handle: Handle,
+        run: &[SpanRecord],
+        batch: &SpanBatch,
+        now_ms: u64,
+    ) -> bool {
+        let limits = self.limits;
+        let Some(trace) = self.get_mut(handle) else { return true };
+        let bytes: usize = run.iter().map(|record| record.facts.len()).sum();
+        let is_open = !matches!(trace.state, State::Closed(_));
+        let fits = trace.spans.spans.len() + run.len() <= limits.spans_per_trace_max
+            && trace.spans.arena.len() + bytes <= limits.trace_bytes_max;
+        let before = trace.spans.bytes();
+        if !is_open || !fits || !trace.add_all(run, batch) {
+            return false;
+        }
+        self.grown(handle, before, now_ms);
+        true
+    }
+
     fn add_record(&mut self, handle: Handle, record: &SpanRecord, batch: &SpanBatch, now_ms: u64) {
         let Some(trace) = self.places[handle.index as usize].trace.as_mut() else { return };
         let facts = record.facts.start as usize..record.facts.end as usize;
@@ -216,6 +241,12 @@ impl Shard {
             self.counts.duplicate_spans += 1;
             return;
         }
+        self.grown(handle, before, now_ms);
+    }
+
+    /// Notes that a trace has new records; `before` are the bytes that it held without them.
+    fn grown(&mut self, handle: Handle, before: usize, now_ms: u64) {
+        let Some(trace) = self.places[handle.index as usize].trace.as_mut() else { return };
         self.bytes = self.bytes + trace.spans.bytes() - before;
         trace.last_ms = now_ms;
         if let State::Judged(_) = trace.state {

@@ -1,10 +1,11 @@
 //! One open or remembered trace.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::model::{Completion, Resource, SpanFlags, SpanRecord, Spoken, TraceSpans};
+use crate::model::{Completion, Resource, SpanBatch, SpanFlags, SpanRecord, Spoken, TraceSpans};
 
 /// Spans that a trace may have before their ids are indexed to find duplicates.
 const SCAN_MAX: usize = 48;
@@ -106,12 +107,52 @@ impl OpenTrace {
         } else {
             self.push(record, facts, resource);
         }
+        self.note(record);
+        Added::New
+    }
+
+    /// Adds records of one batch with one copy of all their facts, if each is new and they are few,
+    /// as in most requests; else adds none and says so.
+    pub(super) fn add_all(&mut self, run: &[SpanRecord], batch: &SpanBatch) -> bool {
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { return true };
+        let facts = batch.arena.get(first.facts.start as usize..last.facts.end as usize);
+        let known = self.spans.spans.len();
+        let Some(facts) = facts.filter(|_| known + run.len() <= SCAN_MAX) else { return false };
+        let moved = (self.spans.arena.len() as u32).wrapping_sub(first.facts.start);
+        let mut last_place = None;
+        for record in run {
+            let is_known = self.spans.spans.iter().any(|old| old.span_id == record.span_id);
+            let resource = batch.resources.get(usize::from(record.resource));
+            let (false, false, Some(resource)) =
+                (is_known, record.flags.has(SpanFlags::LOG), resource)
+            else {
+                self.spans.spans.truncate(known);
+                return false;
+            };
+            let place = match last_place {
+                Some((last, place)) if last == record.resource => place,
+                _ => self.place_of(resource),
+            };
+            last_place = Some((record.resource, place));
+            self.spans.spans.push(record.clone());
+            if let Some(stored) = self.spans.spans.last_mut() {
+                let Range { start, end } = record.facts;
+                stored.facts = start.wrapping_add(moved)..end.wrapping_add(moved);
+                stored.resource = place;
+            }
+        }
+        self.spans.arena.extend_from_slice(facts);
+        run.iter().for_each(|record| self.note(record));
+        true
+    }
+
+    /// Takes what a new record says of the whole trace.
+    fn note(&mut self, record: &SpanRecord) {
         let flags = record.flags;
         self.digest = self.digest.wrapping_add(hash(record));
         self.root_ended |= flags.has(SpanFlags::ROOT | SpanFlags::ENDED);
         self.is_agent |= flags.has(SpanFlags::TOOL) || flags.has(SpanFlags::AGENT);
         self.has_span |= !flags.has(SpanFlags::LOG);
-        Added::New
     }
 
     /// The place of the record that this one repeats, if any.
@@ -136,11 +177,12 @@ impl OpenTrace {
     }
 
     fn push(&mut self, record: &SpanRecord, facts: &[u8], resource: &Arc<Resource>) {
-        let stored = self.stored(record, facts, resource);
+        let index = self.spans.spans.len();
         if !self.places.is_empty() {
-            self.places.insert(key(record, facts), self.spans.spans.len() as u32);
+            self.places.insert(key(record, facts), index as u32);
         }
-        self.spans.spans.push(stored);
+        self.spans.spans.push(record.clone());
+        self.store(index, facts, resource);
     }
 
     fn replace(
@@ -150,17 +192,24 @@ impl OpenTrace {
         facts: &[u8],
         resource: &Arc<Resource>,
     ) {
-        self.spans.spans[index] = self.stored(record, facts, resource);
+        self.spans.spans[index] = record.clone();
+        self.store(index, facts, resource);
     }
 
-    fn stored(
-        &mut self,
-        record: &SpanRecord,
-        facts: &[u8],
-        resource: &Arc<Resource>,
-    ) -> SpanRecord {
+    /// Takes the facts and the resource of a record that has its place. The record is put there
+    /// first: put together behind the copy of its facts, it would be read back from stores that
+    /// wait for that copy.
+    fn store(&mut self, index: usize, facts: &[u8], resource: &Arc<Resource>) {
         let start = self.spans.arena.len() as u32;
         self.spans.arena.extend_from_slice(facts);
+        let place = self.place_of(resource);
+        let record = &mut self.spans.spans[index];
+        record.facts = start..self.spans.arena.len() as u32;
+        record.resource = place;
+    }
+
+    /// The place of a resource among those of the trace, of which it becomes one.
+    fn place_of(&mut self, resource: &Arc<Resource>) -> u16 {
         let resources = &mut self.spans.resources;
         let place = resources.iter().position(|known| Arc::ptr_eq(known, resource));
         let place = place.unwrap_or_else(|| {
@@ -169,11 +218,7 @@ impl OpenTrace {
             }
             resources.len() - 1
         });
-        SpanRecord {
-            facts: start..self.spans.arena.len() as u32,
-            resource: place as u16,
-            ..record.clone()
-        }
+        place as u16
     }
 
     /// Whether an agent is still at work in a trace that was never judged.

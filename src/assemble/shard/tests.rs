@@ -238,6 +238,39 @@ fn drain_judges_everything_that_is_open() {
 }
 
 proptest! {
+    /// Records that come together are taken at once, where that is possible.
+    #[test]
+    fn records_that_come_together_are_kept_as_if_each_came_alone(
+        batches in prop::collection::vec(
+            prop::collection::vec((1u8..4, 0u16..30, 0usize..3), 0..30), 1..8),
+    ) {
+        let (mut whole, mut single) = (shard(|_, _| {}), shard(|_, _| {}));
+        for records in batches {
+            let flags = [TOOL, LOG, 0];
+            let record = |(trace, span, kind): (u8, u16, usize)| (trace, span, flags[kind]);
+            let records: Vec<_> = records.into_iter().map(record).collect();
+            add(&mut whole, 0, &records);
+            records.iter().for_each(|record| drop(add(&mut single, 0, &[*record])));
+        }
+        prop_assert_eq!(whole.take_counts(), single.take_counts());
+        let traces = |shard: &mut Shard| {
+            let mut due = Vec::new();
+            shard.drain(Completion::Shutdown, 0, &mut due);
+            let trace = |due: &Due| {
+                let trace = shard.trace(due.handle).unwrap();
+                let records = trace.spans.iter().map(|record| {
+                    let own = SpanRecord { facts: 0..0, resource: 0, ..record.clone() };
+                    (own, trace.facts(record).to_vec())
+                });
+                (trace.trace_id.0, due.digest, records.collect::<Vec<_>>())
+            };
+            let mut traces: Vec<_> = due.iter().map(trace).collect();
+            traces.sort_by_key(|(id, ..)| *id);
+            traces
+        };
+        prop_assert_eq!(traces(&mut whole), traces(&mut single));
+    }
+
     /// Whatever arrives in whatever order, every agent's trace ends up judged on all its spans,
     /// its revisions count up, and nothing is left behind.
     #[test]
