@@ -13,9 +13,9 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
+use spanscore::extract::cache::Cache;
 use spanscore::extract::collect::extract_traces;
 use spanscore::extract::dialect::Dialect;
-use spanscore::extract::resources::ResourceCache;
 use spanscore::extract::table::Table;
 use spanscore::model::{Facts, SpanBatch, TraceId};
 use spanscore::otlp::number::span;
@@ -49,7 +49,7 @@ impl Subject {
     }
 
     /// Reads the request; the arena's length keeps the work from being left out.
-    fn run(&self, request: &[u8], resources: &mut ResourceCache, batches: &mut [SpanBatch]) -> u64 {
+    fn run(&self, request: &[u8], resources: &mut Cache, batches: &mut [SpanBatch]) -> u64 {
         match self {
             Self::Walk => bare_walk(request),
             Self::Extract(table) => {
@@ -89,7 +89,7 @@ fn criterion_benches(c: &mut Criterion) {
     group.measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
     for name in SUBJECTS {
         let subject = Subject::named(name);
-        let (mut resources, mut batches) = (ResourceCache::default(), [SpanBatch::default()]);
+        let (mut resources, mut batches) = (Cache::default(), [SpanBatch::default()]);
         group.bench_function(BenchmarkId::from_parameter(name), |b| {
             b.iter(|| black_box(subject.run(black_box(&request), &mut resources, &mut batches)));
         });
@@ -101,7 +101,7 @@ fn criterion_benches(c: &mut Criterion) {
 fn ratios() {
     let request = support::request(TRACES, 7);
     let subjects = SUBJECTS.map(Subject::named);
-    let (mut resources, mut batches) = (ResourceCache::default(), [SpanBatch::default()]);
+    let (mut resources, mut batches) = (Cache::default(), [SpanBatch::default()]);
     let mut least = [Duration::MAX; SUBJECTS.len()];
     for _ in 0..ROUNDS {
         for (subject, least) in subjects.iter().zip(&mut least) {
@@ -121,7 +121,7 @@ fn ratios() {
 fn once(name: &str, times: usize) {
     let request = support::request(TRACES, 7);
     let subject = Subject::named(name);
-    let (mut resources, mut batches) = (ResourceCache::default(), [SpanBatch::default()]);
+    let (mut resources, mut batches) = (Cache::default(), [SpanBatch::default()]);
     let sum: u64 = (0..times).map(|_| subject.run(&request, &mut resources, &mut batches)).sum();
     println!("{name}: {times} requests of {} bytes, {sum}", request.len());
 }

@@ -31,14 +31,6 @@ impl Bits {
         })
     }
 
-    /// A hash of the set.
-    #[inline]
-    pub(super) fn hash(&self) -> u64 {
-        self.0.iter().fold(0, |hash: u64, word| {
-            (hash.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        })
-    }
-
     /// Adds all numbers of the other set.
     #[inline]
     pub(super) fn extend(&mut self, other: &Self) {

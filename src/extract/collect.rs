@@ -5,13 +5,13 @@
 //! neighbours stay. Nothing is decoded beyond what the [`Table`] names. Our own spans, recognised
 //! by their scope, are passed over: a backend that sends back to us makes no loop.
 
+use super::cache::Cache;
 use super::facts::{SPAN_NAME, STATUS_MESSAGE, put};
 use super::outcome::{Extracted, Rejection};
-use super::resources::ResourceCache;
+use super::path::Paths;
 use super::sink::Sink;
-use super::span::Collected;
+use super::span::Found;
 use super::table::{Kept, Matching, Part, Table};
-use super::verdict::Verdicts;
 use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId, fetch};
 use crate::otlp::number::span;
 use crate::otlp::request::{Step, walk};
@@ -26,16 +26,14 @@ use crate::semconv::OWN_SCOPE;
 pub fn extract_traces(
     table: &Table,
     body: &[u8],
-    resources: &mut ResourceCache,
+    cache: &mut Cache,
     shards: &mut [SpanBatch],
 ) -> Result<Extracted, Malformed> {
+    let Cache { resources, paths } = cache;
+    paths.enter(table);
     let mut sink = Sink::new(resources, shards);
-    let mut reader = SpanReader {
-        table,
-        matching: Matching::default(),
-        verdicts: Verdicts::default(),
-        collected: Collected::default(),
-    };
+    let mut reader =
+        SpanReader { table, paths, matching: Matching::default(), found: Found::default() };
     let mut is_ours = false;
     let walked = walk(body, |step| match step {
         Step::Resource(encoded) => sink.enter_resource(encoded),
@@ -55,9 +53,9 @@ pub fn extract_traces(
 /// Reads spans one after the other; its buffers serve the whole request.
 struct SpanReader<'t, 'a> {
     table: &'t Table,
+    paths: &'t mut Paths,
     matching: Matching,
-    verdicts: Verdicts,
-    collected: Collected<'a>,
+    found: Found<'a>,
 }
 
 /// A span's own fields, still encoded where that is what is needed.
@@ -97,6 +95,18 @@ impl<'a> SpanView<'a> {
             self.end_ns = time;
         }
     }
+
+    /// Takes the fields that mostly stand behind the attributes, as
+    /// [`leading_fields`](Self::leading_fields) does.
+    #[inline]
+    fn trailing_fields(&mut self, fields: &mut Fields<'a>) {
+        if let Some(status) = fields.next_bytes(span::STATUS as u8) {
+            self.status = status;
+        }
+        if let Some(flags) = fields.next_fixed32(span::FLAGS as u16) {
+            self.flags = flags;
+        }
+    }
 }
 
 impl<'a> SpanReader<'_, 'a> {
@@ -105,19 +115,24 @@ impl<'a> SpanReader<'_, 'a> {
     fn read(&mut self, encoded: &'a [u8]) -> Result<SpanView<'a>, Rejection> {
         // What the system has just copied from the socket need not be in the caches.
         fetch(encoded);
-        self.collected.clear();
+        self.found.clear();
+        self.paths.begin();
         self.matching.begin();
         let mut view = SpanView { encoded, ..SpanView::default() };
         let mut fields = Fields::new(encoded);
         view.leading_fields(&mut fields);
         loop {
             while let Some(entry) = fields.next_bytes(span::ATTRIBUTES as u8) {
-                self.collected.attribute(self.table, &mut self.matching, entry)?;
+                self.attribute(entry)?;
+            }
+            view.trailing_fields(&mut fields);
+            if fields.is_empty() {
+                break;
             }
             let Some(field) = fields.next()? else { break };
             match field {
                 (span::ATTRIBUTES, Field::Bytes(entry)) => {
-                    self.collected.attribute(self.table, &mut self.matching, entry)?;
+                    self.attribute(entry)?;
                 }
                 (span::TRACE_ID, Field::Bytes(id)) => view.trace_id = id,
                 (span::SPAN_ID, Field::Bytes(id)) => view.span_id = id,
@@ -125,13 +140,18 @@ impl<'a> SpanReader<'_, 'a> {
                 (span::NAME, Field::Bytes(name)) => view.name = name,
                 (span::START, Field::Fixed64(time)) => view.start_ns = time,
                 (span::END, Field::Fixed64(time)) => view.end_ns = time,
-                (span::EVENTS, Field::Bytes(event)) => self.collected.event(event),
+                (span::EVENTS, Field::Bytes(event)) => self.found.event(event),
                 (span::STATUS, Field::Bytes(status)) => view.status = status,
                 (span::FLAGS, Field::Fixed32(flags)) => view.flags = flags,
                 _ => {}
             }
         }
         Ok(view)
+    }
+
+    #[inline(always)]
+    fn attribute(&mut self, entry: &'a [u8]) -> Result<(), Malformed> {
+        self.paths.attribute(self.table, &mut self.matching, &mut self.found, entry)
     }
 
     #[inline]
@@ -154,19 +174,19 @@ impl<'a> SpanReader<'_, 'a> {
         }
         self.matching.span(self.table, view.name, parent_id.is_none());
         sink.record(trace_id, |arena, extracted| {
-            let verdict = self.verdicts.on(self.table, &self.matching);
-            let (keep, meaning) = (&verdict.keep, verdict.meaning);
-            arena.extend_from_slice(&verdict.conditions);
+            let recipe = self.paths.recipe(self.table, &mut self.matching, &self.found);
+            let (keep, nature) = (&recipe.keep, recipe.nature);
+            arena.extend_from_slice(&recipe.conditions);
             write_texts(keep, flags, view.name, status_message, arena);
             if self.table.root_attributes && flags.has(SpanFlags::ROOT) {
-                self.collected.write_root(self.table, keep, view.encoded, arena)?;
+                self.found.write_root(self.table, keep, view.encoded, arena)?;
             } else {
-                self.collected.write(self.table, keep, arena)?;
+                self.found.write(self.table, recipe, arena)?;
             }
             for (holds, flag) in [
-                (meaning.tool, SpanFlags::TOOL),
-                (meaning.agent, SpanFlags::AGENT),
-                (view.end_ns != 0 && !meaning.pending, SpanFlags::ENDED),
+                (nature.tool, SpanFlags::TOOL),
+                (nature.agent, SpanFlags::AGENT),
+                (view.end_ns != 0 && !nature.pending, SpanFlags::ENDED),
             ] {
                 flags.set(if holds { flag } else { 0 });
             }

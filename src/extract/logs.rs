@@ -4,13 +4,13 @@
 //! that has a trace id and an event name that some dialect's source reads. All others are counted
 //! as accepted and left out.
 
+use super::cache::Cache;
 use super::facts::{LOG_BODY, LOG_EVENT, put};
 use super::outcome::{Extracted, Rejection};
-use super::resources::ResourceCache;
+use super::path::Paths;
 use super::sink::Sink;
-use super::span::Collected;
+use super::span::Found;
 use super::table::{Matching, Part, Table};
-use super::verdict::{Verdict, Verdicts};
 use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId};
 use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_value;
@@ -26,31 +26,25 @@ use crate::semconv::{EVENT_NAME, OWN_SCOPE};
 pub fn extract_logs(
     table: &Table,
     body: &[u8],
-    resources: &mut ResourceCache,
+    cache: &mut Cache,
     shards: &mut [SpanBatch],
 ) -> Result<Extracted, Malformed> {
+    let Cache { resources, paths } = cache;
+    paths.enter(table);
     let mut sink = Sink::new(resources, shards);
-    let mut matching = Matching::default();
-    let mut collected = Collected::default();
+    let mut reader =
+        LogReader { table, paths, matching: Matching::default(), found: Found::default() };
     let mut is_ours = false;
-    let mut verdicts = Verdicts::default();
     let walked = walk(body, |step| match step {
         Step::Resource(encoded) => sink.enter_resource(encoded),
         Step::Scope(name) => {
             is_ours = name == OWN_SCOPE.as_bytes();
-            matching.enter_scope(table, name);
+            reader.matching.enter_scope(table, name);
         }
         Step::Item(_) if is_ours => sink.count(Ok(())),
         Step::Item(encoded) => {
-            matching.begin();
-            collected.clear();
-            let outcome = read(table, encoded, &mut matching, &mut collected)
-                .map_err(Rejection::from)
-                .and_then(|view| {
-                    matching.log_event(table, view.event);
-                    let verdict = verdicts.on(table, &matching);
-                    record(table, &view, verdict, &mut collected, &mut sink)
-                });
+            let view = reader.read(encoded).map_err(Rejection::from);
+            let outcome = view.and_then(|view| reader.record(&view, &mut sink));
             sink.count(outcome);
         }
     });
@@ -68,79 +62,83 @@ struct LogView<'a> {
     observed_ns: u64,
 }
 
-fn read<'a>(
-    table: &Table,
-    encoded: &'a [u8],
-    matching: &mut Matching,
-    collected: &mut Collected<'a>,
-) -> Result<LogView<'a>, Malformed> {
-    let mut view = LogView::default();
-    let mut event_attribute: &[u8] = &[];
-    let mut fields = Fields::new(encoded);
-    while let Some(field) = fields.next()? {
-        match field {
-            (log::ATTRIBUTES, Field::Bytes(entry)) => {
-                collected.attribute(table, matching, entry)?;
-                let (key, value) = key_value(entry)?;
-                if key == EVENT_NAME.as_bytes()
-                    && let AnyValue::String(name) = AnyValue::read(value)?
-                {
-                    event_attribute = name.as_bytes();
-                }
-            }
-            (log::TRACE_ID, Field::Bytes(id)) => view.trace_id = id,
-            (log::SPAN_ID, Field::Bytes(id)) => view.span_id = id,
-            (log::EVENT_NAME, Field::Bytes(name)) => view.event = name,
-            (log::BODY, Field::Bytes(body)) => view.body = body,
-            (log::TIME, Field::Fixed64(time)) => view.time_ns = time,
-            (log::OBSERVED_TIME, Field::Fixed64(time)) => view.observed_ns = time,
-            _ => {}
-        }
-    }
-    // Before it had a field of its own the name of an event was an attribute.
-    if view.event.is_empty() {
-        view.event = event_attribute;
-    }
-    Ok(view)
+/// Reads log records one after the other; its buffers serve the whole request.
+struct LogReader<'t, 'a> {
+    table: &'t Table,
+    paths: &'t mut Paths,
+    matching: Matching,
+    found: Found<'a>,
 }
 
-fn record<'a>(
-    table: &Table,
-    view: &LogView<'a>,
-    verdict: &Verdict,
-    collected: &mut Collected<'a>,
-    sink: &mut Sink<'_>,
-) -> Result<(), Rejection> {
-    if view.trace_id.is_empty() || view.event.is_empty() {
-        return Ok(());
+impl<'a> LogReader<'_, 'a> {
+    fn read(&mut self, encoded: &'a [u8]) -> Result<LogView<'a>, Malformed> {
+        self.found.clear();
+        self.paths.begin();
+        self.matching.begin();
+        let mut view = LogView::default();
+        let mut event_attribute: &[u8] = &[];
+        let mut fields = Fields::new(encoded);
+        while let Some(field) = fields.next()? {
+            match field {
+                (log::ATTRIBUTES, Field::Bytes(entry)) => {
+                    self.paths.attribute(self.table, &mut self.matching, &mut self.found, entry)?;
+                    let (key, value) = key_value(entry)?;
+                    if key == EVENT_NAME.as_bytes()
+                        && let AnyValue::String(name) = AnyValue::read(value)?
+                    {
+                        event_attribute = name.as_bytes();
+                    }
+                }
+                (log::TRACE_ID, Field::Bytes(id)) => view.trace_id = id,
+                (log::SPAN_ID, Field::Bytes(id)) => view.span_id = id,
+                (log::EVENT_NAME, Field::Bytes(name)) => view.event = name,
+                (log::BODY, Field::Bytes(body)) => view.body = body,
+                (log::TIME, Field::Fixed64(time)) => view.time_ns = time,
+                (log::OBSERVED_TIME, Field::Fixed64(time)) => view.observed_ns = time,
+                _ => {}
+            }
+        }
+        // Before it had a field of its own the name of an event was an attribute.
+        if view.event.is_empty() {
+            view.event = event_attribute;
+        }
+        Ok(view)
     }
-    let trace_id = TraceId::from_wire(view.trace_id).ok_or(Rejection::InvalidTraceId)?;
-    let span_id = match view.span_id {
-        [] => SpanId::default(),
-        id => SpanId::from_wire(id).ok_or(Rejection::InvalidSpanId)?,
-    };
-    sink.record(trace_id, |arena, _| {
-        if !verdict.meaning.log {
-            return Ok(None);
+
+    fn record(&mut self, view: &LogView<'a>, sink: &mut Sink<'_>) -> Result<(), Rejection> {
+        if view.trace_id.is_empty() || view.event.is_empty() {
+            return Ok(());
         }
-        arena.extend_from_slice(&verdict.conditions);
-        put(arena, LOG_EVENT, view.event);
-        if verdict.keep.has(Part::LogBody) && !view.body.is_empty() {
-            put(arena, LOG_BODY, view.body);
-        }
-        collected.write(table, &verdict.keep, arena)?;
-        let time_ns = if view.time_ns == 0 { view.observed_ns } else { view.time_ns };
-        Ok(Some(SpanRecord {
-            trace_id,
-            span_id,
-            parent_id: SpanId::default(),
-            start_ns: time_ns,
-            end_ns: time_ns,
-            flags: SpanFlags(SpanFlags::LOG),
-            resource: 0,
-            facts: 0..0,
-        }))
-    })
+        let trace_id = TraceId::from_wire(view.trace_id).ok_or(Rejection::InvalidTraceId)?;
+        let span_id = match view.span_id {
+            [] => SpanId::default(),
+            id => SpanId::from_wire(id).ok_or(Rejection::InvalidSpanId)?,
+        };
+        self.matching.log_event(self.table, view.event);
+        sink.record(trace_id, |arena, _| {
+            let recipe = self.paths.recipe(self.table, &mut self.matching, &self.found);
+            if !recipe.nature.log {
+                return Ok(None);
+            }
+            arena.extend_from_slice(&recipe.conditions);
+            put(arena, LOG_EVENT, view.event);
+            if recipe.keep.has(Part::LogBody) && !view.body.is_empty() {
+                put(arena, LOG_BODY, view.body);
+            }
+            self.found.write(self.table, recipe, arena)?;
+            let time_ns = if view.time_ns == 0 { view.observed_ns } else { view.time_ns };
+            Ok(Some(SpanRecord {
+                trace_id,
+                span_id,
+                parent_id: SpanId::default(),
+                start_ns: time_ns,
+                end_ns: time_ns,
+                flags: SpanFlags(SpanFlags::LOG),
+                resource: 0,
+                facts: 0..0,
+            }))
+        })
+    }
 }
 
 #[cfg(test)]
@@ -171,7 +169,7 @@ mod tests {
         let resource_logs = vec![ResourceLogs { scope_logs, ..ResourceLogs::default() }];
         let body = ExportLogsServiceRequest { resource_logs }.encode_to_vec();
         let mut shards = [SpanBatch::default()];
-        let mut resources = ResourceCache::default();
+        let mut resources = Cache::default();
         let extracted = extract_logs(&table(&calls()), &body, &mut resources, &mut shards).unwrap();
         let [batch] = shards;
         (extracted, batch)

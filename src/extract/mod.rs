@@ -8,6 +8,7 @@
 //! facts     the form of a record's facts: written by `collect`, read when a trace is complete
 //! ```
 
+pub mod cache;
 pub mod collect;
 pub mod decode;
 pub mod dialect;
@@ -15,17 +16,17 @@ pub mod facts;
 pub mod logs;
 pub mod outcome;
 pub mod resolve;
-pub mod resources;
 pub mod row;
 pub mod table;
 
 mod bits;
 mod keys;
-mod seen;
+mod path;
+mod recipe;
+mod resources;
 mod sink;
 mod span;
 mod tools_only;
-mod verdict;
 
 #[cfg(test)]
 mod testing;

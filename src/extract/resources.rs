@@ -16,7 +16,7 @@ const RESOURCES_MAX: usize = 1024;
 
 /// Resources seen before.
 #[derive(Default)]
-pub struct ResourceCache {
+pub(super) struct ResourceCache {
     known: HashTable<Arc<Resource>>,
     hasher: DefaultHashBuilder,
 }

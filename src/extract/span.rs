@@ -2,72 +2,42 @@
 
 use super::bits::Bits;
 use super::facts::{ATTRIBUTE, EVENT, EVENT_ATTRIBUTE, OTHER, put, put_attribute};
-use super::seen::{KeyMeaning, SeenKeys};
-use super::table::{Kept, Matching, Table};
-use super::tools_only::{
-    MessageField, MessageKey, MessagePart, keep_tool_messages, speaks_of_tools,
-};
+use super::path::{Meaning, check};
+use super::recipe::Recipe;
+use super::table::{Kept, Table};
+use super::tools_only::{keep_tool_messages, speaks_of_tools};
 use crate::otlp::any_value::key_value;
 use crate::otlp::number::span as number;
-use crate::otlp::wire::{Field, Fields, Malformed, leading_bytes};
+use crate::otlp::wire::{Field, Fields, Malformed};
 
 /// The attributes and events of the span at hand, in so far as some dialect may read them. One
 /// serves a whole request.
 #[derive(Default)]
-pub(super) struct Collected<'a> {
-    keys: SeenKeys<'a>,
-    /// Slot and encoded value, in the order of the span, each slot once.
-    attributes: Vec<(u16, &'a [u8])>,
-    seen: Bits,
-    behind_prefixes: Vec<BehindPrefix<'a>>,
+pub(super) struct Found<'a> {
+    /// In the order of the span, each slot once.
+    read: Vec<Read<'a>>,
     events: Vec<&'a [u8]>,
-    message_parts: Vec<MessagePart<'a>>,
-    messages: Vec<(MessageKey, bool)>,
 }
 
-struct BehindPrefix<'a> {
-    prefixes: u64,
-    /// What the key says behind the first of them.
-    field: MessageField,
-    key: &'a [u8],
+/// An attribute that may be read.
+struct Read<'a> {
+    meaning: Meaning,
+    /// Its encoded value.
     value: &'a [u8],
+    /// Its encoded `KeyValue`.
     entry: &'a [u8],
 }
 
-impl<'a> Collected<'a> {
+impl<'a> Found<'a> {
     pub(super) fn clear(&mut self) {
-        self.attributes.clear();
-        self.seen = Bits::default();
-        self.behind_prefixes.clear();
+        self.read.clear();
         self.events.clear();
     }
 
-    /// Takes an encoded attribute.
+    /// Takes an attribute that may be read.
     #[inline(always)]
-    pub(super) fn attribute(
-        &mut self,
-        table: &Table,
-        matching: &mut Matching,
-        entry: &'a [u8],
-    ) -> Result<(), Malformed> {
-        let (key, value) = key_value(entry)?;
-        match self.keys.meaning(table, key) {
-            KeyMeaning::Unread => {}
-            KeyMeaning::Slot(slot) => {
-                matching.attribute(table, slot, value, check(value)?);
-                // Keys are unique; where a sender breaks that, the first counts.
-                if !self.seen.has(slot) {
-                    self.seen.insert(slot);
-                    self.attributes.push((slot, value));
-                }
-            }
-            KeyMeaning::Behind(prefixes, field) => {
-                check(value)?;
-                let found = BehindPrefix { prefixes, field, key, value, entry };
-                self.behind_prefixes.push(found);
-            }
-        }
-        Ok(())
+    pub(super) fn push(&mut self, meaning: Meaning, value: &'a [u8], entry: &'a [u8]) {
+        self.read.push(Read { meaning, value, entry });
     }
 
     /// Takes an encoded span event.
@@ -76,49 +46,48 @@ impl<'a> Collected<'a> {
         self.events.push(event);
     }
 
-    /// Writes the attributes and events that are kept.
-    pub(super) fn write(
-        &mut self,
-        table: &Table,
-        keep: &Kept,
-        arena: &mut Vec<u8>,
-    ) -> Result<(), Malformed> {
-        for (slot, value) in &self.attributes {
-            if keep.slots.has(*slot) || keep.tools_only.has(*slot) && speaks_of_tools(value) {
-                put_attribute(arena, ATTRIBUTE, *slot, value);
-            }
-        }
-        if keep.prefixes != 0 && !self.behind_prefixes.is_empty() {
-            self.write_behind_prefixes(table, keep, arena);
-        }
-        self.write_events(table, keep, arena)
+    /// What the keys of the attributes mean, and the encoded attributes.
+    pub(super) fn meanings(&self) -> impl Iterator<Item = (Meaning, &'a [u8])> {
+        self.read.iter().map(|read| (read.meaning, read.entry))
     }
 
-    fn write_behind_prefixes(&mut self, table: &Table, keep: &Kept, arena: &mut Vec<u8>) {
-        self.message_parts.clear();
-        let whole = keep.prefixes & !table.tools_only_prefixes;
-        for found in &self.behind_prefixes {
-            let hits = found.prefixes & keep.prefixes;
-            if found.prefixes & whole != 0 {
-                put(arena, OTHER, found.entry);
-            } else if hits != 0 {
-                let prefix = hits.trailing_zeros() as u16;
-                let field = if found.field.prefix() == prefix {
-                    found.field
-                } else {
-                    MessageField::new(prefix, table.prefixes.tail(prefix, found.key))
-                };
-                self.message_parts.push(MessagePart::new(field, found.value, found.entry));
+    /// The slots of the attributes that have one.
+    pub(super) fn slots(&self) -> impl Iterator<Item = u16> {
+        self.read.iter().filter_map(|read| match read.meaning {
+            Meaning::Slot(slot) | Meaning::Stated(slot) => Some(slot),
+            Meaning::Unread | Meaning::Behind => None,
+        })
+    }
+
+    /// Writes the attributes and events that are kept.
+    pub(super) fn write(
+        &self,
+        table: &Table,
+        recipe: &Recipe,
+        arena: &mut Vec<u8>,
+    ) -> Result<(), Malformed> {
+        for kept in &recipe.attributes {
+            let Some(Read { value, .. }) = self.read.get(kept.place as usize) else { continue };
+            if !kept.tools_only || speaks_of_tools(value) {
+                put_attribute(arena, ATTRIBUTE, kept.slot, value);
             }
         }
-        keep_tool_messages(&self.message_parts, &mut self.messages, |entry| {
-            put(arena, OTHER, entry);
+        for place in &recipe.others {
+            if let Some(read) = self.read.get(*place as usize) {
+                put(arena, OTHER, read.entry);
+            }
+        }
+        let read = |place: u32| self.read.get(place as usize);
+        let value = |place| read(place).map_or(&[][..], |read| read.value);
+        keep_tool_messages(&recipe.messages, value, |place| {
+            put(arena, OTHER, read(place).map_or(&[], |read| read.entry));
         });
+        self.write_events(table, &recipe.keep, arena)
     }
 
     /// Writes the kept events, and all attributes in the order of the span.
     pub(super) fn write_root(
-        &mut self,
+        &self,
         table: &Table,
         keep: &Kept,
         span: &'a [u8],
@@ -181,16 +150,4 @@ fn event_name(event: &[u8]) -> Result<&[u8], Malformed> {
         }
     }
     Ok(name)
-}
-
-/// Whether an encoded value is well-formed, one level deep; what lies deeper is read leniently. The
-/// bytes of the text, if it is nothing but one.
-#[inline]
-fn check(value: &[u8]) -> Result<Option<&[u8]>, Malformed> {
-    if let Some((text, [])) = leading_bytes(value, 1) {
-        return Ok(Some(text));
-    }
-    let mut fields = Fields::new(value);
-    while fields.next()?.is_some() {}
-    Ok(None)
 }

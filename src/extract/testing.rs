@@ -7,11 +7,11 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message;
 
+use super::cache::Cache;
 use super::collect::extract_traces;
 use super::dialect::Dialect;
 use super::facts::FactsReader;
 use super::outcome::Extracted;
-use super::resources::ResourceCache;
 use super::table::Table;
 use crate::model::{Facts, SpanBatch, SpanRecord};
 
@@ -79,8 +79,7 @@ pub(super) fn calls() -> Facts {
 /// Extracts into one shard.
 pub(super) fn extract(table: &Table, body: &[u8]) -> (Extracted, SpanBatch) {
     let mut shards = [SpanBatch::default()];
-    let extracted =
-        extract_traces(table, body, &mut ResourceCache::default(), &mut shards).unwrap();
+    let extracted = extract_traces(table, body, &mut Cache::default(), &mut shards).unwrap();
     let [batch] = shards;
     (extracted, batch)
 }

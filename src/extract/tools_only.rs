@@ -6,6 +6,7 @@
 
 use std::sync::LazyLock;
 
+use hashbrown::HashMap;
 use memchr::memmem::Finder;
 
 use crate::otlp::wire::leading_bytes;
@@ -78,57 +79,91 @@ impl MessageField {
         }
     }
 
-    /// The number of its prefix.
-    pub(super) fn prefix(self) -> u16 {
-        self.message.0
+    fn is_of_tools(self) -> bool {
+        self.is_call_id || self.names_tools
     }
 }
 
-/// An attribute of a list of messages.
-pub(super) struct MessagePart<'a> {
-    message: MessageKey,
-    is_result: bool,
+/// An attribute of a list of messages, as its key and those beside it tell of it.
+#[derive(Clone, Copy)]
+pub(super) struct MessagePart {
+    /// The place of the attribute among those of its span.
+    pub(super) place: u32,
+    field: MessageField,
+    /// What the keys alone say of its message.
+    message: Message,
+}
+
+/// What is known of a message.
+#[derive(Clone, Copy, Default)]
+struct Message {
+    /// It holds a call or its result.
     is_of_tools: bool,
-    is_short: bool,
-    /// Its encoded `KeyValue`.
-    entry: &'a [u8],
+    /// It holds a result.
+    is_result: bool,
 }
 
-impl<'a> MessagePart<'a> {
-    /// What the key says, the encoded value, and both as an encoded attribute.
-    pub(super) fn new(field: MessageField, value: &[u8], entry: &'a [u8]) -> Self {
-        let says_result = || matches!(value, b"\x0a\x04tool" | b"\x0a\x08function");
-        let is_result = field.is_call_id || field.is_role && says_result();
-        Self {
-            message: field.message,
-            is_result,
-            is_of_tools: is_result || field.names_tools || speaks_of_tools(value),
-            is_short: value.len() <= SHORT_MAX,
-            entry,
+impl MessagePart {
+    /// The parts of the messages of a span.
+    pub(super) fn all(fields: &[(u32, MessageField)]) -> Vec<Self> {
+        let mut messages: HashMap<MessageKey, Message> = HashMap::new();
+        for (_, field) in fields {
+            let message = messages.entry(field.message).or_default();
+            message.is_of_tools |= field.is_of_tools();
+            message.is_result |= field.is_call_id;
         }
+        let message = |field: &MessageField| messages.get(&field.message).copied();
+        let part = |(place, field): &(u32, MessageField)| Self {
+            place: *place,
+            field: *field,
+            message: message(field).unwrap_or_default(),
+        };
+        fields.iter().map(part).collect()
+    }
+
+    /// Whether the encoded value says that the message holds a call or a result, though the key
+    /// does not.
+    #[inline]
+    fn tells(&self, value: &[u8]) -> bool {
+        !self.field.is_of_tools()
+            && (self.field.is_role && says_result(value) || speaks_of_tools(value))
+    }
+
+    /// Whether to keep the part of a message: no prose, but of results.
+    fn is_kept(&self, message: Message, value: &[u8]) -> bool {
+        message.is_result
+            || message.is_of_tools
+                && (value.len() <= SHORT_MAX || self.field.is_of_tools() || self.tells(value))
     }
 }
 
-/// Passes on the parts of those messages that hold a call or its result, without their prose.
+/// Whether an encoded value is the role of a message with a result.
+fn says_result(value: &[u8]) -> bool {
+    matches!(value, b"\x0a\x04tool" | b"\x0a\x08function")
+}
+
+/// Passes on the places of the parts of those messages that hold a call or its result, without
+/// their prose; `value` gives the encoded value at a place. Mostly the keys tell them.
 pub(super) fn keep_tool_messages<'a>(
-    parts: &[MessagePart<'a>],
-    messages: &mut Vec<(MessageKey, bool)>,
-    mut keep: impl FnMut(&'a [u8]),
+    parts: &[MessagePart],
+    value: impl Fn(u32) -> &'a [u8],
+    mut keep: impl FnMut(u32),
 ) {
-    messages.clear();
-    let of_tools = parts.iter().filter(|part| part.is_of_tools);
-    messages.extend(of_tools.map(|part| (part.message, part.is_result)));
-    if messages.is_empty() {
-        return;
+    let told = |part: &&MessagePart| part.tells(value(part.place));
+    let Some(first) = parts.iter().position(|part| told(&part)) else {
+        let kept = parts.iter().filter(|part| part.is_kept(part.message, value(part.place)));
+        return kept.for_each(|part| keep(part.place));
+    };
+    let mut messages: HashMap<MessageKey, Message> = HashMap::new();
+    for part in parts[first..].iter().filter(told) {
+        let message = messages.entry(part.field.message).or_insert(part.message);
+        message.is_of_tools = true;
+        message.is_result |= part.field.is_role && says_result(value(part.place));
     }
-    // The results first, so that the first entry of a message says whether it is one.
-    messages.sort_unstable_by_key(|(message, is_result)| (*message, !is_result));
-    messages.dedup_by_key(|(message, _)| *message);
     for part in parts {
-        let at = messages.binary_search_by_key(&part.message, |(known, _)| *known);
-        let Some((_, is_result)) = at.ok().and_then(|at| messages.get(at)) else { continue };
-        if *is_result || part.is_short || part.is_of_tools {
-            keep(part.entry);
+        let message = messages.get(&part.field.message).copied().unwrap_or(part.message);
+        if part.is_kept(message, value(part.place)) {
+            keep(part.place);
         }
     }
 }
@@ -164,23 +199,31 @@ mod tests {
     #[test]
     fn only_messages_with_calls_or_results_are_kept() {
         let long = [b'x'; 100];
-        let part = |tail: &'static str, value| {
-            MessagePart::new(MessageField::new(0, tail.as_bytes()), value, tail.as_bytes())
-        };
-        let parts = [
-            part("0.message.role", b"\x0a\x04user"),
-            part("0.message.content", &long),
-            part("1.message.role", b"\x0a\x09assistant"),
-            part("1.message.content", &long),
-            part("1.message.tool_calls.0.tool_call.id", b"\x0a\x02c1"),
-            part("2.message.content", &long),
-            part("2.message.role", b"\x0a\x04tool"),
+        let parts: [(&str, &[u8], bool); 10] = [
+            ("0.message.role", b"\x0a\x04user", false),
+            ("0.message.content", &long, false),
+            ("1.message.role", b"\x0a\x09assistant", true),
+            ("1.message.content", &long, false),
+            ("1.message.tool_calls.0.tool_call.id", b"\x0a\x02c1", true),
+            ("2.message.content", &long, true),
+            ("2.message.role", b"\x0a\x04tool", true),
+            ("3.message.content", b"\x0a\x0f[{'tool_use': 1}]", true),
+            ("3.message.role", b"\x0a\x04user", true),
+            ("4.message.tool_call_id", b"\x0a\x02c1", true),
         ];
-        let mut kept = Vec::new();
-        keep_tool_messages(&parts, &mut Vec::new(), |entry| kept.push(entry));
-        let wanted = ["1.message.role", "1.message.tool_calls.0.tool_call.id"]
-            .into_iter()
-            .chain(["2.message.content", "2.message.role"]);
-        assert_eq!(kept, wanted.map(str::as_bytes).collect::<Vec<_>>());
+        // With and without the messages that only values tell of.
+        for count in [5, parts.len()] {
+            let parts = &parts[..count];
+            let fields = parts.iter().map(|(key, ..)| MessageField::new(0, key.as_bytes()));
+            let fields: Vec<_> = (0..).zip(fields).collect();
+            let mut kept = vec![false; count];
+            let value = |place: u32| parts[place as usize].1;
+            keep_tool_messages(&MessagePart::all(&fields), value, |place| {
+                kept[place as usize] = true;
+            });
+            for ((key, _, wanted), kept) in parts.iter().zip(kept) {
+                assert_eq!(kept, *wanted, "{key} of {count}");
+            }
+        }
     }
 }

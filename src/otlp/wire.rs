@@ -99,6 +99,18 @@ impl<'a> Fields<'a> {
         Some(*value)
     }
 
+    /// As [`next_bytes`](Self::next_bytes), of a field of four bytes; for numbers from 16 to 2047.
+    #[inline]
+    pub fn next_fixed32(&mut self, number: u16) -> Option<u32> {
+        let [first, second, rest @ ..] = self.rest else { return None };
+        let (bytes, rest) = rest.split_first_chunk()?;
+        if [*first, *second] != [(number << 3) as u8 | 0x85, (number >> 4) as u8] {
+            return None;
+        }
+        self.rest = rest;
+        Some(u32::from_le_bytes(*bytes))
+    }
+
     /// The next field's number and value; `None` at the end.
     #[inline]
     #[expect(

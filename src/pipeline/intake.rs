@@ -11,10 +11,10 @@ use super::metrics::PipelineMetrics;
 use super::pool::BatchPool;
 use super::worker::Work;
 use super::{RETRY_AFTER, ROOM_WAIT};
+use crate::extract::cache::Cache;
 use crate::extract::collect::extract_traces;
 use crate::extract::logs::extract_logs;
 use crate::extract::outcome::Extracted;
-use crate::extract::resources::ResourceCache;
 use crate::extract::table::Table;
 use crate::model::SpanBatch;
 use crate::otlp::metrics::count_points;
@@ -32,7 +32,7 @@ pub struct PipelineIntake {
     permits: u32,
     is_closed: AtomicBool,
     /// Resources seen before, one cache for each request under way at once.
-    caches: Mutex<Vec<ResourceCache>>,
+    caches: Mutex<Vec<Cache>>,
     metrics: Arc<PipelineMetrics>,
     pool: Arc<BatchPool>,
 }
@@ -103,7 +103,7 @@ impl PipelineIntake {
         extracted
     }
 
-    fn caches(&self) -> MutexGuard<'_, Vec<ResourceCache>> {
+    fn caches(&self) -> MutexGuard<'_, Vec<Cache>> {
         self.caches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -10,11 +10,11 @@ use crate::assemble::{
     Due, DueSession, LimitsSettings, Sessions, SessionsSettings, Shard, TracesSettings,
 };
 use crate::evaluate::run::{Evidence, Judge};
+use crate::extract::cache::Cache;
 use crate::extract::collect::extract_traces;
 use crate::extract::logs::extract_logs;
 use crate::extract::outcome::Extracted;
 use crate::extract::resolve::{Explanation, Resolver, SessionCalls};
-use crate::extract::resources::ResourceCache;
 use crate::model::{Completion, Evaluation, SpanBatch, TraceId, Trajectory};
 use crate::otlp::metrics::count_points;
 use crate::otlp::wire::Malformed;
@@ -24,7 +24,7 @@ use crate::receive::Signal;
 pub struct Replay<'r> {
     resolver: &'r Resolver,
     shard: Shard,
-    resources: ResourceCache,
+    resources: Cache,
 }
 
 impl<'r> Replay<'r> {
@@ -34,7 +34,7 @@ impl<'r> Replay<'r> {
         Self {
             resolver,
             shard: Shard::new(TracesSettings::default(), limits, 1, 0),
-            resources: ResourceCache::default(),
+            resources: Cache::default(),
         }
     }
 

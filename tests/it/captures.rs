@@ -11,11 +11,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
+use spanscore::extract::cache::Cache;
 use spanscore::extract::collect::extract_traces;
 use spanscore::extract::dialect::Dialect;
 use spanscore::extract::logs::extract_logs;
 use spanscore::extract::resolve::{Resolver, reconcile};
-use spanscore::extract::resources::ResourceCache;
 use spanscore::extract::row::row;
 use spanscore::extract::table::Table;
 use spanscore::model::{Facts, SpanBatch, TraceId, TraceSpans, Trajectory};
@@ -89,7 +89,7 @@ pub(crate) fn resolver(own: Vec<Dialect>) -> Resolver {
 
 /// Extracts requests and puts their records together by trace.
 pub(crate) fn traces(resolver: &Resolver, requests: &[Request]) -> Vec<TraceSpans> {
-    let mut resources = ResourceCache::default();
+    let mut resources = Cache::default();
     let mut traces: BTreeMap<TraceId, TraceSpans> = BTreeMap::new();
     for request in requests {
         let mut shards = [SpanBatch::default()];

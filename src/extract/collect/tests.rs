@@ -220,7 +220,7 @@ fn spans_go_to_the_shard_of_their_trace_with_their_resource() {
     let table = table(&calls());
     let mut shards: Vec<SpanBatch> = (0..4).map(|_| SpanBatch::default()).collect();
     let body = request("any", (1..=100).map(tool_span).collect());
-    extract_traces(&table, &body, &mut ResourceCache::default(), &mut shards).unwrap();
+    extract_traces(&table, &body, &mut Cache::default(), &mut shards).unwrap();
     for (number, shard) in shards.iter().enumerate() {
         assert_eq!(shard.resources.len(), 1);
         assert_eq!(shard.resources[0].service_name, "shop");
@@ -237,8 +237,7 @@ fn a_request_that_is_no_protobuf_is_malformed() {
     let whole = request("any", vec![tool_span(1)]);
     for body in [&b"\xff\xff\xff"[..], &whole[..whole.len() - 1], &whole[..5]] {
         let mut shards = [SpanBatch::default()];
-        let result =
-            extract_traces(&table(&calls()), body, &mut ResourceCache::default(), &mut shards);
+        let result = extract_traces(&table(&calls()), body, &mut Cache::default(), &mut shards);
         assert_eq!(result, Err(Malformed));
         assert!(shards[0].spans.is_empty() && shards[0].arena.is_empty());
     }
@@ -270,9 +269,9 @@ proptest! {
     fn random_bytes_never_panic(body in proptest::collection::vec(any::<u8>(), 0..400)) {
         let mut shards = [SpanBatch::default()];
         let table = &EVERYTHING;
-        let _ = extract_traces(table, &body, &mut ResourceCache::default(), &mut shards);
+        let _ = extract_traces(table, &body, &mut Cache::default(), &mut shards);
         let _ = super::super::logs::extract_logs(
-            table, &body, &mut ResourceCache::default(), &mut shards,
+            table, &body, &mut Cache::default(), &mut shards,
         );
     }
 
@@ -299,4 +298,73 @@ proptest! {
             prop_assert_eq!(of(&batch, id), of(&whole, id));
         }
     }
+
+    #[test]
+    fn what_came_before_changes_nothing(
+        spans in proptest::collection::vec(
+            (any::<bool>(), proptest::collection::vec((0..KEYS.len(), 0..VALUES.len()), 0..9)),
+            1..40,
+        ),
+    ) {
+        let table = &EVERYTHING;
+        let (mut cache, mut shards) = (Cache::default(), [SpanBatch::default()]);
+        for (is_root, attributes) in spans {
+            let attributes = attributes.into_iter();
+            let attributes = attributes.map(|(key, value)| text(KEYS[key], VALUES[value]));
+            let mut span = span(1, "run", attributes.collect());
+            if is_root {
+                span.parent_span_id.clear();
+            }
+            let body = request("any", vec![span]);
+            let from = shards[0].arena.len();
+            extract_traces(table, &body, &mut cache, &mut shards).unwrap();
+            let (_, alone) = extract(table, &body);
+            prop_assert_eq!(&shards[0].arena[from..], &alone.arena);
+            let flags = shards[0].spans.last().map(|span| span.flags);
+            prop_assert_eq!(flags, Some(alone.spans[0].flags));
+        }
+    }
+}
+
+const KEYS: [&str; 12] = [
+    "openinference.span.kind",
+    "tool.name",
+    "input.value",
+    "output.value",
+    "gen_ai.operation.name",
+    "gen_ai.tool.name",
+    "session.id",
+    "noise",
+    "llm.output_messages.0.message.role",
+    "llm.output_messages.0.message.content",
+    "llm.output_messages.1.message.tool_calls.0.tool_call.function.name",
+    "llm.input_messages.1.message.tool_call_id",
+];
+const VALUES: [&str; 6] = ["TOOL", "LLM", "execute_tool", "tool", "[{'role': 'tool'}]", ""];
+
+#[test]
+fn spans_beyond_the_limits_of_paths_are_read_as_all_others() {
+    let table = table(&calls());
+    let mut cache = Cache::default();
+    let mut extract_both = |spans: Vec<Span>| {
+        let body = request("any", spans);
+        let mut shards = [SpanBatch::default()];
+        extract_traces(&table, &body, &mut cache, &mut shards).unwrap();
+        let (_, fresh) = extract(&table, &body);
+        assert_eq!(shards[0].arena, fresh.arena);
+        assert_eq!(shards[0].spans, fresh.spans);
+    };
+    for round in 0..40 {
+        // Each has other keys than those before: they find no room among what is remembered.
+        let odd = |number: usize| {
+            let mut odd = tool_span(1);
+            odd.attributes.insert(0, text(&format!("odd.{round}.{number}"), "x"));
+            odd.attributes.extend_from_within(1..3);
+            odd
+        };
+        extract_both((0..200).map(odd).chain([tool_span(2)]).collect());
+    }
+    let mut long = tool_span(1);
+    long.attributes.splice(0..0, (0..400).map(|number| text(&format!("long.{number}"), "x")));
+    extract_both(vec![long.clone(), long, tool_span(2)]);
 }

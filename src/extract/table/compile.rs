@@ -1,5 +1,7 @@
 //! Numbers keys, statements and conditions, and builds the table from them.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 
 use super::super::bits::Bits;
@@ -135,6 +137,7 @@ impl Builder {
         let bound = bound(&self.names);
         let statements = statements(&self.names.statements, &self.ways);
         Ok(Table {
+            identity: Arc::default(),
             dialects,
             conditions: self.conditions,
             compiled: self.compiled,

@@ -34,9 +34,16 @@ pub(super) struct Alternative {
 /// The bits that an attribute may set.
 #[derive(Debug, Default)]
 pub(in super::super) struct Bound {
-    pub(super) present: Option<u16>,
+    pub(in super::super) present: Option<u16>,
     pub(super) equals: Vec<(Scalar, u16)>,
     pub(super) prefixes: Vec<(Box<[u8]>, u16)>,
+}
+
+impl Bound {
+    /// Whether statements speak of the attribute's value.
+    pub(in super::super) fn states_value(&self) -> bool {
+        !self.equals.is_empty() || !self.prefixes.is_empty()
+    }
 }
 
 /// The statements and conditions that hold for the span at hand.
@@ -66,8 +73,8 @@ impl Matching {
         self.bits = self.scope_bits;
     }
 
-    /// Notes an attribute; `text` are the bytes of its value if that is nothing but a text.
-    #[inline(always)]
+    /// Notes the value of an attribute; `text` are its bytes if it is nothing but a text.
+    #[inline]
     pub(in super::super) fn attribute(
         &mut self,
         table: &Table,
@@ -75,16 +82,17 @@ impl Matching {
         value: &[u8],
         text: Option<&[u8]>,
     ) {
-        let Some(bound) = table.bound.get(usize::from(slot)) else { return };
-        if let Some(bit) = bound.present {
-            self.bits.insert(bit);
+        let Some(bound) = table.bound(slot) else { return };
+        match text {
+            Some(text) => self.text(bound, text),
+            None => self.value(bound, value),
         }
-        if !bound.equals.is_empty() || !bound.prefixes.is_empty() {
-            match text {
-                Some(text) => self.text(bound, text),
-                None => self.value(bound, value),
-            }
-        }
+    }
+
+    /// Notes statements that hold for other reasons.
+    #[inline]
+    pub(in super::super) fn extend(&mut self, bits: &Bits) {
+        self.bits.extend(bits);
     }
 
     #[cold]

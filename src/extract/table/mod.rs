@@ -13,6 +13,8 @@ mod lower;
 mod matching;
 mod prefix;
 
+use std::sync::Arc;
+
 use super::bits::Bits;
 use super::dialect::{Condition, Dialect, Role};
 use super::facts::{ConditionId, Slot};
@@ -27,6 +29,8 @@ pub(super) use prefix::Prefixes;
 /// Dialects in the form that requests are read with.
 #[derive(Debug)]
 pub struct Table {
+    /// Tells this table from others: what is remembered of requests holds for one only.
+    pub(super) identity: Arc<()>,
     dialects: Vec<Dialect>,
     conditions: Vec<Condition>,
     compiled: Vec<Compiled>,
@@ -104,6 +108,12 @@ impl Table {
     /// Whether some fact needs what sources of the role read.
     pub(super) fn needs(&self, role: Role) -> bool {
         lower::needed(role, &self.facts)
+    }
+
+    /// The statements about an attribute.
+    #[inline]
+    pub(super) fn bound(&self, slot: u16) -> Option<&Bound> {
+        self.bound.get(usize::from(slot))
     }
 
     #[inline]

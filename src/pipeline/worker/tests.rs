@@ -1,8 +1,8 @@
 use super::*;
 use crate::assemble::{LimitsSettings, TracesSettings};
+use crate::extract::cache::Cache;
 use crate::extract::collect::extract_traces;
 use crate::extract::dialect::Dialect;
-use crate::extract::resources::ResourceCache;
 use crate::extract::table::Table;
 use crate::model::Want;
 use crate::receive::{Signal, json};
@@ -34,7 +34,7 @@ fn sample(worker: &Worker) -> Arc<SpanBatch> {
     let request = json::transcode(Signal::Traces, SAMPLE).unwrap();
     let mut batches = [SpanBatch::default()];
     let table = worker.resolver.table();
-    extract_traces(table, &request, &mut ResourceCache::default(), &mut batches).unwrap();
+    extract_traces(table, &request, &mut Cache::default(), &mut batches).unwrap();
     let [batch] = batches;
     Arc::new(batch)
 }

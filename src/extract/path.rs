@@ -1,0 +1,367 @@
+//! The attribute keys of spans as paths: which key comes after which.
+//!
+//! The spans of an instrumentation repeat the same keys in the same order. What a key means, and
+//! what all keys of a span together mean, is worked out when they come in that order for the first
+//! time; from then on a key is one comparison. Keys in an order that is not remembered are read all
+//! the same, only more slowly.
+
+use std::sync::Arc;
+
+use super::bits::Bits;
+use super::recipe::{Recipe, Recipes};
+use super::span::Found;
+use super::table::{Bound, Matching, Table};
+use crate::otlp::any_value::key_value;
+use crate::otlp::wire::{Fields, Malformed, leading_bytes};
+
+/// Most steps that are remembered, over all paths.
+const NODES_MAX: usize = 4096;
+/// Most attributes of a span whose path is remembered.
+const DEPTH_MAX: u16 = 256;
+/// Most keys that are remembered to come after the same ones.
+const NEXT_MAX: usize = 8;
+/// After so many spans that found no room, remembering starts anew: odd spans cannot fill the place
+/// of those that come all the time.
+const MISSED_MAX: u32 = 1024;
+
+/// Where no path leads.
+const NONE: u32 = u32::MAX;
+/// The node that all paths begin at.
+const START: u32 = 0;
+
+/// What a key means to a [`Table`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Meaning {
+    /// Nothing reads it, or it came before.
+    Unread,
+    /// It has a slot.
+    Slot(u16),
+    /// It has a slot, and statements speak of its value.
+    Stated(u16),
+    /// It lies behind some prefix.
+    Behind,
+}
+
+impl Meaning {
+    fn of(table: &Table, key: &[u8]) -> Self {
+        if let Some(slot) = table.keys.get(key) {
+            let is_stated = table.bound(slot).is_some_and(Bound::states_value);
+            return if is_stated { Self::Stated(slot) } else { Self::Slot(slot) };
+        }
+        if table.prefixes.of(key) == 0 { Self::Unread } else { Self::Behind }
+    }
+}
+
+/// The paths of the spans so far.
+#[derive(Default)]
+pub(super) struct Paths {
+    /// The table that all of this holds for.
+    table: Arc<()>,
+    nodes: Vec<Node>,
+    /// The heads of the nodes, end to end.
+    heads: Vec<u8>,
+    /// For each node the statements that hold because the keys so far are there.
+    present: Vec<Bits>,
+    recipes: Recipes,
+    missed: u32,
+    /// The node that the span at hand has come to; [`NONE`] once it has left the paths.
+    at: u32,
+    /// The first of the nodes that may come next.
+    next: u32,
+    off_path: OffPath,
+}
+
+/// What is known of the keys of a span that has left the paths.
+#[derive(Default)]
+struct OffPath {
+    /// Their slots.
+    slots: Bits,
+    /// The statements that hold because they are there.
+    present: Bits,
+}
+
+/// A key behind the keys of the nodes before it.
+struct Node {
+    /// Where its head stands: the key as it opens an encoded `KeyValue`.
+    head: (u32, u32),
+    meaning: Meaning,
+    depth: u16,
+    /// The first of the keys that come next.
+    next: u32,
+    /// Another key that comes after the same ones.
+    other: u32,
+    /// The first of the recipes of spans that end here.
+    recipe: u32,
+}
+
+impl Paths {
+    /// Begins a request.
+    pub(super) fn enter(&mut self, table: &Table) {
+        let is_full = self.nodes.len() >= NODES_MAX || self.missed >= MISSED_MAX;
+        if !self.nodes.is_empty()
+            && !is_full
+            && !self.recipes.is_full()
+            && Arc::ptr_eq(&self.table, &table.identity)
+        {
+            return;
+        }
+        self.table = Arc::clone(&table.identity);
+        self.nodes.clear();
+        self.heads.clear();
+        self.present.clear();
+        self.recipes.clear();
+        self.missed = 0;
+        self.add(Node::new((0, 0), Meaning::Unread, 0), Bits::default());
+    }
+
+    /// Begins a span.
+    #[inline]
+    pub(super) fn begin(&mut self) {
+        self.at = START;
+        self.next = self.nodes.get(START as usize).map_or(NONE, |node| node.next);
+    }
+
+    /// Takes an encoded attribute: what of it is read goes to `found`.
+    #[inline(always)]
+    pub(super) fn attribute<'a>(
+        &mut self,
+        table: &Table,
+        matching: &mut Matching,
+        found: &mut Found<'a>,
+        entry: &'a [u8],
+    ) -> Result<(), Malformed> {
+        let Some((meaning, rest)) = self.follow(entry) else {
+            return self.leave(table, matching, found, entry);
+        };
+        if meaning == Meaning::Unread {
+            return Ok(());
+        }
+        let value = match leading_bytes(rest, 2) {
+            Some((value, [])) => value,
+            _ => key_value(entry)?.1,
+        };
+        read(table, matching, found, (meaning, value, entry))
+    }
+
+    /// One step along a path: what the key means, and what stands behind it.
+    #[inline(always)]
+    fn follow<'a>(&mut self, entry: &'a [u8]) -> Option<(Meaning, &'a [u8])> {
+        let mut at = self.next;
+        loop {
+            let node = self.nodes.get(at as usize)?;
+            let (from, to) = node.head;
+            let head = self.heads.get(from as usize..to as usize)?;
+            if let Some(rest) = behind(entry, head) {
+                (self.at, self.next) = (at, node.next);
+                return Some((node.meaning, rest));
+            }
+            at = node.other;
+        }
+    }
+
+    /// Reads a key that is not expected here, and remembers it if there is room.
+    #[inline(never)]
+    fn leave<'a>(
+        &mut self,
+        table: &Table,
+        matching: &mut Matching,
+        found: &mut Found<'a>,
+        entry: &'a [u8],
+    ) -> Result<(), Malformed> {
+        let (key, value) = key_value(entry)?;
+        let mut meaning = Meaning::of(table, key);
+        let mut present = self.present();
+        if let Meaning::Slot(slot) | Meaning::Stated(slot) = meaning {
+            let is_repeated = if self.at == NONE {
+                self.off_path.slots.has(slot)
+            } else {
+                found.slots().any(|known| known == slot)
+            };
+            if is_repeated {
+                // Keys are unique; where a sender breaks that, the first counts.
+                meaning = Meaning::Unread;
+            } else if let Some(bit) = table.bound(slot).and_then(|bound| bound.present) {
+                present.insert(bit);
+            }
+        }
+        if !self.branch(key, entry, meaning, present) {
+            self.stray(found, meaning, present);
+        }
+        if meaning == Meaning::Unread {
+            return Ok(());
+        }
+        read(table, matching, found, (meaning, value, entry))
+    }
+
+    /// Goes on from the node at hand by a key that did not come there before; not if there is no
+    /// room, or the key does not stand where encoders write it.
+    fn branch(&mut self, key: &[u8], entry: &[u8], meaning: Meaning, present: Bits) -> bool {
+        let head_len = key.as_ptr().addr().wrapping_sub(entry.as_ptr().addr()) + key.len();
+        let is_head = leading_bytes(entry, 1).is_some_and(|(first, _)| std::ptr::eq(first, key));
+        let from = self.heads.len() as u32;
+        let depth = self.nodes.get(self.at as usize).map_or(DEPTH_MAX, |node| node.depth);
+        let has_room = depth < DEPTH_MAX
+            && self.nodes.len() < NODES_MAX
+            && self.next_count() < NEXT_MAX
+            && is_head;
+        let Some(head) = entry.get(..head_len).filter(|_| has_room) else { return false };
+        self.heads.extend_from_slice(head);
+        let head = (from, self.heads.len() as u32);
+        let mut node = Node::new(head, meaning, depth + 1);
+        let new = self.nodes.len() as u32;
+        let before = &mut self.nodes[self.at as usize];
+        node.other = std::mem::replace(&mut before.next, new);
+        self.add(node, present);
+        (self.at, self.next) = (new, NONE);
+        true
+    }
+
+    /// Leaves the paths by this key, or goes on without them.
+    fn stray(&mut self, found: &Found<'_>, meaning: Meaning, present: Bits) {
+        if self.at != NONE {
+            (self.at, self.next) = (NONE, NONE);
+            self.missed += 1;
+            self.off_path = OffPath::default();
+            found.slots().for_each(|slot| self.off_path.slots.insert(slot));
+        }
+        self.off_path.present = present;
+        if let Meaning::Slot(slot) | Meaning::Stated(slot) = meaning {
+            self.off_path.slots.insert(slot);
+        }
+    }
+
+    fn add(&mut self, node: Node, present: Bits) {
+        self.nodes.push(node);
+        self.present.push(present);
+    }
+
+    /// How many keys are remembered to come next.
+    fn next_count(&self) -> usize {
+        let first = self.nodes.get(self.at as usize).map_or(NONE, |node| node.next);
+        let node = |at: u32| self.nodes.get(at as usize);
+        std::iter::successors(node(first), |last| node(last.other)).count()
+    }
+
+    /// The statements that hold because the keys of the span at hand are there.
+    fn present(&self) -> Bits {
+        self.present.get(self.at as usize).copied().unwrap_or(self.off_path.present)
+    }
+
+    /// What to do with the span at hand, whose attributes are all taken.
+    #[inline]
+    pub(super) fn recipe(
+        &mut self,
+        table: &Table,
+        matching: &mut Matching,
+        found: &Found<'_>,
+    ) -> &Recipe {
+        matching.extend(&self.present());
+        match self.nodes.get_mut(self.at as usize) {
+            Some(node) => self.recipes.of(table, matching, found, &mut node.recipe),
+            None => self.recipes.once(table, matching, found),
+        }
+    }
+}
+
+impl Node {
+    fn new(head: (u32, u32), meaning: Meaning, depth: u16) -> Self {
+        Self { head, meaning, depth, next: NONE, other: NONE, recipe: NONE }
+    }
+}
+
+/// Notes an attribute that is read: what its key means, its encoded value, and both.
+#[inline(always)]
+fn read<'a>(
+    table: &Table,
+    matching: &mut Matching,
+    found: &mut Found<'a>,
+    (meaning, value, entry): (Meaning, &'a [u8], &'a [u8]),
+) -> Result<(), Malformed> {
+    let text = check(value)?;
+    if let Meaning::Stated(slot) = meaning {
+        matching.attribute(table, slot, value, text);
+    }
+    found.push(meaning, value, entry);
+    Ok(())
+}
+
+/// Whether an encoded value is well-formed, one level deep; what lies deeper is read leniently. The
+/// bytes of the text, if it is nothing but one.
+#[inline]
+pub(super) fn check(value: &[u8]) -> Result<Option<&[u8]>, Malformed> {
+    if let Some((text, [])) = leading_bytes(value, 1) {
+        return Ok(Some(text));
+    }
+    let mut fields = Fields::new(value);
+    while fields.next()?.is_some() {}
+    Ok(None)
+}
+
+/// What follows a head that an entry begins with. Heads are short and mostly the right ones:
+/// comparing them here takes less than a call.
+#[inline(always)]
+fn behind<'a>(entry: &'a [u8], head: &[u8]) -> Option<&'a [u8]> {
+    let (own, rest) = entry.split_at_checked(head.len())?;
+    let words = head.as_chunks::<8>().0.iter().zip(own.as_chunks::<8>().0);
+    let same_tail = match (head.last_chunk::<8>(), own.last_chunk::<8>()) {
+        (Some(tail), Some(own_tail)) => tail == own_tail,
+        _ => head == own,
+    };
+    (same_tail && words.into_iter().all(|(word, own)| word == own)).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::testing::{calls, table};
+    use super::*;
+
+    fn entry(key: &str) -> Vec<u8> {
+        let value = b"\x12\x03\x0a\x01x";
+        [&[0x0a, key.len() as u8], key.as_bytes(), value].concat()
+    }
+
+    #[test]
+    fn keys_that_never_come_again_do_not_keep_others_from_being_remembered() {
+        let table = table(&calls());
+        let (mut paths, mut matching) = (Paths::default(), Matching::default());
+        let mut span = |paths: &mut Paths, keys: &[Vec<u8>]| {
+            let mut found = Found::default();
+            paths.begin();
+            for key in keys {
+                paths.attribute(&table, &mut matching, &mut found, key).unwrap();
+            }
+            paths.at != NONE
+        };
+        let common = [entry("tool.name"), entry("input.value")];
+        for number in 0..3 * MISSED_MAX {
+            paths.enter(&table);
+            span(&mut paths, &[entry(&format!("odd.{number}"))]);
+            assert!(paths.nodes.len() <= NODES_MAX);
+        }
+        assert!((0..2 * MISSED_MAX).any(|number| {
+            paths.enter(&table);
+            span(&mut paths, &[entry(&format!("more.{number}"))]);
+            span(&mut paths, &common)
+        }));
+    }
+
+    proptest! {
+        #[test]
+        fn an_entry_begins_with_a_head_if_all_its_bytes_do(
+            head in proptest::collection::vec(0..3_u8, 0..40),
+            rest in proptest::collection::vec(0..3_u8, 0..10),
+            changed in 0..60_usize,
+        ) {
+            let entry = [&head[..], &rest].concat();
+            prop_assert_eq!(behind(&entry, &head), Some(&rest[..]));
+            let mut other = head.clone();
+            if let Some(byte) = other.get_mut(changed) {
+                *byte += 1;
+                prop_assert_eq!(behind(&entry, &other), None);
+            }
+            prop_assert_eq!(behind(&head[..head.len() / 2], &entry).is_some(), entry.is_empty());
+        }
+    }
+}
