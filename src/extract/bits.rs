@@ -1,10 +1,20 @@
 //! A small set of small numbers.
 
 /// Numbers below [`Bits::LIMIT`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bits([u64; WORDS]);
 
 const WORDS: usize = 8;
+
+impl PartialEq for Bits {
+    /// Compared here, a set takes less than a call.
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.0.iter().zip(&other.0).fold(0, |differ, (one, other)| differ | (one ^ other)) == 0
+    }
+}
+
+impl Eq for Bits {}
 
 impl Bits {
     /// The numbers that fit are below this.

@@ -49,9 +49,8 @@ pub(super) fn on_spans<'a>(plan: &'a Plan, tree: &Tree<'a>) -> (Vec<SpanCall<'a>
         read.clear();
         read.resize_with(values.len(), OnceCell::new);
         let mut reader = Reader { plan, form, values, read: &read, raws: &mut raws };
-        match reader.call(at, span) {
-            Some(call) => calls.push(call),
-            None => nameless.push(Nameless { span: at }),
+        if reader.call(at, span, &mut calls).is_none() {
+            nameless.push(Nameless { span: at });
         }
     }
     (calls, nameless)
@@ -68,7 +67,8 @@ struct Reader<'a, 'r> {
 }
 
 impl<'a> Reader<'a, '_> {
-    fn call(&mut self, at: u32, span: &Span<'a>) -> Option<SpanCall<'a>> {
+    /// Adds the call on a span; `None` if it has no name.
+    fn call(&mut self, at: u32, span: &Span<'a>, calls: &mut Vec<SpanCall<'a>>) -> Option<()> {
         let (name, by_name) = self.first(Role::Name, span.facts, read::text)?;
         let id = self.first(Role::Id, span.facts, read::id);
         let arguments = self.content(Role::Arguments, span.facts);
@@ -76,7 +76,7 @@ impl<'a> Reader<'a, '_> {
         let winner = *self.form.shape.dialects.first()?;
         let dialect = self.plan.dialects.get(usize::from(winner))?;
         let ended = span.record.flags.has(SpanFlags::ENDED);
-        let mut call = SpanCall {
+        calls.push(SpanCall {
             call: ToolCall {
                 name,
                 origin: Origin::Span,
@@ -91,7 +91,8 @@ impl<'a> Reader<'a, '_> {
             given_by: [Some(by_name), None, None, None, None],
             bare_arguments: false,
             part_of: None,
-        };
+        });
+        let call = calls.last_mut()?;
         if let Some((id, by)) = id {
             call.call.id = Some(id);
             call.given_by[1] = Some(by);
@@ -104,8 +105,8 @@ impl<'a> Reader<'a, '_> {
             call.call.result = result;
             call.given_by[3] = Some(by);
         }
-        self.error(span, &mut call);
-        Some(call)
+        self.error(span, call);
+        Some(())
     }
 
     /// The attribute at a place.

@@ -109,13 +109,8 @@ impl<'a> Gathered<'a> {
         for &number in &form.by_other {
             let Some(source) = plan.sources.get(usize::from(number)) else { continue };
             let others = tree.others(span);
-            let prefix = source.source.key.as_bytes();
-            if let Read::Prefix = source.read
-                && !others.iter().any(|(key, _)| key.starts_with(prefix))
-            {
-                continue;
-            }
             match flat_calls(source, others) {
+                None if is_missing(source, others) => {}
                 None => {
                     read::raws(source, span.facts, raws);
                     self.take(source, number, at, span, raws);
@@ -241,6 +236,13 @@ impl<'a> Gathered<'a> {
         let (_, name) = self.agents.get(at as usize)?.as_ref()?;
         Some(name.clone())
     }
+}
+
+/// Whether a source reads a prefix of keys that no attribute has.
+fn is_missing(source: &PlannedSource, attributes: &[Attribute<'_>]) -> bool {
+    let prefix = source.source.key.as_bytes();
+    matches!(source.read, Read::Prefix)
+        && !attributes.iter().any(|(key, _)| key.starts_with(prefix))
 }
 
 /// The calls that a model asked for, where they can be read without putting messages together.
