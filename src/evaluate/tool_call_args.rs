@@ -155,14 +155,10 @@ impl Evaluator for ToolCallArgs {
             },
         };
         let Some(score) = tool_calls::settled(&served, self.expected.len(), self.strict) else {
-            let groups = self.groups.sort(calls);
-            let candidates = groups.iter().flatten().map(|at| &calls[*at as usize]);
-            let unknown = candidates.filter(|call| !call.arguments.is_recorded());
-            return tool_calls::not_recorded(
-                Reason::ArgumentsNotRecorded,
-                "arguments",
-                unknown.map(|call| &*call.name),
-            );
+            let what = (Reason::ArgumentsNotRecorded, "arguments");
+            return tool_calls::not_recorded(what, want, &self.groups, calls, |call| {
+                !call.arguments.is_recorded()
+            });
         };
         tool_calls::scored(
             score,

@@ -180,14 +180,10 @@ impl Evaluator for ToolCallOutput {
             },
         };
         let Some(score) = tool_calls::settled(&served, self.expected.len(), self.strict) else {
-            let groups = self.groups.sort(calls);
-            let candidates = groups.iter().flatten().map(|at| &calls[*at as usize]);
-            let unknown = candidates.filter(|call| !call.result.is_recorded() && !failed(call));
-            return tool_calls::not_recorded(
-                Reason::ResultNotRecorded,
-                "results",
-                unknown.map(|call| &*call.name),
-            );
+            let what = (Reason::ResultNotRecorded, "results");
+            return tool_calls::not_recorded(what, want, &self.groups, calls, |call| {
+                !call.result.is_recorded() && !failed(call)
+            });
         };
         tool_calls::scored(
             score,

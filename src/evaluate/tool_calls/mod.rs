@@ -8,6 +8,7 @@ use hashbrown::{DefaultHashBuilder, HashMap};
 pub(super) use assignment::{Fit, Served};
 
 use super::arguments::ArgumentMatcher;
+use super::report;
 use crate::model::{Outcome, Reason, Score, ToolCall, Want};
 use crate::value::{Map, Value, json, python};
 
@@ -211,21 +212,26 @@ pub(super) fn scored(
     })
 }
 
-/// No score, because contents on which it depends are not in the telemetry.
-pub(super) fn not_recorded<'n>(
-    reason: Reason,
-    what: &str,
-    names: impl Iterator<Item = &'n str>,
+/// No score, because contents of calls of some group on which it depends are not in the telemetry.
+pub(super) fn not_recorded(
+    (reason, what): (Reason, &str),
+    want: Want,
+    groups: &Groups,
+    calls: &[ToolCall<'_>],
+    is_unknown: impl Fn(&ToolCall<'_>) -> bool,
 ) -> Outcome {
-    let mut each: Vec<&str> = Vec::new();
-    for name in names {
-        if each.len() <= NAMES_MAX && !each.contains(&name) {
-            each.push(name);
+    report::not_evaluable(reason, want, || {
+        let groups = groups.sort(calls);
+        let candidates = groups.iter().flatten().map(|at| &calls[*at as usize]);
+        let mut names: Vec<&str> = Vec::new();
+        for call in candidates.filter(|call| is_unknown(call)) {
+            if names.len() <= NAMES_MAX && !names.contains(&&*call.name) {
+                names.push(&call.name);
+            }
         }
-    }
-    let names = naming(each.into_iter());
-    let explanation = format!("the score depends on {what} that are not recorded{names}");
-    Outcome::NotEvaluable { reason, explanation }
+        let names = naming(names.into_iter());
+        format!("the score depends on {what} that are not recorded{names}")
+    })
 }
 
 /// Names that a sentence spells out.
