@@ -190,6 +190,7 @@ impl Exporters {
     }
 
     fn queue(&mut self, name: &str, limits: Limits, end: impl Deliver) {
+        self.want.records = true;
         let (queue, handle) = Queue::start(name, limits, &self.instruments, end);
         let queue = Arc::new(queue);
         self.lanes.push(Lane::Queue(queue.clone()));

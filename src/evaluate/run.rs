@@ -112,10 +112,10 @@ struct NamedEvidence {
 }
 
 impl NamedEvidence {
-    fn new(trajectory: &Trajectory<'_>, evidence: Evidence) -> Self {
+    fn new(trajectory: &Trajectory<'_>, evidence: Evidence, want: Want) -> Self {
         Self {
             evidence,
-            session_id: trajectory.session_id.as_deref().map(Arc::from),
+            session_id: trajectory.session_id.as_deref().filter(|_| want.records).map(Arc::from),
             agent_name: trajectory.agent_name.as_deref().map(Arc::from),
         }
     }
@@ -175,7 +175,7 @@ impl Judge {
         out: &mut Vec<Evaluation>,
     ) -> WhenErrors {
         let (chosen, errors) = self.choose(trajectory, |_, e| e.info.level != Level::Session);
-        let evidence = NamedEvidence::new(trajectory, evidence);
+        let evidence = NamedEvidence::new(trajectory, evidence, self.want);
         for chosen in chosen {
             if chosen.configured.info.level == Level::Call {
                 self.judge_calls(&chosen, trajectory, &evidence, out);
@@ -204,7 +204,7 @@ impl Judge {
         };
         // What a `when` or a key cannot find yet, the root span may still bring.
         let (chosen, _) = self.choose(trajectory, waits);
-        let evidence = NamedEvidence::new(trajectory, evidence);
+        let evidence = NamedEvidence::new(trajectory, evidence, self.want);
         for chosen in chosen {
             let Ok(evaluator) = chosen.evaluator() else { continue };
             let Some(Early { outcome, best }) = evaluator.early(trajectory, self.want) else {
@@ -228,7 +228,7 @@ impl Judge {
         out: &mut Vec<Evaluation>,
     ) -> WhenErrors {
         let (chosen, errors) = self.choose(trajectory, |_, e| e.info.level == Level::Session);
-        let evidence = NamedEvidence::new(trajectory, evidence);
+        let evidence = NamedEvidence::new(trajectory, evidence, self.want);
         for chosen in chosen {
             out.push(self.judge_one(&chosen, trajectory, trajectory.span_id, &evidence));
         }
@@ -316,10 +316,14 @@ impl Judge {
             _ => "",
         };
         let is_early = evidence.completion == Completion::Open;
-        let revised =
-            evidence.revised.map(|digest| identity(info, &target, call, digest, is_early));
+        // Where evaluations are only counted, nobody sees their ids.
+        let id = |digest| match self.want.records {
+            true => identity(info, &target, call, digest, is_early),
+            false => EvaluationId::default(),
+        };
+        let (id, revised) = (id(evidence.digest), evidence.revised.map(id));
         Evaluation {
-            id: identity(info, &target, call, evidence.digest, is_early),
+            id,
             outcome,
             completion: evidence.completion,
             revision: evidence.revision,

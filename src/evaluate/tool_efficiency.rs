@@ -201,7 +201,7 @@ impl ToolEfficiency {
                 }
             }
             count += 1;
-            if want != Want::SCORE {
+            if want.reasons() {
                 found.push(index);
             }
         })?;

@@ -37,7 +37,7 @@ pub struct Target {
     pub trace_id: TraceId,
     /// The span the evaluation is attached to.
     pub span_id: SpanId,
-    /// The session, if the spans name one.
+    /// The session, if the spans name one; `None` when nobody asked for it.
     pub session_id: Option<Arc<str>>,
 }
 
@@ -184,7 +184,8 @@ pub struct EvaluatorInfo {
 /// One evaluator's answer about one target.
 #[derive(Clone, Debug)]
 pub struct Evaluation {
-    /// Identity: a replay gives the same.
+    /// Identity: a replay gives the same; all zero when nobody asked for it
+    /// ([`Want`](super::Want)).
     pub id: EvaluationId,
     /// Who judged.
     pub evaluator: Arc<EvaluatorInfo>,

@@ -96,6 +96,28 @@ fn same_evidence_has_the_same_identity_and_a_revision_names_what_it_revises() {
 }
 
 #[test]
+fn evaluations_that_are_only_counted_have_neither_id_nor_session() {
+    let mut trajectory = Trajectory { session_id: Some("s-1".into()), ..Trajectory::default() };
+    let evidence = Evidence {
+        digest: [2; 16],
+        revised: Some([1; 16]),
+        revision: 1,
+        completion: Completion::Idle,
+        now_ns: 7,
+    };
+    for (want, session) in [(Want::ALL, Some("s-1")), (Want::SCORE, None)] {
+        let (judge, mut out) =
+            (Judge::new(vec![configured("a", Level::Trace, None)], want), vec![]);
+        judge.judge_trace(&mut trajectory, evidence, &mut Vec::new(), &mut out);
+        let Evaluation { id, revises, revision, target, .. } = &out[0];
+        assert_eq!(target.session_id.as_deref(), session);
+        assert_eq!(*id == EvaluationId::default(), session.is_none());
+        assert_eq!(*revises == Some(EvaluationId::default()), session.is_none());
+        assert_eq!(*revision, 1);
+    }
+}
+
+#[test]
 fn score_outside_its_range_is_a_failure() {
     let (out, _) = judge(vec![configured("a", Level::Trace, None)], 11);
     assert_eq!(out[0].outcome.as_str(), "failed");
