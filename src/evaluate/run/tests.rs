@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{Score, ToolCall, TraceId};
+use crate::model::{ToolCall, TraceId};
 use crate::value::Value;
 
 /// Scores the number of calls over ten.
@@ -71,7 +71,7 @@ fn each_level_is_attached_to_its_own_span() {
         configured("session", Level::Session, None),
     ];
     let (out, _) = judge(evaluators, 2);
-    let spans: Vec<u8> = out.iter().map(|e| e.target.span_id.0[0]).collect();
+    let spans: Vec<u8> = out.iter().map(|e| e.span_id.0[0]).collect();
     assert_eq!(spans, [9, 0, 1]);
 }
 
@@ -182,7 +182,7 @@ fn early_verdict_is_said_once_and_revised_by_the_final_one() {
     judge.judge_trace(&mut trajectory(3), late, &mut spoken, &mut out);
     let said: Vec<_> = out
         .iter()
-        .map(|e| (&*e.evaluator.name, e.completion.as_str(), e.revision, e.revises))
+        .map(|e| (&*e.evaluator.name, e.target.completion.as_str(), e.revision, e.revises))
         .collect();
     let ids: Vec<_> = out.iter().map(|e| Some(e.id)).collect();
     let expected = [
