@@ -120,8 +120,8 @@ async fn run(requests: Vec<Vec<Json>>, awaited: usize) -> Vec<Evaluation> {
     let judge = Judge::new(plan.evaluators, Want::ALL);
     let resolver = Arc::new(resolver(&judge));
     let (sender, receiver) = mpsc::channel();
-    let outlet: Outlet = Arc::new(move |evaluations: Arc<[Evaluation]>| {
-        evaluations.iter().for_each(|e| sender.send(e.clone()).unwrap());
+    let outlet: Outlet = Arc::new(move |evaluations| {
+        evaluations.into_iter().for_each(|e| sender.send(e).unwrap());
     });
     let settings = PipelineSettings {
         traces: plan.config.traces,

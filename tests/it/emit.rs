@@ -38,7 +38,7 @@ impl Fixture {
     }
 
     fn offer(&self, evaluations: impl Into<Arc<[Evaluation]>>) {
-        self.exporters.offer(evaluations.into());
+        self.exporters.offer(evaluations);
     }
 
     async fn shutdown(&self) -> Vec<Unsent> {
