@@ -52,12 +52,12 @@ fn write_group(group: &[Evaluation], style: Style, out: &mut String) -> std::fmt
     let paint = |code| if style.color { code } else { "" };
     let trace = first.target.trace_id.to_string();
     write!(out, "{}trace {}{}", paint(BOLD), &trace[..8], paint(RESET))?;
-    let service = Some(first.resource.service_name.as_str()).filter(|name| !name.is_empty());
-    for part in [service, first.agent_name.as_deref()].into_iter().flatten() {
+    let service = Some(first.target.resource.service_name.as_str()).filter(|name| !name.is_empty());
+    for part in [service, first.target.agent_name.as_deref()].into_iter().flatten() {
         out.push_str("  ");
         push_clean(part, out);
     }
-    write!(out, "  {}{}{}", paint(DIM), first.completion.as_str(), paint(RESET))?;
+    write!(out, "  {}{}{}", paint(DIM), first.target.completion.as_str(), paint(RESET))?;
     if first.revision > 0 {
         write!(out, "  revision {}", first.revision)?;
     }
@@ -88,8 +88,8 @@ fn write_one(
         None => write!(out, "  {code}{mark}  n/a{reset}")?,
     }
     write!(out, "  {:<width$}", evaluation.evaluator.name)?;
-    if evaluation.target.level == crate::model::Level::Call {
-        write!(out, "  span {}", evaluation.target.span_id)?;
+    if evaluation.evaluator.level == crate::model::Level::Call {
+        write!(out, "  span {}", evaluation.span_id)?;
     }
     let explanation = explanation(evaluation, style.content);
     if !explanation.is_empty() {
@@ -175,6 +175,8 @@ impl Deliver for Console {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::emit::sample;
 
@@ -187,7 +189,7 @@ mod tests {
     #[test]
     fn each_trace_has_a_head_and_a_line_per_evaluation() {
         let mut other = sample::scored(1.0);
-        other.target.trace_id.0[0] = 0xff;
+        Arc::make_mut(&mut other.target).trace_id.0[0] = 0xff;
         other.revision = 0;
         let all = [sample::scored(0.5), sample::not_evaluable(), sample::failed(), other];
         insta::assert_snapshot!(text(&all, false, true), @r#"
@@ -211,7 +213,7 @@ mod tests {
     #[test]
     fn text_of_strangers_cannot_steer_the_terminal() {
         let mut evaluation = sample::scored(0.5);
-        evaluation.agent_name = Some("a\x1b[2J\nb".into());
+        Arc::make_mut(&mut evaluation.target).agent_name = Some("a\x1b[2J\nb".into());
         let text = text(&[evaluation], false, true);
         assert!(text.contains("  a [2J b  ") && text.lines().count() == 2, "{text}");
     }

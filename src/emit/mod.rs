@@ -190,6 +190,7 @@ impl Exporters {
     }
 
     fn queue(&mut self, name: &str, limits: Limits, end: impl Deliver) {
+        self.want.records = true;
         let (queue, handle) = Queue::start(name, limits, &self.instruments, end);
         let queue = Arc::new(queue);
         self.lanes.push(Lane::Queue(queue.clone()));
@@ -219,11 +220,14 @@ impl Exporters {
     }
 
     /// Hands evaluations, best all of one trace together, to every exporter. Never waits.
-    pub fn offer(&self, evaluations: Arc<[Evaluation]>) {
+    pub fn offer(&self, evaluations: impl Into<Arc<[Evaluation]>>) {
+        if self.lanes.is_empty() {
+            return;
+        }
+        let (evaluations, mut bytes) = (evaluations.into(), None);
         if evaluations.is_empty() {
             return;
         }
-        let mut bytes = None;
         for lane in &self.lanes {
             match lane {
                 Lane::Queue(queue) => {

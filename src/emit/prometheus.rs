@@ -129,7 +129,7 @@ mod tests {
         let scores = Arc::new(Scores::new(Grouping::Service, 1));
         scores.record(&[sample::scored(1.0), sample::scored(0.5), sample::not_evaluable()]);
         let mut other = sample::failed();
-        other.agent_name = None;
+        Arc::make_mut(&mut other.target).agent_name = None;
         scores.record(&[other]);
         let registry = Registry::new();
         let collector = ScoreCollector::new(scores).map(Box::new);

@@ -255,10 +255,12 @@ pub(crate) fn size_of_evaluation(evaluation: &Evaluation) -> usize {
         Outcome::NotEvaluable { explanation, .. } => explanation.len(),
         Outcome::Failed { error, .. } => error.len(),
     };
+    let target = &*evaluation.target;
     size_of::<Evaluation>()
         + texts
-        + evaluation.target.session_id.as_ref().map_or(0, |id| id.len())
-        + evaluation.agent_name.as_ref().map_or(0, |name| name.len())
+        + size_of_val(target)
+        + target.session_id.as_ref().map_or(0, |id| id.len())
+        + target.agent_name.as_ref().map_or(0, |name| name.len())
 }
 
 fn size_of_value(value: &crate::value::Value<'_>) -> usize {

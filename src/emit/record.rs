@@ -23,17 +23,17 @@ pub fn write_line(evaluation: &Evaluation, content: bool, out: &mut String) {
 }
 
 fn try_write(evaluation: &Evaluation, content: bool, out: &mut String) -> std::fmt::Result {
-    let Evaluation { id, evaluator, target, outcome, .. } = evaluation;
+    let Evaluation { id, evaluator, target, span_id, outcome, .. } = evaluation;
     write!(out, r#"{{"evaluation_id":"{id}","trace_id":"{}""#, target.trace_id)?;
-    if target.span_id.is_none() {
+    if span_id.is_none() {
         out.push_str(r#","span_id":null"#);
     } else {
-        write!(out, r#","span_id":"{}""#, target.span_id)?;
+        write!(out, r#","span_id":"{}""#, span_id)?;
     }
     string(out, "session_id", target.session_id.as_deref())?;
     string(out, "evaluator", Some(&evaluator.name))?;
     string(out, "kind", Some(evaluator.kind))?;
-    string(out, "level", Some(target.level.as_str()))?;
+    string(out, "level", Some(evaluator.level.as_str()))?;
     string(out, "outcome", Some(outcome.as_str()))?;
     let value = match outcome {
         Outcome::Scored(score) => Some(score.value),
@@ -43,15 +43,15 @@ fn try_write(evaluation: &Evaluation, content: bool, out: &mut String) -> std::f
     string(out, "label", evaluation.label().map(|label| label.as_str()))?;
     number(out, "threshold", Some(evaluator.threshold))?;
     write_answer(evaluation, content, out)?;
-    string(out, "completion", Some(evaluation.completion.as_str()))?;
+    string(out, "completion", Some(target.completion.as_str()))?;
     write!(out, r#","revision":{}"#, evaluation.revision)?;
     let revises = evaluation.revises.as_ref().map(EvaluationId::to_string);
     string(out, "revises", revises.as_deref())?;
-    let service = evaluation.resource.service_name.as_str();
+    let service = target.resource.service_name.as_str();
     string(out, "service_name", Some(service).filter(|name| !name.is_empty()))?;
-    string(out, "agent_name", evaluation.agent_name.as_deref())?;
-    string(out, "time", Some(&timestamp(evaluation.time_ns)))?;
-    write!(out, r#","time_unix_nano":{}}}"#, evaluation.time_ns)
+    string(out, "agent_name", target.agent_name.as_deref())?;
+    string(out, "time", Some(&timestamp(target.time_ns)))?;
+    write!(out, r#","time_unix_nano":{}}}"#, target.time_ns)
 }
 
 fn write_answer(evaluation: &Evaluation, content: bool, out: &mut String) -> std::fmt::Result {

@@ -15,23 +15,22 @@ fn evaluation(outcome: Outcome) -> Evaluation {
             level: Level::Trace,
             digest: [7; 16],
         }),
-        target: Target {
-            level: Level::Trace,
+        target: Arc::new(Target {
             trace_id: TraceId::from_hex("0af7651916cd43dd8448eb211c80319c").unwrap_or_default(),
-            span_id: SpanId([0xb7, 0xad, 0x6b, 0x71, 0x69, 0x20, 0x33, 0x31]),
             session_id: Some("s-1".into()),
-        },
+            resource: Arc::new(Resource {
+                // attributes { key: "service.name" value { string_value: "shop" } }
+                encoded: b"\x0a\x16\x0a\x0cservice.name\x12\x06\x0a\x04shop".to_vec(),
+                service_name: "shop".into(),
+            }),
+            agent_name: Some("refunds".into()),
+            completion: Completion::RootEnded,
+            time_ns: 1_735_689_600_500_000_000,
+        }),
+        span_id: SpanId([0xb7, 0xad, 0x6b, 0x71, 0x69, 0x20, 0x33, 0x31]),
         outcome,
-        completion: Completion::RootEnded,
         revision: 1,
         revises: Some(EvaluationId([0xee, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])),
-        resource: Arc::new(Resource {
-            // attributes { key: "service.name" value { string_value: "shop" } }
-            encoded: b"\x0a\x16\x0a\x0cservice.name\x12\x06\x0a\x04shop".to_vec(),
-            service_name: "shop".into(),
-        }),
-        agent_name: Some("refunds".into()),
-        time_ns: 1_735_689_600_500_000_000,
     }
 }
 

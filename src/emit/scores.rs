@@ -118,7 +118,9 @@ impl Scores {
     pub(crate) fn record(&self, evaluations: &[Evaluation]) {
         let mut table = self.lock();
         let same_source = |a: &Evaluation, b: &Evaluation| {
-            Arc::ptr_eq(&a.resource, &b.resource) && a.agent_name == b.agent_name
+            let (a, b) = (&a.target, &b.target);
+            Arc::ptr_eq(a, b)
+                || (Arc::ptr_eq(&a.resource, &b.resource) && a.agent_name == b.agent_name)
         };
         for group in evaluations.chunk_by(same_source) {
             let Some(first) = group.first() else { continue };
@@ -149,10 +151,10 @@ impl Table {
         series_max: usize,
     ) -> Option<usize> {
         let source = match grouping {
-            Grouping::Service => evaluation.resource.service_name.as_bytes(),
-            Grouping::Resource => &evaluation.resource.encoded,
+            Grouping::Service => evaluation.target.resource.service_name.as_bytes(),
+            Grouping::Resource => &evaluation.target.resource.encoded,
         };
-        let agent = evaluation.agent_name.as_deref().unwrap_or_default();
+        let agent = evaluation.target.agent_name.as_deref().unwrap_or_default();
         if let Some(place) = self.places.get(&KeyRef { source, agent }) {
             return Some(*place);
         }
@@ -161,7 +163,7 @@ impl Table {
         }
         let place = self.sources.len();
         self.places.insert(Key { source: source.into(), agent: agent.into() }, place);
-        let (resource, agent) = (Some(evaluation.resource.clone()), agent.to_owned());
+        let (resource, agent) = (Some(evaluation.target.resource.clone()), agent.to_owned());
         self.sources.push(Source { resource, agent, series: Vec::new() });
         Some(place)
     }
@@ -227,7 +229,9 @@ mod tests {
     }
 
     fn from(agent: &str) -> Evaluation {
-        Evaluation { agent_name: Some(agent.into()), ..sample::scored(1.0) }
+        let mut evaluation = sample::scored(1.0);
+        Arc::make_mut(&mut evaluation.target).agent_name = Some(agent.into());
+        evaluation
     }
 
     #[test]
@@ -257,7 +261,8 @@ mod tests {
     #[test]
     fn equal_resources_share_series_and_others_do_not() {
         let (a, b, mut c) = (sample::scored(1.0), sample::scored(1.0), sample::scored(1.0));
-        c.resource = Arc::new(Resource { encoded: Vec::new(), service_name: "shop".into() });
+        Arc::make_mut(&mut c.target).resource =
+            Arc::new(Resource { encoded: Vec::new(), service_name: "shop".into() });
         let all = [a, b, c];
         for (grouping, sources) in [(Grouping::Service, 1), (Grouping::Resource, 2)] {
             let scores = Scores::new(grouping, 10);

@@ -241,7 +241,7 @@ impl Grounding {
             self.judge_value(arguments, &mut Vec::new(), &sources, &mut |grounded, path| {
                 tally.judged += 1;
                 tally.grounded += usize::from(grounded);
-                if !grounded && want != Want::SCORE && tally.ungrounded.len() < UNGROUNDED_MAX {
+                if !grounded && want.reasons() && tally.ungrounded.len() < UNGROUNDED_MAX {
                     tally.ungrounded.push((call.name.to_string(), path.join(".")));
                 }
             });

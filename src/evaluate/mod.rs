@@ -18,6 +18,7 @@ pub mod expect;
 pub mod json_similarity;
 pub mod lcs;
 pub mod matching;
+mod names;
 pub mod output_rules;
 mod reliability;
 pub mod report;

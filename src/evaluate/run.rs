@@ -12,8 +12,8 @@ use super::expect::{Expectation, Expectations};
 use super::select::{Scope, Selected, When, is_sampled};
 use super::{Early, Evaluator, Want};
 use crate::model::{
-    Completion, Evaluation, EvaluationId, EvaluatorInfo, Facts, Level, Outcome, SpanId, Spoken,
-    Target, Trajectory,
+    Completion, Evaluation, EvaluationId, EvaluatorInfo, Facts, Level, Outcome, Score, SpanId,
+    Spoken, Target, Trajectory,
 };
 
 /// One configured evaluator, ready to run.
@@ -48,6 +48,12 @@ impl Configured {
         }
     }
 
+    /// Whether it judges some trajectories otherwise than others, or not at all.
+    fn chooses(&self) -> bool {
+        let expects = matches!(self.against, Against::Expectations(_));
+        self.when.is_some() || self.sample < 1.0 || expects
+    }
+
     fn reads_tool_names(&self) -> bool {
         self.when.as_ref().is_some_and(When::reads_tool_names)
             || matches!(&self.against, Against::Expectations(e) if e.reads_tool_names())
@@ -60,24 +66,50 @@ impl Configured {
     }
 }
 
+/// How an evaluator relates to a trajectory.
+enum Choice {
+    /// It judges against its settings and criteria.
+    Settings,
+    /// It judges against what is expected of this trajectory, or gives the answer where nothing is.
+    Expectation(Result<Arc<Expectation>, Outcome>),
+    /// It does not judge it.
+    Passed,
+}
+
+/// The choice of each evaluator by its index; none where all judge against their settings.
+struct Choices(Vec<Choice>);
+
+impl Choices {
+    /// The evaluator with that index, if it was chosen.
+    fn get<'c>(&'c self, index: usize, configured: &'c Configured) -> Option<Chosen<'c>> {
+        let expectation = match self.0.get(index) {
+            None | Some(Choice::Settings) => None,
+            Some(Choice::Expectation(found)) => Some(found),
+            Some(Choice::Passed) => return None,
+        };
+        Some(Chosen { configured, expectation })
+    }
+}
+
 /// An evaluator that was chosen for a trajectory.
-struct Chosen<'j> {
-    index: usize,
-    configured: &'j Configured,
+#[derive(Clone, Copy)]
+struct Chosen<'c> {
+    configured: &'c Configured,
     /// What is expected of the trajectory, where that differs from one to the next.
-    expectation: Option<Result<Arc<Expectation>, Outcome>>,
+    expectation: Option<&'c Result<Arc<Expectation>, Outcome>>,
 }
 
 impl Chosen<'_> {
     fn info(&self) -> &Arc<EvaluatorInfo> {
-        match &self.expectation {
+        match self.expectation {
             Some(Ok(expectation)) => &expectation.info,
             _ => &self.configured.info,
         }
     }
 
+    #[inline]
     fn evaluator(&self) -> Result<&dyn Evaluator, Outcome> {
-        match (&self.configured.against, &self.expectation) {
+        match (&self.configured.against, self.expectation) {
             (_, Some(Ok(expectation))) => Ok(&*expectation.evaluator),
             (_, Some(Err(outcome))) => Err(outcome.clone()),
             (Against::Settings(evaluator), None) => Ok(&**evaluator),
@@ -104,21 +136,10 @@ pub struct Evidence {
     pub now_ns: u64,
 }
 
-/// Evidence with the names that all evaluations of it share.
-struct NamedEvidence {
+/// Evidence with what all evaluations of it share.
+struct Subject {
     evidence: Evidence,
-    session_id: Option<Arc<str>>,
-    agent_name: Option<Arc<str>>,
-}
-
-impl NamedEvidence {
-    fn new(trajectory: &Trajectory<'_>, evidence: Evidence) -> Self {
-        Self {
-            evidence,
-            session_id: trajectory.session_id.as_deref().map(Arc::from),
-            agent_name: trajectory.agent_name.as_deref().map(Arc::from),
-        }
-    }
+    target: Arc<Target>,
 }
 
 /// How often an expression could not be evaluated, by evaluator index.
@@ -128,14 +149,16 @@ pub type WhenErrors = Vec<usize>;
 pub struct Judge {
     evaluators: Vec<Configured>,
     want: Want,
+    chooses: bool,
     tool_names: bool,
 }
 
 impl Judge {
     /// Takes the evaluators in the order of the config.
     pub fn new(evaluators: Vec<Configured>, want: Want) -> Self {
+        let chooses = evaluators.iter().any(Configured::chooses);
         let tool_names = evaluators.iter().any(Configured::reads_tool_names);
-        Self { evaluators, want, tool_names }
+        Self { evaluators, want, chooses, tool_names }
     }
 
     /// The evaluators in the order of the config.
@@ -174,18 +197,22 @@ impl Judge {
         spoken: &mut Vec<Spoken>,
         out: &mut Vec<Evaluation>,
     ) -> WhenErrors {
-        let (chosen, errors) = self.choose(trajectory, |_, e| e.info.level != Level::Session);
-        let evidence = NamedEvidence::new(trajectory, evidence);
-        for chosen in chosen {
-            if chosen.configured.info.level == Level::Call {
-                self.judge_calls(&chosen, trajectory, &evidence, out);
+        if self.evaluators.is_empty() {
+            return Vec::new();
+        }
+        let belongs = |configured: &Configured| configured.info.level != Level::Session;
+        let (choices, errors) = self.choose(trajectory, |_, e| belongs(e));
+        let subject = self.subject(trajectory, evidence);
+        for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| belongs(e)) {
+            let Some(chosen) = choices.get(index, configured) else { continue };
+            if configured.info.level == Level::Call {
+                self.judge_calls(chosen, trajectory, &subject, out);
                 continue;
             }
-            let mut evaluation = self.judge_one(&chosen, trajectory, trajectory.span_id, &evidence);
-            if chosen.configured.is_remembered() {
-                remember(spoken, chosen.index, &mut evaluation);
+            self.judge_one(chosen, trajectory, trajectory.span_id, &subject, out);
+            if let Some(evaluation) = out.last_mut().filter(|_| configured.is_remembered()) {
+                remember(spoken, index, evaluation);
             }
-            out.push(evaluation);
         }
         errors
     }
@@ -199,23 +226,27 @@ impl Judge {
         spoken: &mut Vec<Spoken>,
         out: &mut Vec<Evaluation>,
     ) {
-        let waits = |index, configured: &Configured| {
+        let waits = |spoken: &[Spoken], index, configured: &Configured| {
             configured.early && !spoken.iter().any(|s| s.evaluator == index)
         };
         // What a `when` or a key cannot find yet, the root span may still bring.
-        let (chosen, _) = self.choose(trajectory, waits);
-        let evidence = NamedEvidence::new(trajectory, evidence);
-        for chosen in chosen {
+        let (choices, _) = self.choose(trajectory, |index, e| waits(spoken, index, e));
+        let subject = self.subject(trajectory, evidence);
+        for (index, configured) in self.evaluators.iter().enumerate() {
+            if !waits(spoken, index, configured) {
+                continue;
+            }
+            let Some(chosen) = choices.get(index, configured) else { continue };
             let Ok(evaluator) = chosen.evaluator() else { continue };
             let Some(Early { outcome, best }) = evaluator.early(trajectory, self.want) else {
                 continue;
             };
-            if best >= chosen.configured.info.threshold {
+            if best >= configured.info.threshold {
                 continue;
             }
-            let mut evaluation =
-                self.evaluation(&chosen, trajectory, trajectory.span_id, &evidence, outcome);
-            remember(spoken, chosen.index, &mut evaluation);
+            let span_id = trajectory.span_id;
+            let mut evaluation = self.evaluation(chosen, trajectory, span_id, &subject, outcome);
+            remember(spoken, index, &mut evaluation);
             out.push(evaluation);
         }
     }
@@ -227,10 +258,13 @@ impl Judge {
         evidence: Evidence,
         out: &mut Vec<Evaluation>,
     ) -> WhenErrors {
-        let (chosen, errors) = self.choose(trajectory, |_, e| e.info.level == Level::Session);
-        let evidence = NamedEvidence::new(trajectory, evidence);
-        for chosen in chosen {
-            out.push(self.judge_one(&chosen, trajectory, trajectory.span_id, &evidence));
+        let belongs = |configured: &Configured| configured.info.level == Level::Session;
+        let (choices, errors) = self.choose(trajectory, |_, e| belongs(e));
+        let subject = self.subject(trajectory, evidence);
+        for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| belongs(e)) {
+            if let Some(chosen) = choices.get(index, configured) {
+                self.judge_one(chosen, trajectory, trajectory.span_id, &subject, out);
+            }
         }
         errors
     }
@@ -239,34 +273,53 @@ impl Judge {
         &self,
         trajectory: &Trajectory<'_>,
         belongs: impl Fn(usize, &Configured) -> bool,
-    ) -> (Vec<Chosen<'_>>, WhenErrors) {
+    ) -> (Choices, WhenErrors) {
+        let mut errors = Vec::new();
+        if !self.chooses {
+            return (Choices(Vec::new()), errors);
+        }
         let scope = Scope::new(trajectory, self.tool_names);
-        let (mut all, mut errors) = (Vec::with_capacity(self.evaluators.len()), Vec::new());
-        for (index, configured) in self.evaluators.iter().enumerate() {
+        let mut choose = |(index, configured): (usize, &Configured)| {
             if !belongs(index, configured) || !is_sampled(trajectory.trace_id, configured.sample) {
-                continue;
+                return Choice::Passed;
             }
             match configured.when.as_ref().map_or(Selected::Yes, |when| when.selects(&scope)) {
-                Selected::Yes => {
-                    let expectation = match &configured.against {
-                        Against::Settings(_) => None,
-                        Against::Expectations(e) => Some(e.find(trajectory, &scope, self.want)),
-                    };
-                    all.push(Chosen { index, configured, expectation });
+                Selected::Yes => match &configured.against {
+                    Against::Settings(_) => Choice::Settings,
+                    Against::Expectations(expectations) => {
+                        Choice::Expectation(expectations.find(trajectory, &scope, self.want))
+                    }
+                },
+                Selected::No => Choice::Passed,
+                Selected::Error => {
+                    errors.push(index);
+                    Choice::Passed
                 }
-                Selected::No => {}
-                Selected::Error => errors.push(index),
             }
-        }
-        (all, errors)
+        };
+        let choices = self.evaluators.iter().enumerate().map(&mut choose).collect();
+        (Choices(choices), errors)
+    }
+
+    fn subject(&self, trajectory: &Trajectory<'_>, evidence: Evidence) -> Subject {
+        let session_id = trajectory.session_id.as_deref().filter(|_| self.want.records);
+        let target = Target {
+            trace_id: trajectory.trace_id,
+            session_id: session_id.map(Box::from),
+            resource: Arc::clone(&trajectory.resource),
+            agent_name: trajectory.agent_name.as_deref().map(Box::from),
+            completion: evidence.completion,
+            time_ns: evidence.now_ns,
+        };
+        Subject { evidence, target: Arc::new(target) }
     }
 
     /// Judges each call alone: the trajectory holds that one call while it is judged.
     fn judge_calls(
         &self,
-        chosen: &Chosen<'_>,
+        chosen: Chosen<'_>,
         trajectory: &mut Trajectory<'_>,
-        evidence: &NamedEvidence,
+        subject: &Subject,
         out: &mut Vec<Evaluation>,
     ) {
         let mut rest = std::mem::take(&mut trajectory.tool_calls);
@@ -275,7 +328,7 @@ impl Judge {
         while let Some(call) = rest.pop() {
             let span_id = call.span_id;
             trajectory.tool_calls.push(call);
-            out.push(self.judge_one(chosen, trajectory, span_id, evidence));
+            self.judge_one(chosen, trajectory, span_id, subject, out);
             judged.append(&mut trajectory.tool_calls);
         }
         trajectory.tool_calls = judged;
@@ -283,52 +336,47 @@ impl Judge {
 
     fn judge_one(
         &self,
-        chosen: &Chosen<'_>,
+        chosen: Chosen<'_>,
         trajectory: &Trajectory<'_>,
         span_id: SpanId,
-        evidence: &NamedEvidence,
-    ) -> Evaluation {
-        let outcome = match chosen.evaluator() {
-            Ok(evaluator) => finite(evaluator.evaluate(trajectory, self.want)),
+        subject: &Subject,
+        out: &mut Vec<Evaluation>,
+    ) {
+        let mut outcome = match chosen.evaluator() {
+            Ok(evaluator) => evaluator.evaluate(trajectory, self.want),
             Err(outcome) => outcome,
         };
-        self.evaluation(chosen, trajectory, span_id, evidence, outcome)
+        refuse_out_of_range(&mut outcome);
+        out.push(self.evaluation(chosen, trajectory, span_id, subject, outcome));
     }
 
+    #[inline]
     fn evaluation(
         &self,
-        chosen: &Chosen<'_>,
+        chosen: Chosen<'_>,
         trajectory: &Trajectory<'_>,
         span_id: SpanId,
-        evidence: &NamedEvidence,
+        Subject { evidence, target }: &Subject,
         outcome: Outcome,
     ) -> Evaluation {
         let info = chosen.info();
-        let NamedEvidence { evidence, session_id, agent_name } = evidence;
-        let target = Target {
-            level: info.level,
-            trace_id: trajectory.trace_id,
-            span_id,
-            session_id: session_id.clone(),
-        };
         let call = match (info.level, trajectory.tool_calls.as_slice()) {
             (Level::Call, [call]) => call.id.as_deref().unwrap_or_default(),
             _ => "",
         };
-        let is_early = evidence.completion == Completion::Open;
-        let revised =
-            evidence.revised.map(|digest| identity(info, &target, call, digest, is_early));
+        // Where evaluations are only counted, nobody sees their ids.
+        let id = |digest| match self.want.records {
+            true => identity(info, target, (span_id, call), digest),
+            false => EvaluationId::default(),
+        };
         Evaluation {
-            id: identity(info, &target, call, evidence.digest, is_early),
+            id: id(evidence.digest),
             outcome,
-            completion: evidence.completion,
             revision: evidence.revision,
-            revises: revised,
-            resource: Arc::clone(&trajectory.resource),
-            agent_name: agent_name.clone(),
-            time_ns: evidence.now_ns,
+            revises: evidence.revised.map(id),
             evaluator: Arc::clone(info),
-            target,
+            target: Arc::clone(target),
+            span_id,
         }
     }
 }
@@ -351,13 +399,12 @@ fn remember(spoken: &mut Vec<Spoken>, evaluator: usize, evaluation: &mut Evaluat
 }
 
 /// A score that is not a number between 0 and 1 is a fault of the evaluator, not a score.
-fn finite(outcome: Outcome) -> Outcome {
-    match outcome {
-        Outcome::Scored(score) if !(0.0..=1.0).contains(&score.value) => Outcome::Failed {
-            error_type: "score_out_of_range",
-            error: format!("the evaluator gave {}, which is not between 0 and 1", score.value),
-        },
-        outcome => outcome,
+fn refuse_out_of_range(outcome: &mut Outcome) {
+    if let Outcome::Scored(Score { value, .. }) = outcome
+        && !(0.0..=1.0).contains(value)
+    {
+        let error = format!("the evaluator gave {value}, which is not between 0 and 1");
+        *outcome = Outcome::Failed { error_type: "score_out_of_range", error };
     }
 }
 
@@ -367,9 +414,8 @@ fn finite(outcome: Outcome) -> Outcome {
 fn identity(
     info: &EvaluatorInfo,
     target: &Target,
-    call: &str,
+    (span_id, call): (SpanId, &str),
     digest: [u8; 16],
-    is_early: bool,
 ) -> EvaluationId {
     let mut hash = Sha256::new();
     hash.update(&info.digest[..8]);
@@ -377,11 +423,11 @@ fn identity(
         hash.update(target.session_id.as_deref().unwrap_or_default());
     } else {
         hash.update(target.trace_id.0);
-        hash.update(target.span_id.0);
+        hash.update(span_id.0);
         hash.update(call);
     }
     hash.update(digest);
-    if is_early {
+    if target.completion == Completion::Open {
         hash.update("early");
     }
     let hash = hash.finalize();

@@ -6,19 +6,23 @@
 //! where the common subsequence with the first `j + 1` expected calls is longer than with the
 //! first `j`.
 
-use hashbrown::HashMap;
+use std::borrow::Cow;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::names::Names;
 
 /// For each word of an alphabet, the expected positions that it stands for.
 #[derive(Default)]
-pub(super) struct Masks {
-    positions: HashMap<String, Vec<u64>>,
-    none: Vec<u64>,
-}
+pub(super) struct Masks(Names<Vec<u64>>);
+
+/// The expected positions that one call may take, one bit each; without bits at all for none.
+pub(super) type Mask<'m> = Cow<'m, [u64]>;
 
 impl Masks {
     /// Says that `word` stands for an expected position.
     pub(super) fn add(&mut self, word: &str, position: usize) {
-        let mask = self.positions.entry_ref(word).or_default();
+        let mask = self.0.get_or_insert_with(word, Vec::new);
         let block = position / 64;
         if mask.len() <= block {
             mask.resize(block + 1, 0);
@@ -29,15 +33,21 @@ impl Masks {
     /// Ends the expected sequence, of that length.
     pub(super) fn close(&mut self, length: usize) {
         let blocks = length.div_ceil(64);
-        self.none.resize(blocks, 0);
-        for mask in self.positions.values_mut() {
-            mask.resize(blocks, 0);
-        }
+        self.0.values_mut().for_each(|mask| mask.resize(blocks, 0));
     }
 
     /// The positions of a word.
-    pub(super) fn get(&self, word: &str) -> &[u64] {
-        self.positions.get(word).unwrap_or(&self.none)
+    pub(super) fn get(&self, word: &str) -> Mask<'_> {
+        self.either(word, None)
+    }
+
+    /// The positions of a word and of a second one.
+    pub(super) fn either(&self, word: &str, other: Option<&str>) -> Mask<'_> {
+        match (self.0.get(word), other.and_then(|other| self.0.get(other))) {
+            (Some(a), Some(b)) => a.iter().zip(b).map(|(a, b)| a | b).collect(),
+            (Some(mask), None) | (None, Some(mask)) => Cow::Borrowed(mask),
+            (None, None) => Cow::Borrowed(&[]),
+        }
     }
 }
 
@@ -64,22 +74,22 @@ fn zeros(row: &[u64], upto: usize) -> usize {
 }
 
 /// Length of the longest common subsequence of the calls, given as masks, and `expected` positions.
-pub(super) fn length<'m>(calls: impl Iterator<Item = &'m [u64]>, expected: usize) -> usize {
-    let mut row = vec![u64::MAX; expected.div_ceil(64)];
-    calls.for_each(|mask| step(&mut row, mask));
+pub(super) fn length<'m>(calls: impl Iterator<Item = Mask<'m>>, expected: usize) -> usize {
+    let mut row: SmallVec<[u64; 4]> = smallvec![u64::MAX; expected.div_ceil(64)];
+    calls.for_each(|mask| step(&mut row, &mask));
     zeros(&row, expected)
 }
 
 /// All rows, to find a longest common subsequence: one bit for each call and expected position.
 pub(super) struct Table<'m> {
-    calls: Vec<&'m [u64]>,
+    calls: Vec<Mask<'m>>,
     rows: Vec<u64>,
     expected: usize,
 }
 
 impl<'m> Table<'m> {
     /// Fills the table.
-    pub(super) fn build(calls: impl Iterator<Item = &'m [u64]>, expected: usize) -> Self {
+    pub(super) fn build(calls: impl Iterator<Item = Mask<'m>>, expected: usize) -> Self {
         let calls: Vec<_> = calls.collect();
         let mut row = vec![u64::MAX; expected.div_ceil(64)];
         let mut rows = row.clone();
@@ -107,7 +117,8 @@ impl<'m> Table<'m> {
         let mut found = Vec::new();
         while call > 0 && position > 0 {
             let at = position - 1;
-            if self.calls[call - 1][at / 64] >> (at % 64) & 1 == 1 {
+            let block = self.calls[call - 1].get(at / 64);
+            if block.is_some_and(|bits| bits >> (at % 64) & 1 == 1) {
                 found.push(at);
                 (call, position) = (call - 1, at);
             } else if zeros(self.row(call - 1), position) > zeros(self.row(call), at) {

@@ -5,6 +5,7 @@
 
 /// Whether a text holds nothing but white space. No-break spaces, U+0085 and zero-width characters
 /// are not white space; the separators U+001C to U+001F are.
+#[inline]
 pub fn is_blank(text: &str) -> bool {
     text.chars().all(is_white_space)
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::effort::{self, Effort};
-use super::tool_calls::{self, Fit, Groups, Hashes, Served, counted, naming};
+use super::tool_calls::{self, Few, Fit, Groups, Hashes, Served, counted, naming};
 use super::uipath::{self, Definition, UiPathCompat};
 use super::{Evaluator, Kind, report};
 use crate::model::{Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
@@ -80,12 +80,6 @@ struct ExpectedCall {
     id: Option<String>,
 }
 
-impl ExpectedCall {
-    fn means(&self, call: &ToolCall<'_>) -> bool {
-        tool_calls::means(&self.name, self.id.as_deref(), call)
-    }
-}
-
 /// Arguments: an object.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "Value<'static>")]
@@ -112,23 +106,17 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let criteria = settings.criteria.or(settings.default_evaluation_criteria);
     let criteria = criteria.ok_or_else(|| uipath::no_criteria(node))?;
     let mut groups = Groups::default();
-    let group_of = criteria
-        .tool_calls
-        .iter()
-        .map(|call| groups.of_call(&call.name, call.id.as_deref()))
-        .collect();
+    criteria.tool_calls.iter().for_each(|call| groups.add(&call.name, call.id.as_deref()));
     let (strict, subset) = (settings.strict, settings.subset);
     let expected = criteria.tool_calls;
     let weights = expected.iter().map(|call| call.args.0.node_count()).collect();
-    Ok(Box::new(ToolCallArgs { strict, subset, expected, group_of, groups, weights }))
+    Ok(Box::new(ToolCallArgs { strict, subset, expected, groups, weights }))
 }
 
 struct ToolCallArgs {
     strict: bool,
     subset: bool,
     expected: Vec<ExpectedCall>,
-    /// The group of each expected call.
-    group_of: Vec<usize>,
     groups: Groups,
     /// How many values the arguments of each expected call hold.
     weights: Vec<usize>,
@@ -141,49 +129,38 @@ impl Evaluator for ToolCallArgs {
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let calls = &trajectory.tool_calls;
-        let fit = |index: usize, call: usize| self.fit(&self.expected[index].args.0, &calls[call]);
-        let in_turn = tool_calls::serve_in_turn(self.expected.len(), calls.len(), |index, call| {
-            self.expected[index].means(&calls[call]) && fit(index, call) == Fit::Yes
-        });
-        let served = match in_turn {
-            Some(served) => served,
-            None => match self.serve(calls) {
-                Some(served) => served,
-                None => {
-                    return report::not_evaluable(Reason::TrajectoryTooLarge, want, effort::words);
-                }
-            },
+        let few = Few::sort(&self.groups, calls);
+        let fits = |index: usize, call: u32| {
+            self.fit(&self.expected[index].args.0, &calls[call as usize]) == Fit::Yes
+        };
+        let in_turn = few.as_ref().and_then(|few| few.in_turn(fits));
+        let Some(served) = in_turn.or_else(|| self.serve(few.as_ref(), calls)) else {
+            return report::not_evaluable(Reason::TrajectoryTooLarge, want, effort::words);
         };
         let Some(score) = tool_calls::settled(&served, self.expected.len(), self.strict) else {
-            let groups = self.groups.sort(calls);
-            let candidates = groups.iter().flatten().map(|at| &calls[*at as usize]);
-            let unknown = candidates.filter(|call| !call.arguments.is_recorded());
-            return tool_calls::not_recorded(
-                Reason::ArgumentsNotRecorded,
-                "arguments",
-                unknown.map(|call| &*call.name),
-            );
+            let what = (Reason::ArgumentsNotRecorded, "arguments");
+            return tool_calls::not_recorded(what, want, &self.groups, calls, |call| {
+                !call.arguments.is_recorded()
+            });
         };
         tool_calls::scored(
             score,
             want,
             || self.explain(served.certain, &served.partners),
-            || self.details(calls, &self.groups.sort(calls), &served.partners),
+            || self.details(calls, &served.partners),
         )
     }
 }
 
 impl ToolCallArgs {
     /// The most expected calls that can be served; `None` where finding out takes too long.
-    fn serve(&self, calls: &[ToolCall<'_>]) -> Option<Served> {
+    fn serve(&self, few: Option<&Few<'_>>, calls: &[ToolCall<'_>]) -> Option<Served> {
         let effort = Effort::new();
         let hashes = (!self.subset).then(|| {
             let expected = self.expected.iter().map(|call| &call.args.0);
             Hashes::new(expected, calls.iter().map(|call| call.arguments.value()))
         });
-        let groups = (&self.groups, &self.group_of[..]);
-        let means = |at: usize, call: &ToolCall<'_>| self.expected[at].means(call);
-        let served = tool_calls::serve(groups, calls, means, |at, call| {
+        let served = tool_calls::serve(&self.groups, few, calls, |at, call| {
             let call = call as usize;
             let (expected, weight) = (&self.expected[at].args.0, self.weights[at]);
             let differs = hashes.as_ref().is_some_and(|hashes| hashes.differ(at, call));
@@ -223,13 +200,8 @@ impl ToolCallArgs {
         format!("{served} of {total} made with the expected arguments; not so{names}")
     }
 
-    fn details(
-        &self,
-        calls: &[ToolCall<'_>],
-        groups: &[Vec<u32>],
-        partners: &[Option<u32>],
-    ) -> Map<'static> {
-        let shown = tool_calls::shown_calls(&self.group_of, groups, partners);
+    fn details(&self, calls: &[ToolCall<'_>], partners: &[Option<u32>]) -> Map<'static> {
+        let shown = self.groups.shown(calls, partners);
         let entries = self.expected.iter().zip(partners).zip(shown);
         let calls = entries.map(|((expected, partner), shown)| {
             let actual = shown.and_then(|at| calls[at as usize].arguments.value());

@@ -4,11 +4,12 @@
 
 use std::cmp::Ordering;
 
-use hashbrown::HashMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
+use smallvec::{SmallVec, smallvec};
 
+use super::names::Names;
 use super::tool_calls::{self, counted, naming};
 use super::uipath::{self, Definition, UiPathCompat};
 use super::{Early, Evaluator, Kind};
@@ -165,7 +166,10 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
         .into_iter()
         .map(|(name, (operator, count))| Rule { name, operator, count: count.0 })
         .collect();
-    let places = rules.iter().enumerate().map(|(at, rule)| (rule.name.clone(), at)).collect();
+    let mut places = Names::default();
+    for (at, rule) in rules.iter().enumerate() {
+        *places.get_or_insert_with(&rule.name, || at) = at;
+    }
     Ok(Box::new(ToolCallCount { strict: settings.strict, rules, places }))
 }
 
@@ -173,7 +177,7 @@ struct ToolCallCount {
     strict: bool,
     rules: Vec<Rule>,
     /// The rule of each name.
-    places: HashMap<String, usize>,
+    places: Names<usize>,
 }
 
 struct Rule {
@@ -260,12 +264,15 @@ impl Evaluator for ToolCallCount {
 
 impl ToolCallCount {
     /// For each rule, how many calls have its name or id.
-    fn count(&self, calls: &[ToolCall<'_>]) -> Vec<u64> {
-        let mut counts = vec![0; self.rules.len()];
+    fn count(&self, calls: &[ToolCall<'_>]) -> SmallVec<[u64; 8]> {
+        let mut counts = smallvec![0; self.rules.len()];
         for call in calls {
             let by_name = self.places.get(&*call.name);
             let by_id = call.id.as_deref().and_then(|id| self.places.get(id));
-            for place in by_name.into_iter().chain(by_id.filter(|place| by_name != Some(*place))) {
+            if let Some(place) = by_name {
+                counts[*place] += 1;
+            }
+            if let Some(place) = by_id.filter(|place| by_name != Some(*place)) {
                 counts[*place] += 1;
             }
         }

@@ -109,13 +109,12 @@ impl Evaluator for ToolCallOrder {
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let calls = &trajectory.tool_calls;
         let expected = self.names.len();
-        let mut both = Vec::new();
-        let rows = self.rows(calls, &mut both);
+        let masks = calls.iter().map(|call| self.masks.either(&call.name, call.id.as_deref()));
         let (length, kept) = if want.details {
-            let table = Table::build(rows, expected);
+            let table = Table::build(masks, expected);
             (table.length(), table.walk_back())
         } else {
-            (subsequence::length(rows, expected), Vec::new())
+            (subsequence::length(masks, expected), Vec::new())
         };
         // With as many calls as expected, all of them are kept only if each is the expected one.
         let exact = length == expected && calls.len() == expected;
@@ -146,39 +145,6 @@ impl Evaluator for ToolCallOrder {
 }
 
 impl ToolCallOrder {
-    /// The positions that each call may take; `both` holds those of calls with a name and an id
-    /// that are both expected.
-    fn rows<'r>(
-        &'r self,
-        calls: &[ToolCall<'_>],
-        both: &'r mut Vec<Vec<u64>>,
-    ) -> impl Iterator<Item = &'r [u64]> {
-        enum Row<'r> {
-            One(&'r [u64]),
-            Both(usize),
-        }
-        let none = self.masks.get("");
-        let mut rows = Vec::with_capacity(calls.len());
-        for call in calls {
-            let by_name = self.masks.get(&call.name);
-            let by_id = call.id.as_deref().map_or(none, |id| self.masks.get(id));
-            let is_none = |mask: &[u64]| mask.iter().all(|bits| *bits == 0);
-            rows.push(if is_none(by_id) {
-                Row::One(by_name)
-            } else if is_none(by_name) {
-                Row::One(by_id)
-            } else {
-                both.push(by_name.iter().zip(by_id).map(|(a, b)| a | b).collect());
-                Row::Both(both.len() - 1)
-            });
-        }
-        let both: &'r [Vec<u64>] = both;
-        rows.into_iter().map(move |row| match row {
-            Row::One(mask) => mask,
-            Row::Both(at) => &both[at],
-        })
-    }
-
     fn details(&self, calls: &[ToolCall<'_>], kept: &[usize]) -> Map<'static> {
         let list = |names: &mut dyn Iterator<Item = &str>| {
             Value::List(names.map(|name| Value::from(name.to_owned())).collect())

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::effort::{self, Effort};
-use super::tool_calls::{self, Fit, Groups, Hashes, Served, counted, naming, read_text};
+use super::tool_calls::{self, Few, Fit, Groups, Hashes, Served, counted, naming, read_text};
 use super::uipath::{self, Definition, UiPathCompat};
 use super::{Evaluator, Kind, report};
 use crate::model::{CallStatus, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
@@ -89,7 +89,6 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let settings: Settings = definition.body.read()?;
     let criteria = settings.criteria.or(settings.default_evaluation_criteria);
     let criteria = criteria.ok_or_else(|| uipath::no_criteria(node))?;
-    let mut groups = Groups::default();
     let expected: Vec<Expected> = criteria
         .tool_outputs
         .into_iter()
@@ -98,18 +97,16 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
             Expected { weight: read.node_count(), read, written: output }
         })
         .collect();
-    let group_of = expected
-        .iter()
-        .map(|expected| groups.of_call(&expected.written.name, expected.written.id.as_deref()))
-        .collect();
-    Ok(Box::new(ToolCallOutput { strict: settings.strict, expected, group_of, groups }))
+    let mut groups = Groups::default();
+    for Expected { written, .. } in &expected {
+        groups.add(&written.name, written.id.as_deref());
+    }
+    Ok(Box::new(ToolCallOutput { strict: settings.strict, expected, groups }))
 }
 
 struct ToolCallOutput {
     strict: bool,
     expected: Vec<Expected>,
-    /// The group of each expected result.
-    group_of: Vec<usize>,
     groups: Groups,
 }
 
@@ -121,31 +118,29 @@ struct Expected {
     weight: usize,
 }
 
-impl Expected {
-    fn means(&self, call: &ToolCall<'_>) -> bool {
-        tool_calls::means(&self.written.name, self.written.id.as_deref(), call)
-    }
-}
-
 /// A result, read if it is a text that can be read.
 fn read<'v>(value: &'v Value<'v>) -> Cow<'v, Value<'v>> {
     read_text(value).map_or(Cow::Borrowed(value), Cow::Owned)
 }
 
-/// The results of some calls, each read when first asked for.
+/// The results of some calls; those that are texts of something are read when first asked for.
 struct Results<'c, 'a> {
     calls: &'c [ToolCall<'a>],
-    read: Vec<OnceCell<Cow<'c, Value<'c>>>>,
+    read: OnceCell<Vec<OnceCell<Cow<'c, Value<'c>>>>>,
 }
 
 impl<'c, 'a> Results<'c, 'a> {
     fn new(calls: &'c [ToolCall<'a>]) -> Self {
-        Self { calls, read: vec![OnceCell::new(); calls.len()] }
+        Self { calls, read: OnceCell::new() }
     }
 
     fn get(&self, call: usize) -> Option<&Value<'c>> {
         let value = self.calls[call].result.value()?;
-        Some(self.read[call].get_or_init(|| read(value)))
+        if !value.as_str().is_some_and(tool_calls::may_be_read) {
+            return Some(value);
+        }
+        let cells = self.read.get_or_init(|| vec![OnceCell::new(); self.calls.len()]);
+        Some(cells[call].get_or_init(|| read(value)))
     }
 
     fn fit(&self, expected: &Expected, call: usize) -> Fit {
@@ -166,34 +161,24 @@ impl Evaluator for ToolCallOutput {
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let calls = &trajectory.tool_calls;
         let results = Results::new(calls);
-        let in_turn = tool_calls::serve_in_turn(self.expected.len(), calls.len(), |index, call| {
-            let expected = &self.expected[index];
-            expected.means(&calls[call]) && results.fit(expected, call) == Fit::Yes
-        });
-        let served = match in_turn {
-            Some(served) => served,
-            None => match self.serve(&results) {
-                Some(served) => served,
-                None => {
-                    return report::not_evaluable(Reason::TrajectoryTooLarge, want, effort::words);
-                }
-            },
+        let few = Few::sort(&self.groups, calls);
+        let fits =
+            |index: usize, call: u32| results.fit(&self.expected[index], call as usize) == Fit::Yes;
+        let in_turn = few.as_ref().and_then(|few| few.in_turn(fits));
+        let Some(served) = in_turn.or_else(|| self.serve(few.as_ref(), &results)) else {
+            return report::not_evaluable(Reason::TrajectoryTooLarge, want, effort::words);
         };
         let Some(score) = tool_calls::settled(&served, self.expected.len(), self.strict) else {
-            let groups = self.groups.sort(calls);
-            let candidates = groups.iter().flatten().map(|at| &calls[*at as usize]);
-            let unknown = candidates.filter(|call| !call.result.is_recorded() && !failed(call));
-            return tool_calls::not_recorded(
-                Reason::ResultNotRecorded,
-                "results",
-                unknown.map(|call| &*call.name),
-            );
+            let what = (Reason::ResultNotRecorded, "results");
+            return tool_calls::not_recorded(what, want, &self.groups, calls, |call| {
+                !call.result.is_recorded() && !failed(call)
+            });
         };
         tool_calls::scored(
             score,
             want,
             || self.explain(served.certain, &served.partners),
-            || self.details(calls, &self.groups.sort(calls), &served.partners),
+            || self.details(calls, &served.partners),
         )
     }
 }
@@ -204,13 +189,11 @@ fn failed(call: &ToolCall<'_>) -> bool {
 
 impl ToolCallOutput {
     /// The most expected results that can be served; `None` where finding out takes too long.
-    fn serve(&self, results: &Results<'_, '_>) -> Option<Served> {
+    fn serve(&self, few: Option<&Few<'_>>, results: &Results<'_, '_>) -> Option<Served> {
         let (effort, calls) = (Effort::new(), results.calls);
         let expected = self.expected.iter().map(|expected| &expected.read);
         let hashes = Hashes::new(expected, (0..calls.len()).map(|call| results.get(call)));
-        let groups = (&self.groups, &self.group_of[..]);
-        let means = |at: usize, call: &ToolCall<'_>| self.expected[at].means(call);
-        let served = tool_calls::serve(groups, calls, means, |at, call| {
+        let served = tool_calls::serve(&self.groups, few, calls, |at, call| {
             let (expected, call) = (&self.expected[at], call as usize);
             let differs = hashes.differ(at, call);
             match effort.spend(if differs { 1 } else { 1 + expected.weight }) {
@@ -231,13 +214,8 @@ impl ToolCallOutput {
         format!("{served} of {total} returned; not so{names}")
     }
 
-    fn details(
-        &self,
-        calls: &[ToolCall<'_>],
-        groups: &[Vec<u32>],
-        partners: &[Option<u32>],
-    ) -> Map<'static> {
-        let shown = tool_calls::shown_calls(&self.group_of, groups, partners);
+    fn details(&self, calls: &[ToolCall<'_>], partners: &[Option<u32>]) -> Map<'static> {
+        let shown = self.groups.shown(calls, partners);
         let entries = self.expected.iter().zip(partners).zip(shown);
         let calls = entries.map(|((expected, partner), shown)| {
             let actual = shown.and_then(|at| calls[at as usize].result.value());

@@ -85,6 +85,7 @@ impl ToolEfficiency {
     }
 
     /// Whether the call at `later` repeats the one at `earlier`.
+    #[inline]
     fn repeats(
         &self,
         calls: &[ToolCall<'_>],
@@ -94,6 +95,16 @@ impl ToolEfficiency {
         if calls[earlier].name != calls[later].name {
             return Ok(false);
         }
+        self.has_same_arguments(calls, earlier, later)
+    }
+
+    /// The same of two calls of one tool.
+    fn has_same_arguments(
+        &self,
+        calls: &[ToolCall<'_>],
+        earlier: usize,
+        later: usize,
+    ) -> Result<bool, Obstacle> {
         let (first, second) = (self.arguments(calls, earlier)?, self.arguments(calls, later)?);
         Ok(self.matcher().matches(first, second))
     }
@@ -201,7 +212,7 @@ impl ToolEfficiency {
                 }
             }
             count += 1;
-            if want != Want::SCORE {
+            if want.reasons() {
                 found.push(index);
             }
         })?;

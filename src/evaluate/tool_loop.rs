@@ -161,7 +161,7 @@ impl Evaluator for Loop {
         let (mut looping, mut loops) = (0, Vec::new());
         self.find(calls, |found| {
             looping += found.pattern * (found.repeats - 1);
-            if want != Want::SCORE {
+            if want.reasons() {
                 loops.push(found);
             }
         });

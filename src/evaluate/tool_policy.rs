@@ -168,7 +168,7 @@ impl<'v> Violations<'v> {
 
     fn add(&mut self, violation: Violation<'v>) {
         self.count += 1;
-        if self.want != Want::SCORE && self.shown.len() < VIOLATIONS_MAX {
+        if self.want.reasons() && self.shown.len() < VIOLATIONS_MAX {
             self.shown.push(violation);
         }
     }

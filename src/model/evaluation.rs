@@ -28,17 +28,21 @@ impl Level {
     }
 }
 
-/// What was judged.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// What was judged, and when: what all evaluations of one judgement share.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    /// The level.
-    pub level: Level,
-    /// The trace.
+    /// The trace; of a session, its last.
     pub trace_id: TraceId,
-    /// The span the evaluation is attached to.
-    pub span_id: SpanId,
-    /// The session, if the spans name one.
-    pub session_id: Option<Arc<str>>,
+    /// The session, if the spans name one; `None` when nobody asked for it.
+    pub session_id: Option<Box<str>>,
+    /// The judged trace's resource.
+    pub resource: Arc<Resource>,
+    /// The agent, if known.
+    pub agent_name: Option<Box<str>>,
+    /// Why the trace was complete.
+    pub completion: Completion,
+    /// When it was judged, Unix nanoseconds.
+    pub time_ns: u64,
 }
 
 /// A number with the words for it.
@@ -184,26 +188,21 @@ pub struct EvaluatorInfo {
 /// One evaluator's answer about one target.
 #[derive(Clone, Debug)]
 pub struct Evaluation {
-    /// Identity: a replay gives the same.
+    /// Identity: a replay gives the same; all zero when nobody asked for it
+    /// ([`Want`](super::Want)).
     pub id: EvaluationId,
     /// Who judged.
     pub evaluator: Arc<EvaluatorInfo>,
     /// What was judged.
-    pub target: Target,
+    pub target: Arc<Target>,
+    /// The span the evaluation is attached to.
+    pub span_id: SpanId,
     /// The answer.
     pub outcome: Outcome,
-    /// Why the trace was complete.
-    pub completion: Completion,
     /// 0 for the first evaluation of a target, then counting up.
     pub revision: u32,
     /// The evaluation that this one replaces.
     pub revises: Option<EvaluationId>,
-    /// The judged trace's resource.
-    pub resource: Arc<Resource>,
-    /// The agent, if known.
-    pub agent_name: Option<Arc<str>>,
-    /// When it was judged, Unix nanoseconds.
-    pub time_ns: u64,
 }
 
 /// What an evaluator said last of a trace, kept where that cannot be told from the spans alone: an

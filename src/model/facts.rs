@@ -63,11 +63,18 @@ pub struct Want {
     pub explanation: bool,
     /// The structured details.
     pub details: bool,
+    /// Each evaluation by itself, with its id and session; else evaluations are only counted.
+    pub records: bool,
 }
 
 impl Want {
     /// Everything.
-    pub const ALL: Self = Self { explanation: true, details: true };
+    pub const ALL: Self = Self { explanation: true, details: true, records: true };
     /// The number alone.
-    pub const SCORE: Self = Self { explanation: false, details: false };
+    pub const SCORE: Self = Self { explanation: false, details: false, records: false };
+
+    /// Whether anything that an evaluator says beside the number is shown.
+    pub fn reasons(self) -> bool {
+        self.explanation || self.details
+    }
 }

@@ -46,7 +46,7 @@ pub const RETRY_AFTER: Duration = Duration::from_secs(1);
 const QUEUED_REQUESTS_MAX: usize = 4096;
 
 /// Takes evaluations; must not block.
-pub type Outlet = Arc<dyn Fn(Arc<[Evaluation]>) + Send + Sync>;
+pub type Outlet = Arc<dyn Fn(Vec<Evaluation>) + Send + Sync>;
 
 /// What the pipeline is built from.
 pub struct PipelineSettings {

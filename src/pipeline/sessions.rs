@@ -114,7 +114,7 @@ impl SessionWorker {
             self.metrics.evaluations(&evaluations);
             self.metrics.session_judged(&errors);
             if !evaluations.is_empty() {
-                (self.outlet)(evaluations.into());
+                (self.outlet)(evaluations);
             }
         }
     }

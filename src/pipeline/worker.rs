@@ -150,7 +150,7 @@ impl Worker {
     fn hand_out(&self, evaluations: Vec<Evaluation>) {
         if !evaluations.is_empty() {
             self.metrics.evaluations(&evaluations);
-            (self.outlet)(evaluations.into());
+            (self.outlet)(evaluations);
         }
     }
 

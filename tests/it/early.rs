@@ -120,8 +120,8 @@ async fn run(requests: Vec<Vec<Json>>, awaited: usize) -> Vec<Evaluation> {
     let judge = Judge::new(plan.evaluators, Want::ALL);
     let resolver = Arc::new(resolver(&judge));
     let (sender, receiver) = mpsc::channel();
-    let outlet: Outlet = Arc::new(move |evaluations: Arc<[Evaluation]>| {
-        evaluations.iter().for_each(|e| sender.send(e.clone()).unwrap());
+    let outlet: Outlet = Arc::new(move |evaluations| {
+        evaluations.into_iter().for_each(|e| sender.send(e).unwrap());
     });
     let settings = PipelineSettings {
         traces: plan.config.traces,
@@ -155,7 +155,7 @@ async fn forbidden_tool_is_told_while_the_agent_runs_and_once() {
     let all = run(requests, 2).await;
     let said: Vec<_> = all
         .iter()
-        .map(|e| (&*e.evaluator.name, e.completion.as_str(), e.label().unwrap().as_str()))
+        .map(|e| (&*e.evaluator.name, e.target.completion.as_str(), e.label().unwrap().as_str()))
         .collect();
     let expected = [
         ("tool_policy", "open", "fail"),
@@ -179,7 +179,7 @@ async fn each_evaluator_speaks_for_itself_and_not_of_a_trace_that_has_ended() {
     let all = run(requests, 1).await;
     let early: Vec<_> = all
         .iter()
-        .filter(|e| e.completion.as_str() == "open")
+        .filter(|e| e.target.completion.as_str() == "open")
         .map(|e| (&*e.evaluator.name, e.target.trace_id.0[0]))
         .collect();
     assert_eq!(early, [("tool_policy", 1), ("tool_call_count", 1)]);

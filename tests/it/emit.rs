@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use prometheus::{Registry, TextEncoder};
 use spanscore::emit::{Exporters, Unsent, settings};
-use spanscore::model::Evaluation;
+use spanscore::model::{Evaluation, Want};
 use spanscore::settings::Node;
 use spanscore::value::json;
 
@@ -38,7 +38,7 @@ impl Fixture {
     }
 
     fn offer(&self, evaluations: impl Into<Arc<[Evaluation]>>) {
-        self.exporters.offer(evaluations.into());
+        self.exporters.offer(evaluations);
     }
 
     async fn shutdown(&self) -> Vec<Unsent> {
@@ -329,10 +329,18 @@ async fn the_file_holds_one_record_a_line() {
 }
 
 #[tokio::test]
+async fn ids_are_wanted_where_evaluations_are_shown_one_by_one() {
+    for (settings, records) in [(r#"{"prometheus": null}"#, false), (r#"{"console": null}"#, true)]
+    {
+        assert_eq!(Fixture::start(settings).exporters.want().records, records, "{settings}");
+    }
+}
+
+#[tokio::test]
 async fn a_channel_gets_what_it_has_room_for() {
     let mut fixture = Fixture::start("{}");
     let mut channel = fixture.exporters.add_channel("test", 1);
-    assert!(fixture.exporters.want().details);
+    assert_eq!(fixture.exporters.want(), Want::ALL);
     fixture.offer([scored(1, 1.0)]);
     fixture.offer([scored(2, 1.0)]);
     assert_eq!(channel.recv().await.map(|batch| batch[0].id), Some(scored(1, 1.0).id));

@@ -76,7 +76,7 @@ fn said(evaluations: &[Evaluation], name: &str) -> Vec<String> {
             Outcome::NotEvaluable { reason, .. } => reason.as_str().to_owned(),
             Outcome::Failed { error_type, .. } => (*error_type).to_owned(),
         };
-        format!("{} {} {answer}", e.target.trace_id.0[0], e.target.span_id.0[0])
+        format!("{} {} {answer}", e.target.trace_id.0[0], e.span_id.0[0])
     });
     answers.collect()
 }

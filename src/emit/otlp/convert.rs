@@ -81,7 +81,7 @@ fn by_resource<T>(
     let mut places = HashMap::<&[u8], usize>::new();
     let mut groups: Vec<(ProtoResource, Vec<T>)> = Vec::new();
     for evaluation in evaluations {
-        let resource = &evaluation.resource;
+        let resource = &evaluation.target.resource;
         let place = *places.entry(&resource.encoded).or_insert_with(|| {
             groups.push((proto_resource(resource), Vec::new()));
             groups.len() - 1
@@ -106,13 +106,13 @@ fn event(evaluation: &Evaluation, options: Options) -> LogRecord {
         _ => SeverityNumber::Info,
     };
     LogRecord {
-        time_unix_nano: evaluation.time_ns,
-        observed_time_unix_nano: evaluation.time_ns,
+        time_unix_nano: evaluation.target.time_ns,
+        observed_time_unix_nano: evaluation.target.time_ns,
         severity_number: severity.into(),
         severity_text: if severity == SeverityNumber::Warn { "WARN" } else { "INFO" }.to_owned(),
         attributes: attributes::shared(evaluation, options.content).0,
         trace_id: evaluation.target.trace_id.0.to_vec(),
-        span_id: id_bytes(evaluation.target.span_id),
+        span_id: id_bytes(evaluation.span_id),
         event_name: EVENT_NAME.to_owned(),
         ..LogRecord::default()
     }
@@ -126,22 +126,22 @@ fn span(evaluation: &Evaluation, options: Options) -> Span {
         span_id: evaluation.id.span_id().0.to_vec(),
         name: format!("evaluate {}", evaluation.evaluator.name),
         kind: SpanKind::Internal.into(),
-        start_time_unix_nano: evaluation.time_ns,
-        end_time_unix_nano: evaluation.time_ns,
+        start_time_unix_nano: evaluation.target.time_ns,
+        end_time_unix_nano: evaluation.target.time_ns,
         status: status(evaluation, options.content),
         ..Span::default()
     };
     match options.placement {
         Placement::Child => {
             span.trace_id = target.trace_id.0.to_vec();
-            span.parent_span_id = id_bytes(target.span_id);
+            span.parent_span_id = id_bytes(evaluation.span_id);
         }
         Placement::Linked => {
             attributes::open_inference(&mut attributes, evaluation, options.content);
             span.trace_id = evaluation.id.0.to_vec();
             span.links = vec![Link {
                 trace_id: target.trace_id.0.to_vec(),
-                span_id: target.span_id.0.to_vec(),
+                span_id: evaluation.span_id.0.to_vec(),
                 ..Link::default()
             }];
         }

@@ -157,8 +157,8 @@ impl Sender {
         let (mut bytes, mut resource) = (0, None);
         let fit = evaluations.iter().take(self.count_max).take_while(|evaluation| {
             bytes += size_of_evaluation(evaluation) + NAMES_BYTES;
-            if resource.replace(&evaluation.resource) != Some(&evaluation.resource) {
-                bytes += evaluation.resource.encoded.len();
+            if resource.replace(&evaluation.target.resource) != Some(&evaluation.target.resource) {
+                bytes += evaluation.target.resource.encoded.len();
             }
             bytes <= self.bytes_max
         });

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{Score, ToolCall, TraceId};
+use crate::model::{ToolCall, TraceId};
 use crate::value::Value;
 
 /// Scores the number of calls over ten.
@@ -71,7 +71,7 @@ fn each_level_is_attached_to_its_own_span() {
         configured("session", Level::Session, None),
     ];
     let (out, _) = judge(evaluators, 2);
-    let spans: Vec<u8> = out.iter().map(|e| e.target.span_id.0[0]).collect();
+    let spans: Vec<u8> = out.iter().map(|e| e.span_id.0[0]).collect();
     assert_eq!(spans, [9, 0, 1]);
 }
 
@@ -93,6 +93,28 @@ fn same_evidence_has_the_same_identity_and_a_revision_names_what_it_revises() {
     assert_eq!(ids(2).id, ids(2).id);
     assert_ne!(ids(2).id, ids(3).id);
     assert_eq!(ids(3).revises, Some(ids(2).id));
+}
+
+#[test]
+fn evaluations_that_are_only_counted_have_neither_id_nor_session() {
+    let mut trajectory = Trajectory { session_id: Some("s-1".into()), ..Trajectory::default() };
+    let evidence = Evidence {
+        digest: [2; 16],
+        revised: Some([1; 16]),
+        revision: 1,
+        completion: Completion::Idle,
+        now_ns: 7,
+    };
+    for (want, session) in [(Want::ALL, Some("s-1")), (Want::SCORE, None)] {
+        let (judge, mut out) =
+            (Judge::new(vec![configured("a", Level::Trace, None)], want), vec![]);
+        judge.judge_trace(&mut trajectory, evidence, &mut Vec::new(), &mut out);
+        let Evaluation { id, revises, revision, target, .. } = &out[0];
+        assert_eq!(target.session_id.as_deref(), session);
+        assert_eq!(*id == EvaluationId::default(), session.is_none());
+        assert_eq!(*revises == Some(EvaluationId::default()), session.is_none());
+        assert_eq!(*revision, 1);
+    }
 }
 
 #[test]
@@ -160,7 +182,7 @@ fn early_verdict_is_said_once_and_revised_by_the_final_one() {
     judge.judge_trace(&mut trajectory(3), late, &mut spoken, &mut out);
     let said: Vec<_> = out
         .iter()
-        .map(|e| (&*e.evaluator.name, e.completion.as_str(), e.revision, e.revises))
+        .map(|e| (&*e.evaluator.name, e.target.completion.as_str(), e.revision, e.revises))
         .collect();
     let ids: Vec<_> = out.iter().map(|e| Some(e.id)).collect();
     let expected = [

@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use smallvec::SmallVec;
+
 /// Whether an actual call serves an expected one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::evaluate) enum Fit {
@@ -25,7 +27,7 @@ pub(in crate::evaluate) struct Served {
     /// If every unknown call fits.
     pub(in crate::evaluate) possible: usize,
     /// The call that serves each expected one, among those known to fit.
-    pub(in crate::evaluate) partners: Vec<Option<u32>>,
+    pub(in crate::evaluate) partners: SmallVec<[Option<u32>; 8]>,
 }
 
 /// Gives out the calls: `candidates(i)` are those that the expected one `i`, of `expected`, may
@@ -64,7 +66,7 @@ pub(in crate::evaluate) fn serve<C: Iterator<Item = u32>>(
         unknown.into_iter().for_each(|(index, call)| certain[index].push(call));
         possible = count(&maximum(&certain, call_count));
     }
-    Served { certain: served, possible, partners }
+    Served { certain: served, possible, partners: partners.into() }
 }
 
 const FREE: u32 = u32::MAX;

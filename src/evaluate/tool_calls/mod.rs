@@ -2,112 +2,101 @@
 //! mean, giving each call to one expected call at most, and the form of the answer.
 
 mod assignment;
+mod few;
 
-use hashbrown::{DefaultHashBuilder, HashMap};
+use hashbrown::DefaultHashBuilder;
 
 pub(super) use assignment::{Fit, Served};
+pub(super) use few::Few;
 
 use super::arguments::ArgumentMatcher;
+use super::names::Names;
+use super::report;
 use crate::model::{Outcome, Reason, Score, ToolCall, Want};
 use crate::value::{Map, Value, json, python};
 
 /// The names and ids that the criteria mention, each with the number of its group.
 #[derive(Default)]
 pub(super) struct Groups {
-    names: HashMap<String, usize>,
-    ids: HashMap<String, usize>,
+    names: Names<usize>,
+    ids: Names<usize>,
     count: usize,
+    /// The group of each expected call.
+    group_of: Vec<usize>,
 }
 
 impl Groups {
-    /// The group of the calls that an expected one may mean: those with its id, where the criteria
-    /// give one, else those of its name.
-    pub(super) fn of_call(&mut self, name: &str, id: Option<&str>) -> usize {
-        let (map, key) = match id {
+    /// Adds an expected call. It may mean the calls with its id, where the criteria give one, else
+    /// those of its name.
+    pub(super) fn add(&mut self, name: &str, id: Option<&str>) {
+        let (names, key) = match id {
             Some(id) => (&mut self.ids, id),
             None => (&mut self.names, name),
         };
-        *map.entry_ref(key).or_insert_with(|| {
+        let group = names.get_or_insert_with(key, || {
             self.count += 1;
             self.count - 1
-        })
+        });
+        self.group_of.push(*group);
+    }
+
+    /// Calls `visit` with each call that is of a group, in order, and with that group.
+    #[inline]
+    fn walk(&self, calls: &[ToolCall<'_>], mut visit: impl FnMut(u32, usize)) {
+        for (at, call) in (0..).zip(calls) {
+            if let Some(group) = self.names.get(&call.name) {
+                visit(at, *group);
+            }
+            if let Some(group) = call.id.as_deref().and_then(|id| self.ids.get(id)) {
+                visit(at, *group);
+            }
+        }
     }
 
     /// For each group the positions of its calls, in order.
-    pub(super) fn sort(&self, calls: &[ToolCall<'_>]) -> Vec<Vec<u32>> {
-        let mut groups = vec![Vec::new(); self.count];
-        for (at, call) in (0_u32..).zip(calls) {
-            let by_name = self.names.get(&*call.name);
-            let by_id = call.id.as_deref().and_then(|id| self.ids.get(id));
-            for group in by_name.into_iter().chain(by_id) {
-                groups[*group].push(at);
+    fn sort(&self, calls: &[ToolCall<'_>]) -> Vec<Vec<u32>> {
+        let mut sorted = vec![Vec::new(); self.count];
+        self.walk(calls, |at, group| sorted[group].push(at));
+        sorted
+    }
+
+    /// The call to show beside each expected one: the one that serves it, else the first of its
+    /// group that serves none and is not shown yet.
+    pub(super) fn shown(
+        &self,
+        calls: &[ToolCall<'_>],
+        partners: &[Option<u32>],
+    ) -> Vec<Option<u32>> {
+        let sorted = self.sort(calls);
+        let mut shown: hashbrown::HashSet<u32> = partners.iter().flatten().copied().collect();
+        let mut from = vec![0; sorted.len()];
+        let mut next = |group: usize| {
+            while let Some(call) = sorted[group].get(from[group]) {
+                from[group] += 1;
+                if shown.insert(*call) {
+                    return Some(*call);
+                }
             }
-        }
-        groups
-    }
-}
-
-/// Up to this many pairs of an expected and an actual call are looked through; more are sorted into
-/// groups first.
-const FEW_MAX: usize = 64;
-
-/// Serves as many of the expected calls as can be, where those that expected call `i` may mean are
-/// of the group `group_of[i]`, which is what `means` tells of each; `fit` tells whether one serves.
-pub(super) fn serve(
-    (groups, group_of): (&Groups, &[usize]),
-    calls: &[ToolCall<'_>],
-    means: impl Fn(usize, &ToolCall<'_>) -> bool,
-    fit: impl FnMut(usize, u32) -> Fit,
-) -> Served {
-    let (expected, count) = (group_of.len(), calls.len());
-    if expected.saturating_mul(count) <= FEW_MAX {
-        let means = &means;
-        let candidates = |index| {
-            let calls = (0..).zip(calls).filter(move |(_, call)| means(index, call));
-            calls.map(|(at, _)| at)
+            None
         };
-        return assignment::serve(expected, count, candidates, fit);
+        let each = partners.iter().zip(&self.group_of);
+        each.map(|(partner, group)| partner.or_else(|| next(*group))).collect()
     }
-    let groups = groups.sort(calls);
-    let candidates = |index: usize| {
-        group_of.get(index).and_then(|group| groups.get(*group)).into_iter().flatten().copied()
-    };
-    assignment::serve(expected, count, candidates, fit)
 }
 
-/// Up to this many pairs of an expected and an actual call, simply trying comes first.
-const TRIED_MAX: usize = 4_096;
-
-/// Serves each expected call by the next free one that `fits`, which is what most traces want;
-/// `None` where that leaves one without a call, or would take long.
-pub(super) fn serve_in_turn(
-    expected: usize,
-    calls: usize,
-    mut fits: impl FnMut(usize, usize) -> bool,
-) -> Option<Served> {
-    let too_many = calls > u128::BITS as usize || expected.saturating_mul(calls) > TRIED_MAX;
-    if expected > calls || too_many {
-        return None;
+/// Serves as many of the expected calls as can be; `fit` tells whether an actual one serves.
+pub(super) fn serve(
+    groups: &Groups,
+    few: Option<&Few<'_>>,
+    calls: &[ToolCall<'_>],
+    mut fit: impl FnMut(usize, u32) -> Fit,
+) -> Served {
+    if let Some(served) = few.and_then(|few| few.at_sight(&mut fit)) {
+        return served;
     }
-    let mut taken = 0_u128;
-    let mut partners = Vec::new();
-    let mut from = 0;
-    for index in 0..expected {
-        let mut free = (from..calls).chain(0..from).filter(|at| taken >> at & 1 == 0);
-        let at = free.find(|at| fits(index, *at))?;
-        taken |= 1 << at;
-        partners.push(Some(at as u32));
-        from = at + 1;
-    }
-    Some(Served { certain: expected, possible: expected, partners })
-}
-
-/// Whether an expected call may mean an actual one: by its id, where it has one, else by its name.
-pub(super) fn means(name: &str, id: Option<&str>, call: &ToolCall<'_>) -> bool {
-    match id {
-        Some(id) => call.id.as_deref() == Some(id),
-        None => call.name == name,
-    }
+    let sorted = groups.sort(calls);
+    let candidates = |index: usize| sorted[groups.group_of[index]].iter().copied();
+    assignment::serve(groups.group_of.len(), calls.len(), candidates, fit)
 }
 
 /// Up to this many pairs of values are compared without hashes.
@@ -146,9 +135,19 @@ impl Hashes {
     }
 }
 
+/// Whether a text begins like one that [`read_text`] reads.
+pub(super) fn may_be_read(text: &str) -> bool {
+    let text = text.trim_start();
+    match text.as_bytes().first() {
+        Some(b'"' | b'{' | b'[' | b'(' | b'-' | b'0'..=b'9') => true,
+        Some(b't' | b'f' | b'n') => ["true", "false", "null"].iter().any(|w| text.starts_with(w)),
+        _ => false,
+    }
+}
+
 /// The value that a text is the text of: JSON, or an object or list as Python prints it.
 pub(super) fn read_text<'v>(value: &'v Value<'_>) -> Option<Value<'v>> {
-    let text = value.as_str()?;
+    let text = value.as_str().filter(|text| may_be_read(text))?;
     json::parse(text).ok().or_else(|| {
         let opens = text.trim_start().starts_with(['{', '[', '(']);
         if opens { python::parse_literal(text) } else { None }
@@ -174,28 +173,6 @@ pub(super) fn settled(served: &Served, expected: usize, strict: bool) -> Option<
     (least.total_cmp(&most)).is_eq().then_some(least)
 }
 
-/// The call to show beside each expected one: the one that serves it, else the first of its group
-/// that serves none and is not shown yet.
-pub(super) fn shown_calls(
-    group_of: &[usize],
-    groups: &[Vec<u32>],
-    partners: &[Option<u32>],
-) -> Vec<Option<u32>> {
-    let mut shown: hashbrown::HashSet<u32> = partners.iter().flatten().copied().collect();
-    let mut from = vec![0; groups.len()];
-    let mut next = |group: usize| {
-        let calls = groups.get(group)?;
-        while let Some(call) = calls.get(from[group]) {
-            from[group] += 1;
-            if shown.insert(*call) {
-                return Some(*call);
-            }
-        }
-        None
-    };
-    partners.iter().zip(group_of).map(|(partner, group)| partner.or_else(|| next(*group))).collect()
-}
-
 /// A score with the words and details that are wanted.
 pub(super) fn scored(
     value: f64,
@@ -211,21 +188,26 @@ pub(super) fn scored(
     })
 }
 
-/// No score, because contents on which it depends are not in the telemetry.
-pub(super) fn not_recorded<'n>(
-    reason: Reason,
-    what: &str,
-    names: impl Iterator<Item = &'n str>,
+/// No score, because contents of calls of some group on which it depends are not in the telemetry.
+pub(super) fn not_recorded(
+    (reason, what): (Reason, &str),
+    want: Want,
+    groups: &Groups,
+    calls: &[ToolCall<'_>],
+    is_unknown: impl Fn(&ToolCall<'_>) -> bool,
 ) -> Outcome {
-    let mut each: Vec<&str> = Vec::new();
-    for name in names {
-        if each.len() <= NAMES_MAX && !each.contains(&name) {
-            each.push(name);
+    report::not_evaluable(reason, want, || {
+        let groups = groups.sort(calls);
+        let candidates = groups.iter().flatten().map(|at| &calls[*at as usize]);
+        let mut names: Vec<&str> = Vec::new();
+        for call in candidates.filter(|call| is_unknown(call)) {
+            if names.len() <= NAMES_MAX && !names.contains(&&*call.name) {
+                names.push(&call.name);
+            }
         }
-    }
-    let names = naming(each.into_iter());
-    let explanation = format!("the score depends on {what} that are not recorded{names}");
-    Outcome::NotEvaluable { reason, explanation }
+        let names = naming(names.into_iter());
+        format!("the score depends on {what} that are not recorded{names}")
+    })
 }
 
 /// Names that a sentence spells out.
@@ -253,4 +235,21 @@ pub(super) fn naming<'n>(names: impl Iterator<Item = &'n str>) -> String {
 /// `1 expected call`, `3 expected calls`.
 pub(super) fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_values_are_read_and_prose_is_not() {
+        for text in
+            [" {\"a\": 1}", "[1]", "\"a\"", " true ", "null", "-1", "0.5", "{'a': None}", "(1, 2)"]
+        {
+            assert!(read_text(&Value::from(text)).is_some(), "{text}");
+        }
+        for text in ["", " ", "the parcel", "order", "nothing", "Infinity", "{a", "1 2"] {
+            assert!(read_text(&Value::from(text)).is_none(), "{text}");
+        }
+    }
 }

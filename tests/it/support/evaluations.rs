@@ -34,23 +34,22 @@ pub(crate) fn scored(n: u8, score: f64) -> Evaluation {
             level: Level::Trace,
             digest: [1; 16],
         }),
-        target: Target {
-            level: Level::Trace,
+        target: Arc::new(Target {
             trace_id: TraceId([0xaa; 16]),
-            span_id: SpanId([0xbb; 8]),
             session_id: None,
-        },
+            resource: resource("shop"),
+            agent_name: Some("refunds".into()),
+            completion: Completion::RootEnded,
+            time_ns: 1_735_689_600_000_000_000,
+        }),
+        span_id: SpanId([0xbb; 8]),
         outcome: Outcome::Scored(Score {
             value: score,
             explanation: "the secret sentence".to_owned(),
             details: Value::Null,
             label: None,
         }),
-        completion: Completion::RootEnded,
         revision: 0,
         revises: None,
-        resource: resource("shop"),
-        agent_name: Some("refunds".into()),
-        time_ns: 1_735_689_600_000_000_000,
     }
 }

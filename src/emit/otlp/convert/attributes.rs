@@ -52,7 +52,7 @@ pub(super) fn shared(evaluation: &Evaluation, content: bool) -> Attributes {
         attributes.text("gen_ai.conversation.id", &**session);
         attributes.text("session.id", &**session);
     }
-    if let Some(agent) = &evaluation.agent_name {
+    if let Some(agent) = &target.agent_name {
         attributes.text("gen_ai.agent.name", &**agent);
     }
     own(&mut attributes, evaluation, content);
@@ -66,9 +66,9 @@ fn own(attributes: &mut Attributes, evaluation: &Evaluation, content: bool) {
     if let Outcome::NotEvaluable { reason, .. } = outcome {
         attributes.text("spanscore.evaluation.reason", reason.as_str());
     }
-    attributes.text("spanscore.evaluation.level", target.level.as_str());
+    attributes.text("spanscore.evaluation.level", evaluator.level.as_str());
     attributes.double("spanscore.evaluation.threshold", evaluator.threshold);
-    attributes.text("spanscore.evaluation.completion", evaluation.completion.as_str());
+    attributes.text("spanscore.evaluation.completion", target.completion.as_str());
     attributes.int("spanscore.evaluation.revision", i64::from(evaluation.revision));
     if let Some(revised) = evaluation.revises {
         attributes.text("spanscore.evaluation.revises", revised.to_string());

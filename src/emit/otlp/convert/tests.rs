@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
@@ -28,7 +30,7 @@ fn a_scored_event_sits_on_the_judged_span_with_the_conventions_names() {
     let record = event(&sample::scored(0.5), CHILD);
     assert_eq!(record.event_name, "gen_ai.evaluation.result");
     assert_eq!(record.trace_id, sample::scored(0.5).target.trace_id.0);
-    assert_eq!(record.span_id, sample::scored(0.5).target.span_id.0);
+    assert_eq!(record.span_id, sample::scored(0.5).span_id.0);
     insta::assert_snapshot!(lines(&record.attributes), @"
     gen_ai.evaluation.name string tool_call_args/refund
     gen_ai.evaluation.score.value double 0.5
@@ -82,7 +84,7 @@ fn a_child_span_stands_below_the_judged_span() {
     let span = span(&evaluation, CHILD);
     assert_eq!(span.name, "evaluate tool_call_args/refund");
     assert_eq!(span.trace_id, evaluation.target.trace_id.0);
-    assert_eq!(span.parent_span_id, evaluation.target.span_id.0);
+    assert_eq!(span.parent_span_id, evaluation.span_id.0);
     assert_eq!(span.span_id, [0xe1, 0, 0, 0, 0, 0, 0, 0]);
     assert!(span.links.is_empty() && span.status.is_none());
     assert!(lines(&span.attributes).ends_with("openinference.span.kind string EVALUATOR"));
@@ -99,7 +101,7 @@ fn a_linked_span_has_its_own_trace_one_link_and_the_openinference_form() {
     assert!(span.parent_span_id.is_empty());
     let [link] = span.links.as_slice() else { panic!("{:?}", span.links) };
     assert_eq!(link.trace_id, evaluation.target.trace_id.0);
-    assert_eq!(link.span_id, evaluation.target.span_id.0);
+    assert_eq!(link.span_id, evaluation.span_id.0);
     let lines = lines(&span.attributes);
     let (_, form) = lines.split_once("string EVALUATOR\n").unwrap_or_default();
     insta::assert_snapshot!(form, @r#"
@@ -121,7 +123,8 @@ fn the_same_evaluation_gives_the_same_bytes() {
 #[test]
 fn evaluations_are_grouped_by_the_judged_traces_resource() {
     let (a, mut b, c) = (sample::scored(1.0), sample::scored(1.0), sample::scored(1.0));
-    b.resource = Resource { encoded: vec![0xff], service_name: "torn".into() }.into();
+    Arc::make_mut(&mut b.target).resource =
+        Resource { encoded: vec![0xff], service_name: "torn".into() }.into();
     let request = events(&[&a, &b, &c], CHILD);
     let groups: Vec<_> = request
         .resource_logs
