@@ -267,7 +267,7 @@ impl ToolCallCount {
     fn count(&self, calls: &[ToolCall<'_>]) -> SmallVec<[u64; 8]> {
         let mut counts = smallvec![0; self.rules.len()];
         for call in calls {
-            let by_name = self.places.get(&*call.name);
+            let by_name = self.places.get(&call.name);
             let by_id = call.id.as_deref().and_then(|id| self.places.get(id));
             if let Some(place) = by_name {
                 counts[*place] += 1;
