@@ -3,13 +3,15 @@
 //! The source's engine takes, for the same kind of text, 20 µs (completeness), 36 µs (relevance),
 //! 21 µs (safety), 2.4 µs (cost) and 80 µs (all four). Texts vary from call to call, so that no
 //! scan is found again. The slow texts come in two sizes: the time per byte must stay the same.
+//! `cargo bench --bench output_rules -- --once safety/default 100` judges the typical texts that
+//! often and does nothing else, for counting instructions.
 
 #![expect(clippy::expect_used, reason = "a benchmark of wrong settings shall stop")]
 
 use std::hint::black_box;
 use std::sync::Arc;
 
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BatchSize, Criterion, Throughput, criterion_group};
 use spanscore::evaluate::{Evaluator, Want, output_rules};
 use spanscore::model::{Content, Resource, Trajectory, Usage};
 use spanscore::settings::Node;
@@ -27,6 +29,8 @@ const PROSE: &str = "The carrier expects delivery within 4 business days, and th
     Humidity stays near 60 percent through the evening, with light wind from the west. Book the \
     museum tickets online to avoid the queue, and take the early train if you can manage it. ";
 
+const COMPAT: [(&str, &str); 2] = [("default", "null"), ("iris", "\"iris\"")];
+
 fn evaluator(settings: &str) -> Box<dyn Evaluator> {
     let node = Node::from_value(&json::parse(settings).expect("settings are JSON"));
     (output_rules::KIND.build)(&node).expect("settings are valid")
@@ -43,24 +47,30 @@ fn trajectory(output: String) -> Trajectory<'static> {
     }
 }
 
-fn typical(c: &mut Criterion) {
-    let texts: Vec<_> = (0..256)
+fn typical_texts() -> Vec<Trajectory<'static>> {
+    (0..256)
         .map(|shift| {
             let start = shift * 3 % 256;
             let text: String = PROSE.chars().cycle().skip(start).take(1000).collect();
             trajectory(format!("{shift:03} {text}"))
         })
-        .collect();
+        .collect()
+}
+
+fn bundle(bundle: &str, compat: &str) -> Box<dyn Evaluator> {
+    let expected = r#"{"expected": "the order arrives within 4 business days"}"#;
+    evaluator(&format!(r#"{{"bundle": "{bundle}", "compat": {compat}, "criteria": {expected}}}"#))
+}
+
+fn typical(c: &mut Criterion) {
+    let texts = typical_texts();
     let mut group = c.benchmark_group("output_rules/1kB");
-    for bundle in ["completeness", "relevance", "safety", "cost", "all"] {
-        for (name, compat) in [("default", "null"), ("iris", "\"iris\"")] {
-            let expected = r#"{"expected": "the order arrives within 4 business days"}"#;
-            let evaluator = evaluator(&format!(
-                r#"{{"bundle": "{bundle}", "compat": {compat}, "criteria": {expected}}}"#
-            ));
+    for name in ["completeness", "relevance", "safety", "cost", "all"] {
+        for (behaviour, compat) in COMPAT {
+            let evaluator = bundle(name, compat);
             for (what, want) in [("score", Want::SCORE), ("details", Want::ALL)] {
                 let mut next = 0;
-                group.bench_function(format!("{bundle}/{name}/{what}"), |b| {
+                group.bench_function(format!("{name}/{behaviour}/{what}"), |b| {
                     b.iter(|| {
                         next = (next + 1) % texts.len();
                         black_box(evaluator.evaluate(&texts[next], want))
@@ -122,5 +132,25 @@ fn slow(c: &mut Criterion) {
     group.finish();
 }
 
+fn once(case: &str, times: usize) {
+    let texts = typical_texts();
+    let (name, behaviour) = case.split_once('/').expect("a case such as `safety/default`");
+    let compat = COMPAT.iter().find(|known| known.0 == behaviour).expect("`default` or `iris`").1;
+    let evaluator = bundle(name, compat);
+    for text in texts.iter().cycle().take(times) {
+        black_box(evaluator.evaluate(text, Want::SCORE));
+    }
+}
+
 criterion_group!(benches, typical, slow);
-criterion_main!(benches);
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let Some([_, case, times, ..]) =
+        arguments.iter().position(|argument| argument == "--once").map(|at| &arguments[at..])
+    {
+        return once(case, times.parse().expect("a number of times"));
+    }
+    benches();
+    Criterion::default().configure_from_args().final_summary();
+}
