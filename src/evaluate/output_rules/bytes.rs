@@ -10,7 +10,7 @@ const BLOCK: usize = 64;
 
 /// Bit `n` tells whether `is` holds for byte `n`.
 #[inline(always)]
-fn mask(block: &[u8; BLOCK], is: impl Fn(u8) -> bool) -> u64 {
+pub(super) fn mask(block: &[u8; BLOCK], is: impl Fn(u8) -> bool) -> u64 {
     let mut flags = [0; BLOCK];
     for (flag, &byte) in flags.iter_mut().zip(block) {
         *flag = u8::from(is(byte));
@@ -24,17 +24,25 @@ fn mask(block: &[u8; BLOCK], is: impl Fn(u8) -> bool) -> u64 {
     mask
 }
 
+/// Calls `take` with each block; zeros stand behind the end of the text.
+#[inline(always)]
+pub(super) fn each_block(text: &[u8], mut take: impl FnMut(&[u8; BLOCK])) {
+    let (blocks, rest) = text.as_chunks::<BLOCK>();
+    blocks.iter().for_each(&mut take);
+    let mut tail = [0; BLOCK];
+    tail[..rest.len()].copy_from_slice(rest);
+    take(&tail);
+}
+
 /// Calls `take` with the class of each block as bits and the place of its first byte. The bytes
 /// behind the end of the text count as zeros.
 #[inline(always)]
 fn blocks(text: &[u8], is: impl Fn(u8) -> bool + Copy, mut take: impl FnMut(usize, u64)) {
-    let (blocks, rest) = text.as_chunks::<BLOCK>();
-    for (index, block) in blocks.iter().enumerate() {
-        take(index * BLOCK, mask(block, is));
-    }
-    let mut tail = [0; BLOCK];
-    tail[..rest.len()].copy_from_slice(rest);
-    take(text.len() - rest.len(), mask(&tail, is));
+    let mut first = 0;
+    each_block(text, |block| {
+        take(first, mask(block, is));
+        first += BLOCK;
+    });
 }
 
 /// Calls `take` with each longest run of bytes of the class, in order. Zero is in no class.
@@ -111,8 +119,24 @@ pub(super) fn first_eight(text: &[u8], run: &Range<usize>) -> u64 {
             bytes
         }
     };
-    let keep = u64::MAX >> (64 - run.len().clamp(1, 8) * 8);
-    (u64::from_le_bytes(bytes) | 0x2020_2020_2020_2020) & keep
+    first_of(bytes, run.len())
+}
+
+/// These bytes in lower case, as one word; zeros behind the first `length`.
+#[inline(always)]
+pub(super) fn first_of(bytes: [u8; 8], length: usize) -> u64 {
+    const KEEP: [u64; 9] = [
+        0,
+        0xff,
+        0xffff,
+        0xff_ffff,
+        0xffff_ffff,
+        0xff_ffff_ffff,
+        0xffff_ffff_ffff,
+        0xff_ffff_ffff_ffff,
+        u64::MAX,
+    ];
+    (u64::from_le_bytes(bytes) | 0x2020_2020_2020_2020) & KEEP[length.min(8)]
 }
 
 #[cfg(test)]

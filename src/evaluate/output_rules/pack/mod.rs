@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use compile::{Detector, Flow, Form, meet};
-use profile::Profile;
+use profile::{Profile, unleet};
 use shadow::Shadow;
 use sieve::{Anchors, Sieve};
 
@@ -283,8 +283,8 @@ impl Pack {
         let mut scan = Scan::default();
         let mut profile = Profile::of(text.as_bytes());
         let mut forms = Forms { text, shadow: None, lower: None, upper: None };
-        let cased = self.cased && profile.non_ascii;
-        if self.shadowed && profile.non_ascii {
+        let cased = self.cased && profile.non_ascii();
+        if self.shadowed && profile.non_ascii() {
             let shadow = Shadow::of(text);
             profile = Profile::of(shadow.text.as_bytes());
             forms.shadow = Some(shadow);
@@ -293,8 +293,8 @@ impl Pack {
         if cased {
             // Changing case makes ASCII of some other letters.
             for sieve in [&self.sieve, &self.digit_sieve] {
-                add(&mut anchors, sieve.find(forms.lower().as_bytes()));
-                add(&mut anchors, sieve.find(forms.upper().as_bytes()));
+                add(&mut anchors, sieve.find(forms.lower().as_bytes(), u8::MAX));
+                add(&mut anchors, sieve.find(forms.upper().as_bytes(), u8::MAX));
             }
         }
         for index in members(&self.candidates(&anchors)) {
@@ -315,16 +315,16 @@ impl Pack {
     }
 
     fn anchors(&self, text: &[u8], profile: &Profile) -> Anchors {
-        let (sieve, digit_sieve) = match profile.non_ascii {
+        let (sieve, digit_sieve) = match profile.non_ascii() {
             true => (&self.sieve, &self.digit_sieve),
             false => (&self.ascii_sieve, &self.ascii_digit_sieve),
         };
-        let mut anchors = sieve.find(text);
+        let mut anchors = sieve.find(text, profile.top);
         if !profile.digits.is_empty() {
-            add(&mut anchors, digit_sieve.find(text));
+            add(&mut anchors, digit_sieve.find(text, profile.top));
         }
         if profile.long_token {
-            add(&mut anchors, self.token_sieve.find(text));
+            add(&mut anchors, self.token_sieve.find(text, profile.top));
         }
         anchors
     }
@@ -373,7 +373,7 @@ impl Pack {
     fn scan_leet(&self, forms: &Forms<'_>, scan: &mut Scan) {
         let plain = forms.normalised();
         let text: Vec<u8> = plain.iter().map(|&byte| unleet(byte)).collect();
-        let anchors = self.sieve.find(&text);
+        let anchors = self.sieve.find(&text, u8::MAX);
         self.run_obfuscated(&text, &anchors, scan, |found| {
             // Where nothing was replaced the plain pass has the finding already.
             (plain[found.clone()] != text[found.clone()])
@@ -385,7 +385,7 @@ impl Pack {
     fn scan_spaced(&self, forms: &Forms<'_>, scan: &mut Scan) {
         let Some((text, places)) = spaced::closed_up(forms.normalised()) else { return };
         let place = |at: usize| forms.place(places.get(at).map_or(0, |&place| place as usize));
-        self.run_obfuscated(&text, &self.sieve.find(&text), scan, |found| {
+        self.run_obfuscated(&text, &self.sieve.find(&text, u8::MAX), scan, |found| {
             let (first, last) = (place(found.start), place(found.end - 1) + 1);
             // Where nothing was closed up the plain pass has the finding already.
             (last - first > found.len()).then_some(first..last)
@@ -395,7 +395,7 @@ impl Pack {
     /// Looks into runs that decode to text.
     fn scan_encoded(&self, forms: &Forms<'_>, scan: &mut Scan) {
         for (range, decoded) in encoded::runs(forms.normalised()) {
-            let anchors = self.sieve.find(&decoded);
+            let anchors = self.sieve.find(&decoded, u8::MAX);
             let place = forms.place(range.start)..forms.place(range.end);
             self.run_obfuscated(&decoded, &anchors, scan, |_| Some(place.clone()));
         }
@@ -442,18 +442,6 @@ fn members(set: &[u64]) -> impl Iterator<Item = usize> {
         });
         rest.map(move |word| index * 64 + word.trailing_zeros() as usize)
     })
-}
-
-fn unleet(byte: u8) -> u8 {
-    match byte {
-        b'0' => b'o',
-        b'1' | b'!' => b'i',
-        b'3' => b'e',
-        b'4' | b'@' => b'a',
-        b'5' | b'$' => b's',
-        b'7' => b't',
-        _ => byte,
-    }
 }
 
 impl RawHit {

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::super::bytes::rows;
+use super::super::bytes::{mask, rows};
 use super::super::limits::NUMBER_BYTES_MAX;
 
 /// Bytes that are summed up at once; two of them hold fewer than a byte can count.
@@ -22,8 +22,8 @@ const EDGE_MAX: usize = 256;
 /// What one pass saw.
 #[derive(Default, Debug)]
 pub(super) struct Profile {
-    /// There is a byte beyond ASCII.
-    pub(super) non_ascii: bool,
+    /// The greatest byte.
+    pub(super) top: u8,
     /// There is an `@`.
     pub(super) at_sign: bool,
     /// A letter, a digit that looks like one, and a letter again.
@@ -49,6 +49,15 @@ struct Seen {
     blocks: usize,
     /// Whether there are [`COLONS`] colons in all.
     colons: Option<bool>,
+    /// The last chunk that was looked at with its digits.
+    digits: (usize, u32),
+}
+
+impl Seen {
+    /// Digits of the chunk before this one, which has none if nobody looked at it.
+    fn digits_before(&self, index: usize) -> u32 {
+        if self.digits.0 + 1 == index { self.digits.1 } else { 0 }
+    }
 }
 
 impl Profile {
@@ -56,7 +65,7 @@ impl Profile {
     pub(super) fn of(text: &[u8]) -> Self {
         let (long_token, spaced) = rows(text, |byte| byte > b' ');
         let mut profile = Self {
-            non_ascii: !text.is_ascii(),
+            top: text.iter().copied().fold(0, u8::max),
             at_sign: memchr::memchr(b'@', text).is_some(),
             long_token,
             spaced,
@@ -65,29 +74,45 @@ impl Profile {
         let (chunks, rest) = text.as_chunks::<CHUNK>();
         let mut tail = [b' '; CHUNK];
         tail[..rest.len()].copy_from_slice(rest);
-        let (mut before, mut seen) = (0, Seen::default());
+        let (mut before, mut seen) = (false, Seen::default());
         for (index, chunk) in chunks.iter().chain(std::iter::once(&tail)).enumerate() {
-            let digits = sum(chunk, is_digit);
-            if digits | before != 0 {
-                profile.look_at(text, index, digits, digits + before, &mut seen);
+            let digits = has_digit(chunk);
+            if digits | before {
+                profile.look_at(text, index, chunk, digits, &mut seen);
             }
             before = digits;
         }
         profile
     }
 
-    /// Looks at a chunk with so many digits, or so many `together` with the chunk before.
+    /// Whether there is a byte beyond ASCII.
+    pub(super) fn non_ascii(&self) -> bool {
+        self.top > 0x7f
+    }
+
+    /// Looks at a chunk that has digits, or follows one that has.
     #[inline(never)]
-    fn look_at(&mut self, text: &[u8], index: usize, digits: u8, together: u8, seen: &mut Seen) {
+    fn look_at(
+        &mut self,
+        text: &[u8],
+        index: usize,
+        chunk: &[u8; CHUNK],
+        has_digits: bool,
+        seen: &mut Seen,
+    ) {
         let start = index * CHUNK;
         let end = (start + CHUNK).min(text.len());
-        if digits > 0 && !self.leet {
-            self.leet = has_leet(&text[start.saturating_sub(1)..(end + 1).min(text.len())]);
+        let places = if has_digits { mask(chunk, is_digit) } else { 0 };
+        if !self.leet {
+            self.leet = has_leet(text, start, places);
         }
         let before = start.saturating_sub(CHUNK);
         let colons = *seen
             .colons
             .get_or_insert_with(|| memchr::memchr_iter(b':', text).nth(COLONS - 1).is_some());
+        let digits = places.count_ones();
+        let together = digits + seen.digits_before(index);
+        seen.digits = (index, digits);
         if together >= 4 || (colons && sum(&text[before..end], is_colon) >= COLONS as u8) {
             self.look_closely(text, seen.blocks.max(before / BLOCK), end.div_ceil(BLOCK));
             seen.blocks = (index + 1) * (CHUNK / BLOCK);
@@ -160,14 +185,38 @@ fn sum(bytes: &[u8], is: impl Fn(u8) -> bool) -> u8 {
     bytes.iter().map(|&byte| u8::from(is(byte))).sum()
 }
 
-fn has_leet(text: &[u8]) -> bool {
-    let Some(count) = text.len().checked_sub(2) else { return false };
-    let letter = |byte: u8| u8::from((byte | 0x20).wrapping_sub(b'a') < 26);
-    let mut any = 0;
-    for ((&a, &b), &c) in text[..count].iter().zip(&text[1..=count]).zip(&text[2..]) {
-        any |= letter(a) & u8::from(b.wrapping_sub(b'0') < 8) & letter(c);
+/// Whether any byte is a digit.
+#[inline(always)]
+fn has_digit(chunk: &[u8; CHUNK]) -> bool {
+    chunk.iter().fold(0, |any, &byte| any | u8::from(is_digit(byte))) != 0
+}
+
+/// Whether one of these digits, whose places start at `start`, is below 8 and stands alone between
+/// letters.
+fn has_leet(text: &[u8], start: usize, places: u64) -> bool {
+    let letter = |at: usize| text.get(at).is_some_and(u8::is_ascii_alphabetic);
+    let mut alone = places & !(places << 1) & !(places >> 1);
+    while alone != 0 {
+        let at = start + alone.trailing_zeros() as usize;
+        alone &= alone - 1;
+        if text[at] < b'8' && letter(at.wrapping_sub(1)) && letter(at + 1) {
+            return true;
+        }
     }
-    any != 0
+    false
+}
+
+/// The letter that a digit or sign is put for; other bytes as they are.
+pub(super) fn unleet(byte: u8) -> u8 {
+    match byte {
+        b'0' => b'o',
+        b'1' | b'!' => b'i',
+        b'3' => b'e',
+        b'4' | b'@' => b'a',
+        b'5' | b'$' => b's',
+        b'7' => b't',
+        _ => byte,
+    }
 }
 
 #[cfg(test)]
