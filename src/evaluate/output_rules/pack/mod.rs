@@ -273,8 +273,12 @@ impl Pack {
         rules
     }
 
-    /// Scans a text, or gives the scan that an evaluator has just made of the same text.
+    /// Scans a text, or gives the scan that another evaluator has just made of the same text.
     pub(super) fn scan_cached(self: &Arc<Self>, text: &str) -> Arc<Scan> {
+        // A built-in pack is held here and by its evaluators.
+        if Arc::strong_count(self) <= 2 {
+            return Arc::new(self.scan(text));
+        }
         cache::get(self, text, || self.scan(text))
     }
 
