@@ -169,6 +169,9 @@ fn safety() -> Vec<Rule> {
 
 /// A rule that fails when a detector of its name hits.
 pub(super) fn detected(s: &Subject<'_>, rule: &str, none: &'static str, some: &str) -> Verdict {
+    if s.nothing_found() {
+        return Verdict::binary(true, none.into());
+    }
     let mut kinds: Vec<&str> = Vec::new();
     let mut findings: Vec<Finding> = Vec::new();
     let mut critical = false;

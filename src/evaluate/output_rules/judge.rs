@@ -113,7 +113,7 @@ impl OutputRules {
             for (slot, rule) in self.rules.iter().enumerate() {
                 let verdict = (rule.check)(&subject);
                 if index == 0 {
-                    let places = vec![place.clone().into_owned(); verdict.findings.len()];
+                    let places = verdict.findings.iter().map(|_| place.to_string()).collect();
                     results.push(Result { rule, verdict, places });
                 } else {
                     results[slot].join(verdict, place);

@@ -116,6 +116,11 @@ impl Subject<'_> {
         &self.reading.text
     }
 
+    /// Whether no detector of any rule found anything, and all searched to the end.
+    pub(super) fn nothing_found(&self) -> bool {
+        self.scans.iter().all(|scan| scan.is_empty())
+    }
+
     /// The kind of the first detector of a rule that did not search all of the text.
     pub(super) fn gave_up(&self, rule: &str) -> Option<&str> {
         let mut packs = self.scans.iter().zip(self.packs);

@@ -117,6 +117,13 @@ pub(super) struct Scan {
     gave_up: Vec<u16>,
 }
 
+impl Scan {
+    /// Whether no detector hit or gave up.
+    pub(super) fn is_empty(&self) -> bool {
+        self.hits.is_empty() && self.gave_up.is_empty()
+    }
+}
+
 #[derive(Debug)]
 struct RawHit {
     detector: u16,
