@@ -7,11 +7,12 @@
 //! look Latin become Latin inside words that have Latin letters too; elsewhere they stay. Letters
 //! beyond ASCII are in lower case. Linear, one allocation for text and map each.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use icu_normalizer::DecomposingNormalizer;
 
 /// A shadow with its map.
+#[derive(Default)]
 pub(super) struct Shadow {
     /// What detectors match.
     pub(super) text: String,
@@ -74,10 +75,19 @@ impl Shadow {
         in_mixed: bool,
         nfkd: &icu_normalizer::DecomposingNormalizerBorrowed<'_>,
     ) {
-        if let ('\u{4e00}'..='\u{9fff}', _) | ('а'..='и' | 'к'..='я', false) = (c, in_mixed) {
-            self.text.push(c);
-            return;
+        // What looks Latin stands before the first Hebrew letter.
+        match (!in_mixed || c >= '\u{590}') && stays(c) {
+            true => self.text.push(c),
+            false => self.push_folded(c, in_mixed, nfkd),
         }
+    }
+
+    fn push_folded(
+        &mut self,
+        c: char,
+        in_mixed: bool,
+        nfkd: &icu_normalizer::DecomposingNormalizerBorrowed<'_>,
+    ) {
         if let Some(plain) = plain(c) {
             self.text.push_str(plain);
             return;
@@ -117,6 +127,34 @@ impl Shadow {
             }
         }
     }
+}
+
+/// Characters whose pages [`stays`] knows.
+const PAGED: usize = 0x2_0000;
+/// Characters of a page.
+const PAGE: usize = 0x100;
+
+/// Whether a character outside words of several scripts is its own shadow. Most are, and asking the
+/// normal form each time is slow; the answers for a page are found when one of it is first met.
+fn stays(c: char) -> bool {
+    static PAGES: [OnceLock<[u64; PAGE / 64]>; PAGED / PAGE] =
+        [const { OnceLock::new() }; PAGED / PAGE];
+    let code = c as usize;
+    let Some(page) = PAGES.get(code / PAGE) else { return false };
+    let page = page.get_or_init(|| {
+        let nfkd = DecomposingNormalizer::new_nfkd();
+        let (mut bits, mut shadow) = ([0; PAGE / 64], Shadow::default());
+        let codes = (code / PAGE * PAGE) as u32..;
+        for (index, c) in codes.take(PAGE).enumerate() {
+            let Some(c) = char::from_u32(c) else { continue };
+            shadow.text.clear();
+            shadow.push_folded(c, false, &nfkd);
+            let same = shadow.text.chars().eq([c]);
+            bits[index / 64] |= u64::from(same) << (index % 64);
+        }
+        bits
+    });
+    page[code % PAGE / 64] >> (code % 64) & 1 == 1
 }
 
 /// The ASCII letter that is left of U+00C0 to U+017F without the accent.
