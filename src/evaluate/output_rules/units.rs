@@ -5,8 +5,9 @@
 //! around a full stop ends at the next space.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
-use super::bytes::places;
+use super::bytes::{first_eight, places};
 use super::words::is_word_char;
 
 /// Abbreviations whose full stop ends no sentence.
@@ -19,7 +20,8 @@ const ABBREVIATIONS: [&str; 28] = [
 pub(super) fn units(text: &str) -> Vec<Range<u32>> {
     let mut units = Vec::new();
     let mut push = |unit: Range<usize>| {
-        if text[unit.clone()].contains(is_word_char) {
+        let part = &text[unit.clone()];
+        if part.bytes().any(|b| b.is_ascii_alphanumeric()) || part.contains(is_word_char) {
             units.push(unit.start as u32..unit.end as u32);
         }
     };
@@ -28,7 +30,9 @@ pub(super) fn units(text: &str) -> Vec<Range<u32>> {
     let mut look_at = |at: usize| {
         let end = match bytes[at] {
             b'\n' => Some(at + 1),
-            b'.' | b'!' | b'?' => ends_sentence(text, start, at).then_some(at + 1),
+            b'.' | b'!' | b'?' => {
+                (ends_plainly(bytes, start, at) || ends_sentence(text, start, at)).then_some(at + 1)
+            }
             _ => text[at..]
                 .chars()
                 .next()
@@ -50,6 +54,25 @@ pub(super) fn units(text: &str) -> Vec<Range<u32>> {
     }
     push(start..text.len());
     units
+}
+
+/// Whether a space follows the mark at `at`, and a plain word that is no abbreviation stands before
+/// it: what most sentences end with, told without a look at characters.
+fn ends_plainly(text: &[u8], start: usize, at: usize) -> bool {
+    static SHORT: LazyLock<[u64; ABBREVIATIONS.len()]> =
+        LazyLock::new(|| ABBREVIATIONS.map(|word| first_eight(word.as_bytes(), &(0..word.len()))));
+    if text.get(at + 1).is_some_and(|next| !next.is_ascii_whitespace()) {
+        return false;
+    }
+    // Longer than any abbreviation.
+    const LONG: usize = 7;
+    let before = text[start..at].iter().rev().take(LONG);
+    let letters = before.take_while(|byte| byte.is_ascii_alphabetic()).count();
+    let word = at - letters..at;
+    let alone = word.start == start || text[word.start - 1].is_ascii_whitespace();
+    text[at] != b'.'
+        || letters == LONG
+        || (alone && letters > 0 && !SHORT.contains(&first_eight(text, &word)))
 }
 
 /// Whether the full stop, question or exclamation mark at `at` ends the sentence from `start`.
