@@ -9,6 +9,7 @@
 mod build;
 mod builtin;
 mod bytes;
+mod common;
 mod custom;
 mod iris;
 mod js;

@@ -2,80 +2,25 @@
 //!
 //! In goes a text, out come keys of its content words and its length. Scripts without spaces give
 //! pairs of characters in place of words, so that their texts are judged and not waved through.
-//! All linear: words in ASCII letters are read eight bytes at a time, others by characters.
+//! All linear: words in ASCII letters are read eight bytes at a time, others by characters. Most
+//! words of a text in ASCII are read without a branch that a processor cannot foresee.
 
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use hashbrown::{DefaultHashBuilder, HashSet};
+use hashbrown::DefaultHashBuilder;
 
-use super::bytes::{first_eight, runs};
+use super::bytes::{each_block, first_eight, first_of, mask, runs};
+use super::common::{COMMON, Common, IS_DENIAL, IS_STOP, denies, is_stop};
 
 /// Letters of a word that count; longer words are equal if these are, which evens out endings.
 const STEM: usize = 4;
-
-/// Words that say nothing of the topic, in the languages most written.
-const STOP: &str = "a about after all also am an and any are as at be been but by can could de del \
-    der des did die do does el en es est et for from had has have he her him his how i if im in \
-    into is it its itself je la las le les let los me my ne no nor not of on or our out please que \
-    qu she should so some than that the their them then there these they this those to too un una \
-    und une up us van was we were what when where which who whom whose why will with would you \
-    your zu и в во не на что как это по из у за от до для же бы мы вы он она они какая какой какие \
-    какое где когда есть wie was wer wo ist sind ein eine das den dem mit von im para por con como \
-    qual quais uma um os dos das em quoi quel quelle comment pourquoi";
-
-/// Words that deny.
-const DENIAL: &str = "not no never cannot nicht kein keine pas nunca jamais não non не нет niet";
 
 /// Set in the key of a word with a digit.
 const NUMBER: u64 = 1 << 63;
 /// Set in the key of a word that eight bytes do not hold.
 const HASHED: u64 = 1 << 62;
-
-/// What a common word means.
-#[derive(Clone, Copy, Default)]
-struct Common {
-    /// The word in lower case as [`first_eight`] gives it; 0 for a free place.
-    word: u64,
-    stop: bool,
-    denial: bool,
-}
-
-/// The common words in ASCII letters by a part of their product with an odd number; the next free
-/// place where that is taken.
-static COMMON: LazyLock<Box<[Common; COMMON_SLOTS]>> = LazyLock::new(|| {
-    let mut slots = Box::new([Common::default(); COMMON_SLOTS]);
-    for text in STOP.split_ascii_whitespace().chain(DENIAL.split_ascii_whitespace()) {
-        if !text.is_ascii() {
-            continue;
-        }
-        let word = first_eight(text.as_bytes(), &(0..text.len()));
-        let mut at = slot(word);
-        while slots[at].word != 0 && slots[at].word != word {
-            at = (at + 1) % COMMON_SLOTS;
-        }
-        let is_in = |list: &str| list.split_ascii_whitespace().any(|other| other == text);
-        slots[at] = Common { word, stop: is_in(STOP), denial: is_in(DENIAL) };
-    }
-    slots
-});
-const COMMON_SLOTS: usize = 1 << 10;
-
-fn slot(word: u64) -> usize {
-    (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize
-}
-
-fn common(slots: &[Common; COMMON_SLOTS], word: u64) -> Common {
-    let mut at = slot(word);
-    loop {
-        let found = slots[at];
-        if found.word == word || found.word == 0 {
-            return found;
-        }
-        at = (at + 1) % COMMON_SLOTS;
-    }
-}
 
 fn hash(bytes: &[u8]) -> u64 {
     hash_run(bytes, 0..bytes.len())
@@ -88,7 +33,7 @@ fn hash_run(text: &[u8], run: Range<usize>) -> u64 {
     for start in run.clone().step_by(8) {
         hasher.write_u64(first_eight(text, &(start..run.end)));
     }
-    hasher.finish() | HASHED
+    hasher.finish() & !NUMBER | HASHED
 }
 
 /// Letters of scripts that are written without spaces, and Hangul, whose endings hide words.
@@ -131,15 +76,18 @@ impl Words {
     /// Reads a text.
     pub(super) fn of(text: &str) -> Self {
         let bytes = text.as_bytes();
-        let common = &**COMMON;
+        let common = &*COMMON;
         let mut words = Self::default();
         words.keys.reserve(text.len() / 8);
         words.places.reserve(text.len() / 8);
+        if text.is_ascii() {
+            words.read_ascii(bytes, common);
+            return words;
+        }
         let mut lower = String::new();
-        let ascii = text.is_ascii();
         let is_member = |byte: u8| byte.is_ascii_alphanumeric() || byte >= 0x80;
         runs(bytes, is_member, |run| {
-            if ascii || bytes[run.clone()].is_ascii() {
+            if bytes[run.clone()].is_ascii() {
                 words.push_ascii(bytes, run, common);
             } else {
                 words.push_run(text, run, &mut lower, common);
@@ -154,21 +102,55 @@ impl Words {
         self.places.push(place as u32);
     }
 
-    /// Takes a run of ASCII letters and digits.
-    #[inline(always)]
-    fn push_ascii(&mut self, text: &[u8], run: Range<usize>, slots: &[Common; COMMON_SLOTS]) {
-        let word = first_eight(text, &run);
-        if run.len() <= 8 {
-            let Common { word: found, stop, denial } = common(slots, word);
-            if found == word {
-                self.denies |= denial;
-                if stop {
-                    return;
+    /// Reads a text in ASCII.
+    fn read_ascii(&mut self, text: &[u8], common: &Common) {
+        let blocks = word_blocks(text);
+        let mut batch = Batch { keys: [0; BATCH], places: [0; BATCH], count: 0 };
+        let (mut before, mut marks) = (0, 0);
+        for (index, pair) in blocks.windows(2).enumerate() {
+            let [now, next] = [&pair[0], &pair[1]];
+            let mut starts = now.members & !(now.members << 1 | before);
+            before = now.members >> 63;
+            while starts != 0 {
+                let bit = starts.trailing_zeros();
+                starts &= starts - 1;
+                // The sixty-four bytes from here on.
+                let from_here = |now: u64, next: u64| now >> bit | (next << 1) << (63 - bit);
+                let length = (!from_here(now.members, next.members)).trailing_zeros() as usize;
+                let start = index * 64 + bit as usize;
+                let digits = now.digits | next.digits != 0
+                    && from_here(now.digits, next.digits) << (64 - length.clamp(1, 64)) != 0;
+                let eight = text[start..].first_chunk().filter(|_| !digits && length < 64);
+                let Some(eight) = eight else {
+                    batch.take(self);
+                    let rest = text[start..].iter();
+                    let length = rest.take_while(|byte| byte.is_ascii_alphanumeric()).count();
+                    self.push_ascii(text, start..start + length, common);
+                    continue;
+                };
+                let word = first_of(*eight, length);
+                let mark = common.marks(word, length);
+                marks |= mark;
+                if word == u64::from(b't') {
+                    self.denies |= text[..start].ends_with(b"n'");
                 }
+                batch.push(ascii_stem(word), start, mark & IS_STOP == 0 && length > 1);
             }
-            if run.len() == 1 {
-                self.denies |= word == u64::from(b't') && text[..run.start].ends_with(b"n'");
-            }
+            batch.take(self);
+        }
+        self.denies |= marks & IS_DENIAL != 0;
+    }
+
+    /// Takes a run of ASCII letters and digits.
+    fn push_ascii(&mut self, text: &[u8], run: Range<usize>, common: &Common) {
+        let word = first_eight(text, &run);
+        let marks = common.marks(word, run.len());
+        self.denies |= marks & IS_DENIAL != 0;
+        if marks & IS_STOP != 0 {
+            return;
+        }
+        if run.len() == 1 {
+            self.denies |= word == u64::from(b't') && text[..run.start].ends_with(b"n'");
         }
         // Of the bytes that occur only digits lack this bit.
         let letters = word | u64::MAX.checked_shl(run.len() as u32 * 8).unwrap_or(0);
@@ -183,13 +165,7 @@ impl Words {
     }
 
     /// Takes a run with characters beyond ASCII, which may be punctuation.
-    fn push_run(
-        &mut self,
-        text: &str,
-        run: Range<usize>,
-        lower: &mut String,
-        common: &[Common; COMMON_SLOTS],
-    ) {
+    fn push_run(&mut self, text: &str, run: Range<usize>, lower: &mut String, common: &Common) {
         let mut place = run.start;
         for word in text[run].split(|c: char| !is_word_char(c)) {
             let start = place;
@@ -240,13 +216,11 @@ impl Words {
     }
 
     fn push_word(&mut self, word: &str, place: usize) {
-        static STOPS: LazyLock<HashSet<&str>> =
-            LazyLock::new(|| STOP.split_ascii_whitespace().collect());
         if word.is_empty() {
             return;
         }
-        self.denies |= DENIAL.split_ascii_whitespace().any(|denial| denial == word);
-        if STOPS.contains(word) {
+        self.denies |= denies(word);
+        if is_stop(word) {
             return;
         }
         if word.bytes().any(|b| b.is_ascii_digit()) {
@@ -270,19 +244,59 @@ impl Words {
     }
 }
 
+/// Where sixty-four bytes of a text in ASCII have letters and digits, as bits.
+struct WordBlock {
+    members: u64,
+    digits: u64,
+}
+
+/// The blocks of a text and an empty one.
+fn word_blocks(text: &[u8]) -> Vec<WordBlock> {
+    let mut blocks = Vec::with_capacity(text.len() / 64 + 2);
+    let is_digit = |byte: u8| byte.wrapping_sub(b'0') < 10;
+    each_block(text, |block| {
+        let members = mask(block, |byte| (byte | 0x20).wrapping_sub(b'a') < 26 || is_digit(byte));
+        let any = block.iter().fold(0, |any, &byte| any | u8::from(is_digit(byte)));
+        blocks
+            .push(WordBlock { members, digits: if any == 0 { 0 } else { mask(block, is_digit) } });
+    });
+    blocks.push(WordBlock { members: 0, digits: 0 });
+    blocks
+}
+
+/// At least the words of sixty-four bytes.
+const BATCH: usize = 64;
+
+/// Words that are not yet in a list.
+struct Batch {
+    keys: [u64; BATCH],
+    places: [u32; BATCH],
+    count: usize,
+}
+
+impl Batch {
+    /// Takes a word in if it `counts`.
+    #[inline(always)]
+    fn push(&mut self, key: u64, place: usize, counts: bool) {
+        self.keys[self.count % BATCH] = key;
+        self.places[self.count % BATCH] = place as u32;
+        self.count += usize::from(counts);
+    }
+
+    /// Moves the words to a list.
+    fn take(&mut self, words: &mut Words) {
+        let count = std::mem::take(&mut self.count).min(BATCH);
+        words.keys.extend_from_slice(&self.keys[..count]);
+        words.places.extend_from_slice(&self.places[..count]);
+    }
+}
+
 /// The first [`STEM`] letters of a word, or three if an ending follows them.
 fn ascii_stem(word: u64) -> u64 {
-    const fn ending(text: &[u8]) -> u64 {
-        let (mut word, mut index) = (0, 0);
-        while index < text.len() {
-            word |= (text[index] as u64) << (index * 8);
-            index += 1;
-        }
-        word
-    }
-    const ENDINGS: [u64; 4] = [ending(b"s"), ending(b"ed"), ending(b"es"), ending(b"ing")];
+    // `ed`, `s`, `es` and `ing`, each at the place that its product with the number names.
+    const ENDINGS: [u64; 4] = [0x6465, 0x73, 0x7365, 0x67_6e69];
     let rest = word >> 24;
-    let ended = ENDINGS.iter().fold(false, |ended, &ending| ended | (rest == ending));
+    let ended = ENDINGS[(rest.wrapping_mul(0x629f_6fbe_d82c_07cd) >> 62) as usize] == rest;
     word & if ended { 0xff_ffff } else { 0xffff_ffff }
 }
 
@@ -326,7 +340,9 @@ pub(super) struct Keys {
 impl Keys {
     /// Takes the distinct ones of these keys.
     pub(super) fn of(all: impl ExactSizeIterator<Item = u64>) -> Self {
-        let slots = (all.len() * 4).next_power_of_two().max(8);
+        // With much room a key that is not there mostly meets a free place.
+        let room = if all.len() <= 64 { 32 } else { 4 };
+        let slots = (all.len() * room).next_power_of_two().max(8);
         let mut keys = Self {
             distinct: Vec::new(),
             slots: vec![0; slots],
@@ -396,8 +412,8 @@ fn ascii_length(text: &[u8], enough: usize) -> usize {
     let shown = |byte: u8| u8::from(byte >= b' ' && byte != 0x7f);
     let Some(&first) = text.first() else { return 0 };
     let mut length = usize::from(shown(first));
-    // Short enough for a sum in one byte.
-    for (before, now) in text.chunks(255).zip(text[1..].chunks(255)) {
+    // Short enough for a sum in one byte, and to stop soon.
+    for (before, now) in text.chunks(64).zip(text[1..].chunks(64)) {
         let pairs = before.iter().zip(now);
         let sum: u8 = pairs.map(|(&a, &b)| plain(b) | (plain(a) & shown(b))).sum();
         length += usize::from(sum);
