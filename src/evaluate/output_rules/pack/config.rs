@@ -5,6 +5,7 @@
 //! ASCII. No pattern may match more than [`MATCH_BYTES_MAX`] bytes.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use regex::bytes::{Regex, RegexBuilder};
@@ -27,6 +28,9 @@ pub struct PackConfig {
     pub name: String,
     /// How patterns are read: `linear` (the `regex` crate's syntax) or `javascript`.
     pub syntax: Syntax,
+    /// Expressions by name: `(?&name)` in a `pattern`, `near` or `not_near` stands for the one of
+    /// that name. They cannot use each other.
+    pub expressions: BTreeMap<String, String>,
     /// The detectors.
     pub detectors: Vec<DetectorConfig>,
 }
@@ -106,7 +110,7 @@ pub(in super::super) fn compile(packs: &[PackConfig]) -> Result<Arc<Pack>, Setti
         for (index, config) in pack.detectors.iter().enumerate() {
             let name =
                 format!("detector `{}` ({}) of pack `{}`", config.kind, index + 1, pack.name);
-            let detector = detector(config, pack.syntax, &mut anchors).map_err(|error| {
+            let detector = detector(config, pack, &mut anchors).map_err(|error| {
                 let message = format!("{name}: {}", error.message);
                 SettingsError { message, ..error }
             })?;
@@ -123,9 +127,10 @@ pub(in super::super) fn compile(packs: &[PackConfig]) -> Result<Arc<Pack>, Setti
 
 fn detector(
     config: &DetectorConfig,
-    syntax: Syntax,
+    pack: &PackConfig,
     anchors: &mut Vec<String>,
 ) -> Result<Detector, SettingsError> {
+    let syntax = pack.syntax;
     if config.rule.is_empty() || config.kind.is_empty() {
         return Err(SettingsError::new("`rule` and `kind` are needed"));
     }
@@ -138,8 +143,12 @@ fn detector(
         // Their patterns have no bound, so refused findings could make the search quadratic.
         return Err(SettingsError::new("`validate`, `near` and `not_near` need `syntax: linear`"));
     }
-    let expression = |text: &Option<String>, form| {
-        text.as_ref().map(|text| expression(text, syntax, config.case_sensitive, form)).transpose()
+    let expression = |text: &Option<String>, form| match text {
+        Some(text) => {
+            let text = with_named(text, &pack.expressions)?;
+            expression(&text, syntax, config.case_sensitive, form).map(Some)
+        }
+        None => Ok(None),
     };
     Ok(Detector {
         rule: config.rule.clone(),
@@ -197,6 +206,22 @@ fn mask(
         mask[index / 64] |= 1 << (index % 64);
     }
     Ok((!needs.is_empty()).then_some(mask))
+}
+
+/// Puts the named expressions where a text calls for them.
+fn with_named(text: &str, named: &BTreeMap<String, String>) -> Result<String, SettingsError> {
+    let mut parts = text.split("(?&");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once(')').unwrap_or((part, ""));
+        let Some(expression) = named.get(name) else {
+            let message = format!("`(?&{name})` stands for no expression of the pack");
+            let help = "give it under `expressions`, by that name";
+            return Err(SettingsError::new(message).with_help(help));
+        };
+        out.extend(["(?:", expression, ")", rest]);
+    }
+    Ok(out)
 }
 
 fn expression(
@@ -273,6 +298,7 @@ mod tests {
     use super::*;
 
     fn check(pattern: &str, message: &str) {
+        let expressions = BTreeMap::from([("word".to_owned(), "[a-z]{1,9}".to_owned())]);
         let detector = DetectorConfig {
             rule: "no_pii".to_owned(),
             kind: "x".to_owned(),
@@ -281,6 +307,7 @@ mod tests {
         };
         let pack = PackConfig {
             name: "mine".to_owned(),
+            expressions,
             detectors: vec![detector],
             ..PackConfig::default()
         };
@@ -295,5 +322,14 @@ mod tests {
         check("(a)\\1", "not an expression");
         check("(a{1000}){1000}", "may match more than");
         check("a{1,40}", "");
+    }
+
+    #[test]
+    fn named_expressions_stand_for_themselves() {
+        check("(?&word) (?&word){2}", "");
+        check("(?&word){600}", "may match more than");
+        check("(?&words)", "`(?&words)` stands for no expression");
+        let named = BTreeMap::from([("word".to_owned(), "a|b".to_owned())]);
+        assert_eq!(with_named("x(?&word){2}y", &named).unwrap(), "x(?:a|b){2}y");
     }
 }
