@@ -17,7 +17,7 @@ use memchr::memmem::Finder;
 /// Which anchors occur; bit `n` stands for anchor `n`.
 pub(super) type Anchors = [u64; WORDS];
 
-const WORDS: usize = 16;
+const WORDS: usize = 28;
 /// Most anchors of a sieve.
 pub(super) const ANCHORS_MAX: usize = WORDS * 64;
 /// Places of the first table, one byte each; hashes name the first half, and the second spares a

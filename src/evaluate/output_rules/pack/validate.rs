@@ -37,6 +37,8 @@ pub enum Validator {
     SeedPhrase,
     /// E-mail address: not of a reserved or example domain, not a placeholder.
     Email,
+    /// Number of an identity document: five digits or more, not one digit repeated, no date.
+    IdNumber,
 }
 
 impl Validator {
@@ -61,6 +63,7 @@ impl Validator {
             Self::ChinaId => china_id(text),
             Self::SeedPhrase => seed_phrase(text),
             Self::Email => email(text),
+            Self::IdNumber => id_number(text),
         }
     }
 }
@@ -203,15 +206,17 @@ fn birth_date(text: &str) -> bool {
         .filter(|part| !part.is_empty())
         .filter_map(|part| part.parse().ok())
         .collect();
-    let lower = text.to_ascii_lowercase();
     let year = |year: u32| (1880..=2035).contains(&year) || year < 100;
     let day = |day: u32| (1..=31).contains(&day);
     let month = |month: u32| (1..=12).contains(&month);
     match numbers[..] {
         [y, m, d] if y > 999 => year(y) && month(m) && day(d),
+        [packed] if packed > 9_999_999 => {
+            year(packed / 10_000) && month(packed / 100 % 100) && day(packed % 100)
+        }
         [a, b, y] => year(y) && ((month(a) && day(b)) || (day(a) && month(b))),
         // A month in words: any language's, but a day and a year must be there.
-        [d, y] | [y, d] if lower.bytes().any(|b| b.is_ascii_alphabetic()) => {
+        [d, y] | [y, d] if text.chars().any(char::is_alphabetic) => {
             (day(d) && (1880..=2035).contains(&y)) || (day(y) && (1880..=2035).contains(&d))
         }
         _ => false,
@@ -360,11 +365,33 @@ fn seed_phrase(text: &str) -> bool {
         && !text.split([' ', '\n', ',']).any(holds)
 }
 
+fn id_number(text: &str) -> bool {
+    let digits = digits(text);
+    let dated = matches!(
+        text.split(['-', '/', '.']).map(str::len).collect::<Vec<_>>()[..],
+        [4, 1..=2, 1..=2] | [1..=2, 1..=2, 4]
+    );
+    digits.len() >= 5 && !repeated(&digits) && !dated
+}
+
+/// The address as it would be typed: signs for words, no spaces.
+fn plain_address(text: &str) -> String {
+    let mut plain = text.to_lowercase();
+    for sign in ["&#64;", "&#x40;", "&commat;", "%40", "\\u0040", "=40"] {
+        plain = plain.replace(sign, "@");
+    }
+    for (words, sign) in [("at", "@"), ("dot", ".")] {
+        for (open, close) in [("[", "]"), ("(", ")"), ("{", "}"), ("<", ">"), (" ", " ")] {
+            plain = plain.replace(&format!("{open}{words}{close}"), sign);
+        }
+    }
+    plain.retain(|c| !c.is_whitespace());
+    plain
+}
+
 fn email(text: &str) -> bool {
-    let lower = text.to_ascii_lowercase();
-    let split = lower.rfind(['@', ' ', ']', ')', '}']).map_or(lower.len(), |at| at + 1);
-    let domain =
-        lower.split_once('@').map_or(&lower[split.min(lower.len())..], |(_, domain)| domain);
+    let lower = plain_address(text);
+    let domain = lower.split_once('@').map_or(&*lower, |(_, domain)| domain);
     const RESERVED: [&str; 8] = [
         ".example",
         ".test",
