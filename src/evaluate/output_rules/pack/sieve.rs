@@ -146,7 +146,29 @@ const PROSE: &str = "\
     Avoid sudden changes; include enough detail in every section; keep one record of each \
     decision, its reasons, and the people behind it. During the second week the price fell by \
     three percent, mainly since demand was lower in the region. Some models need a different \
-    method, but in most cases the standard one should be good enough for personal use. ";
+    method, but in most cases the standard one should be good enough for personal use. \
+    Afterwards we had to wait without any news until the train finally arrived; it was written \
+    on the board that the time had been changed because of repairs near the bridge. Her \
+    brother works with a small business that handles orders for other shops and stores the \
+    packages in a warehouse. Our tests cover the first three stages, the fourth was added in \
+    spring, and every day a few of them fail on slow computers. Drivers should avoid the \
+    western road, which is bound to be closed after heavy wind or snow. You may operate the \
+    machine only after it has been checked by trained staff. Both parties agreed to extend the \
+    contract by twelve months and to share the costs of shipping. Several of the guests asked \
+    whether breakfast is served early enough, and the manager told them when the kitchen opens. \
+    A healthy diet contains fruit, vegetables and grains; drink plenty of water and rest well. \
+    Interest rates usually rise while the economy is strong, so banks lend money less often. \
+    Once the battery is fully charged, the green light goes off and the phone can be used again. \
+    The museum shows paintings from the nineteenth century, most of which were bought at \
+    auctions. My neighbour wants to sell his house and move to the coast, where the weather is \
+    mild. Students learn to write essays, to question sources and to present their own ideas. \
+    Click on the button at the top of the page, choose the right size, and confirm the address \
+    before you finish the purchase. Then heat the oven, mix butter with sugar, stir in the \
+    eggs, and bake the cake for forty minutes. Doctors recommend walking at least half an hour \
+    each day. Either side could win the game, yet nobody thought that it would be over so soon. \
+    Software that is not maintained will sooner or later stop working on new systems. He said \
+    that actually nothing special had happened, although everybody was talking about it. The \
+    library stays open through the evening and lends books, films and music to its members. ";
 
 /// How often grams, byte pairs and bytes stand in [`PROSE`].
 struct Frequencies {
@@ -318,9 +340,11 @@ impl Sieve {
 
     #[inline(always)]
     fn compare(&self, text: &[u8], at: usize, found: &mut Anchors) {
-        let bucket = bucket(other_hash(self.gram(text, at)));
+        let gram = self.gram(text, at);
+        let bucket = bucket(other_hash(gram));
         let range = self.starts[bucket] as usize..self.starts[bucket + 1] as usize;
-        for entry in self.entries.get(range).unwrap_or_default() {
+        let entries = self.entries.get(range).unwrap_or_default();
+        for entry in entries.iter().filter(|entry| entry.gram == gram) {
             let Some(start) = at.checked_add_signed(-isize::from(entry.offset)) else { continue };
             let head = match text.get(start..start + 8).and_then(|eight| eight.first_chunk()) {
                 Some(eight) => u64::from_le_bytes(*eight) | FOLD,
