@@ -196,15 +196,13 @@ impl Paths {
     /// Goes on from the node at hand by a key that did not come there before; not if there is no
     /// room, or the key does not stand where encoders write it.
     fn branch(&mut self, key: &[u8], entry: &[u8], meaning: Meaning, present: Bits) -> bool {
-        let head_len = key.as_ptr().addr().wrapping_sub(entry.as_ptr().addr()) + key.len();
-        let is_head = leading_bytes(entry, 1).is_some_and(|(first, _)| std::ptr::eq(first, key));
+        let opening = leading_bytes(entry, 1).filter(|(first, _)| std::ptr::eq(*first, key));
+        let head = opening.and_then(|(_, rest)| entry.get(..entry.len() - rest.len()));
         let from = self.heads.len() as u32;
         let depth = self.nodes.get(self.at as usize).map_or(DEPTH_MAX, |node| node.depth);
-        let has_room = depth < DEPTH_MAX
-            && self.nodes.len() < NODES_MAX
-            && self.next_count() < NEXT_MAX
-            && is_head;
-        let Some(head) = entry.get(..head_len).filter(|_| has_room) else { return false };
+        let has_room =
+            depth < DEPTH_MAX && self.nodes.len() < NODES_MAX && self.next_count() < NEXT_MAX;
+        let Some(head) = head.filter(|_| has_room) else { return false };
         self.heads.extend_from_slice(head);
         let head = (from, self.heads.len() as u32);
         let mut node = Node::new(head, meaning, depth + 1);
