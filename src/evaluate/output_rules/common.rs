@@ -22,8 +22,8 @@ const STOP: &str = "a about after all also am an and any are as at be been but b
 /// Words that deny.
 const DENIAL: &str = "not no never cannot nicht kein keine pas nunca jamais não non не нет niet";
 
-/// The common words in ASCII letters, each at [`slot`]: the word in lower case as [`first_eight`]
-/// gives it with what it means in bits that ASCII has free, or 0.
+/// The common words in ASCII letters, each at its [`slot`](Self::slot): in lower case, as
+/// [`first_eight`] gives it, with what it means in bits that ASCII has free; or 0.
 pub(super) struct Common {
     slots: Box<[u64; COMMON_SLOTS]>,
     /// An odd number that gives each word a place of its own.
