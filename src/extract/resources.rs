@@ -14,6 +14,9 @@ use crate::value::Value;
 /// memory: traces keep theirs.
 const RESOURCES_MAX: usize = 1024;
 
+/// Largest resource that is remembered, bytes: it may be as large as a request.
+const RESOURCE_BYTES_MAX: usize = 64 << 10;
+
 /// Resources seen before.
 #[derive(Default)]
 pub(super) struct ResourceCache {
@@ -28,11 +31,14 @@ impl ResourceCache {
         if let Some(known) = self.known.find(hash, |known| known.encoded == encoded) {
             return Arc::clone(known);
         }
+        let resource =
+            Arc::new(Resource { encoded: encoded.to_vec(), service_name: service_name(encoded) });
+        if encoded.len() > RESOURCE_BYTES_MAX {
+            return resource;
+        }
         if self.known.len() >= RESOURCES_MAX {
             self.known.clear();
         }
-        let resource =
-            Arc::new(Resource { encoded: encoded.to_vec(), service_name: service_name(encoded) });
         let hasher = &self.hasher;
         self.known.insert_unique(hash, Arc::clone(&resource), |known| {
             hasher.hash_one(known.encoded.as_slice())
@@ -70,5 +76,8 @@ mod tests {
             cache.intern(&number.to_le_bytes());
         }
         assert!(cache.known.len() <= RESOURCES_MAX);
+        let count = cache.known.len();
+        cache.intern(&vec![0; RESOURCE_BYTES_MAX + 1]);
+        assert_eq!(cache.known.len(), count);
     }
 }
