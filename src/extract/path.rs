@@ -18,6 +18,9 @@ use crate::otlp::wire::{Fields, Malformed, leading_bytes};
 const NODES_MAX: usize = 4096;
 /// Most attributes of a span whose path is remembered.
 const DEPTH_MAX: u16 = 256;
+/// Longest key that is remembered, bytes with its tag and length: a sender's keys may be as long as
+/// its requests, and what is remembered outlives them.
+const HEAD_BYTES_MAX: usize = 256;
 /// Most keys that are remembered to come after the same ones.
 const NEXT_MAX: usize = 8;
 /// After so many spans that found no room, remembering starts anew: odd spans cannot fill the place
@@ -97,7 +100,8 @@ struct Node {
 impl Paths {
     /// Begins a request.
     pub(super) fn enter(&mut self, table: &Table) {
-        let is_full = self.nodes.len() >= NODES_MAX || self.missed >= MISSED_MAX;
+        let missed = self.missed.saturating_add(self.recipes.missed());
+        let is_full = self.nodes.len() >= NODES_MAX || missed >= MISSED_MAX;
         if !self.nodes.is_empty()
             && !is_full
             && !self.recipes.is_full()
@@ -202,7 +206,9 @@ impl Paths {
         let depth = self.nodes.get(self.at as usize).map_or(DEPTH_MAX, |node| node.depth);
         let has_room =
             depth < DEPTH_MAX && self.nodes.len() < NODES_MAX && self.next_count() < NEXT_MAX;
-        let Some(head) = head.filter(|_| has_room) else { return false };
+        let Some(head) = head.filter(|head| has_room && head.len() <= HEAD_BYTES_MAX) else {
+            return false;
+        };
         self.heads.extend_from_slice(head);
         let head = (from, self.heads.len() as u32);
         let mut node = Node::new(head, meaning, depth + 1);
@@ -318,6 +324,22 @@ mod tests {
     fn entry(key: &str) -> Vec<u8> {
         let value = b"\x12\x03\x0a\x01x";
         [&[0x0a, key.len() as u8], key.as_bytes(), value].concat()
+    }
+
+    #[test]
+    fn long_keys_are_read_and_not_remembered() {
+        let (table, mut paths) = (table(&calls()), Paths::default());
+        paths.enter(&table);
+        for number in 0..9 {
+            let key = format!("{number}{}", "k".repeat(HEAD_BYTES_MAX));
+            let mut entry = vec![0x0a];
+            prost::encoding::encode_varint(key.len() as u64, &mut entry);
+            entry.extend([key.as_bytes(), b"\x12\x03\x0a\x01x"].concat());
+            let (mut matching, mut found) = (Matching::default(), Found::default());
+            paths.begin();
+            paths.attribute(&table, &mut matching, &mut found, &entry).unwrap();
+            assert_eq!((paths.at, paths.heads.len()), (NONE, 0));
+        }
     }
 
     #[test]

@@ -56,6 +56,8 @@ pub(super) struct Recipes {
     known: Vec<Recipe>,
     /// That of a span that has left the paths, or that found no room.
     once: Recipe,
+    /// How many spans on paths found no room.
+    missed: u32,
 }
 
 impl Recipes {
@@ -65,6 +67,12 @@ impl Recipes {
 
     pub(super) fn clear(&mut self) {
         self.known.clear();
+        self.missed = 0;
+    }
+
+    /// How many spans on paths found no room: odd ones may have taken that of common ones.
+    pub(super) fn missed(&self) -> u32 {
+        self.missed
     }
 
     /// The recipe among those that begin with `first`; a new one becomes the first.
@@ -92,6 +100,7 @@ impl Recipes {
                 }
             }
         }
+        self.missed = self.missed.saturating_add(1);
         self.once(table, matching, found)
     }
 
