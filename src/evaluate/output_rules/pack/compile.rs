@@ -6,6 +6,7 @@ use regex::bytes::Regex;
 
 use super::super::limits::REFUSED_MAX;
 use super::super::rule::Severity;
+use super::expression::Expression;
 use super::profile::Profile;
 use super::sieve::Anchors;
 use super::validate::Validator;
@@ -76,10 +77,10 @@ pub(super) struct Detector {
     pub(super) form: Form,
     pub(super) gate: Gate,
     pub(super) literal: Option<Vec<u8>>,
-    pub(super) pattern: Option<Regex>,
+    pub(super) pattern: Option<Expression>,
     pub(super) validate: Option<Validator>,
-    pub(super) near: Option<Regex>,
-    pub(super) not_near: Option<Regex>,
+    pub(super) near: Option<Expression>,
+    pub(super) not_near: Option<Expression>,
     pub(super) obfuscated: bool,
     pub(super) count_min: u32,
 }
@@ -96,13 +97,14 @@ impl Detector {
         take: &mut impl FnMut(Range<usize>) -> Flow,
     ) -> bool {
         let Some(pattern) = &self.pattern else { return true };
+        let Some(pattern) = pattern.get() else { return false };
         let text = &text[..region.end];
         let mut at = region.start;
         while at <= text.len()
             && let Some(whole) = pattern.find_at(text, at)
         {
             at = whole.end().max(whole.start() + 1);
-            let part = self.part(text, whole.range());
+            let part = part(pattern, text, whole.range());
             let flow = if self.accepts(text, &part) { take(part) } else { Flow::Refuse };
             match flow {
                 Flow::Break => return true,
@@ -114,24 +116,26 @@ impl Detector {
         true
     }
 
-    /// The first group where the pattern has one, else the match.
-    fn part(&self, text: &[u8], whole: Range<usize>) -> Range<usize> {
-        match &self.pattern {
-            Some(pattern) if pattern.captures_len() > 1 => pattern
-                .captures_at(text, whole.start)
-                .and_then(|groups| groups.get(1).map(|group| group.range()))
-                .unwrap_or(whole),
-            _ => whole,
-        }
-    }
-
     fn accepts(&self, text: &[u8], found: &Range<usize>) -> bool {
         let around = &text[found.start.saturating_sub(BEFORE)..(found.end + AFTER).min(text.len())];
         self.validate.is_none_or(|validator| {
             std::str::from_utf8(&text[found.clone()]).is_ok_and(|text| validator.accepts(text))
-        }) && self.near.as_ref().is_none_or(|near| near.is_match(around))
-            && !self.not_near.as_ref().is_some_and(|not_near| not_near.is_match(around))
+        }) && self.near.as_ref().is_none_or(|near| is_match(near, around))
+            && !self.not_near.as_ref().is_some_and(|not_near| is_match(not_near, around))
     }
+}
+
+/// The first group where the pattern has one, else the match.
+fn part(pattern: &Regex, text: &[u8], whole: Range<usize>) -> Range<usize> {
+    if pattern.captures_len() == 1 {
+        return whole;
+    }
+    let groups = pattern.captures_at(text, whole.start);
+    groups.and_then(|groups| groups.get(1).map(|group| group.range())).unwrap_or(whole)
+}
+
+fn is_match(expression: &Expression, text: &[u8]) -> bool {
+    expression.get().is_some_and(|expression| expression.is_match(text))
 }
 
 /// What becomes of a finding.

@@ -1,20 +1,17 @@
 //! Packs as they are written, and their compilation.
 //!
 //! In goes YAML (built in) or a node of the config, out comes a [`Pack`] or an error that names the
-//! detector and what to change. Patterns are in the `regex` crate's syntax; `\b`, `\d` and `\w` are
-//! ASCII. No pattern may match more than [`MATCH_BYTES_MAX`] bytes.
+//! detector and what to change.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use regex::bytes::{Regex, RegexBuilder};
-
-use super::super::js::regex::JsRegex;
-use super::super::limits::{DETECTORS_MAX, DFA_BYTES_MAX, MATCH_BYTES_MAX, REGEX_BYTES_MAX};
+use super::super::limits::DETECTORS_MAX;
 use super::super::rule::Severity;
 use super::Pack;
 use super::compile::{Detector, Form, Gate};
+use super::expression::{Expression, When};
 use super::shadow::fold_pattern;
 use super::sieve::{ANCHORS_MAX, Anchors};
 use super::validate::Validator;
@@ -91,7 +88,8 @@ pub struct DetectorConfig {
     pub count_min: Option<u32>,
 }
 
-/// Compiles built-in packs into one.
+/// Compiles built-in packs into one. Their expressions are known to be right; each is compiled when
+/// first needed, as all together take the better part of a second.
 pub(super) fn built_in(texts: &[&str]) -> Result<Arc<Pack>, SettingsError> {
     let mut packs = Vec::with_capacity(texts.len());
     for text in texts {
@@ -99,18 +97,22 @@ pub(super) fn built_in(texts: &[&str]) -> Result<Arc<Pack>, SettingsError> {
             .map_err(|error| SettingsError::new(format!("built-in rule pack: {error}")))?;
         packs.push(pack);
     }
-    compile(&packs)
+    compile_when(&packs, When::Needed)
 }
 
-/// Compiles packs into one.
+/// Compiles packs into one, at once, so that each mistake is found.
 pub(in super::super) fn compile(packs: &[PackConfig]) -> Result<Arc<Pack>, SettingsError> {
+    compile_when(packs, When::Now)
+}
+
+fn compile_when(packs: &[PackConfig], when: When) -> Result<Arc<Pack>, SettingsError> {
     let mut anchors: Vec<String> = Vec::new();
     let mut detectors = Vec::new();
     for pack in packs {
         for (index, config) in pack.detectors.iter().enumerate() {
             let name =
                 format!("detector `{}` ({}) of pack `{}`", config.kind, index + 1, pack.name);
-            let detector = detector(config, pack, &mut anchors).map_err(|error| {
+            let detector = detector(config, pack, when, &mut anchors).map_err(|error| {
                 let message = format!("{name}: {}", error.message);
                 SettingsError { message, ..error }
             })?;
@@ -128,6 +130,7 @@ pub(in super::super) fn compile(packs: &[PackConfig]) -> Result<Arc<Pack>, Setti
 fn detector(
     config: &DetectorConfig,
     pack: &PackConfig,
+    when: When,
     anchors: &mut Vec<String>,
 ) -> Result<Detector, SettingsError> {
     let syntax = pack.syntax;
@@ -146,7 +149,7 @@ fn detector(
     let expression = |text: &Option<String>, form| match text {
         Some(text) => {
             let text = with_named(text, &pack.expressions)?;
-            expression(&text, syntax, config.case_sensitive, form).map(Some)
+            Expression::new(text, syntax, config.case_sensitive, form, when).map(Some)
         }
         None => Ok(None),
     };
@@ -222,66 +225,6 @@ fn with_named(text: &str, named: &BTreeMap<String, String>) -> Result<String, Se
         out.extend(["(?:", expression, ")", rest]);
     }
     Ok(out)
-}
-
-fn expression(
-    text: &str,
-    syntax: Syntax,
-    case_sensitive: bool,
-    form: Form,
-) -> Result<Regex, SettingsError> {
-    if syntax == Syntax::Javascript {
-        return JsRegex::new(text, if case_sensitive { "" } else { "i" })
-            .map(JsRegex::into_inner)
-            .map_err(|error| SettingsError::new(error.to_string()));
-    }
-    let folded = if form == Form::Normalised { fold_pattern(text) } else { text.to_owned() };
-    let folded = with_ascii_classes(&folded);
-    let longest = regex_syntax::ParserBuilder::new()
-        .utf8(false)
-        .build()
-        .parse(&folded)
-        .map_err(|error| SettingsError::new(format!("`{text}` is not an expression: {error}")))?
-        .properties()
-        .maximum_len();
-    if longest.is_none_or(|longest| longest > MATCH_BYTES_MAX) {
-        return Err(SettingsError::new(format!(
-            "`{text}` may match more than {MATCH_BYTES_MAX} bytes"
-        ))
-        .with_help("write `{0,40}` in place of `*` and `{1,40}` in place of `+`"));
-    }
-    RegexBuilder::new(&folded)
-        .case_insensitive(!case_sensitive)
-        .size_limit(REGEX_BYTES_MAX)
-        .dfa_size_limit(DFA_BYTES_MAX)
-        .build()
-        .map_err(|error| SettingsError::new(format!("`{text}` is not an expression: {error}")))
-}
-
-/// Spells `\b`, `\d` and `\w` out in ASCII: the Unicode forms are slow, and the shadow has no use
-/// for them.
-fn with_ascii_classes(pattern: &str) -> String {
-    let mut out = String::with_capacity(pattern.len() * 2);
-    let mut chars = pattern.chars();
-    let mut class = false;
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' => match (chars.next(), class) {
-                (Some('b'), _) => out.push_str("(?-u:\\b)"),
-                (Some('d'), false) => out.push_str("[0-9]"),
-                (Some('d'), true) => out.push_str("0-9"),
-                (Some('w'), false) => out.push_str("[0-9A-Za-z_]"),
-                (Some('w'), true) => out.push_str("0-9A-Za-z_"),
-                (Some(other), _) => out.extend(['\\', other]),
-                (None, _) => out.push('\\'),
-            },
-            _ => {
-                class = (class && c != ']') || (!class && c == '[');
-                out.push(c);
-            }
-        }
-    }
-    out
 }
 
 /// The literal's folded form, for a detector of that form.

@@ -10,6 +10,7 @@ mod cache;
 mod compile;
 pub(super) mod config;
 mod encoded;
+mod expression;
 mod profile;
 mod shadow;
 mod sieve;

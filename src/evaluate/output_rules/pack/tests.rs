@@ -17,7 +17,14 @@ fn kinds(text: &str) -> Vec<String> {
 fn built_in_packs_compile() {
     assert!(iris().is_ok_and(|pack| pack.detectors.len() == 57));
     assert!(all().is_ok_and(|pack| pack.detectors.len() > 100));
-    assert!(refusal().is_ok());
+    for pack in [iris(), all(), refusal()] {
+        for detector in &pack.unwrap().detectors {
+            let expressions = [&detector.pattern, &detector.near, &detector.not_near];
+            for expression in expressions.into_iter().flatten() {
+                assert!(expression.get().is_some(), "{}", detector.kind);
+            }
+        }
+    }
 }
 
 #[test]

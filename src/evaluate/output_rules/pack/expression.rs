@@ -1,0 +1,112 @@
+//! Expressions of detectors, compiled at once or when first needed.
+//!
+//! Patterns are in the `regex` crate's syntax, with `\b`, `\d` and `\w` in ASCII, or in
+//! ECMAScript's. No pattern may match more than [`MATCH_BYTES_MAX`] bytes.
+
+use std::sync::OnceLock;
+
+use regex::bytes::{Regex, RegexBuilder};
+
+use super::super::js::regex::JsRegex;
+use super::super::limits::{DFA_BYTES_MAX, MATCH_BYTES_MAX, REGEX_BYTES_MAX};
+use super::compile::Form;
+use super::config::Syntax;
+use super::shadow::fold_pattern;
+use crate::settings::SettingsError;
+
+/// When an expression is compiled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum When {
+    /// At once: a mistake is an error.
+    Now,
+    /// When it is first asked for; some milliseconds then.
+    Needed,
+}
+
+/// An expression of a detector.
+pub(super) struct Expression {
+    text: String,
+    syntax: Syntax,
+    case_sensitive: bool,
+    form: Form,
+    compiled: OnceLock<Option<Regex>>,
+}
+
+impl Expression {
+    /// Takes an expression for texts of that form.
+    pub(super) fn new(
+        text: String,
+        syntax: Syntax,
+        case_sensitive: bool,
+        form: Form,
+        when: When,
+    ) -> Result<Self, SettingsError> {
+        let new = Self { text, syntax, case_sensitive, form, compiled: OnceLock::new() };
+        if when == When::Now {
+            let _ = new.compiled.set(Some(new.compile()?));
+        }
+        Ok(new)
+    }
+
+    /// The compiled expression; `None` if it cannot be compiled, which is known of no expression
+    /// that was taken [now](When::Now) and tested of the built-in ones.
+    pub(super) fn get(&self) -> Option<&Regex> {
+        self.compiled.get_or_init(|| self.compile().ok()).as_ref()
+    }
+
+    fn compile(&self) -> Result<Regex, SettingsError> {
+        let text = &self.text;
+        if self.syntax == Syntax::Javascript {
+            return JsRegex::new(&self.text, if self.case_sensitive { "" } else { "i" })
+                .map(JsRegex::into_inner)
+                .map_err(|error| SettingsError::new(error.to_string()));
+        }
+        let folded = if self.form == Form::Normalised { fold_pattern(text) } else { text.clone() };
+        let folded = with_ascii_classes(&folded);
+        let longest = regex_syntax::ParserBuilder::new()
+            .utf8(false)
+            .build()
+            .parse(&folded)
+            .map_err(|error| SettingsError::new(format!("`{text}` is not an expression: {error}")))?
+            .properties()
+            .maximum_len();
+        if longest.is_none_or(|longest| longest > MATCH_BYTES_MAX) {
+            return Err(SettingsError::new(format!(
+                "`{text}` may match more than {MATCH_BYTES_MAX} bytes"
+            ))
+            .with_help("write `{0,40}` in place of `*` and `{1,40}` in place of `+`"));
+        }
+        RegexBuilder::new(&folded)
+            .case_insensitive(!self.case_sensitive)
+            .size_limit(REGEX_BYTES_MAX)
+            .dfa_size_limit(DFA_BYTES_MAX)
+            .build()
+            .map_err(|error| SettingsError::new(format!("`{text}` is not an expression: {error}")))
+    }
+}
+
+/// Spells `\b`, `\d` and `\w` out in ASCII: the Unicode forms are slow, and the shadow has no use
+/// for them.
+fn with_ascii_classes(pattern: &str) -> String {
+    let mut out = String::with_capacity(pattern.len() * 2);
+    let mut chars = pattern.chars();
+    let mut class = false;
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match (chars.next(), class) {
+                (Some('b'), _) => out.push_str("(?-u:\\b)"),
+                (Some('d'), false) => out.push_str("[0-9]"),
+                (Some('d'), true) => out.push_str("0-9"),
+                (Some('w'), false) => out.push_str("[0-9A-Za-z_]"),
+                (Some('w'), true) => out.push_str("0-9A-Za-z_"),
+                (Some(other), _) => out.extend(['\\', other]),
+                (None, _) => out.push('\\'),
+            },
+            _ => {
+                class = (class && c != ']') || (!class && c == '[');
+                out.push(c);
+            }
+        }
+    }
+    out
+}
