@@ -1,25 +1,48 @@
 //! Runs of bytes of a class, found sixty-four bytes at a time.
 //!
 //! In go bytes and a class, out come the places where runs of the class start and end. A block
-//! becomes a word of bits without a branch, which the compiler turns into vector instructions;
-//! only the edges of runs are looked at one by one. Linear, no allocation.
+//! becomes a word of bits by vector instructions, without a branch; only the edges of runs are
+//! looked at one by one. Linear, no allocation.
 
 use std::ops::Range;
 
+use wide::u8x16;
+
 const BLOCK: usize = 64;
 
-/// Bit `n` tells whether `is` holds for byte `n`.
+/// Sixteen bytes, or which of them belong to a class: those with all bits set.
+pub(super) type Bytes = u8x16;
+
+/// The bytes between two, both included.
 #[inline(always)]
-pub(super) fn mask(block: &[u8; BLOCK], is: impl Fn(u8) -> bool) -> u64 {
-    let mut flags = [0; BLOCK];
-    for (flag, &byte) in flags.iter_mut().zip(block) {
-        *flag = u8::from(is(byte));
-    }
+pub(super) fn between(bytes: Bytes, first: u8, last: u8) -> Bytes {
+    (bytes - Bytes::splat(first)).simd_lt(Bytes::splat(last - first + 1))
+}
+
+/// The bytes that are one of these.
+#[inline(always)]
+pub(super) fn any_of(bytes: Bytes, these: &[u8]) -> Bytes {
+    these.iter().fold(Bytes::ZERO, |any, &one| any | bytes.simd_eq(Bytes::splat(one)))
+}
+
+/// The ASCII digits.
+#[inline(always)]
+pub(super) fn digits(bytes: Bytes) -> Bytes {
+    between(bytes, b'0', b'9')
+}
+
+/// The ASCII letters and digits.
+#[inline(always)]
+pub(super) fn alphanumerics(bytes: Bytes) -> Bytes {
+    between(bytes | Bytes::splat(0x20), b'a', b'z') | digits(bytes)
+}
+
+/// Bit `n` tells whether byte `n` is in the class.
+#[inline(always)]
+pub(super) fn mask(block: &[u8; BLOCK], class: impl Fn(Bytes) -> Bytes) -> u64 {
     let mut mask = 0;
-    for (index, eight) in flags.as_chunks::<8>().0.iter().enumerate() {
-        // Moves the lowest bit of each of eight bytes into one byte.
-        let bits = u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-        mask |= bits << (index * 8);
+    for (index, part) in block.as_chunks::<16>().0.iter().enumerate() {
+        mask |= u64::from(class(Bytes::from(*part)).to_bitmask()) << (index * 16);
     }
     mask
 }
@@ -37,10 +60,10 @@ pub(super) fn each_block(text: &[u8], mut take: impl FnMut(&[u8; BLOCK])) {
 /// Calls `take` with the class of each block as bits and the place of its first byte. The bytes
 /// behind the end of the text count as zeros.
 #[inline(always)]
-fn blocks(text: &[u8], is: impl Fn(u8) -> bool + Copy, mut take: impl FnMut(usize, u64)) {
+fn blocks(text: &[u8], class: impl Fn(Bytes) -> Bytes + Copy, mut take: impl FnMut(usize, u64)) {
     let mut first = 0;
     each_block(text, |block| {
-        take(first, mask(block, is));
+        take(first, mask(block, class));
         first += BLOCK;
     });
 }
@@ -49,11 +72,11 @@ fn blocks(text: &[u8], is: impl Fn(u8) -> bool + Copy, mut take: impl FnMut(usiz
 #[inline(always)]
 pub(super) fn runs(
     text: &[u8],
-    is: impl Fn(u8) -> bool + Copy,
+    class: impl Fn(Bytes) -> Bytes + Copy,
     mut take: impl FnMut(Range<usize>),
 ) {
     let (mut start, mut inside) = (0, 0);
-    blocks(text, is, |first, members| {
+    blocks(text, class, |first, members| {
         let mut edges = members ^ (members << 1 | inside);
         let mut open = inside;
         inside = members >> 63;
@@ -72,8 +95,12 @@ pub(super) fn runs(
 
 /// Calls `take` with the place of each byte of the class, in order. Zero is in no class.
 #[inline(always)]
-pub(super) fn places(text: &[u8], is: impl Fn(u8) -> bool + Copy, mut take: impl FnMut(usize)) {
-    blocks(text, is, |first, mut members| {
+pub(super) fn places(
+    text: &[u8],
+    class: impl Fn(Bytes) -> Bytes + Copy,
+    mut take: impl FnMut(usize),
+) {
+    blocks(text, class, |first, mut members| {
         while members != 0 {
             take(first + members.trailing_zeros() as usize);
             members &= members - 1;
@@ -84,11 +111,11 @@ pub(super) fn places(text: &[u8], is: impl Fn(u8) -> bool + Copy, mut take: impl
 /// Whether there are twenty bytes of the class in a row, and whether there are nine places in a row
 /// where a byte of the class and another one stand beside each other.
 #[inline(always)]
-pub(super) fn rows(text: &[u8], is: impl Fn(u8) -> bool + Copy) -> (bool, bool) {
+pub(super) fn rows(text: &[u8], class: impl Fn(Bytes) -> Bytes + Copy) -> (bool, bool) {
     // Of the last block: where rows of one, two, four, eight and sixteen end.
     let (mut members, mut edges) = ([0; 5], [0; 4]);
     let (mut twenty, mut nine_edges) = (0, 0);
-    blocks(text, is, |_, one| {
+    blocks(text, class, |_, one| {
         // What held so many bytes before.
         let before = |now: u64, last: u64, by: u32| now << by | last >> (64 - by);
         let edge = one ^ before(one, members[0], 1);
@@ -145,7 +172,7 @@ mod tests {
 
     #[test]
     fn runs_are_found_across_blocks() {
-        let letters = |byte: u8| byte.is_ascii_alphabetic();
+        let letters = |bytes: Bytes| between(bytes | Bytes::splat(0x20), b'a', b'z');
         for before in [0, 1, 7, 60, 63, 64, 65, 127, 128] {
             for length in [1, 2, 8, 63, 64, 65, 130] {
                 let text = format!("{}{} b", " ".repeat(before), "a".repeat(length));

@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::bytes::{first_eight, places};
+use super::bytes::{Bytes, any_of, first_eight, places};
 use super::words::is_word_char;
 
 /// Abbreviations whose full stop ends no sentence.
@@ -44,13 +44,13 @@ pub(super) fn units(text: &str) -> Vec<Range<u32>> {
             start = end;
         }
     };
-    let ends = |byte: u8| matches!(byte, b'.' | b'!' | b'?' | b'\n');
+    let ends = |bytes: Bytes| any_of(bytes, b".!?\n");
     if text.is_ascii() {
         places(bytes, ends, look_at);
     } else {
         // The first bytes of `。！？؟۔।` too.
-        let starts = |byte: u8| matches!(byte, 0xd8 | 0xdb | 0xe0 | 0xe3 | 0xef);
-        places(bytes, |byte| ends(byte) | starts(byte), &mut look_at);
+        let starts = |bytes: Bytes| any_of(bytes, &[0xd8, 0xdb, 0xe0, 0xe3, 0xef]);
+        places(bytes, |bytes| ends(bytes) | starts(bytes), &mut look_at);
     }
     push(start..text.len());
     units

@@ -11,7 +11,9 @@ use std::sync::LazyLock;
 
 use hashbrown::DefaultHashBuilder;
 
-use super::bytes::{each_block, first_eight, first_of, mask, runs};
+use super::bytes::{
+    Bytes, alphanumerics, any_of, between, digits, each_block, first_eight, first_of, mask, runs,
+};
 use super::common::{COMMON, Common, IS_DENIAL, IS_STOP, denies, is_stop};
 
 /// Letters of a word that count; longer words are equal if these are, which evens out endings.
@@ -85,8 +87,8 @@ impl Words {
             return words;
         }
         let mut lower = String::new();
-        let is_member = |byte: u8| byte.is_ascii_alphanumeric() || byte >= 0x80;
-        runs(bytes, is_member, |run| {
+        let members = |bytes: Bytes| alphanumerics(bytes) | between(bytes, 0x80, 0xff);
+        runs(bytes, members, |run| {
             if bytes[run.clone()].is_ascii() {
                 words.push_ascii(bytes, run, common);
             } else {
@@ -253,12 +255,9 @@ struct WordBlock {
 /// The blocks of a text and an empty one.
 fn word_blocks(text: &[u8]) -> Vec<WordBlock> {
     let mut blocks = Vec::with_capacity(text.len() / 64 + 2);
-    let is_digit = |byte: u8| byte.wrapping_sub(b'0') < 10;
     each_block(text, |block| {
-        let members = mask(block, |byte| (byte | 0x20).wrapping_sub(b'a') < 26 || is_digit(byte));
-        let any = block.iter().fold(0, |any, &byte| any | u8::from(is_digit(byte)));
-        blocks
-            .push(WordBlock { members, digits: if any == 0 { 0 } else { mask(block, is_digit) } });
+        let (members, digits) = (mask(block, alphanumerics), mask(block, digits));
+        blocks.push(WordBlock { members, digits });
     });
     blocks.push(WordBlock { members: 0, digits: 0 });
     blocks
@@ -312,7 +311,7 @@ pub(super) fn ascii_words(lower: &str) -> Vec<u64> {
     let mut keys = Vec::with_capacity(bytes.len() / 6);
     runs(
         bytes,
-        |byte| byte.is_ascii_alphanumeric() || byte == b'_',
+        |bytes| alphanumerics(bytes) | any_of(bytes, b"_"),
         |run| match run.len() {
             0..=2 => {}
             3..=7 => keys.push(first_eight(bytes, &run)),

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::super::bytes::{mask, rows};
+use super::super::bytes::{self, between, mask, rows};
 use super::super::limits::NUMBER_BYTES_MAX;
 
 /// Bytes that are summed up at once; two of them hold fewer than a byte can count.
@@ -49,21 +49,19 @@ struct Seen {
     blocks: usize,
     /// Whether there are [`COLONS`] colons in all.
     colons: Option<bool>,
-    /// The last chunk that was looked at with its digits.
-    digits: (usize, u32),
 }
 
 impl Seen {
-    /// Digits of the chunk before this one, which has none if nobody looked at it.
-    fn digits_before(&self, index: usize) -> u32 {
-        if self.digits.0 + 1 == index { self.digits.1 } else { 0 }
+    fn has_colons(&mut self, text: &[u8]) -> bool {
+        let count = || memchr::memchr_iter(b':', text).nth(COLONS - 1).is_some();
+        *self.colons.get_or_insert_with(count)
     }
 }
 
 impl Profile {
     /// Looks at a text.
     pub(super) fn of(text: &[u8]) -> Self {
-        let (long_token, spaced) = rows(text, |byte| byte > b' ');
+        let (long_token, spaced) = rows(text, |bytes| between(bytes, b' ' + 1, u8::MAX));
         let mut profile = Self {
             top: text.iter().copied().fold(0, u8::max),
             at_sign: memchr::memchr(b'@', text).is_some(),
@@ -74,11 +72,15 @@ impl Profile {
         let (chunks, rest) = text.as_chunks::<CHUNK>();
         let mut tail = [b' '; CHUNK];
         tail[..rest.len()].copy_from_slice(rest);
-        let (mut before, mut seen) = (false, Seen::default());
+        let (mut before, mut seen) = (0, Seen::default());
         for (index, chunk) in chunks.iter().chain(std::iter::once(&tail)).enumerate() {
-            let digits = has_digit(chunk);
-            if digits | before {
-                profile.look_at(text, index, chunk, digits, &mut seen);
+            let digits = mask(chunk, bytes::digits);
+            if digits | before != 0 {
+                profile.leet = profile.leet || has_leet(text, index * CHUNK, digits);
+                let together = before.count_ones() + digits.count_ones();
+                if together >= 4 || seen.has_colons(text) {
+                    profile.look_at(text, index, [before, digits], &mut seen);
+                }
             }
             before = digits;
         }
@@ -90,49 +92,46 @@ impl Profile {
         self.top > 0x7f
     }
 
-    /// Looks at a chunk that has digits, or follows one that has.
+    /// Looks at a chunk where it and the one before have digits that may make a number; bit `n`
+    /// stands for byte `n`.
     #[inline(never)]
-    fn look_at(
-        &mut self,
-        text: &[u8],
-        index: usize,
-        chunk: &[u8; CHUNK],
-        has_digits: bool,
-        seen: &mut Seen,
-    ) {
+    fn look_at(&mut self, text: &[u8], index: usize, digits: [u64; 2], seen: &mut Seen) {
         let start = index * CHUNK;
         let end = (start + CHUNK).min(text.len());
-        let places = if has_digits { mask(chunk, is_digit) } else { 0 };
-        if !self.leet {
-            self.leet = has_leet(text, start, places);
-        }
         let before = start.saturating_sub(CHUNK);
-        let colons = *seen
-            .colons
-            .get_or_insert_with(|| memchr::memchr_iter(b':', text).nth(COLONS - 1).is_some());
-        let digits = places.count_ones();
-        let together = digits + seen.digits_before(index);
-        seen.digits = (index, digits);
-        if together >= 4 || (colons && sum(&text[before..end], is_colon) >= COLONS as u8) {
-            self.look_closely(text, seen.blocks.max(before / BLOCK), end.div_ceil(BLOCK));
+        let together = digits[0].count_ones() + digits[1].count_ones();
+        if together >= 4 || sum(&text[before..end], is_colon) >= COLONS as u8 {
+            let from = seen.blocks.max(before / BLOCK);
+            self.look_closely(text, start / BLOCK, digits, from..end.div_ceil(BLOCK));
             seen.blocks = (index + 1) * (CHUNK / BLOCK);
         }
     }
 
-    /// Finds the dense ones of these blocks.
-    fn look_closely(&mut self, text: &[u8], from: usize, to: usize) {
-        let digits_of = |index: usize| {
-            let end = ((index + 1) * BLOCK).min(text.len());
-            sum(&text[index * BLOCK..end], is_digit)
+    /// Finds the dense ones of these blocks, whose digits are those of the chunk that starts with
+    /// the block `first` and of the one before.
+    fn look_closely(&mut self, text: &[u8], first: usize, digits: [u64; 2], blocks: Range<usize>) {
+        let in_block = |bits: u64, block: usize| (bits >> (block * BLOCK)) as u16;
+        let digits_of = |block: usize| {
+            let bits = match block.checked_sub(first) {
+                Some(block) => in_block(digits[1], block),
+                None => in_block(digits[0], block + CHUNK / BLOCK - first),
+            };
+            bits.count_ones() as u8
         };
-        let mut before = from.checked_sub(1).map(digits_of).unwrap_or_default();
-        for index in from..to {
-            let digits = digits_of(index);
+        let mut before = blocks
+            .start
+            .checked_sub(1)
+            .map_or(0, |block| sum(&text[block * BLOCK..blocks.start * BLOCK], is_digit));
+        for block in blocks {
+            let digits = digits_of(block);
             let together = digits + std::mem::replace(&mut before, digits);
-            let start = index.saturating_sub(1) * BLOCK;
-            if is_dense(&text[start..((index + 1) * BLOCK).min(text.len())], together) {
+            if together == 0 {
+                continue;
+            }
+            let start = block.saturating_sub(1) * BLOCK;
+            if is_dense(&text[start..((block + 1) * BLOCK).min(text.len())], together) {
                 self.digits_max = self.digits_max.max(together);
-                self.extend(text, index);
+                self.extend(text, block);
             }
         }
     }
@@ -183,12 +182,6 @@ fn is_digit(byte: u8) -> bool {
 #[inline(always)]
 fn sum(bytes: &[u8], is: impl Fn(u8) -> bool) -> u8 {
     bytes.iter().map(|&byte| u8::from(is(byte))).sum()
-}
-
-/// Whether any byte is a digit.
-#[inline(always)]
-fn has_digit(chunk: &[u8; CHUNK]) -> bool {
-    chunk.iter().fold(0, |any, &byte| any | u8::from(is_digit(byte))) != 0
 }
 
 /// Whether one of these digits, whose places start at `start`, is below 8 and stands alone between
