@@ -11,6 +11,7 @@ mod compile;
 pub(super) mod config;
 mod encoded;
 mod expression;
+mod grams;
 mod profile;
 mod shadow;
 mod sieve;

@@ -1,0 +1,190 @@
+//! Which four bytes of an anchor a [`Sieve`](super::sieve::Sieve) looks for: those that ordinary
+//! prose has least.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use hashbrown::HashMap;
+
+/// How many places of prose a gram more in the table lets pass, of those that are not its own: one
+/// in as many as the table has places.
+const CROWD: f64 = 1.0 / 65_536.0;
+/// Bytes that are looked up at once.
+pub(super) const GRAM: usize = 4;
+
+/// Case, and of ASCII what else prose can do without.
+pub(super) const FOLD_ASCII: u16 = 0x1f1f;
+/// Case alone: other bits tell the bytes of other scripts apart.
+pub(super) const FOLD_ANY: u16 = 0xdfdf;
+
+/// What a gram in the table stands for; the same for all grams that `fold` makes one.
+pub(super) fn folded(bytes: [u8; GRAM], fold: u16) -> u32 {
+    u32::from_le_bytes(bytes) & (u32::from(fold) << 16 | u32::from(fold))
+}
+
+/// Ordinary prose, which tells how often bytes follow each other.
+const PROSE_TEXT: &str = "\
+    The report was sent to the team on Monday, and the changes that we made are now \
+    available for all of the customers. There is a new option in the settings which shows \
+    how many items are left before the order is complete. Please let me know if you have any \
+    questions about this, or if something is not working as it should. It takes about two \
+    hours to get from the station to the hotel, including a short stop for lunch. When the \
+    file is read, the function returns a list of values and the number of lines; an error is \
+    returned if the path does not exist. According to the data, the average temperature was \
+    higher than before, with more rain during the winter months. You could try again later \
+    or use another address. They have since grown into several other countries, and their \
+    products are used by thousands of people. From your account you can look up what you \
+    need from us or turn the service on. Your original message was sent from the same \
+    place where the meeting takes place. The development of the department went on while the \
+    government made a statement: equipment and management cost more than expected, and the \
+    first payment is late. Before you continue, make sure that each user has read the words of \
+    the document and knows what it means to open the content. Several clients wrote that they \
+    cannot reach the final page, so we look into the cause and inform them of the result. I \
+    would like to act on behalf of the patient reader who considers the general position, \
+    writes clear sentences, pays attention to spelling, and does not hide behind long terms. \
+    Avoid sudden changes; include enough detail in every section; keep one record of each \
+    decision, its reasons, and the people behind it. During the second week the price fell by \
+    three percent, mainly since demand was lower in the region. Some models need a different \
+    method, but in most cases the standard one should be good enough for personal use. \
+    Afterwards we had to wait without any news until the train finally arrived; it was written \
+    on the board that the time had been changed because of repairs near the bridge. Her \
+    brother works with a small business that handles orders for other shops and stores the \
+    packages in a warehouse. Our tests cover the first three stages, the fourth was added in \
+    spring, and every day a few of them fail on slow computers. Drivers should avoid the \
+    western road, which is bound to be closed after heavy wind or snow. You may operate the \
+    machine only after it has been checked by trained staff. Both parties agreed to extend the \
+    contract by twelve months and to share the costs of shipping. Several of the guests asked \
+    whether breakfast is served early enough, and the manager told them when the kitchen opens. \
+    A healthy diet contains fruit, vegetables and grains; drink plenty of water and rest well. \
+    Interest rates usually rise while the economy is strong, so banks lend money less often. \
+    Once the battery is fully charged, the green light goes off and the phone can be used again. \
+    The museum shows paintings from the nineteenth century, most of which were bought at \
+    auctions. My neighbour wants to sell his house and move to the coast, where the weather is \
+    mild. Students learn to write essays, to question sources and to present their own ideas. \
+    Click on the button at the top of the page, choose the right size, and confirm the address \
+    before you finish the purchase. Then heat the oven, mix butter with sugar, stir in the \
+    eggs, and bake the cake for forty minutes. Doctors recommend walking at least half an hour \
+    each day. Either side could win the game, yet nobody thought that it would be over so soon. \
+    Software that is not maintained will sooner or later stop working on new systems. He said \
+    that actually nothing special had happened, although everybody was talking about it. The \
+    library stays open through the evening and lends books, films and music to its members. ";
+
+/// How often grams, byte pairs and bytes stand in [`PROSE_TEXT`].
+pub(super) struct Frequencies {
+    grams: HashMap<u32, f64>,
+    pairs: Vec<f64>,
+    bytes: [f64; 256],
+}
+
+impl Frequencies {
+    pub(super) fn of_prose() -> &'static Self {
+        static PROSE: LazyLock<Frequencies> = LazyLock::new(|| Frequencies::of(PROSE_TEXT));
+        &PROSE
+    }
+
+    fn of(text: &str) -> Self {
+        let mut found =
+            Self { grams: HashMap::new(), pairs: vec![0.05; 1 << 16], bytes: [0.5; 256] };
+        for gram in text.as_bytes().windows(GRAM) {
+            let gram = [gram[0], gram[1], gram[2], gram[3]];
+            *found.grams.entry(folded(gram, FOLD_ANY)).or_default() += 1.0;
+        }
+        for pair in text.as_bytes().windows(2) {
+            let (a, b) = (pair[0] | 0x20, pair[1] | 0x20);
+            found.pairs[usize::from(a) << 8 | usize::from(b)] += 1.0;
+            found.bytes[usize::from(a)] += 1.0;
+        }
+        found
+    }
+
+    /// How likely four bytes are in prose, of which some may be unknown.
+    fn likelihood(&self, gram: &[Option<u8>; GRAM], word_start: bool) -> f64 {
+        let known = u32::from_le_bytes(gram.map(|byte| if byte.is_some() { 0xff } else { 0 }));
+        let wanted = folded(gram.map(Option::unwrap_or_default), FOLD_ANY);
+        let seen: f64 = if known == u32::MAX {
+            self.grams.get(&wanted).copied().unwrap_or_default()
+        } else {
+            let seen = self.grams.iter().filter(|(seen, _)| *seen & known == wanted);
+            seen.map(|(_, count)| count).sum()
+        };
+        seen / PROSE_TEXT.len() as f64 + self.by_pairs(gram, word_start)
+    }
+
+    /// The same from pairs alone, as most grams are not in [`PROSE_TEXT`].
+    fn by_pairs(&self, gram: &[Option<u8>; GRAM], word_start: bool) -> f64 {
+        let mut likely = 1.0;
+        let mut before: Option<u8> = None;
+        for &byte in gram {
+            likely *= match (before, byte.map(|byte| byte | 0x20)) {
+                (_, None) if word_start => 0.2,
+                (_, None) => 1.0,
+                (None, Some(byte)) => self.bytes[usize::from(byte)] / PROSE_TEXT.len() as f64,
+                (Some(before), Some(byte)) => {
+                    let pair = usize::from(before) << 8 | usize::from(byte);
+                    self.pairs[pair] / self.bytes[usize::from(before)]
+                }
+            };
+            before = byte.map(|byte| byte | 0x20);
+        }
+        likely
+    }
+}
+
+/// The gram that ordinary prose has least of those that start at even (`parity` 0) or odd places
+/// of the anchor, with its start; bytes beside the anchor are unknown.
+pub(super) fn rarest(
+    anchor: &[u8],
+    word_start: bool,
+    parity: isize,
+    frequencies: &Frequencies,
+) -> (i8, [Option<u8>; GRAM]) {
+    let length = anchor.len().min(i8::MAX as usize) as isize;
+    (-1..=(length - 3).max(0))
+        .filter(|offset| offset.rem_euclid(2) == parity)
+        .map(|offset| {
+            let byte = |index: isize| {
+                usize::try_from(offset + index).ok().and_then(|at| anchor.get(at).copied())
+            };
+            (offset as i8, [byte(0), byte(1), byte(2), byte(3)])
+        })
+        .min_by(|(a_offset, a), (b_offset, b)| {
+            let cost = |offset: i8, gram: &[Option<u8>; GRAM]| {
+                let unknown = gram.iter().filter(|byte| byte.is_none()).count();
+                // Each spelling lets pass other grams of its hash.
+                let room = 32f64.powi(unknown as i32) * CROWD;
+                room + frequencies.likelihood(gram, word_start && offset < 0)
+            };
+            cost(*a_offset, a).total_cmp(&cost(*b_offset, b))
+        })
+        .unwrap_or_default()
+}
+
+/// All spellings of a gram; an unknown first byte stands for those that are no part of a word where
+/// the anchor starts one.
+pub(super) fn spellings(gram: &[Option<u8>; GRAM], word_start: bool, fold: u16) -> Vec<[u8; GRAM]> {
+    let ascii = fold == FOLD_ASCII;
+    let mut all = vec![[0; GRAM]];
+    for (index, byte) in gram.iter().enumerate() {
+        let candidates: Vec<u8> = match byte {
+            Some(byte) => vec![*byte],
+            None => (0..=255)
+                .filter(|b: &u8| !(ascii && b & 0x80 != 0))
+                .filter(|b| !(word_start && index == 0 && b.is_ascii_alphanumeric()))
+                .map(|b| b & fold as u8)
+                .collect::<BTreeSet<u8>>()
+                .into_iter()
+                .collect(),
+        };
+        all = candidates
+            .into_iter()
+            .flat_map(|byte| {
+                all.iter().map(move |spelling| {
+                    let mut spelling = *spelling;
+                    spelling[index] = byte;
+                    spelling
+                })
+            })
+            .collect();
+    }
+    all
+}
