@@ -2,7 +2,7 @@
 //!
 //! In goes a text, out come the detectors that hit, with byte ranges. A pack is compiled once;
 //! [`scan`](Pack::scan) passes over the text to learn which detectors can hit at all ([`profile`],
-//! [`sieve`]) and runs only their expressions. Both behaviours, the source's and ours, are packs;
+//! [`gates`]) and runs only their expressions. Both behaviours, the source's and ours, are packs;
 //! a config adds its own ([`config`]). Everything is linear in the text: expressions are automata,
 //! none may match more than [`MATCH_BYTES_MAX`](super::limits::MATCH_BYTES_MAX) bytes.
 
@@ -11,6 +11,7 @@ mod compile;
 pub(super) mod config;
 mod encoded;
 mod expression;
+mod gates;
 mod grams;
 mod profile;
 mod shadow;
@@ -21,12 +22,12 @@ mod validate;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
-use compile::{Detector, Flow, Form, meet};
+use compile::{Detector, Flow, Form};
+use gates::{Gates, members};
 use profile::{Profile, unleet};
 use shadow::Shadow;
-use sieve::{Anchors, Sieve};
 
-use super::limits::{DETECTORS_MAX, FINDINGS_MAX};
+use super::limits::FINDINGS_MAX;
 use super::rule::Severity;
 use crate::settings::SettingsError;
 
@@ -86,30 +87,12 @@ pub(super) fn all() -> Result<Arc<Pack>, SettingsError> {
 /// Compiled detectors.
 pub(super) struct Pack {
     detectors: Vec<Detector>,
-    /// Looks for the anchors of all detectors that need neither of the two below.
-    sieve: Sieve,
-    /// The same for texts in ASCII.
-    ascii_sieve: Sieve,
-    /// Looks for the anchors of detectors that need a long token.
-    token_sieve: Sieve,
-    /// Looks for the anchors of detectors that need digits.
-    digit_sieve: Sieve,
-    /// The same for texts in ASCII.
-    ascii_digit_sieve: Sieve,
-    /// The detectors of each anchor.
-    by_anchor: Vec<Set>,
-    /// Detectors without anchors.
-    unanchored: Set,
-    /// Anchors of detectors that also look through digits put for letters and through encodings.
-    obfuscated: Anchors,
+    gates: Gates,
     /// Whether any detector reads the shadow.
     shadowed: bool,
     /// Whether any detector reads the text in lower or upper case.
     cased: bool,
 }
-
-/// Some detectors; bit `n` stands for detector `n`.
-type Set = [u64; DETECTORS_MAX / 64];
 
 /// What a pack found in one text.
 #[derive(Debug, Default)]
@@ -205,44 +188,11 @@ struct Forms<'t> {
 impl Pack {
     /// Puts detectors together; `anchors` are those that their gates name.
     fn new(detectors: Vec<Detector>, anchors: &[String]) -> Self {
-        let mut by_anchor = vec![Set::default(); anchors.len()];
-        let mut unanchored = Set::default();
-        let (mut tokens, mut digits, mut others) = <(Anchors, Anchors, Anchors)>::default();
-        let mut obfuscated = Anchors::default();
-        for (index, detector) in detectors.iter().enumerate() {
-            let gate = &detector.gate;
-            let all = |mask: &Option<Box<Anchors>>| mask.as_deref().copied().unwrap_or_default();
-            for anchor in members(&all(&gate.needs)) {
-                by_anchor[anchor][index / 64] |= 1 << (index % 64);
-            }
-            if gate.needs.is_none() {
-                unanchored[index / 64] |= 1 << (index % 64);
-            }
-            for mask in [all(&gate.needs), all(&gate.also_needs)] {
-                let sieve = match (gate.long_token, gate.digits) {
-                    (true, _) => &mut tokens,
-                    (false, true) => &mut digits,
-                    (false, false) => &mut others,
-                };
-                add(sieve, mask);
-            }
-            if detector.obfuscated {
-                add(&mut obfuscated, all(&gate.needs));
-            }
-        }
-        let has = |set: &Anchors, index: usize| set[index / 64] >> (index % 64) & 1 == 1;
         Self {
-            sieve: Sieve::new(anchors, false, |index| has(&others, index)),
-            ascii_sieve: Sieve::new(anchors, true, |index| has(&others, index)),
-            token_sieve: Sieve::new(anchors, false, |index| has(&tokens, index)),
-            digit_sieve: Sieve::new(anchors, false, |index| has(&digits, index)),
-            ascii_digit_sieve: Sieve::new(anchors, true, |index| has(&digits, index)),
+            gates: Gates::new(&detectors, anchors),
             shadowed: detectors.iter().any(|detector| detector.form == Form::Normalised),
             cased: detectors.iter().any(|d| matches!(d.form, Form::Lower | Form::Upper)),
             detectors,
-            by_anchor,
-            unanchored,
-            obfuscated,
         }
     }
 
@@ -302,15 +252,13 @@ impl Pack {
             profile = Profile::of(shadow.text.as_bytes());
             forms.shadow = Some(shadow);
         }
-        let mut anchors = self.anchors(forms.normalised(), &profile);
+        let mut anchors = self.gates.anchors(forms.normalised(), &profile);
         if cased {
             // Changing case makes ASCII of some other letters.
-            for sieve in [&self.sieve, &self.digit_sieve] {
-                add(&mut anchors, sieve.find(forms.lower().as_bytes(), u8::MAX));
-                add(&mut anchors, sieve.find(forms.upper().as_bytes(), u8::MAX));
-            }
+            self.gates.add_anchors(forms.lower().as_bytes(), &mut anchors);
+            self.gates.add_anchors(forms.upper().as_bytes(), &mut anchors);
         }
-        for index in members(&self.candidates(&anchors)) {
+        for index in members(&self.gates.candidates(&anchors, &profile)) {
             if self.detectors[index].gate.is_open(&anchors, &profile) {
                 self.run(index, &mut forms, &profile, &mut scan);
             }
@@ -325,31 +273,6 @@ impl Pack {
             self.scan_encoded(&forms, &mut scan);
         }
         scan
-    }
-
-    fn anchors(&self, text: &[u8], profile: &Profile) -> Anchors {
-        let (sieve, digit_sieve) = match profile.non_ascii() {
-            true => (&self.sieve, &self.digit_sieve),
-            false => (&self.ascii_sieve, &self.ascii_digit_sieve),
-        };
-        let mut anchors = sieve.find(text, profile.top);
-        if !profile.digits.is_empty() {
-            add(&mut anchors, digit_sieve.find(text, profile.top));
-        }
-        if profile.long_token {
-            add(&mut anchors, self.token_sieve.find(text, profile.top));
-        }
-        anchors
-    }
-
-    /// The detectors that these anchors, or none, may open.
-    fn candidates(&self, anchors: &Anchors) -> Set {
-        let mut candidates = self.unanchored;
-        for anchor in members(anchors) {
-            let detectors = &self.by_anchor[anchor];
-            candidates.iter_mut().zip(detectors).for_each(|(all, more)| *all |= more);
-        }
-        candidates
     }
 
     fn run(&self, index: usize, forms: &mut Forms<'_>, profile: &Profile, scan: &mut Scan) {
@@ -386,8 +309,7 @@ impl Pack {
     fn scan_leet(&self, forms: &Forms<'_>, scan: &mut Scan) {
         let plain = forms.normalised();
         let text: Vec<u8> = plain.iter().map(|&byte| unleet(byte)).collect();
-        let anchors = self.sieve.find(&text, u8::MAX);
-        self.run_obfuscated(&text, &anchors, scan, |found| {
+        self.run_obfuscated(&text, scan, |found| {
             // Where nothing was replaced the plain pass has the finding already.
             (plain[found.clone()] != text[found.clone()])
                 .then(|| forms.place(found.start)..forms.place(found.end))
@@ -398,7 +320,7 @@ impl Pack {
     fn scan_spaced(&self, forms: &Forms<'_>, scan: &mut Scan) {
         let Some((text, places)) = spaced::closed_up(forms.normalised()) else { return };
         let place = |at: usize| forms.place(places.get(at).map_or(0, |&place| place as usize));
-        self.run_obfuscated(&text, &self.sieve.find(&text, u8::MAX), scan, |found| {
+        self.run_obfuscated(&text, scan, |found| {
             let (first, last) = (place(found.start), place(found.end - 1) + 1);
             // Where nothing was closed up the plain pass has the finding already.
             (last - first > found.len()).then_some(first..last)
@@ -408,26 +330,22 @@ impl Pack {
     /// Looks into runs that decode to text.
     fn scan_encoded(&self, forms: &Forms<'_>, scan: &mut Scan) {
         for (range, decoded) in encoded::runs(forms.normalised()) {
-            let anchors = self.sieve.find(&decoded, u8::MAX);
             let place = forms.place(range.start)..forms.place(range.end);
-            self.run_obfuscated(&decoded, &anchors, scan, |_| Some(place.clone()));
+            self.run_obfuscated(&decoded, scan, |_| Some(place.clone()));
         }
     }
 
     fn run_obfuscated(
         &self,
         text: &[u8],
-        anchors: &Anchors,
         scan: &mut Scan,
         place: impl Fn(Range<usize>) -> Option<Range<usize>>,
     ) {
-        if !meet(anchors, &self.obfuscated) {
-            return;
-        }
+        let Some(anchors) = self.gates.obfuscated_anchors(text) else { return };
         let profile = Profile::default();
-        for index in members(&self.candidates(anchors)) {
+        for index in members(&self.gates.candidates(&anchors, &profile)) {
             let detector = &self.detectors[index];
-            if !detector.obfuscated || !detector.gate.is_open(anchors, &profile) {
+            if !detector.obfuscated || !detector.gate.is_open(&anchors, &profile) {
                 continue;
             }
             let mut hit = RawHit { detector: index as u16, count: 0, places: Vec::new() };
@@ -440,21 +358,6 @@ impl Pack {
             }
         }
     }
-}
-
-fn add(all: &mut Anchors, found: Anchors) {
-    all.iter_mut().zip(found).for_each(|(all, found)| *all |= found);
-}
-
-/// The numbers of the bits that are set, in order.
-fn members(set: &[u64]) -> impl Iterator<Item = usize> {
-    set.iter().enumerate().flat_map(|(index, &word)| {
-        let rest = std::iter::successors((word != 0).then_some(word), |&word| {
-            let rest = word & (word - 1);
-            (rest != 0).then_some(rest)
-        });
-        rest.map(move |word| index * 64 + word.trailing_zeros() as usize)
-    })
 }
 
 impl RawHit {
