@@ -112,6 +112,11 @@ fn slow(c: &mut Criterion) {
             ("chinese", "漢字"),
             ("zero_width", "\u{200b}"),
             ("one_word", "x"),
+            ("arabic", "هذا نص عربي عادي "),
+            ("hangul", "안녕하세요 여러분 "),
+            ("assignments", "token="),
+            ("emoji", "🙂"),
+            ("hidden_cyrillic", "\u{200b}а"),
         ]
         .map(|(name, unit)| (name, all, "", unit)),
     );

@@ -14,6 +14,7 @@ mod custom;
 mod iris;
 mod js;
 mod judge;
+mod letters;
 mod limits;
 mod pack;
 mod reading;

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use super::bytes::{Bytes, any_of, first_eight, places};
-use super::words::is_word_char;
+use super::letters::is_word_char;
 
 /// Abbreviations whose full stop ends no sentence.
 const ABBREVIATIONS: [&str; 28] = [

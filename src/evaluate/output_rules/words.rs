@@ -15,6 +15,7 @@ use super::bytes::{
     Bytes, alphanumerics, any_of, between, digits, each_block, first_eight, first_of, mask, runs,
 };
 use super::common::{COMMON, Common, IS_DENIAL, IS_STOP, denies, is_stop};
+use super::letters::{is_lower, is_word_char};
 
 /// Letters of a word that count; longer words are equal if these are, which evens out endings.
 const STEM: usize = 4;
@@ -45,21 +46,6 @@ fn is_unspaced(c: char) -> bool {
         '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
             | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
             | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}'
-    )
-}
-
-/// Whether a character is a letter or digit; the most frequent ones beyond ASCII are told without
-/// a look into tables.
-pub(super) fn is_word_char(c: char) -> bool {
-    has_no_case(c) || (!matches!(c, '\u{2000}'..='\u{206f}') && c.is_alphanumeric())
-}
-
-/// Letters that are the same in lower case.
-fn has_no_case(c: char) -> bool {
-    matches!(
-        c,
-        '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' | '\u{3041}'..='\u{3096}'
-            | '\u{30a1}'..='\u{30fa}' | 'а'..='я'
     )
 }
 
@@ -182,7 +168,7 @@ impl Words {
             }
             lower.clear();
             for c in word.chars() {
-                match has_no_case(c) {
+                match is_lower(c) {
                     true => lower.push(c),
                     false => lower.extend(c.to_lowercase()),
                 }
