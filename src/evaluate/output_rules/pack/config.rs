@@ -13,7 +13,7 @@ use super::Pack;
 use super::compile::{Detector, Form, Gate};
 use super::expression::{Expression, When};
 use super::shadow::fold_pattern;
-use super::sieve::{ANCHORS_MAX, Anchors};
+use super::sieve::{ANCHORS_MAX, Anchors, NONE};
 use super::validate::Validator;
 use crate::settings::SettingsError;
 
@@ -192,7 +192,7 @@ fn mask(
     needs: &[String],
     anchors: &mut Vec<String>,
 ) -> Result<Option<Box<Anchors>>, SettingsError> {
-    let mut mask: Box<Anchors> = Default::default();
+    let mut mask = Box::new(NONE);
     for need in needs {
         let need = fold_pattern(&need.to_lowercase());
         if need.trim_start_matches('^').len() < 2 {

@@ -7,7 +7,7 @@
 use super::super::limits::DETECTORS_MAX;
 use super::compile::{Detector, meet};
 use super::profile::Profile;
-use super::sieve::{Anchors, Sieve};
+use super::sieve::{Anchors, NONE, Sieve};
 
 /// Some detectors; bit `n` stands for detector `n`.
 pub(super) type Set = [u64; DETECTORS_MAX / 64];
@@ -45,7 +45,6 @@ struct Unanchored {
 }
 
 /// What each sieve looks for.
-#[derive(Default)]
 struct Wanted {
     plain: Anchors,
     digits: Anchors,
@@ -55,7 +54,7 @@ struct Wanted {
 
 impl Wanted {
     fn of(detectors: &[Detector]) -> Self {
-        let mut wanted = Self::default();
+        let mut wanted = Self { plain: NONE, digits: NONE, tokens: NONE, also: NONE };
         for Detector { gate, .. } in detectors {
             let main = match (gate.long_token, gate.digits) {
                 (true, _) => &mut wanted.tokens,
@@ -89,10 +88,10 @@ impl Gates {
             ascii_digits: sieve(&wanted.digits, true),
             tokens: sieve(&wanted.tokens, false),
             also: sieve(&wanted.also, false),
-            asking: Anchors::default(),
+            asking: NONE,
             by_anchor: vec![Set::default(); anchors.len()],
             unanchored: Unanchored::default(),
-            obfuscated: Anchors::default(),
+            obfuscated: NONE,
         };
         for (index, detector) in detectors.iter().enumerate() {
             gates.enter(index, detector);

@@ -10,14 +10,15 @@
 //! ordinary prose. An anchor is entered twice, for even and odd places, by those four of its bytes
 //! that prose has least ([`grams`](super::grams)). Linear: a place has a bounded number of anchors.
 
-use memchr::memmem::Finder;
-
 use super::grams::{FOLD_ANY, FOLD_ASCII, Frequencies, folded, rarest, spellings};
 
 /// Which anchors occur; bit `n` stands for anchor `n`.
 pub(super) type Anchors = [u64; WORDS];
 
-const WORDS: usize = 28;
+/// No anchors.
+pub(super) const NONE: Anchors = [0; WORDS];
+
+const WORDS: usize = 36;
 /// Most anchors of a sieve.
 pub(super) const ANCHORS_MAX: usize = WORDS * 64;
 /// Places of the first table, one for each hash.
@@ -51,9 +52,7 @@ pub(super) struct Sieve {
     anchors: Vec<Anchor>,
     /// Anchors of two bytes without letters, which are searched for one by one: as grams with two
     /// unknown bytes they would fill the table.
-    pairs: Vec<(usize, Finder<'static>)>,
-    /// A text whose greatest byte is less has none of the pairs.
-    pairs_top: u8,
+    pairs: Vec<(usize, [u8; 2])>,
     /// The bits of bytes that grams keep.
     fold: u16,
 }
@@ -201,7 +200,6 @@ impl Sieve {
             entries: Vec::new(),
             anchors: Vec::with_capacity(anchors.len()),
             pairs: Vec::new(),
-            pairs_top: u8::MAX,
             fold: if ascii { FOLD_ASCII } else { FOLD_ANY },
         };
         for (index, text) in anchors.iter().enumerate() {
@@ -221,10 +219,10 @@ impl Sieve {
 
     fn enter(&mut self, anchor: &Anchor, index: usize) {
         let bytes = &anchor.bytes;
-        if bytes.len() == 2 && !bytes.iter().any(u8::is_ascii_alphabetic) {
-            self.pairs.push((index, Finder::new(bytes).into_owned()));
-            self.pairs_top = self.pairs_top.min(bytes[0].max(bytes[1]));
-            return;
+        if let &[first, second] = &bytes[..]
+            && !bytes.iter().any(u8::is_ascii_alphabetic)
+        {
+            return self.pairs.push((index, [first, second]));
         }
         let frequencies = Frequencies::of_prose();
         for parity in 0..2 {
@@ -256,11 +254,11 @@ impl Sieve {
 
     /// The anchors that occur in `text`, which has no byte greater than `top`.
     pub(super) fn find(&self, text: &[u8], top: u8) -> Anchors {
-        let mut found = [0; WORDS];
-        if top >= self.pairs_top {
-            for (index, finder) in &self.pairs {
-                found[index / 64] |= u64::from(finder.find(text).is_some()) << (index % 64);
-            }
+        let mut found = NONE;
+        for &(index, [first, second]) in &self.pairs {
+            let occurs = first.max(second) <= top
+                && memchr::memchr_iter(second, text).any(|at| at > 0 && text[at - 1] == first);
+            found[index / 64] |= u64::from(occurs) << (index % 64);
         }
         let mut notes = Notes { list: [Note::default(); NOTES], count: 0 };
         let mut start = 0;
