@@ -77,6 +77,7 @@ pub(super) struct Frequencies {
 }
 
 impl Frequencies {
+    /// Those of [`PROSE_TEXT`], counted once.
     pub(super) fn of_prose() -> &'static Self {
         static PROSE: LazyLock<Frequencies> = LazyLock::new(|| Frequencies::of(PROSE_TEXT));
         &PROSE

@@ -42,6 +42,16 @@ const NOTES: usize = 128;
 
 /// A compiled set of anchors.
 pub(super) struct Sieve {
+    /// `None` where there are no anchors but pairs.
+    tables: Option<Tables>,
+    anchors: Vec<Anchor>,
+    /// Anchors of two bytes without letters, which are searched for one by one: as grams with two
+    /// unknown bytes they would fill the table.
+    pairs: Vec<(usize, [u8; 2])>,
+}
+
+/// The anchors by their grams: 384 KiB and what the entries take.
+struct Tables {
     /// 1 where some anchor may have a gram of that hash.
     slots: Box<[u8; SLOTS]>,
     /// What a window must look like for one of the bucket's anchors to be there.
@@ -49,10 +59,6 @@ pub(super) struct Sieve {
     /// Where the entries of a bucket start; one more at the end.
     starts: Box<[u32; BUCKETS + 1]>,
     entries: Vec<Entry>,
-    anchors: Vec<Anchor>,
-    /// Anchors of two bytes without letters, which are searched for one by one: as grams with two
-    /// unknown bytes they would fill the table.
-    pairs: Vec<(usize, [u8; 2])>,
     /// The bits of bytes that grams keep.
     fold: u16,
 }
@@ -193,37 +199,96 @@ impl Sieve {
     /// Compiles those of the anchors, of two bytes or more, that `take` accepts by their index; a
     /// leading `^` asks for a start of a word. With `ascii` only texts in ASCII may be searched.
     pub(super) fn new(anchors: &[String], ascii: bool, take: impl Fn(usize) -> bool) -> Self {
-        let mut sieve = Self {
-            slots: Box::new([0; SLOTS]),
-            checks: Box::new([NEVER; BUCKETS]),
-            starts: Box::new([0; BUCKETS + 1]),
-            entries: Vec::new(),
-            anchors: Vec::with_capacity(anchors.len()),
-            pairs: Vec::new(),
-            fold: if ascii { FOLD_ASCII } else { FOLD_ANY },
-        };
+        let fold = if ascii { FOLD_ASCII } else { FOLD_ANY };
+        let mut sieve = Self { tables: None, anchors: Vec::new(), pairs: Vec::new() };
         for (index, text) in anchors.iter().enumerate() {
             let (word_start, text) = match text.strip_prefix('^') {
                 Some(rest) => (true, rest),
                 None => (false, text.as_str()),
             };
             let anchor = Anchor { bytes: text.to_lowercase().into_bytes(), word_start };
-            if take(index) && (anchor.bytes.is_ascii() || !ascii) {
-                sieve.enter(&anchor, index);
+            let is_taken = take(index) && (anchor.bytes.is_ascii() || !ascii);
+            match anchor.bytes[..] {
+                _ if !is_taken => {}
+                [first, second] if !anchor.bytes.iter().any(u8::is_ascii_alphabetic) => {
+                    sieve.pairs.push((index, [first, second]));
+                }
+                _ => sieve.tables.get_or_insert_with(|| Tables::new(fold)).enter(&anchor, index),
             }
             sieve.anchors.push(anchor);
         }
-        sieve.sort();
+        if let Some(tables) = &mut sieve.tables {
+            tables.sort();
+        }
         sieve
+    }
+
+    /// The anchors that occur in `text`, which has no byte greater than `top`.
+    pub(super) fn find(&self, text: &[u8], top: u8) -> Anchors {
+        let mut found = NONE;
+        for &(index, [first, second]) in &self.pairs {
+            let occurs = first.max(second) <= top
+                && memchr::memchr_iter(second, text).any(|at| at > 0 && text[at - 1] == first);
+            found[index / 64] |= u64::from(occurs) << (index % 64);
+        }
+        let Some(tables) = &self.tables else { return found };
+        let mut notes = Notes { list: [Note::default(); NOTES], count: 0 };
+        let mut start = 0;
+        while start < text.len() {
+            let whole = text.get(start.wrapping_sub(BEFORE)..).and_then(|rest| rest.first_chunk());
+            match whole {
+                Some(block) => tables.note(block, start, GRAMS, &mut notes),
+                None => tables.note_edge(text, start, &mut notes),
+            }
+            start += BLOCK;
+            if notes.count > NOTES - GRAMS || start >= text.len() {
+                for &note in notes.list.get(..notes.count).unwrap_or_default() {
+                    self.compare(tables, text, note, &mut found);
+                }
+                notes.count = 0;
+            }
+        }
+        found
+    }
+
+    /// Looks whether one of a bucket's anchors stands where its gram is noted.
+    #[inline(always)]
+    fn compare(&self, tables: &Tables, text: &[u8], note: Note, found: &mut Anchors) {
+        for entry in tables.bucket(note.bucket as usize) {
+            let start = (note.at as usize).wrapping_sub_signed(isize::from(entry.offset));
+            if start < text.len() && entry.head.is_at(text, start) {
+                self.confirm(text, start, entry.anchor, found);
+            }
+        }
+    }
+
+    /// Notes an anchor whose first bytes are there if all of it is.
+    fn confirm(&self, text: &[u8], start: usize, index: u16, found: &mut Anchors) {
+        let anchor = &self.anchors[usize::from(index)];
+        if anchor.word_start && start > 0 && text[start - 1].is_ascii_alphanumeric() {
+            return;
+        }
+        let rest = anchor.bytes.get(8..).unwrap_or_default();
+        let there = text.get(start + 8..).and_then(|there| there.get(..rest.len()));
+        if rest.is_empty() || there.is_some_and(|there| there.eq_ignore_ascii_case(rest)) {
+            found[usize::from(index) / 64] |= 1 << (index % 64);
+        }
+    }
+}
+
+impl Tables {
+    fn new(fold: u16) -> Self {
+        Self {
+            slots: Box::new([0; SLOTS]),
+            checks: Box::new([NEVER; BUCKETS]),
+            starts: Box::new([0; BUCKETS + 1]),
+            entries: Vec::new(),
+            fold,
+        }
     }
 
     fn enter(&mut self, anchor: &Anchor, index: usize) {
         let bytes = &anchor.bytes;
-        if let &[first, second] = &bytes[..]
-            && !bytes.iter().any(u8::is_ascii_alphabetic)
-        {
-            return self.pairs.push((index, [first, second]));
-        }
         let frequencies = Frequencies::of_prose();
         for parity in 0..2 {
             let (offset, gram) = rarest(bytes, anchor.word_start, parity, frequencies);
@@ -250,33 +315,6 @@ impl Sieve {
         for index in 0..BUCKETS {
             self.starts[index + 1] += self.starts[index];
         }
-    }
-
-    /// The anchors that occur in `text`, which has no byte greater than `top`.
-    pub(super) fn find(&self, text: &[u8], top: u8) -> Anchors {
-        let mut found = NONE;
-        for &(index, [first, second]) in &self.pairs {
-            let occurs = first.max(second) <= top
-                && memchr::memchr_iter(second, text).any(|at| at > 0 && text[at - 1] == first);
-            found[index / 64] |= u64::from(occurs) << (index % 64);
-        }
-        let mut notes = Notes { list: [Note::default(); NOTES], count: 0 };
-        let mut start = 0;
-        while start < text.len() {
-            let whole = text.get(start.wrapping_sub(BEFORE)..).and_then(|rest| rest.first_chunk());
-            match whole {
-                Some(block) => self.note(block, start, GRAMS, &mut notes),
-                None => self.note_edge(text, start, &mut notes),
-            }
-            start += BLOCK;
-            if notes.count > NOTES - GRAMS || start >= text.len() {
-                for &note in notes.list.get(..notes.count).unwrap_or_default() {
-                    self.compare(text, note, &mut found);
-                }
-                notes.count = 0;
-            }
-        }
-        found
     }
 
     /// The same as [`note`](Self::note) for the first block and the last.
@@ -318,30 +356,11 @@ impl Sieve {
         (window >> (BEFORE * 8)) as u32 & (fold << 16 | fold)
     }
 
-    /// Looks whether one of a bucket's anchors stands where its gram is noted.
     #[inline(always)]
-    fn compare(&self, text: &[u8], note: Note, found: &mut Anchors) {
-        let bucket = note.bucket as usize % BUCKETS;
+    fn bucket(&self, bucket: usize) -> &[Entry] {
+        let bucket = bucket % BUCKETS;
         let range = self.starts[bucket] as usize..self.starts[bucket + 1] as usize;
-        for entry in self.entries.get(range).unwrap_or_default() {
-            let start = (note.at as usize).wrapping_sub_signed(isize::from(entry.offset));
-            if start < text.len() && entry.head.is_at(text, start) {
-                self.confirm(text, start, entry.anchor, found);
-            }
-        }
-    }
-
-    /// Notes an anchor whose first bytes are there if all of it is.
-    fn confirm(&self, text: &[u8], start: usize, index: u16, found: &mut Anchors) {
-        let anchor = &self.anchors[usize::from(index)];
-        if anchor.word_start && start > 0 && text[start - 1].is_ascii_alphanumeric() {
-            return;
-        }
-        let rest = anchor.bytes.get(8..).unwrap_or_default();
-        let there = text.get(start + 8..).and_then(|there| there.get(..rest.len()));
-        if rest.is_empty() || there.is_some_and(|there| there.eq_ignore_ascii_case(rest)) {
-            found[usize::from(index) / 64] |= 1 << (index % 64);
-        }
+        self.entries.get(range).unwrap_or_default()
     }
 }
 
