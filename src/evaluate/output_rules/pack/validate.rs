@@ -236,7 +236,9 @@ fn placeholder(text: &str) -> bool {
 }
 
 fn secret(text: &str) -> bool {
-    if placeholder(text) || distinct(text) < 8 {
+    // Where a secret is read from.
+    const READ: [&str; 5] = ["process.env", "import.meta.env", "os.environ", "os.getenv", "env."];
+    if placeholder(text) || distinct(text) < 8 || READ.iter().any(|read| text.starts_with(read)) {
         return false;
     }
     let upper = text.bytes().filter(u8::is_ascii_uppercase).count();
@@ -466,7 +468,11 @@ mod tests {
         check(
             Validator::Secret,
             &["AbCdEfGhIjKlMnOpQrStUvWx", "16C7e42F292c6912E7710c838347"],
-            &["see_the_documentation_for_details", "user_account_identifier_column"],
+            &[
+                "see_the_documentation_for_details",
+                "user_account_identifier_column",
+                "process.env.GITHUB_TOKEN2",
+            ],
         );
         check(
             Validator::Password,
