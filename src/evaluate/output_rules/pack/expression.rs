@@ -51,7 +51,11 @@ impl Expression {
     /// The compiled expression; `None` if it cannot be compiled, which is known of no expression
     /// that was taken [now](When::Now) and tested of the built-in ones.
     pub(super) fn get(&self) -> Option<&Regex> {
-        self.compiled.get_or_init(|| self.compile().ok()).as_ref()
+        let compile = || {
+            let compiled = self.compile();
+            compiled.inspect_err(|error| tracing::error!("built-in rule pack: {error}")).ok()
+        };
+        self.compiled.get_or_init(compile).as_ref()
     }
 
     fn compile(&self) -> Result<Regex, SettingsError> {
