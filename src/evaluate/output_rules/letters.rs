@@ -34,9 +34,12 @@ pub(super) fn is_word_char(c: char) -> bool {
 /// Whether a character is the same in lower case.
 #[inline(always)]
 pub(super) fn is_lower(c: char) -> bool {
-    let is = |c: char| c.to_lowercase().eq([c]);
-    static LOWER: LazyLock<Bits> = LazyLock::new(|| bits(|c| c.to_lowercase().eq([c])));
-    has(&LOWER, c, is)
+    static LOWER: LazyLock<Bits> = LazyLock::new(|| bits(stays_in_lower_case));
+    has(&LOWER, c, stays_in_lower_case)
+}
+
+fn stays_in_lower_case(c: char) -> bool {
+    c.to_lowercase().eq([c])
 }
 
 #[cfg(test)]
