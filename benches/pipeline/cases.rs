@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
 use spanscore::assemble::Shard;
 use spanscore::config::{Part, Plan, load};
 use spanscore::evaluate::run::{Evidence, Judge};
 use spanscore::extract::collect::extract_traces;
 use spanscore::extract::resolve::Resolver;
 use spanscore::extract::table::Table;
-use spanscore::model::{Completion, SpanBatch, Want};
+use spanscore::model::{Completion, Evaluation, SpanBatch, Want};
 use spanscore::pipeline::{Collector, CollectorSettings};
 
 use super::Protocol;
@@ -98,14 +99,37 @@ impl Case {
 /// Takes that many requests through every stage but receiving, in this thread: for instruction
 /// counters. Prints how many evaluations came of it.
 pub(crate) fn local(case: Case, requests: u64) {
+    let mut count = 0;
+    let bytes = run(case, requests, Want::SCORE, |evaluations| count += evaluations.len());
+    println!("{requests} requests, {count} evaluations, {bytes} bytes held a trace");
+}
+
+/// Prints a hash of everything that the evaluators say of that many requests, ids included: equal
+/// figures before and after a change mean that no verdict changed.
+pub(crate) fn digest(case: Case, requests: u64) {
+    let (mut hash, mut count) = (Sha256::new(), 0);
+    run(case, requests, Want::ALL, |evaluations| {
+        count += evaluations.len();
+        for evaluation in evaluations {
+            let Evaluation { id, evaluator, target, span_id, outcome, revision, .. } = evaluation;
+            let parts = (id, &evaluator.name, target.trace_id, span_id, outcome, revision);
+            hash.update(format!("{parts:?}\n"));
+        }
+    });
+    println!("{:24} {count:8} evaluations {:x}", case.name, hash.finalize());
+}
+
+/// The stages but receiving over that many requests; `take` gets the evaluations of each. Returns
+/// the bytes that were held for a trace at the end.
+fn run(case: Case, requests: u64, want: Want, mut take: impl FnMut(&[Evaluation])) -> usize {
     let settings = case.settings();
-    let judge = Judge::new(settings.evaluators, Want::SCORE);
+    let judge = Judge::new(settings.evaluators, want);
     let table = Arc::new(Table::compile(settings.dialects, &judge.facts()).unwrap());
     let resolver = Resolver::new(Arc::clone(&table));
     let mut shard = Shard::new(settings.traces, settings.limits, 1, 0);
     let (mut cache, mut due, mut evaluations) = (Default::default(), Vec::new(), Vec::new());
     let templates: Vec<Template> = (1..=4).map(Template::new).collect();
-    let (mut count, mut bytes) = (0, 0);
+    let mut bytes = 0;
     let mut batches = [SpanBatch::default()];
     for number in 0..requests {
         let body = templates[number as usize % templates.len()].fresh(Protocol::Http, number);
@@ -134,10 +158,10 @@ pub(crate) fn local(case: Case, requests: u64) {
             drop(trajectory);
             shard.done(due.handle);
         }
-        count += evaluations.len();
+        take(&evaluations);
         evaluations.clear();
     }
-    println!("{requests} requests, {count} evaluations, {bytes} bytes held a trace");
+    bytes
 }
 
 /// Serves until the process is killed.

@@ -8,7 +8,8 @@
 //!
 //! `server CASE` and `floor PROTOCOL` print their address and serve until they are killed; `load
 //! PROTOCOL ADDRESS PID WARMUP SECONDS` prints processor seconds, spans and peak memory; `local
-//! CASE REQUESTS` runs all stages but receiving in one thread, for instruction counters.
+//! CASE REQUESTS` runs all stages but receiving in one thread, for instruction counters; `digest
+//! REQUESTS` prints a hash of all evaluations of each case.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run may stop")]
@@ -62,6 +63,9 @@ fn main() {
     match words[..] {
         ["server", case] => cases::serve(Case::named(case)),
         ["local", case, requests] => cases::local(Case::named(case), requests.parse().unwrap()),
+        ["digest", requests] => {
+            CASES.iter().for_each(|case| cases::digest(*case, requests.parse().unwrap()));
+        }
         ["floor", protocol] => floor::serve(Protocol::named(protocol)),
         ["load", protocol, address, pid, warmup, seconds] => {
             let times = (warmup.parse().unwrap(), seconds.parse().unwrap());
