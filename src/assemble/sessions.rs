@@ -153,7 +153,11 @@ impl Sessions {
     /// Pushes what is due at `now`, and forgets what was remembered as long again.
     pub fn tick(&mut self, now_ms: u64, due: &mut Vec<DueSession>) {
         let mut fired = Vec::new();
-        self.wheel.due(now_ms, &mut fired);
+        let by_id = &self.by_id;
+        let is_known = |(id, number): &(Arc<str>, u64)| {
+            by_id.get(id).is_some_and(|session| session.number == *number)
+        };
+        self.wheel.due(now_ms, is_known, &mut fired);
         let idle_ms = self.idle_ms();
         let age_max_ms = self.settings.age_max.0.as_millis() as u64;
         for (id, number) in fired {

@@ -333,7 +333,8 @@ impl Shard {
     /// Pushes what is due at `now`, and forgets what was remembered long enough.
     pub fn tick(&mut self, now_ms: u64, due: &mut Vec<Due>) {
         let mut fired = Vec::new();
-        self.wheel.due(now_ms, &mut fired);
+        let places = &self.places;
+        self.wheel.due(now_ms, |handle| is_open(places, handle), &mut fired);
         for handle in fired {
             let traces = self.traces;
             let Some(trace) = self.get_mut(handle) else { continue };
@@ -352,11 +353,7 @@ impl Shard {
         // Traces leave this queue out of order; it is swept when most of it is stale.
         if self.opened.len() > 2 * self.open_count + 1024 {
             let places = &self.places;
-            self.opened.retain(|handle| {
-                let place = &places[handle.index as usize];
-                let is_open = place.trace.as_ref().is_some_and(|trace| trace.is_open);
-                place.generation == handle.generation && is_open
-            });
+            self.opened.retain(|handle| is_open(places, handle));
         }
     }
 
@@ -441,6 +438,13 @@ impl Shard {
             self.counts.without_agent += 1;
         }
     }
+}
+
+/// Whether a handle names a trace that waits for judgement.
+fn is_open(places: &[Place], handle: &Handle) -> bool {
+    let place = &places[handle.index as usize];
+    let is_open = place.trace.as_ref().is_some_and(|trace| trace.is_open);
+    place.generation == handle.generation && is_open
 }
 
 #[cfg(test)]

@@ -1,18 +1,30 @@
-//! A coarse timer wheel: what is due, in slots of [`TICK_MS`].
+//! A timer wheel: hands out entries when they are due, in slots of [`TICK_MS`].
 //!
-//! Entries are not taken out when they become stale; the owner finds that when they fire and arms
-//! them again if need be. Takes `now` as an argument, so tests need no clock.
+//! An entry fires at the first tick at or after its deadline, however far away that is. The slots
+//! are a ring: an entry whose deadline is more than one turn ([`TURN_MS`]) away stays in its slot
+//! while the ring passes it. Entries are not taken out when their owner loses interest in them: the
+//! owner finds that when they fire, and the ring lets go of such entries whenever it passes them.
+//! Takes `now` as an argument, so tests need no clock.
 
 /// Length of a slot, milliseconds: how late a deadline may fire.
 pub(super) const TICK_MS: u64 = 50;
-/// Slots; a deadline further away fires at the horizon, to be armed again by its owner.
+/// Slots of the ring.
 const SLOT_COUNT: u64 = 1024;
+/// Length of one turn of the ring, milliseconds: how long an entry without an owner may stay.
+#[cfg(test)]
+pub(super) const TURN_MS: u64 = SLOT_COUNT * TICK_MS;
 
 /// Deadlines of handles.
 pub(super) struct Wheel<T> {
-    slots: Vec<Vec<T>>,
-    /// The next slot to fire, counted from time zero.
+    slots: Vec<Vec<Armed<T>>>,
+    /// The next tick to fire, counted from time zero.
     next: u64,
+}
+
+struct Armed<T> {
+    /// The tick at which it fires, counted from time zero.
+    tick: u64,
+    entry: T,
 }
 
 impl<T> Wheel<T> {
@@ -21,20 +33,22 @@ impl<T> Wheel<T> {
         Self { slots: (0..SLOT_COUNT).map(|_| Vec::new()).collect(), next: now_ms / TICK_MS }
     }
 
-    /// Fires `entry` at the first tick at or after `deadline_ms`, at the horizon if that is sooner.
+    /// Fires `entry` at the first tick at or after `deadline_ms`.
     pub(super) fn arm(&mut self, deadline_ms: u64, entry: T) {
-        let slot = deadline_ms.div_ceil(TICK_MS).clamp(self.next, self.next + SLOT_COUNT - 1);
-        self.slots[(slot % SLOT_COUNT) as usize].push(entry);
+        let tick = deadline_ms.div_ceil(TICK_MS).max(self.next);
+        self.slots[(tick % SLOT_COUNT) as usize].push(Armed { tick, entry });
     }
 
-    /// Takes what is due at `now`, oldest slot first.
-    pub(super) fn due(&mut self, now_ms: u64, out: &mut Vec<T>) {
+    /// Takes what is due at `now`, oldest tick first unless the last look was more than a turn ago.
+    /// Of what is passed and not yet due, entries that are not `wanted` any more are dropped.
+    pub(super) fn due(&mut self, now_ms: u64, wanted: impl Fn(&T) -> bool, out: &mut Vec<T>) {
         let last = now_ms / TICK_MS;
         // After a long pause each slot is visited once.
-        let from = self.next.max((last + 1).saturating_sub(SLOT_COUNT));
-        let start = if last >= self.next + SLOT_COUNT { from } else { self.next };
-        for slot in start..=last {
-            out.append(&mut self.slots[(slot % SLOT_COUNT) as usize]);
+        let first = self.next.max((last + 1).saturating_sub(SLOT_COUNT));
+        for tick in first..=last {
+            let passed = &mut self.slots[(tick % SLOT_COUNT) as usize];
+            let gone = passed.extract_if(.., |armed| armed.tick <= last || !wanted(&armed.entry));
+            out.extend(gone.filter(|armed| armed.tick <= last).map(|armed| armed.entry));
         }
         self.next = self.next.max(last + 1);
     }
@@ -42,12 +56,20 @@ impl<T> Wheel<T> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    const HOUR_MS: u64 = 60 * 60 * 1000;
 
     fn due(wheel: &mut Wheel<u32>, now_ms: u64) -> Vec<u32> {
         let mut out = Vec::new();
-        wheel.due(now_ms, &mut out);
+        wheel.due(now_ms, |_| true, &mut out);
         out
+    }
+
+    fn armed_count(wheel: &Wheel<u32>) -> usize {
+        wheel.slots.iter().map(Vec::len).sum()
     }
 
     #[test]
@@ -62,21 +84,82 @@ mod tests {
         assert_eq!(due(&mut wheel, 1_250), [2]);
     }
 
+    /// Ticks like the driver of a shard and tells when the only entry fires.
+    fn fires_at(deadline_ms: u64) -> u64 {
+        let start_ms = 1_000;
+        let mut wheel = Wheel::new(start_ms);
+        wheel.arm(start_ms + deadline_ms, 1);
+        let mut fired_ms = None;
+        for now_ms in (start_ms..start_ms + deadline_ms + 2 * TURN_MS).step_by(TICK_MS as usize) {
+            if due(&mut wheel, now_ms) == [1] {
+                assert_eq!(fired_ms.replace(now_ms - start_ms), None, "it fires once");
+            }
+        }
+        fired_ms.expect("it fires")
+    }
+
     #[test]
-    fn far_deadlines_fire_at_the_horizon() {
+    fn deadlines_beyond_one_turn_fire_at_their_tick() {
+        for deadline_ms in [TURN_MS - TICK_MS, TURN_MS, TURN_MS + TICK_MS, HOUR_MS / 6, HOUR_MS] {
+            assert_eq!(fires_at(deadline_ms), deadline_ms);
+        }
+    }
+
+    #[test]
+    fn deadline_at_the_end_of_time_waits() {
         let mut wheel = Wheel::new(0);
-        wheel.arm(u64::MAX / 2, 1);
-        assert_eq!(due(&mut wheel, (SLOT_COUNT - 2) * TICK_MS), [0; 0]);
-        assert_eq!(due(&mut wheel, (SLOT_COUNT - 1) * TICK_MS), [1]);
+        wheel.arm(u64::MAX, 1);
+        assert_eq!(due(&mut wheel, 1_000 * HOUR_MS), [0; 0]);
+        assert_eq!(armed_count(&wheel), 1);
+    }
+
+    #[test]
+    fn entry_that_nobody_wants_goes_within_one_turn() {
+        let mut wheel = Wheel::new(0);
+        wheel.arm(HOUR_MS, 1);
+        wheel.arm(HOUR_MS, 2);
+        let mut out = Vec::new();
+        wheel.due(TURN_MS, |entry| *entry == 2, &mut out);
+        assert_eq!((out.len(), armed_count(&wheel)), (0, 1));
+        assert_eq!(due(&mut wheel, HOUR_MS), [2]);
     }
 
     #[test]
     fn long_pause_fires_everything_once() {
         let mut wheel = Wheel::new(0);
-        (0..100).for_each(|n| wheel.arm(u64::from(n) * 500, n));
+        (0..100).for_each(|n| wheel.arm(u64::from(n) * 5_000, n));
         assert_eq!(due(&mut wheel, 10_000_000).len(), 100);
         assert_eq!(due(&mut wheel, 20_000_000), [0; 0]);
         wheel.arm(20_000_100, 7);
         assert_eq!(due(&mut wheel, 20_000_100), [7]);
+    }
+
+    proptest! {
+        /// The model is a list of deadlines that is searched whole at every step.
+        #[test]
+        fn what_is_due_is_what_a_list_of_deadlines_says(
+            start_ms in 0..10 * TURN_MS,
+            steps in prop::collection::vec(
+                (0..2 * TURN_MS, prop::collection::vec(0..5 * TURN_MS, 0..4)), 1..60)
+        ) {
+            let mut wheel = Wheel::new(start_ms);
+            let mut model: Vec<(u64, u32)> = Vec::new();
+            let (mut now_ms, mut count) = (start_ms, 0);
+            for (pause_ms, deadlines) in steps {
+                for after_ms in deadlines {
+                    wheel.arm(now_ms + after_ms, count);
+                    model.push(((now_ms + after_ms).div_ceil(TICK_MS) * TICK_MS, count));
+                    count += 1;
+                }
+                // Deadlines of the tick that has just fired wait for the next one.
+                now_ms += pause_ms.max(TICK_MS);
+                let expected = model.extract_if(.., |(fires_ms, _)| *fires_ms <= now_ms);
+                let expected: Vec<_> = expected.map(|(_, entry)| entry).collect();
+                let mut fired = due(&mut wheel, now_ms);
+                fired.sort_unstable();
+                prop_assert_eq!(fired, expected);
+            }
+            prop_assert_eq!(armed_count(&wheel), model.len());
+        }
     }
 }

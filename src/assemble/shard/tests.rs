@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use super::super::wheel::TURN_MS;
 use super::*;
 use crate::model::{Resource, SpanFlags, SpanId};
 use crate::settings::HumanDuration;
@@ -90,6 +91,51 @@ fn trace_without_root_waits_for_the_idle_timeout() {
     add(&mut shard, 6_000, &[(1, 3, TOOL)]);
     assert_eq!(tick(&mut shard, 15_900), NONE);
     assert_eq!(tick(&mut shard, 16_000), [(1, Completion::Idle, 0, 2)]);
+}
+
+/// Ticks as the driver of a shard does until something is judged, for at most two hours.
+fn judged_next(shard: &mut Shard, from_ms: u64) -> (u64, Vec<Judged>) {
+    let mut ticks = (from_ms..from_ms + 7_200_000).step_by(TICK_MS as usize);
+    let judged = ticks.find_map(|now_ms| {
+        let judged = tick(shard, now_ms);
+        (!judged.is_empty()).then_some((now_ms, judged))
+    });
+    judged.expect("something is judged")
+}
+
+/// Ten minutes, an hour, and a turn of the timer wheel with a tick less and more.
+const LONG_WAITS_MS: [u64; 5] = [600_000, 3_600_000, TURN_MS - TICK_MS, TURN_MS, TURN_MS + TICK_MS];
+
+#[test]
+fn long_quiet_period_is_kept_to_the_tick() {
+    for wait_ms in LONG_WAITS_MS {
+        let mut shard = shard(|traces, _| {
+            traces.quiet_period = HumanDuration::from_millis(wait_ms);
+            traces.age_max = HumanDuration::from_secs(100_000);
+            traces.remember_period = HumanDuration::from_secs(100_000);
+        });
+        add(&mut shard, 0, &[(1, 1, TOOL)]);
+        add(&mut shard, 5_000, &[(1, 2, ROOT)]);
+        let first = (5_000 + wait_ms, vec![(1, Completion::RootEnded, 0, 2)]);
+        assert_eq!(judged_next(&mut shard, 5_000), first);
+        add(&mut shard, 10_000 + wait_ms, &[(1, 3, TOOL)]);
+        let second = (10_000 + 2 * wait_ms, vec![(1, Completion::RootEnded, 1, 3)]);
+        assert_eq!(judged_next(&mut shard, 10_000 + wait_ms), second);
+    }
+}
+
+#[test]
+fn long_idle_timeout_is_kept_to_the_tick() {
+    for wait_ms in LONG_WAITS_MS {
+        let mut shard = shard(|traces, _| {
+            traces.idle_timeout = HumanDuration::from_millis(wait_ms);
+            traces.age_max = HumanDuration::from_secs(100_000);
+        });
+        add(&mut shard, 0, &[(1, 1, TOOL)]);
+        add(&mut shard, 5_000, &[(1, 2, TOOL)]);
+        let judged = (5_000 + wait_ms, vec![(1, Completion::Idle, 0, 2)]);
+        assert_eq!(judged_next(&mut shard, 5_000), judged);
+    }
 }
 
 #[test]
