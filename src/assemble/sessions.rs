@@ -141,13 +141,10 @@ impl Sessions {
             is_open: true,
             judged: None,
         };
-        self.wheel.arm(now_ms.saturating_add(self.idle_ms()), (Arc::clone(&id), session.number));
+        let wait_ms = self.settings.idle_timeout.min(self.settings.age_max).as_ms();
+        self.wheel.arm(now_ms.saturating_add(wait_ms), (Arc::clone(&id), session.number));
         self.by_id.insert(Arc::clone(&id), session);
         id
-    }
-
-    fn idle_ms(&self) -> u64 {
-        self.settings.idle_timeout.0.as_millis() as u64
     }
 
     /// Pushes what is due at `now`, and forgets what was remembered as long again.
@@ -158,20 +155,21 @@ impl Sessions {
             by_id.get(id).is_some_and(|session| session.number == *number)
         };
         self.wheel.due(now_ms, is_known, &mut fired);
-        let idle_ms = self.idle_ms();
-        let age_max_ms = self.settings.age_max.0.as_millis() as u64;
+        let (idle_ms, age_max_ms) =
+            (self.settings.idle_timeout.as_ms(), self.settings.age_max.as_ms());
         for (id, number) in fired {
             let Some(session) = self.by_id.get(&id).filter(|found| found.number == number) else {
                 continue;
             };
             let deadline = session.last_ms.saturating_add(idle_ms);
             let forgotten = deadline.saturating_add(idle_ms);
+            let too_old = session.first_ms.saturating_add(age_max_ms);
             let next = if !session.is_open {
                 forgotten
             } else if deadline <= now_ms {
                 self.judge(&id, Completion::Idle, due);
                 forgotten
-            } else if now_ms.saturating_sub(session.first_ms) >= age_max_ms {
+            } else if too_old <= now_ms {
                 self.judge(&id, Completion::AgeMax, due);
                 now_ms
             } else {
@@ -179,9 +177,11 @@ impl Sessions {
             };
             if next <= now_ms {
                 self.forget(&id);
-            } else {
-                self.wheel.arm(next, (id, number));
+                continue;
             }
+            // A late trace may open a remembered session again before it is too old.
+            let next = if too_old > now_ms { next.min(too_old) } else { next };
+            self.wheel.arm(next, (id, number));
         }
     }
 
@@ -250,6 +250,7 @@ impl Sessions {
 
 #[cfg(test)]
 mod tests {
+    use super::super::wheel::{TICK_MS, TURN_MS};
     use super::*;
     use crate::model::TraceId;
     use crate::settings::HumanDuration;
@@ -289,6 +290,39 @@ mod tests {
         assert_eq!(tick(&mut sessions, 17_900), []);
         assert_eq!(tick(&mut sessions, 18_000), [("a".into(), Completion::Idle, 0, 2)]);
         assert_eq!(tick(&mut sessions, 19_000), [("b".into(), Completion::Idle, 0, 1)]);
+    }
+
+    #[test]
+    fn session_that_never_rests_is_judged_at_its_maximum_age() {
+        // The age ends between two looks at the idle time, the second time after a revision.
+        for rests in [false, true] {
+            let mut sessions = sessions(|settings| settings.age_max = HumanDuration::from_secs(35));
+            let mut judged = Vec::new();
+            for now_ms in (0..40_000).step_by(1_000) {
+                if !rests || !(2_000..14_000).contains(&now_ms) {
+                    add(&mut sessions, now_ms, "a", (now_ms / 1_000) as u8, 1);
+                }
+                let due = tick(&mut sessions, now_ms);
+                judged.extend(due.into_iter().map(|(_, why, revision, _)| (now_ms, why, revision)));
+            }
+            let at_last = (35_000, Completion::AgeMax, u32::from(rests));
+            let expected = [(11_000, Completion::Idle, 0), at_last];
+            assert_eq!(judged, expected[usize::from(!rests)..]);
+        }
+    }
+
+    #[test]
+    fn long_idle_timeout_of_a_session_is_kept_to_the_tick() {
+        for wait_ms in [TURN_MS - TICK_MS, TURN_MS, TURN_MS + TICK_MS, 600_000, 3_600_000] {
+            let mut sessions = sessions(|settings| {
+                settings.idle_timeout = HumanDuration::from_millis(wait_ms);
+            });
+            add(&mut sessions, 0, "a", 1, 1);
+            add(&mut sessions, 5_000, "a", 2, 2);
+            let mut ticks = (0..7_200_000).step_by(TICK_MS as usize);
+            let judged = ticks.find(|now_ms| !tick(&mut sessions, *now_ms).is_empty());
+            assert_eq!(judged, Some(5_000 + wait_ms));
+        }
     }
 
     #[test]

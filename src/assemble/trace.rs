@@ -240,14 +240,11 @@ impl OpenTrace {
 
     /// When the trace is complete if nothing more comes, and why.
     pub(super) fn deadline(&self, settings: &super::TracesSettings) -> (u64, Completion) {
-        let ms = |duration: crate::settings::HumanDuration| {
-            u64::try_from(duration.0.as_millis()).unwrap_or(u64::MAX)
-        };
-        let age = (self.first_ms.saturating_add(ms(settings.age_max)), Completion::AgeMax);
+        let age = (self.first_ms.saturating_add(settings.age_max.as_ms()), Completion::AgeMax);
         let rest = if self.root_ended {
-            (self.last_ms.saturating_add(ms(settings.quiet_period)), Completion::RootEnded)
+            (self.last_ms.saturating_add(settings.quiet_period.as_ms()), Completion::RootEnded)
         } else {
-            (self.last_ms.saturating_add(ms(settings.idle_timeout)), Completion::Idle)
+            (self.last_ms.saturating_add(settings.idle_timeout.as_ms()), Completion::Idle)
         };
         // A judged trace that is reopened was complete before: its age says nothing.
         if self.judged.is_none() && age.0 < rest.0 { age } else { rest }

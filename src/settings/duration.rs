@@ -21,6 +21,11 @@ impl HumanDuration {
         Self(Duration::from_millis(milliseconds))
     }
 
+    /// Whole milliseconds, at most `u64::MAX`.
+    pub fn as_ms(self) -> u64 {
+        u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// Whole nanoseconds, at most `u64::MAX`.
     pub fn as_ns(self) -> u64 {
         u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)

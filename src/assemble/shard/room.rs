@@ -32,7 +32,7 @@ impl Shard {
     }
 
     pub(super) fn forget_judged(&mut self, now_ms: u64) {
-        let remember_ms = self.traces.remember_period.0.as_millis() as u64;
+        let remember_ms = self.traces.remember_period.as_ms();
         while let Some(&handle) = self.judged.front() {
             match self.get_mut(handle).map(|trace| trace.state) {
                 Some(State::Judged(since_ms) | State::Closed(since_ms)) => {
