@@ -84,8 +84,8 @@ pub struct Shard {
     wheel: Wheel<Handle>,
     /// Open traces, oldest first; stale entries are passed over.
     opened: VecDeque<Handle>,
-    /// Judged traces, oldest first; stale entries are passed over.
-    judged: VecDeque<Handle>,
+    /// When traces were judged, milliseconds, oldest first; stale entries are passed over.
+    judged: VecDeque<(u64, Handle)>,
     bytes: usize,
     /// Those of `bytes` that are held for judged traces.
     remembered_bytes: usize,

@@ -88,6 +88,14 @@ impl OpenTrace {
         }
     }
 
+    /// When it was judged last, milliseconds; `None` while it is open.
+    pub(super) fn judged_since(&self) -> Option<u64> {
+        match self.state {
+            State::Open => None,
+            State::Judged(since_ms) | State::Closed(since_ms) => Some(since_ms),
+        }
+    }
+
     /// Adds a record with its facts and resource.
     pub(super) fn add(
         &mut self,

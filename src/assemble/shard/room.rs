@@ -7,13 +7,14 @@ use crate::model::Completion;
 impl Shard {
     /// Says that a due trace was judged: from now on it is remembered for late spans.
     pub fn done(&mut self, handle: Handle) {
-        self.judged.push_back(handle);
         let Some(trace) = self.get_mut(handle) else { return };
-        if trace.state != State::Open && trace.remembered_bytes == 0 {
+        let Some(since_ms) = trace.judged_since() else { return };
+        if trace.remembered_bytes == 0 {
             let bytes = trace.spans.bytes() + TRACE_BYTES;
             trace.remembered_bytes = bytes;
             self.remembered_bytes += bytes;
         }
+        self.judged.push_back((since_ms, handle));
     }
 
     /// Lets go of a trace that was judged, for those who need no revisions.
@@ -33,18 +34,20 @@ impl Shard {
 
     pub(super) fn forget_judged(&mut self, now_ms: u64) {
         let remember_ms = self.traces.remember_period.as_ms();
-        while let Some(&handle) = self.judged.front() {
-            match self.get_mut(handle).map(|trace| trace.state) {
-                Some(State::Judged(since_ms) | State::Closed(since_ms)) => {
-                    if since_ms.saturating_add(remember_ms) > now_ms {
-                        return;
-                    }
-                    self.forget(handle);
+        while let Some(&(since_ms, handle)) = self.judged.front() {
+            if self.is_remembered_since(handle, since_ms) {
+                if since_ms.saturating_add(remember_ms) > now_ms {
+                    return;
                 }
-                Some(State::Open) | None => {}
+                self.forget(handle);
             }
             self.judged.pop_front();
         }
+    }
+
+    /// Whether a trace was judged last at that time: else it is open, gone, or was judged again.
+    fn is_remembered_since(&mut self, handle: Handle, since_ms: u64) -> bool {
+        self.get_mut(handle).is_some_and(|trace| trace.judged_since() == Some(since_ms))
     }
 
     /// Forgets judged traces, then judges open ones, oldest first, until the limits hold. What is
@@ -59,8 +62,8 @@ impl Shard {
             if !over_bytes && !over_count && !over_remembered {
                 return;
             }
-            if let Some(handle) = self.judged.pop_front() {
-                if self.get_mut(handle).is_some_and(|trace| trace.state != State::Open) {
+            if let Some((since_ms, handle)) = self.judged.pop_front() {
+                if self.is_remembered_since(handle, since_ms) {
                     self.counts.forgotten_early += 1;
                     self.forget(handle);
                 }

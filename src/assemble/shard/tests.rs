@@ -167,6 +167,24 @@ fn late_span_reopens_completed_trace() {
 }
 
 #[test]
+fn trace_that_is_revised_again_and_again_keeps_no_other_remembered() {
+    let mut shard = shard(|_, _| {});
+    add(&mut shard, 0, &[(1, 0, ROOT)]);
+    tick(&mut shard, 1_000);
+    add(&mut shard, 1_000, &[(2, 0, ROOT)]);
+    tick(&mut shard, 2_000);
+    for revision in 1..5 {
+        let now_ms = u64::from(revision) * 10_000;
+        add(&mut shard, now_ms, &[(1, revision as u16, TOOL)]);
+        let judged = tick(&mut shard, now_ms + 1_000);
+        assert_eq!(judged, [(1, Completion::RootEnded, revision, revision as usize + 1)]);
+    }
+    assert_eq!((shard.trace_count(), shard.judged.len()), (1, 1));
+    tick(&mut shard, 100_000);
+    assert_eq!((shard.trace_count(), shard.bytes(), shard.remembered_bytes), (0, 0, 0));
+}
+
+#[test]
 fn forgotten_trace_starts_anew() {
     let mut shard = shard(|_, _| {});
     add(&mut shard, 0, &[(1, 1, ROOT)]);
