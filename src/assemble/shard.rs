@@ -227,7 +227,7 @@ impl Shard {
             self.counts.spans_over_limit += 1;
             return;
         }
-        let Some(resource) = batch.resources.get(usize::from(record.resource)) else { return };
+        let Some(resource) = batch.resources.get(record.resource as usize) else { return };
         let full = trace.spans.spans.len() >= self.limits.spans_per_trace_max
             || trace.spans.arena.len() + facts.len() > self.limits.trace_bytes_max;
         if full {

@@ -7,7 +7,8 @@ use hashbrown::HashMap;
 
 use crate::model::{Completion, Resource, SpanBatch, SpanFlags, SpanRecord, Spoken, TraceSpans};
 
-/// Spans that a trace may have before their ids are indexed to find duplicates.
+/// Spans that a trace may have before their ids are indexed to find duplicates, and resources
+/// before they are indexed to find theirs.
 const SCAN_MAX: usize = 48;
 
 /// An open trace is looked at again when it has grown by one part in so many.
@@ -65,6 +66,8 @@ pub(super) struct OpenTrace {
     pub(super) armed_ms: u64,
     /// Where each record stands, once there are many.
     places: HashMap<u64, u32>,
+    /// Where the resource at an address stands, once there are many.
+    resource_places: HashMap<usize, u32>,
 }
 
 impl OpenTrace {
@@ -85,6 +88,7 @@ impl OpenTrace {
             looked_at: 0,
             armed_ms: u64::MAX,
             places: HashMap::new(),
+            resource_places: HashMap::new(),
         }
     }
 
@@ -130,7 +134,7 @@ impl OpenTrace {
         let mut last_place = None;
         for record in run {
             let is_known = self.spans.spans.iter().any(|old| old.span_id == record.span_id);
-            let resource = batch.resources.get(usize::from(record.resource));
+            let resource = batch.resources.get(record.resource as usize);
             let (false, false, Some(resource)) =
                 (is_known, record.flags.has(SpanFlags::LOG), resource)
             else {
@@ -217,16 +221,26 @@ impl OpenTrace {
     }
 
     /// The place of a resource among those of the trace, of which it becomes one.
-    fn place_of(&mut self, resource: &Arc<Resource>) -> u16 {
+    fn place_of(&mut self, resource: &Arc<Resource>) -> u32 {
         let resources = &mut self.spans.resources;
-        let place = resources.iter().position(|known| Arc::ptr_eq(known, resource));
-        let place = place.unwrap_or_else(|| {
-            if resources.len() < usize::from(u16::MAX) {
-                resources.push(Arc::clone(resource));
+        // No address stands for two resources: the trace keeps what it names.
+        let address = |resource: &Arc<Resource>| Arc::as_ptr(resource).addr();
+        let known = if resources.len() <= SCAN_MAX {
+            resources.iter().position(|known| Arc::ptr_eq(known, resource)).map(|at| at as u32)
+        } else {
+            if self.resource_places.is_empty() {
+                self.resource_places = resources.iter().map(address).zip(0..).collect();
             }
-            resources.len() - 1
-        });
-        place as u16
+            self.resource_places.get(&address(resource)).copied()
+        };
+        known.unwrap_or_else(|| {
+            let place = resources.len() as u32;
+            resources.push(Arc::clone(resource));
+            if !self.resource_places.is_empty() {
+                self.resource_places.insert(address(resource), place);
+            }
+            place
+        })
     }
 
     /// Whether an agent is still at work in a trace that was never judged.
@@ -285,4 +299,41 @@ fn hash(record: &SpanRecord) -> u128 {
     let a = mix(id ^ mix(record.start_ns ^ 0x9e37_79b9_7f4a_7c15));
     let b = mix(a ^ mix(record.end_ns.rotate_left(1) ^ failed ^ 0xc2b2_ae3d_27d4_eb4f));
     u128::from(a.wrapping_add(b)) << 64 | u128::from(mix(b ^ id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::SpanId;
+
+    fn record(number: u64) -> SpanRecord {
+        SpanRecord {
+            trace_id: Default::default(),
+            span_id: SpanId(number.to_be_bytes()),
+            parent_id: SpanId::default(),
+            start_ns: 5,
+            end_ns: 9,
+            flags: SpanFlags(SpanFlags::ENDED),
+            resource: 0,
+            facts: 0..0,
+        }
+    }
+
+    #[test]
+    fn span_keeps_its_own_resource_among_very_many() {
+        const RESOURCES: usize = (1 << 16) + 1_000;
+        let mut trace = OpenTrace::new(TraceSpans::default(), 0);
+        let resource = |number: usize| {
+            Arc::new(Resource { encoded: number.to_be_bytes().to_vec(), ..Resource::default() })
+        };
+        let resources: Vec<_> = (0..RESOURCES).map(resource).collect();
+        for (number, resource) in (0..).zip(resources.iter().chain(&resources)) {
+            trace.add(&record(number), b"facts", resource);
+        }
+        let (spans, kept) = (&trace.spans.spans, &trace.spans.resources);
+        assert_eq!((spans.len(), kept.len()), (2 * RESOURCES, RESOURCES));
+        for (span, resource) in spans.iter().zip(resources.iter().chain(&resources)) {
+            assert!(Arc::ptr_eq(&kept[span.resource as usize], resource));
+        }
+    }
 }

@@ -15,7 +15,7 @@ pub enum Rejection {
     InvalidParentId,
     /// It is no well-formed protobuf.
     Malformed,
-    /// A batch has no room for more: its arena or its list of resources is full.
+    /// A batch has no room for more: its arena is full.
     BatchFull,
 }
 

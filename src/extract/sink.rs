@@ -80,12 +80,9 @@ fn push(
     record.facts =
         u32::try_from(from).map_err(full)?..u32::try_from(batch.arena.len()).map_err(full)?;
     if batch.resources.last().is_none_or(|last| !Arc::ptr_eq(last, resource)) {
-        if batch.resources.len() > usize::from(u16::MAX) {
-            return Err(Rejection::BatchFull);
-        }
         batch.resources.push(Arc::clone(resource));
     }
-    record.resource = (batch.resources.len() - 1) as u16;
+    record.resource = u32::try_from(batch.resources.len() - 1).map_err(full)?;
     batch.spans.push(record);
     Ok(true)
 }

@@ -49,7 +49,7 @@ impl SpanFlags {
     }
 }
 
-/// One span, reduced to the facts that the configured evaluators need.
+/// One span, reduced to the facts that the configured evaluators need: 64 bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpanRecord {
     /// The trace the span belongs to.
@@ -65,11 +65,13 @@ pub struct SpanRecord {
     /// What `assemble` needs to know.
     pub flags: SpanFlags,
     /// Index into the `resources` of the batch or trace that holds this record.
-    pub resource: u16,
+    pub resource: u32,
     /// Where the facts stand in the arena of the batch or trace that holds this record. Their form
     /// belongs to `extract`.
     pub facts: Range<u32>,
 }
+
+const _: () = assert!(size_of::<SpanRecord>() == 64, "an open trace holds many of them");
 
 /// The records that one request brought for one shard, in arrival order.
 #[derive(Default, Debug)]

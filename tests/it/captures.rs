@@ -122,12 +122,12 @@ pub(crate) fn add(
     let start = trace.arena.len() as u32;
     trace.arena.extend_from_slice(facts);
     record.facts = start..trace.arena.len() as u32;
-    let resource = &resources[usize::from(record.resource)];
+    let resource = &resources[record.resource as usize];
     let known = trace.resources.iter().position(|known| known == resource);
     record.resource = known.unwrap_or_else(|| {
         trace.resources.push(Arc::clone(resource));
         trace.resources.len() - 1
-    }) as u16;
+    }) as u32;
     trace.spans.push(record);
 }
 

@@ -233,6 +233,20 @@ fn spans_go_to_the_shard_of_their_trace_with_their_resource() {
 }
 
 #[test]
+fn span_keeps_its_own_resource_in_a_request_with_very_many() {
+    const PAIRS: usize = 33_000;
+    let one = request("any", vec![tool_span(1)]);
+    let mut other = one.clone();
+    let name = memchr::memmem::find(&other, b"shop").unwrap();
+    other[name..name + 4].copy_from_slice(b"bank");
+    let (extracted, batch) = extract(&table(&calls()), &[one, other].concat().repeat(PAIRS));
+    assert_eq!((extracted.accepted, extracted.rejected_total()), (2 * PAIRS as u64, 0));
+    for (span, service) in batch.spans.iter().zip(["shop", "bank"].into_iter().cycle()) {
+        assert_eq!(batch.resources[span.resource as usize].service_name, service);
+    }
+}
+
+#[test]
 fn a_request_that_is_no_protobuf_is_malformed() {
     let whole = request("any", vec![tool_span(1)]);
     for body in [&b"\xff\xff\xff"[..], &whole[..whole.len() - 1], &whole[..5]] {

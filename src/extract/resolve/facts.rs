@@ -25,7 +25,7 @@ pub(super) fn fill<'a>(
     if let Some(root) = tree.root().and_then(|at| tree.get(at)) {
         trajectory.span_id = root.record.span_id;
         trajectory.span_name = Cow::Borrowed(root.facts.span_name());
-        if let Some(resource) = trace.resources.get(usize::from(root.record.resource)) {
+        if let Some(resource) = trace.resources.get(root.record.resource as usize) {
             trajectory.resource = resource.clone();
         }
         if table.root_attributes {
