@@ -19,4 +19,5 @@ mod wheel;
 
 pub use sessions::{DueSession, Sessions};
 pub use settings::{LimitsSettings, SessionsSettings, TracesSettings};
-pub use shard::{Due, Running, Shard, ShardCounts};
+pub use shard::{CutTrace, Due, Running, Shard, ShardCounts};
+pub use trace::TraceLimit;

@@ -8,15 +8,18 @@ mod room;
 
 use std::collections::VecDeque;
 
+pub use room::CutTrace;
+
 use hashbrown::HashMap;
 
-use super::trace::{Added, OpenTrace, State};
+use super::trace::{Added, OpenTrace, State, TraceLimits};
 use super::wheel::{TICK_MS, Wheel};
 use super::{LimitsSettings, TracesSettings};
 use crate::model::{Completion, SpanBatch, SpanRecord, Spoken, TraceId, TraceSpans};
 
-/// Names a trace of a shard; stays unique when its place is used again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Names a trace of a shard; stays unique when its place is used again. As long as a shard forgets
+/// nothing, its handles are in the order of the first spans of their traces.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Handle {
     index: u32,
     generation: u32,
@@ -101,8 +104,7 @@ pub struct Shard {
 #[derive(Clone, Copy)]
 struct ShardLimits {
     trace_count_max: usize,
-    spans_per_trace_max: usize,
-    trace_bytes_max: usize,
+    trace: TraceLimits,
     bytes_max: usize,
     remembered_bytes_max: usize,
 }
@@ -121,9 +123,11 @@ impl Shard {
         let mib = |mib: u32| (mib as usize) << 20;
         let limits = ShardLimits {
             trace_count_max: (limits.open_traces_max as usize / shard_count).max(1),
-            spans_per_trace_max: limits.spans_per_trace_max as usize,
-            // Facts are addressed by 32 bits.
-            trace_bytes_max: mib(limits.trace_mib_max).min(u32::MAX as usize),
+            trace: TraceLimits {
+                spans_max: limits.spans_per_trace_max as usize,
+                // Facts are addressed by 32 bits.
+                bytes_max: mib(limits.trace_mib_max).min(u32::MAX as usize),
+            },
             bytes_max: (mib(limits.memory_mib) / shard_count).max(1 << 20),
             remembered_bytes_max: (mib(limits.remembered_mib) / shard_count).max(1 << 20),
         };
@@ -187,11 +191,15 @@ impl Shard {
 
     /// Makes room for records, within the limits of a trace.
     fn reserve(&mut self, handle: Handle, run: &[SpanRecord]) {
-        let limits = (self.limits.spans_per_trace_max, self.limits.trace_bytes_max);
-        let Some(trace) = self.get_mut(handle) else { return };
+        let limits = self.limits.trace;
+        let Some(trace) = self.get_mut(handle).filter(|trace| trace.left_out.is_none()) else {
+            return;
+        };
         let bytes: usize = run.iter().map(|record| record.facts.len()).sum();
+        let spans_left = limits.spans_max.saturating_sub(trace.spans.spans.len());
+        let bytes_left = limits.bytes_max.saturating_sub(trace.spans.arena.len());
         let before = trace.spans.bytes();
-        trace.spans.reserve(run.len().min(limits.0), bytes.min(limits.1));
+        trace.spans.reserve(run.len().min(spans_left), bytes.min(bytes_left));
         let after = trace.spans.bytes();
         self.bytes = self.bytes + after - before;
     }
@@ -205,12 +213,12 @@ impl Shard {
         batch: &SpanBatch,
         now_ms: u64,
     ) -> bool {
-        let limits = self.limits;
+        let limits = self.limits.trace;
         let Some(trace) = self.get_mut(handle) else { return true };
         let bytes: usize = run.iter().map(|record| record.facts.len()).sum();
         let is_open = !matches!(trace.state, State::Closed(_));
-        let fits = trace.spans.spans.len() + run.len() <= limits.spans_per_trace_max
-            && trace.spans.arena.len() + bytes <= limits.trace_bytes_max;
+        let fits = trace.spans.spans.len() + run.len() <= limits.spans_max
+            && trace.spans.arena.len() + bytes <= limits.bytes_max;
         let before = trace.spans.bytes();
         if !is_open || !fits || !trace.add_all(run, batch) {
             return false;
@@ -223,25 +231,19 @@ impl Shard {
         let Some(trace) = self.places[handle.index as usize].trace.as_mut() else { return };
         let facts = record.facts.start as usize..record.facts.end as usize;
         let facts = batch.arena.get(facts).unwrap_or(&[]);
-        if let State::Closed(_) = trace.state {
-            self.counts.spans_over_limit += 1;
-            return;
-        }
         let Some(resource) = batch.resources.get(record.resource as usize) else { return };
-        let full = trace.spans.spans.len() >= self.limits.spans_per_trace_max
-            || trace.spans.arena.len() + facts.len() > self.limits.trace_bytes_max;
-        if full {
-            self.counts.spans_over_limit += 1;
-            trace.state = State::Closed(now_ms);
-            self.touched.push(handle);
-            return;
-        }
         let before = trace.spans.bytes();
-        if trace.add(record, facts, resource) == Added::Duplicate {
-            self.counts.duplicate_spans += 1;
-            return;
+        match trace.add(record, facts, resource, self.limits.trace) {
+            Added::New => self.grown(handle, before, now_ms),
+            Added::Duplicate => self.counts.duplicate_spans += 1,
+            Added::LeftOut => {
+                self.counts.spans_over_limit += 1;
+                if !matches!(trace.state, State::Closed(_)) {
+                    trace.state = State::Closed(now_ms);
+                    self.touched.push(handle);
+                }
+            }
         }
-        self.grown(handle, before, now_ms);
     }
 
     /// Notes that a trace has new records; `before` are the bytes that it held without them.
@@ -268,9 +270,11 @@ impl Shard {
         for handle in touched.drain(..) {
             let Some(trace) = self.get_mut(handle) else { continue };
             if let State::Closed(_) = trace.state {
-                if trace.judged.is_none_or(|(_, digest)| digest != trace.digest) {
+                if trace.is_open {
                     self.counts.evicted_by_size += 1;
                     self.judge(handle, Completion::Evicted, now_ms, due);
+                } else {
+                    self.done(handle);
                 }
                 continue;
             }

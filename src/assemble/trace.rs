@@ -25,6 +25,15 @@ pub(super) enum State {
     Closed(u64),
 }
 
+/// What a limit kept out of a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LeftOut {
+    /// The limit that was met first.
+    pub(super) limit: TraceLimit,
+    /// Records left out.
+    pub(super) count: u64,
+}
+
 /// What became of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Added {
@@ -32,6 +41,34 @@ pub(super) enum Added {
     New,
     /// The trace has it already, exactly so or in a later state.
     Duplicate,
+    /// It was left out: the trace is at a limit, or was closed by one.
+    LeftOut,
+}
+
+/// A limit of one trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TraceLimit {
+    /// Its number of spans.
+    Spans,
+    /// The bytes kept of them.
+    Bytes,
+}
+
+impl TraceLimit {
+    /// The field of [`LimitsSettings`](super::LimitsSettings) that says how much it is.
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::Spans => "spans_per_trace_max",
+            Self::Bytes => "trace_mib_max",
+        }
+    }
+}
+
+/// How much is kept of one trace.
+#[derive(Clone, Copy)]
+pub(super) struct TraceLimits {
+    pub(super) spans_max: usize,
+    pub(super) bytes_max: usize,
 }
 
 /// A trace with what decides when it is judged.
@@ -56,6 +93,8 @@ pub(super) struct OpenTrace {
     pub(super) digest: u128,
     /// How often it was judged, and the digest it was judged on last.
     pub(super) judged: Option<(u32, u128)>,
+    /// What a limit kept out of it.
+    pub(super) left_out: Option<LeftOut>,
     /// What evaluators said of it that they must know again.
     pub(super) spoken: Vec<Spoken>,
     /// Bytes that are counted as held for it since it was judged; 0 while it is open.
@@ -83,6 +122,7 @@ impl OpenTrace {
             has_span: false,
             digest: 0,
             judged: None,
+            left_out: None,
             spoken: Vec::new(),
             remembered_bytes: 0,
             looked_at: 0,
@@ -100,12 +140,13 @@ impl OpenTrace {
         }
     }
 
-    /// Adds a record with its facts and resource.
+    /// Adds a record with its facts and resource, within the limits.
     pub(super) fn add(
         &mut self,
         record: &SpanRecord,
         facts: &[u8],
         resource: &Arc<Resource>,
+        limits: TraceLimits,
     ) -> Added {
         let known = self.find(record, facts);
         if let Some(index) = known {
@@ -114,6 +155,14 @@ impl OpenTrace {
             if old.flags.has(SpanFlags::LOG) || !supersedes {
                 return Added::Duplicate;
             }
+        }
+        if let Some(limit) = self.limit_met(known.is_none(), facts.len(), limits) {
+            let left_out = self.left_out.get_or_insert(LeftOut { limit, count: 0 });
+            left_out.count += 1;
+            return Added::LeftOut;
+        }
+        if let Some(index) = known {
+            let old = &self.spans.spans[index];
             self.digest = self.digest.wrapping_sub(hash(old));
             self.replace(index, record, facts, resource);
         } else {
@@ -121,6 +170,19 @@ impl OpenTrace {
         }
         self.note(record);
         Added::New
+    }
+
+    /// The limit that keeps a record with so many bytes of facts out; for a closed trace the one
+    /// that closed it.
+    fn limit_met(&self, is_new: bool, bytes: usize, limits: TraceLimits) -> Option<TraceLimit> {
+        if let Some(left_out) = self.left_out {
+            Some(left_out.limit)
+        } else if is_new && self.spans.spans.len() >= limits.spans_max {
+            Some(TraceLimit::Spans)
+        } else {
+            let is_full = self.spans.arena.len() + bytes > limits.bytes_max;
+            is_full.then_some(TraceLimit::Bytes)
+        }
     }
 
     /// Adds records of one batch with one copy of all their facts, if each is new and they are few,
@@ -322,13 +384,14 @@ mod tests {
     #[test]
     fn span_keeps_its_own_resource_among_very_many() {
         const RESOURCES: usize = (1 << 16) + 1_000;
+        let limits = TraceLimits { spans_max: usize::MAX, bytes_max: usize::MAX };
         let mut trace = OpenTrace::new(TraceSpans::default(), 0);
         let resource = |number: usize| {
             Arc::new(Resource { encoded: number.to_be_bytes().to_vec(), ..Resource::default() })
         };
         let resources: Vec<_> = (0..RESOURCES).map(resource).collect();
         for (number, resource) in (0..).zip(resources.iter().chain(&resources)) {
-            trace.add(&record(number), b"facts", resource);
+            trace.add(&record(number), b"facts", resource, limits);
         }
         let (spans, kept) = (&trace.spans.spans, &trace.spans.resources);
         assert_eq!((spans.len(), kept.len()), (2 * RESOURCES, RESOURCES));

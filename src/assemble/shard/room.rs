@@ -1,10 +1,34 @@
 //! What is let go of, and when: judged traces after their time, and what limits push out.
 
-use super::super::trace::State;
+use super::super::trace::{LeftOut, State, TraceLimit};
 use super::{Due, Handle, Shard, TRACE_BYTES};
-use crate::model::Completion;
+use crate::model::{Completion, TraceId};
+
+/// A trace that a limit of one trace cut short: it is judged with what was kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CutTrace {
+    /// The trace's id.
+    pub trace_id: TraceId,
+    /// Spans and log events that were kept.
+    pub kept: usize,
+    /// Spans and log events that came and were left out.
+    pub left_out: u64,
+    /// The limit that was met first.
+    pub limit: TraceLimit,
+}
 
 impl Shard {
+    /// Traces at hand that a limit of one trace cut short, in the order of their first spans as
+    /// long as no trace was forgotten.
+    pub fn cut_traces(&self) -> impl Iterator<Item = CutTrace> {
+        let traces = self.places.iter().filter_map(|place| place.trace.as_deref());
+        traces.filter_map(|trace| {
+            let LeftOut { limit, count } = trace.left_out?;
+            let (trace_id, kept) = (trace.spans.trace_id, trace.spans.spans.len());
+            Some(CutTrace { trace_id, kept, left_out: count, limit })
+        })
+    }
+
     /// Says that a due trace was judged: from now on it is remembered for late spans.
     pub fn done(&mut self, handle: Handle) {
         let Some(trace) = self.get_mut(handle) else { return };

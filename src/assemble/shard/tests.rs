@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use super::super::TraceLimit;
 use super::super::wheel::TURN_MS;
 use super::*;
 use crate::model::{Resource, SpanFlags, SpanId};
@@ -288,6 +289,39 @@ fn trace_beyond_its_span_limit_is_judged_with_what_it_has() {
     assert_eq!(tick(&mut shard, 19_000), NONE);
     let counts = shard.take_counts();
     assert_eq!((counts.spans_over_limit, counts.evicted_by_size), (2, 1));
+}
+
+#[test]
+fn trace_at_its_span_limit_takes_what_it_has_again() {
+    let mut shard = shard(|_, limits| limits.spans_per_trace_max = 2);
+    let started = SpanFlags::ROOT | SpanFlags::AGENT;
+    add(&mut shard, 0, &[(1, 1, started), (1, 2, TOOL)]);
+    assert_eq!(add(&mut shard, 10, &[(1, 2, TOOL), (1, 1, ROOT)]), NONE);
+    assert_eq!(tick(&mut shard, 1_050), [(1, Completion::RootEnded, 0, 2)]);
+    assert_eq!(shard.cut_traces().count(), 0);
+    assert_eq!(add(&mut shard, 5_000, &[(1, 2, TOOL), (1, 3, TOOL), (1, 3, TOOL)]), NONE);
+    let counts = shard.take_counts();
+    assert_eq!((counts.duplicate_spans, counts.spans_over_limit), (2, 2));
+    assert_eq!((counts.evicted_by_size, counts.reopened), (0, 0), "it was judged with as much");
+    let cut =
+        CutTrace { trace_id: TraceId([1; 16]), kept: 2, left_out: 2, limit: TraceLimit::Spans };
+    assert_eq!(shard.cut_traces().collect::<Vec<_>>(), [cut]);
+    tick(&mut shard, 25_000);
+    assert_eq!((shard.trace_count(), shard.bytes()), (0, 0));
+}
+
+#[test]
+fn trace_beyond_its_bytes_names_that_limit() {
+    let mut shard = shard(|_, limits| limits.trace_mib_max = 1);
+    let mut batch = batch(&[(1, 1, TOOL), (1, 2, TOOL)]);
+    batch.arena = vec![0; 2 << 20];
+    (batch.spans[0].facts, batch.spans[1].facts) = (0..1 << 20, 1 << 20..(1 << 20) + 1);
+    let mut due = Vec::new();
+    shard.add(&batch, 0, &mut due);
+    assert_eq!(judged(&mut shard, due), [(1, Completion::Evicted, 0, 1)]);
+    let cut = shard.cut_traces().next().expect("a trace was cut");
+    assert_eq!((cut.kept, cut.left_out, cut.limit), (1, 1, TraceLimit::Bytes));
+    assert!(shard.bytes() < 3 << 19, "no room for what is left out: {}", shard.bytes());
 }
 
 #[test]
