@@ -7,7 +7,8 @@ use std::process::ExitCode;
 pub enum Exit {
     /// Everything went well; for `score`, the gate is open.
     Success = 0,
-    /// Something failed at run time: a file, a socket, a collector that refused.
+    /// Something failed at run time: a file, a socket, a collector that refused, a recorded trace
+    /// that a limit cut short.
     Failure = 1,
     /// `score`: the gate is shut, for what `--fail-on` names.
     Gate = 2,
@@ -21,7 +22,7 @@ pub enum Exit {
 pub(super) const HELP: &str = "\
 Exit codes:
   0   success
-  1   a failure at run time: a file, a socket, a refusal
+  1   a failure at run time: a file, a socket, a refusal, a trace judged only in part
   2   `score`: an evaluation did what --fail-on names
   64  a wrong command line
   78  a wrong config";

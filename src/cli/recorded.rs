@@ -38,7 +38,7 @@ pub(super) fn judge(evaluators: Vec<Configured>) -> Judge {
 }
 
 /// Reads every file. What cannot be read is told on standard error, with file and line, and does
-/// not lose the rest; true when something could not.
+/// not lose the rest, and so is what a limit keeps out of a trace; true when anything was.
 pub(super) fn read(replay: &mut Replay<'_>, files: &[PathBuf]) -> bool {
     let mut is_broken = false;
     for path in files {
@@ -60,5 +60,34 @@ pub(super) fn read(replay: &mut Replay<'_>, files: &[PathBuf]) -> bool {
             }
         }
     }
-    is_broken
+    note_cut_traces(replay) || is_broken
+}
+
+/// Most traces that are named one by one.
+const NAMED_TRACES_MAX: usize = 20;
+
+/// Names the traces that a limit cut short, and counts them; false when there is none.
+fn note_cut_traces(replay: &Replay<'_>) -> bool {
+    let mut count = 0;
+    for cut in replay.cut_traces() {
+        count += 1;
+        if count > NAMED_TRACES_MAX {
+            continue;
+        }
+        output::note(format_args!(
+            "spanscore: trace {}: {} of {} spans and log events are left out; \
+             to judge it whole, raise `limits.{}`",
+            cut.trace_id,
+            cut.left_out,
+            cut.left_out.saturating_add(cut.kept as u64),
+            cut.limit.setting()
+        ));
+    }
+    if count > 0 {
+        let (noun, verb) = if count == 1 { ("trace", "is") } else { ("traces", "are") };
+        output::note(format_args!(
+            "spanscore: {count} {noun} beyond a limit {verb} judged with what was kept"
+        ));
+    }
+    count > 0
 }

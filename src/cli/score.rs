@@ -23,7 +23,8 @@ Examples:
   spanscore score --config eval.yaml --format jsonl run/*.json > scores.jsonl
   cat traces.jsonl | spanscore score --fail-on fail,failed,not_evaluable -
 
-Exit code 2 when an evaluation did what --fail-on names.")]
+Exit code 2 when an evaluation did what --fail-on names, else 1 when not everything could be read or
+a trace is over a limit.")]
 pub(super) struct ScoreArgs {
     /// Files to read; `-` is standard input
     #[arg(value_name = "FILE", required = true)]

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 
 use super::sessions::{joined, judge_session};
 use crate::assemble::{
-    Due, DueSession, LimitsSettings, Sessions, SessionsSettings, Shard, TracesSettings,
+    CutTrace, Due, DueSession, LimitsSettings, Sessions, SessionsSettings, Shard, TracesSettings,
 };
 use crate::evaluate::run::{Evidence, Judge};
 use crate::extract::cache::Cache;
@@ -24,16 +24,25 @@ use crate::receive::Signal;
 pub struct Replay<'r> {
     resolver: &'r Resolver,
     shard: Shard,
+    /// What the limits of one trace made due before the end.
+    evicted: Vec<Due>,
     resources: Cache,
 }
 
 impl<'r> Replay<'r> {
-    /// Starts empty. The limits of one trace hold here too; all traces of the input are kept.
+    /// Starts empty. The limits of one trace hold here too: [`cut_traces`](Self::cut_traces) tells
+    /// of those that grew beyond them. All traces of the input are kept.
     pub fn new(resolver: &'r Resolver, limits: LimitsSettings) -> Self {
-        let limits = LimitsSettings { open_traces_max: u32::MAX, memory_mib: u32::MAX, ..limits };
+        let limits = LimitsSettings {
+            open_traces_max: u32::MAX,
+            memory_mib: u32::MAX,
+            remembered_mib: u32::MAX,
+            ..limits
+        };
         Self {
             resolver,
             shard: Shard::new(TracesSettings::default(), limits, 1, 0),
+            evicted: Vec::new(),
             resources: Cache::default(),
         }
     }
@@ -48,9 +57,14 @@ impl<'r> Replay<'r> {
             Signal::Metrics => count_points(body).map(Extracted::counted),
         }?;
         let [batch] = batches;
-        // What a limit makes due here is due at the end with all the rest.
-        self.shard.add(&batch, 0, &mut Vec::new());
+        self.shard.add(&batch, 0, &mut self.evicted);
         Ok(extracted)
+    }
+
+    /// Traces that grew beyond a limit of one trace: they are judged with what was kept, and their
+    /// evaluations say `evicted`.
+    pub fn cut_traces(&self) -> impl Iterator<Item = CutTrace> {
+        self.shard.cut_traces()
     }
 
     /// Judges every trace in the order of their first spans, then every session.
@@ -63,7 +77,7 @@ impl<'r> Replay<'r> {
                 digest: due.digest,
                 revised: None,
                 revision: 0,
-                completion: Completion::EndOfInput,
+                completion: due.completion,
                 now_ns,
             };
             judge.judge_trace(trajectory, evidence, &mut Vec::new(), &mut out);
@@ -132,8 +146,10 @@ impl<'r> Replay<'r> {
     }
 
     fn due(&mut self) -> Vec<Due> {
-        let mut due = Vec::new();
+        let mut due = std::mem::take(&mut self.evicted);
         self.shard.drain(Completion::EndOfInput, 0, &mut due);
+        // Nothing was forgotten, so handles are in the order of first spans.
+        due.sort_by_key(|due| due.handle);
         due
     }
 

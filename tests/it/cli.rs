@@ -120,6 +120,56 @@ fn the_gate_is_2_for_what_it_names() {
     check(&["score", "--config", "config/examples/ci_gate.yaml", RECORDED], 0, "2 pass", "");
 }
 
+/// One more span of the trace in [`RECORDED`].
+const ONE_MORE: &str = r#"{"resourceSpans": [{"scopeSpans": [{"spans": [{
+    "traceId": "5b8efff798038103d269b633813fc60c", "spanId": "00000000000000aa", "name": "late",
+    "startTimeUnixNano": "1", "endTimeUnixNano": "2"}]}]}]}"#;
+
+#[test]
+fn a_trace_over_a_limit_is_judged_on_what_was_kept_named_and_no_success() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let more = dir.path().join("more.json");
+    std::fs::write(&more, ONE_MORE).expect("a file");
+    let files = [RECORDED, more.to_str().expect("text"), "examples/traces/weather_agent.json"];
+    let run_with = |limit: u32, args: &[&str]| {
+        let limit = format!("limits.spans_per_trace_max={limit}");
+        run(&[args, &["--set", &limit], &files].concat())
+    };
+    let lenient = ["score", "--set", "evaluators.tool_error.threshold=0.5"];
+    let lenient = [&lenient[..], &["--set", "evaluators.tool_efficiency.threshold=0.5"]].concat();
+    let whole = run_with(7, &lenient);
+    assert_eq!((whole.code, whole.err.as_str()), (0, ""), "{}", whole.out);
+
+    let trace = "5b8efff798038103d269b633813fc60c";
+    let said = format!(
+        "spanscore: trace {trace}: 1 of 7 spans and log events are left out; to judge it whole, \
+         raise `limits.spans_per_trace_max`\n\
+         spanscore: 1 trace beyond a limit is judged with what was kept\n"
+    );
+    let jsonl = [&lenient[..], &["--format", "jsonl"]].concat();
+    let never = [&lenient[..], &["--fail-on", "never"]].concat();
+    for (args, code) in [
+        (&lenient[..], 1),
+        (&never, 1),
+        (&jsonl, 1),
+        (&["score"], 2),
+        (&["inspect"], 1),
+        (&["inspect", "--explain"], 1),
+    ] {
+        let ran = run_with(6, args);
+        assert_eq!((ran.code, ran.err.as_str()), (code, said.as_str()), "{args:?}: {}", ran.out);
+        assert!(ran.out.contains(&trace[..8]), "{args:?}: {}", ran.out);
+    }
+    let scores = run_with(6, &jsonl).out;
+    let completions: Vec<_> = scores
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"))
+        .map(|score| (score["trace_id"] == trace, score["completion"].to_string()))
+        .collect();
+    let (cut, uncut) = ((true, "\"evicted\"".into()), (false, "\"end_of_input\"".into()));
+    assert_eq!(completions, [cut.clone(), cut, uncut.clone(), uncut], "in the order they came");
+}
+
 #[test]
 fn jsonl_has_one_object_a_line_with_every_key() {
     let objects = |args: &[&str]| -> Vec<serde_json::Value> {
