@@ -264,10 +264,11 @@ impl Exporters {
             if timeout_at(deadline, &mut task.handle).await.is_ok() {
                 continue;
             }
-            task.handle.abort();
-            let _ = task.handle.await;
-            let Some(queue) = task.queue else { continue };
-            let evaluations = queue.abandon();
+            let Some(queue) = task.queue else {
+                task.handle.abort();
+                continue;
+            };
+            let evaluations = queue.abandon(&mut task.handle).await;
             let exporter = queue.name().to_owned();
             tracing::warn!(%exporter, evaluations, "shut down before all evaluations were sent");
             unsent.push(Unsent { exporter, evaluations });

@@ -3,6 +3,10 @@
 //! The pipeline calls [`Queue::offer`], which never waits: what does not fit is dropped and
 //! counted. One task gathers batches and hands each to a consumer; bytes count as held until their
 //! delivery has ended, so a dead backend holds at most the capacity.
+//!
+//! Evaluations travel with the [`Room`] they take. It is settled once, with what became of them;
+//! where a task is stopped before, or panics, it settles itself by being dropped. So each
+//! evaluation is counted once, as sent or as lost, and its bytes are given back once.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -56,7 +60,6 @@ pub(crate) struct Limits {
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     bytes: AtomicUsize,
-    evaluations: AtomicU64,
 }
 
 impl Held {
@@ -64,35 +67,78 @@ impl Held {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    fn take(&self, bytes: usize, evaluations: u64, bytes_max: usize) -> bool {
-        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        if before.saturating_add(bytes) > bytes_max {
-            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-            return false;
-        }
-        self.evaluations.fetch_add(evaluations, Ordering::Relaxed);
-        true
+    /// Takes so many bytes if they fit.
+    fn take(&self, bytes: usize, bytes_max: usize) -> bool {
+        let sum = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= bytes_max);
+        self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).is_ok()
+    }
+}
+
+/// What the ends of a queue share.
+struct Shared {
+    held: Arc<Held>,
+    counters: Counters,
+    closing: CancellationToken,
+    /// Cancelled when the time for shutting down has run out.
+    given_up: CancellationToken,
+    /// Evaluations that were dropped before their delivery had ended.
+    dropped: AtomicU64,
+}
+
+/// The room that evaluations take in a queue, until it is known what became of them.
+struct Room {
+    shared: Arc<Shared>,
+    bytes: usize,
+    evaluations: u64,
+}
+
+impl Room {
+    /// Room for evaluations, if there is as much.
+    fn take(shared: &Arc<Shared>, bytes: usize, evaluations: u64, max: usize) -> Option<Self> {
+        let is_taken = shared.held.take(bytes, max);
+        is_taken.then(|| Self { shared: Arc::clone(shared), bytes, evaluations })
     }
 
-    fn give_back(&self, bytes: usize, evaluations: u64) {
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.evaluations.fetch_sub(evaluations, Ordering::Relaxed);
+    /// Takes over the room of others.
+    fn join(&mut self, mut other: Self) {
+        self.bytes += std::mem::take(&mut other.bytes);
+        self.evaluations += std::mem::take(&mut other.evaluations);
+    }
+
+    /// Counts what became of the evaluations, and gives their bytes back.
+    fn settle(mut self, delivery: Delivery) {
+        self.evaluations = 0;
+        self.shared.counters.sent(delivery.sent);
+        for (reason, lost) in delivery.lost {
+            self.shared.counters.lost(reason, lost);
+        }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let shared = &self.shared;
+        shared.held.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        if self.evaluations > 0 {
+            let in_time = !shared.closing.is_cancelled();
+            let reason = if in_time { Loss::Fault } else { Loss::ShutdownDeadline };
+            shared.counters.lost(reason, self.evaluations);
+            shared.dropped.fetch_add(self.evaluations, Ordering::Relaxed);
+        }
     }
 }
 
 struct Entry {
     evaluations: Arc<[Evaluation]>,
-    bytes: usize,
+    room: Room,
 }
 
 /// The offering end of a queue.
 pub(crate) struct Queue {
     name: Arc<str>,
     sender: mpsc::UnboundedSender<Entry>,
-    held: Arc<Held>,
+    shared: Arc<Shared>,
     bytes_max: usize,
-    counters: Counters,
-    closing: CancellationToken,
     full: Seldom,
 }
 
@@ -105,54 +151,54 @@ impl Queue {
         end: impl Deliver,
     ) -> (Self, JoinHandle<()>) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let held = Arc::new(Held::default());
-        let closing = CancellationToken::new();
-        let counters = instruments.of(name);
-        instruments.watch(name, held.clone(), limits.bytes_max);
-        let drain = Drain {
-            receiver,
-            limits,
-            closing: closing.clone(),
-            held: held.clone(),
-            counters: counters.clone(),
-        };
-        let task = tokio::spawn(drain.run(Arc::new(end)));
+        let shared = Arc::new(Shared {
+            held: Arc::default(),
+            counters: instruments.of(name),
+            closing: CancellationToken::new(),
+            given_up: CancellationToken::new(),
+            dropped: AtomicU64::new(0),
+        });
+        instruments.watch(name, shared.held.clone(), limits.bytes_max);
+        let drain = Drain { receiver, limits, closing: shared.closing.clone() };
+        let task = tokio::spawn(drain.run(Arc::new(end), shared.given_up.clone()));
         let (name, full) = (Arc::from(name), Seldom::new());
         let bytes_max = limits.bytes_max;
-        (Self { name, sender, held, bytes_max, counters, closing, full }, task)
+        (Self { name, sender, shared, bytes_max, full }, task)
     }
 
     /// Takes evaluations, or drops and counts them where there is no room. Never waits.
     pub(crate) fn offer(&self, evaluations: &Arc<[Evaluation]>, bytes: usize) {
-        let count = evaluations.len() as u64;
-        if self.closing.is_cancelled() {
-            return self.counters.lost(Loss::ShuttingDown, count);
+        let (shared, count) = (&self.shared, evaluations.len() as u64);
+        if shared.closing.is_cancelled() {
+            return shared.counters.lost(Loss::ShuttingDown, count);
         }
-        if !self.held.take(bytes, count, self.bytes_max) {
-            self.counters.lost(Loss::QueueFull, count);
+        let Some(room) = Room::take(shared, bytes, count, self.bytes_max) else {
+            shared.counters.lost(Loss::QueueFull, count);
             if self.full.may_log() {
                 tracing::warn!(exporter = %self.name, bytes_max = self.bytes_max,
                     "the exporter's queue is full, evaluations are dropped");
             }
             return;
-        }
-        if self.sender.send(Entry { evaluations: evaluations.clone(), bytes }).is_err() {
-            self.held.give_back(bytes, count);
-            self.counters.lost(Loss::ShuttingDown, count);
+        };
+        let entry = Entry { evaluations: evaluations.clone(), room };
+        if let Err(mpsc::error::SendError(Entry { room, .. })) = self.sender.send(entry) {
+            room.settle(Delivery { sent: 0, lost: vec![(Loss::ShuttingDown, count)] });
         }
     }
 
     /// Cancelled, it lets the queue take nothing more and deliver what it holds without waiting.
     pub(crate) fn closing(&self) -> CancellationToken {
-        self.closing.clone()
+        self.shared.closing.clone()
     }
 
-    /// Counts what is still held as lost, after the task has been stopped.
-    pub(crate) fn abandon(&self) -> u64 {
-        let left = self.held.evaluations.swap(0, Ordering::Relaxed);
-        self.held.bytes.store(0, Ordering::Relaxed);
-        self.counters.lost(Loss::ShutdownDeadline, left);
-        left
+    /// Lets the task drop what it holds and end at once; returns how many evaluations were lost by
+    /// that, each counted as lost.
+    pub(crate) async fn abandon(&self, task: &mut JoinHandle<()>) -> u64 {
+        self.shared.closing.cancel();
+        self.shared.given_up.cancel();
+        // Where the task panicked, what it held is dropped and counted all the same.
+        let _ = task.await;
+        self.shared.dropped.load(Ordering::Relaxed)
     }
 
     /// The exporter's name.
@@ -180,45 +226,48 @@ struct Drain {
     receiver: mpsc::UnboundedReceiver<Entry>,
     limits: Limits,
     closing: CancellationToken,
-    held: Arc<Held>,
-    counters: Counters,
 }
 
 impl Drain {
-    async fn run(mut self, end: Arc<impl Deliver>) {
-        let permits = Arc::new(Semaphore::new(self.limits.consumers));
+    /// Empties the queue until it is closed and empty, or given up. Ends only when every delivery
+    /// has ended, so nothing is settled behind its back.
+    async fn run(mut self, end: Arc<impl Deliver>, given_up: CancellationToken) {
         let mut deliveries = JoinSet::new();
-        while let Some((batch, bytes)) = self.gather().await {
+        tokio::select! {
+            () = self.deliver_all(end, &mut deliveries) => {}
+            () = given_up.cancelled() => deliveries.shutdown().await,
+        }
+    }
+
+    async fn deliver_all(&mut self, end: Arc<impl Deliver>, deliveries: &mut JoinSet<()>) {
+        let permits = Arc::new(Semaphore::new(self.limits.consumers));
+        while let Some((batch, room)) = self.gather().await {
             let Ok(permit) = permits.clone().acquire_owned().await else { break };
             while deliveries.try_join_next().is_some() {}
-            let (end, held, counters) = (end.clone(), self.held.clone(), self.counters.clone());
+            let end = end.clone();
             deliveries.spawn(async move {
-                let count = batch.iter().map(|evaluations| evaluations.len() as u64).sum();
-                let delivery = delivered(end.deliver(batch), count).await;
-                counters.sent(delivery.sent);
-                for (reason, lost) in delivery.lost {
-                    counters.lost(reason, lost);
-                }
-                held.give_back(bytes, count);
+                let delivery = delivered(end.deliver(batch), room.evaluations).await;
+                room.settle(delivery);
                 drop(permit);
             });
         }
         while deliveries.join_next().await.is_some() {}
     }
 
-    /// The next batch with its bytes; `None` once the queue is closed and empty.
-    async fn gather(&mut self) -> Option<(Batch, usize)> {
-        let first = self.next(None).await?;
-        let deadline = Instant::now() + self.limits.flush_timeout;
-        let (mut count, mut bytes) = (first.evaluations.len(), first.bytes);
-        let mut batch = vec![first.evaluations];
-        while count < self.limits.batch_count && bytes < self.limits.batch_bytes {
-            let Some(entry) = self.next(Some(deadline)).await else { break };
+    /// The next batch with its room; `None` once the queue is closed and empty.
+    async fn gather(&mut self) -> Option<(Batch, Room)> {
+        let Entry { evaluations, mut room } = self.next(None).await?;
+        // A timeout beyond the end of time is none.
+        let deadline = Instant::now().checked_add(self.limits.flush_timeout);
+        let mut count = evaluations.len();
+        let mut batch = vec![evaluations];
+        while count < self.limits.batch_count && room.bytes < self.limits.batch_bytes {
+            let Some(entry) = self.next(deadline).await else { break };
             count += entry.evaluations.len();
-            bytes += entry.bytes;
             batch.push(entry.evaluations);
+            room.join(entry.room);
         }
-        Some((batch, bytes))
+        Some((batch, room))
     }
 
     /// The next entry; `None` at the deadline, or once the queue is closed and empty.

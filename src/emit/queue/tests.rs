@@ -57,7 +57,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    fn start(limits: Limits, end: &Noting) -> Self {
+    fn start(limits: Limits, end: impl Deliver) -> Self {
         let registry = Registry::new();
         let reader = opentelemetry_prometheus::exporter()
             .with_registry(registry.clone())
@@ -66,7 +66,7 @@ impl Fixture {
             .expect("a reader");
         let provider = SdkMeterProvider::builder().with_reader(reader).build();
         let instruments = Instruments::new(&provider.meter("test"));
-        let (queue, task) = Queue::start("x", limits, &instruments, end.clone());
+        let (queue, task) = Queue::start("x", limits, &instruments, end);
         Self { queue, task, registry, _provider: provider }
     }
 
@@ -80,6 +80,11 @@ impl Fixture {
         (&mut self.task).await.expect("the task ends");
     }
 
+    /// Ends the queue as when the time for shutting down has run out.
+    async fn give_up(&mut self) -> u64 {
+        self.queue.abandon(&mut self.task).await
+    }
+
     /// Asserts that the metrics hold a line.
     fn shows(&self, line: &str) {
         let text = TextEncoder::new().encode_to_string(&self.registry.gather()).expect("text");
@@ -87,12 +92,13 @@ impl Fixture {
     }
 }
 
+const FAILED: &str = "spanscore_exporter_send_failed_evaluations_total";
 const REFUSED: &str = "spanscore_exporter_enqueue_failed_evaluations_total";
 
 #[tokio::test(start_paused = true)]
 async fn evaluations_go_together_after_the_flush_timeout() {
     let end = Noting::new(None);
-    let mut fixture = Fixture::start(LIMITS, &end);
+    let mut fixture = Fixture::start(LIMITS, end.clone());
     fixture.offer(1, 10);
     tokio::time::sleep(Duration::from_millis(50)).await;
     fixture.offer(2, 10);
@@ -106,7 +112,7 @@ async fn evaluations_go_together_after_the_flush_timeout() {
 #[tokio::test(start_paused = true)]
 async fn a_full_batch_goes_at_once() {
     let end = Noting::new(None);
-    let mut fixture = Fixture::start(LIMITS, &end);
+    let mut fixture = Fixture::start(LIMITS, end.clone());
     for _ in 0..5 {
         fixture.offer(2, 10);
     }
@@ -118,7 +124,7 @@ async fn a_full_batch_goes_at_once() {
 async fn a_queue_takes_its_limit_and_drops_one_byte_past_it() {
     let gate = Arc::new(Notify::new());
     let end = Noting::new(Some(gate.clone()));
-    let mut fixture = Fixture::start(LIMITS, &end);
+    let mut fixture = Fixture::start(LIMITS, end.clone());
     fixture.offer(4, 600);
     fixture.offer(3, 401);
     fixture.offer(4, 400);
@@ -138,7 +144,7 @@ async fn a_queue_takes_its_limit_and_drops_one_byte_past_it() {
 async fn no_more_deliveries_run_at_once_than_there_are_consumers() {
     let gate = Arc::new(Notify::new());
     let end = Noting::new(Some(gate.clone()));
-    let mut fixture = Fixture::start(LIMITS, &end);
+    let mut fixture = Fixture::start(LIMITS, end.clone());
     for _ in 0..3 {
         fixture.offer(4, 10);
     }
@@ -157,13 +163,12 @@ async fn no_more_deliveries_run_at_once_than_there_are_consumers() {
 #[tokio::test(start_paused = true)]
 async fn a_fault_loses_its_batch_and_gives_its_room_back() {
     let end = Noting { poison: Some(2), ..Noting::new(None) };
-    let mut fixture = Fixture::start(LIMITS, &end);
+    let mut fixture = Fixture::start(LIMITS, end.clone());
     fixture.offer(2, 600);
     tokio::time::sleep(Duration::from_secs(1)).await;
     fixture.offer(1, 600);
     fixture.end().await;
-    let failed = "spanscore_exporter_send_failed_evaluations_total";
-    fixture.shows(&format!(r#"{failed}{{exporter="x",reason="fault"}} 2"#));
+    fixture.shows(&format!(r#"{FAILED}{{exporter="x",reason="fault"}} 2"#));
     fixture.shows(r#"spanscore_exporter_sent_evaluations_total{exporter="x"} 1"#);
     fixture.shows(r#"spanscore_exporter_queue_size_bytes{exporter="x"} 0"#);
 }
@@ -171,13 +176,72 @@ async fn a_fault_loses_its_batch_and_gives_its_room_back() {
 #[tokio::test(start_paused = true)]
 async fn what_is_left_at_the_end_is_counted_as_lost() {
     let end = Noting::new(Some(Arc::new(Notify::new())));
-    let mut fixture = Fixture::start(LIMITS, &end);
+    let mut fixture = Fixture::start(LIMITS, end.clone());
     fixture.offer(3, 10);
     fixture.queue.closing().cancel();
     let ended = tokio::time::timeout(Duration::from_secs(1), &mut fixture.task).await;
     assert!(ended.is_err());
-    fixture.task.abort();
-    assert_eq!(fixture.queue.abandon(), 3);
-    let failed = r#"spanscore_exporter_send_failed_evaluations_total"#;
-    fixture.shows(&format!(r#"{failed}{{exporter="x",reason="shutdown_deadline"}} 3"#));
+    fixture.offer(2, 10);
+    assert_eq!(fixture.give_up().await, 3);
+    fixture.shows(&format!(r#"{FAILED}{{exporter="x",reason="shutdown_deadline"}} 3"#));
+    fixture.shows(&format!(r#"{REFUSED}{{exporter="x",reason="shutting_down"}} 2"#));
+    fixture.shows(r#"spanscore_exporter_queue_size_bytes{exporter="x"} 0"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_when_the_queue_is_given_up_is_counted_as_lost_wherever_it_is() {
+    let end = Noting::new(Some(Arc::new(Notify::new())));
+    let mut fixture = Fixture::start(LIMITS, end.clone());
+    // Two deliveries hang, a third waits for a consumer, the rest is in the queue.
+    for _ in 0..5 {
+        fixture.offer(4, 10);
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(end.batches().len(), 2);
+    assert_eq!(fixture.give_up().await, 20);
+    fixture.shows(r#"spanscore_exporter_sent_evaluations_total{exporter="x"} 0"#);
+    fixture.shows(&format!(r#"{FAILED}{{exporter="x",reason="shutdown_deadline"}} 20"#));
+    fixture.shows(r#"spanscore_exporter_queue_size_bytes{exporter="x"} 0"#);
+}
+
+/// An end that cannot be stopped, as where a thread is at work, until it is let go.
+struct Unstoppable {
+    started: Arc<Notify>,
+    gate: Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+impl Deliver for Unstoppable {
+    async fn deliver(&self, batch: Batch) -> Delivery {
+        self.started.notify_one();
+        self.gate.lock().expect("not poisoned").recv().expect("the test goes on");
+        Delivery { sent: batch.iter().map(|part| part.len() as u64).sum(), lost: Vec::new() }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn delivery_that_ends_while_the_queue_is_given_up_is_counted_once() {
+    let (open, gate) = std::sync::mpsc::channel();
+    let started = Arc::new(Notify::new());
+    let end = Unstoppable { started: started.clone(), gate: Mutex::new(gate) };
+    let mut fixture = Fixture::start(LIMITS, end);
+    fixture.offer(4, 10);
+    started.notified().await;
+    let let_go = async { open.send(()).expect("the delivery waits") };
+    let (lost, ()) = tokio::join!(fixture.give_up(), let_go);
+    assert_eq!(lost, 0);
+    fixture.shows(r#"spanscore_exporter_sent_evaluations_total{exporter="x"} 4"#);
+    fixture.shows(&format!(r#"{FAILED}{{exporter="x",reason="shutdown_deadline"}} 0"#));
+    fixture.shows(r#"spanscore_exporter_queue_size_bytes{exporter="x"} 0"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn queue_without_end_of_its_flush_timeout_waits_for_a_full_batch() {
+    let end = Noting::new(None);
+    let mut fixture =
+        Fixture::start(Limits { flush_timeout: Duration::MAX, ..LIMITS }, end.clone());
+    fixture.offer(3, 10);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    fixture.offer(1, 10);
+    fixture.end().await;
+    assert_eq!(end.batches(), [(4, 3_600_000)]);
 }
