@@ -107,20 +107,27 @@ impl PipelineIntake {
         self.caches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands each shard its batch; the room is given back when the last shard is done with it.
+    /// Hands each shard its batch, or none of them any, where one takes no more: a request that is
+    /// refused comes again, here or elsewhere. The room is given back when the last shard is done
+    /// with it.
     async fn hand_over(
         &self,
         batches: Vec<SpanBatch>,
         permit: OwnedSemaphorePermit,
     ) -> Result<(), Refused> {
         let permit = Arc::new(permit);
+        let mut places = Vec::with_capacity(self.shards.len());
         for (shard, batch) in self.shards.iter().zip(batches) {
             if batch.spans.is_empty() {
                 self.pool.give_back(batch);
                 continue;
             }
-            let work = Work::Batch { batch: Arc::new(batch), _room: Arc::clone(&permit) };
-            shard.send(work).await.map_err(|_| Refused::ShuttingDown)?;
+            // A shard that gave a place does not end before it is used or given back.
+            let place = shard.reserve().await.map_err(|_| Refused::ShuttingDown)?;
+            places.push((place, batch));
+        }
+        for (place, batch) in places {
+            place.send(Work::Batch { batch: Arc::new(batch), _room: Arc::clone(&permit) });
         }
         Ok(())
     }
@@ -156,12 +163,64 @@ impl Intake for PipelineIntake {
             .extract(signal, &body, &mut batches)
             .map_err(|error| Refused::Malformed(error.to_string()))?;
         drop(body);
-        self.metrics.extracted(&extracted);
         self.hand_over(batches, permit).await?;
+        self.metrics.extracted(&extracted);
         Ok(Accepted {
             accepted: extracted.accepted,
             rejected: extracted.rejected_total(),
             message: extracted.message(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluate::run::Judge;
+    use crate::extract::dialect::Dialect;
+    use crate::model::{SpanRecord, Want};
+    use crate::telemetry::Telemetry;
+
+    fn intake(shards: Vec<mpsc::Sender<Work>>, telemetry: &Telemetry) -> PipelineIntake {
+        let judge = Judge::new(Vec::new(), Want::ALL);
+        let table = Table::compile(Dialect::with_builtin(Vec::new()), &judge.facts()).unwrap();
+        let meter = telemetry.meter();
+        let metrics = Arc::new(PipelineMetrics::new(&meter, &judge));
+        PipelineIntake::new(Arc::new(table), shards, 1 << 20, metrics, Arc::default(), &meter)
+    }
+
+    fn batch() -> SpanBatch {
+        let record = SpanRecord {
+            trace_id: Default::default(),
+            span_id: Default::default(),
+            parent_id: Default::default(),
+            start_ns: 0,
+            end_ns: 0,
+            flags: Default::default(),
+            resource: 0,
+            facts: 0..0,
+        };
+        SpanBatch { spans: vec![record], ..SpanBatch::default() }
+    }
+
+    #[tokio::test]
+    async fn request_that_one_shard_cannot_take_is_taken_by_none() {
+        let telemetry = Telemetry::without_endpoints().unwrap();
+        let (first, mut first_queue) = mpsc::channel(4);
+        let (second, second_queue) = mpsc::channel(4);
+        let intake = intake(vec![first, second], &telemetry);
+        let permit = || async { intake.room_for(1).await.unwrap() };
+        assert_eq!(intake.hand_over(vec![batch(), batch()], permit().await).await, Ok(()));
+        assert!(matches!(first_queue.try_recv(), Ok(Work::Batch { .. })));
+        drop(second_queue);
+        let refused = intake.hand_over(vec![batch(), batch()], permit().await).await;
+        assert_eq!(refused, Err(Refused::ShuttingDown));
+        assert!(first_queue.try_recv().is_err(), "the sender will come again with it");
+        assert_eq!(
+            intake.hand_over(vec![batch(), SpanBatch::default()], permit().await).await,
+            Ok(())
+        );
+        assert!(matches!(first_queue.try_recv(), Ok(Work::Batch { .. })));
+        assert_eq!(intake.room.available_permits(), intake.permits as usize);
     }
 }

@@ -39,6 +39,32 @@ fn sample(worker: &Worker) -> Arc<SpanBatch> {
     Arc::new(batch)
 }
 
+/// What senders have a place for when the shard is told to drain is acknowledged to them.
+#[tokio::test(start_paused = true)]
+async fn work_that_was_taken_is_judged_although_it_stands_behind_the_drain() {
+    let telemetry = Telemetry::without_endpoints().unwrap();
+    let worker = worker(&telemetry);
+    let batch = sample(&worker);
+    let count = batch.spans.len();
+    let (sender, queue) = mpsc::channel(2 * WORK_MAX + 2);
+    let room = Arc::new(tokio::sync::Semaphore::new(1));
+    let room = Arc::new(room.acquire_owned().await.unwrap());
+    sender.send(Work::Drain).await.unwrap();
+    let place = sender.clone().reserve_owned().await.unwrap();
+    for _ in 0..2 * WORK_MAX {
+        let work = Work::Batch { batch: Arc::clone(&batch), _room: Arc::clone(&room) };
+        sender.send(work).await.unwrap();
+    }
+    let running = tokio::spawn(worker.run(queue));
+    sender.closed().await;
+    place.send(Work::Batch { batch, _room: room });
+    running.await.unwrap();
+    counted(&telemetry, "spanscore_assemble_judged_traces_total{completion=\"shutdown\"} 1");
+    let again = 2 * WORK_MAX * count;
+    let duplicates = "spanscore_assemble_dropped_spans_total{reason=\"duplicate\"}";
+    counted(&telemetry, &format!("{duplicates} {again}"));
+}
+
 #[track_caller]
 fn counted(telemetry: &Telemetry, line: &str) {
     let text = telemetry.exposition();
