@@ -6,6 +6,9 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de::Error};
 
+/// Longest duration that a setting may have, 100 years: added to any clock it is still a time.
+const DURATION_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 /// A length of time such as `200ms`, `2s`, `1m30s`, `1h`; never negative.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct HumanDuration(pub Duration);
@@ -40,15 +43,14 @@ impl<'de> Deserialize<'de> for HumanDuration {
         if text.trim() == "0" {
             return Ok(Self::default());
         }
-        text.parse::<jiff::SignedDuration>()
-            .ok()
-            .and_then(|duration| Duration::try_from(duration).ok())
-            .map(Self)
-            .ok_or_else(|| {
-                D::Error::custom(format!(
-                    "{text:?} is not a duration; write a number and a unit, as in 200ms, 2s, 5m"
-                ))
-            })
+        let duration = text.parse::<jiff::SignedDuration>().ok();
+        match duration.and_then(|duration| Duration::try_from(duration).ok()) {
+            Some(duration) if duration <= DURATION_MAX => Ok(Self(duration)),
+            Some(_) => Err(D::Error::custom(format!("{text:?} is longer than 100 years"))),
+            None => Err(D::Error::custom(format!(
+                "{text:?} is not a duration; write a number and a unit, as in 200ms, 2s, 5m"
+            ))),
+        }
     }
 }
 
@@ -89,6 +91,9 @@ mod tests {
         assert_eq!(read("200ms".into()), Ok(HumanDuration::from_millis(200)));
         assert_eq!(read("1m30s".into()), Ok(HumanDuration::from_secs(90)));
         assert_eq!(read("0".into()), Ok(HumanDuration::default()));
+        assert_eq!(read("876000h".into()), Ok(HumanDuration(DURATION_MAX)));
+        let too_long = read("876000h1s".into()).map_err(|error| error.to_string());
+        assert!(too_long.is_err_and(|error| error.contains("longer than 100 years")));
         for wrong in [Value::from("2"), "-2s".into(), "soon".into(), Value::from(5)] {
             assert!(read(wrong).is_err());
         }
