@@ -51,6 +51,8 @@ pub struct Running {
 pub struct ShardCounts {
     /// Records that the trace had already.
     pub duplicate_spans: u64,
+    /// Records of which the trace had another with the same span id and other content.
+    pub conflicting_spans: u64,
     /// Records dropped because their trace had grown beyond a limit.
     pub spans_over_limit: u64,
     /// Traces judged because they grew beyond a limit of one trace.
@@ -237,11 +239,12 @@ impl Shard {
             return;
         }
         let before = trace.spans.bytes();
-        if trace.add(record, facts, resource) == Added::Duplicate {
-            self.counts.duplicate_spans += 1;
-            return;
+        let added = trace.add(record, facts, resource);
+        self.counts.duplicate_spans += u64::from(added == Added::Duplicate);
+        self.counts.conflicting_spans += u64::from(matches!(added, Added::Conflict { .. }));
+        if matches!(added, Added::New | Added::Conflict { is_news: true }) {
+            self.grown(handle, before, now_ms);
         }
-        self.grown(handle, before, now_ms);
     }
 
     /// Notes that a trace has new records; `before` are the bytes that it held without them.

@@ -1,5 +1,7 @@
 //! The spans of a trace in start order, each with its parent.
 
+use std::cmp::Reverse;
+
 use super::super::facts::{self, Attribute, FactsReader, Slot};
 use super::form::{Form, Forms, Signature, TraceForms};
 use super::plan::Plan;
@@ -155,11 +157,10 @@ impl<'a> Tree<'a> {
         at.ok().and_then(|at| places.get(at)).map_or(NONE, |(_, place)| *place)
     }
 
-    /// Of records with one span id the one that ended stays; of several, the one that ended last.
+    /// Of records with one span id the one with the greatest precedence stays.
     fn drop_duplicates(&mut self) {
         self.spans.sort_unstable_by_key(|span| {
-            let record = span.record;
-            (record.span_id, !record.flags.has(SpanFlags::ENDED), !record.end_ns, span.arrival)
+            (span.record.span_id, Reverse(span.record.precedence()), span.arrival)
         });
         let dropped = &mut self.dropped;
         self.spans.dedup_by(|later, kept| {
