@@ -112,7 +112,8 @@ pub struct Trajectory<'a> {
     /// The model named last.
     pub model: Option<Cow<'a, str>>,
     /// Spans with attributes that an evaluator asked for as they came
-    /// ([`Facts::attributes`](super::Facts)), in order of their ends.
+    /// ([`Facts::attributes`](super::Facts)), in order of their ends; of one instant, spans before
+    /// those that they are within.
     pub kept_spans: Vec<KeptSpan<'a>>,
 }
 

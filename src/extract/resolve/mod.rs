@@ -14,8 +14,7 @@
 //! ```
 //!
 //! **Invariants:** pure; the outcome does not depend on the order in which the spans came, nor on
-//! how requests split them, but for spans that start and end at the same nanosecond; no step is
-//! quadratic in the spans.
+//! how requests split them; no step is quadratic in the spans.
 
 mod calls;
 mod explain;

@@ -35,7 +35,8 @@ pub(super) struct Span<'a> {
 
 /// The spans of a trace.
 pub(super) struct Tree<'a> {
-    /// In order of start, then of end, then of arrival; each span once.
+    /// In order of start; of one instant, spans before those within them, then in order of end, then
+    /// of id. Each span once.
     pub(super) spans: Vec<Span<'a>>,
     /// The log events in order of time; `parent` is the span that they belong to.
     pub(super) logs: Vec<Span<'a>>,
@@ -76,8 +77,9 @@ impl<'a> Tree<'a> {
             tree.sort();
             places = tree.places();
         }
-        tree.logs.sort_by_key(|log| (log.record.start_ns, log.arrival));
+        tree.logs.sort_by_key(|log| (log.record.start_ns, log.record.content));
         tree.link(&places);
+        tree.put_outer_first();
         tree
     }
 
@@ -115,7 +117,10 @@ impl<'a> Tree<'a> {
     }
 
     fn sort(&mut self) {
-        let key = |span: &Span<'_>| (span.record.start_ns, span.record.end_ns, span.arrival);
+        let key = |span: &Span<'_>| {
+            let record = span.record;
+            (record.start_ns, record.end_ns, record.span_id)
+        };
         if !self.spans.is_sorted_by_key(key) {
             self.spans.sort_unstable_by_key(key);
         }
@@ -228,6 +233,50 @@ impl<'a> Tree<'a> {
             }
             self.spans[earliest as usize].parent = NONE;
         }
+    }
+
+    /// Of spans that start in one instant, puts those first that others of them are within.
+    fn put_outer_first(&mut self) {
+        let start = |at: u32| self.get(at).map(|span| span.record.start_ns);
+        let mut instants = self.spans.array_windows();
+        if !instants.any(|[one, next]| one.record.start_ns == next.record.start_ns) {
+            return;
+        }
+        let levels = self.levels(|at, parent| start(at) == start(parent));
+        let mut order: Vec<u32> = (0..self.spans.len() as u32).collect();
+        order.sort_by_key(|at| (start(*at), levels[*at as usize]));
+        let mut places = vec![NONE; self.spans.len()];
+        (0..).zip(&order).for_each(|(place, at)| places[*at as usize] = place);
+        let mut spans: Vec<_> = order.iter().map(|at| self.spans[*at as usize]).collect();
+        for span in spans.iter_mut().chain(&mut self.logs) {
+            span.parent = places.get(span.parent as usize).copied().unwrap_or(NONE);
+        }
+        self.spans = spans;
+    }
+
+    /// For each span how many ancestors follow each other above it, as far as `counts` says of a
+    /// span and its parent that the parent is one of them. Linear in the spans.
+    pub(super) fn levels(&self, counts: impl Fn(u32, u32) -> bool) -> Vec<u32> {
+        let mut levels = vec![NONE; self.spans.len()];
+        let mut path = Vec::new();
+        for start in 0..self.spans.len() as u32 {
+            let mut at = start;
+            while levels.get(at as usize) == Some(&NONE) {
+                path.push(at);
+                let parent = self.spans[at as usize].parent;
+                if parent == NONE || !counts(at, parent) {
+                    at = NONE;
+                } else {
+                    at = parent;
+                }
+            }
+            let mut level = levels.get(at as usize).map_or(0, |level| level + 1);
+            for at in path.drain(..).rev() {
+                levels[at as usize] = level;
+                level += 1;
+            }
+        }
+        levels
     }
 
     /// How a span is to be read.
