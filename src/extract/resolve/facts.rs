@@ -10,7 +10,7 @@ use super::super::table::Table;
 use super::gather::{Found, Gathered};
 use super::plan::Plan;
 use super::read;
-use super::tree::{Span, Tree};
+use super::tree::{Span, Tree, depths};
 use crate::model::trajectory::KeptSpan;
 use crate::model::{Content, SpanFlags, ToolDefinition, TraceSpans, Trajectory, Usage};
 use crate::value::Value;
@@ -283,7 +283,7 @@ fn in_order_of_ends<'t, 'a>(tree: &'t Tree<'a>) -> Vec<&'t Span<'a>> {
     spans.sort_by_key(|(_, span)| span.record.end_ns);
     let mut ends = spans.array_windows();
     if ends.any(|[(_, one), (_, next)]| one.record.end_ns == next.record.end_ns) {
-        let depths = tree.levels(|_, _| true);
+        let depths = depths(&tree.spans.iter().map(|span| span.parent).collect::<Vec<_>>());
         spans.sort_by_key(|(at, span): &(usize, _)| (span.record.end_ns, Reverse(depths[*at])));
     }
     spans.into_iter().map(|(_, span)| span).collect()

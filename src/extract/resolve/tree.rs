@@ -242,7 +242,12 @@ impl<'a> Tree<'a> {
         if !instants.any(|[one, next]| one.record.start_ns == next.record.start_ns) {
             return;
         }
-        let levels = self.levels(|at, parent| start(at) == start(parent));
+        let above =
+            (0..).zip(&self.spans).map(|(at, span)| match start(at) == start(span.parent) {
+                true => span.parent,
+                false => NONE,
+            });
+        let levels = depths(&above.collect::<Vec<_>>());
         let mut order: Vec<u32> = (0..self.spans.len() as u32).collect();
         order.sort_by_key(|at| (start(*at), levels[*at as usize]));
         let mut places = vec![NONE; self.spans.len()];
@@ -252,31 +257,6 @@ impl<'a> Tree<'a> {
             span.parent = places.get(span.parent as usize).copied().unwrap_or(NONE);
         }
         self.spans = spans;
-    }
-
-    /// For each span how many ancestors follow each other above it, as far as `counts` says of a
-    /// span and its parent that the parent is one of them. Linear in the spans.
-    pub(super) fn levels(&self, counts: impl Fn(u32, u32) -> bool) -> Vec<u32> {
-        let mut levels = vec![NONE; self.spans.len()];
-        let mut path = Vec::new();
-        for start in 0..self.spans.len() as u32 {
-            let mut at = start;
-            while levels.get(at as usize) == Some(&NONE) {
-                path.push(at);
-                let parent = self.spans[at as usize].parent;
-                if parent == NONE || !counts(at, parent) {
-                    at = NONE;
-                } else {
-                    at = parent;
-                }
-            }
-            let mut level = levels.get(at as usize).map_or(0, |level| level + 1);
-            for at in path.drain(..).rev() {
-                levels[at as usize] = level;
-                level += 1;
-            }
-        }
-        levels
     }
 
     /// How a span is to be read.
@@ -343,4 +323,24 @@ impl<'a> Tree<'a> {
         let orphan = || self.spans.iter().position(|span| span.parent == NONE);
         root.or_else(orphan).or((!self.spans.is_empty()).then_some(0)).map(|at| at as u32)
     }
+}
+
+/// For each entry how many others are above it, given the place of the next above each, or [`NONE`];
+/// none is above itself. Linear in the entries.
+pub(super) fn depths(above: &[u32]) -> Vec<u32> {
+    let mut depths = vec![NONE; above.len()];
+    let mut path = Vec::new();
+    for start in 0..above.len() as u32 {
+        let mut at = start;
+        while depths.get(at as usize) == Some(&NONE) {
+            path.push(at);
+            at = above[at as usize];
+        }
+        let mut depth = depths.get(at as usize).map_or(0, |depth| depth + 1);
+        for at in path.drain(..).rev() {
+            depths[at as usize] = depth;
+            depth += 1;
+        }
+    }
+    depths
 }
