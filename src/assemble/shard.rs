@@ -54,6 +54,8 @@ pub struct Running {
 pub struct ShardCounts {
     /// Records that the trace had already.
     pub duplicate_spans: u64,
+    /// Records of which the trace had another with the same span id and other content.
+    pub conflicting_spans: u64,
     /// Records dropped because their trace had grown beyond a limit.
     pub spans_over_limit: u64,
     /// Traces judged because they grew beyond a limit of one trace.
@@ -233,9 +235,11 @@ impl Shard {
         let facts = batch.arena.get(facts).unwrap_or(&[]);
         let Some(resource) = batch.resources.get(record.resource as usize) else { return };
         let before = trace.spans.bytes();
-        match trace.add(record, facts, resource, self.limits.trace) {
-            Added::New => self.grown(handle, before, now_ms),
-            Added::Duplicate => self.counts.duplicate_spans += 1,
+        let added = trace.add(record, facts, resource, self.limits.trace);
+        self.counts.duplicate_spans += u64::from(added == Added::Duplicate);
+        self.counts.conflicting_spans += u64::from(matches!(added, Added::Conflict { .. }));
+        match added {
+            Added::New | Added::Conflict { is_news: true } => self.grown(handle, before, now_ms),
             Added::LeftOut => {
                 self.counts.spans_over_limit += 1;
                 if !matches!(trace.state, State::Closed(_)) {
@@ -243,6 +247,7 @@ impl Shard {
                     self.touched.push(handle);
                 }
             }
+            Added::Duplicate | Added::Conflict { is_news: false } => {}
         }
     }
 

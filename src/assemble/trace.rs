@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::model::{Completion, Resource, SpanBatch, SpanFlags, SpanRecord, Spoken, TraceSpans};
+use crate::model::{
+    Completion, Resource, SpanBatch, SpanFlags, SpanRecord, Spoken, TraceSpans, fingerprint,
+};
 
 /// Spans that a trace may have before their ids are indexed to find duplicates, and resources
 /// before they are indexed to find theirs.
@@ -37,12 +39,17 @@ pub(super) struct LeftOut {
 /// What became of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Added {
-    /// It is new.
+    /// It is new, or the later state of a span that had not ended.
     New,
     /// The trace has it already, exactly so or in a later state.
     Duplicate,
     /// It was left out: the trace is at a limit, or was closed by one.
     LeftOut,
+    /// The trace has a record of that span with other content; one of the two was dropped.
+    Conflict {
+        /// Whether that changed what the trace is judged on.
+        is_news: bool,
+    },
 }
 
 /// A limit of one trace.
@@ -148,28 +155,69 @@ impl OpenTrace {
         resource: &Arc<Resource>,
         limits: TraceLimits,
     ) -> Added {
-        let known = self.find(record, facts);
-        if let Some(index) = known {
-            let old = &self.spans.spans[index];
-            let supersedes = !old.flags.has(SpanFlags::ENDED) && record.flags.has(SpanFlags::ENDED);
-            if old.flags.has(SpanFlags::LOG) || !supersedes {
-                return Added::Duplicate;
+        let Some(index) = self.find(record, facts) else {
+            if let Some(left_out) = self.leave_out(true, facts.len(), limits) {
+                return left_out;
             }
-        }
-        if let Some(limit) = self.limit_met(known.is_none(), facts.len(), limits) {
-            let left_out = self.left_out.get_or_insert(LeftOut { limit, count: 0 });
-            left_out.count += 1;
-            return Added::LeftOut;
-        }
-        if let Some(index) = known {
-            let old = &self.spans.spans[index];
-            self.digest = self.digest.wrapping_sub(hash(old));
-            self.replace(index, record, facts, resource);
-        } else {
             self.push(record, facts, resource);
+            self.note(record);
+            return Added::New;
+        };
+        if record.flags.has(SpanFlags::LOG) {
+            return Added::Duplicate;
         }
-        self.note(record);
-        Added::New
+        // Which record came first must not decide what is known of the trace.
+        self.note_flags(record.flags);
+        let old = &self.spans.spans[index];
+        let old_resource = self.spans.resources.get(old.resource as usize);
+        let old_resource = old_resource.map_or(&[][..], |resource| &resource.encoded);
+        let order =
+            (record.precedence(), &resource.encoded[..]).cmp(&(old.precedence(), old_resource));
+        let has_ended = |record: &SpanRecord| record.flags.has(SpanFlags::ENDED);
+        let is_conflict = has_ended(old) == has_ended(record);
+        if order.is_eq() || (order.is_lt() && !is_conflict) {
+            return Added::Duplicate;
+        }
+        if order.is_gt()
+            && let Some(left_out) = self.leave_out(false, facts.len(), limits)
+        {
+            return left_out;
+        }
+        let before = self.digest;
+        self.digest = self.digest.wrapping_sub(self.evidence(index));
+        if order.is_gt() {
+            self.replace(index, record, facts, resource);
+        }
+        if is_conflict {
+            self.spans.spans[index].flags.set(SpanFlags::CONFLICT);
+        }
+        self.digest = self.digest.wrapping_add(self.evidence(index));
+        match is_conflict {
+            true => Added::Conflict { is_news: order.is_gt() || self.digest != before },
+            false => Added::New,
+        }
+    }
+
+    /// What the record at `index` adds to the digest. After a conflict its content is part of that:
+    /// the trace is other evidence than it would be without the conflict.
+    fn evidence(&self, index: usize) -> u128 {
+        let record = &self.spans.spans[index];
+        if !record.flags.has(SpanFlags::CONFLICT) {
+            return hash(record);
+        }
+        let resource = self.spans.resources.get(record.resource as usize);
+        let resource = resource.map_or(0, |resource| fingerprint(&resource.encoded));
+        let content = mix(u64::from(record.content) << 32 | u64::from(resource));
+        let id = u64::from_be_bytes(record.span_id.0);
+        hash(record).wrapping_add(u128::from(content) << 64 | u128::from(mix(content ^ id)))
+    }
+
+    /// Notes that a record with so many bytes of facts is left out, if a limit keeps it out.
+    fn leave_out(&mut self, is_new: bool, bytes: usize, limits: TraceLimits) -> Option<Added> {
+        let limit = self.limit_met(is_new, bytes, limits)?;
+        let left_out = self.left_out.get_or_insert(LeftOut { limit, count: 0 });
+        left_out.count += 1;
+        Some(Added::LeftOut)
     }
 
     /// The limit that keeps a record with so many bytes of facts out; for a closed trace the one
@@ -222,8 +270,11 @@ impl OpenTrace {
 
     /// Takes what a new record says of the whole trace.
     fn note(&mut self, record: &SpanRecord) {
-        let flags = record.flags;
         self.digest = self.digest.wrapping_add(hash(record));
+        self.note_flags(record.flags);
+    }
+
+    fn note_flags(&mut self, flags: SpanFlags) {
         self.root_ended |= flags.has(SpanFlags::ROOT | SpanFlags::ENDED);
         self.is_agent |= flags.has(SpanFlags::TOOL) || flags.has(SpanFlags::AGENT);
         self.has_span |= !flags.has(SpanFlags::LOG);
@@ -378,6 +429,7 @@ mod tests {
             flags: SpanFlags(SpanFlags::ENDED),
             resource: 0,
             facts: 0..0,
+            content: 0,
         }
     }
 

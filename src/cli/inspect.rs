@@ -15,7 +15,8 @@ use crate::value::Value;
 /// Shows the tool calls and other facts that recorded traces hold
 ///
 /// Reads what `score` reads. With `--format jsonl` one object a line for each trace, everything
-/// that evaluators see, `null` where the telemetry does not say.
+/// that evaluators see, `null` where the telemetry does not say. Calls made together have the
+/// number of their `group`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -116,19 +117,23 @@ fn table(trajectory: &Value<'_>) -> String {
         out.push_str("\n  no tool calls\n");
         return out;
     }
-    let mut table = output::table(["  TOOL", "STATUS", "ARGUMENTS", "RESULT", "DIALECT"]);
+    let has_groups = calls.iter().any(|call| call.get("group").is_some());
+    let group = has_groups.then_some("GROUP");
+    let heads = ["  TOOL", "STATUS", "ARGUMENTS", "RESULT", "DIALECT"];
+    let mut table = output::table(heads.into_iter().chain(group).collect::<Vec<_>>());
     for call in calls {
         let result = match call.get("error").filter(|error| !error.is_null()) {
             Some(error) => cell(Some(error)),
             None => cell(call.get("result")),
         };
-        table.add_row([
+        let row = [
             format!("  {}", cell(call.get("name"))),
             cell(call.get("status")),
             cell(call.get("arguments")),
             result,
             cell(call.get("dialect")),
-        ]);
+        ];
+        table.add_row(row.into_iter().chain(has_groups.then(|| cell(call.get("group")))));
     }
     out.push('\n');
     out.push_str(&table.trim_fmt());
@@ -170,5 +175,21 @@ mod tests {
            find  ok      {"id":1}   []       openinference
            pay   error   -          refused  openinference
         "#);
+    }
+
+    #[test]
+    fn calls_made_together_show_their_group() {
+        let text = r#"{"trace_id": "0a", "tool_calls": [
+              {"name": "find", "status": "ok", "dialect": "openinference"},
+              {"name": "hold", "status": "ok", "dialect": "openinference", "group": 2},
+              {"name": "pay", "status": "ok", "dialect": "openinference", "group": 2}]}"#;
+        let shown = table(&json::parse(text).expect("JSON"));
+        insta::assert_snapshot!(shown, @r"
+        trace 0a
+           TOOL  STATUS  ARGUMENTS  RESULT  DIALECT        GROUP
+           find  ok      -          -       openinference  -
+           hold  ok      -          -       openinference  2
+           pay   ok      -          -       openinference  2
+        ");
     }
 }

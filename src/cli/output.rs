@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io::{self, Write};
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ContentArrangement, Row, Table, presets};
 
 use super::Failure;
 
@@ -25,7 +25,7 @@ pub(super) fn note(text: impl Display) {
 }
 
 /// An empty table without lines, as wide as the terminal where there is one.
-pub(super) fn table<const N: usize>(header: [&str; N]) -> Table {
+pub(super) fn table(header: impl Into<Row>) -> Table {
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)

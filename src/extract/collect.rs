@@ -12,7 +12,7 @@ use super::path::Paths;
 use super::sink::Sink;
 use super::span::Found;
 use super::table::{Kept, Matching, Part, Table};
-use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId, fetch};
+use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId, fingerprint};
 use crate::otlp::number::span;
 use crate::otlp::request::{Step, walk};
 use crate::otlp::wire::{Field, Fields, Malformed};
@@ -32,14 +32,20 @@ pub fn extract_traces(
     let Cache { resources, paths } = cache;
     paths.enter(table);
     let mut sink = Sink::new(resources, shards);
-    let mut reader =
-        SpanReader { table, paths, matching: Matching::default(), found: Found::default() };
+    let mut reader = SpanReader {
+        table,
+        paths,
+        matching: Matching::default(),
+        found: Found::default(),
+        scope: 0,
+    };
     let mut is_ours = false;
     let walked = walk(body, |step| match step {
         Step::Resource(encoded) => sink.enter_resource(encoded),
         Step::Scope(name) => {
             is_ours = name == OWN_SCOPE.as_bytes();
             reader.matching.enter_scope(table, name);
+            reader.scope = fingerprint(name);
         }
         Step::Item(_) if is_ours => sink.count(Ok(())),
         Step::Item(span) => {
@@ -56,12 +62,16 @@ struct SpanReader<'t, 'a> {
     paths: &'t mut Paths,
     matching: Matching,
     found: Found<'a>,
+    /// Hash of the scope's name.
+    scope: u32,
 }
 
 /// A span's own fields, still encoded where that is what is needed.
 #[derive(Default)]
 struct SpanView<'a> {
     encoded: &'a [u8],
+    /// Hash of all of it.
+    content: u32,
     trace_id: &'a [u8],
     span_id: &'a [u8],
     parent_id: &'a [u8],
@@ -114,11 +124,11 @@ impl<'a> SpanReader<'_, 'a> {
     #[inline]
     fn read(&mut self, encoded: &'a [u8]) -> Result<SpanView<'a>, Rejection> {
         // What the system has just copied from the socket need not be in the caches.
-        fetch(encoded);
+        let content = fingerprint(encoded);
         self.found.clear();
         self.paths.begin();
         self.matching.begin();
-        let mut view = SpanView { encoded, ..SpanView::default() };
+        let mut view = SpanView { encoded, content, ..SpanView::default() };
         let mut fields = Fields::new(encoded);
         view.leading_fields(&mut fields);
         loop {
@@ -173,6 +183,7 @@ impl<'a> SpanReader<'_, 'a> {
             flags.set(if holds { flag } else { 0 });
         }
         self.matching.span(self.table, view.name, parent_id.is_none());
+        let content = view.content ^ self.scope;
         sink.record(trace_id, |arena, extracted| {
             let recipe = self.paths.recipe(self.table, &mut self.matching, &self.found);
             let (keep, nature) = (&recipe.keep, recipe.nature);
@@ -198,6 +209,7 @@ impl<'a> SpanReader<'_, 'a> {
                 parent_id,
                 start_ns: view.start_ns,
                 end_ns: if backwards { view.start_ns } else { view.end_ns },
+                content,
                 flags,
                 resource: 0,
                 facts: 0..0,

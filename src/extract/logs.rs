@@ -11,7 +11,7 @@ use super::path::Paths;
 use super::sink::Sink;
 use super::span::Found;
 use super::table::{Matching, Part, Table};
-use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId};
+use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId, fingerprint};
 use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_value;
 use crate::otlp::number::log;
@@ -54,6 +54,7 @@ pub fn extract_logs(
 /// A log record's own fields.
 #[derive(Default)]
 struct LogView<'a> {
+    encoded: &'a [u8],
     trace_id: &'a [u8],
     span_id: &'a [u8],
     event: &'a [u8],
@@ -75,7 +76,7 @@ impl<'a> LogReader<'_, 'a> {
         self.found.clear();
         self.paths.begin();
         self.matching.begin();
-        let mut view = LogView::default();
+        let mut view = LogView { encoded, ..LogView::default() };
         let mut event_attribute: &[u8] = &[];
         let mut fields = Fields::new(encoded);
         while let Some(field) = fields.next()? {
@@ -133,6 +134,7 @@ impl<'a> LogReader<'_, 'a> {
                 parent_id: SpanId::default(),
                 start_ns: time_ns,
                 end_ns: time_ns,
+                content: fingerprint(view.encoded),
                 flags: SpanFlags(SpanFlags::LOG),
                 resource: 0,
                 facts: 0..0,

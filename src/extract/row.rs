@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::resolve::raw_text;
+use crate::model::tool_call::groups;
 use crate::model::{Content, ToolCall, Trajectory, Usage};
 use crate::otlp::AnyValue;
 use crate::value::{Map, Value};
@@ -10,7 +11,9 @@ use crate::value::{Map, Value};
 /// The object of a trajectory; what is not recorded is `null`, what could not be read stands as it
 /// is under `_raw`.
 pub fn row<'a>(trajectory: &'a Trajectory<'_>) -> Value<'a> {
-    let calls: Vec<Value<'a>> = trajectory.tool_calls.iter().map(call).collect();
+    let calls =
+        groups(&trajectory.tool_calls).flat_map(|group| group.iter().map(|c| call(c, group)));
+    let calls: Vec<Value<'a>> = calls.collect();
     let definitions = trajectory.tool_definitions.iter().map(|definition| {
         object([
             ("name", Value::from(&*definition.name)),
@@ -40,9 +43,10 @@ pub fn row<'a>(trajectory: &'a Trajectory<'_>) -> Value<'a> {
     ])
 }
 
-fn call<'a>(call: &'a ToolCall<'_>) -> Value<'a> {
+/// A call; with the number of its group where it was made together with others.
+fn call<'a>(call: &'a ToolCall<'_>, group: &[ToolCall<'_>]) -> Value<'a> {
     let time = |ns: u64| if ns == 0 { Value::Null } else { Value::from(ns) };
-    object([
+    let object = object([
         ("name", Value::from(&*call.name)),
         ("id", text(call.id.as_deref())),
         ("arguments", content(&call.arguments)),
@@ -55,7 +59,14 @@ fn call<'a>(call: &'a ToolCall<'_>) -> Value<'a> {
         ("dialect", Value::from(call.dialect)),
         ("start_time_unix_nano", time(call.start_ns)),
         ("end_time_unix_nano", time(call.end_ns)),
-    ])
+    ]);
+    match object {
+        Value::Map(mut map) if group.len() > 1 => {
+            map.insert("group", u64::from(call.group));
+            Value::Map(map)
+        }
+        object => object,
+    }
 }
 
 /// Content as `inspect` shows it.

@@ -1,9 +1,9 @@
 //! A session as one trajectory: the calls of all its traces.
 
-use super::{Trajectory, Usage};
+use super::{ToolCall, Trajectory, Usage};
 
 /// Joins the trajectories of one session, given in the order of their starts, to one: all calls in
-/// start order, the input of the first turn, the output of the last, usage and cost summed. It is
+/// start order, those made together only within a trace, the input of the first turn, the output of the last, usage and cost summed. It is
 /// attached to the root span of the last trace. `None` when there is no trajectory.
 pub fn join_session<'a>(trajectories: Vec<Trajectory<'a>>) -> Option<Trajectory<'a>> {
     let mut turns = trajectories.into_iter();
@@ -13,12 +13,37 @@ pub fn join_session<'a>(trajectories: Vec<Trajectory<'a>>) -> Option<Trajectory<
         session.turn_starts.push(turn.start_ns);
         join(&mut session, turn);
     }
-    session.tool_calls.sort_by_key(|call| call.start_ns);
+    put_in_order(&mut session.tool_calls);
     session.kept_spans.sort_by_key(|span| span.end_ns);
     Some(session)
 }
 
+/// Puts groups in the order of their starts, and numbers them so.
+fn put_in_order(calls: &mut Vec<ToolCall<'_>>) {
+    if !calls.is_sorted_by_key(|call| call.start_ns) {
+        let mut started = Vec::with_capacity(calls.len());
+        let mut group = (0, 0);
+        for call in calls.drain(..) {
+            if call.group == 0 || call.group != group.0 {
+                group = (call.group, call.start_ns);
+            }
+            started.push((group.1, call));
+        }
+        started.sort_by_key(|(start, _)| *start);
+        calls.extend(started.into_iter().map(|(_, call)| call));
+    }
+    let (mut last, mut number) = (0, 0);
+    for call in calls.iter_mut().filter(|call| call.group != 0) {
+        number += u32::from(call.group != last);
+        last = std::mem::replace(&mut call.group, number);
+    }
+}
+
 fn join<'a>(session: &mut Trajectory<'a>, mut turn: Trajectory<'a>) {
+    // Numbers of groups go on from turn to turn.
+    let last = session.tool_calls.iter().map(|call| call.group).max().unwrap_or(0);
+    let grouped = turn.tool_calls.iter_mut().filter(|call| call.group != 0);
+    grouped.for_each(|call| call.group += last);
     session.tool_calls.append(&mut turn.tool_calls);
     session.kept_spans.append(&mut turn.kept_spans);
     for tool in turn.tool_definitions {
@@ -64,7 +89,7 @@ fn sum<T>(a: Option<T>, b: Option<T>, plus: impl Fn(T, T) -> T) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Content, SpanId, ToolCall};
+    use crate::model::{Content, SpanId};
     use crate::value::Value;
 
     fn turn(n: u8, tokens: Option<u64>) -> Trajectory<'static> {

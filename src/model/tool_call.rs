@@ -137,6 +137,9 @@ pub struct ToolCall<'a> {
     pub span_id: SpanId,
     /// The dialect that read it.
     pub dialect: &'a str,
+    /// Number of the group of calls that were made together, counted from 1 through the trajectory;
+    /// 0 for a call by itself. Calls of one group stand next to each other.
+    pub group: u32,
     /// Start, Unix nanoseconds.
     pub start_ns: u64,
     /// End, Unix nanoseconds; 0 when unknown.
@@ -144,6 +147,12 @@ pub struct ToolCall<'a> {
 }
 
 impl<'a> ToolCall<'a> {
+    /// Whether both calls were made together: neither is before the other, and none knows the
+    /// other's result.
+    pub fn is_with(&self, other: &Self) -> bool {
+        self.group != 0 && self.group == other.group
+    }
+
     /// Marks the call as failed, with the text that a message gives as its result.
     pub fn fail(&mut self, result: &Value<'a>) {
         self.status = CallStatus::Error;
@@ -155,6 +164,11 @@ impl<'a> ToolCall<'a> {
             };
         }
     }
+}
+
+/// The groups of some calls, in order: those that were made together, each of the others alone.
+pub fn groups<'c, 'a>(calls: &'c [ToolCall<'a>]) -> impl Iterator<Item = &'c [ToolCall<'a>]> {
+    calls.chunk_by(ToolCall::is_with)
 }
 
 /// A tool as the agent was told of it.

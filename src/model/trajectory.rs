@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::tool_call::groups;
 use super::{Content, Resource, SpanId, ToolCall, ToolDefinition, TraceId};
 use crate::otlp::AnyValue;
 use crate::value::Value;
@@ -70,7 +71,7 @@ pub struct KeptSpan<'a> {
     pub attributes: Vec<(&'a str, AnyValue<'a>)>,
 }
 
-/// One trace's tool calls in start order, with what else is judged.
+/// One trace's tool calls in order, with what else is judged.
 #[derive(Default)]
 pub struct Trajectory<'a> {
     /// The trace.
@@ -94,7 +95,8 @@ pub struct Trajectory<'a> {
     pub end_ns: u64,
     /// Of a session, the starts of its traces, in order, Unix nanoseconds; empty for a trace.
     pub turn_starts: Vec<u64>,
-    /// The calls in start order; ties in arrival order.
+    /// The calls in start order. Those that were made together ([`ToolCall::group`]) have none: they
+    /// are listed by what they say of themselves, so that the list never depends on arrival.
     pub tool_calls: Vec<ToolCall<'a>>,
     /// Results of calls of other traces, as the messages of this one repeat them, by call id; only
     /// for a trace without tool spans.
@@ -112,20 +114,33 @@ pub struct Trajectory<'a> {
     /// The model named last.
     pub model: Option<Cow<'a, str>>,
     /// Spans with attributes that an evaluator asked for as they came
-    /// ([`Facts::attributes`](super::Facts)), in order of their ends.
+    /// ([`Facts::attributes`](super::Facts)), in order of their ends; of one instant, spans before
+    /// those that they are within.
     pub kept_spans: Vec<KeptSpan<'a>>,
 }
 
 impl<'a> Trajectory<'a> {
-    /// The calls of each turn of a session: a call belongs to the turn that began last before it.
-    /// Nothing for a trace.
+    /// The calls of each turn of a session: a group of calls belongs to the turn that began last
+    /// before it. Nothing for a trace.
     pub fn calls_by_turn(&self) -> impl ExactSizeIterator<Item = &[ToolCall<'a>]> {
-        let from = |turn: usize| match (turn, self.turn_starts.get(turn)) {
-            (0, _) => 0,
-            (_, Some(start)) => self.tool_calls.partition_point(|call| call.start_ns < *start),
-            (_, None) => self.tool_calls.len(),
-        };
-        (0..self.turn_starts.len()).map(move |turn| &self.tool_calls[from(turn)..from(turn + 1)])
+        let mut groups = groups(&self.tool_calls).peekable();
+        let (mut from, mut to) = (0, 0);
+        let mut ends = Vec::with_capacity(self.turn_starts.len());
+        for next_start in self.turn_starts.iter().skip(1) {
+            let is_before = |group: &&[ToolCall<'_>]| {
+                group.first().is_some_and(|call| call.start_ns < *next_start)
+            };
+            while let Some(group) = groups.next_if(is_before) {
+                to += group.len();
+            }
+            ends.push(to);
+        }
+        ends.extend((!self.turn_starts.is_empty()).then_some(self.tool_calls.len()));
+        ends.into_iter().map(move |end| {
+            let calls = &self.tool_calls[from..end];
+            from = end;
+            calls
+        })
     }
 
     /// `service.name` of the resource; empty when there is none.

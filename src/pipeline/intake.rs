@@ -199,6 +199,7 @@ mod tests {
             flags: Default::default(),
             resource: 0,
             facts: 0..0,
+            content: 0,
         };
         SpanBatch { spans: vec![record], ..SpanBatch::default() }
     }

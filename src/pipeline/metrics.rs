@@ -125,6 +125,7 @@ impl PipelineMetrics {
         }
         self.repaired.add(0, &reason("ended_before_start"));
         self.dropped_spans.add(0, &reason("duplicate"));
+        self.dropped_spans.add(0, &reason("conflict"));
         self.dropped_spans.add(0, &reason("trace_over_limit"));
         self.dropped_spans.add(0, &reason("orphan_log"));
         self.ignored_traces.add(0, &reason("no_agent_span"));
@@ -240,6 +241,7 @@ impl PipelineMetrics {
             }
         };
         add(&self.dropped_spans, counts.duplicate_spans, "duplicate");
+        add(&self.dropped_spans, counts.conflicting_spans, "conflict");
         add(&self.dropped_spans, counts.spans_over_limit, "trace_over_limit");
         add(&self.dropped_spans, counts.orphan_logs, "orphan_log");
         add(&self.ignored_traces, counts.without_agent, "no_agent_span");

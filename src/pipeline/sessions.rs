@@ -123,7 +123,7 @@ impl SessionWorker {
 /// A session as one trajectory, its traces corrected by what they know of each other.
 pub(super) fn joined<'a>(resolver: &'a Resolver, due: &'a DueSession) -> Option<Trajectory<'a>> {
     let mut trajectories: Vec<_> = due.traces.iter().map(|trace| resolver.resolve(trace)).collect();
-    trajectories.sort_by_key(|trajectory| trajectory.start_ns);
+    trajectories.sort_by_key(|trajectory| (trajectory.start_ns, trajectory.trace_id));
     reconcile(&mut trajectories);
     join_session(trajectories)
 }

@@ -1,5 +1,5 @@
 //! Any mix of dialects in one trace, its spans in any order and split over any requests, gives the
-//! same trajectory.
+//! same trajectory: also where many of them start and end in the same instant.
 
 use proptest::prelude::*;
 use proptest::sample::{Index, subsequence};
@@ -18,9 +18,27 @@ struct Unit {
     body: Vec<u8>,
 }
 
-/// The spans and log events of each sample, put into one trace: ids that differ between samples,
-/// and times that differ between spans.
-fn units() -> Vec<Vec<Unit>> {
+/// How the times of spans and log events are written.
+#[derive(Clone, Copy)]
+enum Times {
+    /// No two of them are the same.
+    Distinct,
+    /// In whole parts of a second, so that many of them are the same.
+    Rounded,
+}
+
+impl Times {
+    fn write(self, time: u64, sample: usize, place: usize) -> u64 {
+        const STEP_NS: u64 = 100_000_000;
+        match self {
+            Self::Distinct => time + (sample * 1000 + place) as u64,
+            Self::Rounded => time / STEP_NS * STEP_NS,
+        }
+    }
+}
+
+/// The spans and log events of each sample, put into one trace: ids differ between samples.
+fn units(times: Times) -> Vec<Vec<Unit>> {
     let mut samples: Vec<Vec<Unit>> = Vec::new();
     for line in fixture_lines("dialects.jsonl.zst") {
         if line.get("expected").is_some() {
@@ -37,7 +55,7 @@ fn units() -> Vec<Vec<Unit>> {
         for resource in list(request, outer) {
             for scope in list(resource, inner) {
                 for item in list(scope, leaf) {
-                    let item = moved(item, number, sample.len());
+                    let item = moved(item, times, number, sample.len());
                     let one = json!({ outer: [{ "resource": resource["resource"], inner: [
                         { "scope": scope["scope"], leaf: [item] } ] }] });
                     let body = transcode(signal, one.to_string().as_bytes()).unwrap().to_vec();
@@ -53,7 +71,7 @@ fn list<'a>(value: &'a Json, key: &str) -> &'a [Json] {
     value.get(key).and_then(Json::as_array).map_or(&[], Vec::as_slice)
 }
 
-fn moved(item: &Json, sample: usize, place: usize) -> Json {
+fn moved(item: &Json, times: Times, sample: usize, place: usize) -> Json {
     let mut item = item.clone();
     let fields = item.as_object_mut().unwrap();
     fields.insert("traceId".into(), TRACE.into());
@@ -66,8 +84,7 @@ fn moved(item: &Json, sample: usize, place: usize) -> Json {
     for key in ["startTimeUnixNano", "endTimeUnixNano", "timeUnixNano", "observedTimeUnixNano"] {
         let text = fields.get(key).map(|time| time.to_string().replace('"', ""));
         if let Some(time) = text.and_then(|text| text.parse::<u64>().ok()) {
-            let time = time + (sample * 1000 + place) as u64;
-            fields.insert(key.into(), time.to_string().into());
+            fields.insert(key.into(), times.write(time, sample, place).to_string().into());
         }
     }
     item
@@ -98,7 +115,16 @@ fn requests(units: &[Unit], sizes: &[usize]) -> Vec<Request> {
 
 #[test]
 fn any_order_and_any_split_give_the_same_trajectory() {
-    let samples = units();
+    check(Times::Distinct);
+}
+
+#[test]
+fn spans_of_one_instant_give_the_same_trajectory_in_any_order() {
+    check(Times::Rounded);
+}
+
+fn check(times: Times) {
+    let samples = units(times);
     let all: Vec<usize> = (0..samples.len()).collect();
     let resolver = resolver(Vec::new());
     let case = (

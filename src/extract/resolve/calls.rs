@@ -19,6 +19,8 @@ pub(super) struct SpanCall<'a> {
     pub(super) call: ToolCall<'a>,
     /// Place of the span.
     pub(super) span: u32,
+    /// Place among the calls that models asked for; `u32::MAX` where no message tells.
+    pub(super) asked: u32,
     /// The sources that gave name, id, arguments, result and error.
     pub(super) given_by: [Option<u16>; 5],
     /// The arguments are a bare value where an object is due.
@@ -88,6 +90,7 @@ impl<'a> Reader<'a, '_> {
                 ..ToolCall::default()
             },
             span: at,
+            asked: u32::MAX,
             given_by: [Some(by_name), None, None, None, None],
             bare_arguments: false,
             part_of: None,

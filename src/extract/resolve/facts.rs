@@ -1,6 +1,7 @@
 //! The facts of a trajectory beside its calls.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 
 use super::super::decode::{Decoded, tool_definitions};
 use super::super::dialect::Role;
@@ -9,7 +10,7 @@ use super::super::table::Table;
 use super::gather::{Found, Gathered};
 use super::plan::Plan;
 use super::read;
-use super::tree::Tree;
+use super::tree::{Span, Tree, depths};
 use crate::model::trajectory::KeptSpan;
 use crate::model::{Content, SpanFlags, ToolDefinition, TraceSpans, Trajectory, Usage};
 use crate::value::Value;
@@ -250,15 +251,14 @@ impl Counts {
     }
 }
 
-/// Spans with attributes that an evaluator asked for, in order of their ends; ties as they came.
+/// Spans with attributes that an evaluator asked for, in the order in which they ended: of one
+/// instant, spans before those that they are within, then in order of start.
 fn kept_spans<'a>(table: &'a Table, tree: &Tree<'a>) -> Vec<KeptSpan<'a>> {
     let mut kept = Vec::new();
     if table.groups().is_empty() {
         return kept;
     }
-    let mut spans: Vec<_> = tree.spans.iter().collect();
-    spans.sort_by_key(|span| (span.record.end_ns, span.arrival));
-    for span in spans {
+    for span in in_order_of_ends(tree) {
         let present = |group: &&Vec<_>| {
             group.first().is_some_and(|first| span.facts.attribute(*first).is_some())
         };
@@ -276,4 +276,15 @@ fn kept_spans<'a>(table: &'a Table, tree: &Tree<'a>) -> Vec<KeptSpan<'a>> {
         });
     }
     kept
+}
+
+fn in_order_of_ends<'t, 'a>(tree: &'t Tree<'a>) -> Vec<&'t Span<'a>> {
+    let mut spans: Vec<_> = (0..).zip(&tree.spans).collect();
+    spans.sort_by_key(|(_, span)| span.record.end_ns);
+    let mut ends = spans.array_windows();
+    if ends.any(|[(_, one), (_, next)]| one.record.end_ns == next.record.end_ns) {
+        let depths = depths(&tree.spans.iter().map(|span| span.parent).collect::<Vec<_>>());
+        spans.sort_by_key(|(at, span): &(usize, _)| (span.record.end_ns, Reverse(depths[*at])));
+    }
+    spans.into_iter().map(|(_, span)| span).collect()
 }

@@ -36,12 +36,15 @@ pub(super) struct LlmCall<'a> {
     pub(super) dialect: u16,
     /// A span tells of it too.
     pub(super) on_span: bool,
+    /// Place among the calls that models asked for; `u32::MAX` of a call that an input repeats.
+    pub(super) asked: u32,
 }
 
 impl<'a> LlmCall<'a> {
     fn new(plan: &Plan, call: MessageCall<'a>, found: &Found<'a>) -> Self {
         let dialect = dialect_of(plan, found);
-        Self { call, span: found.span, time_ns: found.end_ns, dialect, on_span: false }
+        let (span, time_ns) = (found.span, found.end_ns);
+        Self { call, span, time_ns, dialect, on_span: false, asked: u32::MAX }
     }
 
     /// Whether it is a call of its own. `names` are the tools that have spans in this trace.
@@ -150,7 +153,8 @@ pub(super) fn asked<'a>(plan: &'a Plan, gathered: &mut Gathered<'a>) -> Vec<LlmC
                 // The same answer on two spans, one inside the other.
                 continue;
             }
-            calls.push(LlmCall { call, span, time_ns, dialect, on_span: false });
+            let asked = calls.len() as u32;
+            calls.push(LlmCall { call, span, time_ns, dialect, on_span: false, asked });
         }
     }
     calls
@@ -318,6 +322,7 @@ fn join_by_id<'a>(calls: &mut [SpanCall<'a>], asked: &mut [LlmCall<'a>]) {
     for call in calls {
         let Some(&at) = call.call.id.as_ref().and_then(|id| by_id.get(id)) else { continue };
         asked[at].on_span = true;
+        call.asked = call.asked.min(asked[at].asked);
         take_arguments(call, &asked[at]);
     }
 }

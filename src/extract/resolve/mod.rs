@@ -8,14 +8,14 @@
 //! calls     tool calls on spans: of several dialects the first wins, the others fill gaps
 //! merge     the same call on several spans
 //! llm       ids, arguments, results and whole calls from the messages of models
+//! together  the order of the calls, and which of them were made together
 //! facts     user input, final output, usage, definitions
 //! session   what the traces of one session tell of each other's calls
 //! explain   for each span which dialects matched, what gave each field, what was dropped and why
 //! ```
 //!
 //! **Invariants:** pure; the outcome does not depend on the order in which the spans came, nor on
-//! how requests split them, but for spans that start and end at the same nanosecond; no step is
-//! quadratic in the spans.
+//! how requests split them; no step is quadratic in the spans.
 
 mod calls;
 mod explain;
@@ -29,6 +29,7 @@ mod plan;
 mod read;
 mod session;
 mod shape;
+mod together;
 mod tree;
 mod unflatten;
 
@@ -46,6 +47,7 @@ use self::form::Forms;
 use self::gather::Gathered;
 use self::llm::{Names, Verdict};
 use self::plan::Plan;
+use self::together::Together;
 use self::tree::{NONE, Tree};
 use super::table::Table;
 use crate::model::{Content, ToolCall, TraceSpans, Trajectory};
@@ -98,20 +100,18 @@ impl Resolver {
         let agents = gathered.enclosing_agents(&tree);
         let agent_of =
             |span: u32| gathered.agent_of(agents.get(span as usize).copied().unwrap_or(NONE));
-        let mut tool_calls = Vec::with_capacity(on_spans.len());
-        for SpanCall { call, span, part_of, .. } in on_spans {
+        let mut tool_calls = Together::with_capacity(on_spans.len());
+        for SpanCall { call, span, part_of, asked, .. } in on_spans {
             if part_of.is_none() {
-                tool_calls.push(ToolCall { agent: agent_of(span), ..call });
+                tool_calls.add(ToolCall { agent: agent_of(span), ..call }, span, asked);
             }
         }
-        let by_span = tool_calls.len();
         for call in asked {
-            let agent = agent_of(call.span);
-            tool_calls.push(ToolCall { agent, ..call.into_tool_call(plan, &tree) });
+            let (span, asked) = (call.span, call.asked);
+            let call = call.into_tool_call(plan, &tree);
+            tool_calls.add(ToolCall { agent: agent_of(span), ..call }, span, asked);
         }
-        if tool_calls.len() > by_span {
-            tool_calls.sort_by_key(|call| call.start_ns);
-        }
+        let tool_calls = tool_calls.in_order(&tree);
         let mut trajectory = Trajectory {
             trace_id: trace.trace_id,
             session_id: gathered.session.as_ref().map(|(_, id)| id.clone()),

@@ -1,5 +1,7 @@
 //! The spans of a trace in start order, each with its parent.
 
+use std::cmp::Reverse;
+
 use super::super::facts::{self, Attribute, FactsReader, Slot};
 use super::form::{Form, Forms, Signature, TraceForms};
 use super::plan::Plan;
@@ -33,7 +35,8 @@ pub(super) struct Span<'a> {
 
 /// The spans of a trace.
 pub(super) struct Tree<'a> {
-    /// In order of start, then of end, then of arrival; each span once.
+    /// In order of start; of one instant, spans before those within them, then in order of end, then
+    /// of id. Each span once.
     pub(super) spans: Vec<Span<'a>>,
     /// The log events in order of time; `parent` is the span that they belong to.
     pub(super) logs: Vec<Span<'a>>,
@@ -74,8 +77,9 @@ impl<'a> Tree<'a> {
             tree.sort();
             places = tree.places();
         }
-        tree.logs.sort_by_key(|log| (log.record.start_ns, log.arrival));
+        tree.logs.sort_by_key(|log| (log.record.start_ns, log.record.content));
         tree.link(&places);
+        tree.put_outer_first();
         tree
     }
 
@@ -113,7 +117,10 @@ impl<'a> Tree<'a> {
     }
 
     fn sort(&mut self) {
-        let key = |span: &Span<'_>| (span.record.start_ns, span.record.end_ns, span.arrival);
+        let key = |span: &Span<'_>| {
+            let record = span.record;
+            (record.start_ns, record.end_ns, record.span_id)
+        };
         if !self.spans.is_sorted_by_key(key) {
             self.spans.sort_unstable_by_key(key);
         }
@@ -155,11 +162,10 @@ impl<'a> Tree<'a> {
         at.ok().and_then(|at| places.get(at)).map_or(NONE, |(_, place)| *place)
     }
 
-    /// Of records with one span id the one that ended stays; of several, the one that ended last.
+    /// Of records with one span id the one with the greatest precedence stays.
     fn drop_duplicates(&mut self) {
         self.spans.sort_unstable_by_key(|span| {
-            let record = span.record;
-            (record.span_id, !record.flags.has(SpanFlags::ENDED), !record.end_ns, span.arrival)
+            (span.record.span_id, Reverse(span.record.precedence()), span.arrival)
         });
         let dropped = &mut self.dropped;
         self.spans.dedup_by(|later, kept| {
@@ -229,6 +235,30 @@ impl<'a> Tree<'a> {
         }
     }
 
+    /// Of spans that start in one instant, puts those first that others of them are within.
+    fn put_outer_first(&mut self) {
+        let start = |at: u32| self.get(at).map(|span| span.record.start_ns);
+        let mut instants = self.spans.array_windows();
+        if !instants.any(|[one, next]| one.record.start_ns == next.record.start_ns) {
+            return;
+        }
+        let above =
+            (0..).zip(&self.spans).map(|(at, span)| match start(at) == start(span.parent) {
+                true => span.parent,
+                false => NONE,
+            });
+        let levels = depths(&above.collect::<Vec<_>>());
+        let mut order: Vec<u32> = (0..self.spans.len() as u32).collect();
+        order.sort_by_key(|at| (start(*at), levels[*at as usize]));
+        let mut places = vec![NONE; self.spans.len()];
+        (0..).zip(&order).for_each(|(place, at)| places[*at as usize] = place);
+        let mut spans: Vec<_> = order.iter().map(|at| self.spans[*at as usize]).collect();
+        for span in spans.iter_mut().chain(&mut self.logs) {
+            span.parent = places.get(span.parent as usize).copied().unwrap_or(NONE);
+        }
+        self.spans = spans;
+    }
+
     /// How a span is to be read.
     #[inline]
     pub(super) fn form(&self, span: &Span<'a>) -> &Form {
@@ -293,4 +323,24 @@ impl<'a> Tree<'a> {
         let orphan = || self.spans.iter().position(|span| span.parent == NONE);
         root.or_else(orphan).or((!self.spans.is_empty()).then_some(0)).map(|at| at as u32)
     }
+}
+
+/// For each entry how many others are above it, given the place of the next above each, or [`NONE`];
+/// none is above itself. Linear in the entries.
+pub(super) fn depths(above: &[u32]) -> Vec<u32> {
+    let mut depths = vec![NONE; above.len()];
+    let mut path = Vec::new();
+    for start in 0..above.len() as u32 {
+        let mut at = start;
+        while depths.get(at as usize) == Some(&NONE) {
+            path.push(at);
+            at = above[at as usize];
+        }
+        let mut depth = depths.get(at as usize).map_or(0, |depth| depth + 1);
+        for at in path.drain(..).rev() {
+            depths[at as usize] = depth;
+            depth += 1;
+        }
+    }
+    depths
 }
