@@ -4,16 +4,18 @@
 //! target, and the spans it was judged on, so a replay of the same spans gives the same ids and
 //! never counts twice downstream.
 
+mod identity;
+
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
+use identity::{Judged, identity, ordinals};
 
 use super::expect::{Expectation, Expectations};
 use super::select::{Scope, Selected, When, is_sampled};
 use super::{Early, Evaluator, Want};
 use crate::model::{
-    Completion, Evaluation, EvaluationId, EvaluatorInfo, Facts, Level, Outcome, Score, SpanId,
-    Spoken, Target, Trajectory,
+    Completion, Evaluation, EvaluationId, EvaluatorInfo, Facts, Level, Outcome, Score, Spoken,
+    Target, Trajectory,
 };
 
 /// One configured evaluator, ready to run.
@@ -209,7 +211,7 @@ impl Judge {
                 self.judge_calls(chosen, trajectory, &subject, out);
                 continue;
             }
-            self.judge_one(chosen, trajectory, trajectory.span_id, &subject, out);
+            self.judge_one(chosen, trajectory, Judged::Trace(trajectory.span_id), &subject, out);
             if let Some(evaluation) = out.last_mut().filter(|_| configured.is_remembered()) {
                 remember(spoken, index, evaluation);
             }
@@ -244,8 +246,8 @@ impl Judge {
             if best >= configured.info.threshold {
                 continue;
             }
-            let span_id = trajectory.span_id;
-            let mut evaluation = self.evaluation(chosen, trajectory, span_id, &subject, outcome);
+            let judged = Judged::Trace(trajectory.span_id);
+            let mut evaluation = self.evaluation(chosen, judged, &subject, outcome);
             remember(spoken, index, &mut evaluation);
             out.push(evaluation);
         }
@@ -263,7 +265,8 @@ impl Judge {
         let subject = self.subject(trajectory, evidence);
         for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| belongs(e)) {
             if let Some(chosen) = choices.get(index, configured) {
-                self.judge_one(chosen, trajectory, trajectory.span_id, &subject, out);
+                let judged = Judged::Session(trajectory.span_id);
+                self.judge_one(chosen, trajectory, judged, &subject, out);
             }
         }
         errors
@@ -322,23 +325,24 @@ impl Judge {
         subject: &Subject,
         out: &mut Vec<Evaluation>,
     ) {
-        let mut rest = std::mem::take(&mut trajectory.tool_calls);
-        let mut judged = Vec::with_capacity(rest.len());
-        rest.reverse();
-        while let Some(call) = rest.pop() {
-            let span_id = call.span_id;
+        let ordinals = ordinals(&trajectory.tool_calls);
+        let rest = std::mem::take(&mut trajectory.tool_calls);
+        let mut done = Vec::with_capacity(rest.len());
+        for (call, ordinal) in rest.into_iter().zip(ordinals) {
             trajectory.tool_calls.push(call);
-            self.judge_one(chosen, trajectory, span_id, subject, out);
-            judged.append(&mut trajectory.tool_calls);
+            if let [call] = &trajectory.tool_calls[..] {
+                self.judge_one(chosen, trajectory, Judged::call(call, ordinal), subject, out);
+            }
+            done.append(&mut trajectory.tool_calls);
         }
-        trajectory.tool_calls = judged;
+        trajectory.tool_calls = done;
     }
 
     fn judge_one(
         &self,
         chosen: Chosen<'_>,
         trajectory: &Trajectory<'_>,
-        span_id: SpanId,
+        judged: Judged<'_>,
         subject: &Subject,
         out: &mut Vec<Evaluation>,
     ) {
@@ -347,26 +351,21 @@ impl Judge {
             Err(outcome) => outcome,
         };
         refuse_out_of_range(&mut outcome);
-        out.push(self.evaluation(chosen, trajectory, span_id, subject, outcome));
+        out.push(self.evaluation(chosen, judged, subject, outcome));
     }
 
     #[inline]
     fn evaluation(
         &self,
         chosen: Chosen<'_>,
-        trajectory: &Trajectory<'_>,
-        span_id: SpanId,
+        judged: Judged<'_>,
         Subject { evidence, target }: &Subject,
         outcome: Outcome,
     ) -> Evaluation {
         let info = chosen.info();
-        let call = match (info.level, trajectory.tool_calls.as_slice()) {
-            (Level::Call, [call]) => call.id.as_deref().unwrap_or_default(),
-            _ => "",
-        };
         // Where evaluations are only counted, nobody sees their ids.
         let id = |digest| match self.want.records {
-            true => identity(info, target, (span_id, call), digest),
+            true => identity(info, target, judged, digest),
             false => EvaluationId::default(),
         };
         Evaluation {
@@ -376,7 +375,7 @@ impl Judge {
             revises: evidence.revised.map(id),
             evaluator: Arc::clone(info),
             target: Arc::clone(target),
-            span_id,
+            span_id: judged.span_id(),
         }
     }
 }
@@ -406,34 +405,6 @@ fn refuse_out_of_range(outcome: &mut Outcome) {
         let error = format!("the evaluator gave {value}, which is not between 0 and 1");
         *outcome = Outcome::Failed { error_type: "score_out_of_range", error };
     }
-}
-
-/// The identity of an evaluation. `call` tells apart calls that share a span (those that are known
-/// from a model's message only); an early verdict is another evaluation than the final one, even
-/// where no span came between them.
-fn identity(
-    info: &EvaluatorInfo,
-    target: &Target,
-    (span_id, call): (SpanId, &str),
-    digest: [u8; 16],
-) -> EvaluationId {
-    let mut hash = Sha256::new();
-    hash.update(&info.digest[..8]);
-    if info.level == Level::Session {
-        hash.update(target.session_id.as_deref().unwrap_or_default());
-    } else {
-        hash.update(target.trace_id.0);
-        hash.update(span_id.0);
-        hash.update(call);
-    }
-    hash.update(digest);
-    if target.completion == Completion::Open {
-        hash.update("early");
-    }
-    let hash = hash.finalize();
-    let mut id = [0; 16];
-    id.copy_from_slice(&hash[..16]);
-    EvaluationId(id)
 }
 
 #[cfg(test)]

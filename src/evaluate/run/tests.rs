@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{ToolCall, TraceId};
+use crate::model::{SpanId, ToolCall, TraceId};
 use crate::value::Value;
 
 /// Scores the number of calls over ten.

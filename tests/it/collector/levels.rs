@@ -26,6 +26,35 @@ evaluators:
     assert_ne!(events[0].id(), events[1].id());
 }
 
+#[tokio::test]
+async fn calls_without_ids_on_one_span_have_evaluations_with_ids_of_their_own() {
+    let config = format!(
+        r#"{HELD}
+evaluators:
+  tool_call_args/a17:
+    level: call
+    criteria: {{tool_calls: [{{name: refund, args: {{order: A-17}}}}]}}
+"#
+    );
+    let running = Running::start(&config).await;
+    let mut model = with(tool(7, 2, "model"), "openinference.span.kind", "LLM");
+    for (at, order) in ["A-17", "B-18", "C-19"].into_iter().enumerate() {
+        let key = format!("llm.output_messages.0.message.tool_calls.{at}.tool_call.function");
+        model = with(model, &format!("{key}.name"), "refund");
+        let arguments = format!(r#"{{"order": "{order}"}}"#);
+        model = with(model, &format!("{key}.arguments"), &arguments);
+    }
+    model.attributes.drain(..2);
+    running.send(request([model, agent(7)])).await;
+    let events = running.judged().await;
+    let told: Vec<_> = events.iter().map(|e| (e.span(), e.label())).collect();
+    assert_eq!(told, [(2, "pass"), (2, "fail"), (2, "fail")]);
+    let mut ids: Vec<_> = events.iter().map(|event| event.id()).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 3);
+}
+
 fn in_session(spans: Vec<Span>, session: &str, later_s: u64) -> Vec<Span> {
     let shifted = spans.into_iter().map(|mut span| {
         span.start_time_unix_nano += later_s * 1_000_000_000;
