@@ -18,5 +18,5 @@ mod trace;
 mod wheel;
 
 pub use sessions::{DueSession, Sessions};
-pub use settings::{LimitsSettings, SessionsSettings, TracesSettings};
+pub use settings::{LimitsSettings, SessionKeyFields, SessionsSettings, TracesSettings};
 pub use shard::{Due, Running, Shard, ShardCounts};

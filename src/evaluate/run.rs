@@ -11,11 +11,11 @@ use std::sync::Arc;
 use identity::{Judged, identity, ordinals};
 
 use super::expect::{Expectation, Expectations};
-use super::select::{Scope, Selected, When, is_sampled};
+use super::select::{Randomness, Scope, Selected, When};
 use super::{Early, Evaluator, Want};
 use crate::model::{
-    Completion, Evaluation, EvaluationId, EvaluatorInfo, Facts, Level, Outcome, Score, Spoken,
-    Target, Trajectory,
+    Completion, Evaluation, EvaluationId, EvaluatorInfo, Facts, Level, Outcome, Score, SessionKey,
+    Spoken, Target, Trajectory,
 };
 
 /// One configured evaluator, ready to run.
@@ -203,7 +203,8 @@ impl Judge {
             return Vec::new();
         }
         let belongs = |configured: &Configured| configured.info.level != Level::Session;
-        let (choices, errors) = self.choose(trajectory, |_, e| belongs(e));
+        let randomness = Randomness::of_trace(trajectory.trace_id);
+        let (choices, errors) = self.choose(trajectory, randomness, |_, e| belongs(e));
         let subject = self.subject(trajectory, evidence);
         for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| belongs(e)) {
             let Some(chosen) = choices.get(index, configured) else { continue };
@@ -232,7 +233,8 @@ impl Judge {
             configured.early && !spoken.iter().any(|s| s.evaluator == index)
         };
         // What a `when` or a key cannot find yet, the root span may still bring.
-        let (choices, _) = self.choose(trajectory, |index, e| waits(spoken, index, e));
+        let randomness = Randomness::of_trace(trajectory.trace_id);
+        let (choices, _) = self.choose(trajectory, randomness, |at, e| waits(spoken, at, e));
         let subject = self.subject(trajectory, evidence);
         for (index, configured) in self.evaluators.iter().enumerate() {
             if !waits(spoken, index, configured) {
@@ -257,15 +259,17 @@ impl Judge {
     pub fn judge_session(
         &self,
         trajectory: &Trajectory<'_>,
+        key: &SessionKey,
         evidence: Evidence,
         out: &mut Vec<Evaluation>,
     ) -> WhenErrors {
         let belongs = |configured: &Configured| configured.info.level == Level::Session;
-        let (choices, errors) = self.choose(trajectory, |_, e| belongs(e));
+        let randomness = Randomness::of_session(key);
+        let (choices, errors) = self.choose(trajectory, randomness, |_, e| belongs(e));
         let subject = self.subject(trajectory, evidence);
         for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| belongs(e)) {
             if let Some(chosen) = choices.get(index, configured) {
-                let judged = Judged::Session(trajectory.span_id);
+                let judged = Judged::Session(key, trajectory.span_id);
                 self.judge_one(chosen, trajectory, judged, &subject, out);
             }
         }
@@ -275,6 +279,7 @@ impl Judge {
     fn choose(
         &self,
         trajectory: &Trajectory<'_>,
+        randomness: Randomness,
         belongs: impl Fn(usize, &Configured) -> bool,
     ) -> (Choices, WhenErrors) {
         let mut errors = Vec::new();
@@ -283,7 +288,7 @@ impl Judge {
         }
         let scope = Scope::new(trajectory, self.tool_names);
         let mut choose = |(index, configured): (usize, &Configured)| {
-            if !belongs(index, configured) || !is_sampled(trajectory.trace_id, configured.sample) {
+            if !belongs(index, configured) || !randomness.is_sampled(configured.sample) {
                 return Choice::Passed;
             }
             match configured.when.as_ref().map_or(Selected::Yes, |when| when.selects(&scope)) {

@@ -13,11 +13,11 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::Outlet;
 use super::metrics::{Judged, PipelineMetrics};
 use super::pool::BatchPool;
-use super::sessions::SessionTrace;
+use super::sessions::{SessionSender, SessionTrace};
 use crate::assemble::{Due, Running, Shard};
 use crate::evaluate::run::{Evidence, Judge};
 use crate::extract::resolve::Resolver;
-use crate::model::{Completion, Evaluation, SpanBatch, TraceSpans};
+use crate::model::{Completion, Evaluation, SessionKey, SpanBatch, TraceSpans};
 
 /// How often deadlines are looked at.
 pub(super) const TICK: Duration = Duration::from_millis(50);
@@ -48,7 +48,7 @@ pub(super) struct Worker {
     /// Where batches go that have been added.
     pub(super) pool: Arc<BatchPool>,
     /// Where judged traces go when sessions are judged too.
-    pub(super) sessions: Option<mpsc::Sender<SessionTrace>>,
+    pub(super) sessions: Option<SessionSender>,
 }
 
 impl Worker {
@@ -193,10 +193,10 @@ impl Worker {
         self.shard.keep_spoken(running.handle, spoken);
     }
 
-    fn hand_to_session(&self, id: Option<String>, trace: &TraceSpans, digest: [u8; 16]) {
-        let (Some(sessions), Some(session_id)) = (&self.sessions, id) else { return };
+    fn hand_to_session(&self, key: Option<SessionKey>, trace: &TraceSpans, digest: [u8; 16]) {
+        let (Some(sessions), Some(key)) = (&self.sessions, key) else { return };
         let trace = Arc::new(trace.clone());
-        if sessions.try_send(SessionTrace { session_id, trace, digest }).is_err() {
+        if sessions.queue.try_send(SessionTrace { key, trace, digest }).is_err() {
             self.metrics.session_trace_lost();
         }
     }
@@ -215,12 +215,12 @@ impl Worker {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let mut trajectory = self.resolver.resolve(trace);
             let errors = self.judge.judge_trace(&mut trajectory, evidence, &mut spoken, out);
-            let session_id = trajectory.session_id.as_deref().filter(|_| self.sessions.is_some());
-            (errors, session_id.map(str::to_owned))
+            let session = self.sessions.as_ref().and_then(|it| it.fields.of(&trajectory));
+            (errors, session)
         }));
         match outcome {
-            Ok((errors, session_id)) => {
-                self.hand_to_session(session_id, trace, due.digest);
+            Ok((errors, session)) => {
+                self.hand_to_session(session, trace, due.digest);
                 judged.add(due.completion, errors);
             }
             Err(_) => {

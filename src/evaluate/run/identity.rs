@@ -5,7 +5,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::model::{Completion, EvaluationId, EvaluatorInfo, SpanId, Target, ToolCall};
+use crate::model::{Completion, EvaluationId, EvaluatorInfo, SessionKey, SpanId, Target, ToolCall};
 
 /// What is judged, as far as an id tells it apart.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ pub(super) enum Judged<'a> {
         ordinal: u32,
     },
     /// The session, attached to this span.
-    Session(SpanId),
+    Session(&'a SessionKey, SpanId),
 }
 
 impl<'a> Judged<'a> {
@@ -35,7 +35,9 @@ impl<'a> Judged<'a> {
     /// The span that its evaluations are attached to.
     pub(super) fn span_id(&self) -> SpanId {
         match self {
-            Self::Trace(span_id) | Self::Call { span_id, .. } | Self::Session(span_id) => *span_id,
+            Self::Trace(span_id) | Self::Call { span_id, .. } | Self::Session(_, span_id) => {
+                *span_id
+            }
         }
     }
 }
@@ -74,7 +76,7 @@ pub(super) fn identity(
     let mut hash = Sha256::new();
     hash.update(&info.digest[..8]);
     match judged {
-        Judged::Session(_) => hash.update(target.session_id.as_deref().unwrap_or_default()),
+        Judged::Session(key, _) => hash.update(key.to_bytes()),
         Judged::Trace(span_id) => {
             hash.update(target.trace_id.0);
             hash.update(span_id.0);
@@ -141,7 +143,7 @@ mod tests {
         let info = EvaluatorInfo { digest: [1; 16], ..EvaluatorInfo::default() };
         let target = Target {
             trace_id: TraceId([2; 16]),
-            session_id: Some("s-1".into()),
+            session_id: None,
             resource: Arc::default(),
             agent_name: None,
             completion,
@@ -160,6 +162,10 @@ mod tests {
         check(Judged::Trace(span_id), Completion::Open, "4cb09408203ff63487369fba7d6bc8a1");
         check(call(0), Completion::Idle, "7c661a44e3e6555e5d989ab4feb65a13");
         check(call(1), Completion::Idle, "718172f10e33fe3222f8d380c7fc2eb5");
-        check(Judged::Session(span_id), Completion::Idle, "e07a7aa0663980e9c2b6cd909fc9685c");
+        let key = |service_name| SessionKey { service_name, session_id: "s-1".into() };
+        let (shop, any) = (key(Some("shop".into())), key(None));
+        let session = |key| Judged::Session(key, span_id);
+        check(session(&shop), Completion::Idle, "c543a772bbf33908e5def1ff0e6d4c0d");
+        check(session(&any), Completion::Idle, "e07a7aa0663980e9c2b6cd909fc9685c");
     }
 }

@@ -118,6 +118,36 @@ fn evaluations_that_are_only_counted_have_neither_id_nor_session() {
 }
 
 #[test]
+fn session_is_sampled_by_its_key_whatever_trace_comes_last() {
+    let sampled = |service: Option<&str>, session: u8, trace: u8| {
+        let mut half = configured("half", Level::Session, None);
+        half.sample = 0.5;
+        let session_id: Box<str> = session.to_string().into();
+        let trajectory = Trajectory {
+            trace_id: TraceId([trace; 16]),
+            session_id: Some(session_id.to_string().into()),
+            ..Trajectory::default()
+        };
+        let evidence = Evidence {
+            digest: [1; 16],
+            revised: None,
+            revision: 0,
+            completion: Completion::Idle,
+            now_ns: 7,
+        };
+        let key = SessionKey { service_name: service.map(Box::from), session_id };
+        let mut out = Vec::new();
+        Judge::new(vec![half], Want::ALL).judge_session(&trajectory, &key, evidence, &mut out);
+        !out.is_empty()
+    };
+    let all: Vec<bool> = (0..40).map(|session| sampled(None, session, 0x01)).collect();
+    assert_eq!(all, (0..40).map(|session| sampled(None, session, 0xff)).collect::<Vec<_>>());
+    assert!(all.contains(&true) && all.contains(&false));
+    let shop: Vec<bool> = (0..40).map(|session| sampled(Some("shop"), session, 0x01)).collect();
+    assert_ne!(all, shop, "services are sampled apart");
+}
+
+#[test]
 fn score_outside_its_range_is_a_failure() {
     let (out, _) = judge(vec![configured("a", Level::Trace, None)], 11);
     assert_eq!(out[0].outcome.as_str(), "failed");
