@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 
 use super::SessionsSettings;
 use super::wheel::Wheel;
-use crate::model::{Completion, SessionKey, TraceSpans};
+use crate::model::{Completion, SessionKey, TraceId, TraceSpans};
 
 /// A session that is due for judgement.
 #[derive(Clone, Debug)]
@@ -71,6 +71,14 @@ impl Session {
         self.bytes += bytes;
         true
     }
+
+    /// Takes a trace out; gives back the bytes that it held.
+    fn remove(&mut self, trace_id: TraceId) -> usize {
+        let place = self.traces.iter().position(|(trace, _)| trace.trace_id == trace_id);
+        let bytes = place.map_or(0, |place| self.traces.remove(place).0.bytes());
+        self.bytes -= bytes;
+        bytes
+    }
 }
 
 /// When something came last for a session, and its number.
@@ -80,6 +88,8 @@ type Quiet = (u64, u64);
 pub struct Sessions {
     settings: SessionsSettings,
     by_key: HashMap<Arc<SessionKey>, Session>,
+    /// The session that each kept trace is in.
+    by_trace: HashMap<TraceId, Arc<SessionKey>>,
     /// All sessions, the longest quiet first.
     quiet: BTreeMap<Quiet, Arc<SessionKey>>,
     /// Each session once, with its number.
@@ -95,6 +105,7 @@ impl Sessions {
         Self {
             settings,
             by_key: HashMap::new(),
+            by_trace: HashMap::new(),
             quiet: BTreeMap::new(),
             started_count: 0,
             wheel: Wheel::new(now_ms),
@@ -118,17 +129,35 @@ impl Sessions {
         };
         let traces_max = self.settings.traces_per_session_max as usize;
         if let Some(session) = self.by_key.get_mut(&key) {
-            let before = session.bytes;
-            if !session.add(trace, u128::from_be_bytes(digest), traces_max) {
-                self.counts.traces_over_limit += 1;
-            }
+            let (before, trace_id) = (session.bytes, trace.trace_id);
+            let is_in = session.add(trace, u128::from_be_bytes(digest), traces_max);
             self.bytes = self.bytes + session.bytes - before;
             session.is_open = true;
             self.quiet.remove(&(session.last_ms, session.number));
             session.last_ms = now_ms;
-            self.quiet.insert((now_ms, session.number), key);
+            self.quiet.insert((now_ms, session.number), Arc::clone(&key));
+            if is_in {
+                self.moved(trace_id, key);
+            } else {
+                self.counts.traces_over_limit += 1;
+            }
         }
         self.make_room(due);
+    }
+
+    /// Takes a trace out of another session that it was in: a late span of it, such as its root,
+    /// can name another session or service. What is left there is judged anew.
+    fn moved(&mut self, trace_id: TraceId, key: Arc<SessionKey>) {
+        let Some(left) = self.by_trace.insert(trace_id, Arc::clone(&key)) else { return };
+        if left == key {
+            return;
+        }
+        let Some(session) = self.by_key.get_mut(&left) else { return };
+        self.bytes -= session.remove(trace_id);
+        session.is_open = true;
+        if session.traces.is_empty() {
+            self.forget(&left);
+        }
     }
 
     fn start(&mut self, key: Arc<SessionKey>, now_ms: u64) -> Arc<SessionKey> {
@@ -227,6 +256,9 @@ impl Sessions {
 
     fn forget(&mut self, key: &Arc<SessionKey>) {
         if let Some(session) = self.by_key.remove(key) {
+            for (trace, _) in &session.traces {
+                self.by_trace.remove(&trace.trace_id);
+            }
             self.bytes -= session.bytes;
             self.quiet.remove(&(session.last_ms, session.number));
         }
@@ -248,7 +280,6 @@ impl Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::TraceId;
     use crate::settings::HumanDuration;
 
     fn sessions(change: impl FnOnce(&mut SessionsSettings)) -> Sessions {
@@ -350,6 +381,23 @@ mod tests {
         tick(&mut sessions, 1_000_000);
         let due = tick(&mut sessions, 2_000_000);
         assert_eq!((due.len(), sessions.count(), sessions.bytes), (0, 0, 0));
+    }
+
+    #[test]
+    fn trace_that_moves_to_another_session_leaves_the_first_which_is_judged_anew() {
+        let mut sessions = sessions(|_| {});
+        add(&mut sessions, 0, "a", 1, 1);
+        add(&mut sessions, 0, "a", 2, 2);
+        add(&mut sessions, 0, "c", 3, 3);
+        assert_eq!(tick(&mut sessions, 10_000).len(), 2);
+        add(&mut sessions, 12_000, "b", 2, 4);
+        add(&mut sessions, 12_000, "b", 3, 5);
+        let mut judged = tick(&mut sessions, 22_000);
+        judged.sort();
+        let told = |id: &str, revision, count| (id.into(), Completion::Idle, revision, count);
+        assert_eq!(judged, [told("a", 1, 1), told("b", 0, 2)]);
+        tick(&mut sessions, 100_000);
+        assert_eq!((sessions.count(), sessions.bytes, sessions.by_trace.len()), (0, 0, 0));
     }
 
     #[test]
