@@ -225,6 +225,14 @@ impl Sessions {
         }
     }
 
+    /// Says that nobody saw an evaluation of a due session: the next one revises what was seen
+    /// before, if anything was.
+    pub fn not_judged(&mut self, due: &DueSession) {
+        if let Some(session) = self.by_key.get_mut(&due.key) {
+            session.judged = due.revised.map(|digest| (due.revision, u128::from_be_bytes(digest)));
+        }
+    }
+
     /// Sessions that are open or remembered.
     pub fn count(&self) -> usize {
         self.by_key.len()

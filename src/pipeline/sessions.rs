@@ -107,7 +107,7 @@ impl SessionWorker {
         self.judge_due(due);
     }
 
-    fn judge_due(&self, due: &mut Vec<DueSession>) {
+    fn judge_due(&mut self, due: &mut Vec<DueSession>) {
         for due in due.drain(..) {
             let now_ns = unix_ns(SystemTime::now());
             let judged = catch_unwind(AssertUnwindSafe(|| {
@@ -115,6 +115,7 @@ impl SessionWorker {
             }));
             let Ok((evaluations, errors)) = judged else {
                 self.metrics.panicked();
+                self.sessions.not_judged(&due);
                 tracing::error!("judging a session panicked; it is lost");
                 continue;
             };
@@ -155,3 +156,6 @@ pub(super) fn judge_session(
         .unwrap_or_default();
     (out, errors)
 }
+
+#[cfg(test)]
+mod tests;
