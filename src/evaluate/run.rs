@@ -64,7 +64,7 @@ impl Configured {
     /// Whether what it said last of a trace cannot be told from the spans alone.
     fn is_remembered(&self) -> bool {
         let expects = matches!(self.against, Against::Expectations(_));
-        self.info.level == Level::Trace && (self.early || expects)
+        self.info.level == Level::Trace && (self.early || expects || self.when.is_some())
     }
 }
 

@@ -96,6 +96,27 @@ fn same_evidence_has_the_same_identity_and_a_revision_names_what_it_revises() {
 }
 
 #[test]
+fn what_a_when_did_not_select_before_is_not_revised() {
+    let evaluators = vec![configured("a", Level::Trace, Some("size(tool_names) > 1"))];
+    let judge = Judge::new(evaluators, Want::ALL);
+    let (mut spoken, mut out) = (Vec::new(), Vec::new());
+    for call_count in 1..=3 {
+        let calls = (0..call_count).map(|_| ToolCall::default());
+        let mut trajectory = Trajectory { tool_calls: calls.collect(), ..Trajectory::default() };
+        let evidence = Evidence {
+            digest: [call_count; 16],
+            revised: (call_count > 1).then_some([call_count - 1; 16]),
+            revision: u32::from(call_count) - 1,
+            completion: Completion::Idle,
+            now_ns: 7,
+        };
+        judge.judge_trace(&mut trajectory, evidence, &mut spoken, &mut out);
+    }
+    let told: Vec<_> = out.iter().map(|e| (e.revision, e.revises)).collect();
+    assert_eq!(told, [(1, None), (2, Some(out[0].id))]);
+}
+
+#[test]
 fn evaluations_that_are_only_counted_have_neither_id_nor_session() {
     let mut trajectory = Trajectory { session_id: Some("s-1".into()), ..Trajectory::default() };
     let evidence = Evidence {
