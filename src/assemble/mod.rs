@@ -18,6 +18,6 @@ mod trace;
 mod wheel;
 
 pub use sessions::{DueSession, Sessions};
-pub use settings::{LimitsSettings, SessionsSettings, TracesSettings};
+pub use settings::{LimitsSettings, SessionKeyFields, SessionsSettings, TracesSettings};
 pub use shard::{CutTrace, Due, Running, Shard, ShardCounts};
 pub use trace::TraceLimit;

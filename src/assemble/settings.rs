@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::model::{SessionKey, Trajectory};
 use crate::settings::{HumanDuration, above_zero};
 
 /// When a trace is taken as complete.
@@ -86,6 +87,8 @@ impl Default for LimitsSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SessionsSettings {
+    /// What makes traces those of one session.
+    pub key: SessionKeyFields,
     /// How long no trace of a session may come before it is judged; for as long again it is
     /// remembered, so that a late trace makes a revision of it.
     pub idle_timeout: HumanDuration,
@@ -108,11 +111,37 @@ pub struct SessionsSettings {
 impl Default for SessionsSettings {
     fn default() -> Self {
         Self {
+            key: SessionKeyFields::default(),
             idle_timeout: HumanDuration::from_secs(5 * 60),
             age_max: HumanDuration::from_secs(6 * 60 * 60),
             open_sessions_max: 10_000,
             traces_per_session_max: 1_000,
             memory_mib: 256,
         }
+    }
+}
+
+/// What makes traces those of one session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionKeyFields {
+    /// The session id and the service of the trace's root span: services that number their sessions
+    /// from 1 do not meet.
+    #[default]
+    ServiceAndSession,
+    /// The session id alone, for conversations that several services serve. Their ids must be
+    /// unique over all services.
+    Session,
+}
+
+impl SessionKeyFields {
+    /// The key of the session that a trajectory belongs to; `None` where its spans name none.
+    pub fn of(self, trajectory: &Trajectory<'_>) -> Option<SessionKey> {
+        let session_id = trajectory.session_id.as_deref()?.into();
+        let service_name = match self {
+            Self::ServiceAndSession => Some(trajectory.service_name().into()),
+            Self::Session => None,
+        };
+        Some(SessionKey { service_name, session_id })
     }
 }

@@ -316,12 +316,12 @@ impl Shard {
         running.collect()
     }
 
-    /// What evaluators said of a trace before; it is theirs until it is kept again.
-    pub fn take_spoken(&mut self, handle: Handle) -> Vec<Spoken> {
-        self.get_mut(handle).map(|trace| std::mem::take(&mut trace.spoken)).unwrap_or_default()
+    /// What evaluators said of a trace before.
+    pub fn spoken(&self, handle: Handle) -> &[Spoken] {
+        self.get(handle).map_or(&[], |trace| &trace.spoken)
     }
 
-    /// Keeps what evaluators said of a trace for as long as it is remembered.
+    /// Keeps what evaluators said of a trace, once that has left, for as long as it is remembered.
     pub fn keep_spoken(&mut self, handle: Handle, spoken: Vec<Spoken>) {
         if let Some(trace) = self.get_mut(handle) {
             trace.spoken = spoken;
@@ -377,9 +377,7 @@ impl Shard {
 
     /// The records of a due trace; `None` once it is forgotten.
     pub fn trace(&self, handle: Handle) -> Option<&TraceSpans> {
-        let place = self.places.get(handle.index as usize)?;
-        let trace = place.trace.as_ref()?;
-        (place.generation == handle.generation).then_some(&trace.spans)
+        self.get(handle).map(|trace| &trace.spans)
     }
 
     /// All traces at hand, those without anything of an agent too, in no promised order.
@@ -405,6 +403,11 @@ impl Shard {
     /// What was counted since the last look.
     pub fn take_counts(&mut self) -> ShardCounts {
         std::mem::take(&mut self.counts)
+    }
+
+    fn get(&self, handle: Handle) -> Option<&OpenTrace> {
+        let place = self.places.get(handle.index as usize)?;
+        place.trace.as_deref().filter(|_| place.generation == handle.generation)
     }
 
     fn get_mut(&mut self, handle: Handle) -> Option<&mut OpenTrace> {

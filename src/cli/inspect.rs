@@ -44,7 +44,7 @@ pub(super) struct InspectArgs {
 pub(super) fn run(args: &InspectArgs) -> Result<Exit, Failure> {
     let plan = args.config.plan()?;
     let resolver = recorded::resolver(&plan, &Facts::all())?;
-    let mut replay = Replay::new(&resolver, plan.config.limits);
+    let mut replay = Replay::new(&resolver, plan.config.limits, plan.config.sessions.key);
     let is_broken = recorded::read(&mut replay, &args.files);
     let mut printed = Ok(());
     let mut shown = 0;

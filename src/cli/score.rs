@@ -68,11 +68,11 @@ enum FailOn {
 
 pub(super) fn run(args: &ScoreArgs) -> Result<Exit, Failure> {
     let plan = args.config.plan()?;
-    let limits = plan.config.limits;
+    let (limits, session_key) = (plan.config.limits, plan.config.sessions.key);
     let facts = recorded::facts(&plan);
     let resolver = recorded::resolver(&plan, &facts)?;
     let judge = recorded::judge(plan.evaluators);
-    let mut replay = Replay::new(&resolver, limits);
+    let mut replay = Replay::new(&resolver, limits, session_key);
     let is_broken = recorded::read(&mut replay, &args.files);
     let mut printer = Printer::new(args.format);
     for evaluation in replay.judge(&judge, recorded::now_ns()) {

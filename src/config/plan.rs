@@ -14,7 +14,7 @@ use crate::emit::settings::ExporterSettings;
 use crate::evaluate::run::Configured;
 use crate::extract::dialect::Dialect;
 use crate::extract::table::Table;
-use crate::model::Facts;
+use crate::model::{Facts, Level};
 use crate::receive::settings::ReceiversSettings;
 use crate::settings::{HumanDuration, Node, SettingsError};
 use crate::telemetry::TelemetrySettings;
@@ -127,7 +127,10 @@ impl Plan {
             let info = &configured.info;
             let sample = match configured.sample {
                 1.0 => String::new(),
-                share => format!(", {}% of traces", share * 100.0),
+                share => {
+                    let targets = if info.level == Level::Session { "sessions" } else { "traces" };
+                    format!(", {}% of {targets}", share * 100.0)
+                }
             };
             format!(
                 "{} (each {}, passes from {}{sample})",

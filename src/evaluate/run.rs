@@ -4,15 +4,17 @@
 //! target, and the spans it was judged on, so a replay of the same spans gives the same ids and
 //! never counts twice downstream.
 
+mod identity;
+
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
+use identity::{Judged, identity, ordinals};
 
 use super::expect::{Expectation, Expectations};
-use super::select::{Scope, Selected, When, is_sampled};
+use super::select::{Randomness, Scope, Selected, When};
 use super::{Early, Evaluator, Want};
 use crate::model::{
-    Completion, Evaluation, EvaluationId, EvaluatorInfo, Facts, Level, Outcome, Score, SpanId,
+    Completion, Evaluation, EvaluationId, EvaluatorInfo, Facts, Level, Outcome, Score, SessionKey,
     Spoken, Target, Trajectory,
 };
 
@@ -62,7 +64,7 @@ impl Configured {
     /// Whether what it said last of a trace cannot be told from the spans alone.
     fn is_remembered(&self) -> bool {
         let expects = matches!(self.against, Against::Expectations(_));
-        self.info.level == Level::Trace && (self.early || expects)
+        self.info.level == Level::Trace && (self.early || expects || self.when.is_some())
     }
 }
 
@@ -201,7 +203,8 @@ impl Judge {
             return Vec::new();
         }
         let belongs = |configured: &Configured| configured.info.level != Level::Session;
-        let (choices, errors) = self.choose(trajectory, |_, e| belongs(e));
+        let randomness = Randomness::of_trace(trajectory.trace_id);
+        let (choices, errors) = self.choose(trajectory, randomness, |_, e| belongs(e));
         let subject = self.subject(trajectory, evidence);
         for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| belongs(e)) {
             let Some(chosen) = choices.get(index, configured) else { continue };
@@ -209,7 +212,7 @@ impl Judge {
                 self.judge_calls(chosen, trajectory, &subject, out);
                 continue;
             }
-            self.judge_one(chosen, trajectory, trajectory.span_id, &subject, out);
+            self.judge_one(chosen, trajectory, Judged::Trace(trajectory.span_id), &subject, out);
             if let Some(evaluation) = out.last_mut().filter(|_| configured.is_remembered()) {
                 remember(spoken, index, evaluation);
             }
@@ -230,7 +233,8 @@ impl Judge {
             configured.early && !spoken.iter().any(|s| s.evaluator == index)
         };
         // What a `when` or a key cannot find yet, the root span may still bring.
-        let (choices, _) = self.choose(trajectory, |index, e| waits(spoken, index, e));
+        let randomness = Randomness::of_trace(trajectory.trace_id);
+        let (choices, _) = self.choose(trajectory, randomness, |at, e| waits(spoken, at, e));
         let subject = self.subject(trajectory, evidence);
         for (index, configured) in self.evaluators.iter().enumerate() {
             if !waits(spoken, index, configured) {
@@ -244,8 +248,8 @@ impl Judge {
             if best >= configured.info.threshold {
                 continue;
             }
-            let span_id = trajectory.span_id;
-            let mut evaluation = self.evaluation(chosen, trajectory, span_id, &subject, outcome);
+            let judged = Judged::Trace(trajectory.span_id);
+            let mut evaluation = self.evaluation(chosen, judged, &subject, outcome);
             remember(spoken, index, &mut evaluation);
             out.push(evaluation);
         }
@@ -255,15 +259,18 @@ impl Judge {
     pub fn judge_session(
         &self,
         trajectory: &Trajectory<'_>,
+        key: &SessionKey,
         evidence: Evidence,
         out: &mut Vec<Evaluation>,
     ) -> WhenErrors {
         let belongs = |configured: &Configured| configured.info.level == Level::Session;
-        let (choices, errors) = self.choose(trajectory, |_, e| belongs(e));
+        let randomness = Randomness::of_session(key);
+        let (choices, errors) = self.choose(trajectory, randomness, |_, e| belongs(e));
         let subject = self.subject(trajectory, evidence);
         for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| belongs(e)) {
             if let Some(chosen) = choices.get(index, configured) {
-                self.judge_one(chosen, trajectory, trajectory.span_id, &subject, out);
+                let judged = Judged::Session(key, trajectory.span_id);
+                self.judge_one(chosen, trajectory, judged, &subject, out);
             }
         }
         errors
@@ -272,6 +279,7 @@ impl Judge {
     fn choose(
         &self,
         trajectory: &Trajectory<'_>,
+        randomness: Randomness,
         belongs: impl Fn(usize, &Configured) -> bool,
     ) -> (Choices, WhenErrors) {
         let mut errors = Vec::new();
@@ -280,7 +288,7 @@ impl Judge {
         }
         let scope = Scope::new(trajectory, self.tool_names);
         let mut choose = |(index, configured): (usize, &Configured)| {
-            if !belongs(index, configured) || !is_sampled(trajectory.trace_id, configured.sample) {
+            if !belongs(index, configured) || !randomness.is_sampled(configured.sample) {
                 return Choice::Passed;
             }
             match configured.when.as_ref().map_or(Selected::Yes, |when| when.selects(&scope)) {
@@ -322,23 +330,24 @@ impl Judge {
         subject: &Subject,
         out: &mut Vec<Evaluation>,
     ) {
-        let mut rest = std::mem::take(&mut trajectory.tool_calls);
-        let mut judged = Vec::with_capacity(rest.len());
-        rest.reverse();
-        while let Some(call) = rest.pop() {
-            let span_id = call.span_id;
+        let ordinals = ordinals(&trajectory.tool_calls);
+        let rest = std::mem::take(&mut trajectory.tool_calls);
+        let mut done = Vec::with_capacity(rest.len());
+        for (call, ordinal) in rest.into_iter().zip(ordinals) {
             trajectory.tool_calls.push(call);
-            self.judge_one(chosen, trajectory, span_id, subject, out);
-            judged.append(&mut trajectory.tool_calls);
+            if let [call] = &trajectory.tool_calls[..] {
+                self.judge_one(chosen, trajectory, Judged::call(call, ordinal), subject, out);
+            }
+            done.append(&mut trajectory.tool_calls);
         }
-        trajectory.tool_calls = judged;
+        trajectory.tool_calls = done;
     }
 
     fn judge_one(
         &self,
         chosen: Chosen<'_>,
         trajectory: &Trajectory<'_>,
-        span_id: SpanId,
+        judged: Judged<'_>,
         subject: &Subject,
         out: &mut Vec<Evaluation>,
     ) {
@@ -347,26 +356,21 @@ impl Judge {
             Err(outcome) => outcome,
         };
         refuse_out_of_range(&mut outcome);
-        out.push(self.evaluation(chosen, trajectory, span_id, subject, outcome));
+        out.push(self.evaluation(chosen, judged, subject, outcome));
     }
 
     #[inline]
     fn evaluation(
         &self,
         chosen: Chosen<'_>,
-        trajectory: &Trajectory<'_>,
-        span_id: SpanId,
+        judged: Judged<'_>,
         Subject { evidence, target }: &Subject,
         outcome: Outcome,
     ) -> Evaluation {
         let info = chosen.info();
-        let call = match (info.level, trajectory.tool_calls.as_slice()) {
-            (Level::Call, [call]) => call.id.as_deref().unwrap_or_default(),
-            _ => "",
-        };
         // Where evaluations are only counted, nobody sees their ids.
         let id = |digest| match self.want.records {
-            true => identity(info, target, (span_id, call), digest),
+            true => identity(info, target, judged, digest),
             false => EvaluationId::default(),
         };
         Evaluation {
@@ -376,7 +380,7 @@ impl Judge {
             revises: evidence.revised.map(id),
             evaluator: Arc::clone(info),
             target: Arc::clone(target),
-            span_id,
+            span_id: judged.span_id(),
         }
     }
 }
@@ -406,34 +410,6 @@ fn refuse_out_of_range(outcome: &mut Outcome) {
         let error = format!("the evaluator gave {value}, which is not between 0 and 1");
         *outcome = Outcome::Failed { error_type: "score_out_of_range", error };
     }
-}
-
-/// The identity of an evaluation. `call` tells apart calls that share a span (those that are known
-/// from a model's message only); an early verdict is another evaluation than the final one, even
-/// where no span came between them.
-fn identity(
-    info: &EvaluatorInfo,
-    target: &Target,
-    (span_id, call): (SpanId, &str),
-    digest: [u8; 16],
-) -> EvaluationId {
-    let mut hash = Sha256::new();
-    hash.update(&info.digest[..8]);
-    if info.level == Level::Session {
-        hash.update(target.session_id.as_deref().unwrap_or_default());
-    } else {
-        hash.update(target.trace_id.0);
-        hash.update(span_id.0);
-        hash.update(call);
-    }
-    hash.update(digest);
-    if target.completion == Completion::Open {
-        hash.update("early");
-    }
-    let hash = hash.finalize();
-    let mut id = [0; 16];
-    id.copy_from_slice(&hash[..16]);
-    EvaluationId(id)
 }
 
 #[cfg(test)]

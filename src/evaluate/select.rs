@@ -1,4 +1,5 @@
-//! Which trajectories an evaluator sees: `when`, a CEL expression, and `sample`, a stable fraction.
+//! Which trajectories an evaluator sees: `when`, a CEL expression, and `sample`, a stable fraction
+//! of all traces, or of all sessions.
 //!
 //! The expression sees `service_name`, `agent_name`, `session_id`, `trace_id` and `span_name`
 //! (texts, of the root span; empty where unknown), `resource` and `attributes` (maps, of the root
@@ -14,8 +15,9 @@ use cel::common::types::{
 use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
 use cel::{Context, Env, ExecutionError, IdedExpr, Program};
+use sha2::{Digest, Sha256};
 
-use crate::model::{Facts, TraceId, Trajectory};
+use crate::model::{Facts, SessionKey, TraceId, Trajectory};
 use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_values;
 use crate::value::{Number, Value};
@@ -247,16 +249,35 @@ fn cel_value<'v>(value: Value<'v>) -> Box<dyn Val + 'v> {
     }
 }
 
-/// Whether a trace belongs to the stable fraction `share` (0 to 1) of all traces: the same for
-/// every evaluator and every process, so that sampled evaluations meet on the same traces.
-pub fn is_sampled(trace_id: TraceId, share: f64) -> bool {
-    if share >= 1.0 {
-        return true;
+/// Where a trace or a session stands among all, evenly spread: the same for every evaluator and
+/// every process, so that sampled evaluations meet on the same traces and sessions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Randomness(u64);
+
+impl Randomness {
+    /// Bits of the number.
+    const BITS: u32 = 56;
+
+    /// That of a trace: the last 7 bytes of its id, which are random in W3C trace contexts of
+    /// level 2.
+    pub fn of_trace(trace_id: TraceId) -> Self {
+        Self::from_last(&trace_id.0)
     }
-    // The last 7 bytes are random in W3C trace contexts of level 2.
-    let mut low = [0; 8];
-    low[1..].copy_from_slice(&trace_id.0[9..]);
-    (u64::from_be_bytes(low) as f64) < share * (1u64 << 56) as f64
+
+    /// That of a session: whatever trace comes last, the session is judged or not.
+    pub fn of_session(key: &SessionKey) -> Self {
+        Self::from_last(&Sha256::digest(key.to_bytes()))
+    }
+
+    fn from_last(bytes: &[u8]) -> Self {
+        let number = bytes.iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
+        Self(number & ((1 << Self::BITS) - 1))
+    }
+
+    /// Whether it belongs to the fraction `share` (0 to 1) of all.
+    pub fn is_sampled(self, share: f64) -> bool {
+        share >= 1.0 || (self.0 as f64) < share * (1u64 << Self::BITS) as f64
+    }
 }
 
 #[cfg(test)]
@@ -341,9 +362,16 @@ mod tests {
             id[8..].copy_from_slice(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
             TraceId(id)
         });
-        let taken = ids.filter(|id| is_sampled(*id, 0.25)).count();
+        let taken = ids.filter(|id| Randomness::of_trace(*id).is_sampled(0.25)).count();
         assert!((2_300..2_700).contains(&taken), "{taken}");
-        assert!(is_sampled(TraceId([0xff; 16]), 1.0));
-        assert!(!is_sampled(TraceId([0; 16]), 0.0));
+        assert!(Randomness::of_trace(TraceId([0xff; 16])).is_sampled(1.0));
+        assert!(!Randomness::of_trace(TraceId([0; 16])).is_sampled(0.0));
+        let key = |n: u32| SessionKey {
+            service_name: Some("shop".into()),
+            session_id: n.to_string().into(),
+        };
+        let sessions = (0..10_000).filter(|n| Randomness::of_session(&key(*n)).is_sampled(0.25));
+        let taken = sessions.count();
+        assert!((2_300..2_700).contains(&taken), "{taken}");
     }
 }

@@ -206,7 +206,8 @@ pub struct Evaluation {
 }
 
 /// What an evaluator said last of a trace, kept where that cannot be told from the spans alone: an
-/// early verdict, or one against an expectation that came with the trace.
+/// early verdict, one against an expectation that came with the trace, or one where a `when` may
+/// not have selected the trace before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spoken {
     /// The evaluator's place in the config, from 0.

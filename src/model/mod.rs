@@ -15,6 +15,7 @@ pub use evaluation::{
 };
 pub use facts::{Facts, Want};
 pub use id::{EvaluationId, SpanId, TraceId};
+pub use session::SessionKey;
 pub use span::{
     Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans, fetch, fingerprint, shard_of,
 };

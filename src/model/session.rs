@@ -1,10 +1,34 @@
-//! A session as one trajectory: the calls of all its traces.
+//! What tells sessions apart, and a session as one trajectory: the calls of all its traces.
 
 use super::{ToolCall, Trajectory, Usage};
 
+/// What tells a session apart from all others.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct SessionKey {
+    /// `service.name` of the resource of its traces, empty where that has none; `None` where
+    /// sessions are told apart by their ids alone.
+    pub service_name: Option<Box<str>>,
+    /// The id that the spans of its traces name.
+    pub session_id: Box<str>,
+}
+
+impl SessionKey {
+    /// The bytes that identities and samples of sessions are made from: no two keys of one form
+    /// have the same.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if let Some(service_name) = &self.service_name {
+            bytes.extend((service_name.len() as u64).to_be_bytes());
+            bytes.extend(service_name.as_bytes());
+        }
+        bytes.extend(self.session_id.as_bytes());
+        bytes
+    }
+}
+
 /// Joins the trajectories of one session, given in the order of their starts, to one: all calls in
-/// start order, those made together only within a trace, the input of the first turn, the output of the last, usage and cost summed. It is
-/// attached to the root span of the last trace. `None` when there is no trajectory.
+/// start order, those made together only within a trace, the input of the first turn, the output of
+/// the last, usage and cost summed. It is attached to the root span of the last trace. `None` when there is no trajectory.
 pub fn join_session<'a>(trajectories: Vec<Trajectory<'a>>) -> Option<Trajectory<'a>> {
     let mut turns = trajectories.into_iter();
     let mut session = turns.next()?;
@@ -89,7 +113,17 @@ fn sum<T>(a: Option<T>, b: Option<T>, plus: impl Fn(T, T) -> T) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Content, SpanId};
+    use crate::model::{Content, SpanId, ToolCall};
+
+    #[test]
+    fn keys_that_run_together_differ_in_their_bytes() {
+        let key = |service: &str, session: &str| {
+            let (service_name, session_id) = (Some(service.into()), session.into());
+            SessionKey { service_name, session_id }.to_bytes()
+        };
+        assert_ne!(key("shop", "1"), key("sho", "p1"));
+        assert_ne!(key("", "shop1"), key("shop", "1"));
+    }
     use crate::value::Value;
 
     fn turn(n: u8, tokens: Option<u64>) -> Trajectory<'static> {

@@ -35,7 +35,7 @@ pub use collector::{Addresses, Collector, CollectorSettings, StartError};
 pub use intake::PipelineIntake;
 use metrics::PipelineMetrics;
 use pool::BatchPool;
-use sessions::{QUEUED_TRACES_MAX, SessionWorker};
+use sessions::{QUEUED_TRACES_MAX, SessionSender, SessionWorker};
 use worker::{Work, Worker};
 
 /// How long a sender waits for room before it is told to come again.
@@ -80,7 +80,7 @@ impl Pipeline {
         let pool = Arc::new(BatchPool::default());
         let mut workers = JoinSet::new();
         let session_sender = judge.judges_sessions().then(|| {
-            let (sender, receiver) = mpsc::channel(QUEUED_TRACES_MAX);
+            let (queue, receiver) = mpsc::channel(QUEUED_TRACES_MAX);
             let worker = SessionWorker {
                 settings: settings.sessions,
                 sessions: Sessions::new(settings.sessions, 0),
@@ -90,7 +90,7 @@ impl Pipeline {
                 metrics: Arc::clone(&metrics),
             };
             workers.spawn(worker.run(receiver));
-            sender
+            SessionSender { fields: settings.sessions.key, queue }
         });
         let mut senders = Vec::with_capacity(shard_count);
         for index in 0..shard_count {

@@ -7,7 +7,8 @@ use hashbrown::HashMap;
 
 use super::sessions::{joined, judge_session};
 use crate::assemble::{
-    CutTrace, Due, DueSession, LimitsSettings, Sessions, SessionsSettings, Shard, TracesSettings,
+    CutTrace, Due, DueSession, LimitsSettings, SessionKeyFields, Sessions, SessionsSettings, Shard,
+    TracesSettings,
 };
 use crate::evaluate::run::{Evidence, Judge};
 use crate::extract::cache::Cache;
@@ -15,7 +16,7 @@ use crate::extract::collect::extract_traces;
 use crate::extract::logs::extract_logs;
 use crate::extract::outcome::Extracted;
 use crate::extract::resolve::{Explanation, Resolver, SessionCalls};
-use crate::model::{Completion, Evaluation, SpanBatch, TraceId, Trajectory};
+use crate::model::{Completion, Evaluation, SessionKey, SpanBatch, TraceId, Trajectory};
 use crate::otlp::metrics::count_points;
 use crate::otlp::wire::Malformed;
 use crate::receive::Signal;
@@ -27,12 +28,17 @@ pub struct Replay<'r> {
     /// What the limits of one trace made due before the end.
     evicted: Vec<Due>,
     resources: Cache,
+    session_key: SessionKeyFields,
 }
 
 impl<'r> Replay<'r> {
     /// Starts empty. The limits of one trace hold here too: [`cut_traces`](Self::cut_traces) tells
     /// of those that grew beyond them. All traces of the input are kept.
-    pub fn new(resolver: &'r Resolver, limits: LimitsSettings) -> Self {
+    pub fn new(
+        resolver: &'r Resolver,
+        limits: LimitsSettings,
+        session_key: SessionKeyFields,
+    ) -> Self {
         let limits = LimitsSettings {
             open_traces_max: u32::MAX,
             memory_mib: u32::MAX,
@@ -44,6 +50,7 @@ impl<'r> Replay<'r> {
             shard: Shard::new(TracesSettings::default(), limits, 1, 0),
             evicted: Vec::new(),
             resources: Cache::default(),
+            session_key,
         }
     }
 
@@ -107,10 +114,9 @@ impl<'r> Replay<'r> {
         let mut due_sessions = Vec::new();
         for due in due {
             let Some(trace) = self.shard.trace(due.handle) else { continue };
-            let session_id = self.resolver.resolve(trace).session_id.map(|id| id.into_owned());
-            if let Some(id) = session_id {
+            if let Some(key) = self.session_key.of(&self.resolver.resolve(trace)) {
                 let trace = Arc::new(trace.clone());
-                sessions.add(&id, trace, due.digest, 0, &mut due_sessions);
+                sessions.add(key, trace, due.digest, 0, &mut due_sessions);
             }
         }
         sessions.drain(Completion::EndOfInput, &mut due_sessions);
@@ -156,21 +162,21 @@ impl<'r> Replay<'r> {
     fn trajectories(&self, due: &[Due]) -> Vec<Trajectory<'_>> {
         let traces = due.iter().filter_map(|due| self.shard.trace(due.handle));
         let mut trajectories: Vec<_> = traces.map(|trace| self.resolver.resolve(trace)).collect();
-        reconcile_sessions(&mut trajectories);
+        reconcile_sessions(&mut trajectories, self.session_key);
         trajectories
     }
 }
 
 /// Corrects the trajectories of each session by what they know of each other; their order stays.
-fn reconcile_sessions(trajectories: &mut [Trajectory<'_>]) {
-    let mut known: HashMap<String, SessionCalls> = HashMap::new();
+fn reconcile_sessions(trajectories: &mut [Trajectory<'_>], session_key: SessionKeyFields) {
+    let mut known: HashMap<SessionKey, SessionCalls> = HashMap::new();
     for trajectory in trajectories.iter() {
-        if let Some(id) = trajectory.session_id.as_deref() {
-            known.entry_ref(id).or_default().add(trajectory);
+        if let Some(key) = session_key.of(trajectory) {
+            known.entry(key).or_default().add(trajectory);
         }
     }
     for trajectory in trajectories {
-        let calls = trajectory.session_id.as_deref().and_then(|id| known.get(id));
+        let calls = session_key.of(trajectory).and_then(|key| known.get(&key));
         if let Some(calls) = calls {
             calls.apply(trajectory);
         }

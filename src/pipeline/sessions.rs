@@ -14,20 +14,27 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::Outlet;
 use super::metrics::PipelineMetrics;
 use super::worker::{TICK, elapsed_ms, unix_ns};
-use crate::assemble::{DueSession, Sessions, SessionsSettings};
+use crate::assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
 use crate::evaluate::run::{Evidence, Judge, WhenErrors};
 use crate::extract::resolve::{Resolver, reconcile};
 use crate::model::session::join_session;
-use crate::model::{Completion, Evaluation, TraceSpans, Trajectory};
+use crate::model::{Completion, Evaluation, SessionKey, TraceSpans, Trajectory};
 
 /// Traces that may wait for the owner of sessions.
 pub(super) const QUEUED_TRACES_MAX: usize = 4096;
 
 /// A judged trace on its way to its session.
 pub(super) struct SessionTrace {
-    pub(super) session_id: String,
+    pub(super) key: SessionKey,
     pub(super) trace: Arc<TraceSpans>,
     pub(super) digest: [u8; 16],
+}
+
+/// Where shards hand their judged traces.
+#[derive(Clone)]
+pub(super) struct SessionSender {
+    pub(super) fields: SessionKeyFields,
+    pub(super) queue: mpsc::Sender<SessionTrace>,
 }
 
 /// The sessions with all that is needed to judge them.
@@ -50,10 +57,10 @@ impl SessionWorker {
         loop {
             tokio::select! {
                 received = queue.recv() => {
-                    let Some(SessionTrace { session_id, trace, digest }) = received else { break };
+                    let Some(SessionTrace { key, trace, digest }) = received else { break };
                     let now_ms = elapsed_ms(start);
                     self.guarded(now_ms, &mut due, |own, due| {
-                        own.sessions.add(&session_id, trace, digest, now_ms, due);
+                        own.sessions.add(key, trace, digest, now_ms, due);
                         own.judge_due(due);
                     });
                 }
@@ -100,7 +107,7 @@ impl SessionWorker {
         self.judge_due(due);
     }
 
-    fn judge_due(&self, due: &mut Vec<DueSession>) {
+    fn judge_due(&mut self, due: &mut Vec<DueSession>) {
         for due in due.drain(..) {
             let now_ns = unix_ns(SystemTime::now());
             let judged = catch_unwind(AssertUnwindSafe(|| {
@@ -108,6 +115,7 @@ impl SessionWorker {
             }));
             let Ok((evaluations, errors)) = judged else {
                 self.metrics.panicked();
+                self.sessions.not_judged(&due);
                 tracing::error!("judging a session panicked; it is lost");
                 continue;
             };
@@ -144,7 +152,10 @@ pub(super) fn judge_session(
         now_ns,
     };
     let errors = joined(resolver, due)
-        .map(|session| judge.judge_session(&session, evidence, &mut out))
+        .map(|session| judge.judge_session(&session, &due.key, evidence, &mut out))
         .unwrap_or_default();
     (out, errors)
 }
+
+#[cfg(test)]
+mod tests;

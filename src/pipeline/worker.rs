@@ -2,6 +2,8 @@
 //!
 //! A fault of ours ends neither the shard nor the process: where judging a trace panics, that trace
 //! is lost; where anything else does, the shard judges what it holds as it stands and starts anew.
+//!
+//! **Invariant:** an evaluation is remembered, to be revised, only once it was handed out.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,11 +15,11 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::Outlet;
 use super::metrics::{Judged, PipelineMetrics};
 use super::pool::BatchPool;
-use super::sessions::SessionTrace;
+use super::sessions::{SessionSender, SessionTrace};
 use crate::assemble::{Due, Running, Shard};
 use crate::evaluate::run::{Evidence, Judge};
 use crate::extract::resolve::Resolver;
-use crate::model::{Completion, Evaluation, SpanBatch, TraceSpans};
+use crate::model::{Completion, Evaluation, SessionKey, SpanBatch, Spoken, TraceSpans};
 
 /// How often deadlines are looked at.
 pub(super) const TICK: Duration = Duration::from_millis(50);
@@ -48,7 +50,7 @@ pub(super) struct Worker {
     /// Where batches go that have been added.
     pub(super) pool: Arc<BatchPool>,
     /// Where judged traces go when sessions are judged too.
-    pub(super) sessions: Option<mpsc::Sender<SessionTrace>>,
+    pub(super) sessions: Option<SessionSender>,
 }
 
 impl Worker {
@@ -105,6 +107,7 @@ impl Worker {
         let traces = self.shard.open_count();
         tracing::error!(shard = self.index, traces, "a shard panicked; it judges its open traces");
         let judged = catch_unwind(AssertUnwindSafe(|| {
+            due.retain(|due| self.shard.is_due(due));
             self.judge_all(Completion::Evicted, now_ms, due);
         }));
         if judged.is_err() {
@@ -138,12 +141,19 @@ impl Worker {
             let started = Instant::now();
             let mut evaluations = Vec::with_capacity(some.len() * self.judge.evaluators().len());
             let mut judged = Judged::default();
+            let mut said = Vec::with_capacity(some.len());
             for due in some {
-                self.judge_one(*due, now_ns, &mut judged, &mut evaluations);
-                self.shard.done(due.handle);
+                said.push(self.judge_one(due, now_ns, &mut judged, &mut evaluations));
             }
             self.metrics.judged(&judged, started.elapsed());
             self.hand_out(evaluations);
+            for (due, spoken) in some.iter().zip(said) {
+                match spoken {
+                    Some(spoken) => self.shard.keep_spoken(due.handle, spoken),
+                    None => self.shard.not_judged(due),
+                }
+                self.shard.done(due.handle);
+            }
         }
         due.clear();
     }
@@ -164,47 +174,65 @@ impl Worker {
         }
         let now_ns = unix_ns(SystemTime::now());
         let mut evaluations = Vec::new();
+        let mut said = Vec::new();
         for running in running {
-            self.judge_early(running, now_ns, &mut evaluations);
+            let spoken = self.judge_early(running, now_ns, &mut evaluations);
+            said.extend(spoken.map(|spoken| (running.handle, spoken)));
         }
         self.hand_out(evaluations);
-    }
-
-    fn judge_early(&mut self, running: Running, now_ns: u64, out: &mut Vec<Evaluation>) {
-        let mut spoken = self.shard.take_spoken(running.handle);
-        if let Some(trace) = self.shard.trace(running.handle)
-            && self.judge.may_speak(&spoken)
-        {
-            let evidence = Evidence {
-                digest: running.digest,
-                revised: None,
-                revision: 0,
-                completion: Completion::Open,
-                now_ns,
-            };
-            let judged = catch_unwind(AssertUnwindSafe(|| {
-                let trajectory = self.resolver.resolve(trace);
-                self.judge.judge_early(&trajectory, evidence, &mut spoken, out);
-            }));
-            if judged.is_err() {
-                self.metrics.panicked();
-                tracing::error!(trace_id = %trace.trace_id, "judging an open trace panicked");
-            }
+        for (handle, spoken) in said {
+            self.shard.keep_spoken(handle, spoken);
         }
-        self.shard.keep_spoken(running.handle, spoken);
     }
 
-    fn hand_to_session(&self, id: Option<String>, trace: &TraceSpans, digest: [u8; 16]) {
-        let (Some(sessions), Some(session_id)) = (&self.sessions, id) else { return };
+    /// Pushes early verdicts; gives what was said of the trace with them, `None` if nothing was
+    /// added.
+    fn judge_early(
+        &self,
+        running: Running,
+        now_ns: u64,
+        out: &mut Vec<Evaluation>,
+    ) -> Option<Vec<Spoken>> {
+        let mut spoken = self.shard.spoken(running.handle).to_vec();
+        let trace = self.shard.trace(running.handle).filter(|_| self.judge.may_speak(&spoken))?;
+        let evidence = Evidence {
+            digest: running.digest,
+            revised: None,
+            revision: 0,
+            completion: Completion::Open,
+            now_ns,
+        };
+        let before = out.len();
+        let judged = catch_unwind(AssertUnwindSafe(|| {
+            let trajectory = self.resolver.resolve(trace);
+            self.judge.judge_early(&trajectory, evidence, &mut spoken, out);
+        }));
+        if judged.is_err() {
+            out.truncate(before);
+            self.metrics.panicked();
+            tracing::error!(trace_id = %trace.trace_id, "judging an open trace panicked");
+        }
+        (out.len() > before).then_some(spoken)
+    }
+
+    fn hand_to_session(&self, key: Option<SessionKey>, trace: &TraceSpans, digest: [u8; 16]) {
+        let (Some(sessions), Some(key)) = (&self.sessions, key) else { return };
         let trace = Arc::new(trace.clone());
-        if sessions.try_send(SessionTrace { session_id, trace, digest }).is_err() {
+        if sessions.queue.try_send(SessionTrace { key, trace, digest }).is_err() {
             self.metrics.session_trace_lost();
         }
     }
 
-    fn judge_one(&mut self, due: Due, now_ns: u64, judged: &mut Judged, out: &mut Vec<Evaluation>) {
-        let mut spoken = self.shard.take_spoken(due.handle);
-        let Some(trace) = self.shard.trace(due.handle) else { return };
+    /// Judges a trace; gives what was said of it with that, `None` if nothing came of it.
+    fn judge_one(
+        &self,
+        due: &Due,
+        now_ns: u64,
+        judged: &mut Judged,
+        out: &mut Vec<Evaluation>,
+    ) -> Option<Vec<Spoken>> {
+        let mut spoken = self.shard.spoken(due.handle).to_vec();
+        let trace = self.shard.trace(due.handle)?;
         let evidence = Evidence {
             digest: due.digest,
             revised: due.revised,
@@ -216,21 +244,22 @@ impl Worker {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let mut trajectory = self.resolver.resolve(trace);
             let errors = self.judge.judge_trace(&mut trajectory, evidence, &mut spoken, out);
-            let session_id = trajectory.session_id.as_deref().filter(|_| self.sessions.is_some());
-            (errors, session_id.map(str::to_owned))
+            let session = self.sessions.as_ref().and_then(|it| it.fields.of(&trajectory));
+            (errors, session)
         }));
         match outcome {
-            Ok((errors, session_id)) => {
-                self.hand_to_session(session_id, trace, due.digest);
+            Ok((errors, session)) => {
+                self.hand_to_session(session, trace, due.digest);
                 judged.add(due.completion, errors);
+                Some(spoken)
             }
             Err(_) => {
                 out.truncate(before);
                 self.metrics.panicked();
                 tracing::error!(trace_id = %trace.trace_id, "judging a trace panicked; it is lost");
+                None
             }
         }
-        self.shard.keep_spoken(due.handle, spoken);
     }
 }
 
@@ -244,5 +273,7 @@ pub(super) fn unix_ns(time: SystemTime) -> u64 {
         .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
+#[cfg(test)]
+pub(super) mod brittle;
 #[cfg(test)]
 mod tests;

@@ -63,7 +63,7 @@ pub(crate) fn plan(part: Part) -> Plan {
 fn judged(part: Part, spans: &[Json]) -> Vec<Evaluation> {
     let judge = Judge::new(plan(part).evaluators, Want::ALL);
     let resolver = resolver(&judge);
-    let mut replay = Replay::new(&resolver, Default::default());
+    let mut replay = Replay::new(&resolver, Default::default(), Default::default());
     replay.add(Signal::Traces, &request(spans)).unwrap();
     replay.judge(&judge, 0)
 }

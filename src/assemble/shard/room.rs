@@ -1,6 +1,6 @@
 //! What is let go of, and when: judged traces after their time, and what limits push out.
 
-use super::super::trace::{LeftOut, State, TraceLimit};
+use super::super::trace::{LeftOut, OpenTrace, State, TraceLimit};
 use super::{Due, Handle, Shard, TRACE_BYTES};
 use crate::model::{Completion, TraceId};
 
@@ -27,6 +27,20 @@ impl Shard {
             let (trace_id, kept) = (trace.spans.trace_id, trace.spans.spans.len());
             Some(CutTrace { trace_id, kept, left_out: count, limit })
         })
+    }
+
+    /// Whether a due trace was not said to be [`done`](Self::done) yet.
+    pub fn is_due(&self, due: &Due) -> bool {
+        let is_due = |trace: &OpenTrace| trace.state != State::Open && trace.remembered_bytes == 0;
+        self.get(due.handle).is_some_and(is_due)
+    }
+
+    /// Says that nobody saw an evaluation of a due trace, before it is [`done`](Self::done): the
+    /// next one revises what was seen before, if anything was.
+    pub fn not_judged(&mut self, due: &Due) {
+        if let Some(trace) = self.get_mut(due.handle) {
+            trace.judged = due.revised.map(|digest| (due.revision, u128::from_be_bytes(digest)));
+        }
     }
 
     /// Says that a due trace was judged: from now on it is remembered for late spans.

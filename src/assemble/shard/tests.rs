@@ -443,8 +443,7 @@ fn what_was_said_of_a_trace_is_kept_with_it() {
     shard.keep_spoken(handle, vec![said]);
     shard.drain(Completion::EndOfInput, 0, &mut due);
     assert_eq!(due[0].handle, handle);
-    assert_eq!(shard.take_spoken(handle), [said]);
-    assert_eq!(shard.take_spoken(handle), []);
+    assert_eq!(shard.spoken(handle), [said]);
 }
 
 /// Forms of one tool span: end (0 while it has not ended), content and resource.

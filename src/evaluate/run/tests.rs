@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{ToolCall, TraceId};
+use crate::model::{SpanId, ToolCall, TraceId};
 use crate::value::Value;
 
 /// Scores the number of calls over ten.
@@ -96,6 +96,27 @@ fn same_evidence_has_the_same_identity_and_a_revision_names_what_it_revises() {
 }
 
 #[test]
+fn what_a_when_did_not_select_before_is_not_revised() {
+    let evaluators = vec![configured("a", Level::Trace, Some("size(tool_names) > 1"))];
+    let judge = Judge::new(evaluators, Want::ALL);
+    let (mut spoken, mut out) = (Vec::new(), Vec::new());
+    for call_count in 1..=3 {
+        let calls = (0..call_count).map(|_| ToolCall::default());
+        let mut trajectory = Trajectory { tool_calls: calls.collect(), ..Trajectory::default() };
+        let evidence = Evidence {
+            digest: [call_count; 16],
+            revised: (call_count > 1).then_some([call_count - 1; 16]),
+            revision: u32::from(call_count) - 1,
+            completion: Completion::Idle,
+            now_ns: 7,
+        };
+        judge.judge_trace(&mut trajectory, evidence, &mut spoken, &mut out);
+    }
+    let told: Vec<_> = out.iter().map(|e| (e.revision, e.revises)).collect();
+    assert_eq!(told, [(1, None), (2, Some(out[0].id))]);
+}
+
+#[test]
 fn evaluations_that_are_only_counted_have_neither_id_nor_session() {
     let mut trajectory = Trajectory { session_id: Some("s-1".into()), ..Trajectory::default() };
     let evidence = Evidence {
@@ -115,6 +136,36 @@ fn evaluations_that_are_only_counted_have_neither_id_nor_session() {
         assert_eq!(*revises == Some(EvaluationId::default()), session.is_none());
         assert_eq!(*revision, 1);
     }
+}
+
+#[test]
+fn session_is_sampled_by_its_key_whatever_trace_comes_last() {
+    let sampled = |service: Option<&str>, session: u8, trace: u8| {
+        let mut half = configured("half", Level::Session, None);
+        half.sample = 0.5;
+        let session_id: Box<str> = session.to_string().into();
+        let trajectory = Trajectory {
+            trace_id: TraceId([trace; 16]),
+            session_id: Some(session_id.to_string().into()),
+            ..Trajectory::default()
+        };
+        let evidence = Evidence {
+            digest: [1; 16],
+            revised: None,
+            revision: 0,
+            completion: Completion::Idle,
+            now_ns: 7,
+        };
+        let key = SessionKey { service_name: service.map(Box::from), session_id };
+        let mut out = Vec::new();
+        Judge::new(vec![half], Want::ALL).judge_session(&trajectory, &key, evidence, &mut out);
+        !out.is_empty()
+    };
+    let all: Vec<bool> = (0..40).map(|session| sampled(None, session, 0x01)).collect();
+    assert_eq!(all, (0..40).map(|session| sampled(None, session, 0xff)).collect::<Vec<_>>());
+    assert!(all.contains(&true) && all.contains(&false));
+    let shop: Vec<bool> = (0..40).map(|session| sampled(Some("shop"), session, 0x01)).collect();
+    assert_ne!(all, shop, "services are sampled apart");
 }
 
 #[test]

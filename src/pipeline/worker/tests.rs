@@ -1,22 +1,34 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::brittle::{Brittle, configured};
 use super::*;
 use crate::assemble::{LimitsSettings, TracesSettings};
+use crate::evaluate::run::Configured;
 use crate::extract::cache::Cache;
 use crate::extract::collect::extract_traces;
 use crate::extract::dialect::Dialect;
 use crate::extract::table::Table;
-use crate::model::Want;
+use crate::model::{EvaluationId, Level, Want};
 use crate::receive::{Signal, json};
 use crate::telemetry::Telemetry;
 
 const SAMPLE: &[u8] = include_bytes!("../../../examples/traces/refund_agent.json");
 
-/// A worker without evaluators that tells of what it judged through its metrics.
-fn worker(telemetry: &Telemetry) -> Worker {
-    let judge = Judge::new(Vec::new(), Want::ALL);
+/// A worker with those evaluators that tells of what it judged through its metrics.
+fn worker(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Worker {
+    let judge = Judge::new(evaluators, Want::ALL);
     let table = Table::compile(Dialect::with_builtin(Vec::new()), &judge.facts()).unwrap();
     let metrics = PipelineMetrics::new(&telemetry.meter(), &judge);
-    let empty =
-        |now_ms| Shard::new(TracesSettings::default(), LimitsSettings::default(), 1, now_ms);
+    let is_watched = judge.speaks_early();
+    let empty = move |now_ms| {
+        let (traces, limits) = (TracesSettings::default(), LimitsSettings::default());
+        let mut shard = Shard::new(traces, limits, 1, now_ms);
+        if is_watched {
+            shard.watch_running();
+        }
+        shard
+    };
     Worker {
         index: 0,
         shard: empty(0),
@@ -31,7 +43,18 @@ fn worker(telemetry: &Telemetry) -> Worker {
 }
 
 fn sample(worker: &Worker) -> Arc<SpanBatch> {
-    let request = json::transcode(Signal::Traces, SAMPLE).unwrap();
+    batch(worker, SAMPLE)
+}
+
+/// The sample without some of its ids: `0a01` to `0a05` are of tools, `02b7` is that of the root.
+fn sample_with(worker: &Worker, changed: &[(&str, &str)]) -> Arc<SpanBatch> {
+    let text = String::from_utf8(SAMPLE.to_vec()).unwrap();
+    let text = changed.iter().fold(text, |text, (from, to)| text.replace(from, to));
+    batch(worker, text.as_bytes())
+}
+
+fn batch(worker: &Worker, json: &[u8]) -> Arc<SpanBatch> {
+    let request = json::transcode(Signal::Traces, json).unwrap();
     let mut batches = [SpanBatch::default()];
     let table = worker.resolver.table();
     extract_traces(table, &request, &mut Cache::default(), &mut batches).unwrap();
@@ -74,7 +97,7 @@ fn counted(telemetry: &Telemetry, line: &str) {
 #[test]
 fn a_fault_judges_what_the_shard_holds_and_the_shard_goes_on() {
     let telemetry = Telemetry::without_endpoints().unwrap();
-    let mut worker = worker(&telemetry);
+    let mut worker = worker(&telemetry, Vec::new());
     let batch = sample(&worker);
     let mut due = Vec::new();
     worker.guarded(0, &mut due, |own, due| {
@@ -89,4 +112,89 @@ fn a_fault_judges_what_the_shard_holds_and_the_shard_goes_on() {
     worker.guarded(1, &mut due, |own, due| own.judge_all(Completion::Shutdown, 1, due));
     counted(&telemetry, "spanscore_assemble_judged_traces_total{completion=\"shutdown\"} 1");
     counted(&telemetry, "spanscore_evaluate_panics_total 1");
+}
+
+type Kept = Arc<Mutex<Vec<Evaluation>>>;
+
+/// Keeps what the worker hands out.
+fn keep(worker: &mut Worker) -> Kept {
+    let kept = Kept::default();
+    let outlet = Arc::clone(&kept);
+    worker.outlet = Arc::new(move |evaluations| outlet.lock().unwrap().extend(evaluations));
+    kept
+}
+
+fn revisions(evaluations: &[Evaluation]) -> Vec<(u32, Option<EvaluationId>)> {
+    evaluations.iter().map(|e| (e.revision, e.revises)).collect()
+}
+
+#[test]
+fn evaluations_that_a_panic_dropped_are_never_revised() {
+    let telemetry = Telemetry::without_endpoints().unwrap();
+    let brittle = Brittle::default();
+    let evaluators = vec![
+        configured("steady", Level::Trace, Brittle::default()),
+        configured("of calls", Level::Call, Brittle::default()),
+        configured("brittle", Level::Trace, brittle.clone()),
+    ];
+    let mut worker = worker(&telemetry, evaluators);
+    let kept = keep(&mut worker);
+    let mut due = Vec::new();
+    let batches = ["0a05", "0a06", "0a07", "0a08"].map(|id| sample_with(&worker, &[("0a05", id)]));
+    let mut judge = |breaks, batch: &Arc<SpanBatch>| {
+        brittle.breaks(breaks);
+        worker.take_in(Arc::clone(batch), 0, &mut due);
+        worker.judge_all(Completion::Idle, 0, &mut due);
+        std::mem::take(&mut *kept.lock().unwrap())
+    };
+    assert!(judge(true, &batches[0]).is_empty());
+    let first = judge(false, &batches[1]);
+    assert!(first.len() > 2 && first.iter().all(|e| (e.revision, e.revises) == (0, None)));
+    assert!(judge(true, &batches[2]).is_empty());
+    let revised = judge(false, &batches[3]);
+    assert!(revised.iter().all(|e| e.revision == 1));
+    let of_traces = |evaluations: &[Evaluation]| {
+        let own = evaluations.iter().filter(|e| e.evaluator.level == Level::Trace);
+        own.map(|e| (e.id, e.revises)).collect::<Vec<_>>()
+    };
+    for ((id, _), (_, revises)) in of_traces(&first).into_iter().zip(of_traces(&revised)) {
+        assert_eq!(revises, Some(id));
+    }
+}
+
+#[test]
+fn early_verdicts_that_did_not_leave_are_never_revised() {
+    let telemetry = Telemetry::without_endpoints().unwrap();
+    let mut worker =
+        worker(&telemetry, vec![configured("steady", Level::Trace, Brittle::default())]);
+    let kept = keep(&mut worker);
+    let (outlet, breaks) = (Arc::clone(&worker.outlet), AtomicBool::new(true));
+    worker.outlet = Arc::new(move |evaluations| {
+        assert!(!breaks.swap(false, Ordering::Relaxed), "a fault of an exporter");
+        outlet(evaluations);
+    });
+    // Another span takes the place of the root, which never comes.
+    let batch = sample_with(&worker, &[(r#""spanId": "00f067aa0ba902b7","#, r#""spanId": "0a","#)]);
+    let mut due = Vec::new();
+    worker.guarded(0, &mut due, |own, due| own.take_in(batch, 0, due));
+    assert_eq!(revisions(&kept.lock().unwrap()), [(0, None)]);
+}
+
+#[test]
+fn a_fault_judges_no_trace_again_whose_evaluations_have_left() {
+    let telemetry = Telemetry::without_endpoints().unwrap();
+    let mut worker =
+        worker(&telemetry, vec![configured("steady", Level::Trace, Brittle::default())]);
+    let kept = keep(&mut worker);
+    let batch = sample(&worker);
+    let mut due = Vec::new();
+    worker.guarded(0, &mut due, |own, due| {
+        own.shard.add(&batch, 0, due);
+        own.shard.drain(Completion::Idle, 0, due);
+        let judged = due.clone();
+        own.judge_due(due);
+        due.extend(judged);
+        panic!("a fault after evaluations were handed out");
+    });
+    assert_eq!(revisions(&kept.lock().unwrap()), [(0, None)]);
 }

@@ -1,9 +1,10 @@
 //! What an evaluation is about, and which traces an evaluator sees.
 
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::Span;
 
 use crate::support::collector::{HELD, Running};
-use crate::support::spans::{agent, request, searches, tool, with};
+use crate::support::spans::{agent, request, scoped, searches, tool, with};
 
 #[tokio::test]
 async fn evaluations_of_calls_sit_on_the_spans_of_the_calls() {
@@ -24,6 +25,35 @@ evaluators:
     assert_eq!(told, [(2, Some(1.0), "pass"), (3, Some(0.0), "fail")]);
     assert!(events.iter().all(|event| event.text("spanscore.evaluation.level") == "call"));
     assert_ne!(events[0].id(), events[1].id());
+}
+
+#[tokio::test]
+async fn calls_without_ids_on_one_span_have_evaluations_with_ids_of_their_own() {
+    let config = format!(
+        r#"{HELD}
+evaluators:
+  tool_call_args/a17:
+    level: call
+    criteria: {{tool_calls: [{{name: refund, args: {{order: A-17}}}}]}}
+"#
+    );
+    let running = Running::start(&config).await;
+    let mut model = with(tool(7, 2, "model"), "openinference.span.kind", "LLM");
+    for (at, order) in ["A-17", "B-18", "C-19"].into_iter().enumerate() {
+        let key = format!("llm.output_messages.0.message.tool_calls.{at}.tool_call.function");
+        model = with(model, &format!("{key}.name"), "refund");
+        let arguments = format!(r#"{{"order": "{order}"}}"#);
+        model = with(model, &format!("{key}.arguments"), &arguments);
+    }
+    model.attributes.drain(..2);
+    running.send(request([model, agent(7)])).await;
+    let events = running.judged().await;
+    let told: Vec<_> = events.iter().map(|e| (e.span(), e.label())).collect();
+    assert_eq!(told, [(2, "pass"), (2, "fail"), (2, "fail")]);
+    let mut ids: Vec<_> = events.iter().map(|event| event.id()).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 3);
 }
 
 fn in_session(spans: Vec<Span>, session: &str, later_s: u64) -> Vec<Span> {
@@ -65,6 +95,40 @@ evaluators:
     assert_eq!((revised.len(), revised[0].trace()), (1, 10));
     let first = events.iter().find(|event| event.trace() == 9 && event.score() == Some(0.0));
     assert_eq!(revised[0].text("spanscore.evaluation.revises"), first.unwrap().id());
+}
+
+/// Sends session `1` of two services, and a trace of both that the first began; gives the last trace
+/// and the score of each session.
+async fn judged_sessions(settings: &str) -> Vec<(u8, Option<f64>)> {
+    let config = format!(
+        r#"{HELD}
+{settings}
+evaluators:
+  tool_call_count/two: {{level: session, criteria: {{tool_calls_count: {{search: ["=", 2]}}}}}}
+"#
+    );
+    let running = Running::on_one_shard(&config).await;
+    let of = |service, spans, later_s| ExportTraceServiceRequest {
+        resource_spans: vec![scoped("test", service, in_session(spans, "1", later_s))],
+    };
+    running.send(of("shop", searches(7, &[2]), 0)).await;
+    running.send(of("bank", searches(8, &[2]), 10)).await;
+    running.send(of("bank", vec![tool(9, 2, "search")], 20)).await;
+    running.send(of("shop", vec![agent(9)], 20)).await;
+    let events = running.judged().await;
+    let mut told: Vec<_> = events.iter().map(|event| (event.trace(), event.score())).collect();
+    told.sort_by_key(|(trace, _)| *trace);
+    told
+}
+
+#[tokio::test]
+async fn sessions_of_two_services_with_one_id_are_two_unless_the_id_is_the_key() {
+    let apart = judged_sessions("").await;
+    assert_eq!(apart, [(8, Some(0.0)), (9, Some(1.0))]);
+    let same = judged_sessions("sessions: {key: service_and_session}").await;
+    assert_eq!(same, apart);
+    let together = judged_sessions("sessions: {key: session}").await;
+    assert_eq!(together, [(9, Some(0.0))]);
 }
 
 #[tokio::test]

@@ -1,0 +1,171 @@
+//! The identity of an evaluation: which evaluator judged what, on which spans.
+//!
+//! The same evidence judged by the same evaluator has the same id, whatever order it came in and
+//! whatever else is configured.
+
+use sha2::{Digest, Sha256};
+
+use crate::model::{Completion, EvaluationId, EvaluatorInfo, SessionKey, SpanId, Target, ToolCall};
+
+/// What is judged, as far as an id tells it apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Judged<'a> {
+    /// The trace, attached to this span.
+    Trace(SpanId),
+    /// One call.
+    Call {
+        /// The span the call stands on.
+        span_id: SpanId,
+        /// The id that the model gave the call, empty without one: calls that are known from a
+        /// model's message only share the model's span.
+        id: &'a str,
+        /// Its place among the calls of that span with that id: see [`ordinals`].
+        ordinal: u32,
+    },
+    /// The session, attached to this span.
+    Session(&'a SessionKey, SpanId),
+}
+
+impl<'a> Judged<'a> {
+    /// One call with its [`ordinals`] entry.
+    pub(super) fn call(call: &'a ToolCall<'_>, ordinal: u32) -> Self {
+        Self::Call { span_id: call.span_id, id: call_id(call), ordinal }
+    }
+
+    /// The span that its evaluations are attached to.
+    pub(super) fn span_id(&self) -> SpanId {
+        match self {
+            Self::Trace(span_id) | Self::Call { span_id, .. } | Self::Session(_, span_id) => {
+                *span_id
+            }
+        }
+    }
+}
+
+fn call_id<'a>(call: &'a ToolCall<'_>) -> &'a str {
+    call.id.as_deref().unwrap_or_default()
+}
+
+/// For each call its place among the calls of the same span with the same id, or with none: 0 for
+/// nearly all. Calls are told apart by their names first, which do not depend on the order of
+/// arrival, then by their order in the trajectory.
+pub(super) fn ordinals(calls: &[ToolCall<'_>]) -> Vec<u32> {
+    let shared = |at: u32| {
+        let call = &calls[at as usize];
+        (call.span_id, call_id(call))
+    };
+    let mut order: Vec<u32> = (0..).take(calls.len()).collect();
+    order.sort_unstable_by_key(|at| (shared(*at), &*calls[*at as usize].name, *at));
+    let mut ordinals = vec![0; calls.len()];
+    for group in order.chunk_by(|one, next| shared(*one) == shared(*next)) {
+        for (at, ordinal) in group.iter().zip(0..) {
+            ordinals[*at as usize] = ordinal;
+        }
+    }
+    ordinals
+}
+
+/// The id of an evaluation on spans with that digest. An early verdict is another evaluation than
+/// the final one, even where no span came between them.
+pub(super) fn identity(
+    info: &EvaluatorInfo,
+    target: &Target,
+    judged: Judged<'_>,
+    digest: [u8; 16],
+) -> EvaluationId {
+    let mut hash = Sha256::new();
+    hash.update(&info.digest[..8]);
+    match judged {
+        Judged::Session(key, _) => hash.update(key.to_bytes()),
+        Judged::Trace(span_id) => {
+            hash.update(target.trace_id.0);
+            hash.update(span_id.0);
+        }
+        Judged::Call { span_id, id, .. } => {
+            hash.update(target.trace_id.0);
+            hash.update(span_id.0);
+            hash.update(id);
+        }
+    }
+    hash.update(digest);
+    // The first of several calls keeps the id that it would have alone.
+    if let Judged::Call { ordinal: ordinal @ 1.., .. } = judged {
+        hash.update("call");
+        hash.update(ordinal.to_be_bytes());
+    }
+    if target.completion == Completion::Open {
+        hash.update("early");
+    }
+    let hash = hash.finalize();
+    let mut id = [0; 16];
+    id.copy_from_slice(&hash[..16]);
+    EvaluationId(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::TraceId;
+
+    fn call(span: u8, id: Option<&'static str>, name: &'static str) -> ToolCall<'static> {
+        ToolCall {
+            span_id: SpanId([span; 8]),
+            id: id.map(Into::into),
+            name: name.into(),
+            ..ToolCall::default()
+        }
+    }
+
+    #[test]
+    fn calls_are_counted_among_those_of_their_span_with_their_id() {
+        let calls = [
+            call(1, None, "search"),
+            call(2, None, "search"),
+            call(1, Some("c"), "search"),
+            call(1, None, "refund"),
+            call(1, Some("c"), "search"),
+            call(1, Some(""), "search"),
+        ];
+        assert_eq!(ordinals(&calls), [1, 0, 0, 0, 1, 2]);
+        assert_eq!(ordinals(&[]), [0; 0]);
+    }
+
+    #[test]
+    fn calls_of_one_span_are_counted_alike_in_every_order() {
+        let one = [call(1, None, "search"), call(1, None, "refund")];
+        let other = [call(1, None, "refund"), call(1, None, "search")];
+        assert_eq!((ordinals(&one), ordinals(&other)), (vec![1, 0], vec![0, 1]));
+    }
+
+    fn check(judged: Judged<'_>, completion: Completion, expected: &str) {
+        let info = EvaluatorInfo { digest: [1; 16], ..EvaluatorInfo::default() };
+        let target = Target {
+            trace_id: TraceId([2; 16]),
+            session_id: None,
+            resource: Arc::default(),
+            agent_name: None,
+            completion,
+            time_ns: 7,
+        };
+        let id = identity(&info, &target, judged, [4; 16]);
+        assert_eq!(id.to_string(), expected, "{judged:?}");
+    }
+
+    /// A change of these makes every backend count a replay twice.
+    #[test]
+    fn ids_stay_what_they_are() {
+        let span_id = SpanId([3; 8]);
+        let call = |ordinal| Judged::Call { span_id, id: "c", ordinal };
+        check(Judged::Trace(span_id), Completion::Idle, "ac34cb4ce66d88fdd1167aa0bbb30602");
+        check(Judged::Trace(span_id), Completion::Open, "4cb09408203ff63487369fba7d6bc8a1");
+        check(call(0), Completion::Idle, "7c661a44e3e6555e5d989ab4feb65a13");
+        check(call(1), Completion::Idle, "718172f10e33fe3222f8d380c7fc2eb5");
+        let key = |service_name| SessionKey { service_name, session_id: "s-1".into() };
+        let (shop, any) = (key(Some("shop".into())), key(None));
+        let session = |key| Judged::Session(key, span_id);
+        check(session(&shop), Completion::Idle, "c543a772bbf33908e5def1ff0e6d4c0d");
+        check(session(&any), Completion::Idle, "e07a7aa0663980e9c2b6cd909fc9685c");
+    }
+}

@@ -1,0 +1,58 @@
+//! An evaluator that panics when told to, for the tests of this stage.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::evaluate::run::{Against, Configured};
+use crate::evaluate::{Early, Evaluator};
+use crate::model::{EvaluatorInfo, Facts, Level, Outcome, Score, Trajectory, Want};
+use crate::value::Value;
+
+/// Scores 0, or panics.
+#[derive(Clone, Default)]
+pub(in crate::pipeline) struct Brittle(Arc<AtomicBool>);
+
+impl Brittle {
+    /// From now on it panics, or does not.
+    pub(in crate::pipeline) fn breaks(&self, breaks: bool) {
+        self.0.store(breaks, Ordering::Relaxed);
+    }
+}
+
+impl Evaluator for Brittle {
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+
+    fn evaluate(&self, _: &Trajectory<'_>, _: Want) -> Outcome {
+        assert!(!self.0.load(Ordering::Relaxed), "a fault of an evaluator");
+        Outcome::Scored(Score {
+            value: 0.0,
+            explanation: String::new(),
+            details: Value::Null,
+            label: None,
+        })
+    }
+
+    fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
+        Some(Early { outcome: self.evaluate(trajectory, want), best: 0.0 })
+    }
+}
+
+/// The evaluator of that name; of level `trace` it speaks early.
+pub(in crate::pipeline) fn configured(name: &str, level: Level, brittle: Brittle) -> Configured {
+    let info = EvaluatorInfo {
+        kind: "brittle",
+        name: name.to_owned(),
+        threshold: 0.5,
+        level,
+        digest: [name.len() as u8; 16],
+    };
+    Configured {
+        info: Arc::new(info),
+        when: None,
+        sample: 1.0,
+        early: level == Level::Trace,
+        against: Against::Settings(Box::new(brittle)),
+    }
+}
