@@ -18,6 +18,7 @@ mod parity_iris;
 mod parity_uipath;
 mod receive_grpc;
 mod receive_http;
+mod receive_protocol;
 mod resolution;
 mod seeds_uipath;
 mod support;
