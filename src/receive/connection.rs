@@ -22,6 +22,9 @@ const CLOSE_TIME: Duration = Duration::from_secs(5);
 
 /// What a port does with a request.
 pub(super) trait Serve: Send + Sync + 'static {
+    /// Answers a request by its head alone, if that is all that it needs.
+    fn admit(&self, request: Request<Incoming>) -> Result<Request<Incoming>, Response<Answer>>;
+
     /// Answers one request.
     fn serve(&self, request: Request<Incoming>) -> impl Future<Output = Response<Answer>> + Send;
 }
@@ -47,8 +50,13 @@ pub(super) async fn serve_connection<S: Serve>(
     let service = service_fn(move |request| {
         let service = Arc::clone(&service);
         let running = Running::start(&counted);
+        // Here and not in the request's own task, where large headers would wait for their turn.
+        let admitted = service.admit(request);
         async move {
-            let response = service.serve(request).await;
+            let response = match admitted {
+                Ok(request) => service.serve(request).await,
+                Err(response) => response,
+            };
             drop(running);
             Ok::<_, Infallible>(response)
         }

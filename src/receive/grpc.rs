@@ -15,6 +15,7 @@ use hyper::body::Incoming;
 use super::answer::Answer;
 use super::body::BodyReader;
 use super::compression::Compression;
+use super::head::check_size;
 use super::ingest::{BodyLimit, Ingest, Packed};
 use super::metrics::Transport;
 use super::status::{Failure, Reason, response_protobuf};
@@ -48,25 +49,40 @@ pub(super) fn refuse_call(message: &str) -> Response<Answer> {
 }
 
 impl<I: Intake> GrpcService<I> {
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Answer> {
+    /// Refuses what is no call, or has too much before its message.
+    pub(super) fn by_its_head(
+        &self,
+        request: Request<Incoming>,
+    ) -> Result<Request<Incoming>, Response<Answer>> {
         let metrics = &self.ingest.metrics;
         if !is_grpc(request.headers()) || request.version() != Version::HTTP_2 {
             metrics.refused_request(Transport::Grpc, Reason::ContentType);
             let code = Transport::Http.failure(Reason::ContentType);
             metrics.answered(Transport::Grpc, code);
-            return not_a_call();
+            return Err(not_a_call());
         }
+        match check_size(&request) {
+            Ok(()) => Ok(request),
+            Err(failure) => Err(self.refused(&failure)),
+        }
+    }
+
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Answer> {
         match self.export(request).await {
             Ok(accepted) => {
+                let metrics = &self.ingest.metrics;
                 metrics.answered(Transport::Grpc, Transport::Grpc.success());
                 succeeded(&accepted)
             }
-            Err(failure) => {
-                metrics.refused_request(Transport::Grpc, failure.reason);
-                metrics.answered(Transport::Grpc, Transport::Grpc.failure(failure.reason));
-                failed(&failure)
-            }
+            Err(failure) => self.refused(&failure),
         }
+    }
+
+    fn refused(&self, failure: &Failure) -> Response<Answer> {
+        let metrics = &self.ingest.metrics;
+        metrics.refused_request(Transport::Grpc, failure.reason);
+        metrics.answered(Transport::Grpc, Transport::Grpc.failure(failure.reason));
+        failed(failure)
     }
 
     async fn export(&self, request: Request<Incoming>) -> Result<Accepted, Failure> {

@@ -10,6 +10,7 @@ mod body;
 mod compression;
 mod connection;
 mod grpc;
+mod head;
 mod http;
 mod ingest;
 mod listen;

@@ -28,6 +28,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(super) enum Reason {
     /// Larger than the limit, before or after decompression.
     TooLarge,
+    /// Its headers are larger than their limit.
+    HeadersTooLarge,
     /// It cannot be decoded or decompressed.
     Malformed,
     /// A content type that is not OTLP.
@@ -56,8 +58,9 @@ pub(super) enum Reason {
 
 impl Reason {
     /// All, in the order of declaration.
-    pub(super) const ALL: [Self; 13] = [
+    pub(super) const ALL: [Self; 14] = [
         Self::TooLarge,
+        Self::HeadersTooLarge,
         Self::Malformed,
         Self::ContentType,
         Self::Encoding,
@@ -76,6 +79,7 @@ impl Reason {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::TooLarge => "too_large",
+            Self::HeadersTooLarge => "headers_too_large",
             Self::Malformed => "malformed",
             Self::ContentType => "content_type",
             Self::Encoding => "encoding",
@@ -94,7 +98,7 @@ impl Reason {
     /// The gRPC code; a sender repeats only after UNAVAILABLE and DEADLINE_EXCEEDED.
     pub(super) fn grpc_code(self) -> Code {
         match self {
-            Self::TooLarge => Code::ResourceExhausted,
+            Self::TooLarge | Self::HeadersTooLarge => Code::ResourceExhausted,
             Self::Malformed | Self::ContentType | Self::Rejected => Code::InvalidArgument,
             Self::Encoding | Self::NotFound | Self::Method => Code::Unimplemented,
             Self::EncodingMissing | Self::Fault => Code::Internal,
@@ -108,6 +112,7 @@ impl Reason {
     pub(super) fn http_status(self) -> StatusCode {
         match self {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Malformed | Self::Disconnected | Self::EncodingMissing | Self::Rejected => {
                 StatusCode::BAD_REQUEST
             }
