@@ -15,6 +15,7 @@ use hyper::body::Incoming;
 use super::answer::Answer;
 use super::body::BodyReader;
 use super::compression::Compression;
+use super::deadline::{timeout_of, within};
 use super::head::check_size;
 use super::ingest::{BodyLimit, Ingest, Packed};
 use super::metrics::Transport;
@@ -68,7 +69,11 @@ impl<I: Intake> GrpcService<I> {
     }
 
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Answer> {
-        match self.export(request).await {
+        let answered = match timeout_of(request.headers()) {
+            Ok(timeout) => within(timeout, self.export(request)).await,
+            Err(failure) => Err(failure),
+        };
+        match answered {
             Ok(accepted) => {
                 let metrics = &self.ingest.metrics;
                 metrics.answered(Transport::Grpc, Transport::Grpc.success());

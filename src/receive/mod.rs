@@ -9,6 +9,7 @@ mod answer;
 mod body;
 mod compression;
 mod connection;
+mod deadline;
 mod grpc;
 mod head;
 mod http;

@@ -48,6 +48,8 @@ pub(super) enum Reason {
     ShuttingDown,
     /// The body did not arrive in time.
     Timeout,
+    /// The sender does not wait any longer (gRPC).
+    Deadline,
     /// The sender went away in the middle of the body.
     Disconnected,
     /// A fault of ours; the same request would meet it again.
@@ -58,7 +60,7 @@ pub(super) enum Reason {
 
 impl Reason {
     /// All, in the order of declaration.
-    pub(super) const ALL: [Self; 14] = [
+    pub(super) const ALL: [Self; 15] = [
         Self::TooLarge,
         Self::HeadersTooLarge,
         Self::Malformed,
@@ -70,6 +72,7 @@ impl Reason {
         Self::Overloaded,
         Self::ShuttingDown,
         Self::Timeout,
+        Self::Deadline,
         Self::Disconnected,
         Self::Fault,
         Self::Rejected,
@@ -89,6 +92,7 @@ impl Reason {
             Self::Overloaded => "overloaded",
             Self::ShuttingDown => "shutting_down",
             Self::Timeout => "timeout",
+            Self::Deadline => "deadline",
             Self::Disconnected => "disconnected",
             Self::Fault => "fault",
             Self::Rejected => "rejected",
@@ -103,7 +107,7 @@ impl Reason {
             Self::Encoding | Self::NotFound | Self::Method => Code::Unimplemented,
             Self::EncodingMissing | Self::Fault => Code::Internal,
             Self::Overloaded | Self::ShuttingDown => Code::Unavailable,
-            Self::Timeout => Code::DeadlineExceeded,
+            Self::Timeout | Self::Deadline => Code::DeadlineExceeded,
             Self::Disconnected => Code::Cancelled,
         }
     }
@@ -120,7 +124,7 @@ impl Reason {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Overloaded | Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Timeout => StatusCode::REQUEST_TIMEOUT,
+            Self::Timeout | Self::Deadline => StatusCode::REQUEST_TIMEOUT,
             Self::Fault => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }

@@ -1,11 +1,21 @@
 //! What HTTP/2 and gRPC ask of a server beyond OTLP, as clients that misbehave meet it.
 
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use reqwest::{Client, Method};
+use spanscore::receive::settings::OtlpSettings;
+use spanscore::settings::HumanDuration;
+use tokio::net::TcpStream;
 use tonic::Code;
 
-use crate::support::intake::Harness;
+use crate::support::intake::{Harness, small_settings};
 
 const EXPORT: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 /// A call's one message: an empty request.
@@ -94,4 +104,90 @@ async fn headers_beyond_the_limit_are_431() {
         assert!(response.text().await.unwrap().contains("16384 bytes"));
     }
     harness.assert_counted(&refused("headers_too_large", "http", 2));
+}
+
+/// Settings under which only a call's own deadline ends a wait.
+fn patient() -> OtlpSettings {
+    let long = HumanDuration::from_secs(20);
+    OtlpSettings {
+        max_concurrent_requests: 1,
+        wait_for_room: long,
+        read_timeout: long,
+        ..small_settings()
+    }
+}
+
+async fn status_of(request: reqwest::RequestBuilder) -> String {
+    let response = request.send().await.unwrap();
+    response.headers()["grpc-status"].to_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_deadline_ends_waiting_for_room_and_the_hand_over() {
+    let harness = Harness::with(patient()).await;
+    harness.intake.gate.forget_permits(usize::MAX);
+    let timed =
+        |timeout: &str| call(&harness, &h2(), Method::POST).header("grpc-timeout", timeout).send();
+    let first = tokio::spawn(timed("1H"));
+    while harness.intake.seen.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let waiting = call(&harness, &h2(), Method::POST).header("grpc-timeout", "50m");
+    assert_eq!(status_of(waiting).await, "4");
+    harness.intake.gate.add_permits(1);
+    assert_eq!(first.await.unwrap().unwrap().headers().get("grpc-status"), None);
+    let handed_over = call(&harness, &h2(), Method::POST).header("grpc-timeout", "50000u");
+    assert_eq!(status_of(handed_over).await, "4");
+    assert_eq!(harness.intake.take().len(), 2);
+    harness.assert_counted(&refused("deadline", "grpc", 2));
+}
+
+/// A body that begins and never ends.
+struct Unfinished(Option<Bytes>);
+
+impl Body for Unfinished {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.take().map_or(Poll::Pending, |data| Poll::Ready(Some(Ok(Frame::data(data)))))
+    }
+}
+
+#[tokio::test]
+async fn a_deadline_ends_a_message_that_does_not_end() {
+    let harness = Harness::with(patient()).await;
+    let stream = TokioIo::new(TcpStream::connect(harness.grpc).await.unwrap());
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+    let running = tokio::spawn(connection);
+    let request = http::Request::post(format!("http://{}{EXPORT}", harness.grpc))
+        .header("content-type", "application/grpc")
+        .header("grpc-timeout", "50000000n")
+        .body(Unfinished(Some(Bytes::from_static(&[0, 0, 0, 0, 9]))))
+        .unwrap();
+    let response = sender.send_request(request).await.unwrap();
+    assert_eq!(response.headers()["grpc-status"], "4");
+    harness.assert_counted(&refused("deadline", "grpc", 1));
+    running.abort();
+}
+
+#[tokio::test]
+async fn a_deadline_that_is_none_is_refused() {
+    let harness = Harness::start().await;
+    for bad in ["5", "S", "S5", "5s", "-5S", "+5S", "5.0S", "5 S", "123456789S", "\u{ff15}S"] {
+        let value = http::HeaderValue::from_bytes(bad.as_bytes()).unwrap();
+        let request = call(&harness, &h2(), Method::POST).header("grpc-timeout", value);
+        assert_eq!(status_of(request).await, "3", "{bad}");
+    }
+    let passed = call(&harness, &h2(), Method::POST).header("grpc-timeout", "0S");
+    assert_eq!(status_of(passed).await, "4");
+    for good in ["99999999H", "5M", "5S", "5000m", "5000000u", "99999999n"] {
+        let request = call(&harness, &h2(), Method::POST).header("grpc-timeout", good);
+        assert_eq!(request.send().await.unwrap().headers().get("grpc-status"), None, "{good}");
+    }
+    assert_eq!(harness.intake.take().len(), 6);
 }
