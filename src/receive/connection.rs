@@ -1,6 +1,7 @@
 //! One connection: served until its peer leaves, it idles too long, or the process ends.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +23,9 @@ const CLOSE_TIME: Duration = Duration::from_secs(5);
 
 /// What a port does with a request.
 pub(super) trait Serve: Send + Sync + 'static {
+    /// Answers a request by its head alone, if that is all that it needs.
+    fn admit(&self, request: Request<Incoming>) -> Result<Request<Incoming>, Response<Answer>>;
+
     /// Answers one request.
     fn serve(&self, request: Request<Incoming>) -> impl Future<Output = Response<Answer>> + Send;
 }
@@ -47,8 +51,13 @@ pub(super) async fn serve_connection<S: Serve>(
     let service = service_fn(move |request| {
         let service = Arc::clone(&service);
         let running = Running::start(&counted);
+        // Here and not in the request's own task, where large headers would wait for their turn.
+        let admitted = service.admit(request);
         async move {
-            let response = service.serve(request).await;
+            let response = match admitted {
+                Ok(request) => service.serve(request).await,
+                Err(response) => response,
+            };
             drop(running);
             Ok::<_, Infallible>(response)
         }
@@ -62,8 +71,7 @@ pub(super) async fn serve_connection<S: Serve>(
     loop {
         tokio::select! {
             biased;
-            // How it ended tells nothing that its requests have not told.
-            _ = connection.as_mut() => return closing,
+            ended = connection.as_mut() => return closing.or(ended.err().and_then(why)),
             () = stopped.as_mut(), if !stopping => {
                 stopping = true;
                 connection.as_mut().graceful_shutdown();
@@ -84,6 +92,19 @@ pub(super) async fn serve_connection<S: Serve>(
                 check.as_mut().reset(tokio::time::Instant::now() + next);
             }
         }
+    }
+}
+
+/// Why this side ended a connection that ended with an error; `None` if the peer did.
+fn why(error: Box<dyn Error + Send + Sync>) -> Option<Closed> {
+    let error = error.downcast::<hyper::Error>().ok()?;
+    let breach = error.source().and_then(|source| source.downcast_ref::<h2::Error>());
+    match error.is_timeout() {
+        // Only the one of HTTP/2 has a cause.
+        true if error.source().is_some() => Some(Closed::PingTimeout),
+        true => Some(Closed::HeaderTimeout),
+        false if error.is_parse() => Some(Closed::Protocol),
+        false => breach.filter(|breach| breach.is_library()).map(|_| Closed::Protocol),
     }
 }
 

@@ -8,13 +8,15 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use http::header::{ALLOW, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 
 use super::answer::Answer;
 use super::body::BodyReader;
 use super::compression::Compression;
+use super::deadline::{timeout_of, within};
+use super::head::check_size;
 use super::ingest::{BodyLimit, Ingest, Packed};
 use super::metrics::Transport;
 use super::status::{Failure, Reason, response_protobuf};
@@ -48,29 +50,51 @@ pub(super) fn refuse_call(message: &str) -> Response<Answer> {
 }
 
 impl<I: Intake> GrpcService<I> {
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Answer> {
+    /// Refuses what is no call, or has too much before its message.
+    pub(super) fn by_its_head(
+        &self,
+        request: Request<Incoming>,
+    ) -> Result<Request<Incoming>, Response<Answer>> {
         let metrics = &self.ingest.metrics;
-        if !is_grpc(request.headers()) {
+        if !is_grpc(request.headers()) || request.version() != Version::HTTP_2 {
             metrics.refused_request(Transport::Grpc, Reason::ContentType);
             let code = Transport::Http.failure(Reason::ContentType);
             metrics.answered(Transport::Grpc, code);
-            return not_a_call();
+            return Err(not_a_call());
         }
-        match self.export(request).await {
+        match check_size(&request) {
+            Ok(()) => Ok(request),
+            Err(failure) => Err(self.refused(&failure)),
+        }
+    }
+
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Answer> {
+        let answered = match timeout_of(request.headers()) {
+            Ok(timeout) => within(timeout, self.export(request)).await,
+            Err(failure) => Err(failure),
+        };
+        match answered {
             Ok(accepted) => {
+                let metrics = &self.ingest.metrics;
                 metrics.answered(Transport::Grpc, Transport::Grpc.success());
                 succeeded(&accepted)
             }
-            Err(failure) => {
-                metrics.refused_request(Transport::Grpc, failure.reason);
-                metrics.answered(Transport::Grpc, Transport::Grpc.failure(failure.reason));
-                failed(&failure)
-            }
+            Err(failure) => self.refused(&failure),
         }
+    }
+
+    fn refused(&self, failure: &Failure) -> Response<Answer> {
+        let metrics = &self.ingest.metrics;
+        metrics.refused_request(Transport::Grpc, failure.reason);
+        metrics.answered(Transport::Grpc, Transport::Grpc.failure(failure.reason));
+        failed(failure)
     }
 
     async fn export(&self, request: Request<Incoming>) -> Result<Accepted, Failure> {
         let (head, mut body) = request.into_parts();
+        if head.method != Method::POST {
+            return Err(Failure::new(Reason::Method, "a gRPC call is a POST"));
+        }
         let signal = signal_of(head.uri.path())?;
         let encoding = head.headers.get(GRPC_ENCODING);
         let encoding = Compression::from_header(encoding.map_or(b"", HeaderValue::as_bytes))?;
@@ -135,12 +159,17 @@ fn succeeded(accepted: &Accepted) -> Response<Answer> {
 }
 
 fn failed(failure: &Failure) -> Response<Answer> {
-    failure.to_grpc().into_http()
+    let mut response = failure.to_grpc().into_http();
+    if failure.reason == Reason::Method {
+        *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+    }
+    response
 }
 
 /// HTTP that is not gRPC gets the status that the gRPC specification prescribes.
 fn not_a_call() -> Response<Answer> {
-    let text = "this port takes OTLP/gRPC (content-type application/grpc); \
+    let text = "this port takes OTLP/gRPC (HTTP/2, content-type application/grpc); \
                 OTLP/HTTP is at receivers.otlp.protocols.http.endpoint\n";
     let mut response = Response::new(Answer::new(Bytes::from_static(text.as_bytes())));
     *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;

@@ -17,6 +17,7 @@ use super::answer::Answer;
 use super::body::{BodyReader, drain};
 use super::compression::Compression;
 use super::grpc::{is_grpc, refuse_call};
+use super::head::check_size;
 use super::ingest::{BodyLimit, Ingest, Packed};
 use super::metrics::Transport;
 use super::settings::HttpSettings;
@@ -47,27 +48,42 @@ pub(super) fn paths(settings: &HttpSettings) -> [(String, Signal); 3] {
 }
 
 impl<I: Intake> HttpService<I> {
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Answer> {
-        let metrics = &self.ingest.metrics;
+    /// Refuses gRPC calls, and what has too much before its body.
+    pub(super) fn by_its_head(
+        &self,
+        request: Request<Incoming>,
+    ) -> Result<Request<Incoming>, Response<Answer>> {
         if is_grpc(request.headers()) {
+            let metrics = &self.ingest.metrics;
             metrics.refused_request(Transport::Http, Reason::NotFound);
             metrics.answered(Transport::Http, Transport::Grpc.failure(Reason::NotFound));
-            return refuse_call(
+            return Err(refuse_call(
                 "this port takes OTLP/HTTP; OTLP/gRPC is at receivers.otlp.protocols.grpc.endpoint",
-            );
+            ));
         }
+        match check_size(&request) {
+            Ok(()) => Ok(request),
+            Err(failure) => Err(self.refused(encoding_of(request.headers()), &failure)),
+        }
+    }
+
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Answer> {
         let encoding = encoding_of(request.headers());
         match self.export(request, encoding).await {
             Ok((signal, accepted)) => {
+                let metrics = &self.ingest.metrics;
                 metrics.answered(Transport::Http, Transport::Http.success());
                 succeeded(signal, encoding, &accepted)
             }
-            Err(failure) => {
-                metrics.refused_request(Transport::Http, failure.reason);
-                metrics.answered(Transport::Http, Transport::Http.failure(failure.reason));
-                failed(encoding, &failure)
-            }
+            Err(failure) => self.refused(encoding, &failure),
         }
+    }
+
+    fn refused(&self, encoding: Option<Encoding>, failure: &Failure) -> Response<Answer> {
+        let metrics = &self.ingest.metrics;
+        metrics.refused_request(Transport::Http, failure.reason);
+        metrics.answered(Transport::Http, Transport::Http.failure(failure.reason));
+        failed(encoding, failure)
     }
 
     async fn export(

@@ -40,12 +40,23 @@ pub(super) enum Closed {
     HeaderTimeout,
     /// No request for a long time.
     Idle,
+    /// A ping was not answered in time.
+    PingTimeout,
+    /// What came is no HTTP.
+    Protocol,
     /// It did not end in time at shutdown.
     Shutdown,
 }
 
 impl Closed {
-    const ALL: [Self; 4] = [Self::Limit, Self::HeaderTimeout, Self::Idle, Self::Shutdown];
+    const ALL: [Self; 6] = [
+        Self::Limit,
+        Self::HeaderTimeout,
+        Self::Idle,
+        Self::PingTimeout,
+        Self::Protocol,
+        Self::Shutdown,
+    ];
 
     fn label(self) -> KeyValue {
         KeyValue::new(
@@ -54,6 +65,8 @@ impl Closed {
                 Self::Limit => "limit",
                 Self::HeaderTimeout => "header_timeout",
                 Self::Idle => "idle",
+                Self::PingTimeout => "ping_timeout",
+                Self::Protocol => "protocol",
                 Self::Shutdown => "shutdown",
             },
         )
@@ -219,6 +232,7 @@ fn http_status_name(status: u16) -> &'static str {
         408 => "408",
         413 => "413",
         415 => "415",
+        431 => "431",
         503 => "503",
         _ => "500",
     }

@@ -18,6 +18,7 @@ use super::admission::Admission;
 use super::answer::Answer;
 use super::connection::{ConnectionLimits, Serve};
 use super::grpc::GrpcService;
+use super::head::HEADER_BYTES_READ;
 use super::http::{HttpService, paths};
 use super::ingest::{BodyLimit, Ingest};
 use super::listen::{Port, Shared, StartError, bind};
@@ -127,12 +128,20 @@ impl Drop for Receivers {
 }
 
 impl<I: Intake> Serve for GrpcService<I> {
+    fn admit(&self, request: Request<Incoming>) -> Result<Request<Incoming>, Response<Answer>> {
+        self.by_its_head(request)
+    }
+
     async fn serve(&self, request: Request<Incoming>) -> Response<Answer> {
         self.answer(request).await
     }
 }
 
 impl<I: Intake> Serve for HttpService<I> {
+    fn admit(&self, request: Request<Incoming>) -> Result<Request<Incoming>, Response<Answer>> {
+        self.by_its_head(request)
+    }
+
     async fn serve(&self, request: Request<Incoming>) -> Response<Answer> {
         self.answer(request).await
     }
@@ -198,6 +207,7 @@ fn builder(settings: &GrpcSettings, read_header_timeout: Duration) -> Builder<To
         .initial_connection_window_size(connection_window)
         .max_frame_size(settings.max_frame_kib.clamp(16, 16_383) << 10)
         .max_concurrent_streams(settings.max_concurrent_streams)
+        .max_header_list_size(HEADER_BYTES_READ)
         .keep_alive_interval(server_parameters.time.0)
         .keep_alive_timeout(server_parameters.timeout.0);
     builder

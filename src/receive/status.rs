@@ -28,6 +28,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(super) enum Reason {
     /// Larger than the limit, before or after decompression.
     TooLarge,
+    /// Its headers are larger than their limit.
+    HeadersTooLarge,
     /// It cannot be decoded or decompressed.
     Malformed,
     /// A content type that is not OTLP.
@@ -46,6 +48,8 @@ pub(super) enum Reason {
     ShuttingDown,
     /// The body did not arrive in time.
     Timeout,
+    /// The sender does not wait any longer (gRPC).
+    Deadline,
     /// The sender went away in the middle of the body.
     Disconnected,
     /// A fault of ours; the same request would meet it again.
@@ -56,8 +60,9 @@ pub(super) enum Reason {
 
 impl Reason {
     /// All, in the order of declaration.
-    pub(super) const ALL: [Self; 13] = [
+    pub(super) const ALL: [Self; 15] = [
         Self::TooLarge,
+        Self::HeadersTooLarge,
         Self::Malformed,
         Self::ContentType,
         Self::Encoding,
@@ -67,6 +72,7 @@ impl Reason {
         Self::Overloaded,
         Self::ShuttingDown,
         Self::Timeout,
+        Self::Deadline,
         Self::Disconnected,
         Self::Fault,
         Self::Rejected,
@@ -76,6 +82,7 @@ impl Reason {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::TooLarge => "too_large",
+            Self::HeadersTooLarge => "headers_too_large",
             Self::Malformed => "malformed",
             Self::ContentType => "content_type",
             Self::Encoding => "encoding",
@@ -85,6 +92,7 @@ impl Reason {
             Self::Overloaded => "overloaded",
             Self::ShuttingDown => "shutting_down",
             Self::Timeout => "timeout",
+            Self::Deadline => "deadline",
             Self::Disconnected => "disconnected",
             Self::Fault => "fault",
             Self::Rejected => "rejected",
@@ -94,12 +102,12 @@ impl Reason {
     /// The gRPC code; a sender repeats only after UNAVAILABLE and DEADLINE_EXCEEDED.
     pub(super) fn grpc_code(self) -> Code {
         match self {
-            Self::TooLarge => Code::ResourceExhausted,
+            Self::TooLarge | Self::HeadersTooLarge => Code::ResourceExhausted,
             Self::Malformed | Self::ContentType | Self::Rejected => Code::InvalidArgument,
             Self::Encoding | Self::NotFound | Self::Method => Code::Unimplemented,
             Self::EncodingMissing | Self::Fault => Code::Internal,
             Self::Overloaded | Self::ShuttingDown => Code::Unavailable,
-            Self::Timeout => Code::DeadlineExceeded,
+            Self::Timeout | Self::Deadline => Code::DeadlineExceeded,
             Self::Disconnected => Code::Cancelled,
         }
     }
@@ -108,6 +116,7 @@ impl Reason {
     pub(super) fn http_status(self) -> StatusCode {
         match self {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Malformed | Self::Disconnected | Self::EncodingMissing | Self::Rejected => {
                 StatusCode::BAD_REQUEST
             }
@@ -115,7 +124,7 @@ impl Reason {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Overloaded | Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Timeout => StatusCode::REQUEST_TIMEOUT,
+            Self::Timeout | Self::Deadline => StatusCode::REQUEST_TIMEOUT,
             Self::Fault => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }

@@ -102,6 +102,18 @@ impl Harness {
         assert!(text.lines().any(|have| have == line), "no {line} in\n{text}");
     }
 
+    /// Waits until `/metrics` has this line: what is counted after an answer or a close.
+    pub(crate) async fn counted(&self, line: &str) {
+        let has_line = async {
+            while !self.telemetry.exposition().lines().any(|have| have == line) {
+                tokio::task::yield_now().await;
+            }
+        };
+        if tokio::time::timeout(Duration::from_secs(10), has_line).await.is_err() {
+            self.assert_counted(line);
+        }
+    }
+
     pub(crate) async fn drain(&mut self, deadline: Duration) -> bool {
         self.receivers.take().unwrap().drain(deadline).await
     }

@@ -1,0 +1,51 @@
+//! The size of a request's headers, which is limited apart from that of its body.
+//!
+//! HTTP/2 reads some more than is taken, so that whoever is over the limit hears of it in the words
+//! of its protocol and knows that the same request is no use again. Beyond that the HTTP/2 layer
+//! answers a bare 431, and beyond four times as much it closes the connection.
+
+use http::Request;
+
+use super::status::{Failure, Reason};
+
+/// Most bytes of a request's headers as HTTP/2 counts them: of each field the name, the value and
+/// 32 more. Twice the default that the gRPC specification suggests.
+pub(super) const HEADER_BYTES_MAX: usize = 16 << 10;
+
+/// Most bytes of headers that HTTP/2 reads, for the answer's sake. Four times this is above a
+/// mebibyte, which is where a sender that put its data into metadata is met.
+pub(super) const HEADER_BYTES_READ: u32 = 320 << 10;
+
+/// What each field counts beside its name and value: RFC 9113, section 6.5.2.
+const FIELD_BYTES: usize = 32;
+
+/// Refuses a request whose headers are too large.
+pub(super) fn check_size<B>(request: &Request<B>) -> Result<(), Failure> {
+    let path = request.uri().path_and_query().map_or("", |path| path.as_str());
+    let host = request.uri().authority().map_or("", |authority| authority.as_str());
+    let fields = request.headers().iter();
+    let fields = fields.map(|(name, value)| name.as_str().len() + value.len() + FIELD_BYTES);
+    if fields.sum::<usize>() + path.len() + host.len() <= HEADER_BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!("the headers are larger than {HEADER_BYTES_MAX} bytes");
+    Err(Failure::new(Reason::HeadersTooLarge, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_byte_past_the_limit_is_too_large() {
+        let sized = |bytes: usize| {
+            let value = "v".repeat(bytes - FIELD_BYTES - "x".len() - "/".len());
+            check_size(&Request::post("/").header("x", value).body(()).unwrap())
+        };
+        assert!(sized(HEADER_BYTES_MAX).is_ok());
+        let failure = sized(HEADER_BYTES_MAX + 1).unwrap_err();
+        assert_eq!((failure.reason, failure.retry_after()), (Reason::HeadersTooLarge, None));
+        let path = format!("/{}", "p".repeat(HEADER_BYTES_MAX));
+        assert!(check_size(&Request::post(path).body(()).unwrap()).is_err());
+    }
+}

@@ -1,0 +1,108 @@
+//! How connections end: by this side's limits, by a breach of HTTP, by the end of the process; each
+//! is counted with its reason.
+
+use std::net::SocketAddr;
+
+use spanscore::settings::HumanDuration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::intake::{Harness, small_settings};
+
+/// The start of an HTTP/2 connection: the preface and an empty `SETTINGS` frame.
+const HTTP_2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// Writes to a port and reads what it answers until it closes.
+async fn talk(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    let mut answer = Vec::new();
+    // A reset ends the answer as well as an orderly end.
+    let _ = stream.read_to_end(&mut answer).await;
+    answer
+}
+
+fn closed(reason: &str, transport: &str, count: u64) -> String {
+    format!(
+        "spanscore_receiver_closed_connections_total\
+         {{reason=\"{reason}\",receiver=\"otlp\",transport=\"{transport}\"}} {count}"
+    )
+}
+
+/// Payloads of the `GOAWAY` frames in an answer over HTTP/2.
+fn goaways(mut answer: &[u8]) -> Vec<&[u8]> {
+    let mut payloads = Vec::new();
+    while let Some(([a, b, c, kind, ..], rest)) = answer.split_first_chunk::<9>() {
+        let (payload, rest) = rest.split_at(u32::from_be_bytes([0, *a, *b, *c]) as usize);
+        if *kind == 7 {
+            payloads.push(payload);
+        }
+        answer = rest;
+    }
+    payloads
+}
+
+#[tokio::test]
+async fn connections_without_a_whole_request_are_closed_and_counted() {
+    let mut settings = small_settings();
+    let soon = HumanDuration::from_millis(100);
+    if let (Some(grpc), Some(http)) = (&mut settings.protocols.grpc, &mut settings.protocols.http) {
+        (grpc.read_header_timeout, http.read_header_timeout) = (soon, soon);
+    }
+    let harness = Harness::with(settings).await;
+    let whole = "POST /v1/traces HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
+    // HEADERS of stream 1 without END_HEADERS, and no CONTINUATION.
+    let open_headers = [HTTP_2, b"\0\0\x01\x01\0\0\0\0\x01\x83"].concat();
+    let starts = [
+        b"".to_vec(),
+        b"POST /v1/tr".to_vec(),
+        format!("{whole}POST /v1/tr").into_bytes(),
+        b"PRI * HTTP/2.0\r\n".to_vec(),
+        HTTP_2.to_vec(),
+        open_headers,
+    ];
+    for (address, transport) in [(harness.grpc, "grpc"), (harness.http, "http")] {
+        for (count, start) in (1..).zip(&starts) {
+            talk(address, start).await;
+            harness.counted(&closed("header_timeout", transport, count)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_http_is_answered_closed_and_counted() {
+    let harness = Harness::start().await;
+    for (address, transport) in [(harness.grpc, "grpc"), (harness.http, "http")] {
+        let answer = talk(address, b"INVALID CONNECTION PREFACE\r\n\r\n").await;
+        assert!(answer.starts_with(b"HTTP/1.1 400 "), "{answer:?}");
+        harness.counted(&closed("protocol", transport, 1)).await;
+        // A HEADERS frame of one byte more than SETTINGS_MAX_FRAME_SIZE has announced.
+        let [_, a, b, c] = u32::to_be_bytes((1 << 20) + 1);
+        let frame = [a, b, c, 1, 5, 0, 0, 0, 1];
+        let answer = talk(address, &[HTTP_2, &frame].concat()).await;
+        // Last stream 0, error FRAME_SIZE_ERROR.
+        assert_eq!(goaways(&answer), [[0, 0, 0, 0, 0, 0, 0, 6]]);
+        harness.counted(&closed("protocol", transport, 2)).await;
+    }
+}
+
+#[tokio::test]
+async fn peers_that_leave_or_ping_no_more_are_told_apart() {
+    let mut settings = small_settings();
+    if let Some(grpc) = &mut settings.protocols.grpc {
+        let server = &mut grpc.keepalive.server_parameters;
+        server.time = HumanDuration::from_millis(20);
+        server.timeout = HumanDuration::from_millis(20);
+    }
+    let harness = Harness::with(settings).await;
+    let mut leaving = TcpStream::connect(harness.grpc).await.unwrap();
+    leaving.write_all(HTTP_2).await.unwrap();
+    drop(leaving);
+    talk(harness.grpc, HTTP_2).await;
+    harness.counted(&closed("ping_timeout", "grpc", 1)).await;
+    let connections = "spanscore_receiver_connections{receiver=\"otlp\",transport=\"grpc\"} 0";
+    harness.counted(connections).await;
+    for reason in ["header_timeout", "idle", "limit", "protocol", "shutdown"] {
+        harness.assert_counted(&closed(reason, "grpc", 0));
+    }
+}
