@@ -1,8 +1,8 @@
 //! The whole collector: every stage started in order, and stopped in order.
 //!
 //! Start: telemetry, exporters, shards, receivers; ready once all run. Stop: not ready, receivers
-//! take no more, shards judge what is open, exporters deliver what they hold; all within
-//! `shutdown_timeout`, of which exporters get what is left, at least a quarter.
+//! tell senders to come again, shards judge what is open, exporters deliver what they hold, ports
+//! close; all within `shutdown_timeout`, of which exporters get what is left, at least a quarter.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,6 +22,9 @@ use crate::extract::table::{Table, TableError};
 use crate::receive::settings::ReceiversSettings;
 use crate::receive::{self, Receivers};
 use crate::telemetry::{Telemetry, TelemetryError, TelemetrySettings};
+
+/// How long connections may take to close once there is nothing left to wait for.
+const CLOSE_TIME: Duration = Duration::from_millis(500);
 
 /// What a collector is built from: a checked config.
 pub struct CollectorSettings {
@@ -156,14 +159,16 @@ impl Collector {
     pub async fn shutdown(self) -> Vec<Unsent> {
         let deadline = Instant::now() + self.shutdown_timeout;
         self.telemetry.readiness().set(false);
-        if !self.receivers.drain(self.shutdown_timeout / 4).await {
-            tracing::warn!("requests still under way were cut off");
+        if !self.receivers.settle(self.shutdown_timeout / 4).await {
+            tracing::warn!("requests that did not end were told to come again");
         }
         if tokio::time::timeout(self.shutdown_timeout / 2, self.pipeline.shutdown()).await.is_err()
         {
             tracing::warn!("open traces could not all be judged in time");
         }
-        let left = deadline.saturating_duration_since(Instant::now());
-        self.exporters.shutdown(left.max(self.shutdown_timeout / 4)).await
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let unsent = self.exporters.shutdown(left().max(self.shutdown_timeout / 4)).await;
+        self.receivers.drain(left().min(CLOSE_TIME)).await;
+        unsent
     }
 }

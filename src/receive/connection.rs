@@ -4,18 +4,18 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{Request, Response, Version};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::TcpStream;
-use tokio_util::sync::CancellationToken;
 
 use super::answer::Answer;
+use super::closing::Closing;
 use super::metrics::Closed;
 
 /// How long a connection that was told to close may take to do so.
@@ -44,11 +44,12 @@ pub(super) async fn serve_connection<S: Serve>(
     stream: TcpStream,
     service: Arc<S>,
     limits: &ConnectionLimits,
-    stop: CancellationToken,
+    end: &Closing,
 ) -> Option<Closed> {
     let activity = Arc::new(Activity::default());
     let counted = Arc::clone(&activity);
-    let service = service_fn(move |request| {
+    let service = service_fn(move |request: Request<Incoming>| {
+        counted.is_http2.fetch_or(request.version() == Version::HTTP_2, Ordering::Relaxed);
         let service = Arc::clone(&service);
         let running = Running::start(&counted);
         // Here and not in the request's own task, where large headers would wait for their turn.
@@ -63,15 +64,23 @@ pub(super) async fn serve_connection<S: Serve>(
         }
     });
     let mut connection = pin!(limits.builder.serve_connection(TokioIo::new(stream), service));
-    let mut stopped = pin!(stop.cancelled_owned());
+    let mut refused = pin!(end.refuse.cancelled());
+    let mut stopped = pin!(end.stop.cancelled());
     let mut check = pin!(tokio::time::sleep(limits.first_request));
-    let mut stopping = false;
+    let (mut refusing, mut stopping) = (false, false);
     let mut closing = None;
     let mut requests_before = 0;
     loop {
         tokio::select! {
             biased;
             ended = connection.as_mut() => return closing.or(ended.err().and_then(why)),
+            () = refused.as_mut(), if !refusing => {
+                refusing = true;
+                // HTTP/2 can tell its peer to go elsewhere; HTTP/1.1 can only answer so.
+                if activity.is_http2.load(Ordering::Relaxed) {
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
             () = stopped.as_mut(), if !stopping => {
                 stopping = true;
                 connection.as_mut().graceful_shutdown();
@@ -113,6 +122,7 @@ fn why(error: Box<dyn Error + Send + Sync>) -> Option<Closed> {
 struct Activity {
     started: AtomicU64,
     running: AtomicU64,
+    is_http2: AtomicBool,
 }
 
 impl Activity {

@@ -96,6 +96,7 @@ impl<I: Intake> GrpcService<I> {
             return Err(Failure::new(Reason::Method, "a gRPC call is a POST"));
         }
         let signal = signal_of(head.uri.path())?;
+        let _under_way = self.ingest.closing.enter()?;
         let encoding = head.headers.get(GRPC_ENCODING);
         let encoding = Compression::from_header(encoding.map_or(b"", HeaderValue::as_bytes))?;
         let mut ticket = self.ingest.admission.enter().await?;

@@ -8,13 +8,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, RETRY_AFTER,
+    ACCEPT_ENCODING, ALLOW, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT,
+    RETRY_AFTER,
 };
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 
 use super::answer::Answer;
 use super::body::{BodyReader, drain};
+use super::closing::UnderWay;
 use super::compression::Compression;
 use super::grpc::{is_grpc, refuse_call};
 use super::head::check_size;
@@ -69,13 +71,21 @@ impl<I: Intake> HttpService<I> {
 
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Answer> {
         let encoding = encoding_of(request.headers());
+        let version = request.version();
         match self.export(request, encoding).await {
             Ok((signal, accepted)) => {
                 let metrics = &self.ingest.metrics;
                 metrics.answered(Transport::Http, Transport::Http.success());
                 succeeded(signal, encoding, &accepted)
             }
-            Err(failure) => self.refused(encoding, &failure),
+            Err(failure) => {
+                let mut response = self.refused(encoding, &failure);
+                // The sender should not wait on a connection that goes soon.
+                if failure.reason == Reason::ShuttingDown && version < Version::HTTP_2 {
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                response
+            }
         }
     }
 
@@ -101,6 +111,7 @@ impl<I: Intake> HttpService<I> {
             return Err(Failure::new(Reason::ContentType, message));
         };
         let compression = compression_of(&head.headers)?;
+        let _under_way = self.enter(&head.headers, &mut body).await?;
         let bytes = self.declared_bytes(&head.headers, &mut body).await?;
         let mut ticket = self.ingest.admission.enter().await?;
         let reader = BodyReader::new(&mut body, &mut ticket);
@@ -139,11 +150,25 @@ impl<I: Intake> HttpService<I> {
         if declared <= self.limit.bytes_max {
             return Ok(declared);
         }
-        // A sender that waits for `100 Continue` has not begun to send.
+        self.drain_sent(headers, body).await;
+        Err(self.limit.exceeded())
+    }
+
+    /// Lets a request in, unless the process ends.
+    async fn enter(&self, headers: &HeaderMap, body: &mut Incoming) -> Result<UnderWay, Failure> {
+        let entered = self.ingest.closing.enter();
+        if entered.is_err() {
+            self.drain_sent(headers, body).await;
+        }
+        entered
+    }
+
+    /// Passes over a body that is refused before it was read, if its sender has begun with it: one
+    /// that waits for `100 Continue` has not.
+    async fn drain_sent(&self, headers: &HeaderMap, body: &mut Incoming) {
         if !headers.contains_key(EXPECT) {
             drain(body, self.limit.bytes_max.saturating_mul(2)).await;
         }
-        Err(self.limit.exceeded())
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::admission::{Admission, Ticket};
+use super::closing::Closing;
 use super::compression::{Compression, decompress};
 use super::metrics::{ReceiverMetrics, Transport};
 use super::status::{Failure, Reason};
@@ -25,6 +26,7 @@ pub(super) struct Ingest<I> {
     pub(super) intake: I,
     pub(super) admission: Admission,
     pub(super) metrics: Arc<ReceiverMetrics>,
+    pub(super) closing: Closing,
     pub(super) read_timeout: Duration,
 }
 
@@ -56,9 +58,9 @@ impl<I: Intake> Ingest<I> {
         &self,
         reading: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        tokio::time::timeout(self.read_timeout, reading)
-            .await
-            .unwrap_or_else(|_| Err(Failure::new(Reason::Timeout, "the body came too slowly")))
+        let late = || Failure::new(Reason::Timeout, "the body came too slowly");
+        let reading = self.closing.unless_hurried(reading);
+        tokio::time::timeout(self.read_timeout, reading).await.unwrap_or_else(|_| Err(late()))
     }
 
     /// Unpacks a body and hands it over. The ticket is held until the intake has answered. A panic

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::closing::Closing;
 use super::connection::{ConnectionLimits, Serve, serve_connection};
 use super::metrics::{Closed, ReceiverMetrics, Transport};
 
@@ -65,10 +65,7 @@ pub(super) struct Shared {
     pub(super) metrics: Arc<ReceiverMetrics>,
     /// Runs the ports and their connections.
     pub(super) tasks: TaskTracker,
-    /// No new connections; those that are open end with their running requests.
-    pub(super) stop: CancellationToken,
-    /// Everything ends at once.
-    pub(super) kill: CancellationToken,
+    pub(super) closing: Closing,
 }
 
 /// A bound port and what it serves.
@@ -85,7 +82,7 @@ impl<S: Serve> Port<S> {
         loop {
             let accepted = tokio::select! {
                 biased;
-                () = shared.stop.cancelled() => return,
+                () = shared.closing.stop.cancelled() => return,
                 accepted = self.listener.accept() => accepted,
             };
             match accepted {
@@ -107,13 +104,12 @@ impl<S: Serve> Port<S> {
         // Only latency depends on it, and a connection that just broke says so when read.
         let _ = stream.set_nodelay(true);
         let (transport, service) = (self.transport, Arc::clone(&self.service));
-        let (limits, stop) = (Arc::clone(&self.limits), shared.stop.clone());
-        let kill = shared.kill.clone();
+        let (limits, closing) = (Arc::clone(&self.limits), shared.closing.clone());
         shared.tasks.spawn(async move {
             metrics.connection(transport, 1);
             let closed = tokio::select! {
-                closed = serve_connection(stream, service, &limits, stop) => closed,
-                () = kill.cancelled() => Some(Closed::Shutdown),
+                closed = serve_connection(stream, service, &limits, &closing) => closed,
+                () = closing.kill.cancelled() => Some(Closed::Shutdown),
             };
             metrics.connection(transport, -1);
             if let Some(why) = closed {

@@ -7,6 +7,7 @@ pub mod settings;
 mod admission;
 mod answer;
 mod body;
+mod closing;
 mod compression;
 mod connection;
 mod deadline;

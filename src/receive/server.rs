@@ -10,12 +10,12 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use opentelemetry::metrics::Meter;
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Intake;
 use super::admission::Admission;
 use super::answer::Answer;
+use super::closing::Closing;
 use super::connection::{ConnectionLimits, Serve};
 use super::grpc::GrpcService;
 use super::head::HEADER_BYTES_READ;
@@ -57,10 +57,12 @@ impl Receivers {
             None => super::settings::ProtocolsSettings { grpc: None, http: None },
         };
         let metrics = Arc::new(ReceiverMetrics::new(meter));
+        let closing = Closing::default();
         let ingest = Arc::new(Ingest {
             intake,
             admission: Admission::new(&otlp),
             metrics: Arc::clone(&metrics),
+            closing: closing.clone(),
             read_timeout: otlp.read_timeout.0,
         });
         let shared = Shared {
@@ -69,8 +71,7 @@ impl Receivers {
             )),
             metrics,
             tasks: TaskTracker::new(),
-            stop: CancellationToken::new(),
-            kill: CancellationToken::new(),
+            closing,
         };
         let grpc = match &protocols.grpc {
             Some(settings) => Some(grpc_port(settings, Arc::clone(&ingest)).await?),
@@ -96,9 +97,21 @@ impl Receivers {
         self.http_address
     }
 
+    /// From now on answers every request as shutting down; those under way go on.
+    pub fn refuse(&self) {
+        self.shared.closing.refuse.cancel();
+    }
+
+    /// Refuses, and waits until no request is under way; at the deadline those that their senders
+    /// have not sent whole are answered as shutting down too. True when there were none.
+    pub async fn settle(&self, deadline: Duration) -> bool {
+        self.refuse();
+        self.shared.closing.settle(deadline).await
+    }
+
     /// Closes the ports; open connections end with the requests that they are in.
     pub fn stop_accepting(&self) {
-        self.shared.stop.cancel();
+        self.shared.closing.stop.cancel();
         self.shared.tasks.close();
     }
 
@@ -109,7 +122,7 @@ impl Receivers {
         if tokio::time::timeout(deadline, self.shared.tasks.wait()).await.is_ok() {
             return true;
         }
-        self.shared.kill.cancel();
+        self.shared.closing.kill.cancel();
         self.shared.tasks.wait().await;
         false
     }
@@ -122,8 +135,8 @@ impl Receivers {
 
 impl Drop for Receivers {
     fn drop(&mut self) {
-        self.shared.stop.cancel();
-        self.shared.kill.cancel();
+        self.shared.closing.stop.cancel();
+        self.shared.closing.kill.cancel();
     }
 }
 

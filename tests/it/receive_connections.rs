@@ -2,7 +2,11 @@
 //! is counted with its reason.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
+use spanscore::receive::settings::OtlpSettings;
 use spanscore::settings::HumanDuration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -105,4 +109,74 @@ async fn peers_that_leave_or_ping_no_more_are_told_apart() {
     for reason in ["header_timeout", "idle", "limit", "protocol", "shutdown"] {
         harness.assert_counted(&closed(reason, "grpc", 0));
     }
+}
+
+const EMPTY_REQUEST: &[u8] = b"POST /v1/traces HTTP/1.1\r\nhost: a\r\n\
+    content-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n";
+
+/// Reads the head of an answer.
+async fn head(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    String::from_utf8(head).unwrap()
+}
+
+#[track_caller]
+fn assert_told_to_come_again(head: &str) {
+    assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
+    for header in ["\r\nretry-after: 1\r\n", "\r\nconnection: close\r\n"] {
+        assert!(head.contains(header), "{head}");
+    }
+}
+
+#[tokio::test]
+async fn senders_are_told_to_come_again_while_the_process_ends() {
+    let mut harness = Harness::start().await;
+    let mut kept = TcpStream::connect(harness.http).await.unwrap();
+    kept.write_all(EMPTY_REQUEST).await.unwrap();
+    assert!(head(&mut kept).await.starts_with("HTTP/1.1 200 "));
+    let mut client = TraceServiceClient::connect(format!("http://{}", harness.grpc)).await.unwrap();
+    client.export(ExportTraceServiceRequest::default()).await.unwrap();
+    harness.intake.take();
+
+    harness.receivers.as_ref().unwrap().refuse();
+    let mut fresh = TcpStream::connect(harness.http).await.unwrap();
+    for stream in [&mut kept, &mut fresh] {
+        stream.write_all(EMPTY_REQUEST).await.unwrap();
+        assert_told_to_come_again(&head(stream).await);
+    }
+    for _ in 0..2 {
+        let status = client.export(ExportTraceServiceRequest::default()).await.unwrap_err();
+        assert_eq!(status.code(), tonic::Code::Unavailable);
+        assert!(status.metadata().contains_key("google.rpc.retryinfo-bin"), "{status:?}");
+    }
+    assert_eq!(harness.intake.take(), []);
+    assert!(harness.drain(Duration::from_secs(20)).await);
+    assert!(TcpStream::connect(harness.http).await.is_err());
+}
+
+#[tokio::test]
+async fn a_request_that_is_taken_is_waited_for_and_one_that_does_not_end_is_answered() {
+    let long = HumanDuration::from_secs(60);
+    let harness = Harness::with(OtlpSettings { read_timeout: long, ..small_settings() }).await;
+    harness.intake.gate.forget_permits(usize::MAX);
+    let mut taken = TcpStream::connect(harness.http).await.unwrap();
+    taken.write_all(EMPTY_REQUEST).await.unwrap();
+    while harness.intake.seen.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let mut unfinished = TcpStream::connect(harness.http).await.unwrap();
+    let start = b"POST /v1/traces HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\n\
+        content-type: application/x-protobuf\r\ncontent-length: 10\r\n\r\n";
+    unfinished.write_all(start).await.unwrap();
+    // Only who reads a body asks for it.
+    assert!(head(&mut unfinished).await.starts_with("HTTP/1.1 100 "));
+    unfinished.write_all(b"abc").await.unwrap();
+    assert!(!harness.receivers.as_ref().unwrap().settle(Duration::from_millis(50)).await);
+    assert_told_to_come_again(&head(&mut unfinished).await);
+    harness.intake.gate.add_permits(1);
+    assert!(head(&mut taken).await.starts_with("HTTP/1.1 200 "));
+    assert!(harness.receivers.as_ref().unwrap().settle(Duration::from_secs(20)).await);
 }

@@ -105,6 +105,23 @@ exporters: {otlp_grpc/backend: {forms: [event, span, metric]}}
 }
 
 #[tokio::test]
+async fn http_senders_are_told_to_come_again_until_the_end() {
+    let backend = FakeBackend::grpc().await;
+    backend.always(Behavior::Hang);
+    let running = Running::between(backend, "shutdown_timeout: 1s\n", |_| {}).await;
+    running.send(request(searches(7, &[2]))).await;
+    let url = format!("http://{}/v1/traces", running.http);
+    let sending = async {
+        let post = reqwest::Client::new().post(url).header("content-type", "application/json");
+        post.body("{}").send().await.unwrap()
+    };
+    let ((_, unsent), response) = tokio::join!(running.stop(), sending);
+    assert_eq!(response.status(), 503);
+    assert_eq!(response.headers()["retry-after"], "1");
+    assert_eq!(unsent, 2);
+}
+
+#[tokio::test]
 async fn requests_after_the_end_are_refused() {
     let running = Running::start(HELD).await;
     let mut client = running.connect().await;

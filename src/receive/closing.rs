@@ -1,0 +1,64 @@
+//! The end of the receivers, in steps: refuse, hurry, stop, kill.
+//!
+//! While later stages finish, ports stay open and every new request hears that it should come
+//! again: a sender that finds a closed port, or an open connection gone, may lose what it sent.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use super::Refused;
+use super::status::Failure;
+
+/// What ports, connections and requests look at to know how far the end is.
+#[derive(Clone, Default)]
+pub(super) struct Closing {
+    /// New requests are answered as shutting down.
+    pub(super) refuse: CancellationToken,
+    /// So are those whose sender has not sent all of it yet.
+    hurry: CancellationToken,
+    /// Ports close, and connections with the requests that they are in.
+    pub(super) stop: CancellationToken,
+    /// Everything ends at once.
+    pub(super) kill: CancellationToken,
+    under_way: TaskTracker,
+}
+
+/// A request that was let in, until dropped.
+pub(super) type UnderWay = TaskTrackerToken;
+
+impl Closing {
+    /// Lets a request in, unless the process ends.
+    pub(super) fn enter(&self) -> Result<UnderWay, Failure> {
+        // Before the look: a request that is let in is waited for.
+        let under_way = self.under_way.token();
+        if self.refuse.is_cancelled() { Err(shutting_down()) } else { Ok(under_way) }
+    }
+
+    /// Waits for a sender for as long as the process can.
+    pub(super) async fn unless_hurried<T>(
+        &self,
+        reading: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            biased;
+            read = reading => read,
+            () = self.hurry.cancelled() => Err(shutting_down()),
+        }
+    }
+
+    /// Waits until no request is under way, and at the deadline no longer for their senders. True
+    /// when all have ended by themselves.
+    pub(super) async fn settle(&self, deadline: Duration) -> bool {
+        self.under_way.close();
+        let settled = tokio::time::timeout(deadline, self.under_way.wait()).await.is_ok();
+        self.hurry.cancel();
+        settled
+    }
+}
+
+fn shutting_down() -> Failure {
+    Failure::from(Refused::ShuttingDown)
+}
