@@ -345,7 +345,7 @@ mod tests {
             let mut judged = Vec::new();
             for now_ms in (0..40_000).step_by(1_000) {
                 if !rests || !(2_000..14_000).contains(&now_ms) {
-                    add(&mut sessions, now_ms, "a", (now_ms / 1_000) as u8, 1);
+                    add(&mut sessions, now_ms, "a", now_ms / 1_000, 1);
                 }
                 let due = tick(&mut sessions, now_ms);
                 judged.extend(due.into_iter().map(|(_, why, revision, _)| (now_ms, why, revision)));

@@ -242,9 +242,14 @@ impl Shard {
             Added::New | Added::Conflict { is_news: true } => self.grown(handle, before, now_ms),
             Added::LeftOut => {
                 self.counts.spans_over_limit += 1;
-                if !matches!(trace.state, State::Closed(_)) {
-                    trace.state = State::Closed(now_ms);
-                    self.touched.push(handle);
+                match trace.state {
+                    State::Open => {
+                        trace.state = State::Closed(now_ms);
+                        self.touched.push(handle);
+                    }
+                    // It was judged on as much as it may have.
+                    State::Judged(since_ms) => trace.state = State::Closed(since_ms),
+                    State::Closed(_) => {}
                 }
             }
             Added::Duplicate | Added::Conflict { is_news: false } => {}
@@ -278,8 +283,6 @@ impl Shard {
                 if trace.is_open {
                     self.counts.evicted_by_size += 1;
                     self.judge(handle, Completion::Evicted, now_ms, due);
-                } else {
-                    self.done(handle);
                 }
                 continue;
             }

@@ -51,7 +51,7 @@ impl SpanFlags {
     }
 }
 
-/// One span, reduced to the facts that the configured evaluators need: 64 bytes.
+/// One span, reduced to the facts that the configured evaluators need: 72 bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpanRecord {
     /// The trace the span belongs to.
@@ -75,7 +75,7 @@ pub struct SpanRecord {
     pub facts: Range<u32>,
 }
 
-const _: () = assert!(size_of::<SpanRecord>() == 64, "an open trace holds many of them");
+const _: () = assert!(size_of::<SpanRecord>() == 72, "an open trace holds many of them");
 
 /// The records that one request brought for one shard, in arrival order.
 #[derive(Default, Debug)]

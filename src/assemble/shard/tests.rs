@@ -293,6 +293,16 @@ fn trace_beyond_its_span_limit_is_judged_with_what_it_has() {
 }
 
 #[test]
+fn trace_that_a_limit_makes_due_is_there_until_it_is_judged() {
+    let mut shard = shard(|_, limits| {
+        limits.spans_per_trace_max = 1;
+        limits.open_traces_max = 1;
+    });
+    let judged = add(&mut shard, 0, &[(1, 1, TOOL), (1, 2, TOOL), (2, 1, TOOL)]);
+    assert_eq!(judged, [(1, Completion::Evicted, 0, 1), (2, Completion::Evicted, 0, 1)]);
+}
+
+#[test]
 fn trace_at_its_span_limit_takes_what_it_has_again() {
     let mut shard = shard(|_, limits| limits.spans_per_trace_max = 2);
     let started = SpanFlags::ROOT | SpanFlags::AGENT;
@@ -468,7 +478,7 @@ fn settled(forms: &[Form]) -> ([u8; 16], Form, u64) {
     let trace = shard.trace(due.handle).unwrap();
     assert_eq!(trace.spans.len(), 2);
     let kept = &trace.spans[1];
-    let resource = trace.resources[usize::from(kept.resource)].encoded[0];
+    let resource = trace.resources[kept.resource as usize].encoded[0];
     let form = (kept.end_ns, kept.content, resource);
     (due.digest, form, shard.take_counts().conflicting_spans)
 }

@@ -66,7 +66,7 @@ fn batch(worker: &Worker, json: &[u8]) -> Arc<SpanBatch> {
 #[tokio::test(start_paused = true)]
 async fn work_that_was_taken_is_judged_although_it_stands_behind_the_drain() {
     let telemetry = Telemetry::without_endpoints().unwrap();
-    let worker = worker(&telemetry);
+    let worker = worker(&telemetry, Vec::new());
     let batch = sample(&worker);
     let count = batch.spans.len();
     let (sender, queue) = mpsc::channel(2 * WORK_MAX + 2);
