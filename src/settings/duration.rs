@@ -6,7 +6,11 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de::Error};
 
-/// A length of time such as `200ms`, `2s`, `1m30s`, `1h`; never negative.
+/// Longest duration that a setting may have, a hundred years: added to any time of a clock it is
+/// one still.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+/// A length of time such as `200ms`, `2s`, `1m30s`, `1h`; never negative, at most a hundred years.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct HumanDuration(pub Duration);
 
@@ -35,15 +39,14 @@ impl<'de> Deserialize<'de> for HumanDuration {
         if text.trim() == "0" {
             return Ok(Self::default());
         }
-        text.parse::<jiff::SignedDuration>()
-            .ok()
-            .and_then(|duration| Duration::try_from(duration).ok())
-            .map(Self)
-            .ok_or_else(|| {
-                D::Error::custom(format!(
-                    "{text:?} is not a duration; write a number and a unit, as in 200ms, 2s, 5m"
-                ))
-            })
+        let parsed = text.parse::<jiff::SignedDuration>().ok();
+        match parsed.and_then(|duration| Duration::try_from(duration).ok()) {
+            Some(duration) if duration <= LONGEST => Ok(Self(duration)),
+            Some(_) => Err(D::Error::custom(format!("{text:?} is longer than a hundred years"))),
+            None => Err(D::Error::custom(format!(
+                "{text:?} is not a duration; write a number and a unit, as in 200ms, 2s, 5m"
+            ))),
+        }
     }
 }
 
@@ -66,7 +69,7 @@ impl JsonSchema for HumanDuration {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "description": "A length of time with a unit: 200ms, 2s, 1m30s, 1h.",
+            "description": "A length of time with a unit: 200ms, 2s, 1m30s, 1h; at most 100 years.",
             "examples": ["200ms", "2s", "5m"]
         })
     }
@@ -86,6 +89,16 @@ mod tests {
         assert_eq!(read("0".into()), Ok(HumanDuration::default()));
         for wrong in [Value::from("2"), "-2s".into(), "soon".into(), Value::from(5)] {
             assert!(read(wrong).is_err());
+        }
+    }
+
+    #[test]
+    fn durations_are_at_most_a_hundred_years() {
+        let read = |text: &str| Node::from_value(&text.into()).read::<HumanDuration>();
+        assert_eq!(read("876000h"), Ok(HumanDuration(LONGEST)));
+        for wrong in ["876000h1ms", "2562047788015215h"] {
+            let error = read(wrong).unwrap_err();
+            assert!(error.message.contains("longer than a hundred years"), "{error}");
         }
     }
 }
