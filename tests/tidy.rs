@@ -178,6 +178,16 @@ fn pure_stages_read_no_clock_and_do_no_io() {
 }
 
 #[test]
+fn what_is_shipped_checks_its_arithmetic() {
+    let manifest = include_str!("../Cargo.toml");
+    for profile in ["release", "dist"] {
+        let lines = manifest.lines().skip_while(|line| *line != format!("[profile.{profile}]"));
+        let mut own = lines.skip(1).take_while(|line| !line.starts_with('['));
+        assert!(own.any(|line| line == "overflow-checks = true"), "{profile}");
+    }
+}
+
+#[test]
 fn the_code_holds_no_unfinished_work_and_no_way_to_panic() {
     let words = ["todo!(", "unimplemented!(", "unreachable!(", "panic!(", "FIXME", "TODO", "XXX"];
     let mut breaches = Vec::new();

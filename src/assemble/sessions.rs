@@ -255,7 +255,7 @@ impl Sessions {
             return;
         }
         let judged = session.judged;
-        session.judged = Some((judged.map_or(1, |(count, _)| count + 1), digest));
+        session.judged = Some((judged.map_or(1, |(count, _)| count.saturating_add(1)), digest));
         due.push(DueSession {
             key: Arc::clone(key),
             traces: session.traces.iter().map(|(trace, _)| Arc::clone(trace)).collect(),

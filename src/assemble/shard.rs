@@ -435,7 +435,7 @@ impl Shard {
         let (digest, record_count) = (trace.digest, trace.spans.spans.len() as u64);
         let is_due = is_agent && has_span && judged.is_none_or(|(_, last)| last != digest);
         if is_due {
-            trace.judged = Some((judged.map_or(1, |(count, _)| count + 1), digest));
+            trace.judged = Some((judged.map_or(1, |(count, _)| count.saturating_add(1)), digest));
             due.push(Due {
                 handle,
                 completion,

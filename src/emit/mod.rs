@@ -288,7 +288,7 @@ fn local_limits(flush_timeout: Duration) -> Limits {
 }
 
 fn limits(queue: &QueueSettings) -> Limits {
-    let without_queue = queue.batch.max_bytes.saturating_mul(queue.num_consumers + 1);
+    let without_queue = queue.batch.max_bytes.saturating_mul(queue.num_consumers.saturating_add(1));
     Limits {
         bytes_max: if queue.enabled { queue.queue_size } else { without_queue },
         consumers: queue.num_consumers,

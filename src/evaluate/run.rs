@@ -389,7 +389,7 @@ impl Judge {
 fn remember(spoken: &mut Vec<Spoken>, evaluator: usize, evaluation: &mut Evaluation) {
     match spoken.iter_mut().find(|last| last.evaluator == evaluator) {
         Some(last) => {
-            evaluation.revision = last.revision + 1;
+            evaluation.revision = last.revision.saturating_add(1);
             evaluation.revises = Some(last.id);
             *last = Spoken { evaluator, id: evaluation.id, revision: evaluation.revision };
         }

@@ -124,7 +124,7 @@ impl Budget {
         let usage = &trajectory.usage;
         let total = match (usage.input_tokens, usage.output_tokens) {
             (None, None) => None,
-            (input, output) => Some(input.unwrap_or(0) + output.unwrap_or(0)),
+            (input, output) => Some(input.unwrap_or(0).saturating_add(output.unwrap_or(0))),
         };
         let count = |used: Option<u64>| used.map(|count| count as f64);
         let limit = |name, used, most: Option<f64>| most.map(|most| Limit::new(name, used, most));

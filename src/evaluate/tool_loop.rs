@@ -108,8 +108,8 @@ impl Loop {
                 continue;
             }
             let most = self.settings.max_repeats;
-            let looping =
-                (1..=self.settings.max_pattern).find(|&pattern| run[pattern - 1] >= pattern * most);
+            let looping = (1..=self.settings.max_pattern)
+                .find(|&pattern| run[pattern - 1] >= most.saturating_mul(pattern));
             if let Some(pattern) = looping {
                 let length = run[pattern - 1] + pattern;
                 let start = index + 1 - length;

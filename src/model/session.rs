@@ -77,7 +77,7 @@ fn join<'a>(session: &mut Trajectory<'a>, mut turn: Trajectory<'a>) {
         }
     }
     session.usage = add(session.usage, turn.usage);
-    session.cost = sum(session.cost, turn.cost, |a, b| a + b);
+    session.cost = sum(session.cost, turn.cost, |a, b| (a + b).min(f64::MAX));
     session.agent_name = session.agent_name.take().or(turn.agent_name);
     session.model = turn.model.or(session.model.take());
     session.start_ns = session.start_ns.min(turn.start_ns);

@@ -85,7 +85,7 @@ impl Compression {
 /// The largest zstd window that is useful for so many bytes, as a power of two: at least the
 /// 8 MiB that every decoder should support (RFC 8878), at most the library's own 128 MiB.
 fn window_log_max(bytes_max: usize) -> u32 {
-    bytes_max.next_power_of_two().ilog2().clamp(23, 27)
+    bytes_max.clamp(1 << 23, 1 << 27).next_power_of_two().ilog2()
 }
 
 /// Decompresses a body to at most `bytes_max` bytes. `setting` names the limit for the sender.
@@ -107,7 +107,7 @@ pub(super) fn decompress(
     let expected = declared.unwrap_or(body.len().saturating_mul(4)).min(bytes_max);
     let mut out = Vec::with_capacity(expected.min(STEP_BYTES) + 1);
     loop {
-        let step = STEP_BYTES.min(bytes_max + 1 - out.len());
+        let step = STEP_BYTES.min((bytes_max - out.len()).saturating_add(1));
         let read = reader.by_ref().take(step as u64).read_to_end(&mut out).map_err(malformed)?;
         ticket.hold(read)?;
         if out.len() > bytes_max {
@@ -116,5 +116,26 @@ pub(super) fn decompress(
         if read < step {
             return Ok(out);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::receive::admission::Admission;
+    use crate::receive::settings::OtlpSettings;
+
+    #[tokio::test]
+    async fn without_a_limit_a_body_is_decompressed_whole() {
+        let mut ticket = Admission::new(&OtlpSettings::default()).enter().await.unwrap();
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        io::Write::write_all(&mut gzip, b"spans").unwrap();
+        let zstd = zstd::encode_all(&b"spans"[..], 0).unwrap();
+        let bodies = [(Compression::Gzip, gzip.finish().unwrap()), (Compression::Zstd, zstd)];
+        for (compression, body) in bodies {
+            let text = decompress(compression, &body, usize::MAX, "no limit", &mut ticket);
+            assert_eq!(text.ok().as_deref(), Some(&b"spans"[..]), "{compression:?}");
+        }
+        assert_eq!([0, 10 << 20, usize::MAX].map(window_log_max), [23, 24, 27]);
     }
 }

@@ -76,7 +76,7 @@ impl<R: BufRead> TextSplitter<R> {
             text.append(&mut self.kept);
             return Ok(true);
         }
-        let room = (self.bytes_max + 1).saturating_sub(text.len());
+        let room = self.bytes_max.saturating_add(1).saturating_sub(text.len());
         let read = self.reader.by_ref().take(room as u64).read_until(b'\n', text)?;
         self.line += u64::from(read > 0);
         Ok(read > 0)

@@ -4,11 +4,14 @@ use std::fs;
 use std::process::Command;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 use serde_json::Value as Json;
+use spanscore::evaluate::KINDS;
 
 use crate::support::collector::{HELD, Running};
-use crate::support::spans::{agent, scoped, searches, tool, with};
+use crate::support::spans::{agent, attribute, request, scoped, searches, tool, with};
 
 /// The records that the program prints for requests of protobuf.
 fn score(config: &str, requests: &[ExportTraceServiceRequest]) -> Vec<Json> {
@@ -63,4 +66,109 @@ async fn sessions_are_the_same_in_recordings_as_live() {
         live.sort_by_key(Json::to_string);
         assert_eq!(scored, live, "{settings}");
     }
+}
+
+/// A span of a model that records so many tokens.
+fn model(trace: u8, id: u8, prompt: Value, completion: Value) -> Span {
+    let mut span = tool(trace, id, "model");
+    span.attributes = vec![
+        attribute("openinference.span.kind", Value::StringValue("LLM".to_owned())),
+        attribute("llm.token_count.prompt", prompt),
+        attribute("llm.token_count.completion", completion),
+        attribute("llm.cost.total", Value::DoubleValue(f64::MAX)),
+    ];
+    span
+}
+
+#[test]
+fn tokens_beyond_64_bits_break_every_budget() {
+    let config = "
+evaluators:
+  tool_budget/input: {max_input_tokens: 100}
+  tool_budget/output: {max_output_tokens: 100}
+  tool_budget/total: {max_total_tokens: 100}
+  tool_budget/cost: {max_cost_usd: 100}
+  tool_budget/session: {level: session, max_total_tokens: 100, max_cost_usd: 1}
+";
+    let (max, text) = (Value::IntValue(i64::MAX), "18446744073709551615".to_owned());
+    let values = [
+        [max.clone(), Value::IntValue(6)],
+        [max.clone(), max],
+        [Value::StringValue(text), Value::DoubleValue(1e300)],
+        [Value::DoubleValue(18_446_744_073_709_551_616.0), Value::IntValue(17)],
+    ];
+    for [prompt, completion] in values {
+        let models = |trace| {
+            let models = (2..5).map(|id| model(trace, id, prompt.clone(), completion.clone()));
+            let spans = std::iter::once(agent(trace)).chain(models);
+            request(spans.map(|span| with(span, "session.id", "1")).collect::<Vec<_>>())
+        };
+        let records = score(config, &[models(7), models(8)]);
+        for record in &records {
+            let small =
+                record["evaluator"] == "tool_budget/output" && completion_is_small(&completion);
+            let label = if small { "pass" } else { "fail" };
+            assert_eq!(record["label"], label, "{record}");
+        }
+        assert_eq!(records.len(), 9);
+    }
+}
+
+fn completion_is_small(completion: &Value) -> bool {
+    matches!(completion, Value::IntValue(tokens) if *tokens < 100)
+}
+
+/// The example of every kind, and limits of everything that is added up.
+fn every_kind() -> String {
+    let mut config = "evaluators:\n".to_owned();
+    for kind in KINDS {
+        config.extend(kind.example.lines().map(|line| format!("  {line}\n")));
+    }
+    config + "  tool_budget/time: {max_duration: 876000h, max_latency: 876000h, max_calls: 1}\n"
+}
+
+/// A tool whose schema has limits that no number reaches.
+const SCHEMA: &str = r#"{"type": "function", "function": {"name": "search", "parameters": {
+    "type": "object", "maxProperties": 18446744073709551615, "properties": {
+        "a": {"type": "integer", "multipleOf": 9223372036854775807, "minimum": -1e308},
+        "b": {"multipleOf": 1e-308, "exclusiveMaximum": 1e308, "maximum": 18446744073709551616},
+        "c": {"minItems": 18446744073709551615, "maxItems": 18446744073709551616,
+              "items": {"maximum": 1e308, "multipleOf": 1e-308}}}}}}"#;
+
+#[test]
+fn numbers_at_the_ends_of_their_ranges_break_no_evaluator() {
+    let numbers = [
+        Value::IntValue(i64::MIN),
+        Value::IntValue(i64::MAX),
+        Value::DoubleValue(f64::MAX),
+        Value::DoubleValue(f64::MIN),
+        Value::DoubleValue(f64::NAN),
+        Value::DoubleValue(f64::NEG_INFINITY),
+        Value::StringValue("-9223372036854775809".to_owned()),
+        Value::StringValue("1e999".to_owned()),
+    ];
+    let times = [0, 1, i64::MAX as u64, i64::MAX as u64 + 1, u64::MAX - 1, u64::MAX];
+    let mut requests = Vec::new();
+    for (number, trace) in numbers.iter().zip(1..) {
+        let mut spans = vec![agent(trace)];
+        for (start, id) in times.iter().zip((10..).step_by(10)) {
+            for (end, id) in times.iter().zip(id..) {
+                let mut call = tool(trace, id, "search");
+                call.start_time_unix_nano = *start;
+                call.end_time_unix_nano = *end;
+                let arguments = r#"{"a": 9223372036854775808, "b": -1e308, "c": [1e308]}"#;
+                call = with(call, "input.value", arguments);
+                call = with(call, "output.value", "18446744073709551616 and -9223372036854775808");
+                spans.push(call);
+            }
+        }
+        let model = model(trace, 200, number.clone(), number.clone());
+        spans.push(with(model, "llm.tools.0.tool.json_schema", SCHEMA));
+        requests.push(request(spans));
+    }
+    let config = every_kind();
+    let records = score(&config, &requests);
+    assert!(records.len() >= KINDS.len() * requests.len() / 2, "{}", records.len());
+    let failed: Vec<_> = records.iter().filter(|record| record["outcome"] == "failed").collect();
+    assert!(failed.is_empty(), "{failed:?}");
 }

@@ -53,7 +53,8 @@ impl Sent {
     pub(super) fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.items += other.items;
-        self.rejected += other.rejected;
+        // A number that the collector chose.
+        self.rejected = self.rejected.saturating_add(other.rejected);
     }
 
     /// `2 requests with 11 items, 1 rejected`.
@@ -401,4 +402,18 @@ fn words(body: &Bytes, is_json: bool) -> String {
 struct RpcStatus {
     #[prost(string, tag = "2")]
     message: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_a_collector_chose_do_not_wrap_around() {
+        let mut total = Sent::default();
+        for _ in 0..3 {
+            total.add(&Sent { requests: 1, rejected: i64::MAX as u64, ..Sent::default() });
+        }
+        assert_eq!((total.requests, total.rejected), (3, u64::MAX));
+    }
 }

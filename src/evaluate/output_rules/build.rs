@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::custom::{iris as iris_custom, own};
-use super::limits::CUSTOM_RULES_MAX;
+use super::limits::{CUSTOM_RULES_MAX, TEXT_BYTES_CEILING};
 use super::pack::config::{DetectorConfig, PackConfig, compile};
 use super::pack::{self, Pack, names};
 use super::reading::Reading;
@@ -15,6 +15,7 @@ use crate::settings::{Node, NodeKind, SettingsError, nearest};
 /// Reads and checks the settings of one evaluator.
 pub(super) fn build(node: &Node) -> Result<OutputRules, SettingsError> {
     let config: OutputRulesConfig = node.read()?;
+    check_limits(&config, node)?;
     let iris_like = config.compat == Some(Compat::Iris);
     let default = if iris_like { Bundle::Completeness } else { Bundle::All };
     let bundle = config.bundle.unwrap_or(default);
@@ -64,6 +65,14 @@ pub(super) fn build(node: &Node) -> Result<OutputRules, SettingsError> {
 
 fn place(node: &Node, key: &str) -> crate::settings::Place {
     node.get(key).map_or(node.place, |node| node.place)
+}
+
+fn check_limits(config: &OutputRulesConfig, node: &Node) -> Result<(), SettingsError> {
+    if config.text_bytes_max <= TEXT_BYTES_CEILING {
+        return Ok(());
+    }
+    let error = format!("`text_bytes_max` must be at most {TEXT_BYTES_CEILING}");
+    Err(SettingsError::new(error).at(place(node, "text_bytes_max")))
 }
 
 type Attribute = Option<(String, &'static [&'static str])>;

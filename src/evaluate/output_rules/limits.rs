@@ -14,6 +14,9 @@ pub(super) const MATCH_BYTES_MAX: usize = 4096;
 pub(super) const FINDINGS_MAX: usize = 16;
 /// Longest text that is judged unless `text_bytes_max` says otherwise: 1 MiB.
 pub(super) const TEXT_BYTES_MAX: usize = 1 << 20;
+/// Highest `text_bytes_max`: places have 32 bits, also those in the forms of a text in which
+/// look-alikes and ligatures are written out.
+pub(super) const TEXT_BYTES_CEILING: usize = 128 << 20;
 /// Texts of one trajectory that are judged; more make it not evaluable.
 pub(super) const TEXTS_MAX: usize = 1024;
 /// Most bytes of encoded runs (base64, percent, tags) that are decoded in one text.

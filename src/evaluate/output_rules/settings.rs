@@ -40,7 +40,8 @@ pub struct OutputRulesConfig {
     pub custom_rules: Vec<CustomRuleConfig>,
     /// Rule packs of your own. Their detectors join the built-in rules they name, or make new ones.
     pub packs: Vec<PackConfig>,
-    /// Longest text that is judged, bytes; a longer one is not evaluable (`text_too_large`).
+    /// Longest text that is judged, bytes, at most 134217728; a longer one is not evaluable
+    /// (`text_too_large`).
     pub text_bytes_max: usize,
 }
 

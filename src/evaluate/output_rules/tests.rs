@@ -210,6 +210,17 @@ fn a_text_at_the_limit_is_judged_and_one_past_it_is_not() {
 }
 
 #[test]
+fn texts_whose_places_would_not_fit_cannot_be_asked_for() {
+    let build = |bytes: usize| {
+        let settings = format!(r#"{{"bundle": "safety", "text_bytes_max": {bytes}}}"#);
+        (KIND.build)(&node(&settings)).map(|_| ())
+    };
+    assert_eq!(build(128 << 20), Ok(()));
+    let error = build((128 << 20) + 1).unwrap_err();
+    assert_eq!(error.message, "`text_bytes_max` must be at most 134217728");
+}
+
+#[test]
 fn text_that_was_not_searched_to_its_end_does_not_pass() {
     let safety = |text: &str| evaluate(r#"{"bundle": "safety"}"#, &answer(text));
     let flood = "DAN ".repeat(5000);

@@ -141,7 +141,7 @@ impl Words {
             self.denies |= word == u64::from(b't') && text[..run.start].ends_with(b"n'");
         }
         // Of the bytes that occur only digits lack this bit.
-        let letters = word | u64::MAX.checked_shl(run.len() as u32 * 8).unwrap_or(0);
+        let letters = word | u64::MAX.checked_shl(run.len().min(8) as u32 * 8).unwrap_or(0);
         let long = run.len() > 8 && text[run.start + 8..run.end].iter().any(u8::is_ascii_digit);
         if long || letters & 0x4040_4040_4040_4040 != 0x4040_4040_4040_4040 {
             let whole = if run.len() < 8 { word } else { hash_run(text, run.clone()) };
@@ -400,7 +400,9 @@ fn ascii_length(text: &[u8], enough: usize) -> usize {
     // Short enough for a sum in one byte, and to stop soon.
     for (before, now) in text.chunks(64).zip(text[1..].chunks(64)) {
         let pairs = before.iter().zip(now);
-        let sum: u8 = pairs.map(|(&a, &b)| plain(b) | (plain(a) & shown(b))).sum();
+        // Checked additions would keep the compiler from vector instructions.
+        let sum = pairs.map(|(&a, &b)| plain(b) | (plain(a) & shown(b)));
+        let sum = sum.fold(0, u8::wrapping_add);
         length += usize::from(sum);
         if length > enough {
             break;

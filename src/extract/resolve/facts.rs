@@ -174,7 +174,7 @@ fn innermost_cost(tree: &Tree<'_>, spans: &[(u32, Counts)]) -> Option<f64> {
     let inner = innermost(tree, spans, has_cost);
     let costs = spans.iter().zip(inner).filter(|(_, inner)| *inner);
     let costs: Vec<f64> = costs.filter_map(|((_, counts), _)| counts.cost).collect();
-    (!costs.is_empty()).then(|| costs.iter().sum())
+    (!costs.is_empty()).then(|| costs.iter().sum::<f64>().min(f64::MAX))
 }
 
 /// For each entry whether it counts and no span inside it does.

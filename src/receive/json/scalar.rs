@@ -107,6 +107,11 @@ pub(super) fn write(
             out.extend_from_slice(&value.to_le_bytes());
         }
         Kind::Fixed64 => {
+            let value = unsigned(lexer, field)?;
+            tag(out, number, WIRE_FIXED64);
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        Kind::SignedFixed64 => {
             let value = integer(lexer, field)?;
             tag(out, number, WIRE_FIXED64);
             out.extend_from_slice(&value.to_le_bytes());
@@ -146,25 +151,37 @@ fn boolean(lexer: &mut Lexer<'_>, field: &Field) -> Result<bool, JsonError> {
 
 /// An integer of 64 bits, written as a number or a string; negative ones in two's complement.
 fn integer(lexer: &mut Lexer<'_>, field: &Field) -> Result<u64, JsonError> {
-    let parsed = match lexer.peek() {
+    let parsed = any_integer(lexer)?;
+    let signed = |value| i64::try_from(value).map(i64::cast_unsigned);
+    let value = parsed.and_then(|value| u64::try_from(value).or_else(|_| signed(value)).ok());
+    value.ok_or_else(|| wrong(lexer, field, "an integer of 64 bits"))
+}
+
+/// An integer of 64 bits that is not negative, written as a number or a string.
+fn unsigned(lexer: &mut Lexer<'_>, field: &Field) -> Result<u64, JsonError> {
+    let value = any_integer(lexer)?.and_then(|value| u64::try_from(value).ok());
+    value.ok_or_else(|| wrong(lexer, field, "a number from 0 to 2^64 - 1"))
+}
+
+fn any_integer(lexer: &mut Lexer<'_>) -> Result<Option<i128>, JsonError> {
+    Ok(match lexer.peek() {
         Some(b'"') => parse_integer(&lexer.string()?),
         Some(b'-' | b'0'..=b'9') => parse_integer(lexer.number()?),
         _ => None,
-    };
-    parsed.ok_or_else(|| wrong(lexer, field, "an integer of 64 bits"))
+    })
 }
 
-fn parse_integer(text: &str) -> Option<u64> {
+fn parse_integer(text: &str) -> Option<i128> {
     if let Ok(value) = text.parse::<u64>() {
-        return Some(value);
+        return Some(value.into());
     }
     if let Ok(value) = text.parse::<i64>() {
-        return Some(value.cast_unsigned());
+        return Some(value.into());
     }
     // `1e9` and `1.0` are integers to JSON, and some writers put times as `1.7e18`.
     let value = text.parse::<f64>().ok()?;
     let is_integer = value.fract() == 0.0 && value.abs() < 9.2e18;
-    is_integer.then_some((value as i64).cast_unsigned())
+    is_integer.then_some(value as i128)
 }
 
 fn double(lexer: &mut Lexer<'_>, field: &Field) -> Result<f64, JsonError> {

@@ -20,8 +20,10 @@ pub(super) enum Kind {
     /// An enumeration: an integer, never a name.
     Enum,
     Fixed32,
-    /// `fixed64` and `sfixed64`.
+    /// `fixed64`: never negative.
     Fixed64,
+    /// `sfixed64`.
+    SignedFixed64,
     Double,
     Message(&'static Message),
 }
@@ -71,7 +73,9 @@ const fn list(name: &'static str, number: u32, kind: Kind) -> Field {
     Field { name, number, kind, is_list: true }
 }
 
-use Kind::{Base64, Bool, Double, Enum, Fixed32, Fixed64, Id, String, Varint, Zigzag};
+use Kind::{
+    Base64, Bool, Double, Enum, Fixed32, Fixed64, Id, SignedFixed64, String, Varint, Zigzag,
+};
 
 static TRACES: Message = Message(&[list("resourceSpans", 1, Kind::Message(&RESOURCE_SPANS))]);
 
@@ -239,7 +243,7 @@ static NUMBER_POINT: Message = Message(&[
     one("timeUnixNano", 3, Fixed64),
     one("asDouble", 4, Double),
     list("exemplars", 5, Kind::Message(&EXEMPLAR)),
-    one("asInt", 6, Fixed64),
+    one("asInt", 6, SignedFixed64),
     list("attributes", 7, Kind::Message(&KEY_VALUE)),
     one("flags", 8, Varint),
 ]);
@@ -294,6 +298,6 @@ static EXEMPLAR: Message = Message(&[
     one("asDouble", 3, Double),
     one("spanId", 4, Id),
     one("traceId", 5, Id),
-    one("asInt", 6, Fixed64),
+    one("asInt", 6, SignedFixed64),
     list("filteredAttributes", 7, Kind::Message(&KEY_VALUE)),
 ]);

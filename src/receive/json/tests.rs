@@ -133,6 +133,8 @@ fn what_the_specification_forbids_is_refused() {
         r#"{"name": 5}"#,
         r#"{"startTimeUnixNano": "soon"}"#,
         r#"{"startTimeUnixNano": 1.5}"#,
+        r#"{"startTimeUnixNano": "-1"}"#,
+        r#"{"endTimeUnixNano": -1e3}"#,
         r#"{"flags": -1}"#,
         r#"{"status": []}"#,
         r#"{"startTimeUnixNano": "99999999999999999999"}"#,

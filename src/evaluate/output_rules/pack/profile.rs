@@ -178,10 +178,11 @@ fn is_digit(byte: u8) -> bool {
     byte.wrapping_sub(b'0') < 10
 }
 
-/// How many bytes are of a kind, at most 255.
+/// How many of at most 255 bytes are of a kind. Checked additions would keep the compiler from
+/// vector instructions.
 #[inline(always)]
 fn sum(bytes: &[u8], is: impl Fn(u8) -> bool) -> u8 {
-    bytes.iter().map(|&byte| u8::from(is(byte))).sum()
+    bytes.iter().fold(0, |sum: u8, &byte| sum.wrapping_add(is(byte).into()))
 }
 
 /// Whether one of these digits, whose places start at `start`, is below 8 and stands alone between

@@ -333,7 +333,7 @@ impl Tables {
     fn note(&self, block: &Block, start: usize, grams: usize, notes: &mut Notes) {
         let mut seen = 0u64;
         for &hash in hashes(block, self.fold).iter().rev() {
-            seen = seen * 2 + u64::from(self.slots[usize::from(hash)]);
+            seen = seen << 1 | u64::from(self.slots[usize::from(hash)]);
         }
         seen &= u64::MAX >> ((GRAMS - grams) % GRAMS);
         let mut count = notes.count;
