@@ -1,10 +1,15 @@
 //! `argument_correctness`: whether one call of a tool got the right arguments.
+//!
+//! Of calls that were made together none is the first: where the one that is asked for is among
+//! several of its tool in a group, any of them may be it.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smallvec::SmallVec;
 
 use super::arguments::{ArgumentMatcher, ArgumentMode};
 use super::{Evaluator, Kind, report};
+use crate::model::tool_call::groups;
 use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
@@ -74,7 +79,7 @@ struct Settings {
     #[serde(default)]
     match_mode: MatchMode,
     /// Which call: `first` (default), `last`, or a number counting from 0. A retry is a call of
-    /// its own.
+    /// its own; of calls that were made together any may be the one.
     #[serde(default = "first")]
     occurrence: Value<'static>,
     /// What happens where the tool was not called (so often): `true` scores 0, as Pydantic Evals
@@ -118,13 +123,21 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
 }
 
 impl Correctness {
-    fn select<'c, 'a>(&self, calls: &'c [ToolCall<'a>]) -> Option<&'c ToolCall<'a>> {
-        let mut of_tool = calls.iter().filter(|call| call.name == self.tool_name);
-        match self.occurrence {
-            Occurrence::First => of_tool.next(),
-            Occurrence::Last => of_tool.next_back(),
-            Occurrence::Nth(index) => of_tool.nth(index),
-        }
+    /// The calls of the tool that may be the one that is asked for: those of one group.
+    fn select<'c, 'a>(&self, calls: &'c [ToolCall<'a>]) -> SmallVec<[&'c ToolCall<'a>; 1]> {
+        let of_tool = |group: &'c [ToolCall<'a>]| -> SmallVec<[&'c ToolCall<'a>; 1]> {
+            group.iter().filter(|call| call.name == self.tool_name).collect()
+        };
+        let mut of_groups = groups(calls).map(of_tool).filter(|calls| !calls.is_empty());
+        let found = match self.occurrence {
+            Occurrence::First => of_groups.next(),
+            Occurrence::Last => of_groups.next_back(),
+            Occurrence::Nth(mut index) => of_groups.find(|calls| {
+                let left = index.checked_sub(calls.len());
+                left.inspect(|left| index = *left).is_none()
+            }),
+        };
+        found.unwrap_or_default()
     }
 
     /// The keys of expected entries that are missing or differ, then those that are not expected.
@@ -150,29 +163,36 @@ impl Evaluator for Correctness {
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let tool = &self.tool_name;
-        let Some(call) = self.select(&trajectory.tool_calls) else {
+        let calls = self.select(&trajectory.tool_calls);
+        if calls.is_empty() {
             let explain = || format!("{tool} was not called so often");
             return match self.require_call {
                 true => report::scored(0.0, want, explain, Map::new),
                 false => report::not_evaluable(Reason::NoToolCalls, want, explain),
             };
-        };
-        let Some(actual) = call.arguments.value() else {
+        }
+        let given = calls.iter().filter_map(|call| call.arguments.value());
+        let right = given.clone().any(|actual| self.matcher.matches(&self.expected, actual));
+        if !right && calls.iter().any(|call| !call.arguments.is_recorded()) {
             return report::not_evaluable(Reason::ArgumentsNotRecorded, want, || {
                 format!("the arguments of `{tool}` are not recorded")
             });
+        }
+        // Of several calls the one that comes nearest is shown.
+        let differences = || {
+            let differences = given.clone().map(|actual| self.differences(actual));
+            differences.min_by_key(|keys| (keys.len(), keys.clone())).unwrap_or_default()
         };
-        let right = self.matcher.matches(&self.expected, actual);
         let explain = || match right {
             true => format!("{tool} got the expected arguments"),
             false => {
-                let differences = self.differences(actual);
+                let differences = differences();
                 let names = report::names(differences.iter().map(String::as_str));
                 format!("{tool} got other arguments than expected: {names}")
             }
         };
         let details = || {
-            let differences = self.differences(actual);
+            let differences = differences();
             let list = report::name_list(differences.iter().map(String::as_str));
             [("differences", list)].into_iter().collect()
         };

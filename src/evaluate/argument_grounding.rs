@@ -1,19 +1,21 @@
 //! `argument_grounding`: the share of argument values that come from somewhere.
 //!
-//! A value is grounded when the user's input or the result of an earlier call holds it: as a whole
+//! A value is grounded when the user's input or the result of an earlier call holds it (none of
+//! calls that were made together is earlier than another): as a whole
 //! (case, white space and punctuation do not count), or word by word. Numbers are compared as they
 //! are written, without thousands separators. Truth values, null, and what is short are not
 //! judged. This finds ids and names that were made up; it cannot tell whether a right word was used
 //! rightly.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use hashbrown::HashSet;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Evaluator, Kind, report};
+use crate::model::tool_call::groups;
 use crate::model::{Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::value::{Map, Value};
 
@@ -214,23 +216,38 @@ impl Grounding {
         };
         add(&mut sources, input)?;
         let mut tally = Tally::default();
-        let mut added = 0;
-        for (index, call) in calls.iter().enumerate() {
+        // Calls of earlier groups whose results were not known yet.
+        let mut waiting: VecDeque<Vec<&ToolCall<'_>>> = VecDeque::new();
+        for group in groups(calls) {
+            let start_ns = group.iter().map(|call| call.start_ns).min().unwrap_or(0);
             // Parallel calls do not know each other's results.
-            while added < index && is_known(&calls[added], call) {
-                match &calls[added].result {
-                    Content::Recorded(value) => add(&mut sources, value.get())?,
-                    Content::Unreadable(text) => {
-                        add(&mut sources, &Value::from(&**text))?;
-                        sources.incomplete = true;
-                    }
-                    _ => sources.incomplete = true,
+            while let Some(earlier) = waiting.front_mut() {
+                for call in earlier.extract_if(.., |call| is_known(call, start_ns)) {
+                    add_result(&mut sources, call, add)?;
                 }
-                if let Some(error) = &calls[added].error {
-                    add(&mut sources, &Value::from(&**error))?;
+                if !earlier.is_empty() {
+                    break;
                 }
-                added += 1;
+                waiting.pop_front();
             }
+            self.judge_group(group, &sources, &mut tally, want)?;
+            waiting.push_back(group.iter().collect());
+        }
+        if tally.judged == 0 {
+            return Err(Reason::InsufficientData);
+        }
+        Ok(tally)
+    }
+
+    /// Judges calls that were made together: on what was known before any of them.
+    fn judge_group(
+        &self,
+        group: &[ToolCall<'_>],
+        sources: &Sources,
+        tally: &mut Tally,
+        want: Want,
+    ) -> Result<(), Reason> {
+        for call in group {
             if self.settings.ignore_tools.contains(&*call.name) {
                 continue;
             }
@@ -238,7 +255,7 @@ impl Grounding {
                 return Err(Reason::ArgumentsNotRecorded);
             };
             let before = tally.judged - tally.grounded;
-            self.judge_value(arguments, &mut Vec::new(), &sources, &mut |grounded, path| {
+            self.judge_value(arguments, &mut Vec::new(), sources, &mut |grounded, path| {
                 tally.judged += 1;
                 tally.grounded += usize::from(grounded);
                 if !grounded && want.reasons() && tally.ungrounded.len() < UNGROUNDED_MAX {
@@ -253,15 +270,33 @@ impl Grounding {
                 return Err(Reason::ResultNotRecorded);
             }
         }
-        if tally.judged == 0 {
-            return Err(Reason::InsufficientData);
-        }
-        Ok(tally)
+        Ok(())
     }
 }
 
-fn is_known(earlier: &ToolCall<'_>, later: &ToolCall<'_>) -> bool {
-    earlier.end_ns == 0 || earlier.end_ns <= later.start_ns
+/// Whether a call of an earlier group had returned at that time.
+fn is_known(earlier: &ToolCall<'_>, start_ns: u64) -> bool {
+    earlier.end_ns == 0 || earlier.end_ns <= start_ns
+}
+
+/// Adds what a call returned.
+fn add_result(
+    sources: &mut Sources,
+    call: &ToolCall<'_>,
+    add: impl Fn(&mut Sources, &Value<'_>) -> Result<(), Reason>,
+) -> Result<(), Reason> {
+    match &call.result {
+        Content::Recorded(value) => add(sources, value.get())?,
+        Content::Unreadable(text) => {
+            add(sources, &Value::from(&**text))?;
+            sources.incomplete = true;
+        }
+        _ => sources.incomplete = true,
+    }
+    match &call.error {
+        Some(error) => add(sources, &Value::from(&**error)),
+        None => Ok(()),
+    }
 }
 
 impl Evaluator for Grounding {

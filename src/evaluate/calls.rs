@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
+use std::ops::Range;
 
 use hashbrown::hash_table::{Entry, HashTable};
 use schemars::JsonSchema;
@@ -14,6 +15,7 @@ use serde::Deserialize;
 
 use super::arguments::ArgumentMatcher;
 use super::effort::{Effort, STEPS_MAX};
+use super::together::{self, InOrder};
 use super::{lcs, matching, report, tool_error};
 use crate::model::{Outcome, Reason, ToolCall, Want};
 use crate::settings::{Node, SettingsError};
@@ -94,6 +96,8 @@ pub struct CallMatcher {
     pub by_name: BTreeMap<String, ArgumentMatcher>,
     /// Whether arguments that are not recorded count as none.
     pub absent_is_empty: bool,
+    /// Whether calls that were made together are taken in the order in which they are listed.
+    pub is_listed: bool,
 }
 
 static NO_ARGUMENTS: Value<'static> = Value::Null;
@@ -164,6 +168,21 @@ pub fn counted<'c, 'a>(calls: &'c [ToolCall<'a>], exclude_failed: bool) -> Vec<&
     calls.iter().filter(counts).collect()
 }
 
+/// Lists the calls of each group by what they were given and, where it is asked for, by what they
+/// returned: for modes in which the first of several that fit equally well counts.
+pub fn list_by_content(calls: &mut [&ToolCall<'_>], results: bool) {
+    let content = |value: &Value<'_>| value.in_key_order().to_string();
+    let key = |call: &&ToolCall<'_>| {
+        let result = call.result.value().filter(|_| results).map(content);
+        (call.name.to_string(), content(arguments_of(call)), result)
+    };
+    for group in calls.chunk_by_mut(|one, next| one.is_with(next)) {
+        if group.len() > 1 {
+            group.sort_by_cached_key(key);
+        }
+    }
+}
+
 /// The comparison would cost more than a trajectory may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TooLarge {
@@ -211,6 +230,8 @@ pub struct Comparison<'c, 'a> {
     pub expected: &'c [ExpectedCall],
     /// The actual calls, in order.
     pub actual: &'c [&'c ToolCall<'a>],
+    /// Where the groups stand among the actual calls, if any were made together and that matters.
+    groups: Option<Vec<Range<usize>>>,
     numbers: Option<Numbers>,
     effort: Effort,
     /// How many values the arguments of each expected call hold, where that matters.
@@ -230,8 +251,11 @@ impl<'c, 'a> Comparison<'c, 'a> {
         expected: &'c [ExpectedCall],
         actual: &'c [&'c ToolCall<'a>],
     ) -> Self {
+        let is_grouped = !matcher.is_listed && together::is_any(actual.iter().copied());
+        let groups = is_grouped.then(|| together::ranges(actual));
         let (effort, weights) = (Effort::new(), Vec::new());
-        let mut comparison = Self { matcher, expected, actual, numbers: None, effort, weights };
+        let mut comparison =
+            Self { matcher, expected, actual, groups, numbers: None, effort, weights };
         let pairs = expected.len().saturating_mul(actual.len());
         if pairs > COMPARED_MAX && matcher.is_symmetric() {
             comparison.numbers = Some(comparison.number());
@@ -261,6 +285,16 @@ impl<'c, 'a> Comparison<'c, 'a> {
     pub fn spend(&self, weight: usize, actual: &ToolCall<'_>) -> bool {
         let entries = arguments_of(actual).as_map().map_or(0, Map::len);
         self.effort.spend(1 + (weight + entries) / 4)
+    }
+
+    /// Takes the steps of a search; fails where there are none left.
+    pub fn work(&self, steps: usize) -> Result<(), TooLarge> {
+        if self.effort.spend(steps) { Ok(()) } else { Err(TooLarge::Arguments) }
+    }
+
+    /// What the comparisons may still cost.
+    pub(super) fn effort(&self) -> &Effort {
+        &self.effort
     }
 
     /// Fails where the comparisons took more steps than there are: their answers are then void.
@@ -302,15 +336,49 @@ impl<'c, 'a> Comparison<'c, 'a> {
         Ok((actual.intersection(&expected).count(), actual.len(), expected.len()))
     }
 
-    /// Length of the longest common subsequence.
-    pub fn in_order(&self) -> Result<usize, TooLarge> {
-        // A comparison of arguments costs many times one of numbers.
-        let cells_max = match self.numbers {
+    /// Where the groups stand among the actual calls, if any were made together and that matters.
+    pub fn groups(&self) -> Option<&[Range<usize>]> {
+        self.groups.as_deref()
+    }
+
+    /// What orders of the groups can keep of the expected order.
+    fn grouped(
+        &self,
+        groups: &[Range<usize>],
+    ) -> InOrder<impl FnMut(usize, usize) -> bool + use<'_, 'c, 'a>> {
+        InOrder {
+            groups: groups.to_vec(),
+            expected: self.expected.len(),
+            questions_max: self.questions_max(),
+            fits: |a, e| self.same(e, a),
+        }
+    }
+
+    /// A comparison of arguments costs many times one of numbers.
+    fn questions_max(&self) -> usize {
+        match self.numbers {
             Some(_) => lcs::CELLS_MAX,
             None => matching::QUESTIONS_MAX,
-        };
+        }
+    }
+
+    /// Length of the longest common subsequence.
+    pub fn in_order(&self) -> Result<usize, TooLarge> {
+        if let Some(groups) = &self.groups {
+            return Ok(self.grouped(groups).length()?);
+        }
         let (a, e) = (self.actual.len(), self.expected.len());
-        Ok(lcs::length(a, e, cells_max, |a, e| self.same(e, a))?)
+        Ok(lcs::length(a, e, self.questions_max(), |a, e| self.same(e, a))?)
+    }
+
+    /// Whether the actual calls are the expected ones, one by one.
+    pub fn is_exact(&self) -> Result<bool, TooLarge> {
+        let (a, e) = (self.actual.len(), self.expected.len());
+        match &self.groups {
+            _ if a != e => Ok(false),
+            Some(groups) => Ok(self.grouped(groups).is_exact()?),
+            None => Ok((0..e).all(|index| self.same(index, index))),
+        }
     }
 
     /// How many expected calls are the same as some actual one, and how many actual ones as some
@@ -327,41 +395,52 @@ impl<'c, 'a> Comparison<'c, 'a> {
     }
 
     /// Whether the expected calls stand among the actual ones in their order.
-    pub fn is_subsequence(&self) -> bool {
+    pub fn is_subsequence(&self) -> Result<bool, TooLarge> {
+        if let Some(groups) = &self.groups {
+            return Ok(self.grouped(groups).is_whole()?);
+        }
         let mut next = 0;
         for actual in 0..self.actual.len() {
             if next < self.expected.len() && self.same(next, actual) {
                 next += 1;
             }
         }
-        next == self.expected.len()
+        Ok(next == self.expected.len())
     }
 
-    /// Gives the same number to what is the same; the arguments of each call are hashed once.
     fn number(&self) -> Numbers {
-        let build = hashbrown::DefaultHashBuilder::default();
-        let mut table: HashTable<(u64, &str, &Value<'_>, u32)> =
-            HashTable::with_capacity(self.expected.len());
-        let mut number = |name: &'c str, arguments: &'c Value<'c>| {
-            let matcher = self.matcher.of(name);
-            let hash = build.hash_one(name) ^ matcher.hash(arguments, &build).rotate_left(17);
-            let next = u32::try_from(table.len()).unwrap_or(u32::MAX);
-            let same = |(_, other, values, _): &(u64, &str, &Value<'_>, u32)| {
-                *other == name && matcher.matches(values, arguments)
-            };
-            match table.entry(hash, same, |(hash, ..)| *hash) {
-                Entry::Occupied(place) => place.get().3,
-                Entry::Vacant(place) => {
-                    place.insert((hash, name, arguments, next));
-                    next
-                }
-            }
-        };
-        let expected = self.expected.iter().map(|call| number(&call.name, &call.arguments));
-        let expected = expected.collect();
-        let actual = self.actual.iter().map(|call| number(&call.name, arguments_of(call)));
-        Numbers { expected, actual: actual.collect() }
+        let expected = self.expected.iter().map(|call| (&*call.name, &call.arguments));
+        let actual = self.actual.iter().map(|call| (&*call.name, arguments_of(call)));
+        let mut expected = number(self.matcher, expected.chain(actual));
+        let actual = expected.split_off(self.expected.len());
+        Numbers { expected, actual }
     }
+}
+
+/// Gives the same number to calls that are the same, from their names and arguments, each of which
+/// is hashed once; only where "matches" is symmetric.
+pub fn number<'c>(
+    matcher: &CallMatcher,
+    calls: impl Iterator<Item = (&'c str, &'c Value<'c>)>,
+) -> Vec<u32> {
+    let build = hashbrown::DefaultHashBuilder::default();
+    let mut table: HashTable<(u64, &str, &Value<'_>, u32)> = HashTable::new();
+    let number = |(name, arguments): (&'c str, &'c Value<'c>)| {
+        let matcher = matcher.of(name);
+        let hash = build.hash_one(name) ^ matcher.hash(arguments, &build).rotate_left(17);
+        let next = u32::try_from(table.len()).unwrap_or(u32::MAX);
+        let same = |(_, other, values, _): &(u64, &str, &Value<'_>, u32)| {
+            *other == name && matcher.matches(values, arguments)
+        };
+        match table.entry(hash, same, |(hash, ..)| *hash) {
+            Entry::Occupied(place) => place.get().3,
+            Entry::Vacant(place) => {
+                place.insert((hash, name, arguments, next));
+                next
+            }
+        }
+    };
+    calls.map(number).collect()
 }
 
 impl Numbers {

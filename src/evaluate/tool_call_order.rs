@@ -1,15 +1,17 @@
 //! `tool_call_order`: whether tools were called in the expected order.
 //!
 //! The score is the longest part of the expected order that was kept, other calls in between
-//! allowed; `strict`, the calls must be exactly the expected ones.
+//! allowed; `strict`, the calls must be exactly the expected ones. Calls that were made together
+//! are taken in whatever order keeps the most.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::subsequence::{self, Masks, Table};
+use super::subsequence::{self, Mask, Masks, Table};
+use super::together::{self, InOrder};
 use super::tool_calls::{self, counted};
 use super::uipath::{self, Definition, UiPathCompat};
-use super::{Evaluator, Kind};
+use super::{Evaluator, Kind, calls, lcs};
 use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
@@ -110,7 +112,12 @@ impl Evaluator for ToolCallOrder {
         let calls = &trajectory.tool_calls;
         let expected = self.names.len();
         let masks = calls.iter().map(|call| self.masks.either(&call.name, call.id.as_deref()));
-        let (length, kept) = if want.details {
+        let (length, kept) = if together::is_any(calls) {
+            match self.kept_by_groups(calls, want) {
+                Ok(kept) => kept,
+                Err(error) => return calls::too_large(error.into(), want),
+            }
+        } else if want.details {
             let table = Table::build(masks, expected);
             (table.length(), table.walk_back())
         } else {
@@ -145,6 +152,31 @@ impl Evaluator for ToolCallOrder {
 }
 
 impl ToolCallOrder {
+    /// The same of calls some of which were made together.
+    fn kept_by_groups(
+        &self,
+        calls: &[ToolCall<'_>],
+        want: Want,
+    ) -> Result<(usize, Vec<usize>), lcs::TooLarge> {
+        let mask = |call: &ToolCall<'_>| self.masks.either(&call.name, call.id.as_deref());
+        let expected = calls.iter().map(|call| (call, mask(call)));
+        let (expected, masks): (Vec<_>, Vec<Mask<'_>>) =
+            expected.filter(|(_, mask)| mask.iter().any(|bits| *bits != 0)).unzip();
+        let order = InOrder {
+            groups: together::ranges(&expected),
+            expected: self.names.len(),
+            questions_max: lcs::CELLS_MAX,
+            fits: |call: usize, at: usize| {
+                masks[call].get(at / 64).is_some_and(|bits| bits >> (at % 64) & 1 == 1)
+            },
+        };
+        if !want.details {
+            return Ok((order.length()?, Vec::new()));
+        }
+        let kept = order.kept()?;
+        Ok((kept.len(), kept))
+    }
+
     fn details(&self, calls: &[ToolCall<'_>], kept: &[usize]) -> Map<'static> {
         let list = |names: &mut dyn Iterator<Item = &str>| {
             Value::List(names.map(|name| Value::from(name.to_owned())).collect())

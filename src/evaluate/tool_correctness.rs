@@ -1,10 +1,14 @@
 //! `tool_correctness`: whether the right tools were used, with partial credit.
 //!
 //! Where [`tool_trajectory`](super::tool_trajectory) counts calls that are the same, this kind
-//! gives each source's own mixture of tools, order and arguments.
+//! gives each source's own mixture of tools, order and arguments. Where order counts, calls that
+//! were made together are taken in whatever order scores the most; where the source takes the first
+//! that fits, a group takes the expected calls that come first.
 
 mod graded;
 mod python;
+
+use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,6 +16,7 @@ use serde::Deserialize;
 use super::arguments::ArgumentMatcher;
 use super::calls::{self, CallMatcher, Comparison, Criteria, ExpectedCall, arguments_of};
 use super::compat::DokimosCompat;
+use super::together::{CallGroup, InOrder};
 use super::{Evaluator, Kind, lcs, report, turns};
 use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
@@ -105,7 +110,8 @@ struct Settings {
     strict_order: bool,
     /// Whether calls that failed are left out. Default `false`.
     exclude_failed: bool,
-    /// `dokimos` takes arguments that are not recorded for empty ones.
+    /// `dokimos` takes arguments that are not recorded for empty ones, and calls that were made
+    /// together in the order in which they are listed.
     compat: Option<DokimosCompat>,
     /// The expected calls.
     #[schemars(required)]
@@ -156,6 +162,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
         matcher: CallMatcher {
             default: settings.argument_matcher,
             absent_is_empty: settings.compat.is_some() || !compares_arguments,
+            is_listed: settings.compat.is_some(),
             ..CallMatcher::default()
         },
         strict_mode: settings.strict_mode,
@@ -173,18 +180,16 @@ fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
 
 impl ToolCorrectness {
     fn score(&self, comparison: &Comparison<'_, '_>) -> Result<f64, calls::TooLarge> {
-        let (expected, actual) = (comparison.expected, comparison.actual);
+        let (expected, actual) = (comparison.expected.len(), comparison.actual.len());
         let value = match self.mode {
             MatchMode::NamesOnly => names_f1(comparison),
             MatchMode::NamesAndOrder => names_in_order(comparison)?,
-            MatchMode::NamesAndArgs => {
-                report::f1(first_fits(comparison)?, actual.len(), expected.len())
-            }
+            MatchMode::NamesAndArgs => report::f1(first_fits(comparison)?, actual, expected),
             MatchMode::BestMatch => self.graded().best(comparison)?,
             MatchMode::BestMatchInOrder => self.graded().best_in_order(comparison)?,
-            MatchMode::CallAccuracy => python::accuracy(expected, actual, self.strict_order),
+            MatchMode::CallAccuracy => python::accuracy(comparison, self.strict_order)?,
             MatchMode::CallF1 => call_f1(comparison)?,
-            MatchMode::ParameterMatch => graded::parameters(expected, actual),
+            MatchMode::ParameterMatch => graded::parameters(comparison)?,
         };
         comparison.check()?;
         let zero = self.strict_mode
@@ -256,7 +261,11 @@ fn names_in_order(comparison: &Comparison<'_, '_>) -> Result<f64, calls::TooLarg
     };
     let e: Vec<usize> = expected.iter().map(|call| number(&*call.name)).collect();
     let a: Vec<usize> = actual.iter().map(|call| number(&*call.name)).collect();
-    let common = lcs::length(a.len(), e.len(), lcs::CELLS_MAX, |i, j| a[i] == e[j])?;
+    let (questions_max, fits) = (lcs::CELLS_MAX, |i: usize, j: usize| a[i] == e[j]);
+    let common = match comparison.groups().map(<[_]>::to_vec) {
+        Some(groups) => InOrder { groups, expected: e.len(), questions_max, fits }.length()?,
+        None => lcs::length(a.len(), e.len(), questions_max, fits)?,
+    };
     Ok(report::ratio(common, longer))
 }
 
@@ -268,11 +277,32 @@ fn first_fits(comparison: &Comparison<'_, '_>) -> Result<usize, calls::TooLarge>
     let (e, a) = (comparison.expected.len(), comparison.actual.len());
     calls::check_questions(e, a)?;
     let mut used = vec![false; e];
+    if let Some(groups) = comparison.groups() {
+        let taken = groups.iter().map(|group| first_fits_of(comparison, group, &mut used));
+        return taken.sum();
+    }
     let fits = |&a: &usize| {
         let free = (0..e).find(|&e| !used[e] && comparison.same(e, a));
         free.map(|e| used[e] = true).is_some()
     };
     Ok((0..a).filter(fits).count())
+}
+
+/// How many of the unused expected calls a group takes: as many as it can, of those the first.
+fn first_fits_of(
+    comparison: &Comparison<'_, '_>,
+    calls: &Range<usize>,
+    used: &mut [bool],
+) -> Result<usize, calls::TooLarge> {
+    let mut group = CallGroup::new(calls.len());
+    for (e, used) in used.iter_mut().enumerate() {
+        let fits = |call| !*used && comparison.same(e, calls.start + call);
+        if group.len() < calls.len() && group.ask(fits) && group.take() {
+            *used = true;
+        }
+        comparison.work(group.take_steps())?;
+    }
+    Ok(group.len())
 }
 
 /// F1 over the distinct calls of both sides, rounded to four decimals; nothing at all scores 0.
@@ -311,7 +341,7 @@ impl ToolCorrectness {
                 "no call is expected, so there are no arguments to compare".to_owned()
             });
         }
-        let actual = calls::counted(calls, self.exclude_failed);
+        let mut actual = calls::counted(calls, self.exclude_failed);
         if let Some(obstacle) = self.matcher.obstacle(expected, &actual, want) {
             return obstacle;
         }
@@ -321,6 +351,9 @@ impl ToolCorrectness {
             return report::not_evaluable(Reason::ResultNotRecorded, want, || {
                 format!("the result of `{}` is not recorded", call.name)
             });
+        }
+        if !self.matcher.is_listed {
+            calls::list_by_content(&mut actual, self.compares_output);
         }
         let comparison = Comparison::new(&self.matcher, expected, &actual);
         let value = match self.score(&comparison) {

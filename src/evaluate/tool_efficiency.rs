@@ -1,7 +1,7 @@
 //! `tool_efficiency`: the share of tool calls that were not made before.
 //!
-//! A call is redundant when an earlier one has the same name and matching arguments. Arguments are
-//! decoded only where two calls share a name. Cost: linear in the calls where "matches" can be
+//! A call is redundant when an earlier one has the same name and matching arguments. Calls that were
+//! made together are taken in the order that leaves the fewest redundant. Arguments are decoded only where two calls share a name. Cost: linear in the calls where "matches" can be
 //! hashed (`exact`, `ignore`, `keys`), otherwise each call is compared with the distinct ones of
 //! its name, within [`COMPARED_MAX`].
 
@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::hash::BuildHasher;
 
-use super::arguments::ArgumentMatcher;
+use super::arguments::{ArgumentMatcher, ArgumentMode};
 use super::compat::DokimosCompat;
-use super::{Evaluator, Kind, report, tool_error};
+use super::{Evaluator, Kind, report, together, tool_error};
 use crate::model::{Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::value::{Map, Value};
 
@@ -49,13 +49,35 @@ struct Settings {
     argument_matcher: ArgumentMatcher,
     /// Whether repeating a call that failed is no redundancy. Default `false`.
     allow_retries: bool,
-    /// `dokimos` gives Dokimos' numbers: arguments that are not recorded are empty ones, and a
-    /// trace without calls scores 1.
+    /// `dokimos` gives Dokimos' numbers: arguments that are not recorded are empty ones, a trace
+    /// without calls scores 1, and calls that were made together are taken as they are listed.
     compat: Option<DokimosCompat>,
 }
 
 struct ToolEfficiency {
     settings: Settings,
+}
+
+/// The calls of a trajectory in the order in which they are looked at.
+struct Listed<'c, 'a> {
+    calls: &'c [ToolCall<'a>],
+    /// The place of each; nothing where they are looked at as they stand.
+    places: Vec<usize>,
+}
+
+impl<'a> std::ops::Index<usize> for Listed<'_, 'a> {
+    type Output = ToolCall<'a>;
+
+    #[inline]
+    fn index(&self, index: usize) -> &ToolCall<'a> {
+        &self.calls[self.places.get(index).copied().unwrap_or(index)]
+    }
+}
+
+impl Listed<'_, '_> {
+    fn len(&self) -> usize {
+        self.calls.len()
+    }
 }
 
 /// Why redundancy cannot be told.
@@ -71,9 +93,36 @@ impl ToolEfficiency {
         &self.settings.argument_matcher
     }
 
+    /// The calls with those of each group in the order that leaves the fewest redundant: what covers
+    /// more before what it covers, and what failed before what may be its retry.
+    fn listed<'c, 'a>(&self, calls: &'c [ToolCall<'a>]) -> Listed<'c, 'a> {
+        let mut listed = Listed { calls, places: Vec::new() };
+        if self.settings.compat.is_some() || !together::is_any(calls) {
+            return listed;
+        }
+        let count = |call: &ToolCall<'_>| {
+            call.arguments.value().and_then(Value::as_map).map_or(0, Map::len)
+        };
+        let entries = |call: &ToolCall<'_>| match self.matcher().mode {
+            ArgumentMode::Subset => usize::MAX - count(call),
+            ArgumentMode::Superset => count(call),
+            ArgumentMode::Exact | ArgumentMode::Ignore => 0,
+        };
+        let failed = |call: &ToolCall<'_>| {
+            self.settings.allow_retries && tool_error::failed(call) == Some(true)
+        };
+        listed.places = (0..calls.len()).collect();
+        for group in listed.places.chunk_by_mut(|one, next| calls[*one].is_with(&calls[*next])) {
+            if group.len() > 1 {
+                group.sort_by_cached_key(|at| (entries(&calls[*at]), !failed(&calls[*at])));
+            }
+        }
+        listed
+    }
+
     fn arguments<'c, 'a>(
         &self,
-        calls: &'c [ToolCall<'a>],
+        calls: &'c Listed<'_, 'a>,
         index: usize,
     ) -> Result<&'c Value<'a>, Obstacle> {
         match &calls[index].arguments {
@@ -88,7 +137,7 @@ impl ToolEfficiency {
     #[inline]
     fn repeats(
         &self,
-        calls: &[ToolCall<'_>],
+        calls: &Listed<'_, '_>,
         earlier: usize,
         later: usize,
     ) -> Result<bool, Obstacle> {
@@ -101,7 +150,7 @@ impl ToolEfficiency {
     /// The same of two calls of one tool.
     fn has_same_arguments(
         &self,
-        calls: &[ToolCall<'_>],
+        calls: &Listed<'_, '_>,
         earlier: usize,
         later: usize,
     ) -> Result<bool, Obstacle> {
@@ -112,7 +161,7 @@ impl ToolEfficiency {
     /// Calls `redundant` with each call that repeats a distinct one, in order, and with that one.
     fn walk(
         &self,
-        calls: &[ToolCall<'_>],
+        calls: &Listed<'_, '_>,
         redundant: impl FnMut(usize, usize),
     ) -> Result<(), Obstacle> {
         if calls.len() <= SCANNED_MAX {
@@ -126,7 +175,7 @@ impl ToolEfficiency {
 
     fn scan(
         &self,
-        calls: &[ToolCall<'_>],
+        calls: &Listed<'_, '_>,
         mut redundant: impl FnMut(usize, usize),
     ) -> Result<(), Obstacle> {
         let mut repeated = [false; SCANNED_MAX];
@@ -144,16 +193,17 @@ impl ToolEfficiency {
 
     fn group(
         &self,
-        calls: &[ToolCall<'_>],
+        calls: &Listed<'_, '_>,
         mut redundant: impl FnMut(usize, usize),
     ) -> Result<(), Obstacle> {
         let build = hashbrown::DefaultHashBuilder::default();
         let mut names: hashbrown::HashMap<&str, usize> = hashbrown::HashMap::new();
-        for call in calls {
+        for call in calls.calls {
             *names.entry(&call.name).or_default() += 1;
         }
         let mut distinct: HashTable<(u64, usize)> = HashTable::with_capacity(calls.len());
-        for (index, call) in calls.iter().enumerate() {
+        for index in 0..calls.len() {
+            let call = &calls[index];
             if names.get(&*call.name) == Some(&1) {
                 continue;
             }
@@ -175,13 +225,14 @@ impl ToolEfficiency {
 
     fn search(
         &self,
-        calls: &[ToolCall<'_>],
+        calls: &Listed<'_, '_>,
         mut redundant: impl FnMut(usize, usize),
     ) -> Result<(), Obstacle> {
         let mut distinct: hashbrown::HashMap<&str, Vec<usize>> = hashbrown::HashMap::new();
         let mut weights = Vec::with_capacity(calls.len());
         let mut compared = 0;
-        'calls: for (index, call) in calls.iter().enumerate() {
+        'calls: for index in 0..calls.len() {
+            let call = &calls[index];
             weights.push(call.arguments.value().map_or(1, Value::node_count));
             let kept = distinct.entry(&*call.name).or_default();
             for &earlier in &*kept {
@@ -200,7 +251,7 @@ impl ToolEfficiency {
     }
 
     /// Counts the redundant calls; also lists them if somebody wants them.
-    fn count(&self, calls: &[ToolCall<'_>], want: Want) -> Result<(usize, Vec<usize>), Obstacle> {
+    fn count(&self, calls: &Listed<'_, '_>, want: Want) -> Result<(usize, Vec<usize>), Obstacle> {
         let (mut count, mut found) = (0, Vec::new());
         // The last call that repeats a distinct one: what a further repetition retries.
         let mut last: hashbrown::HashMap<usize, usize> = hashbrown::HashMap::new();
@@ -219,7 +270,7 @@ impl ToolEfficiency {
         Ok((count, found))
     }
 
-    fn details(&self, calls: &[ToolCall<'_>], redundant: &[usize]) -> Map<'static> {
+    fn details(&self, calls: &Listed<'_, '_>, redundant: &[usize]) -> Map<'static> {
         let consecutive = (1..calls.len())
             .filter(|&index| matches!(self.repeats(calls, index - 1, index), Ok(true)));
         let name = |index: usize| &*calls[index].name;
@@ -244,11 +295,11 @@ impl Evaluator for ToolEfficiency {
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        let calls = &trajectory.tool_calls[..];
-        if calls.is_empty() && self.settings.compat.is_none() {
+        let calls = self.listed(&trajectory.tool_calls);
+        if calls.calls.is_empty() && self.settings.compat.is_none() {
             return report::no_tool_calls(want);
         }
-        let (count, redundant) = match self.count(calls, want) {
+        let (count, redundant) = match self.count(&calls, want) {
             Ok(counted) => counted,
             Err(Obstacle::NotRecorded(index)) => {
                 return report::not_evaluable(Reason::ArgumentsNotRecorded, want, || {
@@ -263,7 +314,7 @@ impl Evaluator for ToolEfficiency {
             }
         };
         let distinct = calls.len() - count;
-        let value = if calls.is_empty() { 1.0 } else { report::ratio(distinct, calls.len()) };
+        let value = if calls.calls.is_empty() { 1.0 } else { report::ratio(distinct, calls.len()) };
         report::scored(
             value,
             want,
@@ -275,7 +326,7 @@ impl Evaluator for ToolEfficiency {
                     report::names(redundant.iter().map(|&index| &*calls[index].name))
                 ),
             },
-            || self.details(calls, &redundant),
+            || self.details(&calls, &redundant),
         )
     }
 }

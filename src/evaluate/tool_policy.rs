@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::definitions::{Definitions, Tools};
 use super::{Early, Evaluator, Kind, report, tool_error};
+use crate::model::tool_call::groups;
 use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
@@ -47,7 +48,8 @@ struct Settings {
     allowed: Option<Vec<String>>,
     /// Tools that must be called, successfully or not.
     required: Vec<String>,
-    /// For a tool, those that must have succeeded before it is called.
+    /// For a tool, those that must have succeeded before it is called, none of them together with
+    /// it.
     required_before: BTreeMap<String, Vec<String>>,
     /// For a tool, how often it may be called.
     max_calls: BTreeMap<String, usize>,
@@ -112,20 +114,24 @@ impl Policy {
     ) {
         let rules = &self.settings;
         let mut done = Done::default();
-        for call in calls {
-            let tool = &*call.name;
-            self.check_name(tool, broken);
-            if tools.is_some_and(|tools| tools.get(tool).is_none()) {
-                broken(Violation { rule: "declared_only", tool, missing: None });
-            }
-            for needed in rules.required_before.get(tool).into_iter().flatten() {
-                if !done.before(needed, call) {
-                    broken(Violation { rule: "required_before", tool, missing: Some(needed) });
+        for group in groups(calls) {
+            for call in group {
+                let tool = &*call.name;
+                self.check_name(tool, broken);
+                if tools.is_some_and(|tools| tools.get(tool).is_none()) {
+                    broken(Violation { rule: "declared_only", tool, missing: None });
+                }
+                for needed in rules.required_before.get(tool).into_iter().flatten() {
+                    if !done.before(needed, call) {
+                        broken(Violation { rule: "required_before", tool, missing: Some(needed) });
+                    }
                 }
             }
-            if rules.required_before.values().flatten().any(|name| name == tool) {
-                done.add(call);
-            }
+            // Of calls that were made together none is before another.
+            let is_needed = |call: &&ToolCall<'_>| {
+                rules.required_before.values().flatten().any(|name| *name == call.name)
+            };
+            group.iter().filter(is_needed).for_each(|call| done.add(call));
         }
         for tool in &rules.required {
             if !calls.iter().any(|call| call.name == **tool) {

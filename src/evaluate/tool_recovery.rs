@@ -1,6 +1,7 @@
 //! `tool_recovery`: the share of failed calls after which the agent did something sensible.
 //!
-//! After a failed call the next one that began later shows the reaction. The same call with the
+//! After a failed call the next one that began later, and was not made together with it, shows the
+//! reaction; of several that were made together, the most sensible. The same call with the
 //! same arguments is a blind retry. Going on with other tools, when neither the tool nor a fallback
 //! of it succeeds later, ignores the error. Everything else is sensible: other arguments, a
 //! fallback, or an end.
@@ -64,13 +65,14 @@ struct Recovery {
     settings: Settings,
 }
 
-/// What the agent did after a failed call.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// What the agent did after a failed call; of several calls that were made together the first of
+/// these counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Reaction {
     Sensible,
+    NotRecorded,
     BlindRetry,
     Ignored,
-    NotRecorded,
 }
 
 /// The calls, and which of them failed.
@@ -79,13 +81,45 @@ struct Run<'c, 'a> {
     failed: Vec<bool>,
 }
 
+impl<'c, 'a> Run<'c, 'a> {
+    /// The place behind the group of a call.
+    fn behind(&self, at: usize) -> usize {
+        let rest = &self.calls[at + 1..];
+        at + 1 + rest.iter().take_while(|call| call.is_with(&self.calls[at])).count()
+    }
+
+    /// The place of the first call of a group.
+    fn first(&self, at: usize) -> usize {
+        let before = self.calls[..at].iter().rev();
+        at - before.take_while(|call| call.is_with(&self.calls[at])).count()
+    }
+
+    /// The calls that show the reaction to a failed one.
+    fn next(&self, failed: usize) -> impl Iterator<Item = &'c ToolCall<'a>> + use<'_, 'c, 'a> {
+        let end_ns = self.calls[failed].end_ns;
+        let is_later = move |call: &&ToolCall<'_>| call.start_ns >= end_ns;
+        let from = self.behind(failed);
+        let first = self.calls[from..].iter().position(|call| is_later(&call));
+        let group = first.map(|first| &self.calls[from + first..self.behind(from + first)]);
+        group.unwrap_or_default().iter().filter(is_later)
+    }
+}
+
 impl Recovery {
     fn reaction(&self, run: &Run<'_, '_>, failed: usize, retries: usize) -> Reaction {
+        let reactions = run.next(failed).map(|next| self.reaction_of(run, failed, next, retries));
+        reactions.min().unwrap_or(Reaction::Sensible)
+    }
+
+    /// What a call says of the reaction to a failed one.
+    fn reaction_of(
+        &self,
+        run: &Run<'_, '_>,
+        failed: usize,
+        next: &ToolCall<'_>,
+        retries: usize,
+    ) -> Reaction {
         let call = &run.calls[failed];
-        let is_later = |other: &&ToolCall<'_>| other.start_ns >= call.end_ns;
-        let Some(next) = run.calls[failed + 1..].iter().find(is_later) else {
-            return Reaction::Sensible;
-        };
         if next.name == call.name {
             return match self.is_same(call, next) {
                 Some(true) if retries >= self.settings.max_blind_retries => Reaction::BlindRetry,
@@ -99,7 +133,8 @@ impl Recovery {
                 || fallbacks.is_some_and(|names| names.iter().any(|name| *name == other.name))
         };
         let recovers = |later: usize| !run.failed[later] && stands_in(&run.calls[later]);
-        if self.settings.detect_ignored_errors && !(failed + 1..run.calls.len()).any(recovers) {
+        let mut later = run.behind(failed)..run.calls.len();
+        if self.settings.detect_ignored_errors && !later.any(recovers) {
             return Reaction::Ignored;
         }
         Reaction::Sensible
@@ -119,21 +154,46 @@ impl Recovery {
         run: &Run<'c, 'a>,
         failed: &[usize],
     ) -> Vec<(&'c ToolCall<'a>, Reaction)> {
-        let calls = run.calls;
-        let mut retries = 0;
-        let mut before: Option<usize> = None;
-        let react = |&index: &usize| {
-            // A retry that fails in turn is judged by how many there were in this row.
-            let in_row = before.is_some_and(|before| {
-                before + 1 == index
-                    && calls[before].name == calls[index].name
-                    && self.is_same(&calls[before], &calls[index]) == Some(true)
-            });
-            retries = if in_row { retries + 1 } else { 0 };
-            before = Some(index);
-            (&calls[index], self.reaction(run, index, retries))
+        let mut retries: Vec<usize> = Vec::with_capacity(failed.len());
+        for (at, index) in failed.iter().enumerate() {
+            retries.push(self.retries(run, &failed[..at], &retries, *index));
+        }
+        let react = |(index, retries): (&usize, usize)| {
+            (&run.calls[*index], self.reaction(run, *index, retries))
         };
-        failed.iter().map(react).collect()
+        failed.iter().zip(retries).map(react).collect()
+    }
+}
+
+impl Recovery {
+    /// How many retries in a row a failed call ends: a retry that fails in turn is judged by how
+    /// many there were. `failed` are the failed calls before it, `retries` theirs.
+    fn retries(
+        &self,
+        run: &Run<'_, '_>,
+        failed: &[usize],
+        retries: &[usize],
+        index: usize,
+    ) -> usize {
+        let first = run.first(index);
+        let Some(before) = first.checked_sub(1).map(|last| run.first(last)) else { return 0 };
+        let from = failed.partition_point(|failed| *failed < before);
+        let upto = failed.partition_point(|failed| *failed < first);
+        let least = retries[from..upto].iter().min();
+        let mut found: Option<usize> = None;
+        for (earlier, count) in failed[from..upto].iter().zip(&retries[from..upto]) {
+            let (one, other) = (&run.calls[*earlier], &run.calls[index]);
+            if found.is_none_or(|found| *count < found)
+                && one.name == other.name
+                && self.is_same(one, other) == Some(true)
+            {
+                found = Some(*count);
+            }
+            if found.as_ref() == least {
+                break;
+            }
+        }
+        found.map_or(0, |count| count + 1)
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! One kind, one notion of "the same call" ([`super::calls`]), and a mode for each way in which
 //! the field turns that into a number. Each expected call needs an actual call of its own, except
-//! where `reuse_matches` says otherwise.
+//! where `reuse_matches` says otherwise. Calls that were made together are taken in whatever order
+//! scores the most.
 
 use std::collections::BTreeMap;
 
@@ -111,7 +112,8 @@ struct Settings {
     reuse_matches: bool,
     /// Whether calls that failed are left out, so that a retry counts once. Default `false`.
     exclude_failed: bool,
-    /// `dokimos` takes arguments that are not recorded for empty ones.
+    /// `dokimos` takes arguments that are not recorded for empty ones, and calls that were made
+    /// together in the order in which they are listed.
     compat: Option<DokimosCompat>,
     /// The expected calls.
     #[schemars(required)]
@@ -141,6 +143,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
             default: settings.argument_matcher,
             by_name: settings.argument_matchers,
             absent_is_empty: settings.compat.is_some(),
+            is_listed: settings.compat.is_some(),
         },
         reuse_matches: settings.reuse_matches,
         exclude_failed: settings.exclude_failed,
@@ -156,15 +159,12 @@ struct Matched {
 
 impl ToolTrajectory {
     fn matched(&self, comparison: &Comparison<'_, '_>) -> Result<Matched, calls::TooLarge> {
-        let (e, a) = (comparison.expected.len(), comparison.actual.len());
+        let e = comparison.expected.len();
         let both = |count| Matched { expected: count, actual: count };
         Ok(match self.mode {
-            MatchMode::Strict => {
-                let same = e == a && (0..e).all(|index| comparison.same(index, index));
-                both(if same { e } else { 0 })
-            }
+            MatchMode::Strict => both(if comparison.is_exact()? { e } else { 0 }),
             MatchMode::InOrder | MatchMode::InOrderF1 => both(comparison.in_order()?),
-            MatchMode::InOrderMatch => both(if comparison.is_subsequence() { e } else { 0 }),
+            MatchMode::InOrderMatch => both(if comparison.is_subsequence()? { e } else { 0 }),
             _ if self.reuse_matches => {
                 let (expected, actual) = comparison.members()?;
                 Matched { expected, actual }

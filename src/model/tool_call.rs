@@ -167,7 +167,9 @@ impl<'a> ToolCall<'a> {
 }
 
 /// The groups of some calls, in order: those that were made together, each of the others alone.
-pub fn groups<'c, 'a>(calls: &'c [ToolCall<'a>]) -> impl Iterator<Item = &'c [ToolCall<'a>]> {
+pub fn groups<'c, 'a>(
+    calls: &'c [ToolCall<'a>],
+) -> impl DoubleEndedIterator<Item = &'c [ToolCall<'a>]> {
     calls.chunk_by(ToolCall::is_with)
 }
 

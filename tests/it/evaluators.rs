@@ -1,8 +1,8 @@
 //! Each kind of evaluator against its fixtures, and its example against the config.
 //!
 //! A fixture is a YAML file under `tests/fixtures/evaluators/<kind>/`: `source` names where the
-//! expected answers come from, `settings` are common to its `cases`. A case has a `name`, `calls`,
-//! further facts of the trajectory (of a session the starts of its turns), `settings` of its own,
+//! expected answers come from, `settings` are common to its `cases`. A case has a `name`, `calls`
+//! (calls with the same `group` were made together), further facts of the trajectory (of a session the starts of its turns), `settings` of its own,
 //! and what is expected: a `score`, the reason why it is `not_evaluable`, or the error that it
 //! `failed` with.
 
@@ -54,6 +54,7 @@ fn tool_call(call: &Value<'static>) -> ToolCall<'static> {
         },
         start_ns: ns("start_ms"),
         end_ns: ns("end_ms"),
+        group: number(call, "group").map_or(0, |group| group as u32),
         ..ToolCall::default()
     }
 }

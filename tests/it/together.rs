@@ -1,9 +1,13 @@
 //! Calls that start in the same instant: one group, in which nobody asks for an order.
 
+use proptest::prelude::*;
 use serde_json::{Value as Json, json};
+use spanscore::evaluate::kind;
 use spanscore::extract::resolve::Resolver;
 use spanscore::model::session::join_session;
-use spanscore::model::{TraceSpans, Trajectory};
+use spanscore::model::{CallStatus, Content, Outcome, ToolCall, TraceSpans, Trajectory, Want};
+use spanscore::settings::Node;
+use spanscore::value::{self, Value};
 
 use crate::captures::{Request, resolver, traces};
 use crate::traps::{request, span};
@@ -17,17 +21,17 @@ fn tool(at: usize, parent: Option<usize>, name: &str, times_ms: (u64, u64)) -> J
     span
 }
 
-/// All orders of some spans.
-fn orders(spans: &[Json]) -> Vec<Vec<Json>> {
-    let Some((first, rest)) = spans.split_first() else { return vec![Vec::new()] };
-    let put = |order: &[Json], at: usize| [&order[..at], &[first.clone()], &order[at..]].concat();
-    let with = |order: Vec<Json>| (0..=order.len()).map(|at| put(&order, at)).collect::<Vec<_>>();
+/// All orders of some things.
+fn orders<T: Clone>(things: &[T]) -> Vec<Vec<T>> {
+    let Some((first, rest)) = things.split_first() else { return vec![Vec::new()] };
+    let put = |order: &[T], at: usize| [&order[..at], &[first.clone()], &order[at..]].concat();
+    let with = |order: Vec<T>| (0..=order.len()).map(|at| put(&order, at)).collect::<Vec<_>>();
     orders(rest).into_iter().flat_map(with).collect()
 }
 
 /// Each call of a trajectory as `name group`.
 fn shown(trajectory: &Trajectory<'_>) -> Vec<String> {
-    let call = |call: &spanscore::model::ToolCall<'_>| format!("{} {}", call.name, call.group);
+    let call = |call: &ToolCall<'_>| format!("{} {}", call.name, call.group);
     trajectory.tool_calls.iter().map(call).collect()
 }
 
@@ -112,4 +116,166 @@ fn traces_of_a_session_keep_their_groups_apart() {
     assert_eq!(shown(&session), ["a 1", "d 2", "b 3", "c 3", "e 4", "f 5", "g 5"]);
     let turns: Vec<usize> = session.calls_by_turn().map(<[_]>::len).collect();
     assert_eq!(turns, [1, 6]);
+}
+
+/// A call in a generated trajectory.
+#[derive(Clone, Debug)]
+struct Call {
+    name: &'static str,
+    arguments: &'static str,
+    failed: bool,
+    lasts: bool,
+    group: u32,
+}
+
+/// Up to three groups of up to three calls.
+fn calls() -> impl Strategy<Value = Vec<Vec<Call>>> {
+    let name = prop::sample::select(vec!["a", "b", "c"]);
+    let arguments = vec!["{}", r#"{"x": 1}"#, r#"{"x": 2}"#, r#"{"x": 1, "y": 1}"#];
+    let call = (name, prop::sample::select(arguments), any::<bool>(), any::<bool>());
+    let groups = prop::collection::vec(prop::collection::vec(call, 1..4), 1..4);
+    groups.prop_map(|groups| {
+        let with_group = |(group, calls): (u32, Vec<_>)| {
+            let call =
+                |(name, arguments, failed, lasts)| Call { name, arguments, failed, lasts, group };
+            calls.into_iter().map(call).collect()
+        };
+        (1..).zip(groups).map(with_group).collect()
+    })
+}
+
+fn trajectory(calls: &[Call]) -> Trajectory<'static> {
+    let value = |text| Content::ready(value::json::parse(text).unwrap());
+    let call = |call: &Call| ToolCall {
+        name: call.name.into(),
+        arguments: value(call.arguments),
+        result: value(r#""4711""#),
+        status: if call.failed { CallStatus::Error } else { CallStatus::Ok },
+        start_ns: u64::from(call.group) * 10,
+        end_ns: u64::from(call.group) * 10 + if call.lasts { 15 } else { 0 },
+        group: call.group,
+        ..ToolCall::default()
+    };
+    let tool_calls = calls.iter().map(call).collect();
+    let user_input = Content::ready(Value::from("x is 1"));
+    Trajectory { tool_calls, user_input, ..Trajectory::default() }
+}
+
+/// The score, or the reason why there is none.
+fn judged(name: &str, settings: &str, calls: &[Call]) -> Result<f64, &'static str> {
+    let node = Node::from_value(&value::json::parse(settings).unwrap());
+    let evaluator = (kind(name).unwrap().build)(&node).unwrap();
+    let trajectory = trajectory(calls);
+    let answers =
+        [Want::SCORE, Want::ALL].map(|want| match evaluator.evaluate(&trajectory, want) {
+            Outcome::Scored(score) => Ok(score.value),
+            Outcome::NotEvaluable { reason, .. } => Err(reason.as_str()),
+            Outcome::Failed { error, .. } => panic!("{error}"),
+        });
+    assert_eq!(answers[0], answers[1], "{name} {settings}");
+    answers[0]
+}
+
+/// The calls in every order that their groups allow.
+fn listings(groups: &[Vec<Call>]) -> Vec<Vec<Call>> {
+    groups.iter().fold(vec![Vec::new()], |heads: Vec<Vec<Call>>, group| {
+        let tails = orders(group);
+        let with = |head: Vec<Call>| tails.iter().map(move |tail| [&head[..], tail].concat());
+        heads.into_iter().flat_map(with).collect()
+    })
+}
+
+const ORDER: &str = r#""criteria": {"tool_calls_order": ["a", "b", "a", "c"]}"#;
+const EXPECTED: &str = r#""criteria": {"tool_calls": [{"name": "a", "arguments": {"x": 1}},
+    {"name": "b"}, {"name": "a", "arguments": {"x": 2}}, {"name": "c", "arguments": {"x": 1}}]}"#;
+
+/// Kinds in which the order of the calls counts, with settings.
+fn ordered() -> Vec<(&'static str, String)> {
+    let order = |more: &str| ("tool_call_order", format!("{{{more} {ORDER}}}"));
+    let trajectory = |mode: &str, matcher: &str| {
+        let matcher = format!(r#""argument_matcher": {{"mode": "{matcher}"}}"#);
+        ("tool_trajectory", format!(r#"{{"match_mode": "{mode}", {matcher}, {EXPECTED}}}"#))
+    };
+    let correctness = |mode: &str, more: &str| {
+        ("tool_correctness", format!(r#"{{"match_mode": "{mode}", {more} {EXPECTED}}}"#))
+    };
+    let argument = |occurrence: &str| {
+        let tool = r#""tool_name": "a", "expected_arguments": {"x": 1}"#;
+        ("argument_correctness", format!(r#"{{{tool}, "occurrence": {occurrence}}}"#))
+    };
+    let efficiency = |more: &str| ("tool_efficiency", format!("{{{more}}}"));
+    let mut all = vec![order(""), order(r#""strict": true,"#)];
+    for mode in ["strict", "in_order", "in_order_match", "in_order_f1"] {
+        all.extend(["exact", "subset", "ignore"].map(|matcher| trajectory(mode, matcher)));
+    }
+    let graded = r#""evaluation_params": ["input_parameters"],"#;
+    all.extend([
+        correctness("names_and_order", ""),
+        correctness("best_match_in_order", ""),
+        correctness("best_match_in_order", graded),
+        correctness("call_accuracy", ""),
+    ]);
+    all.extend([r#""first""#, r#""last""#, "0", "1", "2"].map(argument));
+    all.extend([
+        efficiency(""),
+        efficiency(r#""allow_retries": true"#),
+        efficiency(r#""argument_matcher": {"mode": "subset"}"#),
+        efficiency(r#""argument_matcher": {"mode": "superset"}"#),
+    ]);
+    all
+}
+
+/// Kinds for which calls of one group are no steps one after the other.
+fn others() -> Vec<(&'static str, String)> {
+    let matcher = r#""argument_matcher": {"mode": "subset"}"#;
+    let correctness = |mode: &str, more: &str| {
+        ("tool_correctness", format!(r#"{{"match_mode": "{mode}", {more} {EXPECTED}}}"#))
+    };
+    let plain = |name, settings: &str| (name, settings.to_owned());
+    vec![
+        correctness("names_and_args", &format!("{matcher},")),
+        correctness("best_match", r#""evaluation_params": ["input_parameters"],"#),
+        correctness("parameter_match", ""),
+        correctness("call_accuracy", r#""strict_order": false,"#),
+        correctness("call_f1", ""),
+        plain("tool_loop", r#"{"max_repeats": 1}"#),
+        plain("tool_loop", r#"{"max_repeats": 1, "argument_matcher": {"mode": "subset"}}"#),
+        plain("tool_policy", r#"{"required_before": {"a": ["b"], "c": ["a", "b"]}}"#),
+        plain("argument_grounding", r#"{"min_length": 1, "ignore_numbers_up_to": 0}"#),
+        plain("tool_recovery", r#"{"max_blind_retries": 1, "fallbacks": {"a": ["b"]}}"#),
+        plain("tool_recovery", "{}"),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn ordered_kinds_score_the_best_order_inside_the_groups(groups in calls()) {
+        for (name, settings) in ordered() {
+            let scores = listings(&groups).into_iter().map(|mut calls| {
+                calls.iter_mut().for_each(|call| call.group = 0);
+                judged(name, &settings, &calls)
+            });
+            let best = scores.max_by(|a, b| a.partial_cmp(b).unwrap()).unwrap();
+            let found = judged(name, &settings, &groups.concat());
+            match (found, best) {
+                (Ok(found), Ok(best)) => prop_assert!(
+                    (found - best).abs() < 1e-9,
+                    "{} {}: {} and not {}", name, settings, found, best
+                ),
+                _ => prop_assert_eq!(found, best, "{} {}", name, settings),
+            }
+        }
+    }
+
+    #[test]
+    fn no_kind_reads_the_listing_of_a_group(groups in calls()) {
+        for (name, settings) in ordered().into_iter().chain(others()) {
+            let score = judged(name, &settings, &groups.concat());
+            for calls in listings(&groups) {
+                prop_assert_eq!(judged(name, &settings, &calls), score, "{} {}", name, settings);
+            }
+        }
+    }
 }

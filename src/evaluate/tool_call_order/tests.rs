@@ -1,15 +1,24 @@
 use super::*;
 use crate::value::json;
 
-fn check(settings: &str, calls: &[(&'static str, Option<&'static str>)], expected: f64, lcs: &str) {
+type Called = (&'static str, Option<&'static str>);
+
+fn check(settings: &str, calls: &[Called], expected: f64, lcs: &str) {
+    let groups: Vec<&[Called]> = calls.chunks(1).collect();
+    check_groups(settings, &groups, expected, lcs);
+}
+
+fn check_groups(settings: &str, groups: &[&[Called]], expected: f64, lcs: &str) {
     let node = Node::from_value(&json::parse(settings).unwrap());
     let evaluator = build(&node).unwrap();
-    let call = |(name, id): &(&'static str, Option<&'static str>)| ToolCall {
+    let calls = (1..).zip(groups).flat_map(|(group, calls)| calls.iter().map(move |c| (group, c)));
+    let call = |(group, (name, id)): (u32, &Called)| ToolCall {
         name: (*name).into(),
         id: id.map(Into::into),
+        group,
         ..ToolCall::default()
     };
-    let tool_calls = calls.iter().map(call).collect();
+    let tool_calls = calls.map(call).collect();
     let trajectory = Trajectory { tool_calls, ..Trajectory::default() };
     let Outcome::Scored(score) = evaluator.evaluate(&trajectory, Want::ALL) else { panic!() };
     assert_eq!(score.value, expected, "{settings}");
@@ -39,6 +48,21 @@ fn a_call_is_expected_by_name_or_by_id() {
     let settings = r#"{"criteria": {"tool_calls_order": ["a", "id-1", "b"]}}"#;
     let calls = [("a", None), ("b", Some("id-1")), ("b", Some("id-2"))];
     check(settings, &calls, 1.0, r#"["a","id-1","b"]"#);
+}
+
+#[test]
+fn calls_made_together_are_in_any_order() {
+    let settings = r#"{"criteria": {"tool_calls_order": ["a", "b", "c", "d"]}}"#;
+    let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| (name, None));
+    check_groups(settings, &[&[c, a, b], &[d]], 1.0, r#"["a","b","c","d"]"#);
+    check_groups(settings, &[&[d, c], &[b, a]], 0.5, r#"["a","b"]"#);
+    check_groups(settings, &[&[a], &[d, b, ("x", None)], &[c]], 0.75, r#"["a","b","c"]"#);
+    let strict = settings.replace("{\"criteria", "{\"strict\": true, \"criteria");
+    check_groups(&strict, &[&[b, a], &[d, c]], 1.0, r#"["a","b","c","d"]"#);
+    check_groups(&strict, &[&[b, a], &[d, c, a]], 0.0, r#"["a","b","c","d"]"#);
+    let ids = r#"{"criteria": {"tool_calls_order": ["a", "1", "a", "2"]}}"#;
+    let [one, two] = ["1", "2"].map(|id| ("a", Some(id)));
+    check_groups(ids, &[&[two, a, one, a]], 1.0, r#"["a","1","a","2"]"#);
 }
 
 #[test]

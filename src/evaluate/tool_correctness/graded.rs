@@ -1,8 +1,11 @@
 //! Modes that give credit for arguments one by one: DeepEval's and the Agent Development Kit's.
 
+use std::ops::Range;
+
 use super::{ToolCall, arguments_of, calls, lcs};
 use crate::evaluate::arguments::ArgumentMatcher;
 use crate::evaluate::calls::{Comparison, ExpectedCall};
+use crate::evaluate::heaviest::{self, Heaviest};
 use crate::evaluate::report;
 use crate::value::{Map, Value};
 
@@ -77,7 +80,10 @@ impl Graded {
         calls::check_questions(expected.len(), actual.len())?;
         let weights: Vec<usize> = expected.iter().map(calls::weight).collect();
         let weight = |e: usize, a: usize| self.similarity(comparison, &weights, (e, a));
-        let heaviest = lcs::weight(expected.len(), actual.len(), weight);
+        let heaviest = match comparison.groups() {
+            Some(groups) => heaviest::in_order(expected.len(), groups, comparison.effort(), weight),
+            None => lcs::weight(expected.len(), actual.len(), weight),
+        };
         Ok(heaviest / expected.len() as f64)
     }
 }
@@ -105,25 +111,72 @@ fn maps_similarity(a: &Map<'_>, b: &Map<'_>) -> f64 {
 
 /// Aligns the calls by name, in order, and gives each expected call the share of its arguments
 /// that the actual one has (`google/adk-python`, `_tool_parameter_match_evaluator.py`).
-pub(super) fn parameters(expected: &[ExpectedCall], actual: &[&ToolCall<'_>]) -> f64 {
-    let equal = ArgumentMatcher::default();
+pub(super) fn parameters(comparison: &Comparison<'_, '_>) -> Result<f64, calls::TooLarge> {
+    let (expected, actual) = (comparison.expected, comparison.actual);
+    if let Some(groups) = comparison.groups() {
+        let scores = parameters_of_groups(comparison, groups)?;
+        return Ok(scores.iter().sum::<f64>() / expected.len() as f64);
+    }
     let mut from = 0;
     let scores = expected.iter().map(|call| {
         let Some(found) = actual[from..].iter().position(|other| other.name == call.name) else {
             return 0.0;
         };
-        let given = arguments_of(actual[from + found]);
+        let given = actual[from + found];
         from += found + 1;
-        match call.arguments.as_map() {
-            None => 1.0,
-            Some(wanted) if wanted.is_empty() => 1.0,
-            Some(wanted) => {
-                let is_given = |(key, value): &(&str, &Value<'_>)| {
-                    given.get(key).is_some_and(|given| equal.equal(value, given))
-                };
-                report::ratio(wanted.iter().filter(is_given).count(), wanted.len())
-            }
-        }
+        share(call, given)
     });
-    scores.sum::<f64>() / expected.len() as f64
+    Ok(scores.sum::<f64>() / expected.len() as f64)
+}
+
+/// The same of calls some of which were made together: an expected call takes one from the first
+/// group that still has one of its name, not before the group of the call before; which one, decides
+/// what all that come to one group are given.
+fn parameters_of_groups(
+    comparison: &Comparison<'_, '_>,
+    groups: &[Range<usize>],
+) -> Result<Vec<f64>, calls::TooLarge> {
+    let (expected, actual) = (comparison.expected, comparison.actual);
+    calls::check_questions(expected.len(), actual.len())?;
+    let mut taken = vec![false; actual.len()];
+    let mut takers: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
+    let mut first = 0;
+    for (at, call) in expected.iter().enumerate() {
+        let is_free = |place: &usize| !taken[*place] && actual[*place].name == call.name;
+        let found = (first..groups.len())
+            .find_map(|group| groups[group].clone().find(is_free).map(|place| (group, place)));
+        if let Some((group, place)) = found {
+            taken[place] = true;
+            takers[group].push(at);
+            first = group;
+        }
+    }
+    let mut scores = vec![0.0; expected.len()];
+    for (group, takers) in groups.iter().zip(takers) {
+        let mut pairs = Heaviest::new(group.len());
+        for &at in &takers {
+            let worth = |place: usize| match actual[place].name == expected[at].name {
+                true => share(&expected[at], actual[place]),
+                false => 0.0,
+            };
+            pairs.add(group.clone().map(worth), comparison.effort());
+        }
+        takers.iter().enumerate().for_each(|(pair, at)| scores[*at] = pairs.share(pair));
+    }
+    Ok(scores)
+}
+
+/// The share of an expected call's arguments that an actual one was given.
+fn share(expected: &ExpectedCall, actual: &ToolCall<'_>) -> f64 {
+    let (equal, given) = (ArgumentMatcher::default(), arguments_of(actual));
+    match expected.arguments.as_map() {
+        None => 1.0,
+        Some(wanted) if wanted.is_empty() => 1.0,
+        Some(wanted) => {
+            let is_given = |(key, value): &(&str, &Value<'_>)| {
+                given.get(key).is_some_and(|given| equal.equal(value, given))
+            };
+            report::ratio(wanted.iter().filter(is_given).count(), wanted.len())
+        }
+    }
 }

@@ -1,7 +1,10 @@
 //! Ragas' ToolCallAccuracy, which compares arguments as the texts that Python prints.
 
-use super::{ToolCall, arguments_of};
-use crate::evaluate::calls::ExpectedCall;
+use std::ops::Range;
+
+use super::arguments_of;
+use crate::evaluate::calls::{Comparison, TooLarge, check_questions};
+use crate::evaluate::heaviest::Heaviest;
 use crate::evaluate::report;
 use crate::value::{Map, Number, Value};
 
@@ -9,14 +12,17 @@ use crate::value::{Map, Number, Value};
 /// arguments whose text is equal, summed over pairs at the same place, by the number of expected
 /// calls (`explodinggradients/ragas`, `_tool_call_accuracy.py`).
 pub(super) fn accuracy(
-    expected: &[ExpectedCall],
-    actual: &[&ToolCall<'_>],
+    comparison: &Comparison<'_, '_>,
     strict_order: bool,
-) -> f64 {
+) -> Result<f64, TooLarge> {
+    let (expected, actual) = (comparison.expected, comparison.actual);
     let mut expected: Vec<_> = expected.iter().map(|call| (&*call.name, &call.arguments)).collect();
     let mut actual: Vec<_> = actual.iter().map(|call| (&*call.name, arguments_of(call))).collect();
     if expected.is_empty() || actual.is_empty() {
-        return f64::from(u8::from(expected.is_empty() && actual.is_empty()));
+        return Ok(f64::from(u8::from(expected.is_empty() && actual.is_empty())));
+    }
+    if let (Some(groups), true) = (comparison.groups(), strict_order) {
+        return accuracy_of_groups(&expected, &actual, groups, comparison);
     }
     if !strict_order {
         expected.sort_by_cached_key(sort_key);
@@ -25,10 +31,50 @@ pub(super) fn accuracy(
     let aligned = expected.len() == actual.len()
         && expected.iter().zip(&actual).all(|((e, _), (a, _))| e == a);
     if !aligned {
-        return 0.0;
+        return Ok(0.0);
     }
     let scores = expected.iter().zip(&actual).map(|((_, e), (_, a))| arguments(e, a));
-    scores.sum::<f64>() / expected.len() as f64
+    Ok(scores.sum::<f64>() / expected.len() as f64)
+}
+
+/// A call's name and arguments.
+type Call<'c> = (&'c str, &'c Value<'c>);
+
+/// The same of calls some of which were made together: those of a group stand at its places in the
+/// order that scores the most.
+fn accuracy_of_groups(
+    expected: &[Call<'_>],
+    actual: &[Call<'_>],
+    groups: &[Range<usize>],
+    comparison: &Comparison<'_, '_>,
+) -> Result<f64, TooLarge> {
+    let names = |calls: &[Call<'_>]| {
+        let mut names: Vec<String> = calls.iter().map(|(name, _)| (*name).to_owned()).collect();
+        names.sort_unstable();
+        names
+    };
+    let is_aligned = |group: &Range<usize>| {
+        expected
+            .get(group.clone())
+            .is_some_and(|wanted| names(wanted) == names(&actual[group.clone()]))
+    };
+    if expected.len() != actual.len() || !groups.iter().all(is_aligned) {
+        return Ok(0.0);
+    }
+    let mut sum = 0.0;
+    for group in groups {
+        check_questions(group.len(), group.len())?;
+        let mut pairs = Heaviest::new(group.len());
+        for (name, wanted) in &expected[group.clone()] {
+            let worth = |(other, given): &Call<'_>| match name == other {
+                true => arguments(wanted, given),
+                false => 0.0,
+            };
+            pairs.add(actual[group.clone()].iter().map(worth), comparison.effort());
+        }
+        sum += pairs.sum();
+    }
+    Ok(sum / expected.len() as f64)
 }
 
 /// Sorts by name, then by argument names and texts.

@@ -70,6 +70,7 @@ proptest! {
         let calls: Vec<_> =
             calls.iter().map(|(name, n)| call(name, Some(*n), CallStatus::Ok)).collect();
         let evaluator = ToolEfficiency { settings: Settings::default() };
+        let calls = evaluator.listed(&calls);
         let (mut scanned, mut grouped, mut searched) = (Vec::new(), Vec::new(), Vec::new());
         prop_assert!(evaluator.scan(&calls, |index, kept| scanned.push((index, kept))).is_ok());
         prop_assert!(evaluator.group(&calls, |index, kept| grouped.push((index, kept))).is_ok());
