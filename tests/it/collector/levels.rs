@@ -97,8 +97,8 @@ evaluators:
     assert_eq!(revised[0].text("spanscore.evaluation.revises"), first.unwrap().id());
 }
 
-/// Sends session `1` of two services, and a trace of both that the first began; gives the last trace
-/// and the score of each session.
+/// Sends session `1` of two services, and a trace of both that the first began; gives the last
+/// trace and the score of each session.
 async fn judged_sessions(settings: &str) -> Vec<(u8, Option<f64>)> {
     let config = format!(
         r#"{HELD}
