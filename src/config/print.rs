@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use super::load::Loaded;
-use super::scalar;
+use super::scalar::{self, Form};
 use super::sources::Sources;
 use crate::settings::{Node, NodeKind};
 use crate::value::Value;
@@ -68,9 +68,10 @@ impl Printer<'_> {
                 return self.block(node, indent + 2, secret);
             }
             _ => match (self.sources.reference(node.place), &node.kind) {
-                (Some((written, plain)), _) => match plain {
-                    true => written.to_owned(),
-                    false => quoted(written),
+                (Some((written, form)), _) => match form {
+                    Form::Plain => written.to_owned(),
+                    Form::Quoted => quoted(written),
+                    Form::Tagged(tag) => format!("!!{} {}", tag.name(), quoted(written)),
                 },
                 (None, NodeKind::Scalar(Value::String(_))) if secret => quoted(REDACTED),
                 (None, NodeKind::Scalar(Value::String(value))) => text(&value.replace('$', "$$")),
@@ -88,7 +89,7 @@ fn text(value: &str) -> String {
     let bare = value.starts_with(|c: char| c.is_ascii_alphanumeric())
         && value.chars().all(safe)
         && !value.ends_with(' ')
-        && matches!(scalar::plain(value), NodeKind::Scalar(Value::String(_)));
+        && matches!(scalar::plain(value), Ok(NodeKind::Scalar(Value::String(_))));
     if bare { value.to_owned() } else { quoted(value) }
 }
 
@@ -123,6 +124,15 @@ mod tests {
              auth:\n  bearer_token: \"[REDACTED]\"\n  max_tokens: 5\n  \
              other: \"a ${env:KEY} b\"\n\
              plain: ${env:KEY}\ncost: \"$$5\"\nnothing: null\nempty: {}\n",
+        );
+    }
+
+    #[test]
+    fn what_is_tagged_keeps_its_tag() {
+        check(
+            "a: !!str ${env:KEY}\nb: !!str 5\nc: !!float 5\n\
+             d: !<tag:yaml.org,2002:str> \"${KEY}\"\n",
+            "a: !!str \"${env:KEY}\"\nb: \"5\"\nc: 5.0\nd: !!str \"${KEY}\"\n",
         );
     }
 }

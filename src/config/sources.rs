@@ -6,8 +6,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::scalar::{self, Form};
+use super::substitute;
 use super::yaml::Written;
-use super::{scalar, substitute};
 use crate::settings::{NodeKind, Place, SettingsError};
 
 /// The longest part of a source line that is shown, characters.
@@ -32,7 +33,7 @@ struct Source {
 struct Reference {
     place: Place,
     written: String,
-    plain: bool,
+    form: Form,
     values: Vec<(String, String)>,
 }
 
@@ -54,29 +55,27 @@ impl Sources {
         lookup: substitute::Lookup<'_>,
     ) -> Result<NodeKind, SettingsError> {
         let Some(found) = substitute::substitute(written.text, lookup)? else {
-            return Ok(match written.plain {
-                true => scalar::plain(written.text),
-                false => scalar::text(written.text),
-            });
+            return scalar::typed(written.text, written.form);
+        };
+        let form = match written.form {
+            Form::Plain if !found.whole => Form::Quoted,
+            form => form,
         };
         if !found.values.is_empty() {
             self.references.push(Reference {
                 place: written.place,
                 written: written.text.to_owned(),
-                plain: written.plain && found.whole,
+                form,
                 values: found.values,
             });
         }
-        Ok(match written.plain && found.whole {
-            true => scalar::plain(&found.text),
-            false => scalar::text(found.text),
-        })
+        scalar::typed(&found.text, form)
     }
 
-    /// What was written at a place where the value came from the environment, and whether it was
-    /// one reference without quotes.
-    pub(super) fn reference(&self, place: Place) -> Option<(&str, bool)> {
-        self.reference_at(place).map(|reference| (reference.written.as_str(), reference.plain))
+    /// What was written at a place where the value came from the environment, and what tells its
+    /// type: [`Form::Plain`] only where it was one reference without quotes.
+    pub(super) fn reference(&self, place: Place) -> Option<(&str, Form)> {
+        self.reference_at(place).map(|reference| (reference.written.as_str(), reference.form))
     }
 
     fn reference_at(&self, place: Place) -> Option<&Reference> {
@@ -129,7 +128,7 @@ impl Sources {
         if let Some(reference) = reference {
             mask(&mut problem.message, &reference.values, 1);
             let typed_otherwise = problem.message.contains("expected a text");
-            if reference.plain && typed_otherwise && problem.help.is_none() {
+            if reference.form == Form::Plain && typed_otherwise && problem.help.is_none() {
                 problem.help =
                     Some(format!("where text is meant, quote it: \"{}\"", reference.written));
             }
