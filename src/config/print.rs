@@ -10,6 +10,7 @@ use super::scalar::{self, Form};
 use super::sources::Sources;
 use crate::settings::{Node, NodeKind};
 use crate::value::Value;
+use crate::visible;
 
 /// Stands for a secret.
 pub const REDACTED: &str = "[REDACTED]";
@@ -69,8 +70,8 @@ impl Printer<'_> {
             }
             _ => match (self.sources.reference(node.place), &node.kind) {
                 (Some((written, form)), _) => match form {
-                    Form::Plain => written.to_owned(),
-                    Form::Quoted => quoted(written),
+                    Form::Plain if !written.contains(visible::is_hidden) => written.to_owned(),
+                    Form::Plain | Form::Quoted => quoted(written),
                     Form::Tagged(tag) => format!("!!{} {}", tag.name(), quoted(written)),
                 },
                 (None, NodeKind::Scalar(Value::String(_))) if secret => quoted(REDACTED),
@@ -93,9 +94,9 @@ fn text(value: &str) -> String {
     if bare { value.to_owned() } else { quoted(value) }
 }
 
-/// JSON's form of a text, which YAML reads alike.
+/// JSON's form of a text, which YAML reads alike; what a terminal would obey stands in escapes.
 fn quoted(value: &str) -> String {
-    Value::from(value).to_string()
+    visible::json(Value::from(value)).to_string()
 }
 
 #[cfg(test)]
@@ -133,6 +134,15 @@ mod tests {
             "a: !!str ${env:KEY}\nb: !!str 5\nc: !!float 5\n\
              d: !<tag:yaml.org,2002:str> \"${KEY}\"\n",
             "a: !!str \"${env:KEY}\"\nb: \"5\"\nc: 5.0\nd: !!str \"${KEY}\"\n",
+        );
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped_and_reads_back() {
+        check(
+            "a: \"x\\e[2J\\x7f\\x9b\u{202e}\"\n\"\u{200b}\": \"${KEY}\u{feff}\"\nc: \u{e0041}\n",
+            "a: \"x\\u001b[2J\\u007f\\u009b\\u202e\"\n\"\\u200b\": \"${KEY}\\ufeff\"\n\
+             c: \"\\udb40\\udc41\"\n",
         );
     }
 }

@@ -10,6 +10,7 @@ use super::scalar::{self, Form};
 use super::substitute;
 use super::yaml::Written;
 use crate::settings::{NodeKind, Place, SettingsError};
+use crate::visible;
 
 /// The longest part of a source line that is shown, characters.
 const LINE_CHARS_MAX: usize = 120;
@@ -181,17 +182,21 @@ impl Problem {
     }
 }
 
-/// `file:line:column: message`, the source line with a caret, and the help.
+/// `file:line:column: message`, the source line with a caret, and the help; a config may be a
+/// stranger's, so all of it is made [`visible`].
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A line that begins at the left is ours.
+        let message = visible::lines(&self.message).to_string().replace('\n', "\n    ");
+        let help = self.help.as_ref().map(visible::line);
         let Some((name, line, column)) = &self.at else {
-            f.write_str(&self.message)?;
-            return match &self.help {
+            write!(f, "{message}")?;
+            return match help {
                 Some(help) => write!(f, "\n  = help: {help}"),
                 None => Ok(()),
             };
         };
-        write!(f, "{name}:{line}:{column}: {}", self.message)?;
+        write!(f, "{}:{line}:{column}: {message}", visible::line(name))?;
         let number = line.to_string();
         let margin = " ".repeat(number.len());
         if let Some(shown) = &self.shown {
@@ -199,7 +204,7 @@ impl fmt::Display for Problem {
             write!(f, "\n{margin} |\n{number} | {shown}")?;
             write!(f, "\n{margin} | {}{}", " ".repeat(indent), "^".repeat(length))?;
         }
-        match &self.help {
+        match help {
             Some(help) => write!(f, "\n{margin} = help: {help}"),
             None => Ok(()),
         }
@@ -209,16 +214,21 @@ impl fmt::Display for Problem {
 /// The part of a line around a character, where the character stands in it, and the length of the
 /// word that starts there.
 fn excerpt(line: &str, at: usize) -> (String, usize, usize) {
-    let chars: Vec<char> = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let chars: Vec<char> = line.chars().map(|c| if c == '\t' { ' ' } else { c }).collect();
     let skip = at.saturating_sub(LINE_CHARS_MAX * 2 / 3);
-    let shown: String = chars.iter().skip(skip).take(LINE_CHARS_MAX).collect();
+    let part = |from: usize, count: usize| {
+        let text: String = chars.iter().skip(from).take(count).collect();
+        visible::line(text).to_string()
+    };
+    let (before, rest) = (part(skip, at - skip), part(at, LINE_CHARS_MAX - (at - skip)));
+    let indent = before.chars().count();
     let word = chars
         .iter()
         .skip(at)
         .take(LINE_CHARS_MAX / 3)
         .take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '/' | '.'))
         .count();
-    (shown.trim_end().to_owned(), at - skip, word.max(1))
+    (format!("{before}{rest}").trim_end().to_owned(), indent, word.max(1))
 }
 
 /// Everything that is wrong with a config.

@@ -22,4 +22,5 @@ mod resolution;
 mod seeds_uipath;
 mod support;
 mod telemetry;
+mod terminal;
 mod traps;

@@ -30,6 +30,7 @@ use tonic::{Code, Request};
 use super::{Compression, Protocol, SendArgs};
 use crate::otlp::metrics::count_points;
 use crate::receive::Signal;
+use crate::visible;
 
 /// How often a request is sent at most.
 const TRIES_MAX: u32 = 5;
@@ -242,7 +243,7 @@ impl Grpc {
             }
         };
         answer.map_err(|status| {
-            let error = anyhow!("{:?}: {}", status.code(), status.message());
+            let error = anyhow!("{:?}: {}", status.code(), visible::line(status.message()));
             match status.code() {
                 Code::Cancelled
                 | Code::DeadlineExceeded
@@ -312,7 +313,7 @@ impl Http {
         if status.is_success() {
             return answer(message, &body, is_json).map_err(Refusal::Final);
         }
-        let error = anyhow!("{status}: {}", words(&body, is_json));
+        let error = anyhow!("{status}: {}", visible::line(words(&body, is_json)));
         match status.as_u16() {
             429 | 502 | 503 | 504 => {
                 Err(Refusal::Retry(retry_after.map(Duration::from_secs), error))
