@@ -3,7 +3,7 @@
 //! The expression sees `service_name`, `agent_name`, `session_id`, `trace_id` and `span_name`
 //! (texts, of the root span; empty where unknown), `resource` and `attributes` (maps, of the root
 //! span) and `tool_names` (a list, in call order). A key that a map does not have makes the
-//! expression false, as does a comparison of different types; both are counted.
+//! expression false. A comparison of different types does, too, and is counted.
 
 use std::sync::{Arc, OnceLock};
 
