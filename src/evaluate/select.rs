@@ -204,7 +204,7 @@ impl VariableResolver for Scope<'_> {
             "span_name" => text(self.span_name),
             "trace_id" => Some(CowVal::owned(CelString::from(self.trace_id.to_string()))),
             "resource" => Some(CowVal::Borrowed(
-                self.resource.get_or_init(|| map(key_values(self.encoded_resource))),
+                self.resource.get_or_init(|| map(key_values(self.encoded_resource).flatten())),
             )),
             "attributes" => Some(CowVal::Borrowed(
                 self.attributes.get_or_init(|| map(self.attribute_list.iter().copied())),
@@ -220,8 +220,10 @@ impl VariableResolver for Scope<'_> {
     }
 }
 
+/// Attributes that cannot be read are not there.
 fn map<'v>(entries: impl Iterator<Item = (&'v str, AnyValue<'v>)>) -> CelMap<'v> {
-    cel_map(entries.map(|(key, value)| (CelString::from(key), value.to_value())))
+    let entries = entries.filter_map(|(key, value)| Some((key, value.to_value().ok()?)));
+    cel_map(entries.map(|(key, value)| (CelString::from(key), value)))
 }
 
 #[expect(clippy::disallowed_types, reason = "the CEL crate builds its maps from this type only")]
@@ -286,7 +288,11 @@ mod tests {
         let trajectory = Trajectory {
             resource: Arc::new(resource()),
             span_name: "run".into(),
-            attributes: vec![("case.id", AnyValue::String("refund-1")), ("n", AnyValue::Int(3))],
+            attributes: vec![
+                ("case.id", AnyValue::String("refund-1")),
+                ("n", AnyValue::Int(3)),
+                ("broken", AnyValue::Array(b"\x0a\x01\x0b")),
+            ],
             tool_calls: vec![call("search"), call("issue_refund")],
             ..Trajectory::default()
         };
@@ -320,6 +326,8 @@ mod tests {
         check(r#"service_name == "bank""#, Selected::No);
         check(r#"attributes["absent"] == "x""#, Selected::No);
         check(r#"has(attributes.absent)"#, Selected::No);
+        check(r#"has(attributes.broken)"#, Selected::No);
+        check(r#"size(attributes.broken) == 0"#, Selected::No);
         check(r#"attributes["case.id"] > 3"#, Selected::Error);
         check(r#"service_name"#, Selected::Error);
     }
