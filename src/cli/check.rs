@@ -5,6 +5,7 @@ use clap::Args;
 use super::source::ConfigArgs;
 use super::{Exit, Failure, output};
 use crate::config::{self, Plan};
+use crate::visible;
 
 /// Checks a config and says what it would do
 ///
@@ -33,12 +34,12 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
         output::text(&config::redacted(&loaded))?;
         return Ok(Exit::Success);
     }
-    output::line(format_args!("{}: no mistakes", args.config.name()))?;
+    output::line(format_args!("{}: no mistakes", visible::line(args.config.name())))?;
     for (title, lines) in plan.summary() {
         let lines = if lines.is_empty() { vec!["none".to_owned()] } else { lines };
         for (index, line) in lines.iter().enumerate() {
             let title = if index == 0 { title } else { "" };
-            output::line(format_args!("  {title:<11} {line}"))?;
+            output::line(format_args!("  {title:<11} {}", visible::line(line)))?;
         }
     }
     Ok(Exit::Success)

@@ -1,5 +1,6 @@
 //! `spanscore inspect`: shows what was extracted from recorded traces.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -11,6 +12,7 @@ use crate::extract::row::row;
 use crate::model::{Facts, TraceId, Trajectory};
 use crate::pipeline::replay::Replay;
 use crate::value::Value;
+use crate::visible;
 
 /// Shows the tool calls and other facts that recorded traces hold
 ///
@@ -96,12 +98,12 @@ fn session_row<'a>(session: &'a Trajectory<'_>, trace_ids: &[TraceId]) -> Value<
 /// Prints one trajectory, given in its JSON form.
 fn print(trajectory: &Value<'_>, format: Format) -> Result<(), Failure> {
     match format {
-        Format::Jsonl => output::line(trajectory),
+        Format::Jsonl => output::record(trajectory),
         Format::Table => output::line(table(trajectory)),
     }
 }
 
-/// Longest text of a cell, characters.
+/// Longest text of a cell, characters before escapes.
 const CELL_CHARS_MAX: usize = 200;
 
 fn table(trajectory: &Value<'_>) -> String {
@@ -143,13 +145,13 @@ fn table(trajectory: &Value<'_>) -> String {
 
 fn cell(value: Option<&Value<'_>>) -> String {
     let text = match value {
-        None | Some(Value::Null) => "-".to_owned(),
-        Some(Value::String(text)) => text.replace(['\n', '\r'], " "),
-        Some(value) => value.to_string(),
+        None | Some(Value::Null) => Cow::Borrowed("-"),
+        Some(Value::String(text)) => Cow::Borrowed(&**text),
+        Some(value) => Cow::Owned(value.to_string()),
     };
     match text.char_indices().nth(CELL_CHARS_MAX) {
-        Some((cut, _)) => format!("{}...", &text[..cut]),
-        None => text,
+        Some((cut, _)) => format!("{}...", visible::line(&text[..cut])),
+        None => visible::line(text).to_string(),
     }
 }
 
@@ -170,7 +172,7 @@ mod tests {
         insta::assert_snapshot!(shown, @r#"
         trace 0a
           service name  shop
-          user input    refund please
+          user input    refund\nplease
            TOOL  STATUS  ARGUMENTS  RESULT   DIALECT
            find  ok      {"id":1}   []       openinference
            pay   error   -          refused  openinference

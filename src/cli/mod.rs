@@ -15,7 +15,9 @@ mod send;
 mod serve;
 mod source;
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::ffi::OsString;
+use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -24,6 +26,7 @@ use clap::{Parser, Subcommand};
 pub use exit_code::Exit;
 
 use crate::config::{self, ConfigError};
+use crate::visible;
 
 /// Scores what AI agents do with their tools, from their OpenTelemetry traces.
 ///
@@ -75,6 +78,7 @@ pub(crate) enum Failure {
 
 /// Runs the program with its arguments, the program's own name first.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    std::panic::set_hook(Box::new(report_panic));
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => return usage(&error).into(),
@@ -115,10 +119,22 @@ fn usage(error: &clap::Error) -> Exit {
     }
 }
 
+/// Prints a panic as the standard library does, but what a stranger wrote in its message never
+/// reaches the terminal as it is: a text that was cut at a wrong place stands in it whole.
+fn report_panic(info: &PanicHookInfo<'_>) {
+    let thread = std::thread::current();
+    output::note(format_args!("thread '{}' {info}", thread.name().unwrap_or("<unnamed>")));
+    let backtrace = Backtrace::capture();
+    if backtrace.status() == BacktraceStatus::Captured {
+        output::note(backtrace);
+    }
+}
+
 fn report(failure: &Failure) -> Exit {
     match failure {
         Failure::ReaderGone => Exit::Success,
         Failure::Usage(message) => {
+            let message = visible::line(message);
             output::note(format_args!("error: {message}\n\nFor more information, try '--help'."));
             Exit::Usage
         }
@@ -129,7 +145,7 @@ fn report(failure: &Failure) -> Exit {
             Exit::Config
         }
         Failure::Runtime(error) => {
-            output::note(format_args!("error: {error:#}"));
+            output::note(format_args!("error: {}", visible::line(format_args!("{error:#}"))));
             Exit::Failure
         }
     }

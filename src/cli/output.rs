@@ -1,4 +1,7 @@
 //! Standard output and standard error: the one place that writes to them.
+//!
+//! Commands print names and texts of strangers, so nothing leaves here that a terminal would obey:
+//! fields are made [`visible::line`] where they are put together, what is left is escaped here.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -6,14 +9,21 @@ use std::io::{self, Write};
 use comfy_table::{ContentArrangement, Row, Table, presets};
 
 use super::Failure;
+use crate::visible;
 
-/// Writes a line to standard output. A reader that has gone (`| head`) ends the program quietly:
-/// see [`Failure::ReaderGone`].
+/// Writes a line, or several, to standard output. A reader that has gone (`| head`) ends the
+/// program quietly: see [`Failure::ReaderGone`].
 pub(super) fn line(text: impl Display) -> Result<(), Failure> {
-    checked(writeln!(io::stdout().lock(), "{text}"))
+    checked(writeln!(io::stdout().lock(), "{}", visible::lines(text)))
 }
 
-/// Writes text to standard output as it is.
+/// Writes one JSON value in a line of its own, to a terminal and to a file alike: what a terminal
+/// would obey stands in escapes that read back as the same value.
+pub(super) fn record(json: impl Display) -> Result<(), Failure> {
+    checked(writeln!(io::stdout().lock(), "{}", visible::json(json)))
+}
+
+/// Writes text of our own to standard output as it is.
 pub(super) fn text(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     checked(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
@@ -21,7 +31,7 @@ pub(super) fn text(text: &str) -> Result<(), Failure> {
 
 /// Writes a line to standard error; that nobody reads it is no failure.
 pub(super) fn note(text: impl Display) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", visible::lines(text));
 }
 
 /// An empty table without lines, as wide as the terminal where there is one.

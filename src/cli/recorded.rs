@@ -13,6 +13,7 @@ use crate::extract::table::Table;
 use crate::model::{Facts, Want};
 use crate::pipeline::replay::Replay;
 use crate::receive::file::read_requests;
+use crate::visible;
 
 /// Compiles the dialects of a plan for the given facts.
 pub(super) fn resolver(plan: &Plan, facts: &Facts) -> Result<Resolver, Failure> {
@@ -55,7 +56,7 @@ pub(super) fn read(replay: &mut Replay<'_>, files: &[PathBuf]) -> bool {
                 },
             };
             if let Some(problem) = problem {
-                output::note(format_args!("spanscore: {problem}"));
+                output::note(format_args!("spanscore: {}", visible::line(problem)));
                 is_broken = true;
             }
         }

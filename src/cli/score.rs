@@ -10,6 +10,7 @@ use super::{Exit, Failure, output, recorded};
 use crate::emit::record;
 use crate::model::{Evaluation, Label, Outcome};
 use crate::pipeline::replay::Replay;
+use crate::visible;
 
 /// Judges recorded traces and prints the scores
 ///
@@ -114,7 +115,7 @@ impl Printer {
         self.tally.add(evaluation);
         match &mut self.table {
             Some(table) => {
-                table.add_row(row(evaluation));
+                table.add_row(row(evaluation).map(|cell| visible::line(cell).to_string()));
                 Ok(())
             }
             None => {

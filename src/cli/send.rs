@@ -16,6 +16,7 @@ use self::fresh::Fresh;
 use super::{Exit, Failure, output};
 use crate::receive::Signal;
 use crate::receive::file::{FileError, read_requests};
+use crate::visible;
 
 /// The recorded run that `--sample` sends: an agent that refunds an order, with a failed and a
 /// repeated tool call.
@@ -206,7 +207,7 @@ async fn send(args: &SendArgs) -> Result<(Sent, usize), Failure> {
             Ok(request) => request,
             Err(error) => {
                 unreadable += 1;
-                output::note(error);
+                output::note(visible::line(error));
                 continue;
             }
         };
@@ -219,6 +220,7 @@ async fn send(args: &SendArgs) -> Result<(Sent, usize), Failure> {
             .with_context(|| format!("cannot send to {} ({})", args.endpoint, total.sentence()))?;
         if sent.rejected > 0 {
             let Sent { rejected, message, .. } = &sent;
+            let message = visible::line(message);
             output::note(format_args!("the collector rejected {rejected} items: {message}"));
         }
         total.add(&sent);

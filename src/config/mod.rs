@@ -16,6 +16,7 @@ mod read;
 mod scalar;
 mod schema;
 mod sources;
+mod stand_in;
 mod substitute;
 mod tools_file;
 mod yaml;

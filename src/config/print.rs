@@ -6,10 +6,11 @@
 use std::fmt::Write;
 
 use super::load::Loaded;
-use super::scalar;
+use super::scalar::{self, Form};
 use super::sources::Sources;
 use crate::settings::{Node, NodeKind};
 use crate::value::Value;
+use crate::visible;
 
 /// Stands for a secret.
 pub const REDACTED: &str = "[REDACTED]";
@@ -68,9 +69,10 @@ impl Printer<'_> {
                 return self.block(node, indent + 2, secret);
             }
             _ => match (self.sources.reference(node.place), &node.kind) {
-                (Some((written, plain)), _) => match plain {
-                    true => written.to_owned(),
-                    false => quoted(written),
+                (Some((written, form)), _) => match form {
+                    Form::Plain if !written.contains(visible::is_hidden) => written.to_owned(),
+                    Form::Plain | Form::Quoted => quoted(written),
+                    Form::Tagged(tag) => format!("!!{} {}", tag.name(), quoted(written)),
                 },
                 (None, NodeKind::Scalar(Value::String(_))) if secret => quoted(REDACTED),
                 (None, NodeKind::Scalar(Value::String(value))) => text(&value.replace('$', "$$")),
@@ -88,13 +90,13 @@ fn text(value: &str) -> String {
     let bare = value.starts_with(|c: char| c.is_ascii_alphanumeric())
         && value.chars().all(safe)
         && !value.ends_with(' ')
-        && matches!(scalar::plain(value), NodeKind::Scalar(Value::String(_)));
+        && matches!(scalar::plain(value), Ok(NodeKind::Scalar(Value::String(_))));
     if bare { value.to_owned() } else { quoted(value) }
 }
 
-/// JSON's form of a text, which YAML reads alike.
+/// JSON's form of a text, which YAML reads alike; what a terminal would obey stands in escapes.
 fn quoted(value: &str) -> String {
-    Value::from(value).to_string()
+    visible::json(Value::from(value)).to_string()
 }
 
 #[cfg(test)]
@@ -123,6 +125,24 @@ mod tests {
              auth:\n  bearer_token: \"[REDACTED]\"\n  max_tokens: 5\n  \
              other: \"a ${env:KEY} b\"\n\
              plain: ${env:KEY}\ncost: \"$$5\"\nnothing: null\nempty: {}\n",
+        );
+    }
+
+    #[test]
+    fn what_is_tagged_keeps_its_tag() {
+        check(
+            "a: !!str ${env:KEY}\nb: !!str 5\nc: !!float 5\n\
+             d: !<tag:yaml.org,2002:str> \"${KEY}\"\n",
+            "a: !!str \"${env:KEY}\"\nb: \"5\"\nc: 5.0\nd: !!str \"${KEY}\"\n",
+        );
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped_and_reads_back() {
+        check(
+            "a: \"x\\e[2J\\x7f\\x9b\u{202e}\"\n\"\u{200b}\": \"${KEY}\u{feff}\"\nc: \u{e0041}\n",
+            "a: \"x\\u001b[2J\\u007f\\u009b\\u202e\"\n\"\\u200b\": \"${KEY}\\ufeff\"\n\
+             c: \"\\udb40\\udc41\"\n",
         );
     }
 }

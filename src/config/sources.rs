@@ -6,9 +6,11 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::scalar::{self, Form};
+use super::substitute;
 use super::yaml::Written;
-use super::{scalar, substitute};
 use crate::settings::{NodeKind, Place, SettingsError};
+use crate::visible;
 
 /// The longest part of a source line that is shown, characters.
 const LINE_CHARS_MAX: usize = 120;
@@ -32,7 +34,7 @@ struct Source {
 struct Reference {
     place: Place,
     written: String,
-    plain: bool,
+    form: Form,
     values: Vec<(String, String)>,
 }
 
@@ -54,29 +56,27 @@ impl Sources {
         lookup: substitute::Lookup<'_>,
     ) -> Result<NodeKind, SettingsError> {
         let Some(found) = substitute::substitute(written.text, lookup)? else {
-            return Ok(match written.plain {
-                true => scalar::plain(written.text),
-                false => scalar::text(written.text),
-            });
+            return scalar::typed(written.text, written.form);
+        };
+        let form = match written.form {
+            Form::Plain if !found.whole => Form::Quoted,
+            form => form,
         };
         if !found.values.is_empty() {
             self.references.push(Reference {
                 place: written.place,
                 written: written.text.to_owned(),
-                plain: written.plain && found.whole,
+                form,
                 values: found.values,
             });
         }
-        Ok(match written.plain && found.whole {
-            true => scalar::plain(&found.text),
-            false => scalar::text(found.text),
-        })
+        scalar::typed(&found.text, form)
     }
 
-    /// What was written at a place where the value came from the environment, and whether it was
-    /// one reference without quotes.
-    pub(super) fn reference(&self, place: Place) -> Option<(&str, bool)> {
-        self.reference_at(place).map(|reference| (reference.written.as_str(), reference.plain))
+    /// What was written at a place where the value came from the environment, and what tells its
+    /// type: [`Form::Plain`] only where it was one reference without quotes.
+    pub(super) fn reference(&self, place: Place) -> Option<(&str, Form)> {
+        self.reference_at(place).map(|reference| (reference.written.as_str(), reference.form))
     }
 
     fn reference_at(&self, place: Place) -> Option<&Reference> {
@@ -129,7 +129,7 @@ impl Sources {
         if let Some(reference) = reference {
             mask(&mut problem.message, &reference.values, 1);
             let typed_otherwise = problem.message.contains("expected a text");
-            if reference.plain && typed_otherwise && problem.help.is_none() {
+            if reference.form == Form::Plain && typed_otherwise && problem.help.is_none() {
                 problem.help =
                     Some(format!("where text is meant, quote it: \"{}\"", reference.written));
             }
@@ -182,17 +182,21 @@ impl Problem {
     }
 }
 
-/// `file:line:column: message`, the source line with a caret, and the help.
+/// `file:line:column: message`, the source line with a caret, and the help; a config may be a
+/// stranger's, so all of it is made [`visible`].
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A line that begins at the left is ours.
+        let message = visible::lines(&self.message).to_string().replace('\n', "\n    ");
+        let help = self.help.as_ref().map(visible::line);
         let Some((name, line, column)) = &self.at else {
-            f.write_str(&self.message)?;
-            return match &self.help {
+            write!(f, "{message}")?;
+            return match help {
                 Some(help) => write!(f, "\n  = help: {help}"),
                 None => Ok(()),
             };
         };
-        write!(f, "{name}:{line}:{column}: {}", self.message)?;
+        write!(f, "{}:{line}:{column}: {message}", visible::line(name))?;
         let number = line.to_string();
         let margin = " ".repeat(number.len());
         if let Some(shown) = &self.shown {
@@ -200,7 +204,7 @@ impl fmt::Display for Problem {
             write!(f, "\n{margin} |\n{number} | {shown}")?;
             write!(f, "\n{margin} | {}{}", " ".repeat(indent), "^".repeat(length))?;
         }
-        match &self.help {
+        match help {
             Some(help) => write!(f, "\n{margin} = help: {help}"),
             None => Ok(()),
         }
@@ -210,16 +214,21 @@ impl fmt::Display for Problem {
 /// The part of a line around a character, where the character stands in it, and the length of the
 /// word that starts there.
 fn excerpt(line: &str, at: usize) -> (String, usize, usize) {
-    let chars: Vec<char> = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let chars: Vec<char> = line.chars().map(|c| if c == '\t' { ' ' } else { c }).collect();
     let skip = at.saturating_sub(LINE_CHARS_MAX * 2 / 3);
-    let shown: String = chars.iter().skip(skip).take(LINE_CHARS_MAX).collect();
+    let part = |from: usize, count: usize| {
+        let text: String = chars.iter().skip(from).take(count).collect();
+        visible::line(text).to_string()
+    };
+    let (before, rest) = (part(skip, at - skip), part(at, LINE_CHARS_MAX - (at - skip)));
+    let indent = before.chars().count();
     let word = chars
         .iter()
         .skip(at)
         .take(LINE_CHARS_MAX / 3)
         .take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '/' | '.'))
         .count();
-    (shown.trim_end().to_owned(), at - skip, word.max(1))
+    (format!("{before}{rest}").trim_end().to_owned(), indent, word.max(1))
 }
 
 /// Everything that is wrong with a config.

@@ -58,6 +58,10 @@ pub(super) fn substitute(
 
 /// The value of what stands between the braces, and whether it came from the environment.
 fn resolve(inner: &str, lookup: Lookup<'_>) -> Result<(String, bool), SettingsError> {
+    if inner.contains("${") {
+        return Err(SettingsError::new(format!("a reference inside of `${{{inner}}}`"))
+            .with_help("a default is plain text"));
+    }
     let (name, default) = match inner.strip_prefix("env:").unwrap_or(inner).split_once(":-") {
         Some((name, default)) => (name, Some(default)),
         None => (inner.strip_prefix("env:").unwrap_or(inner), None),
@@ -134,6 +138,10 @@ mod tests {
             "${file:/etc/passwd}",
             "unknown source `file` in `${file:/etc/passwd}` \
              (only environment variables are read: ${env:NAME})",
+        );
+        check(
+            "${env:UNSET:-${env:HOST}}",
+            "a reference inside of `${env:UNSET:-${env:HOST}` (a default is plain text)",
         );
         check(
             "${1}",

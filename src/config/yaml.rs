@@ -12,7 +12,8 @@ use serde_saphyr::granit_parser::{
     Event, Marker, Options, Parser, ScalarStyle, StructureStyle, Tag,
 };
 
-use super::scalar;
+use super::scalar::{self, Form, ScalarTag};
+use super::stand_in::StandIns;
 use crate::settings::{Key, Node, NodeKind, Place, SettingsError};
 
 /// Longest text that is read, bytes.
@@ -26,8 +27,8 @@ pub(super) const NODES_MAX: usize = 1_000_000;
 pub(super) struct Written<'a> {
     /// Its text, escapes resolved.
     pub(super) text: &'a str,
-    /// Whether it stood without quotes.
-    pub(super) plain: bool,
+    /// What tells its type.
+    pub(super) form: Form,
     /// Where it stands.
     pub(super) place: Place,
 }
@@ -44,15 +45,18 @@ pub(super) fn parse(
     if text.len() > TEXT_BYTES_MAX {
         return Err(vec![SettingsError::new(format!("larger than {TEXT_BYTES_MAX} bytes"))]);
     }
-    let mut reader = Reader::new(line_offset, resolve);
+    let (text, stand_ins) = StandIns::replace(text);
+    let mut reader = Reader::new(line_offset, resolve, stand_ins);
     let mut options = Options::default();
     options.set_emit_comments(false);
-    for event in Parser::new_from_str_with_options(text, options) {
+    for event in Parser::new_from_str_with_options(&text, options) {
         let taken = match event {
             Ok((event, span)) => reader.take(event, reader.place(&span.start)),
             Err(error) => {
                 let place = reader.place(error.marker());
-                reader.errors.push(SettingsError::new(error.kind().to_string()).at(place));
+                let message = error.kind().to_string();
+                let message = reader.stand_ins.restore(&message);
+                reader.errors.push(SettingsError::new(message).at(place));
                 break;
             }
         };
@@ -67,6 +71,7 @@ pub(super) fn parse(
 struct Reader<'a> {
     line_offset: u32,
     resolve: Resolve<'a>,
+    stand_ins: StandIns,
     open: Vec<Open>,
     anchors: HashMap<usize, Node>,
     node_count: usize,
@@ -88,10 +93,11 @@ struct Open {
 }
 
 impl<'a> Reader<'a> {
-    fn new(line_offset: u32, resolve: Resolve<'a>) -> Self {
+    fn new(line_offset: u32, resolve: Resolve<'a>, stand_ins: StandIns) -> Self {
         Self {
             line_offset,
             resolve,
+            stand_ins,
             open: Vec::new(),
             anchors: HashMap::new(),
             node_count: 0,
@@ -144,19 +150,37 @@ impl<'a> Reader<'a> {
         tag: Option<&Tag>,
         place: Place,
     ) -> Result<(), SettingsError> {
-        let plain = style == ScalarStyle::Plain;
-        if self.expects_key() {
-            return self.key(text.to_owned(), plain && tag.is_none(), place);
-        }
-        let kind = match tag {
-            None => (self.resolve)(Written { text, plain, place }),
-            Some(tag) => tagged(text, tag),
+        let form = match tag {
+            None if style == ScalarStyle::Plain => Ok(Form::Plain),
+            None => Ok(Form::Quoted),
+            Some(tag) => scalar_form(tag),
         };
+        let is_quoted = matches!(style, ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted);
+        let form = match self.stand_ins.first_in(text) {
+            Some(char) if !is_quoted => Err(outside_of_quotes(char)),
+            _ => form,
+        };
+        let text = &*self.stand_ins.restore(text);
+        let is_key = self.expects_key();
+        let kind = form.and_then(|form| match (is_key, form) {
+            // Keys are texts, whatever they look like.
+            (true, Form::Plain) => scalar::typed(text, Form::Quoted),
+            (true, form) => scalar::typed(text, form),
+            (false, form) => (self.resolve)(Written { text, form, place }),
+        });
         let kind = kind.unwrap_or_else(|error| {
             self.errors.push(error.at(place));
             NodeKind::Null
         });
-        self.put(Node { kind, place }, anchor, 1)
+        let node = Node { kind, place };
+        if is_key {
+            if anchor > 0 {
+                self.anchors.insert(anchor, node);
+            }
+            let is_plain = style == ScalarStyle::Plain && tag.is_none();
+            return self.key(text.to_owned(), is_plain, place);
+        }
+        self.put(node, anchor, 1)
     }
 
     fn start(
@@ -167,8 +191,16 @@ impl<'a> Reader<'a> {
         tag: Option<&Tag>,
         place: Place,
     ) -> Result<(), SettingsError> {
-        if let Some(tag) = tag.filter(|tag| !matches!(tag.core_suffix(), Some("map" | "seq"))) {
-            self.errors.push(unknown_tag(tag).at(place));
+        let own = if matches!(kind, NodeKind::Map(_)) { "map" } else { "seq" };
+        match tag.map(|tag| (tag, tag.core_suffix())) {
+            Some((_, Some(name))) if name != own => {
+                let what = if own == "map" { "a map" } else { "a list" };
+                self.errors.push(misplaced_tag(name, what).at(place));
+            }
+            Some((tag, None)) if !is_non_specific(tag) => {
+                self.errors.push(unknown_tag(tag).at(place));
+            }
+            _ => {}
         }
         if self.expects_key() {
             return Err(SettingsError::new("a key must be a word, not a list or map").at(place));
@@ -267,10 +299,13 @@ impl<'a> Reader<'a> {
         match (&mut open.node.kind, open.key.take()) {
             (NodeKind::Map(_), Some((key, true))) if key.text == "<<" => match node.kind {
                 NodeKind::Map(_) => open.merged.push(node),
-                NodeKind::List(items) => open.merged.extend(items),
-                _ => self
-                    .errors
-                    .push(SettingsError::new("`<<` takes a map or a list of maps").at(key.place)),
+                NodeKind::List(items) => {
+                    let is_map = |item: &Node| matches!(item.kind, NodeKind::Map(_));
+                    let (maps, others) = items.into_iter().partition::<Vec<_>, _>(is_map);
+                    open.merged.extend(maps);
+                    self.errors.extend(others.iter().map(|item| not_mergeable().at(item.place)));
+                }
+                _ => self.errors.push(not_mergeable().at(key.place)),
             },
             (NodeKind::Map(entries), Some((key, _))) => entries.push((key, node)),
             (NodeKind::List(items), _) => items.push(node),
@@ -280,14 +315,33 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A scalar with a tag of the core schema.
-fn tagged(text: &str, tag: &Tag) -> Result<NodeKind, SettingsError> {
+fn not_mergeable() -> SettingsError {
+    SettingsError::new("`<<` takes a map or a list of maps")
+}
+
+fn outside_of_quotes(char: char) -> SettingsError {
+    SettingsError::new(format!("the character U+{:04X} stands outside of quotes", u32::from(char)))
+        .with_help("quote the text")
+}
+
+/// What a tag says of a scalar.
+fn scalar_form(tag: &Tag) -> Result<Form, SettingsError> {
     match tag.core_suffix() {
-        Some("str") => Ok(scalar::text(text)),
-        Some("null" | "bool" | "int" | "float") => Ok(scalar::plain(text)),
-        _ if tag.handle().is_empty() && tag.suffix() == "!" => Ok(scalar::text(text)),
-        _ => Err(unknown_tag(tag)),
+        Some(name) => {
+            ScalarTag::of(name).map(Form::Tagged).ok_or_else(|| misplaced_tag(name, "a scalar"))
+        }
+        None if is_non_specific(tag) => Ok(Form::Quoted),
+        None => Err(unknown_tag(tag)),
     }
+}
+
+/// `!`: the value is what it looks like, a scalar is text.
+fn is_non_specific(tag: &Tag) -> bool {
+    tag.handle().is_empty() && tag.suffix() == "!"
+}
+
+fn misplaced_tag(name: &str, what: &str) -> SettingsError {
+    SettingsError::new(format!("the tag `!!{name}` does not fit {what}"))
 }
 
 fn unknown_tag(tag: &Tag) -> SettingsError {
@@ -312,95 +366,4 @@ fn depth(node: &Node) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(text: &str) -> Result<Node, Vec<SettingsError>> {
-        parse(text, 0, &mut |written| {
-            Ok(if written.plain { scalar::plain(written.text) } else { scalar::text(written.text) })
-        })
-    }
-
-    /// The JSON of what was read, or the first mistake with its place.
-    fn check(text: &str, expected: &str) {
-        let found = match read(text) {
-            Ok(node) => node.to_value().to_string(),
-            Err(errors) => {
-                let place = errors[0].place.unwrap_or_default();
-                format!("{}:{}: {}", place.line, place.column, errors[0])
-            }
-        };
-        assert_eq!(found, expected, "{text}");
-    }
-
-    #[test]
-    fn yaml_and_json_give_the_same_tree() {
-        check("a: 1\nb: [x, 'y', \"1\", 1.5, null]\n", r#"{"a":1,"b":["x","y","1",1.5,null]}"#);
-        check(r#"{"a": 1, "b": ["x", true, {}]}"#, r#"{"a":1,"b":["x",true,{}]}"#);
-        check("a: 123456789012345678901234567890", r#"{"a":123456789012345678901234567890}"#);
-        check(
-            "a: |\n  two\n  lines\nb: >\n  one\n  line\n",
-            r#"{"a":"two\nlines\n","b":"one line\n"}"#,
-        );
-        check("a: !!str 1\nb: !!int \"2\"\n", r#"{"a":"1","b":2}"#);
-        check("", "null");
-        check("# nothing\n---\n", "null");
-    }
-
-    #[test]
-    fn aliases_and_merges_copy_what_they_name() {
-        check("a: &x {k: 1}\nb: *x\n", r#"{"a":{"k":1},"b":{"k":1}}"#);
-        check(
-            "a: &x {k: 1, l: 2}\nb: {<<: *x, l: 3}\n",
-            r#"{"a":{"k":1,"l":2},"b":{"l":3,"k":1}}"#,
-        );
-        check("b: {<<: [{k: 1}, {k: 2, m: 3}]}\n", r#"{"b":{"k":1,"m":3}}"#);
-        check("b: {\"<<\": 1}\n", r#"{"b":{"<<":1}}"#);
-    }
-
-    #[test]
-    fn what_is_not_a_config_is_an_error_with_its_place() {
-        check("a: 1\na: 2\n", "2:1: `a` is given twice (it was first given at line 1, column 1)");
-        check(
-            "a: !secret x\n",
-            "1:12: unknown tag `!secret` (only the tags of YAML's core schema \
-               are known, such as !!str)",
-        );
-        check(
-            "a: 1\n---\nb: 2\n",
-            "2:1: a second document in one file (give it as a file of its own)",
-        );
-        check("? [a]\n: 1\n", "1:3: a key must be a word, not a list or map");
-        check("a: *x\n", "1:4: while parsing node, found unknown anchor");
-        check("a: [1\nb: 2\n", "2:2: illegal placement of ':' indicator");
-        check("a: {b: 1\n", "1:4: unclosed bracket '{'");
-        check("a: b: c\n", "1:5: mapping values are not allowed in this context");
-    }
-
-    #[test]
-    fn depth_and_size_are_limited() {
-        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        assert!(read(&nested(DEPTH_MAX)).is_ok());
-        assert!(read(&nested(DEPTH_MAX + 1)).is_err());
-        assert!(read(&nested(100_000)).is_err());
-        let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
-        for level in 1..10 {
-            let last = format!("*a{}, ", level - 1);
-            bomb.push_str(&format!("a{level}: &a{level} [{}]\n", last.repeat(10)));
-        }
-        assert!(read(&bomb).is_err_and(|errors| errors[0].message.contains("values")));
-    }
-
-    #[test]
-    fn each_value_knows_its_place() {
-        let node = read("a:\n  b: [1, {c: 2}]\n").expect("YAML");
-        let place = |node: &Node| (node.place.line, node.place.column);
-        let a = node.get("a").expect("a");
-        assert_eq!(place(a), (1, 1), "a map below its key stands at the key");
-        let b = a.get("b").expect("b");
-        assert_eq!(place(b), (2, 6));
-        let NodeKind::List(items) = &b.kind else { panic!("a list") };
-        assert_eq!(place(&items[0]), (2, 7));
-        assert_eq!(items[1].entries().next().map(|(key, _)| key.place.column), Some(11));
-    }
-}
+mod tests;

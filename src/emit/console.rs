@@ -1,7 +1,7 @@
 //! Evaluations for people: one line each, grouped by trace.
 //!
-//! Text of strangers (names, explanations) is stripped of control characters, so that no trace can
-//! steer the terminal, and cut at [`TEXT_CHARS_MAX`].
+//! Text of strangers (names, explanations) is cut at [`TEXT_CHARS_MAX`] and made
+//! [`visible`](crate::visible), so that no trace can steer the terminal.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
@@ -11,8 +11,9 @@ use super::queue::{Batch, Deliver, Delivery};
 use super::record;
 use super::settings::{Color, ConsoleFormat, ConsoleSettings};
 use crate::model::{Evaluation, Label, Outcome};
+use crate::visible;
 
-/// Longest explanation on a line, in characters; the rest is cut and marked.
+/// Longest name or explanation on a line, in characters before escapes; the rest is cut and marked.
 pub const TEXT_CHARS_MAX: usize = 300;
 
 /// How evaluations are printed.
@@ -55,7 +56,7 @@ fn write_group(group: &[Evaluation], style: Style, out: &mut String) -> std::fmt
     let service = Some(first.target.resource.service_name.as_str()).filter(|name| !name.is_empty());
     for part in [service, first.target.agent_name.as_deref()].into_iter().flatten() {
         out.push_str("  ");
-        push_clean(part, out);
+        push_line(part, out);
     }
     write!(out, "  {}{}{}", paint(DIM), first.target.completion.as_str(), paint(RESET))?;
     if first.revision > 0 {
@@ -87,14 +88,14 @@ fn write_one(
         Some(score) => write!(out, "  {code}{mark} {score:.2}{reset}")?,
         None => write!(out, "  {code}{mark}  n/a{reset}")?,
     }
-    write!(out, "  {:<width$}", evaluation.evaluator.name)?;
+    write!(out, "  {:<width$}", visible::line(&evaluation.evaluator.name).to_string())?;
     if evaluation.evaluator.level == crate::model::Level::Call {
         write!(out, "  span {}", evaluation.span_id)?;
     }
     let explanation = explanation(evaluation, style.content);
     if !explanation.is_empty() {
         out.push_str("  ");
-        push_clean(&explanation, out);
+        push_line(&explanation, out);
     }
     out.push('\n');
     Ok(())
@@ -114,14 +115,13 @@ fn explanation(evaluation: &Evaluation, content: bool) -> String {
     }
 }
 
-/// Appends text in one line: control characters become spaces, what is too long is cut.
-fn push_clean(text: &str, out: &mut String) {
-    for (index, char) in text.chars().enumerate() {
-        if index == TEXT_CHARS_MAX {
-            out.push('…');
-            break;
-        }
-        out.push(if char.is_control() { ' ' } else { char });
+/// Appends text in one line; what is too long is cut.
+fn push_line(text: &str, out: &mut String) {
+    let cut = text.char_indices().nth(TEXT_CHARS_MAX).map(|(at, _)| at);
+    // Writing to a String cannot fail.
+    let _ = write!(out, "{}", visible::line(&text[..cut.unwrap_or(text.len())]));
+    if cut.is_some() {
+        out.push('…');
     }
 }
 
@@ -213,16 +213,18 @@ mod tests {
     #[test]
     fn text_of_strangers_cannot_steer_the_terminal() {
         let mut evaluation = sample::scored(0.5);
-        Arc::make_mut(&mut evaluation.target).agent_name = Some("a\x1b[2J\nb".into());
+        let name = "a\x1b[2J\nb\u{9b}31m\u{202e}c";
+        Arc::make_mut(&mut evaluation.target).agent_name = Some(name.into());
         let text = text(&[evaluation], false, true);
-        assert!(text.contains("  a [2J b  ") && text.lines().count() == 2, "{text}");
+        assert!(text.contains(r"  a\u{1b}[2J\nb\u{9b}31m\u{202e}c  "), "{text}");
+        assert_eq!(text.lines().count(), 2, "{text}");
     }
 
     #[test]
     fn long_explanations_are_cut_one_past_the_limit() {
         let cut = |chars: usize| {
             let mut out = String::new();
-            push_clean(&"x".repeat(chars), &mut out);
+            push_line(&"x".repeat(chars), &mut out);
             out.ends_with('…')
         };
         assert!(!cut(TEXT_CHARS_MAX) && cut(TEXT_CHARS_MAX + 1));

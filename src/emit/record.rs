@@ -1,19 +1,27 @@
 //! The record of an evaluation: one JSON object.
 //!
 //! This is what `score --format jsonl`, the `file` exporter and the console's `jsonl` format
-//! write. Every key is always there, `null` where it does not apply; keys are never renamed.
+//! write. Every key is always there, `null` where it does not apply; keys are never renamed. What a
+//! terminal would obey stands in escapes ([`visible::json`]): files are shown on terminals, too.
 
 use std::fmt::Write;
 
 use crate::model::{Evaluation, EvaluationId, Outcome};
 use crate::value::{Value, json};
+use crate::visible;
 
 /// Appends the record of one evaluation to `out`, without a line break. Without `content`,
 /// `details` are `null` and `explanation` and `error` say only what no argument or result can
 /// stand in.
 pub fn write(evaluation: &Evaluation, content: bool, out: &mut String) {
+    let start = out.len();
     // Writing to a String cannot fail.
     let _ = try_write(evaluation, content, out);
+    // All JSON has the control characters below DEL in escapes.
+    if out.as_bytes()[start..].iter().any(|byte| *byte >= 0x7f) {
+        let record = out.split_off(start);
+        let _ = write!(out, "{}", visible::json(record));
+    }
 }
 
 /// Appends the record and a line break.

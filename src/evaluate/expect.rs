@@ -159,12 +159,14 @@ impl Expectations {
                 let Some((_, value)) = found else {
                     return Err(nothing(want, || format!("the root span has no `{name}`")));
                 };
-                let value = value.to_value();
-                let text = match &value {
-                    Value::String(text) => text.to_string(),
-                    other => other.to_string(),
-                };
-                built(text, &value, template, known).map_err(|what| Outcome::Failed {
+                let built = value.to_value().map_err(|error| error.to_string()).and_then(|value| {
+                    let text = match &value {
+                        Value::String(text) => text.to_string(),
+                        other => other.to_string(),
+                    };
+                    built(text, &value, template, known)
+                });
+                built.map_err(|what| Outcome::Failed {
                     error_type: "invalid_criteria",
                     error: format!("`{name}`: {what}"),
                 })

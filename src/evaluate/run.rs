@@ -2,7 +2,7 @@
 //!
 //! The identity of an evaluation is a hash of the evaluator (kind, name, settings, criteria), the
 //! target, and the spans it was judged on, so a replay of the same spans gives the same ids and
-//! never counts twice downstream.
+//! is recognised downstream.
 
 mod identity;
 

@@ -4,7 +4,7 @@
 //! The expression sees `service_name`, `agent_name`, `session_id`, `trace_id` and `span_name`
 //! (texts, of the root span; empty where unknown), `resource` and `attributes` (maps, of the root
 //! span) and `tool_names` (a list, in call order). A key that a map does not have makes the
-//! expression false, as does a comparison of different types; both are counted.
+//! expression false. A comparison of different types does, too, and is counted.
 
 use std::sync::{Arc, OnceLock};
 
@@ -206,7 +206,7 @@ impl VariableResolver for Scope<'_> {
             "span_name" => text(self.span_name),
             "trace_id" => Some(CowVal::owned(CelString::from(self.trace_id.to_string()))),
             "resource" => Some(CowVal::Borrowed(
-                self.resource.get_or_init(|| map(key_values(self.encoded_resource))),
+                self.resource.get_or_init(|| map(key_values(self.encoded_resource).flatten())),
             )),
             "attributes" => Some(CowVal::Borrowed(
                 self.attributes.get_or_init(|| map(self.attribute_list.iter().copied())),
@@ -222,8 +222,10 @@ impl VariableResolver for Scope<'_> {
     }
 }
 
+/// Attributes that cannot be read are not there.
 fn map<'v>(entries: impl Iterator<Item = (&'v str, AnyValue<'v>)>) -> CelMap<'v> {
-    cel_map(entries.map(|(key, value)| (CelString::from(key), value.to_value())))
+    let entries = entries.filter_map(|(key, value)| Some((key, value.to_value().ok()?)));
+    cel_map(entries.map(|(key, value)| (CelString::from(key), value)))
 }
 
 #[expect(clippy::disallowed_types, reason = "the CEL crate builds its maps from this type only")]
@@ -307,7 +309,11 @@ mod tests {
         let trajectory = Trajectory {
             resource: Arc::new(resource()),
             span_name: "run".into(),
-            attributes: vec![("case.id", AnyValue::String("refund-1")), ("n", AnyValue::Int(3))],
+            attributes: vec![
+                ("case.id", AnyValue::String("refund-1")),
+                ("n", AnyValue::Int(3)),
+                ("broken", AnyValue::Array(b"\x0a\x01\x0b")),
+            ],
             tool_calls: vec![call("search"), call("issue_refund")],
             ..Trajectory::default()
         };
@@ -341,6 +347,8 @@ mod tests {
         check(r#"service_name == "bank""#, Selected::No);
         check(r#"attributes["absent"] == "x""#, Selected::No);
         check(r#"has(attributes.absent)"#, Selected::No);
+        check(r#"has(attributes.broken)"#, Selected::No);
+        check(r#"size(attributes.broken) == 0"#, Selected::No);
         check(r#"attributes["case.id"] > 3"#, Selected::Error);
         check(r#"service_name"#, Selected::Error);
     }

@@ -178,12 +178,10 @@ impl<'a> FactsReader<'a> {
         self.text(LOG_EVENT)
     }
 
-    /// The body of the log event, kept where a source names it.
-    pub fn log_body(self) -> AnyValue<'a> {
-        self.fields()
-            .find(|(field, _)| *field == LOG_BODY)
-            .and_then(|(_, bytes)| AnyValue::read(bytes).ok())
-            .unwrap_or_default()
+    /// The body of the log event, kept where a source names it; `None` where it has none.
+    pub fn log_body(self) -> Option<AnyValue<'a>> {
+        let found = self.fields().find(|(field, _)| *field == LOG_BODY);
+        found.and_then(|(_, bytes)| AnyValue::read(bytes).ok())
     }
 
     fn text(self, wanted: u8) -> &'a str {

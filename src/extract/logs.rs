@@ -7,7 +7,7 @@
 use super::cache::Cache;
 use super::facts::{LOG_BODY, LOG_EVENT, put};
 use super::outcome::{Extracted, Rejection};
-use super::path::Paths;
+use super::path::{Paths, check};
 use super::sink::Sink;
 use super::span::Found;
 use super::table::{Matching, Part, Table};
@@ -124,6 +124,7 @@ impl<'a> LogReader<'_, 'a> {
             arena.extend_from_slice(&recipe.conditions);
             put(arena, LOG_EVENT, view.event);
             if recipe.keep.has(Part::LogBody) && !view.body.is_empty() {
+                check(view.body)?;
                 put(arena, LOG_BODY, view.body);
             }
             self.found.write(self.table, recipe, arena)?;
@@ -188,7 +189,7 @@ mod tests {
             assert_eq!((record.start_ns, record.span_id), (7, SpanId([2; 8])));
             let reader = facts(&batch, record);
             assert_eq!(reader.log_event(), name);
-            assert!(matches!(reader.log_body(), AnyValue::KeyValues(_)));
+            assert!(matches!(reader.log_body(), Some(AnyValue::KeyValues(_))));
         }
     }
 
@@ -199,6 +200,30 @@ mod tests {
         let (extracted, batch) = extract(vec![event("login"), event(""), without_trace]);
         assert_eq!((extracted.accepted, extracted.records), (3, 0));
         assert!(batch.spans.is_empty() && batch.arena.is_empty());
+    }
+
+    #[test]
+    fn an_event_with_a_malformed_body_is_rejected_and_never_empty() {
+        let table = table(&calls());
+        let mut body = ExportLogsServiceRequest {
+            resource_logs: vec![ResourceLogs {
+                scope_logs: vec![ScopeLogs {
+                    log_records: vec![event("gen_ai.choice"), event("gen_ai.choice")],
+                    ..ScopeLogs::default()
+                }],
+                ..ResourceLogs::default()
+            }],
+        }
+        .encode_to_vec();
+        // The tag of the first body's list becomes one of a group, which OTLP has not.
+        let at = memchr::memmem::find(&body, b"content").expect("a body");
+        let list = body[..at].iter().rposition(|byte| *byte == 0x32).expect("a list");
+        body[list] = 0x33;
+        let mut batch = [SpanBatch::default()];
+        let extracted =
+            extract_logs(&table, &body, &mut Cache::default(), &mut batch).expect("protobuf");
+        assert_eq!((extracted.accepted, extracted.records), (1, 1));
+        assert_eq!(extracted.rejected(Rejection::Malformed), 1);
     }
 
     #[test]

@@ -289,8 +289,8 @@ fn read<'a>(
     Ok(())
 }
 
-/// Whether an encoded value is well-formed, one level deep; what lies deeper is read leniently. The
-/// bytes of the text, if it is nothing but one.
+/// Whether an encoded value is well-formed, one level deep; what lies deeper is looked at when it
+/// is read. The bytes of the text, if it is nothing but one.
 #[inline]
 pub(super) fn check(value: &[u8]) -> Result<Option<&[u8]>, Malformed> {
     if let Some((text, [])) = leading_bytes(value, 1) {

@@ -49,9 +49,9 @@ impl ResourceCache {
 
 /// Attributes are field 1 of a resource, as of a `KeyValueList`.
 fn service_name(encoded: &[u8]) -> String {
-    let found = key_values(encoded).find(|(key, _)| *key == SERVICE_NAME);
+    let found = key_values(encoded).flatten().find(|(key, _)| *key == SERVICE_NAME);
     match found.map(|(_, value)| value.to_value()) {
-        Some(Value::String(name)) => name.into_owned(),
+        Some(Ok(Value::String(name))) => name.into_owned(),
         _ => String::new(),
     }
 }

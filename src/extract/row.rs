@@ -21,7 +21,7 @@ pub fn row<'a>(trajectory: &'a Trajectory<'_>) -> Value<'a> {
             ("input_schema", definition.input_schema.clone()),
         ])
     });
-    let resource = crate::otlp::any_value::key_values(&trajectory.resource.encoded);
+    let resource = crate::otlp::any_value::key_values(&trajectory.resource.encoded).flatten();
     object([
         ("trace_id", Value::from(trajectory.trace_id.to_string())),
         ("span_id", Value::from(trajectory.span_id.to_string())),
@@ -89,7 +89,11 @@ fn usage<'a>(usage: &Usage) -> Value<'a> {
 }
 
 fn attributes<'a>(entries: impl Iterator<Item = (&'a str, AnyValue<'a>)>) -> Value<'a> {
-    Value::Map(entries.map(|(key, value)| (key, value.to_value())).collect())
+    let read = |value: AnyValue<'a>| {
+        let unreadable = |_| raw_text(Cow::Owned(value.legible().to_string()));
+        value.to_value().unwrap_or_else(unreadable)
+    };
+    Value::Map(entries.map(|(key, value)| (key, read(value))).collect())
 }
 
 fn text(text: Option<&str>) -> Value<'_> {

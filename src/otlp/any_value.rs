@@ -5,8 +5,21 @@ use std::borrow::Cow;
 use super::wire::{Field, Fields, Malformed, leading_bytes};
 use crate::value::{Map, Number, Value};
 
-/// Deepest nesting of lists and maps that is read; what lies deeper reads as `null`.
+/// Deepest nesting of lists and maps that is read; a value that nests deeper is [`Unreadable`].
 pub const DEPTH_MAX: usize = 64;
+
+/// A value holds something that cannot be read: an item or entry that is malformed at any depth, a
+/// key that is not UTF-8, or more than [`DEPTH_MAX`] levels. It counts as not recorded: the rest of
+/// it would look whole, and a list without its broken items empty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a malformed attribute value")]
+pub struct Unreadable;
+
+impl From<Malformed> for Unreadable {
+    fn from(_: Malformed) -> Self {
+        Self
+    }
+}
 
 /// A borrowed `opentelemetry.proto.common.v1.AnyValue`.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -72,11 +85,73 @@ impl<'a> AnyValue<'a> {
     }
 
     /// The value in our own form. Bytes become text where they are UTF-8, else lossy text.
-    pub fn to_value(self) -> Value<'a> {
+    ///
+    /// # Errors
+    /// [`Unreadable`] where any part of it is.
+    pub fn to_value(self) -> Result<Value<'a>, Unreadable> {
         self.to_value_at(0)
     }
 
-    fn to_value_at(self, depth: usize) -> Value<'a> {
+    fn to_value_at(self, depth: usize) -> Result<Value<'a>, Unreadable> {
+        Ok(match self {
+            Self::Array(_) | Self::KeyValues(_) if depth >= DEPTH_MAX => return Err(Unreadable),
+            Self::Array(array) => {
+                let values = items(array).map(|item| item?.to_value_at(depth + 1));
+                Value::List(values.collect::<Result<_, _>>()?)
+            }
+            Self::KeyValues(list) => {
+                let entries = key_values(list).map(|entry| {
+                    let (key, value) = entry?;
+                    Ok((Cow::Borrowed(key), value.to_value_at(depth + 1)?))
+                });
+                Value::Map(Map::from_entries(entries.collect::<Result<_, Unreadable>>()?))
+            }
+            scalar => scalar.scalar_to_value(),
+        })
+    }
+
+    /// What can be read of it, for people: `null` stands for an item or value that cannot, and an
+    /// entry without a readable key is left out.
+    pub fn legible(self) -> Value<'a> {
+        self.legible_at(0)
+    }
+
+    fn legible_at(self, depth: usize) -> Value<'a> {
+        match self {
+            Self::Array(_) | Self::KeyValues(_) if depth >= DEPTH_MAX => Value::Null,
+            Self::Array(array) => {
+                let legible = |item: Self| item.legible_at(depth + 1);
+                Value::List(items(array).map(|item| item.map_or(Value::Null, legible)).collect())
+            }
+            Self::KeyValues(list) => Value::Map(
+                key_values(list)
+                    .flatten()
+                    .map(|(key, value)| (key, value.legible_at(depth + 1)))
+                    .collect(),
+            ),
+            scalar => scalar.scalar_to_value(),
+        }
+    }
+
+    /// Whether [`to_value`](Self::to_value) gives a value: a walk that makes nothing.
+    pub fn is_readable(self) -> bool {
+        self.is_readable_at(0)
+    }
+
+    fn is_readable_at(self, depth: usize) -> bool {
+        let inner = |value: Self| value.is_readable_at(depth + 1);
+        match self {
+            Self::Array(_) | Self::KeyValues(_) if depth >= DEPTH_MAX => false,
+            Self::Array(array) => items(array).all(|item| item.is_ok_and(inner)),
+            Self::KeyValues(list) => {
+                key_values(list).all(|entry| entry.is_ok_and(|(_, value)| inner(value)))
+            }
+            _ => true,
+        }
+    }
+
+    /// Of a list or map nothing.
+    fn scalar_to_value(self) -> Value<'a> {
         match self {
             Self::Empty => Value::Null,
             Self::String(text) => Value::from(text),
@@ -84,63 +159,39 @@ impl<'a> AnyValue<'a> {
             Self::Int(value) => Value::Number(Number::Int(value)),
             Self::Double(value) => Value::Number(Number::Float(value)),
             Self::Bytes(bytes) => Value::String(String::from_utf8_lossy(bytes)),
-            Self::Array(_) | Self::KeyValues(_) if depth >= DEPTH_MAX => Value::Null,
-            Self::Array(array) => Value::List(read_array(array, depth).unwrap_or_default()),
-            Self::KeyValues(list) => Value::Map(Map::from_entries(
-                key_values(list)
-                    .map(|(key, value)| (Cow::Borrowed(key), value.to_value_at(depth + 1)))
-                    .collect(),
-            )),
+            Self::Array(_) | Self::KeyValues(_) => Value::Null,
         }
     }
 }
 
-fn read_array(array: &[u8], depth: usize) -> Result<Vec<Value<'_>>, Malformed> {
-    let mut fields = Fields::new(array);
-    let mut list = Vec::new();
-    while let Some((number, field)) = fields.next()? {
-        if let (1, Field::Bytes(encoded)) = (number, field) {
-            list.push(AnyValue::read(encoded)?.to_value_at(depth + 1));
-        }
-    }
-    Ok(list)
+/// The items of an encoded `ArrayValue`, an error for each that is malformed. Behind damage to the
+/// array itself nothing can be found: the error is the last item.
+pub fn items(array: &[u8]) -> impl Iterator<Item = Result<AnyValue<'_>, Malformed>> {
+    repeated(array).map(|encoded| AnyValue::read(encoded?))
 }
 
-/// The items of an encoded `ArrayValue`; those that are malformed are passed over.
-pub fn items(array: &[u8]) -> impl Iterator<Item = AnyValue<'_>> {
-    let mut fields = Fields::new(array);
-    std::iter::from_fn(move || {
-        loop {
-            match fields.next() {
-                Ok(Some((1, Field::Bytes(encoded)))) => {
-                    if let Ok(value) = AnyValue::read(encoded) {
-                        return Some(value);
-                    }
-                }
-                Ok(Some(_)) => {}
-                Ok(None) | Err(Malformed) => return None,
-            }
-        }
+/// The entries of an encoded `KeyValueList` (or of any message whose field 1 is `KeyValue`), as
+/// [`items`] gives those of an array; a key that is not UTF-8 is malformed.
+pub fn key_values(list: &[u8]) -> impl Iterator<Item = Result<(&str, AnyValue<'_>), Malformed>> {
+    repeated(list).map(|entry| {
+        let (key, value) = key_value(entry?)?;
+        Ok((std::str::from_utf8(key).map_err(|_| Malformed)?, AnyValue::read(value)?))
     })
 }
 
-/// The entries of an encoded `KeyValueList` (or of any message whose field 1 is `KeyValue`);
-/// entries that are malformed or have a key that is not UTF-8 are passed over.
-pub fn key_values(list: &[u8]) -> impl Iterator<Item = (&str, AnyValue<'_>)> {
-    let mut fields = Fields::new(list);
+/// The messages in field 1.
+fn repeated(message: &[u8]) -> impl Iterator<Item = Result<&[u8], Malformed>> {
+    let mut fields = Some(Fields::new(message));
     std::iter::from_fn(move || {
         loop {
-            match fields.next() {
-                Ok(Some((1, Field::Bytes(entry)))) => {
-                    if let Ok((key, value)) = key_value(entry)
-                        && let Ok(key) = std::str::from_utf8(key)
-                        && let Ok(value) = AnyValue::read(value)
-                    {
-                        return Some((key, value));
-                    }
-                }
+            match fields.as_mut()?.next() {
+                Ok(Some((1, Field::Bytes(encoded)))) => return Some(Ok(encoded)),
                 Ok(Some(_)) => {}
-                Ok(None) | Err(Malformed) => return None,
+                Ok(None) => return None,
+                Err(malformed) => {
+                    fields = None;
+                    return Some(Err(malformed));
+                }
             }
         }
     })
@@ -182,7 +233,72 @@ mod tests {
         field
     }
 
+    /// Fields of `AnyValue`: a text, a list, a map.
+    fn text(text: &str) -> Vec<u8> {
+        field(0x0a, text.as_bytes())
+    }
+
+    fn list(items: &[Vec<u8>]) -> Vec<u8> {
+        field(0x2a, &items.iter().flat_map(|item| field(0x0a, item)).collect::<Vec<_>>())
+    }
+
+    fn map(entries: &[(&[u8], Vec<u8>)]) -> Vec<u8> {
+        let entry = |(key, value): &(&[u8], Vec<u8>)| {
+            field(0x0a, &[field(0x0a, key), field(0x12, value)].concat())
+        };
+        field(0x32, &entries.iter().flat_map(entry).collect::<Vec<_>>())
+    }
+
+    /// A tag of a group, which OTLP has not.
+    const BROKEN: &[u8] = &[0x0b];
+
+    #[track_caller]
+    fn check(encoded: &[u8], whole: bool, legible: &str) {
+        let value = AnyValue::read(encoded).expect("whole at the top");
+        assert_eq!(value.legible().to_string(), legible);
+        assert_eq!(value.is_readable(), whole);
+        assert_eq!(value.to_value(), if whole { Ok(value.legible()) } else { Err(Unreadable) });
+    }
+
+    #[test]
+    fn what_is_malformed_never_reads_as_recorded() {
+        let broken = || BROKEN.to_vec();
+        check(&list(&[]), true, "[]");
+        check(&list(&[text("a"), Vec::new()]), true, r#"["a",null]"#);
+        check(&list(&[text("a"), broken(), text("b")]), false, r#"["a",null,"b"]"#);
+        check(&list(&[broken()]), false, "[null]");
+        check(&map(&[(b"a", text("b"))]), true, r#"{"a":"b"}"#);
+        check(&map(&[(b"a", text("b")), (b"c", broken())]), false, r#"{"a":"b"}"#);
+        check(&map(&[(b"c", broken())]), false, "{}");
+        check(&map(&[(b"\xff", text("b"))]), false, "{}");
+        let nested = map(&[(b"a", list(&[text("b"), map(&[(b"c", list(&[broken()]))])]))]);
+        check(&nested, false, r#"{"a":["b",{"c":[null]}]}"#);
+        let torn = |whole: Vec<u8>, tag| field(tag, &[&whole[2..], &[0x0a, 9]].concat());
+        check(&torn(list(&[text("a")]), 0x2a), false, r#"["a",null]"#);
+        check(&torn(map(&[(b"a", text("b"))]), 0x32), false, r#"{"a":"b"}"#);
+    }
+
+    #[test]
+    fn a_value_is_read_to_the_limit_and_refused_one_past_it() {
+        let nested = |levels| (0..levels).fold(text("x"), |inner, _| list(&[inner]));
+        for (levels, whole) in [(DEPTH_MAX, true), (DEPTH_MAX + 1, false), (10_000, false)] {
+            let encoded = nested(levels);
+            let value = AnyValue::read(&encoded).expect("whole at the top");
+            assert_eq!((value.to_value().is_ok(), value.is_readable()), (whole, whole));
+        }
+    }
+
     proptest! {
+        #[test]
+        fn readable_is_what_becomes_a_value(bytes in proptest::collection::vec(0..64u8, 0..60)) {
+            for kind in [AnyValue::Array(&bytes), AnyValue::KeyValues(&bytes)] {
+                prop_assert_eq!(kind.is_readable(), kind.to_value().is_ok());
+                if let Ok(value) = kind.to_value() {
+                    prop_assert_eq!(value, kind.legible());
+                }
+            }
+        }
+
         #[test]
         fn the_short_cut_reads_what_the_walk_reads(
             key in proptest::collection::vec(any::<u8>(), 0..300),

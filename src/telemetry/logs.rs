@@ -1,12 +1,22 @@
 //! Log lines on standard error, so that standard output stays free for results.
+//!
+//! Values of fields may be a stranger's, such as the error text of a backend: they are made
+//! [`visible`], in the form of text and in that of JSON.
 
-use std::io::{IsTerminal, stderr};
+use std::fmt::{self, Debug};
+use std::io::{self, IsTerminal, Write, stderr};
 
+use tracing::Subscriber;
+use tracing::field::Field;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::Subscriber;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
+use tracing_subscriber::fmt::{MakeWriter, SubscriberBuilder};
+use tracing_subscriber::util::SubscriberInitExt;
 
 use super::settings::{LogFormat, LogsSettings};
+use crate::visible;
 
 /// Why logging cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -25,16 +35,71 @@ pub enum LogsError {
 /// Starts writing log lines, once for the process; a later call only checks its settings.
 pub fn start_logs(settings: &LogsSettings) -> Result<(), LogsError> {
     let filter = filter(&settings.level)?;
-    let lines = Subscriber::builder()
-        .with_env_filter(filter)
-        .with_writer(stderr)
-        .with_ansi(stderr().is_terminal());
     // The only failure is that logging has started before, as it has where tests share a process.
     let _ = match settings.format {
-        LogFormat::Text => lines.compact().try_init(),
-        LogFormat::Json => lines.json().try_init(),
+        LogFormat::Text => text_lines(filter, stderr().is_terminal(), stderr).try_init(),
+        LogFormat::Json => json_lines(filter, stderr).try_init(),
     };
     Ok(())
+}
+
+/// Lines for people, coloured where `ansi`.
+fn text_lines<W>(filter: EnvFilter, ansi: bool, writer: W) -> impl Subscriber + Send + Sync
+where
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    SubscriberBuilder::default()
+        .with_env_filter(filter)
+        .with_writer(writer)
+        .with_ansi(ansi)
+        .compact()
+        .fmt_fields(debug_fn(write_field).delimited(" "))
+        .finish()
+}
+
+/// One JSON object a line.
+fn json_lines<W>(filter: EnvFilter, writer: W) -> impl Subscriber + Send + Sync
+where
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    SubscriberBuilder::default()
+        .with_env_filter(filter)
+        .with_writer(VisibleJson(writer))
+        .json()
+        .finish()
+}
+
+/// Writes a field as the default form does: the message alone, others behind their names.
+fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
+    let name = field.name();
+    match (name, writer.has_ansi_escapes()) {
+        ("message", _) => {}
+        (_, true) => write!(writer, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m")?,
+        (_, false) => write!(writer, "{name}=")?,
+    }
+    write!(writer, "{}", visible::line(format_args!("{value:?}")))
+}
+
+/// Escapes the JSON that is written to the writers it makes; each record comes in one piece.
+struct VisibleJson<W>(W);
+
+impl<'w, W: MakeWriter<'w>> MakeWriter<'w> for VisibleJson<W> {
+    type Writer = VisibleJson<W::Writer>;
+
+    fn make_writer(&'w self) -> Self::Writer {
+        VisibleJson(self.0.make_writer())
+    }
+}
+
+impl<W: Write> Write for VisibleJson<W> {
+    fn write(&mut self, record: &[u8]) -> io::Result<usize> {
+        write!(self.0, "{}", visible::json(String::from_utf8_lossy(record)))?;
+        Ok(record.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// A word alone is a level, never the name of a target: a misspelt level would silence everything.
@@ -49,7 +114,59 @@ pub(super) fn filter(level: &str) -> Result<EnvFilter, LogsError> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex, PoisonError};
+
     use super::*;
+
+    const HOSTILE: &str = "a\x1b[2J\nb\u{9b}31m\u{202e}c";
+
+    #[derive(Clone, Default)]
+    struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Buffer {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl MakeWriter<'_> for Buffer {
+        type Writer = Self;
+
+        fn make_writer(&self) -> Self {
+            self.clone()
+        }
+    }
+
+    /// What is written where a backend answers with a hostile text.
+    fn written<S: Subscriber + Send + Sync + 'static>(lines: impl Fn(Buffer) -> S) -> String {
+        let (buffer, error) = (Buffer::default(), HOSTILE);
+        tracing::subscriber::with_default(lines(buffer.clone()), || {
+            tracing::warn!(exporter = %error, error, again = ?error, "failed: {error}");
+        });
+        let bytes = buffer.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        String::from_utf8(bytes).expect("text")
+    }
+
+    #[test]
+    fn text_of_strangers_cannot_steer_the_terminal() {
+        let filter = || filter("warn").expect("a level");
+        let text = written(|buffer| text_lines(filter(), false, buffer));
+        assert_eq!(text.matches(r"a\u{1b}[2J\nb\u{9b}31m\u{202e}c").count(), 4, "{text}");
+        assert!(text.contains(" exporter=a") && text.contains(" error=\"a"), "{text}");
+        assert!(!text.trim_end().contains(visible::is_hidden), "{text:?}");
+
+        let colored = written(|buffer| text_lines(filter(), true, buffer));
+        assert!(!colored.contains("\x1b[2J") && colored.contains("\x1b[3mexporter"), "{colored:?}");
+
+        let json = written(|buffer| json_lines(filter(), buffer));
+        assert!(!json.trim_end().contains(visible::is_hidden), "{json:?}");
+        let record: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        assert_eq!(record["fields"]["exporter"], HOSTILE);
+    }
 
     #[test]
     fn what_is_neither_a_level_nor_a_filter_is_an_error() {

@@ -203,3 +203,29 @@ fn the_schema_takes_what_the_config_takes() {
     let wrong = serde_json::json!({"evaluators": {"tool_errors": {}}});
     assert!(!validator.is_valid(&wrong));
 }
+
+#[test]
+fn a_tagged_reference_is_replaced_and_is_what_its_tag_says() {
+    let lookup = |name: &str| match name {
+        "PIN" => Some("0042".to_owned()),
+        "WORD" => Some("hunter2".to_owned()),
+        _ => None,
+    };
+    let read = |value: &str| {
+        let part = Part::Text { name: "own.yaml".into(), text: format!("x: {value}\n") };
+        let loaded = load(&[part], &lookup).map_err(|error| error.to_string())?;
+        Ok(loaded.node.get("x").map(|node| node.to_value().to_string()).unwrap_or_default())
+    };
+    let is = |value: &str, expected: &str| {
+        assert_eq!(read(value).as_deref(), Ok(expected), "{value}");
+    };
+    is(r#"!!str "${env:PIN}""#, r#""0042""#);
+    is("!!str ${env:PIN}", r#""0042""#);
+    is("!!int '${env:PIN}'", "42");
+    is("!!int 1${env:PIN}", "10042");
+    is("!!str ${env:NONE:-a}$$b", r#""a$b""#);
+    is("! ${env:WORD}", r#""hunter2""#);
+    let error: String = read("!!int ${env:WORD}").expect_err("no integer");
+    assert!(error.contains("own.yaml:1:10: not a value of its tag `!!int`"), "{error}");
+    assert!(!error.contains("hunter2"), "{error}");
+}

@@ -25,5 +25,6 @@ mod scored;
 mod seeds_uipath;
 mod support;
 mod telemetry;
+mod terminal;
 mod together;
 mod traps;

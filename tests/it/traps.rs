@@ -267,3 +267,49 @@ fn an_invented_framework_takes_a_config_entry_only() {
     let entry: String = INVENTED.lines().map(|line| format!("  {line}\n")).collect();
     assert!(documented.contains(&entry), "docs/dialects.md shows another entry");
 }
+
+/// A request with each text `~broken~` made a field that OTLP has not.
+fn broken(spans: &[Json]) -> Request {
+    let Request::Traces(mut body) = request("x", spans) else { panic!("traces") };
+    let places: Vec<_> = memchr::memmem::find_iter(&body, b"~broken~").collect();
+    assert!(!places.is_empty());
+    // Before the text stand its tag and its length; the tag becomes one of a group.
+    places.into_iter().for_each(|at| body[at - 2] = 0x0b);
+    Request::Traces(body)
+}
+
+#[test]
+fn what_is_malformed_in_part_is_never_recorded_and_empty() {
+    let tool = |arguments: Json, result: Json| {
+        span(
+            0,
+            None,
+            "t",
+            json!({
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": "find",
+                "gen_ai.tool.call.arguments": arguments,
+                "gen_ai.tool.call.result": result,
+            }),
+        )
+    };
+    let check = |arguments: Json, result: Json, expected: [Json; 2]| {
+        let resolver = resolver(Vec::new());
+        let traces = traces(&resolver, &[broken(&[tool(arguments, result)])]);
+        let row = rows(&resolver, &traces).remove(0);
+        let call = &row["tool_calls"][0];
+        assert_eq!([&call["arguments"], &call["result"]], expected.each_ref(), "{row:#}");
+    };
+    let raw = |text: &str| json!({ "_raw": text });
+    check(
+        json!({ "q": "~broken~", "r": 1 }),
+        json!(["a", "~broken~"]),
+        [raw(r#"{"r":1}"#), raw(r#"["a",null]"#)],
+    );
+    check(
+        json!({ "q": { "deep": [{ "x": "~broken~" }] } }),
+        json!([[["~broken~"]]]),
+        [raw(r#"{"q":{"deep":[{}]}}"#), raw("[[[null]]]")],
+    );
+    check(json!(["~broken~"]), json!({ "x": "~broken~" }), [raw("[null]"), raw("{}")]);
+}

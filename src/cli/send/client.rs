@@ -28,7 +28,9 @@ use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Request};
 
 use super::{Compression, Protocol, SendArgs};
+use crate::otlp::metrics::count_points;
 use crate::receive::Signal;
+use crate::visible;
 
 /// How often a request is sent at most.
 const TRIES_MAX: u32 = 5;
@@ -40,7 +42,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 pub(super) struct Sent {
     /// Requests.
     pub(super) requests: u64,
-    /// Spans, log records and metrics.
+    /// Spans, log records and data points of metrics: the units in which a collector counts what
+    /// it rejects.
     pub(super) items: u64,
     /// Those that the collector did not take.
     pub(super) rejected: u64,
@@ -114,7 +117,7 @@ impl Client {
             let (named, error) = match refusal {
                 Ok((rejected, said)) => {
                     let rejected = u64::try_from(rejected).unwrap_or(0);
-                    let items = message.item_count();
+                    let items = message.item_count(&body);
                     return Ok(Sent { requests: 1, items, rejected, message: said });
                 }
                 Err(Refusal::Final(error)) => return Err(error),
@@ -146,7 +149,8 @@ impl Decoded {
         })
     }
 
-    fn item_count(&self) -> u64 {
+    /// Spans, log records or data points; `body` is the request as encoded.
+    fn item_count(&self, body: &[u8]) -> u64 {
         let count = match self {
             Self::Traces(request) => {
                 let scopes = request.resource_spans.iter().flat_map(|r| &r.scope_spans);
@@ -156,10 +160,8 @@ impl Decoded {
                 let scopes = request.resource_logs.iter().flat_map(|r| &r.scope_logs);
                 scopes.map(|scope| scope.log_records.len()).sum()
             }
-            Self::Metrics(request) => {
-                let scopes = request.resource_metrics.iter().flat_map(|r| &r.scope_metrics);
-                scopes.map(|scope| scope.metrics.len()).sum()
-            }
+            // It was decoded, so it is well-formed.
+            Self::Metrics(_) => return count_points(body).unwrap_or(0),
         };
         count as u64
     }
@@ -242,7 +244,7 @@ impl Grpc {
             }
         };
         answer.map_err(|status| {
-            let error = anyhow!("{:?}: {}", status.code(), status.message());
+            let error = anyhow!("{:?}: {}", status.code(), visible::line(status.message()));
             match status.code() {
                 Code::Cancelled
                 | Code::DeadlineExceeded
@@ -312,7 +314,7 @@ impl Http {
         if status.is_success() {
             return answer(message, &body, is_json).map_err(Refusal::Final);
         }
-        let error = anyhow!("{status}: {}", words(&body, is_json));
+        let error = anyhow!("{status}: {}", visible::line(words(&body, is_json)));
         match status.as_u16() {
             429 | 502 | 503 | 504 => {
                 Err(Refusal::Retry(retry_after.map(Duration::from_secs), error))
@@ -351,21 +353,29 @@ fn compressed(body: Vec<u8>, compression: Compression) -> anyhow::Result<Vec<u8>
 
 /// Reads the answer to a request that was taken.
 fn answer(message: &Decoded, body: &Bytes, is_json: bool) -> anyhow::Result<(i64, String)> {
-    fn read<T: Message + Default + serde::de::DeserializeOwned>(
-        body: &Bytes,
-        is_json: bool,
-    ) -> anyhow::Result<T> {
-        match is_json {
-            true => Ok(serde_json::from_slice(body)?),
-            false => Ok(T::decode(body.clone())?),
-        }
-    }
-    let read = match message {
-        Decoded::Traces(_) => read(body, is_json).map(trace_answer),
-        Decoded::Logs(_) => read(body, is_json).map(logs_answer),
-        Decoded::Metrics(_) => read(body, is_json).map(metrics_answer),
+    let read = || -> anyhow::Result<(i64, String)> {
+        Ok(match message {
+            _ if is_json => json_answer(message, &serde_json::from_slice(body)?),
+            Decoded::Traces(_) => trace_answer(Message::decode(body.clone())?),
+            Decoded::Logs(_) => logs_answer(Message::decode(body.clone())?),
+            Decoded::Metrics(_) => metrics_answer(Message::decode(body.clone())?),
+        })
     };
-    read.context("the request was taken, but the answer cannot be read")
+    read().context("the request was taken, but the answer cannot be read")
+}
+
+/// The JSON form of an answer. Protobuf's JSON writes numbers of 64 bits as texts; some collectors
+/// write them as numbers.
+fn json_answer(message: &Decoded, answer: &serde_json::Value) -> (i64, String) {
+    let rejected = match message {
+        Decoded::Traces(_) => "rejectedSpans",
+        Decoded::Logs(_) => "rejectedLogRecords",
+        Decoded::Metrics(_) => "rejectedDataPoints",
+    };
+    let partial = &answer["partialSuccess"];
+    let rejected = &partial[rejected];
+    let rejected = rejected.as_i64().or_else(|| rejected.as_str()?.parse().ok());
+    (rejected.unwrap_or(0), partial["errorMessage"].as_str().unwrap_or_default().to_owned())
 }
 
 fn trace_answer(answer: ExportTraceServiceResponse) -> (i64, String) {
@@ -406,7 +416,39 @@ struct RpcStatus {
 
 #[cfg(test)]
 mod tests {
+    use opentelemetry_proto::tonic::metrics::v1::{
+        Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, metric::Data,
+    };
+
     use super::*;
+
+    #[test]
+    fn metrics_are_counted_by_their_points_as_collectors_count_them() {
+        let points = |count| Metric {
+            data: Some(Data::Gauge(Gauge { data_points: vec![NumberDataPoint::default(); count] })),
+            ..Metric::default()
+        };
+        let scope = ScopeMetrics { metrics: vec![points(3), points(2)], ..Default::default() };
+        let resource = ResourceMetrics { scope_metrics: vec![scope], ..Default::default() };
+        let request = ExportMetricsServiceRequest { resource_metrics: vec![resource] };
+        let body: Bytes = request.encode_to_vec().into();
+        let message = Decoded::new(Signal::Metrics, &body).expect("OTLP");
+        assert_eq!(message.item_count(&body), 5);
+    }
+
+    #[test]
+    fn what_was_rejected_is_read_as_a_text_and_as_a_number() {
+        let message = Decoded::Traces(ExportTraceServiceRequest::default());
+        for (rejected, read) in [(r#""3""#, 3), ("3", 3), ("null", 0)] {
+            let body = format!(
+                r#"{{"partialSuccess": {{"rejectedSpans": {rejected}, "errorMessage": "x"}}}}"#
+            );
+            let read_from = answer(&message, &body.into(), true).expect("JSON");
+            assert_eq!(read_from, (read, "x".to_owned()));
+        }
+        assert_eq!(answer(&message, &Bytes::from("{}"), true).expect("JSON"), (0, String::new()));
+        assert!(answer(&message, &Bytes::from("}"), true).is_err());
+    }
 
     #[test]
     fn numbers_that_a_collector_chose_do_not_wrap_around() {

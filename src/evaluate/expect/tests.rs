@@ -77,6 +77,8 @@ fn attribute_holds_the_criteria_themselves() {
     let refused = judged(&expectations, vec![("want", AnyValue::String(&long))]);
     assert!(refused.ends_with("bytes are more than 65536"), "{refused}");
     assert_eq!(judged(&expectations, vec![]), "no_expectation: the root span has no `want`");
+    let broken = judged(&expectations, vec![("want", AnyValue::KeyValues(b"\x0a\x01\x0b"))]);
+    assert_eq!(broken, "invalid_criteria: `want`: a malformed attribute value");
 }
 
 #[test]

@@ -198,6 +198,11 @@ fn attributes_are_judged_wherever_they_stand() {
     assert_eq!(score.label, Some(Label::Fail));
     let none = evaluator.evaluate(&Trajectory::default(), Want::SCORE);
     assert_eq!(reason(&none), Some(Reason::InsufficientData));
+    let broken = crate::otlp::AnyValue::Array(b"\x0a\x01\x0b");
+    let trajectory =
+        Trajectory { attributes: vec![("my.answer", broken)], ..Trajectory::default() };
+    let unread = evaluator.evaluate(&trajectory, Want::SCORE);
+    assert_eq!(reason(&unread), Some(Reason::InsufficientData));
 }
 
 #[test]

@@ -91,9 +91,13 @@ impl OutputRules {
                 texts.missing = Some(Reason::TrajectoryTooLarge);
                 break;
             }
-            let text = match value.as_str() {
-                Some(text) => Cow::Borrowed(text),
-                None => Cow::Owned(text(&value.to_value()).into_owned()),
+            let text = match (value.as_str(), value.to_value()) {
+                (Some(text), _) => Cow::Borrowed(text),
+                (None, Ok(value)) => Cow::Owned(text(&value).into_owned()),
+                (None, Err(_)) => {
+                    texts.missing = Some(Reason::InsufficientData);
+                    continue;
+                }
             };
             texts.list.push((Cow::Owned(format!("span {span_id}")), text));
         }

@@ -7,7 +7,7 @@ use crate::otlp::{AnyValue, any_value};
 use crate::value::Number;
 use crate::value::python::{PyError, PyStr, PyValue, json, literal};
 
-/// Deepest nesting of attribute values that is read; what lies deeper is `None`.
+/// Deepest nesting of attribute values that is read.
 const DEPTH_MAX: usize = any_value::DEPTH_MAX;
 /// Longest name that calls are matched by.
 const NAME_MAX: usize = 64;
@@ -46,8 +46,8 @@ fn read_call<'a>(attributes: &[(&'a str, AnyValue<'a>)]) -> Option<Call<'a>> {
     if synthesized.is_some_and(is_true) {
         return None;
     }
-    let id = id.filter(|id| *id != AnyValue::Empty).map(to_text);
-    Some(Call { name: to_text(name), id, input, output })
+    let id = id.filter(|id| *id != AnyValue::Empty).and_then(|id| to_text(id).ok());
+    Some(Call { name: to_text(name).ok()?, id, input, output })
 }
 
 impl<'a> Call<'a> {
@@ -81,7 +81,7 @@ impl<'a> Call<'a> {
                 PyValue::Dict(entries) => content_of(entries),
                 _ => PyValue::None,
             },
-            Some(value) => return Ok(PyStr::from(to_text(value).into_owned())),
+            Some(value) => return Ok(PyStr::from(to_text(value)?.into_owned())),
         };
         Ok(match content {
             PyValue::Str(text) => text,
@@ -193,11 +193,11 @@ fn is_true(value: AnyValue<'_>) -> bool {
 }
 
 /// Python's `str` of an attribute.
-fn to_text(value: AnyValue<'_>) -> Cow<'_, str> {
-    match value {
+fn to_text(value: AnyValue<'_>) -> Result<Cow<'_, str>, PyError> {
+    Ok(match value {
         AnyValue::String(text) => Cow::Borrowed(text),
-        other => Cow::Owned(to_python(other).map_or_else(|_| String::new(), |v| v.to_text())),
-    }
+        other => Cow::Owned(to_python(other)?.to_text()),
+    })
 }
 
 fn to_python(value: AnyValue<'_>) -> Result<PyValue<'_>, PyError> {
@@ -212,17 +212,41 @@ fn to_python_at(value: AnyValue<'_>, depth: usize) -> Result<PyValue<'_>, PyErro
         AnyValue::Int(value) => PyValue::Number(Number::Int(value)),
         AnyValue::Double(value) => PyValue::Number(Number::Float(value)),
         AnyValue::Bytes(bytes) => PyValue::Bytes(Cow::Borrowed(bytes)),
-        AnyValue::Array(_) | AnyValue::KeyValues(_) if depth >= DEPTH_MAX => PyValue::None,
+        AnyValue::Array(_) | AnyValue::KeyValues(_) if depth >= DEPTH_MAX => {
+            return Err(PyError::TooDeep);
+        }
         AnyValue::Array(array) => PyValue::List(
             any_value::items(array)
-                .map(|item| to_python_at(item, depth + 1))
+                .map(|item| to_python_at(item.map_err(|_| PyError::Malformed)?, depth + 1))
                 .collect::<Result<_, _>>()?,
         ),
         AnyValue::KeyValues(list) => {
             let entries = any_value::key_values(list)
-                .map(|(key, value)| Ok((PyValue::text(key), to_python_at(value, depth + 1)?)))
+                .map(|entry| {
+                    let (key, value) = entry.map_err(|_| PyError::Malformed)?;
+                    Ok((PyValue::text(key), to_python_at(value, depth + 1)?))
+                })
                 .collect::<Result<_, _>>()?;
             PyValue::dict(entries)?
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_malformed_is_an_error_and_never_empty() {
+        // A list and a map whose one part is the tag of a group, which OTLP has not.
+        let (list, map) = (AnyValue::Array(b"\x0a\x01\x0b"), AnyValue::KeyValues(b"\x0a\x01\x0b"));
+        let name = ("tool.name", AnyValue::String("find"));
+        for output in [list, map] {
+            let call = read_call(&[name, ("input.value", map), ("output.value", output)]);
+            let call = call.expect("a call");
+            assert_eq!(call.args().err(), Some(PyError::Malformed));
+            assert_eq!(call.output().err(), Some(PyError::Malformed));
+        }
+        assert!(read_call(&[("tool.name", list)]).is_none());
+    }
 }

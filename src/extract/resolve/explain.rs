@@ -10,6 +10,7 @@ use super::tree::Tree;
 use crate::extract::dialect::From;
 use crate::extract::facts::FactsReader;
 use crate::model::{Content, SpanFlags, SpanId, TraceId, TraceSpans};
+use crate::visible;
 
 /// How a trace was read.
 #[derive(Debug, Default)]
@@ -194,32 +195,30 @@ impl Resolver {
     }
 }
 
-/// One line for each span, with the fields of a call below it.
+/// One line for each span, with the fields of a call below it; names come from strangers, so they
+/// are made [`visible`].
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "trace {}", self.trace_id)?;
         for span in &self.spans {
-            write!(f, "  span {} {}: {}", span.span_id, span.name, span.outcome)?;
-            match (&span.dialects[..], &span.excluded_by) {
-                ([], None) => writeln!(f)?,
-                ([], Some(by)) => writeln!(f, " (by {by})")?,
-                ([won], _) => writeln!(f, " ({won})")?,
-                ([won, others @ ..], _) => {
-                    writeln!(f, " ({won}; {} matched too)", others.join(", "))?;
-                }
-            }
+            let name = visible::line(&span.name);
+            write!(f, "  span {} {name}: {}", span.span_id, span.outcome)?;
+            let dialects = match (&span.dialects[..], &span.excluded_by) {
+                ([], None) => String::new(),
+                ([], Some(by)) => format!(" (by {by})"),
+                ([won], _) => format!(" ({won})"),
+                ([won, others @ ..], _) => format!(" ({won}; {} matched too)", others.join(", ")),
+            };
+            writeln!(f, "{}", visible::line(dialects))?;
             for GivenBy { field, dialect, source } in &span.given_by {
                 let by = if dialect.is_empty() { String::new() } else { format!(" ({dialect})") };
-                writeln!(f, "    {field}: {source}{by}")?;
+                writeln!(f, "    {field}: {}", visible::line(format_args!("{source}{by}")))?;
             }
         }
-        for call in &self.messages {
-            let id = call.id.as_deref().unwrap_or("without id");
-            writeln!(
-                f,
-                "  message on span {}: {} {id}: {}",
-                call.span_id, call.name, call.outcome
-            )?;
+        for CallInMessage { span_id, name, id, outcome } in &self.messages {
+            let id = id.as_deref().unwrap_or("without id");
+            let (name, id) = (visible::line(name), visible::line(id));
+            writeln!(f, "  message on span {span_id}: {name} {id}: {outcome}")?;
         }
         Ok(())
     }

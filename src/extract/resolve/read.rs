@@ -1,6 +1,7 @@
 //! Values of sources, as facts about their content.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use super::super::decode::{Decoded, looks_whole};
 use super::super::dialect::{OnlyIf, Scalar, Source};
@@ -10,7 +11,7 @@ use super::unflatten::unflatten;
 use crate::model::Content;
 use crate::model::tool_call::Lazy;
 use crate::otlp::AnyValue;
-use crate::value::Value;
+use crate::value::{Map, Value};
 
 /// Texts that stand where content was taken out.
 const REDACTED: [&str; 2] = ["<REDACTED>", "__REDACTED__"];
@@ -31,13 +32,17 @@ pub(super) enum Raw<'a> {
     Any(AnyValue<'a>),
     /// A value put together from several attributes.
     Made(Value<'a>),
+    /// What can be read of one that is malformed in part.
+    Broken(Value<'a>),
 }
 
 impl<'a> Raw<'a> {
-    pub(super) fn into_value(self) -> Value<'a> {
+    /// The value; of one that is malformed what can be read.
+    fn into_value(self) -> Result<Value<'a>, Value<'a>> {
         match self {
-            Self::Any(value) => value.to_value(),
-            Self::Made(value) => value,
+            Self::Any(value) => value.to_value().map_err(|_| value.legible()),
+            Self::Made(value) => Ok(value),
+            Self::Broken(value) => Err(value),
         }
     }
 
@@ -45,12 +50,22 @@ impl<'a> Raw<'a> {
         match self {
             Self::Any(value) => value.as_str(),
             Self::Made(value) => value.as_str(),
+            Self::Broken(_) => None,
         }
     }
 }
 
 /// All values that a source finds on a record, in order: several where a span has several events.
 pub(super) fn raws<'a>(source: &PlannedSource, facts: FactsReader<'a>, found: &mut Vec<Raw<'a>>) {
+    let is_broken = Cell::new(false);
+    let read = |value: AnyValue<'a>| {
+        value.to_value().unwrap_or_else(|_| {
+            is_broken.set(true);
+            value.legible()
+        })
+    };
+    // Of what is put together from several attributes one that is malformed breaks the whole.
+    let made = |value| if is_broken.get() { Raw::Broken(value) } else { Raw::Made(value) };
     match &source.read {
         Read::Attr(slot) | Read::LogAttr(slot) => {
             found.extend(facts.attribute(*slot).map(Raw::Any));
@@ -59,21 +74,20 @@ pub(super) fn raws<'a>(source: &PlannedSource, facts: FactsReader<'a>, found: &m
             let prefix = source.source.key.as_str();
             let mut entries = facts.behind(prefix).peekable();
             if entries.peek().is_some() {
-                let entries = entries.map(|(tail, value)| (tail, value.to_value()));
-                found.extend(unflatten(entries).map(Raw::Made));
+                let entries = entries.map(|(tail, value)| (tail, read(value)));
+                found.extend(unflatten(entries).map(made));
             }
         }
         Read::Object(slots) => {
-            let keys = source.source.keys.iter();
-            let entries: Vec<_> = keys
+            let entries: Map<'a> = source
+                .source
+                .keys
+                .iter()
                 .zip(slots)
-                .filter_map(|(key, slot)| {
-                    let value = facts.attribute(*slot)?.to_value();
-                    Some((Cow::Owned(key.clone()), value))
-                })
+                .filter_map(|(key, slot)| Some((key.clone(), read(facts.attribute(*slot)?))))
                 .collect();
             if !entries.is_empty() {
-                found.push(Raw::Made(Value::Map(crate::value::Map::from_entries(entries))));
+                found.push(made(Value::Map(entries)));
             }
         }
         Read::Event(slot) => {
@@ -86,7 +100,7 @@ pub(super) fn raws<'a>(source: &PlannedSource, facts: FactsReader<'a>, found: &m
                 found.push(Raw::Any(AnyValue::String(name)));
             }
         }
-        Read::LogBody => found.push(Raw::Any(facts.log_body())),
+        Read::LogBody => found.extend(facts.log_body().map(Raw::Any)),
         Read::Status => {}
     }
 }
@@ -117,7 +131,10 @@ pub(super) fn decoded<'a>(source: &Source, raw: Raw<'a>) -> Option<Decoded<'a>> 
         Raw::Any(AnyValue::String(text)) => source.decode.at_sight(text),
         _ => None,
     };
-    let decoded = at_sight.unwrap_or_else(|| source.decode.apply(raw.into_value()));
+    let decoded = at_sight.unwrap_or_else(|| match raw.into_value() {
+        Ok(value) => source.decode.apply(value),
+        Err(legible) => Some(Decoded::Unreadable(Cow::Owned(legible.to_string()))),
+    });
     let value = match decoded? {
         Decoded::Value(Value::String(text)) => Value::String(strip(source, text)?),
         Decoded::Value(value) => value,
@@ -181,6 +198,7 @@ pub(super) fn content<'a>(source: &'a Source, raw: Raw<'a>) -> Option<Content<'a
     if let Raw::Any(value @ AnyValue::KeyValues(_)) = raw
         && source.decode.is_plain_json()
         && source.only_if.is_none()
+        && value.is_readable()
     {
         return Some(Content::Recorded(Lazy::new(move || decode_late(source, value))));
     }

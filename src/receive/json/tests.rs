@@ -139,6 +139,10 @@ fn what_the_specification_forbids_is_refused() {
         r#"{"status": []}"#,
         r#"{"startTimeUnixNano": "99999999999999999999"}"#,
         r#"{"attributes": [{"value": {"bytesValue": "*"}}]}"#,
+        r#"{"attributes": [{"value": {"arrayValue": {"values": [{"intValue": 1}, 5]}}}]}"#,
+        r#"{"attributes": [{"value": {"arrayValue": {"values": {}}}}]}"#,
+        r#"{"attributes": [{"value": {"kvlistValue": {"values": ["a"]}}}]}"#,
+        r#"{"attributes": [{"value": {"kvlistValue": {"values": [{"key": 5}]}}}]}"#,
     ] {
         assert!(span(bad).is_err(), "{bad}");
     }

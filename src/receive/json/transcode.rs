@@ -1,8 +1,9 @@
 //! Walks the JSON of a request and writes its protobuf, without recursion and in one pass.
 //!
-//! A nested message needs its length before its bytes. Near the top one byte is kept for it and
-//! the bytes are moved when it needs more, which is seldom and short. Deeper down moving could cost
-//! the square of the input, so there the length is written padded, which every decoder reads.
+//! A nested message needs its length before its bytes. Near the top one byte is kept for it, and a
+//! message of 128 bytes or more, as most spans are, is moved to make room: a byte once for each
+//! level, so at most [`EXACT_DEPTH_MAX`] times. Deeper down moving could cost the square of the
+//! input, so there the length is written padded, which every decoder reads.
 
 use bytes::Bytes;
 

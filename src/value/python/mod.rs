@@ -69,6 +69,9 @@ pub enum PyError {
     /// An integer that Python reads but refuses to print or convert: more than 4,300 digits.
     #[error("integer too large to print")]
     TooLarge,
+    /// An attribute that no telemetry library writes: Python never sees such a one.
+    #[error("malformed attribute value")]
+    Malformed,
     /// A dict has a key that is no text where only texts may be: Pydantic's validation error.
     #[error("a key is not a text")]
     KeyNotText,

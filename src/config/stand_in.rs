@@ -1,0 +1,83 @@
+//! Stand-ins for characters that YAML takes in quotes alone.
+//!
+//! Every JSON text is YAML, so a quoted scalar may hold DEL, C1 control characters, U+FFFE and
+//! U+FFFF (YAML 1.2.2, section 5.1, `nb-json`). The parser takes them nowhere. So each is replaced,
+//! before the parser sees it, by a private-use character that the text does not hold, and put back
+//! where it was quoted. One character stands for one: places stay as they are.
+
+use std::borrow::Cow;
+
+use hashbrown::HashSet;
+
+/// What stands for what in one text.
+pub(super) struct StandIns(Vec<(char, char)>);
+
+/// The characters that stand in: two whole planes of private use.
+const FIRST: char = '\u{f0000}';
+
+impl StandIns {
+    /// Replaces the characters that the parser does not know; a text that holds every character of
+    /// private use keeps them, and the parser says so.
+    pub(super) fn replace(text: &str) -> (Cow<'_, str>, Self) {
+        let mut needed: Vec<char> = text.chars().filter(|char| is_quoted_only(*char)).collect();
+        if needed.is_empty() {
+            return (Cow::Borrowed(text), Self(Vec::new()));
+        }
+        needed.sort_unstable();
+        needed.dedup();
+        let taken: HashSet<char> = text.chars().filter(|char| *char >= FIRST).collect();
+        let free = (FIRST..='\u{10fffd}').filter(|char| !taken.contains(char));
+        let pairs = Self(needed.into_iter().zip(free).collect());
+        let replaced = text.chars().map(|char| pairs.stand_in(char).unwrap_or(char)).collect();
+        (Cow::Owned(replaced), pairs)
+    }
+
+    /// Puts the real characters back.
+    pub(super) fn restore<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.first_in(text) {
+            Some(_) => text.chars().map(|char| self.real(char).unwrap_or(char)).collect(),
+            None => Cow::Borrowed(text),
+        }
+    }
+
+    /// The first real character for which another stands in this text.
+    pub(super) fn first_in(&self, text: &str) -> Option<char> {
+        if self.0.is_empty() { None } else { text.chars().find_map(|char| self.real(char)) }
+    }
+
+    fn stand_in(&self, real: char) -> Option<char> {
+        self.0.iter().find(|(known, _)| *known == real).map(|(_, stand_in)| *stand_in)
+    }
+
+    fn real(&self, stand_in: char) -> Option<char> {
+        self.0.iter().find(|(_, known)| *known == stand_in).map(|(real, _)| *real)
+    }
+}
+
+/// In `nb-json` and not in `c-printable`.
+fn is_quoted_only(char: char) -> bool {
+    matches!(char, '\u{7f}'..='\u{84}' | '\u{86}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_replaced_comes_back_and_places_stay() {
+        for text in ["plain", "a\u{7f}b\u{9b}\u{7f}", "\u{f0000}\u{7f}\u{f0001}\u{ffff}"] {
+            let (replaced, stand_ins) = StandIns::replace(text);
+            assert!(!replaced.chars().any(is_quoted_only), "{text:?}");
+            assert_eq!(replaced.chars().count(), text.chars().count());
+            assert_eq!(stand_ins.restore(&replaced), text);
+        }
+    }
+
+    #[test]
+    fn a_text_without_a_free_character_keeps_its_own() {
+        let full: String = (FIRST..='\u{10fffd}').chain(['\u{7f}']).collect();
+        let (replaced, stand_ins) = StandIns::replace(&full);
+        assert_eq!(stand_ins.restore(&replaced), full);
+        assert!(replaced.contains('\u{7f}'));
+    }
+}
