@@ -13,9 +13,9 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
-use spanscore::extract::cache::Cache;
-use spanscore::extract::collect::extract_traces;
 use spanscore::extract::dialect::Dialect;
+use spanscore::extract::record::cache::Cache;
+use spanscore::extract::record::traces::extract_traces;
 use spanscore::extract::table::Table;
 use spanscore::model::{Facts, SpanBatch, TraceId};
 use spanscore::otlp::number::span;

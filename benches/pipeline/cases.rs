@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use spanscore::assemble::Shard;
 use spanscore::config::{Part, Plan, load};
 use spanscore::evaluate::run::{Evidence, Judge};
-use spanscore::extract::collect::extract_traces;
+use spanscore::extract::record::traces::extract_traces;
 use spanscore::extract::resolve::Resolver;
 use spanscore::extract::table::Table;
 use spanscore::model::{Completion, Evaluation, SpanBatch, Want};

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::call_rows::row;
 use super::score::Format;
 use super::source::ConfigArgs;
 use super::{Exit, Failure, output, recorded};
-use crate::extract::row::row;
 use crate::model::{Facts, TraceId, Trajectory};
 use crate::pipeline::replay::Replay;
 use crate::value::Value;

@@ -3,6 +3,7 @@
 //! Each command is a module with its arguments and a `run`. What a command does beside reading
 //! arguments and printing lives in the stages and in [`pipeline`](crate::pipeline).
 
+pub mod call_rows;
 mod check;
 mod completions;
 mod evaluators;

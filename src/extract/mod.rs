@@ -10,25 +10,11 @@
 //! facts     the form of a record's facts: written by `collect`, read when a trace is complete
 //! ```
 
-pub mod cache;
-pub mod collect;
 pub mod decode;
 pub mod dialect;
-pub mod facts;
-pub mod logs;
-pub mod outcome;
+pub mod record;
 pub mod resolve;
-pub mod row;
 pub mod table;
-
-mod bits;
-mod keys;
-mod path;
-mod recipe;
-mod resources;
-mod sink;
-mod span;
-mod tools_only;
 
 #[cfg(test)]
 mod testing;

@@ -7,11 +7,11 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message;
 
-use super::cache::Cache;
-use super::collect::extract_traces;
 use super::dialect::Dialect;
-use super::facts::FactsReader;
-use super::outcome::Extracted;
+use super::record::cache::Cache;
+use super::record::counts::Extracted;
+use super::record::layout::FactsReader;
+use super::record::traces::extract_traces;
 use super::table::Table;
 use crate::model::{Facts, SpanBatch, SpanRecord};
 

@@ -11,10 +11,10 @@ use crate::assemble::{
     TracesSettings,
 };
 use crate::evaluate::run::{Evidence, Judge};
-use crate::extract::cache::Cache;
-use crate::extract::collect::extract_traces;
-use crate::extract::logs::extract_logs;
-use crate::extract::outcome::Extracted;
+use crate::extract::record::cache::Cache;
+use crate::extract::record::counts::Extracted;
+use crate::extract::record::logs::extract_logs;
+use crate::extract::record::traces::extract_traces;
 use crate::extract::resolve::{Explanation, Resolver, SessionCalls};
 use crate::model::{Completion, Evaluation, SessionKey, SpanBatch, TraceId, Trajectory};
 use crate::otlp::metrics::count_points;

@@ -11,12 +11,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
-use spanscore::extract::cache::Cache;
-use spanscore::extract::collect::extract_traces;
+use spanscore::cli::call_rows::row;
 use spanscore::extract::dialect::Dialect;
-use spanscore::extract::logs::extract_logs;
+use spanscore::extract::record::cache::Cache;
+use spanscore::extract::record::logs::extract_logs;
+use spanscore::extract::record::traces::extract_traces;
 use spanscore::extract::resolve::{Resolver, reconcile};
-use spanscore::extract::row::row;
 use spanscore::extract::table::Table;
 use spanscore::model::{Facts, SpanBatch, TraceId, TraceSpans, Trajectory};
 use spanscore::receive::Signal;

@@ -5,12 +5,12 @@ use std::cmp::Reverse;
 
 use super::super::decode::{Decoded, tool_definitions};
 use super::super::dialect::Role;
-use super::super::facts::FactsReader;
 use super::super::table::Table;
 use super::gather::{Found, Gathered};
 use super::plan::Plan;
 use super::read;
 use super::tree::{Span, Tree, depths};
+use crate::extract::record::layout::FactsReader;
 use crate::model::trajectory::KeptSpan;
 use crate::model::{Content, SpanFlags, ToolDefinition, TraceSpans, Trajectory, Usage};
 use crate::value::Value;

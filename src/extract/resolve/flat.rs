@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use super::super::decode::{Decoded, MessageCall, message_arguments};
-use super::super::facts::{self, Attribute};
+use crate::extract::record::layout::{self, Attribute};
 use crate::otlp::AnyValue;
 use crate::value::Value;
 
@@ -25,7 +25,7 @@ pub(super) fn calls<'a>(
     let (mut message, mut call) = (Message::default(), Call::default());
     for (key, value) in attributes {
         let Some(tail) = key.strip_prefix(prefix.as_bytes()) else { continue };
-        let AnyValue::String(text) = facts::read(value) else { return None };
+        let AnyValue::String(text) = layout::read(value) else { return None };
         let (at, field) = index(tail)?;
         if at != message.at {
             // A later message, or the attributes are out of order.

@@ -8,11 +8,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::super::bits::Bits;
 use super::super::dialect::Role;
-use super::super::facts::{FactsReader, Slot};
 use super::plan::{CALL_ROLES, Plan, Read};
 use super::shape::{Shape, Shapes};
+use crate::extract::record::layout::{FactsReader, Slot};
+use crate::extract::table::bit_set::Bits;
 
 /// Most forms that are kept for the traces to come. When one more comes, keeping starts anew, so
 /// that odd spans cannot fill the place of those that come all the time.
@@ -30,7 +30,7 @@ const MISSED_MAX: usize = 64;
 pub(super) struct Signature<'a> {
     /// Its encoded conditions.
     pub(super) conditions: &'a [u8],
-    /// The [kinds](super::super::facts::kind) of its facts.
+    /// The [kinds](crate::extract::record::layout::kind) of its facts.
     pub(super) kinds: u16,
     /// The slots of its attributes, in order.
     pub(super) slots: &'a [Slot],
@@ -225,8 +225,8 @@ impl<'a> TraceForms<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::facts::{ATTRIBUTE, CONDITIONS, kind, put};
     use super::*;
+    use crate::extract::record::layout::{ATTRIBUTE, CONDITIONS, kind, put};
 
     #[test]
     fn odd_records_do_not_fill_the_place_of_common_ones() {

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use super::super::decode::MessageCall;
 use super::super::dialect::Role;
-use super::super::facts::{self, Attribute};
 use super::flat;
 use super::plan::{Plan, PlannedSource, Read};
 use super::read::{self, Raw};
 use super::tree::{NONE, Span, Tree};
+use crate::extract::record::layout::{self, Attribute};
 use crate::otlp::AnyValue;
 
 /// What the records of a trace say beside their tool calls.
@@ -103,7 +103,7 @@ impl<'a> Gathered<'a> {
             if let Some(value) = values.get(usize::from(place))
                 && !self.is_settled(source, number)
             {
-                self.take_one(source, number, at, span, Raw::Any(facts::read(value)));
+                self.take_one(source, number, at, span, Raw::Any(layout::read(value)));
             }
         }
         for &number in &form.by_other {

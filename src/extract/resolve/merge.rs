@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use super::calls::SpanCall;
+use super::tool_calls::SpanCall;
 use super::tree::{NONE, Tree};
 use crate::value::Value;
 

@@ -17,19 +17,19 @@
 //! **Invariants:** pure; the outcome does not depend on the order in which the spans came, nor on
 //! how requests split them; no step is quadratic in the spans.
 
-mod calls;
-mod explain;
+mod diagnostics;
 mod facts;
 mod flat;
 mod form;
 mod gather;
-mod llm;
 mod merge;
+mod messages;
 mod plan;
 mod read;
 mod session;
 mod shape;
 mod together;
+mod tool_calls;
 mod tree;
 mod unflatten;
 
@@ -37,17 +37,17 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
-pub use explain::{CallInMessage, Explanation, GivenBy, SpanExplanation};
-pub(super) use read::raw_text;
+pub use self::diagnostics::{CallInMessage, Explanation, GivenBy, SpanExplanation};
+pub(crate) use read::raw_text;
 pub use session::{SessionCalls, reconcile};
 
-use self::calls::SpanCall;
-use self::explain::Fates;
+use self::diagnostics::Fates;
 use self::form::Forms;
 use self::gather::Gathered;
-use self::llm::{Names, Verdict};
+use self::messages::{Names, Verdict};
 use self::plan::Plan;
 use self::together::Together;
+use self::tool_calls::SpanCall;
 use self::tree::{NONE, Tree};
 use super::table::Table;
 use crate::model::{Content, ToolCall, TraceSpans, Trajectory};
@@ -86,10 +86,10 @@ impl Resolver {
         let plan = &self.plan;
         let tree = Tree::new(plan, &self.forms, trace);
         let mut gathered = Gathered::new(plan, &tree);
-        let (mut on_spans, nameless) = calls::on_spans(plan, &tree);
+        let (mut on_spans, nameless) = tool_calls::on_spans(plan, &tree);
         merge::merge(&tree, &mut on_spans);
-        let mut asked = llm::asked(plan, &mut gathered);
-        llm::join(plan, &gathered.given, &mut on_spans, &mut asked);
+        let mut asked = messages::asked(plan, &mut gathered);
+        messages::join(plan, &gathered.given, &mut on_spans, &mut asked);
         let names = Names::new(if asked.is_empty() { &[] } else { &on_spans });
         if let Some(fates) = fates {
             fates.take(&tree, &on_spans, &nameless);
@@ -140,7 +140,7 @@ fn join_results<'a>(
     if gathered.given.is_empty() || (has_span_calls && !wanted) {
         return;
     }
-    let mut results = llm::Results::new(plan, &gathered.given);
+    let mut results = messages::Results::new(plan, &gathered.given);
     for call in trajectory.tool_calls.iter_mut().filter(|call| lacks(call)) {
         let Some(id) = &call.id else { continue };
         if let Some(result) = results.of(id) {

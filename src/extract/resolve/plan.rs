@@ -1,8 +1,8 @@
 //! What a [`Table`] means for the reading of records: which slot feeds which fact.
 
 use super::super::dialect::{From, Role, Source};
-use super::super::facts::{self, ConditionId, FactsReader, Slot};
 use super::super::table::Table;
+use crate::extract::record::layout::{self, ConditionId, FactsReader, Slot};
 
 /// A table's sources, with the places at which records hold what they read.
 #[derive(Debug, Default)]
@@ -178,14 +178,14 @@ impl Read {
 }
 
 impl Read {
-    /// The [kinds](facts::kind) of facts among which it may find anything.
+    /// The [kinds](layout::kind) of facts among which it may find anything.
     pub(super) fn kinds(&self) -> u16 {
-        facts::kind(match self {
-            Self::Attr(_) | Self::LogAttr(_) | Self::Object(_) => facts::ATTRIBUTE,
-            Self::Prefix => facts::OTHER,
-            Self::Event(_) => facts::EVENT,
-            Self::SpanName => facts::SPAN_NAME,
-            Self::LogBody => facts::LOG_BODY,
+        layout::kind(match self {
+            Self::Attr(_) | Self::LogAttr(_) | Self::Object(_) => layout::ATTRIBUTE,
+            Self::Prefix => layout::OTHER,
+            Self::Event(_) => layout::EVENT,
+            Self::SpanName => layout::SPAN_NAME,
+            Self::LogBody => layout::LOG_BODY,
             // The code counts too, which is no fact.
             Self::Status => return u16::MAX,
         })

@@ -5,9 +5,9 @@ use std::cell::Cell;
 
 use super::super::decode::{Decoded, looks_whole};
 use super::super::dialect::{OnlyIf, Scalar, Source};
-use super::super::facts::FactsReader;
 use super::plan::{PlannedSource, Read};
 use super::unflatten::unflatten;
+use crate::extract::record::layout::FactsReader;
 use crate::model::Content;
 use crate::model::tool_call::Lazy;
 use crate::otlp::AnyValue;
@@ -220,7 +220,7 @@ fn decode_late<'a>(source: &Source, value: AnyValue<'a>) -> Value<'a> {
 }
 
 /// `{"_raw": text}`: how a text that could not be read is shown.
-pub(in super::super) fn raw_text(text: Cow<'_, str>) -> Value<'_> {
+pub(crate) fn raw_text(text: Cow<'_, str>) -> Value<'_> {
     Value::Map([("_raw", Value::String(text))].into_iter().collect())
 }
 

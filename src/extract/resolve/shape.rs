@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use hashbrown::HashMap;
 
 use super::super::dialect::Role;
-use super::super::facts::{FactsReader, Slot};
 use super::plan::{CALL_ROLES, Plan, PlannedSource};
+use crate::extract::record::layout::{FactsReader, Slot};
 
 /// Most shapes that are kept for the traces to come. When one more comes, keeping starts anew, so
 /// that odd spans cannot fill the place of those that come all the time.
@@ -119,8 +119,8 @@ impl Shapes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::facts::{CONDITIONS, put};
     use super::*;
+    use crate::extract::record::layout::{CONDITIONS, put};
 
     #[test]
     fn odd_records_do_not_fill_the_place_of_common_ones() {

@@ -2,9 +2,9 @@
 
 use std::cmp::Reverse;
 
-use super::super::facts::{self, Attribute, FactsReader, Slot};
 use super::form::{Form, Forms, Signature, TraceForms};
 use super::plan::Plan;
+use crate::extract::record::layout::{self, Attribute, FactsReader, Slot};
 use crate::model::{SpanFlags, SpanId, SpanRecord, TraceSpans, fetch};
 
 /// Attributes that a span has at most, as a rule.
@@ -101,14 +101,14 @@ impl<'a> Tree<'a> {
         slots.clear();
         let (mut kinds, mut conditions): (_, &[u8]) = (0, &[]);
         for (kind, fact) in facts.fields() {
-            kinds |= facts::kind(kind);
-            if let Some((slot, value)) = facts::attribute(kind, fact) {
+            kinds |= layout::kind(kind);
+            if let Some((slot, value)) = layout::attribute(kind, fact) {
                 slots.push(slot);
                 self.values.push(value);
-            } else if kind == facts::CONDITIONS {
+            } else if kind == layout::CONDITIONS {
                 conditions = fact;
             } else {
-                self.others.extend(facts::other(kind, fact));
+                self.others.extend(layout::other(kind, fact));
             }
         }
         span.others = (others as u32, (self.others.len() - others) as u32);

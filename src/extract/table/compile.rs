@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::super::bits::Bits;
 use super::super::dialect::{Condition, Dialect, Scalar};
-use super::super::facts::Slot;
-use super::super::keys::Keys;
+use super::bit_set::Bits;
 use super::condition::{ALTERNATIVES_MAX, Names, Statement, Term, alternatives};
+use super::key_index::Keys;
 use super::matching::{Alternative, Bound, Statements};
 use super::{Compiled, Kept, Prefixes, Table};
+use crate::extract::record::layout::Slot;
 use crate::model::Facts;
 
 /// Dialects that do not fit a table.

@@ -1,6 +1,6 @@
 //! What is kept of a span, as sets.
 
-use super::super::bits::Bits;
+use super::bit_set::Bits;
 
 /// What to keep of a span.
 #[derive(Debug, Clone, Default, PartialEq)]

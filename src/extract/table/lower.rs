@@ -1,11 +1,11 @@
 //! From dialects and needed facts to conditions with what is kept where they hold.
 
-use super::super::bits::Bits;
 use super::super::dialect::{Condition, Dialect, From, Role, Source};
-use super::super::facts::Slot;
-use super::super::tools_only::names_tools;
+use super::bit_set::Bits;
 use super::compile::{Builder, TableError};
 use super::{Compiled, Kept, Part, Table};
+use crate::extract::record::layout::Slot;
+use crate::extract::record::tool_messages::names_tools;
 use crate::model::Facts;
 
 pub(super) fn lower(mut dialects: Vec<Dialect>, facts: &Facts) -> Result<Table, TableError> {

@@ -1,9 +1,9 @@
 //! Which conditions hold for one span.
 
-use super::super::bits::Bits;
 use super::super::dialect::Scalar;
-use super::super::keys::Keys;
 use super::Table;
+use super::bit_set::Bits;
+use super::key_index::Keys;
 use crate::otlp::AnyValue;
 
 /// All statements of a table, by what they speak of; attributes have theirs in [`Bound`].

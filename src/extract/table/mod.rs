@@ -6,19 +6,21 @@
 //! looked at when its rarest bit is set, so a span that no dialect knows costs its look-ups and
 //! nothing more. Equal conditions of several dialects are one.
 
+pub(crate) mod bit_set;
 mod compile;
 mod condition;
 mod keep;
+pub(crate) mod key_index;
 mod lower;
 mod matching;
 mod prefix;
 
 use std::sync::Arc;
 
-use super::bits::Bits;
+use self::bit_set::Bits;
+use self::key_index::Keys;
 use super::dialect::{Condition, Dialect, Role};
-use super::facts::{ConditionId, Slot};
-use super::keys::Keys;
+use super::record::layout::{ConditionId, Slot};
 use crate::model::Facts;
 
 pub use compile::TableError;

@@ -2,25 +2,28 @@
 
 use std::sync::Arc;
 
-use super::outcome::{Extracted, Rejection};
+use super::counts::{Extracted, Rejection};
 use super::resources::ResourceCache;
 use crate::model::{Resource, SpanBatch, SpanRecord, TraceId, shard_of};
 use crate::otlp::wire::Malformed;
 
-pub(super) struct Sink<'s> {
+pub(in crate::extract) struct Sink<'s> {
     shards: &'s mut [SpanBatch],
     resources: &'s mut ResourceCache,
     resource: Arc<Resource>,
-    pub(super) extracted: Extracted,
+    pub(in crate::extract) extracted: Extracted,
 }
 
 impl<'s> Sink<'s> {
-    pub(super) fn new(resources: &'s mut ResourceCache, shards: &'s mut [SpanBatch]) -> Self {
+    pub(in crate::extract) fn new(
+        resources: &'s mut ResourceCache,
+        shards: &'s mut [SpanBatch],
+    ) -> Self {
         let resource = Arc::default();
         Self { shards, resources, resource, extracted: Extracted::default() }
     }
 
-    pub(super) fn enter_resource(&mut self, encoded: &[u8]) {
+    pub(in crate::extract) fn enter_resource(&mut self, encoded: &[u8]) {
         if self.resource.encoded != encoded {
             self.resource = self.resources.intern(encoded);
         }
@@ -29,7 +32,7 @@ impl<'s> Sink<'s> {
     /// Adds the record that `write` makes, with what it writes to the arena as facts; if it makes
     /// none, what it wrote is taken back.
     #[inline]
-    pub(super) fn record(
+    pub(in crate::extract) fn record(
         &mut self,
         trace_id: TraceId,
         write: impl FnOnce(&mut Vec<u8>, &mut Extracted) -> Result<Option<SpanRecord>, Rejection>,
@@ -48,7 +51,7 @@ impl<'s> Sink<'s> {
 
     /// Counts one item.
     #[inline]
-    pub(super) fn count(&mut self, outcome: Result<(), Rejection>) {
+    pub(in crate::extract) fn count(&mut self, outcome: Result<(), Rejection>) {
         match outcome {
             Ok(()) => self.extracted.accepted += 1,
             Err(reason) => self.extracted.reject(reason),
@@ -57,7 +60,7 @@ impl<'s> Sink<'s> {
 
     /// The counts, with broken messages above the items counted as malformed items; an error if
     /// there is nothing but those.
-    pub(super) fn finish(mut self, broken: u64) -> Result<Extracted, Malformed> {
+    pub(in crate::extract) fn finish(mut self, broken: u64) -> Result<Extracted, Malformed> {
         if broken > 0 && self.extracted == Extracted::default() {
             return Err(Malformed);
         }

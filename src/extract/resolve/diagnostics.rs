@@ -3,12 +3,12 @@
 use std::fmt;
 
 use super::Resolver;
-use super::calls::{Nameless, SpanCall};
-use super::llm::{LlmCall, Verdict};
+use super::messages::{LlmCall, Verdict};
 use super::plan::PlannedSource;
+use super::tool_calls::{Nameless, SpanCall};
 use super::tree::Tree;
 use crate::extract::dialect::From;
-use crate::extract::facts::FactsReader;
+use crate::extract::record::layout::FactsReader;
 use crate::model::{Content, SpanFlags, SpanId, TraceId, TraceSpans};
 use crate::visible;
 

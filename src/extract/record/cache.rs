@@ -1,12 +1,12 @@
 //! What is remembered from one request to the next.
 
-use super::path::Paths;
+use super::key_trie::Paths;
 use super::resources::ResourceCache;
 
 /// Resources and paths of keys that came before. It serves one request after the other; requests
 /// that are read at once need one each.
 #[derive(Default)]
 pub struct Cache {
-    pub(super) resources: ResourceCache,
-    pub(super) paths: Paths,
+    pub(in crate::extract) resources: ResourceCache,
+    pub(in crate::extract) paths: Paths,
 }

@@ -5,13 +5,13 @@
 //! neighbours stay. Nothing is decoded beyond what the [`Table`] names. Our own spans, recognised
 //! by their scope, are passed over: a backend that sends back to us makes no loop.
 
+use super::attributes::Found;
+use super::batch_writer::Sink;
 use super::cache::Cache;
-use super::facts::{SPAN_NAME, STATUS_MESSAGE, put};
-use super::outcome::{Extracted, Rejection};
-use super::path::Paths;
-use super::sink::Sink;
-use super::span::Found;
-use super::table::{Kept, Matching, Part, Table};
+use super::counts::{Extracted, Rejection};
+use super::key_trie::Paths;
+use super::layout::{SPAN_NAME, STATUS_MESSAGE, put};
+use crate::extract::table::{Kept, Matching, Part, Table};
 use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId, fingerprint};
 use crate::otlp::number::span;
 use crate::otlp::request::{Step, walk};

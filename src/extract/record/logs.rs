@@ -4,13 +4,13 @@
 //! that has a trace id and an event name that some dialect's source reads. All others are counted
 //! as accepted and left out.
 
+use super::attributes::Found;
+use super::batch_writer::Sink;
 use super::cache::Cache;
-use super::facts::{LOG_BODY, LOG_EVENT, put};
-use super::outcome::{Extracted, Rejection};
-use super::path::{Paths, check};
-use super::sink::Sink;
-use super::span::Found;
-use super::table::{Matching, Part, Table};
+use super::counts::{Extracted, Rejection};
+use super::key_trie::{Paths, check};
+use super::layout::{LOG_BODY, LOG_EVENT, put};
+use crate::extract::table::{Matching, Part, Table};
 use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId, fingerprint};
 use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_value;
@@ -22,7 +22,7 @@ use crate::semconv::{EVENT_NAME, OWN_SCOPE};
 /// Adds the log events that dialects read to the batches of their traces' shards.
 ///
 /// # Errors
-/// As [`extract_traces`](super::collect::extract_traces).
+/// As [`extract_traces`](super::traces::extract_traces).
 pub fn extract_logs(
     table: &Table,
     body: &[u8],
@@ -152,8 +152,8 @@ mod tests {
     use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
     use prost::Message;
 
-    use super::super::testing::{calls, facts, table, text};
     use super::*;
+    use crate::extract::testing::{calls, facts, table, text};
 
     fn event(name: &str) -> LogRecord {
         let body = KeyValueList { values: vec![text("content", "found tool_calls")] };

@@ -81,7 +81,7 @@ impl Extracted {
         self.to_string()
     }
 
-    pub(super) fn reject(&mut self, reason: Rejection) {
+    pub(in crate::extract) fn reject(&mut self, reason: Rejection) {
         self.rejected[reason as usize] += 1;
     }
 }

@@ -7,10 +7,10 @@
 
 use std::sync::Arc;
 
-use super::bits::Bits;
-use super::recipe::{Recipe, Recipes};
-use super::span::Found;
-use super::table::{Bound, Matching, Table};
+use super::attributes::Found;
+use super::retention::{Recipe, Recipes};
+use crate::extract::table::bit_set::Bits;
+use crate::extract::table::{Bound, Matching, Table};
 use crate::otlp::any_value::key_value;
 use crate::otlp::wire::{Fields, Malformed, leading_bytes};
 
@@ -34,7 +34,7 @@ const START: u32 = 0;
 
 /// What a key means to a [`Table`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Meaning {
+pub(in crate::extract) enum Meaning {
     /// Nothing reads it, or it came before.
     Unread,
     /// It has a slot.
@@ -57,7 +57,7 @@ impl Meaning {
 
 /// The paths of the spans so far.
 #[derive(Default)]
-pub(super) struct Paths {
+pub(in crate::extract) struct Paths {
     /// The table that all of this holds for.
     table: Arc<()>,
     nodes: Vec<Node>,
@@ -99,7 +99,7 @@ struct Node {
 
 impl Paths {
     /// Begins a request.
-    pub(super) fn enter(&mut self, table: &Table) {
+    pub(in crate::extract) fn enter(&mut self, table: &Table) {
         let missed = self.missed.saturating_add(self.recipes.missed());
         let is_full = self.nodes.len() >= NODES_MAX || missed >= MISSED_MAX;
         if !self.nodes.is_empty()
@@ -120,14 +120,14 @@ impl Paths {
 
     /// Begins a span.
     #[inline]
-    pub(super) fn begin(&mut self) {
+    pub(in crate::extract) fn begin(&mut self) {
         self.at = START;
         self.next = self.nodes.get(START as usize).map_or(NONE, |node| node.next);
     }
 
     /// Takes an encoded attribute: what of it is read goes to `found`.
     #[inline(always)]
-    pub(super) fn attribute<'a>(
+    pub(in crate::extract) fn attribute<'a>(
         &mut self,
         table: &Table,
         matching: &mut Matching,
@@ -253,7 +253,7 @@ impl Paths {
 
     /// What to do with the span at hand, whose attributes are all taken.
     #[inline]
-    pub(super) fn recipe(
+    pub(in crate::extract) fn recipe(
         &mut self,
         table: &Table,
         matching: &mut Matching,
@@ -292,7 +292,7 @@ fn read<'a>(
 /// Whether an encoded value is well-formed, one level deep; what lies deeper is looked at when it
 /// is read. The bytes of the text, if it is nothing but one.
 #[inline]
-pub(super) fn check(value: &[u8]) -> Result<Option<&[u8]>, Malformed> {
+pub(in crate::extract) fn check(value: &[u8]) -> Result<Option<&[u8]>, Malformed> {
     if let Some((text, [])) = leading_bytes(value, 1) {
         return Ok(Some(text));
     }
@@ -318,8 +318,8 @@ fn behind<'a>(entry: &'a [u8], head: &[u8]) -> Option<&'a [u8]> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::testing::{calls, table};
     use super::*;
+    use crate::extract::testing::{calls, table};
 
     fn entry(key: &str) -> Vec<u8> {
         let value = b"\x12\x03\x0a\x01x";

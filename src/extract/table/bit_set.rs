@@ -2,7 +2,7 @@
 
 /// Numbers below [`Bits::LIMIT`].
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Bits([u64; WORDS]);
+pub(in crate::extract) struct Bits([u64; WORDS]);
 
 const WORDS: usize = 8;
 
@@ -18,11 +18,11 @@ impl Eq for Bits {}
 
 impl Bits {
     /// The numbers that fit are below this.
-    pub(super) const LIMIT: usize = WORDS * 64;
+    pub(in crate::extract) const LIMIT: usize = WORDS * 64;
 
     /// Adds a number; one beyond the limit is passed over.
     #[inline]
-    pub(super) fn insert(&mut self, number: u16) {
+    pub(in crate::extract) fn insert(&mut self, number: u16) {
         if let Some(word) = self.0.get_mut(usize::from(number) / 64) {
             *word |= 1 << (number % 64);
         }
@@ -30,12 +30,12 @@ impl Bits {
 
     /// Whether the number is in the set.
     #[inline]
-    pub(super) fn has(&self, number: u16) -> bool {
+    pub(in crate::extract) fn has(&self, number: u16) -> bool {
         self.0.get(usize::from(number) / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
     /// The numbers in the set, ascending.
-    pub(super) fn iter(&self) -> impl Iterator<Item = u16> {
+    pub(in crate::extract) fn iter(&self) -> impl Iterator<Item = u16> {
         (0..).zip(&self.0).flat_map(|(at, word): (u16, _)| {
             (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit)
         })
@@ -43,7 +43,7 @@ impl Bits {
 
     /// Adds all numbers of the other set.
     #[inline]
-    pub(super) fn extend(&mut self, other: &Self) {
+    pub(in crate::extract) fn extend(&mut self, other: &Self) {
         for (word, more) in self.0.iter_mut().zip(&other.0) {
             *word |= more;
         }

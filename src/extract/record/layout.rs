@@ -12,7 +12,7 @@
 //! | `EVENT_ATTRIBUTE` | as `ATTRIBUTE`, of the last event |
 //! | others | a text or an encoded `AnyValue` |
 
-use super::table::Table;
+use crate::extract::table::Table;
 use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_value;
 use crate::otlp::wire::{Field, Fields};
@@ -25,19 +25,19 @@ pub struct Slot(pub u16);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ConditionId(pub u16);
 
-pub(super) const CONDITIONS: u8 = 1;
-pub(super) const ATTRIBUTE: u8 = 2;
-pub(super) const OTHER: u8 = 3;
-pub(super) const EVENT: u8 = 4;
-pub(super) const EVENT_ATTRIBUTE: u8 = 5;
-pub(super) const SPAN_NAME: u8 = 6;
-pub(super) const STATUS_MESSAGE: u8 = 7;
-pub(super) const LOG_EVENT: u8 = 8;
-pub(super) const LOG_BODY: u8 = 9;
+pub(in crate::extract) const CONDITIONS: u8 = 1;
+pub(in crate::extract) const ATTRIBUTE: u8 = 2;
+pub(in crate::extract) const OTHER: u8 = 3;
+pub(in crate::extract) const EVENT: u8 = 4;
+pub(in crate::extract) const EVENT_ATTRIBUTE: u8 = 5;
+pub(in crate::extract) const SPAN_NAME: u8 = 6;
+pub(in crate::extract) const STATUS_MESSAGE: u8 = 7;
+pub(in crate::extract) const LOG_EVENT: u8 = 8;
+pub(in crate::extract) const LOG_BODY: u8 = 9;
 
 /// Appends a field.
 #[inline]
-pub(super) fn put(arena: &mut Vec<u8>, field: u8, content: &[u8]) {
+pub(in crate::extract) fn put(arena: &mut Vec<u8>, field: u8, content: &[u8]) {
     arena.reserve(HEADER_MAX + content.len());
     put_header(arena, field, content.len());
     arena.extend_from_slice(content);
@@ -45,7 +45,7 @@ pub(super) fn put(arena: &mut Vec<u8>, field: u8, content: &[u8]) {
 
 /// Appends an attribute: its slot and its encoded value.
 #[inline]
-pub(super) fn put_attribute(arena: &mut Vec<u8>, field: u8, slot: u16, value: &[u8]) {
+pub(in crate::extract) fn put_attribute(arena: &mut Vec<u8>, field: u8, slot: u16, value: &[u8]) {
     arena.reserve(HEADER_MAX + 2 + value.len());
     put_header(arena, field, 2 + value.len());
     arena.extend_from_slice(&slot.to_le_bytes());
@@ -57,7 +57,7 @@ const HEADER_MAX: usize = 11;
 
 /// Appends tag and length of a field; its content must follow.
 #[inline]
-pub(super) fn put_header(arena: &mut Vec<u8>, field: u8, len: usize) {
+pub(in crate::extract) fn put_header(arena: &mut Vec<u8>, field: u8, len: usize) {
     let tag = field << 3 | 2;
     match len {
         0..0x80 => arena.extend_from_slice(&[tag, len as u8]),
@@ -96,7 +96,7 @@ impl<'a> FactsReader<'a> {
 
     /// The conditions as they are written: equal for records of which the same conditions hold.
     #[inline]
-    pub(super) fn encoded_conditions(self) -> &'a [u8] {
+    pub(in crate::extract) fn encoded_conditions(self) -> &'a [u8] {
         // They stand first, where there are any.
         Fields::new(self.bytes).next_bytes(CONDITIONS).unwrap_or(&[])
     }
@@ -119,7 +119,7 @@ impl<'a> FactsReader<'a> {
     /// The attributes that have a slot, their values still encoded: to read a text is to look at
     /// each of its bytes.
     #[inline]
-    pub(super) fn encoded_attributes(self) -> impl Iterator<Item = (Slot, &'a [u8])> {
+    pub(in crate::extract) fn encoded_attributes(self) -> impl Iterator<Item = (Slot, &'a [u8])> {
         self.fields().filter_map(|(field, bytes)| attribute(field, bytes))
     }
 
@@ -190,7 +190,7 @@ impl<'a> FactsReader<'a> {
 
     /// All that is written, in order: the number of each field and its content.
     #[inline]
-    pub(super) fn fields(self) -> impl Iterator<Item = (u8, &'a [u8])> {
+    pub(in crate::extract) fn fields(self) -> impl Iterator<Item = (u8, &'a [u8])> {
         let mut fields = Fields::new(self.bytes);
         std::iter::from_fn(move || {
             let number = fields.number();
@@ -233,22 +233,22 @@ impl<'a> Event<'a> {
 
 /// A bit for the number of a field.
 #[inline]
-pub(super) fn kind(field: u8) -> u16 {
+pub(in crate::extract) fn kind(field: u8) -> u16 {
     1 << (field & 15)
 }
 
 /// Slot and encoded value of a field that is an attribute.
 #[inline]
-pub(super) fn attribute(field: u8, bytes: &[u8]) -> Option<(Slot, &[u8])> {
+pub(in crate::extract) fn attribute(field: u8, bytes: &[u8]) -> Option<(Slot, &[u8])> {
     if field == ATTRIBUTE { slot(bytes) } else { None }
 }
 
 /// Key and encoded value of an attribute.
-pub(super) type Attribute<'a> = (&'a [u8], &'a [u8]);
+pub(in crate::extract) type Attribute<'a> = (&'a [u8], &'a [u8]);
 
 /// A field that is an attribute without a slot.
 #[inline]
-pub(super) fn other(field: u8, bytes: &[u8]) -> Option<Attribute<'_>> {
+pub(in crate::extract) fn other(field: u8, bytes: &[u8]) -> Option<Attribute<'_>> {
     if field == OTHER { key_value(bytes).ok() } else { None }
 }
 
@@ -260,7 +260,7 @@ fn slot(bytes: &[u8]) -> Option<(Slot, &[u8])> {
 
 /// An attribute's value; none where it is broken.
 #[inline]
-pub(super) fn read(value: &[u8]) -> AnyValue<'_> {
+pub(in crate::extract) fn read(value: &[u8]) -> AnyValue<'_> {
     AnyValue::read(value).unwrap_or_default()
 }
 

@@ -5,7 +5,7 @@
 
 /// A fixed set of keys, numbered in order of insertion.
 #[derive(Debug)]
-pub(super) struct Keys {
+pub(in crate::extract) struct Keys {
     keys: Vec<Box<[u8]>>,
     /// For each place the key's number, or [`EMPTY`], and some bits of the key's hash.
     places: Vec<(u16, u16)>,
@@ -15,8 +15,8 @@ pub(super) struct Keys {
 const EMPTY: u16 = u16::MAX;
 
 impl Keys {
-    /// Numbers these keys, at most [`Bits::LIMIT`](super::bits::Bits::LIMIT) of them.
-    pub(super) fn new(keys: Vec<Box<[u8]>>) -> Self {
+    /// Numbers these keys, at most [`Bits::LIMIT`](super::bit_set::Bits::LIMIT) of them.
+    pub(in crate::extract) fn new(keys: Vec<Box<[u8]>>) -> Self {
         let size = (keys.len() * 4).next_power_of_two().max(16);
         let mut places = vec![(EMPTY, 0); size];
         let mask = size - 1;
@@ -33,7 +33,7 @@ impl Keys {
 
     /// The key's number.
     #[inline(always)]
-    pub(super) fn get(&self, key: &[u8]) -> Option<u16> {
+    pub(in crate::extract) fn get(&self, key: &[u8]) -> Option<u16> {
         let hash = hash(key);
         let mut at = hash as usize & self.mask;
         loop {
@@ -49,7 +49,7 @@ impl Keys {
     }
 
     /// The key of that number.
-    pub(super) fn key(&self, number: u16) -> &[u8] {
+    pub(in crate::extract) fn key(&self, number: u16) -> &[u8] {
         self.keys.get(usize::from(number)).map_or(&[], |key| key)
     }
 }
@@ -69,7 +69,7 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 
 /// Mixes the length with the first, middle and last eight bytes: what tells semantic keys apart.
 #[inline]
-pub(super) fn hash(key: &[u8]) -> u64 {
+pub(in crate::extract) fn hash(key: &[u8]) -> u64 {
     let len = key.len();
     let (first, middle, last) =
         if let (Some(first), Some(last)) = (key.first_chunk::<8>(), key.last_chunk::<8>()) {

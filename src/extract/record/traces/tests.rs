@@ -6,10 +6,10 @@ use opentelemetry_proto::tonic::trace::v1::{Span, Status, span::Event};
 use proptest::prelude::*;
 use prost::Message;
 
-use super::super::testing::{
+use super::*;
+use crate::extract::testing::{
     attribute, calls, extract, facts, request, span, table, text, tool_span,
 };
-use super::*;
 use crate::model::Facts;
 use crate::otlp::AnyValue;
 

@@ -1,11 +1,11 @@
 //! What one pass over an encoded span or log record collects, and how it becomes facts.
 
-use super::bits::Bits;
-use super::facts::{ATTRIBUTE, EVENT, EVENT_ATTRIBUTE, OTHER, put, put_attribute};
-use super::path::{Meaning, check};
-use super::recipe::Recipe;
-use super::table::{Kept, Table};
-use super::tools_only::{keep_tool_messages, speaks_of_tools};
+use super::key_trie::{Meaning, check};
+use super::layout::{ATTRIBUTE, EVENT, EVENT_ATTRIBUTE, OTHER, put, put_attribute};
+use super::retention::Recipe;
+use super::tool_messages::{keep_tool_messages, speaks_of_tools};
+use crate::extract::table::bit_set::Bits;
+use crate::extract::table::{Kept, Table};
 use crate::otlp::any_value::key_value;
 use crate::otlp::number::span as number;
 use crate::otlp::wire::{Field, Fields, Malformed};
@@ -13,7 +13,7 @@ use crate::otlp::wire::{Field, Fields, Malformed};
 /// The attributes and events of the span at hand, in so far as some dialect may read them. One
 /// serves a whole request.
 #[derive(Default)]
-pub(super) struct Found<'a> {
+pub(in crate::extract) struct Found<'a> {
     /// In the order of the span, each slot once.
     read: Vec<Read<'a>>,
     events: Vec<&'a [u8]>,
@@ -29,30 +29,30 @@ struct Read<'a> {
 }
 
 impl<'a> Found<'a> {
-    pub(super) fn clear(&mut self) {
+    pub(in crate::extract) fn clear(&mut self) {
         self.read.clear();
         self.events.clear();
     }
 
     /// Takes an attribute that may be read.
     #[inline(always)]
-    pub(super) fn push(&mut self, meaning: Meaning, value: &'a [u8], entry: &'a [u8]) {
+    pub(in crate::extract) fn push(&mut self, meaning: Meaning, value: &'a [u8], entry: &'a [u8]) {
         self.read.push(Read { meaning, value, entry });
     }
 
     /// Takes an encoded span event.
     #[inline]
-    pub(super) fn event(&mut self, event: &'a [u8]) {
+    pub(in crate::extract) fn event(&mut self, event: &'a [u8]) {
         self.events.push(event);
     }
 
     /// What the keys of the attributes mean, and the encoded attributes.
-    pub(super) fn meanings(&self) -> impl Iterator<Item = (Meaning, &'a [u8])> {
+    pub(in crate::extract) fn meanings(&self) -> impl Iterator<Item = (Meaning, &'a [u8])> {
         self.read.iter().map(|read| (read.meaning, read.entry))
     }
 
     /// The slots of the attributes that have one.
-    pub(super) fn slots(&self) -> impl Iterator<Item = u16> {
+    pub(in crate::extract) fn slots(&self) -> impl Iterator<Item = u16> {
         self.read.iter().filter_map(|read| match read.meaning {
             Meaning::Slot(slot) | Meaning::Stated(slot) => Some(slot),
             Meaning::Unread | Meaning::Behind => None,
@@ -60,7 +60,7 @@ impl<'a> Found<'a> {
     }
 
     /// Writes the attributes and events that are kept.
-    pub(super) fn write(
+    pub(in crate::extract) fn write(
         &self,
         table: &Table,
         recipe: &Recipe,
@@ -86,7 +86,7 @@ impl<'a> Found<'a> {
     }
 
     /// Writes the kept events, and all attributes in the order of the span.
-    pub(super) fn write_root(
+    pub(in crate::extract) fn write_root(
         &self,
         table: &Table,
         keep: &Kept,

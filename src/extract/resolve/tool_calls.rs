@@ -5,11 +5,11 @@ use std::cell::OnceCell;
 
 use super::super::decode::Decoded;
 use super::super::dialect::{Role, Source};
-use super::super::facts::{self, FactsReader};
 use super::form::{Candidate, Form};
 use super::plan::{Plan, PlannedSource, Read};
 use super::read::{self, Raw};
 use super::tree::{Span, Tree};
+use crate::extract::record::layout::{self, FactsReader};
 use crate::model::{CallStatus, Content, Origin, SpanFlags, ToolCall};
 use crate::otlp::AnyValue;
 use crate::value::Value;
@@ -116,7 +116,7 @@ impl<'a> Reader<'a, '_> {
     fn attribute(&self, place: u16) -> Option<AnyValue<'a>> {
         let (encoded, value) =
             (self.values.get(usize::from(place))?, self.read.get(usize::from(place))?);
-        Some(*value.get_or_init(|| facts::read(encoded)))
+        Some(*value.get_or_init(|| layout::read(encoded)))
     }
 
     /// What `get` makes of the first of a source's values of which it makes anything.

@@ -19,14 +19,14 @@ const RESOURCE_BYTES_MAX: usize = 64 << 10;
 
 /// Resources seen before.
 #[derive(Default)]
-pub(super) struct ResourceCache {
+pub(in crate::extract) struct ResourceCache {
     known: HashTable<Arc<Resource>>,
     hasher: DefaultHashBuilder,
 }
 
 impl ResourceCache {
     /// The resource of that encoding.
-    pub(super) fn intern(&mut self, encoded: &[u8]) -> Arc<Resource> {
+    pub(in crate::extract) fn intern(&mut self, encoded: &[u8]) -> Arc<Resource> {
         let hash = self.hasher.hash_one(encoded);
         if let Some(known) = self.known.find(hash, |known| known.encoded == encoded) {
             return Arc::clone(known);

@@ -15,7 +15,7 @@ use crate::otlp::wire::leading_bytes;
 const SHORT_MAX: usize = 66;
 
 /// Whether an attribute key names a tool or function call.
-pub(super) fn names_tools(key: &[u8]) -> bool {
+pub(in crate::extract) fn names_tools(key: &[u8]) -> bool {
     // Keys are short: a search would take longer to set up than to run.
     (0..key.len()).any(|at| match key[at..].first_chunk() {
         Some(b"tool") => true,
@@ -28,7 +28,7 @@ pub(super) fn names_tools(key: &[u8]) -> bool {
 /// since calls stand in JSON, Python literals or structured values; in those every known shape has
 /// one of `tool_calls`, `tool_use`, `tool-call`, `toolUse`, `toolRequest`, `"role":"tool"`,
 /// `function_call`, `functionCall`, `"function"` and the like.
-pub(super) fn speaks_of_tools(value: &[u8]) -> bool {
+pub(in crate::extract) fn speaks_of_tools(value: &[u8]) -> bool {
     let text = match leading_bytes(value, 1) {
         Some((text, _)) if !is_structured(text) => return false,
         _ => value,
@@ -54,7 +54,7 @@ fn is_structured(text: &[u8]) -> bool {
 
 /// What a key such as `llm.input_messages.3.message.role` says of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct MessageField {
+pub(in crate::extract) struct MessageField {
     message: MessageKey,
     is_call_id: bool,
     is_role: bool,
@@ -63,11 +63,11 @@ pub(super) struct MessageField {
 
 /// A message: the number of its prefix and its index. Indices behind different prefixes are
 /// different messages; keys without an index are one.
-pub(super) type MessageKey = (u16, u32);
+pub(in crate::extract) type MessageKey = (u16, u32);
 
 impl MessageField {
     /// The number of a prefix, and what follows that in the key: index and rest.
-    pub(super) fn new(prefix: u16, tail: &[u8]) -> Self {
+    pub(in crate::extract) fn new(prefix: u16, tail: &[u8]) -> Self {
         let digits = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (number, rest) = tail.split_at(digits);
         let index = std::str::from_utf8(number).ok().and_then(|number| number.parse().ok());
@@ -86,9 +86,9 @@ impl MessageField {
 
 /// An attribute of a list of messages, as its key and those beside it tell of it.
 #[derive(Clone, Copy)]
-pub(super) struct MessagePart {
+pub(in crate::extract) struct MessagePart {
     /// The place of the attribute among those of its span.
-    pub(super) place: u32,
+    pub(in crate::extract) place: u32,
     field: MessageField,
     /// What the keys alone say of its message.
     message: Message,
@@ -105,7 +105,7 @@ struct Message {
 
 impl MessagePart {
     /// The parts of the messages of a span.
-    pub(super) fn all(fields: &[(u32, MessageField)]) -> Vec<Self> {
+    pub(in crate::extract) fn all(fields: &[(u32, MessageField)]) -> Vec<Self> {
         let mut messages: HashMap<MessageKey, Message> = HashMap::new();
         for (_, field) in fields {
             let message = messages.entry(field.message).or_default();
@@ -144,7 +144,7 @@ fn says_result(value: &[u8]) -> bool {
 
 /// Passes on the places of the parts of those messages that hold a call or its result, without
 /// their prose; `value` gives the encoded value at a place. Mostly the keys tell them.
-pub(super) fn keep_tool_messages<'a>(
+pub(in crate::extract) fn keep_tool_messages<'a>(
     parts: &[MessagePart],
     value: impl Fn(u32) -> &'a [u8],
     mut keep: impl FnMut(u32),

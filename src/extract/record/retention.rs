@@ -1,11 +1,11 @@
 //! What becomes of a span: worked out once for each path of keys and the statements that hold.
 
-use super::bits::Bits;
-use super::facts::{CONDITIONS, put_header};
-use super::path::Meaning;
-use super::span::Found;
-use super::table::{Kept, Matching, Table};
-use super::tools_only::{MessageField, MessagePart};
+use super::attributes::Found;
+use super::key_trie::Meaning;
+use super::layout::{CONDITIONS, put_header};
+use super::tool_messages::{MessageField, MessagePart};
+use crate::extract::table::bit_set::Bits;
+use crate::extract::table::{Kept, Matching, Table};
 use crate::otlp::any_value::key_value;
 
 /// Most recipes that are remembered.
@@ -16,43 +16,43 @@ const NONE: u32 = u32::MAX;
 
 /// What to do with spans of certain keys of which certain statements hold.
 #[derive(Default)]
-pub(super) struct Recipe {
+pub(in crate::extract) struct Recipe {
     bits: Bits,
     /// Another one for the same keys.
     other: u32,
     /// The stated conditions that hold, as a field of a record's facts.
-    pub(super) conditions: Vec<u8>,
-    pub(super) keep: Kept,
-    pub(super) nature: Nature,
+    pub(in crate::extract) conditions: Vec<u8>,
+    pub(in crate::extract) keep: Kept,
+    pub(in crate::extract) nature: Nature,
     /// The attributes to keep, by their place among those that were read.
-    pub(super) attributes: Vec<KeptAttribute>,
+    pub(in crate::extract) attributes: Vec<KeptAttribute>,
     /// The places of attributes without a slot that are kept.
-    pub(super) others: Vec<u32>,
+    pub(in crate::extract) others: Vec<u32>,
     /// The places of those that are kept if they belong to a message about tools.
-    pub(super) messages: Vec<MessagePart>,
+    pub(in crate::extract) messages: Vec<MessagePart>,
 }
 
 /// An attribute to keep.
 #[derive(Clone, Copy)]
-pub(super) struct KeptAttribute {
-    pub(super) place: u32,
-    pub(super) slot: u16,
+pub(in crate::extract) struct KeptAttribute {
+    pub(in crate::extract) place: u32,
+    pub(in crate::extract) slot: u16,
     /// Only if its text speaks of tools.
-    pub(super) tools_only: bool,
+    pub(in crate::extract) tools_only: bool,
 }
 
 /// What the conditions that hold say about a span.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Nature {
-    pub(super) tool: bool,
-    pub(super) agent: bool,
-    pub(super) pending: bool,
-    pub(super) log: bool,
+pub(in crate::extract) struct Nature {
+    pub(in crate::extract) tool: bool,
+    pub(in crate::extract) agent: bool,
+    pub(in crate::extract) pending: bool,
+    pub(in crate::extract) log: bool,
 }
 
 /// The recipes of the paths so far.
 #[derive(Default)]
-pub(super) struct Recipes {
+pub(in crate::extract) struct Recipes {
     known: Vec<Recipe>,
     /// That of a span that has left the paths, or that found no room.
     once: Recipe,
@@ -61,23 +61,23 @@ pub(super) struct Recipes {
 }
 
 impl Recipes {
-    pub(super) fn is_full(&self) -> bool {
+    pub(in crate::extract) fn is_full(&self) -> bool {
         self.known.len() >= RECIPES_MAX
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(in crate::extract) fn clear(&mut self) {
         self.known.clear();
         self.missed = 0;
     }
 
     /// How many spans on paths found no room: odd ones may have taken that of common ones.
-    pub(super) fn missed(&self) -> u32 {
+    pub(in crate::extract) fn missed(&self) -> u32 {
         self.missed
     }
 
     /// The recipe among those that begin with `first`; a new one becomes the first.
     #[inline]
-    pub(super) fn of(
+    pub(in crate::extract) fn of(
         &mut self,
         table: &Table,
         matching: &Matching,
@@ -106,7 +106,7 @@ impl Recipes {
 
     /// A recipe that is not remembered.
     #[cold]
-    pub(super) fn once(
+    pub(in crate::extract) fn once(
         &mut self,
         table: &Table,
         matching: &Matching,

@@ -11,10 +11,10 @@ use std::collections::VecDeque;
 use hashbrown::{HashMap, HashSet};
 
 use super::super::decode::{Decoded, MessageCall, MessageResult, Messages};
-use super::calls::SpanCall;
 use super::gather::{Found, Gathered, Written};
 use super::plan::Plan;
 use super::read::{self, Raw};
+use super::tool_calls::SpanCall;
 use super::tree::Tree;
 use crate::model::{CallStatus, Content, Origin, ToolCall};
 use crate::value::Value;

@@ -1,0 +1,30 @@
+//! Encoded requests to records, when they arrive.
+//!
+//! One pass over each span or log event: its keys lead through a trie to what is retained of it,
+//! and the retained facts are written to the batch of its shard in the layout that `resolve` reads
+//! when the trace is complete.
+//!
+//! ```text
+//! traces, logs    an encoded request -> records for each shard
+//! attributes      the attributes of the span at hand
+//! key_trie        sequences of attribute keys, remembered from request to request
+//! retention       what to retain of a span: worked out once for each sequence of keys and the
+//!                 conditions that hold
+//! tool_messages   the parts of a model's messages that speak of tools
+//! layout          the bytes of a record's facts, written here and read by `resolve`
+//! batch_writer    records into the batches of their shards
+//! resources       resources that were decoded before
+//! counts          what was taken and what was rejected, with reasons
+//! ```
+
+pub(crate) mod attributes;
+pub(crate) mod batch_writer;
+pub mod cache;
+pub mod counts;
+pub(crate) mod key_trie;
+pub mod layout;
+pub mod logs;
+pub(crate) mod resources;
+pub(crate) mod retention;
+pub(crate) mod tool_messages;
+pub mod traces;
