@@ -12,7 +12,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group};
-use spanscore::evaluate::{Evaluator, Want, output_rules};
+use spanscore::evaluate::kinds::outputs::output_rules;
+use spanscore::evaluate::{Evaluator, Want};
 use spanscore::model::{Content, Resource, Trajectory, Usage};
 use spanscore::settings::Node;
 use spanscore::value::json;

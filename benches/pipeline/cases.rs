@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use spanscore::assemble::Shard;
 use spanscore::config::{Part, Plan, load};
-use spanscore::evaluate::run::{Evidence, Judge};
+use spanscore::evaluate::engine::run::{Evidence, Judge};
 use spanscore::extract::record::traces::extract_traces;
 use spanscore::extract::resolve::Resolver;
 use spanscore::extract::table::Table;

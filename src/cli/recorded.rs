@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use super::{Failure, output};
 use crate::config::Plan;
-use crate::evaluate::run::{Configured, Judge};
+use crate::evaluate::engine::run::{Configured, Judge};
 use crate::extract::dialect::Dialect;
 use crate::extract::resolve::Resolver;
 use crate::extract::table::Table;

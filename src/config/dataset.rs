@@ -17,7 +17,7 @@ use std::path::Path;
 
 use super::expect::ExpectSettings;
 use crate::evaluate::Kind;
-use crate::evaluate::expect::criteria;
+use crate::evaluate::engine::expect::criteria;
 use crate::value::{Map, Value, json};
 
 /// Rows of a dataset.

@@ -15,8 +15,8 @@ use super::dataset::{self, Mistake, Row};
 use super::expression::compile;
 use super::read::read_all;
 use super::sources::Sources;
-use crate::evaluate::expect::case::Case;
-use crate::evaluate::expect::{Expectation, Expectations, Template};
+use crate::evaluate::engine::expect::case::Case;
+use crate::evaluate::engine::expect::{Expectation, Expectations, Template};
 use crate::settings::{Node, Place, SettingsError};
 use crate::value::Value;
 

@@ -1,7 +1,7 @@
 //! CEL expressions in settings, their mistakes shown at their place.
 
 use super::sources::Sources;
-use crate::evaluate::select::{VARIABLES, When, WhenError};
+use crate::evaluate::engine::select::{VARIABLES, When, WhenError};
 use crate::settings::{Node, NodeKind, Place, SettingsError, nearest};
 use crate::value::Value;
 

@@ -11,7 +11,7 @@ use super::sources::{ConfigError, Sources};
 use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::emit;
 use crate::emit::settings::ExporterSettings;
-use crate::evaluate::run::Configured;
+use crate::evaluate::engine::run::Configured;
 use crate::extract::dialect::Dialect;
 use crate::extract::table::Table;
 use crate::model::{Facts, Level};

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::effort::Effort;
+use super::shared::step_limit::Effort;
 
 /// Pairs that are worth less than this more than others are worth the same: sums of fractions.
 const TINY: f64 = 1e-12;
@@ -146,7 +146,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::evaluate::lcs;
+    use crate::evaluate::shared::order::lcs;
     use crate::evaluate::together::tests::{flattened, groups_of};
 
     const WORTHS: [f64; 5] = [0.0, 0.0, 0.25, 1.0 / 3.0, 1.0];

@@ -19,8 +19,8 @@
 
 use std::ops::Range;
 
-use super::effort::Effort;
-use super::lcs::TooLarge;
+use super::shared::order::lcs::TooLarge;
+use super::shared::step_limit::Effort;
 use crate::model::ToolCall;
 
 /// No call, no position.

@@ -15,7 +15,7 @@ use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::config::Plan;
 use crate::emit::settings::ExporterSettings;
 use crate::emit::{self, Exporters, Unsent};
-use crate::evaluate::run::{Configured, Judge};
+use crate::evaluate::engine::run::{Configured, Judge};
 use crate::extract::dialect::Dialect;
 use crate::extract::resolve::Resolver;
 use crate::extract::table::{Table, TableError};

@@ -176,7 +176,7 @@ impl Intake for PipelineIntake {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evaluate::run::Judge;
+    use crate::evaluate::engine::run::Judge;
     use crate::extract::dialect::Dialect;
     use crate::model::{SpanRecord, Want};
     use crate::telemetry::Telemetry;

@@ -11,7 +11,7 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Gauge, Meter};
 
 use crate::assemble::{Sessions, Shard};
-use crate::evaluate::run::{Judge, WhenErrors};
+use crate::evaluate::engine::run::{Judge, WhenErrors};
 use crate::extract::record::counts::{Extracted, Rejection};
 use crate::model::{Completion, Evaluation, Outcome, Reason};
 

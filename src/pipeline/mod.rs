@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 
 use crate::assemble::Sessions;
 use crate::assemble::{LimitsSettings, SessionsSettings, Shard, TracesSettings};
-use crate::evaluate::run::Judge;
+use crate::evaluate::engine::run::Judge;
 use crate::extract::resolve::Resolver;
 use crate::model::Evaluation;
 

@@ -10,7 +10,7 @@ use crate::assemble::{
     CutTrace, Due, DueSession, LimitsSettings, SessionKeyFields, Sessions, SessionsSettings, Shard,
     TracesSettings,
 };
-use crate::evaluate::run::{Evidence, Judge};
+use crate::evaluate::engine::run::{Evidence, Judge};
 use crate::extract::record::cache::Cache;
 use crate::extract::record::counts::Extracted;
 use crate::extract::record::logs::extract_logs;

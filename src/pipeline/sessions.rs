@@ -15,7 +15,7 @@ use super::Outlet;
 use super::metrics::PipelineMetrics;
 use super::worker::{TICK, elapsed_ms, unix_ns};
 use crate::assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
-use crate::evaluate::run::{Evidence, Judge, WhenErrors};
+use crate::evaluate::engine::run::{Evidence, Judge, WhenErrors};
 use crate::extract::resolve::{Resolver, reconcile};
 use crate::model::session::join_session;
 use crate::model::{Completion, Evaluation, SessionKey, TraceSpans, Trajectory};

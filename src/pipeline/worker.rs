@@ -17,7 +17,7 @@ use super::metrics::{Judged, PipelineMetrics};
 use super::pool::BatchPool;
 use super::sessions::{SessionSender, SessionTrace};
 use crate::assemble::{Due, Running, Shard};
-use crate::evaluate::run::{Evidence, Judge};
+use crate::evaluate::engine::run::{Evidence, Judge};
 use crate::extract::resolve::Resolver;
 use crate::model::{Completion, Evaluation, SessionKey, SpanBatch, Spoken, TraceSpans};
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 use spanscore::config::Part;
+use spanscore::evaluate::engine::run::Judge;
 use spanscore::evaluate::kind;
-use spanscore::evaluate::run::Judge;
 use spanscore::model::{Content, Evaluation, Outcome, ToolCall, Trajectory, Usage, Want};
 use spanscore::pipeline::{Outlet, Pipeline, PipelineSettings};
 use spanscore::receive::{Intake, Signal};

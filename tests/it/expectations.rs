@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use spanscore::config::{Part, Plan, load};
-use spanscore::evaluate::run::Judge;
+use spanscore::evaluate::engine::run::Judge;
 use spanscore::extract::dialect::Dialect;
 use spanscore::extract::resolve::Resolver;
 use spanscore::extract::table::Table;

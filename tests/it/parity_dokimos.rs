@@ -24,7 +24,7 @@ fn tool_calls<'a>(case: &'a Value<'a>, key: &str) -> Result<Vec<&'a Map<'a>>, &'
 fn tool_call<'a>(call: &'a Value<'a>) -> Result<&'a Map<'a>, &'static str> {
     let map = call.as_map().ok_or("a call is not an object")?;
     let name = map.get("name").and_then(Value::as_str).ok_or("a call without a name")?;
-    if evaluate::text::is_blank(name) {
+    if evaluate::shared::text::is_blank(name) {
         return Err("a blank name");
     }
     for key in ["arguments", "metadata"] {

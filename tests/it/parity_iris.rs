@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use spanscore::evaluate::{Evaluator, Want, output_rules};
+use spanscore::evaluate::kinds::outputs::output_rules;
+use spanscore::evaluate::{Evaluator, Want};
 use spanscore::model::{Content, Label, Outcome, Resource, Score, Trajectory, Usage};
 use spanscore::settings::{Node, SettingsError};
 

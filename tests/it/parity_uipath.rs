@@ -9,7 +9,7 @@ use std::io::Read;
 use opentelemetry_proto::tonic::common::v1 as proto;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
 use prost::Message;
-use spanscore::evaluate::uipath::{ATTRIBUTES, ErrorClass, error_class};
+use spanscore::evaluate::compat::uipath::{ATTRIBUTES, ErrorClass, error_class};
 use spanscore::evaluate::{Want, kind};
 use spanscore::model::trajectory::KeptSpan;
 use spanscore::model::{Content, Outcome, SpanId, Trajectory};

@@ -2,7 +2,7 @@
 
 use super::{Lines, Mistake, ROWS_MAX, Row, field, list, name_of, push};
 use crate::evaluate::Kind;
-use crate::evaluate::expect::case::Case;
+use crate::evaluate::engine::expect::case::Case;
 use crate::value::{Map, Value};
 
 /// The eval set of the Agent Development Kit: `google/adk-python`, `evaluation/eval_case.py`. The

@@ -1,7 +1,7 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::evaluate::run::Configured;
+use crate::evaluate::engine::run::Configured;
 use crate::extract::dialect::Dialect;
 use crate::extract::table::Table;
 use crate::model::{Level, TraceId, Want};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::evaluate::run::{Against, Configured};
+use crate::evaluate::engine::run::{Against, Configured};
 use crate::evaluate::{Early, Evaluator};
 use crate::model::{EvaluatorInfo, Facts, Level, Outcome, Score, Trajectory, Want};
 use crate::value::Value;

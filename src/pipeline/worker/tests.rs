@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::brittle::{Brittle, configured};
 use super::*;
 use crate::assemble::{LimitsSettings, TracesSettings};
-use crate::evaluate::run::Configured;
+use crate::evaluate::engine::run::Configured;
 use crate::extract::dialect::Dialect;
 use crate::extract::record::cache::Cache;
 use crate::extract::record::traces::extract_traces;

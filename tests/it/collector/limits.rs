@@ -7,7 +7,7 @@ use std::time::Duration;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
-use spanscore::evaluate::run::Against;
+use spanscore::evaluate::engine::run::Against;
 use spanscore::evaluate::{Evaluator, Want};
 use spanscore::model::{Facts, Outcome, Score, Trajectory};
 use spanscore::value::Value;

@@ -1,0 +1,138 @@
+//! What the package's evaluators answer with.
+
+use crate::evaluate::shared::{report, step_limit};
+use crate::model::{Outcome, Reason, Score, Want};
+use crate::value::python::{PyError, PyValue};
+use crate::value::{Map, Value};
+
+/// Most entries of `explained_...` that are kept: a call may be compared with every expected one.
+pub(super) const EXPLAINED_MAX: usize = 10_000;
+/// Bytes of those entries, beyond which no more are kept.
+const EXPLAINED_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The score with its words and the package's own details: `expected`, `actual` and `explained`.
+pub(super) fn scored(
+    value: f64,
+    want: Want,
+    explanation: impl FnOnce() -> String,
+    details: impl FnOnce() -> [(&'static str, Value<'static>); 3],
+) -> Outcome {
+    Outcome::Scored(Score {
+        value,
+        explanation: if want.explanation { explanation() } else { String::new() },
+        details: if want.details {
+            Value::Map(details().into_iter().collect::<Map<'_>>())
+        } else {
+            Value::Null
+        },
+        label: None,
+    })
+}
+
+/// The outcome where the package catches an exception.
+pub(super) fn failed(error: impl std::fmt::Display) -> Outcome {
+    Outcome::Failed {
+        error_type: "evaluator_error",
+        error: format!("Exception thrown by evaluator: {error}"),
+    }
+}
+
+/// The outcome of a trajectory that takes too long to judge.
+pub(super) fn too_large(want: Want) -> Outcome {
+    report::not_evaluable(Reason::TrajectoryTooLarge, want, step_limit::words)
+}
+
+/// The outcome of arguments or a result that Python cannot read.
+pub(super) fn unreadable(error: PyError) -> Outcome {
+    failed(error)
+}
+
+/// The `explained` details of a comparison that one side left empty, with its score.
+pub(super) fn empty(
+    expected_is_empty: bool,
+    actual_is_empty: bool,
+    what: &str,
+) -> Option<(f64, Value<'static>)> {
+    let (score, which) = match (expected_is_empty, actual_is_empty) {
+        (false, false) => return None,
+        (true, true) => (1.0, "Both"),
+        _ => (0.0, "Either"),
+    };
+    let joint = if score > 0.0 { "and" } else { "or" };
+    let text = format!("{which} expected {joint} actual tool calls{what} are empty");
+    Some((score, Value::Map([("_result", Value::from(text))].into_iter().collect())))
+}
+
+/// The entries that explain a comparison, counted by tool name: `search_0`, `search_1`.
+#[derive(Default)]
+pub(super) struct Explained {
+    counts: hashbrown::HashMap<String, usize>,
+    entries: Vec<(String, Value<'static>)>,
+    bytes: usize,
+}
+
+impl Explained {
+    /// Adds an entry; beyond [`EXPLAINED_MAX`] and [`EXPLAINED_BYTES_MAX`] it is left out.
+    pub(super) fn add(&mut self, name: &str, text: impl FnOnce() -> String) {
+        if self.entries.len() < EXPLAINED_MAX && self.bytes < EXPLAINED_BYTES_MAX {
+            let count = self.counts.entry_ref(name).or_insert(0);
+            let text = text();
+            self.bytes += text.len();
+            self.entries.push((format!("{name}_{count}"), Value::from(text)));
+            *count += 1;
+        }
+    }
+
+    /// The last entry alone.
+    pub(super) fn last(mut self) -> Value<'static> {
+        Value::Map(self.entries.pop().into_iter().collect())
+    }
+
+    /// All entries.
+    pub(super) fn all(self) -> Value<'static> {
+        Value::Map(self.entries.into_iter().collect())
+    }
+}
+
+/// `Kind(name='t', field=..., id=None)`, as the package prints its models.
+pub(super) fn write_model(
+    out: &mut String,
+    (kind, field): (&str, &str),
+    name: &str,
+    content: &PyValue<'_>,
+    id: Option<&str>,
+) {
+    let id = id.map_or(PyValue::None, PyValue::text);
+    out.push_str(kind);
+    out.push_str("(name=");
+    // Writing to a `String` cannot fail.
+    let _ = PyValue::text(name).write_repr(out);
+    out.push_str(", ");
+    out.push_str(field);
+    out.push('=');
+    let _ = content.write_repr(out);
+    out.push_str(", id=");
+    let _ = id.write_repr(out);
+    out.push(')');
+}
+
+/// A list of models, each written by `write`.
+pub(super) fn list_of<T>(
+    items: impl IntoIterator<Item = T>,
+    mut write: impl FnMut(&mut String, T),
+) -> Value<'static> {
+    let mut out = String::from("[");
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            out.push_str(", ");
+        }
+        write(&mut out, item);
+    }
+    out.push(']');
+    Value::from(out)
+}
+
+/// `1.0` or `0.0`.
+pub(super) fn mark(matches: bool) -> &'static str {
+    if matches { "1.0" } else { "0.0" }
+}

@@ -1,0 +1,45 @@
+//! The numbers of the released UiPath package, where a user asks for them with `compat: uipath`.
+//!
+//! These evaluators read the attributes as they came ([`ATTRIBUTES`], spans in order of their
+//! ends) and see them as Python does, because the package's scores depend on it: a result that is
+//! compared as the `repr` of a dict, a count that was written as text. Semantics are those of
+//! `UiPath/uipath-python`, package `uipath` 2.11 to 2.14, without its documentation where the two
+//! differ. What the package rejects is a settings error here, of the class that [`error_class`]
+//! tells; what it catches as an exception while evaluating is
+//! [`Outcome::Failed`](crate::model::Outcome::Failed).
+
+mod answer;
+pub(in crate::evaluate) mod args;
+pub(in crate::evaluate) mod count;
+mod definition;
+mod lax;
+pub(in crate::evaluate) mod order;
+pub(in crate::evaluate) mod output;
+mod spans;
+
+pub(in crate::evaluate) use definition::{Definition, Flag, missing, required_text};
+pub use definition::{ErrorClass, error_class};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::settings::{Node, SettingsError};
+
+/// The attributes that the package reads; spans without the first are no tool calls to it.
+pub static ATTRIBUTES: &[&str] =
+    &["tool.name", "tool.id", "tool.synthesized", "input.value", "output.value"];
+
+/// Whose numbers an evaluator gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UiPathCompat {
+    /// Those of the released UiPath package, also where it departs from its documentation.
+    Uipath,
+}
+
+/// The error of a definition without criteria.
+pub(in crate::evaluate) fn no_criteria(node: &Node) -> SettingsError {
+    SettingsError::new("`criteria` is missing")
+        .with_help("say what is expected, or give `default_evaluation_criteria`")
+        .at(node.place)
+}

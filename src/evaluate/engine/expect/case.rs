@@ -1,0 +1,78 @@
+//! Criteria made of what a recorded test case expects, for each kind that takes criteria.
+
+use crate::evaluate::evaluator::Kind;
+use crate::value::{Map, Value};
+
+/// What a test case expects: its tool calls in order, their results, and the answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Case {
+    /// Name and arguments of each call.
+    pub calls: Vec<(String, Value<'static>)>,
+    /// How many calls there are at the end of each turn.
+    pub turn_ends: Vec<usize>,
+    /// Name and result of each call whose result is known.
+    pub results: Vec<(String, Value<'static>)>,
+    /// What the agent answers at the end.
+    pub answer: Option<String>,
+}
+
+impl Case {
+    /// A case that has something of everything, to build an evaluator of any kind for trial.
+    pub fn sample() -> Self {
+        let call = || ("tool".to_owned(), Value::Map(Map::new()));
+        let answer = Some("answer".to_owned());
+        Self { calls: vec![call()], turn_ends: vec![1], results: vec![call()], answer }
+    }
+
+    /// The criteria of a kind; `None` where the case expects nothing that the kind compares.
+    pub fn criteria(&self, kind: &Kind) -> Option<Value<'static>> {
+        let (key, expected) = match kind.name {
+            "tool_call_args" => ("tool_calls", entries(&self.calls, "args")),
+            "tool_trajectory" | "tool_correctness" if self.turn_ends.len() > 1 => {
+                ("turns", self.turns())
+            }
+            "tool_trajectory" | "tool_correctness" => {
+                ("tool_calls", entries(&self.calls, "arguments"))
+            }
+            "tool_call_order" if !self.calls.is_empty() => ("tool_calls_order", self.order()),
+            "tool_call_count" => ("tool_calls_count", self.counts()),
+            "tool_call_output" if !self.results.is_empty() => {
+                ("tool_outputs", entries(&self.results, "output"))
+            }
+            "exact_match" | "json_similarity" => {
+                ("expected_output", Value::from(self.answer.clone()?))
+            }
+            "contains" => ("search_text", Value::from(self.answer.clone()?)),
+            _ => return None,
+        };
+        Some(Value::Map([(key, expected)].into_iter().collect()))
+    }
+
+    fn turns(&self) -> Value<'static> {
+        let starts = [0].into_iter().chain(self.turn_ends.iter().copied());
+        let turns = starts.zip(&self.turn_ends).map(|(start, end)| &self.calls[start..*end]);
+        Value::List(turns.map(|calls| entries(calls, "arguments")).collect())
+    }
+
+    fn order(&self) -> Value<'static> {
+        Value::List(self.calls.iter().map(|(name, _)| Value::from(name.clone())).collect())
+    }
+
+    fn counts(&self) -> Value<'static> {
+        let mut counts = Map::new();
+        for (name, _) in &self.calls {
+            let count = self.calls.iter().filter(|(other, _)| other == name).count();
+            counts.insert(name.clone(), vec![Value::from("="), Value::from(count)]);
+        }
+        Value::Map(counts)
+    }
+}
+
+fn entries(named: &[(String, Value<'static>)], key: &'static str) -> Value<'static> {
+    let entry = |(name, content): &(String, Value<'static>)| {
+        let entry: Map<'static> =
+            [("name", Value::from(name.clone())), (key, content.clone())].into_iter().collect();
+        Value::Map(entry)
+    };
+    Value::List(named.iter().map(entry).collect())
+}

@@ -1,0 +1,207 @@
+//! Expectations: criteria that differ from trace to trace.
+//!
+//! In comes a trajectory, out goes the evaluator that was built with what is expected of it: a row
+//! of a dataset, found by a key that the trace carries, or criteria that stand in an attribute of
+//! its root span. A trace of which nothing is expected is not evaluable, never a fail.
+//!
+//! Rows are built when the config is read. Criteria of an attribute are built when they are first
+//! seen; at most [`KNOWN_MAX`] are remembered, and longer ones than [`CRITERIA_BYTES_MAX`] refused.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hashbrown::HashMap;
+use sha2::{Digest, Sha256};
+
+use super::select::{Scope, When};
+use crate::evaluate::evaluator::{Evaluator, Kind};
+use crate::model::{EvaluatorInfo, Facts, Outcome, Reason, Trajectory, Want};
+use crate::settings::{Key, Node, NodeKind, Place, SettingsError};
+use crate::value::{Value, json};
+
+pub mod case;
+
+/// Criteria of attributes that are remembered; all are forgotten when there are more.
+pub const KNOWN_MAX: usize = 1_024;
+/// Longest criteria that an attribute may hold, bytes.
+pub const CRITERIA_BYTES_MAX: usize = 65_536;
+
+/// An evaluator that was built with what is expected of some trace.
+pub struct Expectation {
+    /// What its evaluations share; the digest tells the criteria too.
+    pub info: Arc<EvaluatorInfo>,
+    /// Judges against it.
+    pub evaluator: Box<dyn Evaluator>,
+}
+
+/// An evaluator that lacks only its criteria.
+pub struct Template {
+    /// The kind.
+    pub kind: &'static Kind,
+    /// The settings, without `criteria`.
+    pub settings: Node,
+    /// Who judges; its digest is that of the settings alone.
+    pub info: Arc<EvaluatorInfo>,
+}
+
+impl Template {
+    /// Builds the evaluator with these criteria. What is wrong with them stands at `place`.
+    pub fn build(&self, criteria: &Value<'_>, place: Place) -> Result<Expectation, SettingsError> {
+        let evaluator = (self.kind.build)(&self.with(&placed(criteria, place), place))?;
+        let mut hash = Sha256::new();
+        hash.update(self.info.digest);
+        hash.update(criteria.in_key_order().to_string());
+        let mut digest = [0; 16];
+        digest.copy_from_slice(&hash.finalize()[..16]);
+        let info = EvaluatorInfo { name: self.info.name.clone(), digest, ..*self.info };
+        Ok(Expectation { info: Arc::new(info), evaluator })
+    }
+
+    /// The settings with criteria, which stand last: settings are read before them.
+    pub fn with(&self, criteria: &Node, place: Place) -> Node {
+        let entries = self.settings.entries().cloned();
+        let criteria = (Key { text: "criteria".to_owned(), place }, criteria.clone());
+        Node {
+            kind: NodeKind::Map(entries.chain([criteria]).collect()),
+            place: self.settings.place,
+        }
+    }
+}
+
+/// A value with all of it at one place.
+fn placed(value: &Value<'_>, place: Place) -> Node {
+    fn put(node: &mut Node, place: Place) {
+        node.place = place;
+        match &mut node.kind {
+            NodeKind::List(items) => items.iter_mut().for_each(|item| put(item, place)),
+            NodeKind::Map(entries) => entries.iter_mut().for_each(|(key, node)| {
+                key.place = place;
+                put(node, place);
+            }),
+            NodeKind::Null | NodeKind::Scalar(_) => {}
+        }
+    }
+    let mut node = Node::from_value(value);
+    put(&mut node, place);
+    node
+}
+
+/// Criteria as they stand in a field or an attribute: an object, or the text of one.
+pub fn criteria<'a>(value: &'a Value<'_>) -> Result<Value<'a>, String> {
+    let read = match value {
+        Value::String(text) => json::parse(text).map_err(|error| format!("criteria: {error}"))?,
+        other => other.clone(),
+    };
+    match read {
+        Value::Map(_) => Ok(read),
+        _ => Err("criteria must be an object".to_owned()),
+    }
+}
+
+/// What is expected of which trace.
+pub struct Expectations {
+    source: Source,
+    facts: Facts,
+}
+
+enum Source {
+    Dataset { key: When, rows: HashMap<String, Arc<Expectation>> },
+    Attribute { name: String, template: Template, known: Known },
+}
+
+/// Criteria that were built before, by their text.
+type Known = Mutex<HashMap<String, Arc<Expectation>>>;
+
+impl Expectations {
+    /// Rows by the text that `key` gives for a trajectory.
+    pub fn dataset(key: When, rows: HashMap<String, Arc<Expectation>>) -> Self {
+        let facts =
+            rows.values().fold(key.facts(), |facts, row| facts.union(&row.evaluator.facts()));
+        Self { source: Source::Dataset { key, rows }, facts }
+    }
+
+    /// Criteria in an attribute of the root span. `facts` are those of an evaluator that the
+    /// template builds.
+    pub fn attribute(name: String, template: Template, facts: Facts) -> Self {
+        let facts = Facts { root_attributes: true, ..facts };
+        Self { source: Source::Attribute { name, template, known: Mutex::default() }, facts }
+    }
+
+    /// The facts that finding an expectation and judging against it read.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Whether the key reads the list of tool names.
+    pub fn reads_tool_names(&self) -> bool {
+        matches!(&self.source, Source::Dataset { key, .. } if key.reads_tool_names())
+    }
+
+    /// What is expected of a trajectory, or the answer where nothing is, or nothing readable.
+    pub fn find(
+        &self,
+        trajectory: &Trajectory<'_>,
+        scope: &Scope<'_>,
+        want: Want,
+    ) -> Result<Arc<Expectation>, Outcome> {
+        match &self.source {
+            Source::Dataset { key, rows } => {
+                let case = key.text(scope);
+                let found = case.as_ref().and_then(|case| rows.get(case)).map(Arc::clone);
+                found.ok_or_else(|| {
+                    nothing(want, || match &case {
+                        Some(case) => format!("the dataset has no case `{case}`"),
+                        None => "the trace names no case".to_owned(),
+                    })
+                })
+            }
+            Source::Attribute { name, template, known } => {
+                let found = trajectory.attributes.iter().find(|(key, _)| key == name);
+                let Some((_, value)) = found else {
+                    return Err(nothing(want, || format!("the root span has no `{name}`")));
+                };
+                let built = value.to_value().map_err(|error| error.to_string()).and_then(|value| {
+                    let text = match &value {
+                        Value::String(text) => text.to_string(),
+                        other => other.to_string(),
+                    };
+                    built(text, &value, template, known)
+                });
+                built.map_err(|what| Outcome::Failed {
+                    error_type: "invalid_criteria",
+                    error: format!("`{name}`: {what}"),
+                })
+            }
+        }
+    }
+}
+
+fn nothing(want: Want, explanation: impl FnOnce() -> String) -> Outcome {
+    crate::evaluate::shared::report::not_evaluable(Reason::NoExpectation, want, explanation)
+}
+
+fn built(
+    text: String,
+    value: &Value<'_>,
+    template: &Template,
+    known: &Known,
+) -> Result<Arc<Expectation>, String> {
+    if text.len() > CRITERIA_BYTES_MAX {
+        return Err(format!("{} bytes are more than {CRITERIA_BYTES_MAX}", text.len()));
+    }
+    let lock = || known.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = lock().get(&text) {
+        return Ok(Arc::clone(found));
+    }
+    let criteria = criteria(value)?;
+    let built = template.build(&criteria, Place::default());
+    let built = Arc::new(built.map_err(|error| error.to_string())?);
+    let mut known = lock();
+    if known.len() >= KNOWN_MAX {
+        known.clear();
+    }
+    known.insert(text, Arc::clone(&built));
+    Ok(built)
+}
+
+#[cfg(test)]
+mod tests;

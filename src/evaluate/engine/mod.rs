@@ -1,0 +1,6 @@
+//! The engine: which evaluators see a trajectory, what they judge it against, and the identity of
+//! their answers.
+
+pub mod expect;
+pub mod run;
+pub mod select;

@@ -1,0 +1,417 @@
+//! Runs the configured evaluators over a trajectory and gives their answers an identity.
+//!
+//! The identity of an evaluation is a hash of the evaluator (kind, name, settings, criteria), the
+//! target, and the spans it was judged on, so a replay of the same spans gives the same ids and
+//! is recognised downstream.
+
+mod identity;
+
+use std::sync::Arc;
+
+use identity::{Judged, identity, ordinals};
+
+use super::expect::{Expectation, Expectations};
+use super::select::{Randomness, Scope, Selected, When};
+use crate::evaluate::evaluator::{Early, Evaluator};
+use crate::model::Want;
+use crate::model::{
+    Completion, Evaluation, EvaluationId, EvaluatorInfo, Facts, Level, Outcome, Score, SessionKey,
+    Spoken, Target, Trajectory,
+};
+
+/// One configured evaluator, ready to run.
+pub struct Configured {
+    /// What its evaluations share.
+    pub info: Arc<EvaluatorInfo>,
+    /// Which trajectories it sees; all when `None`.
+    pub when: Option<When>,
+    /// Which fraction of them, 0 to 1.
+    pub sample: f64,
+    /// Whether it speaks before a trace is complete, if it knows enough.
+    pub early: bool,
+    /// What it judges against.
+    pub against: Against,
+}
+
+/// What an evaluator judges against.
+pub enum Against {
+    /// Its settings and criteria: the same for every trajectory.
+    Settings(Box<dyn Evaluator>),
+    /// What is expected of each trajectory.
+    Expectations(Expectations),
+}
+
+impl Configured {
+    /// The facts that the evaluator and its `when` read.
+    pub fn facts(&self) -> Facts {
+        let when = self.when.as_ref().map(When::facts).unwrap_or_default();
+        match &self.against {
+            Against::Settings(evaluator) => evaluator.facts().union(&when),
+            Against::Expectations(expectations) => when.union(expectations.facts()),
+        }
+    }
+
+    /// Whether it judges some trajectories otherwise than others, or not at all.
+    fn chooses(&self) -> bool {
+        let expects = matches!(self.against, Against::Expectations(_));
+        self.when.is_some() || self.sample < 1.0 || expects
+    }
+
+    fn reads_tool_names(&self) -> bool {
+        self.when.as_ref().is_some_and(When::reads_tool_names)
+            || matches!(&self.against, Against::Expectations(e) if e.reads_tool_names())
+    }
+
+    /// Whether what it said last of a trace cannot be told from the spans alone.
+    fn is_remembered(&self) -> bool {
+        let expects = matches!(self.against, Against::Expectations(_));
+        self.info.level == Level::Trace && (self.early || expects || self.when.is_some())
+    }
+}
+
+/// How an evaluator relates to a trajectory.
+enum Choice {
+    /// It judges against its settings and criteria.
+    Settings,
+    /// It judges against what is expected of this trajectory, or gives the answer where nothing is.
+    Expectation(Result<Arc<Expectation>, Outcome>),
+    /// It does not judge it.
+    Passed,
+}
+
+/// The choice of each evaluator by its index; none where all judge against their settings.
+struct Choices(Vec<Choice>);
+
+impl Choices {
+    /// The evaluator with that index, if it was chosen.
+    fn get<'c>(&'c self, index: usize, configured: &'c Configured) -> Option<Chosen<'c>> {
+        let expectation = match self.0.get(index) {
+            None | Some(Choice::Settings) => None,
+            Some(Choice::Expectation(found)) => Some(found),
+            Some(Choice::Passed) => return None,
+        };
+        Some(Chosen { configured, expectation })
+    }
+}
+
+/// An evaluator that was chosen for a trajectory.
+#[derive(Clone, Copy)]
+struct Chosen<'c> {
+    configured: &'c Configured,
+    /// What is expected of the trajectory, where that differs from one to the next.
+    expectation: Option<&'c Result<Arc<Expectation>, Outcome>>,
+}
+
+impl Chosen<'_> {
+    fn info(&self) -> &Arc<EvaluatorInfo> {
+        match self.expectation {
+            Some(Ok(expectation)) => &expectation.info,
+            _ => &self.configured.info,
+        }
+    }
+
+    #[inline]
+    fn evaluator(&self) -> Result<&dyn Evaluator, Outcome> {
+        match (&self.configured.against, self.expectation) {
+            (_, Some(Ok(expectation))) => Ok(&*expectation.evaluator),
+            (_, Some(Err(outcome))) => Err(outcome.clone()),
+            (Against::Settings(evaluator), None) => Ok(&**evaluator),
+            (Against::Expectations(_), None) => Err(Outcome::Failed {
+                error_type: "internal_error",
+                error: "the expectation was not looked up".to_owned(),
+            }),
+        }
+    }
+}
+
+/// What a target is judged on, apart from its content.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence {
+    /// Hash of the spans, independent of their order.
+    pub digest: [u8; 16],
+    /// The digest of the previous judgement, if this one revises it.
+    pub revised: Option<[u8; 16]>,
+    /// How often the target was judged before.
+    pub revision: u32,
+    /// Why the trace was taken as complete.
+    pub completion: Completion,
+    /// Now, Unix nanoseconds.
+    pub now_ns: u64,
+}
+
+/// Evidence with what all evaluations of it share.
+struct Subject {
+    evidence: Evidence,
+    target: Arc<Target>,
+}
+
+/// How often an expression could not be evaluated, by evaluator index.
+pub type WhenErrors = Vec<usize>;
+
+/// All configured evaluators.
+pub struct Judge {
+    evaluators: Vec<Configured>,
+    want: Want,
+    chooses: bool,
+    tool_names: bool,
+}
+
+impl Judge {
+    /// Takes the evaluators in the order of the config.
+    pub fn new(evaluators: Vec<Configured>, want: Want) -> Self {
+        let chooses = evaluators.iter().any(Configured::chooses);
+        let tool_names = evaluators.iter().any(Configured::reads_tool_names);
+        Self { evaluators, want, chooses, tool_names }
+    }
+
+    /// The evaluators in the order of the config.
+    pub fn evaluators(&self) -> &[Configured] {
+        &self.evaluators
+    }
+
+    /// The facts that any of them reads.
+    pub fn facts(&self) -> Facts {
+        self.evaluators.iter().fold(Facts::default(), |facts, e| facts.union(&e.facts()))
+    }
+
+    /// Whether any of them judges sessions.
+    pub fn judges_sessions(&self) -> bool {
+        self.evaluators.iter().any(|e| e.info.level == Level::Session)
+    }
+
+    /// Whether any of them may speak before a trace is complete.
+    pub fn speaks_early(&self) -> bool {
+        self.evaluators.iter().any(|e| e.early)
+    }
+
+    /// Whether any of them that may speak early has not yet done so.
+    pub fn may_speak(&self, spoken: &[Spoken]) -> bool {
+        let mut early = self.evaluators.iter().enumerate().filter(|(_, e)| e.early);
+        early.any(|(index, _)| !spoken.iter().any(|s| s.evaluator == index))
+    }
+
+    /// Judges a trace with the evaluators of level `trace` and `call`; pushes their answers in the
+    /// order of the config. `spoken` is what was said of the trace before, and is brought up to
+    /// date. Returns the indices of evaluators whose `when` could not be evaluated.
+    pub fn judge_trace(
+        &self,
+        trajectory: &mut Trajectory<'_>,
+        evidence: Evidence,
+        spoken: &mut Vec<Spoken>,
+        out: &mut Vec<Evaluation>,
+    ) -> WhenErrors {
+        if self.evaluators.is_empty() {
+            return Vec::new();
+        }
+        let belongs = |configured: &Configured| configured.info.level != Level::Session;
+        let randomness = Randomness::of_trace(trajectory.trace_id);
+        let (choices, errors) = self.choose(trajectory, randomness, |_, e| belongs(e));
+        let subject = self.subject(trajectory, evidence);
+        for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| belongs(e)) {
+            let Some(chosen) = choices.get(index, configured) else { continue };
+            if configured.info.level == Level::Call {
+                self.judge_calls(chosen, trajectory, &subject, out);
+                continue;
+            }
+            self.judge_one(chosen, trajectory, Judged::Trace(trajectory.span_id), &subject, out);
+            if let Some(evaluation) = out.last_mut().filter(|_| configured.is_remembered()) {
+                remember(spoken, index, evaluation);
+            }
+        }
+        errors
+    }
+
+    /// Asks the evaluators that may speak early, and have not yet, about a trace that goes on;
+    /// pushes the verdicts that nothing still to come can change.
+    pub fn judge_early(
+        &self,
+        trajectory: &Trajectory<'_>,
+        evidence: Evidence,
+        spoken: &mut Vec<Spoken>,
+        out: &mut Vec<Evaluation>,
+    ) {
+        let waits = |spoken: &[Spoken], index, configured: &Configured| {
+            configured.early && !spoken.iter().any(|s| s.evaluator == index)
+        };
+        // What a `when` or a key cannot find yet, the root span may still bring.
+        let randomness = Randomness::of_trace(trajectory.trace_id);
+        let (choices, _) = self.choose(trajectory, randomness, |at, e| waits(spoken, at, e));
+        let subject = self.subject(trajectory, evidence);
+        for (index, configured) in self.evaluators.iter().enumerate() {
+            if !waits(spoken, index, configured) {
+                continue;
+            }
+            let Some(chosen) = choices.get(index, configured) else { continue };
+            let Ok(evaluator) = chosen.evaluator() else { continue };
+            let Some(Early { outcome, best }) = evaluator.early(trajectory, self.want) else {
+                continue;
+            };
+            if best >= configured.info.threshold {
+                continue;
+            }
+            let judged = Judged::Trace(trajectory.span_id);
+            let mut evaluation = self.evaluation(chosen, judged, &subject, outcome);
+            remember(spoken, index, &mut evaluation);
+            out.push(evaluation);
+        }
+    }
+
+    /// Judges a session, given as one trajectory with the calls of all its traces.
+    pub fn judge_session(
+        &self,
+        trajectory: &Trajectory<'_>,
+        key: &SessionKey,
+        evidence: Evidence,
+        out: &mut Vec<Evaluation>,
+    ) -> WhenErrors {
+        let belongs = |configured: &Configured| configured.info.level == Level::Session;
+        let randomness = Randomness::of_session(key);
+        let (choices, errors) = self.choose(trajectory, randomness, |_, e| belongs(e));
+        let subject = self.subject(trajectory, evidence);
+        for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| belongs(e)) {
+            if let Some(chosen) = choices.get(index, configured) {
+                let judged = Judged::Session(key, trajectory.span_id);
+                self.judge_one(chosen, trajectory, judged, &subject, out);
+            }
+        }
+        errors
+    }
+
+    fn choose(
+        &self,
+        trajectory: &Trajectory<'_>,
+        randomness: Randomness,
+        belongs: impl Fn(usize, &Configured) -> bool,
+    ) -> (Choices, WhenErrors) {
+        let mut errors = Vec::new();
+        if !self.chooses {
+            return (Choices(Vec::new()), errors);
+        }
+        let scope = Scope::new(trajectory, self.tool_names);
+        let mut choose = |(index, configured): (usize, &Configured)| {
+            if !belongs(index, configured) || !randomness.is_sampled(configured.sample) {
+                return Choice::Passed;
+            }
+            match configured.when.as_ref().map_or(Selected::Yes, |when| when.selects(&scope)) {
+                Selected::Yes => match &configured.against {
+                    Against::Settings(_) => Choice::Settings,
+                    Against::Expectations(expectations) => {
+                        Choice::Expectation(expectations.find(trajectory, &scope, self.want))
+                    }
+                },
+                Selected::No => Choice::Passed,
+                Selected::Error => {
+                    errors.push(index);
+                    Choice::Passed
+                }
+            }
+        };
+        let choices = self.evaluators.iter().enumerate().map(&mut choose).collect();
+        (Choices(choices), errors)
+    }
+
+    fn subject(&self, trajectory: &Trajectory<'_>, evidence: Evidence) -> Subject {
+        let session_id = trajectory.session_id.as_deref().filter(|_| self.want.records);
+        let target = Target {
+            trace_id: trajectory.trace_id,
+            session_id: session_id.map(Box::from),
+            resource: Arc::clone(&trajectory.resource),
+            agent_name: trajectory.agent_name.as_deref().map(Box::from),
+            completion: evidence.completion,
+            time_ns: evidence.now_ns,
+        };
+        Subject { evidence, target: Arc::new(target) }
+    }
+
+    /// Judges each call alone: the trajectory holds that one call while it is judged.
+    fn judge_calls(
+        &self,
+        chosen: Chosen<'_>,
+        trajectory: &mut Trajectory<'_>,
+        subject: &Subject,
+        out: &mut Vec<Evaluation>,
+    ) {
+        let ordinals = ordinals(&trajectory.tool_calls);
+        let rest = std::mem::take(&mut trajectory.tool_calls);
+        let mut done = Vec::with_capacity(rest.len());
+        for (call, ordinal) in rest.into_iter().zip(ordinals) {
+            trajectory.tool_calls.push(call);
+            if let [call] = &trajectory.tool_calls[..] {
+                self.judge_one(chosen, trajectory, Judged::call(call, ordinal), subject, out);
+            }
+            done.append(&mut trajectory.tool_calls);
+        }
+        trajectory.tool_calls = done;
+    }
+
+    fn judge_one(
+        &self,
+        chosen: Chosen<'_>,
+        trajectory: &Trajectory<'_>,
+        judged: Judged<'_>,
+        subject: &Subject,
+        out: &mut Vec<Evaluation>,
+    ) {
+        let mut outcome = match chosen.evaluator() {
+            Ok(evaluator) => evaluator.evaluate(trajectory, self.want),
+            Err(outcome) => outcome,
+        };
+        refuse_out_of_range(&mut outcome);
+        out.push(self.evaluation(chosen, judged, subject, outcome));
+    }
+
+    #[inline]
+    fn evaluation(
+        &self,
+        chosen: Chosen<'_>,
+        judged: Judged<'_>,
+        Subject { evidence, target }: &Subject,
+        outcome: Outcome,
+    ) -> Evaluation {
+        let info = chosen.info();
+        // Where evaluations are only counted, nobody sees their ids.
+        let id = |digest| match self.want.records {
+            true => identity(info, target, judged, digest),
+            false => EvaluationId::default(),
+        };
+        Evaluation {
+            id: id(evidence.digest),
+            outcome,
+            revision: evidence.revision,
+            revises: evidence.revised.map(id),
+            evaluator: Arc::clone(info),
+            target: Arc::clone(target),
+            span_id: judged.span_id(),
+        }
+    }
+}
+
+/// Lets an evaluation revise what its evaluator said last of the trace, and takes its place.
+fn remember(spoken: &mut Vec<Spoken>, evaluator: usize, evaluation: &mut Evaluation) {
+    match spoken.iter_mut().find(|last| last.evaluator == evaluator) {
+        Some(last) => {
+            evaluation.revision = last.revision.saturating_add(1);
+            evaluation.revises = Some(last.id);
+            *last = Spoken { evaluator, id: evaluation.id, revision: evaluation.revision };
+        }
+        None => {
+            // It has not spoken: it did not see the trace when that was judged before.
+            evaluation.revises = None;
+            let Evaluation { id, revision, .. } = *evaluation;
+            spoken.push(Spoken { evaluator, id, revision });
+        }
+    }
+}
+
+/// A score that is not a number between 0 and 1 is a fault of the evaluator, not a score.
+fn refuse_out_of_range(outcome: &mut Outcome) {
+    if let Outcome::Scored(Score { value, .. }) = outcome
+        && !(0.0..=1.0).contains(value)
+    {
+        let error = format!("the evaluator gave {value}, which is not between 0 and 1");
+        *outcome = Outcome::Failed { error_type: "score_out_of_range", error };
+    }
+}
+
+#[cfg(test)]
+mod tests;

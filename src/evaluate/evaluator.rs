@@ -1,0 +1,54 @@
+//! What an evaluator is, and what a kind of evaluator is.
+
+use crate::model::{Facts, Outcome, Trajectory, Want};
+use crate::settings::{Node, SettingsError};
+
+/// Judges trajectories.
+///
+/// Called concurrently; must not panic. What cannot be judged is
+/// [`Outcome::NotEvaluable`], what broke is [`Outcome::Failed`]: neither becomes a score.
+pub trait Evaluator: Send + Sync {
+    /// The facts that [`evaluate`](Self::evaluate) reads.
+    fn facts(&self) -> Facts;
+
+    /// Judges one target. For `level: call` the trajectory holds that one call, for
+    /// `level: session` the calls of all its traces.
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome;
+
+    /// Judges a trace that goes on: what no later call can repair. `None` while the end is open.
+    fn early(&self, _: &Trajectory<'_>, _: Want) -> Option<Early> {
+        None
+    }
+}
+
+/// What an evaluator knows before the end of a trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Early {
+    /// What is to be said; its score is at most `best`.
+    pub outcome: Outcome,
+    /// The highest score that the trace can still reach. It is said only if that does not pass.
+    pub best: f64,
+}
+
+/// A kind of evaluator: what `spanscore evaluators` lists and the config names.
+pub struct Kind {
+    /// The name in the config, such as `tool_call_args`.
+    pub name: &'static str,
+    /// What it judges, in one sentence.
+    pub about: &'static str,
+    /// Names that users may know it by, each with its origin, such as
+    /// `("uipath-tool-call-args", "UiPath")`.
+    pub also_known_as: &'static [(&'static str, &'static str)],
+    /// Lowest passing score unless the config says otherwise.
+    pub threshold: f64,
+    /// Whether `criteria` must be given, if not by `expect`.
+    pub needs_criteria: bool,
+    /// JSON Schema of its settings (with `criteria`, where it takes one): descriptions and
+    /// defaults are the documentation.
+    pub schema: fn() -> schemars::Schema,
+    /// Builds an evaluator from its settings: the evaluator's map in the config without the keys
+    /// that all kinds share (`when`, `sample`, `threshold`, `level`, `expect`, `early`).
+    pub build: fn(&Node) -> Result<Box<dyn Evaluator>, SettingsError>,
+    /// A complete entry of `evaluators:` in YAML, run by a test.
+    pub example: &'static str,
+}

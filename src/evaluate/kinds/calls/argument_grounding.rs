@@ -1,0 +1,365 @@
+//! `argument_grounding`: the share of argument values that come from somewhere.
+//!
+//! A value is grounded when the user's input or the result of an earlier call holds it (none of
+//! calls that were made together is earlier than another): as a whole
+//! (case, white space and punctuation do not count), or word by word. Numbers are compared as they
+//! are written, without thousands separators. Truth values, null, and what is short are not
+//! judged. This finds ids and names that were made up; it cannot tell whether a right word was used
+//! rightly.
+
+use std::cell::Cell;
+use std::collections::{BTreeSet, VecDeque};
+
+use hashbrown::HashSet;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::evaluate::evaluator::{Evaluator, Kind};
+use crate::evaluate::shared::report;
+use crate::model::tool_call::groups;
+use crate::model::{Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::value::{Map, Value};
+
+/// Bytes of input and results that are read; a larger trajectory is not evaluable.
+const SOURCE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Bytes that are searched for texts of which not every word is known, over all values.
+const SEARCHED_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Ungrounded values that the details list, by path.
+const UNGROUNDED_MAX: usize = 50;
+
+/// `argument_grounding`.
+pub static KIND: Kind = Kind {
+    name: "argument_grounding",
+    about: "The share of argument values that the user's input or an earlier result holds: what is \
+            not there may be made up.",
+    also_known_as: &[],
+    threshold: 0.8,
+    needs_criteria: false,
+    schema: || schemars::schema_for!(Settings),
+    build: |node| Ok(Box::new(Grounding { settings: node.read()? })),
+    example: "\
+argument_grounding:
+  ignore_arguments: [unit, language]
+  min_length: 4
+",
+};
+
+/// Settings of `argument_grounding`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// Arguments that need no source, by name: constants that the agent may choose.
+    ignore_arguments: BTreeSet<String>,
+    /// Tools whose calls need no source.
+    ignore_tools: BTreeSet<String>,
+    /// Texts and words of fewer characters are not judged. Default 3.
+    min_length: usize,
+    /// Numbers up to this, positive or negative, are not judged: counts and limits. Default 10.
+    ignore_numbers_up_to: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            ignore_arguments: BTreeSet::new(),
+            ignore_tools: BTreeSet::new(),
+            min_length: 3,
+            ignore_numbers_up_to: 10.0,
+        }
+    }
+}
+
+struct Grounding {
+    settings: Settings,
+}
+
+/// Letters and digits of a text in lower case, one space between words.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    words(text, |word| {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(word);
+    });
+    out
+}
+
+/// Calls `each` with the words of a text in lower case: runs of letters and digits, and a point or
+/// comma between two digits, of which the comma is left out.
+fn words(text: &str, mut each: impl FnMut(&str)) {
+    let mut word = String::new();
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        let between_digits = |word: &str, next: Option<&char>| {
+            word.ends_with(|c: char| c.is_ascii_digit()) && next.is_some_and(char::is_ascii_digit)
+        };
+        if c.is_alphanumeric() {
+            word.extend(c.to_lowercase());
+        } else if matches!(c, '.' | ',') && between_digits(&word, rest.peek()) {
+            if c == '.' {
+                word.push('.');
+            }
+        } else if !word.is_empty() {
+            each(&word);
+            word.clear();
+        }
+    }
+    if !word.is_empty() {
+        each(&word);
+    }
+}
+
+/// What the agent could have known.
+#[derive(Default)]
+struct Sources {
+    /// All texts in plain form, a space around each word, a line for each text.
+    text: String,
+    words: HashSet<String>,
+    bytes: usize,
+    searched_bytes: Cell<usize>,
+    /// Whether a result that came before is not recorded.
+    incomplete: bool,
+}
+
+impl Sources {
+    /// Adds a text or a value; `false` once there is too much.
+    fn add(&mut self, value: &Value<'_>) -> bool {
+        let text = match value {
+            Value::String(text) => plain(text),
+            other => plain(&other.to_string()),
+        };
+        self.bytes += text.len();
+        if self.bytes > SOURCE_BYTES_MAX {
+            return false;
+        }
+        for word in text.split(' ') {
+            if !self.words.contains(word) {
+                self.words.insert(word.to_owned());
+            }
+        }
+        self.text.push(' ');
+        self.text.push_str(&text);
+        self.text.push_str(" \n");
+        true
+    }
+
+    fn hold(&self, text: &str, min_length: usize) -> bool {
+        let text = plain(text);
+        let is_known = |word: &str| word.chars().count() < min_length || self.words.contains(word);
+        // The search is for languages without spaces, and for parts of words.
+        text.split(' ').all(is_known) || {
+            self.searched_bytes.set(self.searched_bytes.get() + self.text.len());
+            self.searched_bytes.get() <= SEARCHED_BYTES_MAX
+                && memchr::memmem::find(self.text.as_bytes(), text.as_bytes()).is_some()
+        }
+    }
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Tally {
+    judged: usize,
+    grounded: usize,
+    /// Tool and path of values without a source.
+    ungrounded: Vec<(String, String)>,
+}
+
+impl Grounding {
+    /// Tells of each value whether it has a source; `path` holds the keys that lead to it.
+    fn judge_value<'v>(
+        &self,
+        value: &'v Value<'_>,
+        path: &mut Vec<&'v str>,
+        sources: &Sources,
+        tell: &mut impl FnMut(bool, &[&'v str]),
+    ) {
+        let min_length = self.settings.min_length;
+        match value {
+            Value::Null | Value::Bool(_) => {}
+            Value::Number(number)
+                if number.as_f64().abs() <= self.settings.ignore_numbers_up_to => {}
+            Value::Number(number) => {
+                let text = number.to_string();
+                let text = text.trim_start_matches('-');
+                let whole = text.strip_suffix(".0").unwrap_or(text);
+                tell(sources.words.contains(whole) || sources.words.contains(text), path);
+            }
+            Value::String(text) => {
+                if text.chars().filter(|c| c.is_alphanumeric()).count() >= min_length {
+                    tell(sources.hold(text, min_length), path);
+                }
+            }
+            Value::List(list) => {
+                list.iter().for_each(|item| self.judge_value(item, path, sources, tell));
+            }
+            Value::Map(map) => {
+                for (key, item) in map.iter() {
+                    if !self.settings.ignore_arguments.contains(key) {
+                        path.push(key);
+                        self.judge_value(item, path, sources, tell);
+                        path.pop();
+                    }
+                }
+            }
+        }
+    }
+
+    fn judge(&self, trajectory: &Trajectory<'_>, want: Want) -> Result<Tally, Reason> {
+        let calls = &trajectory.tool_calls[..];
+        let input = trajectory.user_input.value().ok_or(Reason::UserInputNotRecorded)?;
+        let mut sources = Sources::default();
+        let add = |sources: &mut Sources, value: &Value<'_>| match sources.add(value) {
+            true => Ok(()),
+            false => Err(Reason::TextTooLarge),
+        };
+        add(&mut sources, input)?;
+        let mut tally = Tally::default();
+        // Calls of earlier groups whose results were not known yet.
+        let mut waiting: VecDeque<Vec<&ToolCall<'_>>> = VecDeque::new();
+        for group in groups(calls) {
+            let start_ns = group.iter().map(|call| call.start_ns).min().unwrap_or(0);
+            // Parallel calls do not know each other's results.
+            while let Some(earlier) = waiting.front_mut() {
+                for call in earlier.extract_if(.., |call| is_known(call, start_ns)) {
+                    add_result(&mut sources, call, add)?;
+                }
+                if !earlier.is_empty() {
+                    break;
+                }
+                waiting.pop_front();
+            }
+            self.judge_group(group, &sources, &mut tally, want)?;
+            waiting.push_back(group.iter().collect());
+        }
+        if tally.judged == 0 {
+            return Err(Reason::InsufficientData);
+        }
+        Ok(tally)
+    }
+
+    /// Judges calls that were made together: on what was known before any of them.
+    fn judge_group(
+        &self,
+        group: &[ToolCall<'_>],
+        sources: &Sources,
+        tally: &mut Tally,
+        want: Want,
+    ) -> Result<(), Reason> {
+        for call in group {
+            if self.settings.ignore_tools.contains(&*call.name) {
+                continue;
+            }
+            let Some(arguments) = call.arguments.value() else {
+                return Err(Reason::ArgumentsNotRecorded);
+            };
+            let before = tally.judged - tally.grounded;
+            self.judge_value(arguments, &mut Vec::new(), sources, &mut |grounded, path| {
+                tally.judged += 1;
+                tally.grounded += usize::from(grounded);
+                if !grounded && want.reasons() && tally.ungrounded.len() < UNGROUNDED_MAX {
+                    tally.ungrounded.push((call.name.to_string(), path.join(".")));
+                }
+            });
+            if sources.searched_bytes.get() > SEARCHED_BYTES_MAX {
+                return Err(Reason::TextTooLarge);
+            }
+            // What is missing may stand in the part that is not recorded.
+            if sources.incomplete && tally.judged - tally.grounded > before {
+                return Err(Reason::ResultNotRecorded);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a call of an earlier group had returned at that time.
+fn is_known(earlier: &ToolCall<'_>, start_ns: u64) -> bool {
+    earlier.end_ns == 0 || earlier.end_ns <= start_ns
+}
+
+/// Adds what a call returned.
+fn add_result(
+    sources: &mut Sources,
+    call: &ToolCall<'_>,
+    add: impl Fn(&mut Sources, &Value<'_>) -> Result<(), Reason>,
+) -> Result<(), Reason> {
+    match &call.result {
+        Content::Recorded(value) => add(sources, value.get())?,
+        Content::Unreadable(text) => {
+            add(sources, &Value::from(&**text))?;
+            sources.incomplete = true;
+        }
+        _ => sources.incomplete = true,
+    }
+    match &call.error {
+        Some(error) => add(sources, &Value::from(&**error)),
+        None => Ok(()),
+    }
+}
+
+impl Evaluator for Grounding {
+    fn facts(&self) -> Facts {
+        Facts { arguments: true, results: true, user_input: true, ..Facts::default() }
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        if trajectory.tool_calls.is_empty() {
+            return report::no_tool_calls(want);
+        }
+        let tally = match self.judge(trajectory, want) {
+            Ok(tally) => tally,
+            Err(reason) => {
+                return report::not_evaluable(reason, want, || match reason {
+                    Reason::InsufficientData => "no argument holds anything to judge".to_owned(),
+                    Reason::TextTooLarge => {
+                        "input, results and arguments are too large to be searched".to_owned()
+                    }
+                    reason => format!("cannot tell where arguments come from: {}", reason.as_str()),
+                });
+            }
+        };
+        let Tally { judged, grounded, ungrounded } = &tally;
+        let explain = || {
+            let mut text = format!("{grounded} of {judged} argument values have a source");
+            if let Some((tool, path)) = ungrounded.first() {
+                text.push_str(&format!("; `{path}` of {tool} has none"));
+            }
+            text
+        };
+        let details = || {
+            let entry = |(tool, path): &(String, String)| {
+                let entry: Map<'_> =
+                    [("tool", Value::from(tool.clone())), ("argument", path.clone().into())]
+                        .into_iter()
+                        .collect();
+                Value::Map(entry)
+            };
+            let list = Value::List(ungrounded.iter().map(entry).collect());
+            [("judged", Value::from(*judged)), ("ungrounded", list)].into_iter().collect()
+        };
+        report::scored(report::ratio(*grounded, *judged), want, explain, details)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_plain_and_numbers_whole() {
+        assert_eq!(plain(" Café, 1,234.50 (A-1)!"), "café 1234.50 a 1");
+        assert_eq!(plain("1, 2"), "1 2");
+    }
+
+    #[test]
+    fn sources_hold_phrases_and_scattered_words() {
+        let mut sources = Sources::default();
+        assert!(sources.add(&"What is the weather tomorrow in New York?".into()));
+        assert!(sources.hold("new york", 3));
+        assert!(sources.hold("weather in New York tomorrow", 3));
+        assert!(!sources.hold("weather in Boston", 3));
+    }
+}

@@ -1,0 +1,224 @@
+//! `tool_call_args`: whether each expected tool call was made with the expected arguments.
+//!
+//! Calls are found by name, or by id where the criteria give one; each serves one expected call at
+//! most, chosen so that the most are served. Arguments are compared as JSON values. With `subset`
+//! an actual call may have more arguments than expected; nested values must still be equal whole.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
+use crate::evaluate::evaluator::{Evaluator, Kind};
+use crate::evaluate::shared::pairing::{self, Few, Fit, Groups, Hashes, Served, counted, naming};
+use crate::evaluate::shared::report;
+use crate::evaluate::shared::step_limit::{self, Effort};
+use crate::model::{Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::settings::{Node, SettingsError};
+use crate::value::{Map, Value};
+
+/// The kind.
+pub static KIND: Kind = Kind {
+    name: "tool_call_args",
+    about: "Whether each expected tool call was made with the expected arguments.",
+    also_known_as: &[
+        ("tool-call-args", "UiPath"),
+        ("uipath-tool-call-args", "UiPath"),
+        ("ToolCallArgsEvaluator", "UiPath"),
+    ],
+    threshold: 1.0,
+    needs_criteria: true,
+    schema: || schemars::schema_for!(Settings),
+    build,
+    example: "\
+tool_call_args/refund:
+  subset: true
+  criteria:
+    tool_calls:
+      - {name: issue_refund, args: {order: A-17}}
+",
+};
+
+/// Settings of `tool_call_args`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// Whose numbers to give: `uipath` for exactly those of the released UiPath package.
+    compat: Option<UiPathCompat>,
+    /// All or nothing: 1 if every expected call was made, else 0. Otherwise the share that was.
+    strict: bool,
+    /// Whether a call may have more arguments than expected.
+    subset: bool,
+    /// What is expected.
+    criteria: Option<Criteria>,
+    /// What is expected where `criteria` is not given.
+    #[serde(alias = "defaultEvaluationCriteria")]
+    default_evaluation_criteria: Option<Criteria>,
+    /// Ignored; so that a UiPath definition can be pasted.
+    name: Option<String>,
+    /// Ignored; so that a UiPath definition can be pasted.
+    description: Option<String>,
+}
+
+/// The expected tool calls.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Criteria {
+    /// Expected calls, in any order.
+    #[serde(alias = "toolCalls")]
+    tool_calls: Vec<ExpectedCall>,
+}
+
+/// One expected tool call.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ExpectedCall {
+    /// The tool's name.
+    name: String,
+    /// The expected arguments.
+    args: Args,
+    /// The id of the call; where given, the call is found by it instead of the name.
+    #[serde(default)]
+    id: Option<String>,
+}
+
+/// Arguments: an object.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "Value<'static>")]
+#[schemars(with = "std::collections::BTreeMap<String, Value<'static>>")]
+struct Args(Value<'static>);
+
+impl TryFrom<Value<'static>> for Args {
+    type Error = &'static str;
+
+    fn try_from(value: Value<'static>) -> Result<Self, Self::Error> {
+        match value {
+            Value::Map(_) => Ok(Self(value)),
+            _ => Err("`args` must be an object"),
+        }
+    }
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let definition = Definition::read(node, "tool-call-args")?;
+    if definition.is_compat()? {
+        return uipath::args::build(&definition);
+    }
+    let settings: Settings = definition.body.read()?;
+    let criteria = settings.criteria.or(settings.default_evaluation_criteria);
+    let criteria = criteria.ok_or_else(|| uipath::no_criteria(node))?;
+    let mut groups = Groups::default();
+    criteria.tool_calls.iter().for_each(|call| groups.add(&call.name, call.id.as_deref()));
+    let (strict, subset) = (settings.strict, settings.subset);
+    let expected = criteria.tool_calls;
+    let weights = expected.iter().map(|call| call.args.0.node_count()).collect();
+    Ok(Box::new(ToolCallArgs { strict, subset, expected, groups, weights }))
+}
+
+struct ToolCallArgs {
+    strict: bool,
+    subset: bool,
+    expected: Vec<ExpectedCall>,
+    groups: Groups,
+    /// How many values the arguments of each expected call hold.
+    weights: Vec<usize>,
+}
+
+impl Evaluator for ToolCallArgs {
+    fn facts(&self) -> Facts {
+        Facts { arguments: true, ..Facts::default() }
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let calls = &trajectory.tool_calls;
+        let few = Few::sort(&self.groups, calls);
+        let fits = |index: usize, call: u32| {
+            self.fit(&self.expected[index].args.0, &calls[call as usize]) == Fit::Yes
+        };
+        let in_turn = few.as_ref().and_then(|few| few.in_turn(fits));
+        let Some(served) = in_turn.or_else(|| self.serve(few.as_ref(), calls)) else {
+            return report::not_evaluable(Reason::TrajectoryTooLarge, want, step_limit::words);
+        };
+        let Some(score) = pairing::settled(&served, self.expected.len(), self.strict) else {
+            let what = (Reason::ArgumentsNotRecorded, "arguments");
+            return pairing::not_recorded(what, want, &self.groups, calls, |call| {
+                !call.arguments.is_recorded()
+            });
+        };
+        pairing::scored(
+            score,
+            want,
+            || self.explain(served.certain, &served.partners),
+            || self.details(calls, &served.partners),
+        )
+    }
+}
+
+impl ToolCallArgs {
+    /// The most expected calls that can be served; `None` where finding out takes too long.
+    fn serve(&self, few: Option<&Few<'_>>, calls: &[ToolCall<'_>]) -> Option<Served> {
+        let effort = Effort::new();
+        let hashes = (!self.subset).then(|| {
+            let expected = self.expected.iter().map(|call| &call.args.0);
+            Hashes::new(expected, calls.iter().map(|call| call.arguments.value()))
+        });
+        let served = pairing::serve(&self.groups, few, calls, |at, call| {
+            let call = call as usize;
+            let (expected, weight) = (&self.expected[at].args.0, self.weights[at]);
+            let differs = hashes.as_ref().is_some_and(|hashes| hashes.differ(at, call));
+            let entries = calls[call].arguments.value().and_then(Value::as_map).map_or(0, Map::len);
+            let cost = if differs { 1 } else { 1 + weight * (1 + entries / 4) };
+            match effort.spend(cost) {
+                true if !differs => self.fit(expected, &calls[call]),
+                _ => Fit::No,
+            }
+        });
+        (!effort.is_spent()).then_some(served)
+    }
+
+    fn fit(&self, expected: &Value<'_>, call: &ToolCall<'_>) -> Fit {
+        let Some(expected) = expected.as_map() else { return Fit::No };
+        let Content::Recorded(arguments) = &call.arguments else {
+            return if self.subset && expected.is_empty() { Fit::Yes } else { Fit::Unknown };
+        };
+        let fits = match arguments.get() {
+            Value::Map(actual) if self.subset => {
+                expected.iter().all(|(key, value)| actual.get(key) == Some(value))
+            }
+            Value::Map(actual) => actual == expected,
+            Value::Null => expected.is_empty(),
+            _ => false,
+        };
+        if fits { Fit::Yes } else { Fit::No }
+    }
+
+    fn explain(&self, served: usize, partners: &[Option<u32>]) -> String {
+        let total = counted(self.expected.len(), "expected call");
+        if served == self.expected.len() {
+            return format!("{served} of {total} made with the expected arguments");
+        }
+        let unserved = self.expected.iter().zip(partners).filter(|(_, call)| call.is_none());
+        let names = naming(unserved.map(|(call, _)| call.name.as_str()));
+        format!("{served} of {total} made with the expected arguments; not so{names}")
+    }
+
+    fn details(&self, calls: &[ToolCall<'_>], partners: &[Option<u32>]) -> Map<'static> {
+        let shown = self.groups.shown(calls, partners);
+        let entries = self.expected.iter().zip(partners).zip(shown);
+        let calls = entries.map(|((expected, partner), shown)| {
+            let actual = shown.and_then(|at| calls[at as usize].arguments.value());
+            let mut entry = Map::new();
+            entry.insert("name", expected.name.clone());
+            if let Some(id) = &expected.id {
+                entry.insert("id", id.clone());
+            }
+            entry.insert("expected", expected.args.0.clone());
+            entry.insert("actual", actual.map(|value| value.clone().into_owned()));
+            entry.insert("score", if partner.is_some() { 1.0 } else { 0.0 });
+            Value::Map(entry)
+        });
+        [("calls", Value::List(calls.collect()))].into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

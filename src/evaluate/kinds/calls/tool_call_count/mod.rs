@@ -1,0 +1,284 @@
+//! `tool_call_count`: whether each tool was called as often as expected.
+//!
+//! A tool that was never called counts as 0; tools that no rule names are ignored.
+
+use std::cmp::Ordering;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+use smallvec::{SmallVec, smallvec};
+
+use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
+use crate::evaluate::evaluator::{Early, Evaluator, Kind};
+use crate::evaluate::shared::names::Names;
+use crate::evaluate::shared::pairing::{self, counted, naming};
+use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
+use crate::settings::{Node, SettingsError};
+use crate::value::{Map, Number, Value};
+
+/// The kind.
+pub static KIND: Kind = Kind {
+    name: "tool_call_count",
+    about: "Whether each tool was called as often as expected.",
+    also_known_as: &[
+        ("tool-call-count", "UiPath"),
+        ("uipath-tool-call-count", "UiPath"),
+        ("ToolCallCountEvaluator", "UiPath"),
+    ],
+    threshold: 1.0,
+    needs_criteria: true,
+    schema: || schemars::schema_for!(Settings),
+    build,
+    example: "\
+tool_call_count/frugal:
+  criteria:
+    tool_calls_count: {search: [\"<=\", 3], send_email: [\"=\", 1]}
+",
+};
+
+/// Settings of `tool_call_count`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// Whose numbers to give: `uipath` for exactly those of the released UiPath package.
+    compat: Option<UiPathCompat>,
+    /// All or nothing: 1 if every rule is kept, else 0. Otherwise the share that is.
+    strict: bool,
+    /// What is expected.
+    criteria: Option<Criteria>,
+    /// What is expected where `criteria` is not given.
+    #[serde(alias = "defaultEvaluationCriteria")]
+    default_evaluation_criteria: Option<Criteria>,
+    /// Ignored; so that a UiPath definition can be pasted.
+    name: Option<String>,
+    /// Ignored; so that a UiPath definition can be pasted.
+    description: Option<String>,
+}
+
+/// The expected counts.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Criteria {
+    /// For each tool's name (or id) an operator and a count, such as `["<=", 3]`.
+    #[serde(alias = "toolCallsCount", deserialize_with = "in_order")]
+    #[schemars(with = "std::collections::BTreeMap<String, (Operator, u64)>")]
+    tool_calls_count: Vec<WrittenRule>,
+}
+
+/// A name with its operator and count.
+type WrittenRule = (String, (Operator, Count));
+
+fn in_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<WrittenRule>, D::Error> {
+    struct Entries;
+    impl<'de> serde::de::Visitor<'de> for Entries {
+        type Value = Vec<WrittenRule>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a map of tool names to an operator and a count")
+        }
+
+        fn visit_map<A: serde::de::MapAccess<'de>>(
+            self,
+            mut map: A,
+        ) -> Result<Self::Value, A::Error> {
+            let mut entries = Vec::new();
+            while let Some(entry) = map.next_entry()? {
+                entries.push(entry);
+            }
+            Ok(entries)
+        }
+    }
+    deserializer.deserialize_map(Entries)
+}
+
+/// How the actual count is compared with the expected one.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
+enum Operator {
+    /// Exactly as many.
+    #[serde(rename = "=", alias = "==")]
+    Equal,
+    /// Any other number.
+    #[serde(rename = "!=")]
+    Unequal,
+    /// More.
+    #[serde(rename = ">")]
+    More,
+    /// Fewer.
+    #[serde(rename = "<")]
+    Fewer,
+    /// As many or more.
+    #[serde(rename = ">=")]
+    AtLeast,
+    /// As many or fewer.
+    #[serde(rename = "<=")]
+    AtMost,
+}
+
+impl Operator {
+    fn holds(self, order: Ordering) -> bool {
+        match self {
+            Self::Equal => order.is_eq(),
+            Self::Unequal => order.is_ne(),
+            Self::More => order.is_gt(),
+            Self::Fewer => order.is_lt(),
+            Self::AtLeast => order.is_ge(),
+            Self::AtMost => order.is_le(),
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::Unequal => "!=",
+            Self::More => ">",
+            Self::Fewer => "<",
+            Self::AtLeast => ">=",
+            Self::AtMost => "<=",
+        }
+    }
+}
+
+/// An expected count: a whole number, not negative.
+#[derive(Clone, Copy, Debug)]
+struct Count(u64);
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        let whole = value.as_number().and_then(Number::as_i64);
+        whole.and_then(|count| u64::try_from(count).ok()).map(Self).ok_or_else(|| {
+            D::Error::custom(format!("{value} is no count: write a whole number from 0 on"))
+        })
+    }
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let definition = Definition::read(node, "tool-call-count")?;
+    if definition.is_compat()? {
+        return uipath::count::build(&definition);
+    }
+    let settings: Settings = definition.body.read()?;
+    let criteria = settings.criteria.or(settings.default_evaluation_criteria);
+    let criteria = criteria.ok_or_else(|| uipath::no_criteria(node))?;
+    let rules: Vec<Rule> = criteria
+        .tool_calls_count
+        .into_iter()
+        .map(|(name, (operator, count))| Rule { name, operator, count: count.0 })
+        .collect();
+    let mut places = Names::default();
+    for (at, rule) in rules.iter().enumerate() {
+        *places.get_or_insert_with(&rule.name, || at) = at;
+    }
+    Ok(Box::new(ToolCallCount { strict: settings.strict, rules, places }))
+}
+
+struct ToolCallCount {
+    strict: bool,
+    rules: Vec<Rule>,
+    /// The rule of each name.
+    places: Names<usize>,
+}
+
+struct Rule {
+    name: String,
+    operator: Operator,
+    count: u64,
+}
+
+impl Rule {
+    fn holds(&self, actual: u64) -> bool {
+        self.operator.holds(actual.cmp(&self.count))
+    }
+
+    /// Whether no later call can repair it.
+    fn is_passed(&self, actual: u64) -> bool {
+        match self.operator {
+            Operator::Equal | Operator::AtMost => actual > self.count,
+            Operator::Fewer => actual >= self.count,
+            Operator::Unequal | Operator::More | Operator::AtLeast => false,
+        }
+    }
+
+    fn entry(&self, actual: u64) -> Value<'static> {
+        let mut entry = Map::new();
+        entry.insert("name", self.name.clone());
+        entry.insert("operator", self.operator.as_str());
+        entry.insert("expected", self.count);
+        entry.insert("actual", actual);
+        entry.insert("score", if self.holds(actual) { 1.0 } else { 0.0 });
+        Value::Map(entry)
+    }
+}
+
+impl Evaluator for ToolCallCount {
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let counts = self.count(&trajectory.tool_calls);
+        let checked = || self.rules.iter().zip(&counts);
+        let kept = checked().filter(|(rule, actual)| rule.holds(**actual)).count();
+        pairing::scored(
+            pairing::share(kept, self.rules.len(), self.strict),
+            want,
+            || {
+                let total = counted(self.rules.len(), "count");
+                let broken = checked().filter(|(rule, actual)| !rule.holds(**actual));
+                let names = naming(broken.map(|(rule, _)| rule.name.as_str()));
+                let but = if names.is_empty() { "" } else { "; not so" };
+                format!("{kept} of {total} as expected{but}{names}")
+            },
+            || {
+                let counts = checked().map(|(rule, actual)| rule.entry(*actual));
+                [("counts", Value::List(counts.collect()))].into_iter().collect()
+            },
+        )
+    }
+
+    fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
+        let counts = self.count(&trajectory.tool_calls);
+        let passed = || {
+            let checked = self.rules.iter().zip(&counts);
+            checked.filter(|(rule, actual)| rule.is_passed(**actual))
+        };
+        let (rule, actual) = passed().next()?;
+        let best =
+            pairing::share(self.rules.len() - passed().count(), self.rules.len(), self.strict);
+        let outcome = pairing::scored(
+            best,
+            want,
+            || {
+                let Rule { name, operator, count } = rule;
+                format!("{name} was called {actual} times, expected {} {count}", operator.as_str())
+            },
+            || {
+                let counts = passed().map(|(rule, actual)| rule.entry(*actual));
+                [("counts", Value::List(counts.collect()))].into_iter().collect()
+            },
+        );
+        Some(Early { outcome, best })
+    }
+}
+
+impl ToolCallCount {
+    /// For each rule, how many calls have its name or id.
+    fn count(&self, calls: &[ToolCall<'_>]) -> SmallVec<[u64; 8]> {
+        let mut counts = smallvec![0; self.rules.len()];
+        for call in calls {
+            let by_name = self.places.get(&call.name);
+            let by_id = call.id.as_deref().and_then(|id| self.places.get(id));
+            if let Some(place) = by_name {
+                counts[*place] += 1;
+            }
+            if let Some(place) = by_id.filter(|place| by_name != Some(*place)) {
+                counts[*place] += 1;
+            }
+        }
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! `tool_call_order`: whether tools were called in the expected order.
+//!
+//! The score is the longest part of the expected order that was kept, other calls in between
+//! allowed; `strict`, the calls must be exactly the expected ones. Calls that were made together
+//! are taken in whatever order keeps the most.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
+use crate::evaluate::evaluator::{Evaluator, Kind};
+use crate::evaluate::shared::expected_calls;
+use crate::evaluate::shared::order::lcs;
+use crate::evaluate::shared::order::subsequence::{self, Mask, Masks, Table};
+use crate::evaluate::shared::pairing::{self, counted};
+use crate::evaluate::together::{self, InOrder};
+use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
+use crate::settings::{Node, SettingsError};
+use crate::value::{Map, Value};
+
+/// The kind.
+pub static KIND: Kind = Kind {
+    name: "tool_call_order",
+    about: "Whether tools were called in the expected order.",
+    also_known_as: &[
+        ("tool-call-order", "UiPath"),
+        ("uipath-tool-call-order", "UiPath"),
+        ("ToolCallOrderEvaluator", "UiPath"),
+    ],
+    threshold: 1.0,
+    needs_criteria: true,
+    schema: || schemars::schema_for!(Settings),
+    build,
+    example: "\
+tool_call_order/checkout:
+  criteria:
+    tool_calls_order: [find_item, reserve_item, charge_card]
+",
+};
+
+/// Settings of `tool_call_order`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// Whose numbers to give: `uipath` for exactly those of the released UiPath package.
+    compat: Option<UiPathCompat>,
+    /// All or nothing: 1 if exactly the expected calls were made, in order, else 0.
+    strict: bool,
+    /// What is expected.
+    criteria: Option<Criteria>,
+    /// What is expected where `criteria` is not given.
+    #[serde(alias = "defaultEvaluationCriteria")]
+    default_evaluation_criteria: Option<Criteria>,
+    /// Ignored; so that a UiPath definition can be pasted.
+    name: Option<String>,
+    /// Ignored; so that a UiPath definition can be pasted.
+    description: Option<String>,
+}
+
+/// The expected order.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Criteria {
+    /// Names (or ids) of the expected calls, in order; not empty.
+    #[serde(alias = "toolCallsOrder")]
+    tool_calls_order: Order,
+}
+
+/// At least one name.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "Vec<String>")]
+#[schemars(with = "Vec<String>")]
+struct Order(Vec<String>);
+
+impl TryFrom<Vec<String>> for Order {
+    type Error = &'static str;
+
+    fn try_from(names: Vec<String>) -> Result<Self, Self::Error> {
+        if names.is_empty() {
+            Err("`tool_calls_order` is empty: name at least one tool")
+        } else {
+            Ok(Self(names))
+        }
+    }
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let definition = Definition::read(node, "tool-call-order")?;
+    if definition.is_compat()? {
+        return uipath::order::build(&definition);
+    }
+    let settings: Settings = definition.body.read()?;
+    let criteria = settings.criteria.or(settings.default_evaluation_criteria);
+    let Order(names) = criteria.ok_or_else(|| uipath::no_criteria(node))?.tool_calls_order;
+    let mut masks = Masks::default();
+    names.iter().enumerate().for_each(|(at, name)| masks.add(name, at));
+    masks.close(names.len());
+    Ok(Box::new(ToolCallOrder { strict: settings.strict, names, masks }))
+}
+
+struct ToolCallOrder {
+    strict: bool,
+    names: Vec<String>,
+    /// For each name or id, the positions that expect it.
+    masks: Masks,
+}
+
+impl Evaluator for ToolCallOrder {
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let calls = &trajectory.tool_calls;
+        let expected = self.names.len();
+        let masks = calls.iter().map(|call| self.masks.either(&call.name, call.id.as_deref()));
+        let (length, kept) = if together::is_any(calls) {
+            match self.kept_by_groups(calls, want) {
+                Ok(kept) => kept,
+                Err(error) => return expected_calls::too_large(error.into(), want),
+            }
+        } else if want.details {
+            let table = Table::build(masks, expected);
+            (table.length(), table.walk_back())
+        } else {
+            (subsequence::length(masks, expected), Vec::new())
+        };
+        // With as many calls as expected, all of them are kept only if each is the expected one.
+        let exact = length == expected && calls.len() == expected;
+        let score = if self.strict {
+            f64::from(u8::from(exact))
+        } else {
+            pairing::share(length, expected, false)
+        };
+        pairing::scored(
+            score,
+            want,
+            || {
+                let total = counted(expected, "expected call");
+                match (self.strict, exact) {
+                    (true, true) => format!("exactly {total} made, in order"),
+                    (true, false) => {
+                        format!(
+                            "{} made, not exactly the {total} in order",
+                            counted(calls.len(), "call")
+                        )
+                    }
+                    _ => format!("{length} of {total} made in the expected order"),
+                }
+            },
+            || self.details(calls, &kept),
+        )
+    }
+}
+
+impl ToolCallOrder {
+    /// The same of calls some of which were made together.
+    fn kept_by_groups(
+        &self,
+        calls: &[ToolCall<'_>],
+        want: Want,
+    ) -> Result<(usize, Vec<usize>), lcs::TooLarge> {
+        let mask = |call: &ToolCall<'_>| self.masks.either(&call.name, call.id.as_deref());
+        let expected = calls.iter().map(|call| (call, mask(call)));
+        let (expected, masks): (Vec<_>, Vec<Mask<'_>>) =
+            expected.filter(|(_, mask)| mask.iter().any(|bits| *bits != 0)).unzip();
+        let order = InOrder {
+            groups: together::ranges(&expected),
+            expected: self.names.len(),
+            questions_max: lcs::CELLS_MAX,
+            fits: |call: usize, at: usize| {
+                masks[call].get(at / 64).is_some_and(|bits| bits >> (at % 64) & 1 == 1)
+            },
+        };
+        if !want.details {
+            return Ok((order.length()?, Vec::new()));
+        }
+        let kept = order.kept()?;
+        Ok((kept.len(), kept))
+    }
+
+    fn details(&self, calls: &[ToolCall<'_>], kept: &[usize]) -> Map<'static> {
+        let list = |names: &mut dyn Iterator<Item = &str>| {
+            Value::List(names.map(|name| Value::from(name.to_owned())).collect())
+        };
+        [
+            ("expected", list(&mut self.names.iter().map(String::as_str))),
+            ("actual", list(&mut calls.iter().map(|call| &*call.name))),
+            ("lcs", list(&mut kept.iter().map(|at| self.names[*at].as_str()))),
+        ]
+        .into_iter()
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

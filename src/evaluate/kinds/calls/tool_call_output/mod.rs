@@ -1,0 +1,240 @@
+//! `tool_call_output`: whether tools returned what is expected.
+//!
+//! Calls are found by name, or by id where the criteria give one; each serves one expected result
+//! at most, chosen so that the most are served. Results are compared as JSON values: a text that
+//! is JSON (or a Python object or list, as Python programs print them) is read first, on either
+//! side. A failed call without a recorded result has none that could be expected.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
+use crate::evaluate::evaluator::{Evaluator, Kind};
+use crate::evaluate::shared::pairing::{
+    self, Few, Fit, Groups, Hashes, Served, counted, naming, read_text,
+};
+use crate::evaluate::shared::report;
+use crate::evaluate::shared::step_limit::{self, Effort};
+use crate::model::{CallStatus, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::settings::{Node, SettingsError};
+use crate::value::{Map, Value};
+
+/// The kind.
+pub static KIND: Kind = Kind {
+    name: "tool_call_output",
+    about: "Whether tools returned what is expected.",
+    also_known_as: &[
+        ("tool-call-output", "UiPath"),
+        ("uipath-tool-call-output", "UiPath"),
+        ("ToolCallOutputEvaluator", "UiPath"),
+    ],
+    threshold: 1.0,
+    needs_criteria: true,
+    schema: || schemars::schema_for!(Settings),
+    build,
+    example: "\
+tool_call_output/stock:
+  criteria:
+    tool_outputs:
+      - {name: check_stock, output: {item: A-17, left: 3}}
+",
+};
+
+/// Settings of `tool_call_output`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// Whose numbers to give: `uipath` for exactly those of the released UiPath package.
+    compat: Option<UiPathCompat>,
+    /// All or nothing: 1 if every expected result was returned, else 0. Otherwise the share.
+    strict: bool,
+    /// What is expected.
+    criteria: Option<Criteria>,
+    /// What is expected where `criteria` is not given.
+    #[serde(alias = "defaultEvaluationCriteria")]
+    default_evaluation_criteria: Option<Criteria>,
+    /// Ignored; so that a UiPath definition can be pasted.
+    name: Option<String>,
+    /// Ignored; so that a UiPath definition can be pasted.
+    description: Option<String>,
+}
+
+/// The expected results.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Criteria {
+    /// Expected results, in any order.
+    #[serde(alias = "toolOutputs")]
+    tool_outputs: Vec<ExpectedOutput>,
+}
+
+/// One expected result.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ExpectedOutput {
+    /// The tool's name.
+    name: String,
+    /// The expected result: any value, or the text of one.
+    output: Value<'static>,
+    /// The id of the call; where given, the call is found by it instead of the name.
+    #[serde(default)]
+    id: Option<String>,
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let definition = Definition::read(node, "tool-call-output")?;
+    if definition.is_compat()? {
+        return uipath::output::build(&definition);
+    }
+    let settings: Settings = definition.body.read()?;
+    let criteria = settings.criteria.or(settings.default_evaluation_criteria);
+    let criteria = criteria.ok_or_else(|| uipath::no_criteria(node))?;
+    let expected: Vec<Expected> = criteria
+        .tool_outputs
+        .into_iter()
+        .map(|output| {
+            let read = read(&output.output).into_owned().into_owned();
+            Expected { weight: read.node_count(), read, written: output }
+        })
+        .collect();
+    let mut groups = Groups::default();
+    for Expected { written, .. } in &expected {
+        groups.add(&written.name, written.id.as_deref());
+    }
+    Ok(Box::new(ToolCallOutput { strict: settings.strict, expected, groups }))
+}
+
+struct ToolCallOutput {
+    strict: bool,
+    expected: Vec<Expected>,
+    groups: Groups,
+}
+
+struct Expected {
+    written: ExpectedOutput,
+    /// The written result, read if it is a text that can be read.
+    read: Value<'static>,
+    /// How many values it holds.
+    weight: usize,
+}
+
+/// A result, read if it is a text that can be read.
+fn read<'v>(value: &'v Value<'v>) -> Cow<'v, Value<'v>> {
+    read_text(value).map_or(Cow::Borrowed(value), Cow::Owned)
+}
+
+/// The results of some calls; those that are texts of something are read when first asked for.
+struct Results<'c, 'a> {
+    calls: &'c [ToolCall<'a>],
+    read: OnceCell<Vec<OnceCell<Cow<'c, Value<'c>>>>>,
+}
+
+impl<'c, 'a> Results<'c, 'a> {
+    fn new(calls: &'c [ToolCall<'a>]) -> Self {
+        Self { calls, read: OnceCell::new() }
+    }
+
+    fn get(&self, call: usize) -> Option<&Value<'c>> {
+        let value = self.calls[call].result.value()?;
+        if !value.as_str().is_some_and(pairing::may_be_read) {
+            return Some(value);
+        }
+        let cells = self.read.get_or_init(|| vec![OnceCell::new(); self.calls.len()]);
+        Some(cells[call].get_or_init(|| read(value)))
+    }
+
+    fn fit(&self, expected: &Expected, call: usize) -> Fit {
+        match self.get(call) {
+            Some(found) if *found == expected.read => Fit::Yes,
+            Some(_) => Fit::No,
+            None if failed(&self.calls[call]) => Fit::No,
+            None => Fit::Unknown,
+        }
+    }
+}
+
+impl Evaluator for ToolCallOutput {
+    fn facts(&self) -> Facts {
+        Facts { results: true, ..Facts::default() }
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let calls = &trajectory.tool_calls;
+        let results = Results::new(calls);
+        let few = Few::sort(&self.groups, calls);
+        let fits =
+            |index: usize, call: u32| results.fit(&self.expected[index], call as usize) == Fit::Yes;
+        let in_turn = few.as_ref().and_then(|few| few.in_turn(fits));
+        let Some(served) = in_turn.or_else(|| self.serve(few.as_ref(), &results)) else {
+            return report::not_evaluable(Reason::TrajectoryTooLarge, want, step_limit::words);
+        };
+        let Some(score) = pairing::settled(&served, self.expected.len(), self.strict) else {
+            let what = (Reason::ResultNotRecorded, "results");
+            return pairing::not_recorded(what, want, &self.groups, calls, |call| {
+                !call.result.is_recorded() && !failed(call)
+            });
+        };
+        pairing::scored(
+            score,
+            want,
+            || self.explain(served.certain, &served.partners),
+            || self.details(calls, &served.partners),
+        )
+    }
+}
+
+fn failed(call: &ToolCall<'_>) -> bool {
+    call.status == CallStatus::Error
+}
+
+impl ToolCallOutput {
+    /// The most expected results that can be served; `None` where finding out takes too long.
+    fn serve(&self, few: Option<&Few<'_>>, results: &Results<'_, '_>) -> Option<Served> {
+        let (effort, calls) = (Effort::new(), results.calls);
+        let expected = self.expected.iter().map(|expected| &expected.read);
+        let hashes = Hashes::new(expected, (0..calls.len()).map(|call| results.get(call)));
+        let served = pairing::serve(&self.groups, few, calls, |at, call| {
+            let (expected, call) = (&self.expected[at], call as usize);
+            let differs = hashes.differ(at, call);
+            match effort.spend(if differs { 1 } else { 1 + expected.weight }) {
+                true if !differs => results.fit(expected, call),
+                _ => Fit::No,
+            }
+        });
+        (!effort.is_spent()).then_some(served)
+    }
+
+    fn explain(&self, served: usize, partners: &[Option<u32>]) -> String {
+        let total = counted(self.expected.len(), "expected result");
+        if served == self.expected.len() {
+            return format!("{served} of {total} returned");
+        }
+        let unserved = self.expected.iter().zip(partners).filter(|(_, call)| call.is_none());
+        let names = naming(unserved.map(|(expected, _)| expected.written.name.as_str()));
+        format!("{served} of {total} returned; not so{names}")
+    }
+
+    fn details(&self, calls: &[ToolCall<'_>], partners: &[Option<u32>]) -> Map<'static> {
+        let shown = self.groups.shown(calls, partners);
+        let entries = self.expected.iter().zip(partners).zip(shown);
+        let calls = entries.map(|((expected, partner), shown)| {
+            let actual = shown.and_then(|at| calls[at as usize].result.value());
+            let mut entry = Map::new();
+            entry.insert("name", expected.written.name.clone());
+            if let Some(id) = &expected.written.id {
+                entry.insert("id", id.clone());
+            }
+            entry.insert("expected", expected.written.output.clone());
+            entry.insert("actual", actual.map(|value| value.clone().into_owned()));
+            entry.insert("score", if partner.is_some() { 1.0 } else { 0.0 });
+            Value::Map(entry)
+        });
+        [("calls", Value::List(calls.collect()))].into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! Modes that give credit for arguments one by one: DeepEval's and the Agent Development Kit's.
+
+use std::ops::Range;
+
+use super::{ToolCall, arguments_of, expected_calls, lcs};
+use crate::evaluate::heaviest::{self, Heaviest};
+use crate::evaluate::shared::arguments::ArgumentMatcher;
+use crate::evaluate::shared::expected_calls::{Comparison, ExpectedCall};
+use crate::evaluate::shared::report;
+use crate::value::{Map, Value};
+
+/// DeepEval's similarity of two calls (`confident-ai/deepeval`, `ToolCorrectnessMetric`).
+pub(super) struct Graded {
+    /// Whether arguments count, by similarity.
+    pub arguments: bool,
+    /// Whether the result counts, equal or not.
+    pub output: bool,
+}
+
+impl Graded {
+    /// Of the expected and the actual call at these places; `weights` are those of the expected.
+    fn similarity(
+        &self,
+        comparison: &Comparison<'_, '_>,
+        weights: &[usize],
+        (expected, actual): (usize, usize),
+    ) -> f64 {
+        let weight = weights[expected];
+        let (expected, actual) = (&comparison.expected[expected], comparison.actual[actual]);
+        if expected.name != actual.name || !comparison.spend(weight, actual) {
+            return 0.0;
+        }
+        if self.output && expected.result.as_ref() != actual.result.value() {
+            return 0.0;
+        }
+        match self.arguments {
+            true => similarity(&expected.arguments, arguments_of(actual)),
+            false => 1.0,
+        }
+    }
+
+    /// Each expected call takes the best of the actual calls that are left.
+    pub(super) fn best(
+        &self,
+        comparison: &Comparison<'_, '_>,
+    ) -> Result<f64, expected_calls::TooLarge> {
+        let (expected, actual) = (comparison.expected, comparison.actual);
+        if expected.is_empty() {
+            return Ok(f64::from(u8::from(actual.is_empty())));
+        }
+        expected_calls::check_questions(expected.len(), actual.len())?;
+        let weights: Vec<usize> = expected.iter().map(expected_calls::weight).collect();
+        let mut used = vec![false; actual.len()];
+        let mut sum = 0.0;
+        for call in 0..expected.len() {
+            let mut best = (0.0, None);
+            for index in (0..actual.len()).filter(|index| !used[*index]) {
+                let similarity = self.similarity(comparison, &weights, (call, index));
+                if similarity > best.0 {
+                    best = (similarity, Some(index));
+                }
+                if similarity >= 1.0 {
+                    break;
+                }
+            }
+            if let (similarity, Some(index)) = best {
+                sum += similarity;
+                used[index] = true;
+            }
+        }
+        Ok(sum / expected.len() as f64)
+    }
+
+    /// The heaviest common subsequence, divided by the number of expected calls.
+    pub(super) fn best_in_order(
+        &self,
+        comparison: &Comparison<'_, '_>,
+    ) -> Result<f64, expected_calls::TooLarge> {
+        let (expected, actual) = (comparison.expected, comparison.actual);
+        if expected.is_empty() {
+            return Ok(f64::from(u8::from(actual.is_empty())));
+        }
+        expected_calls::check_questions(expected.len(), actual.len())?;
+        let weights: Vec<usize> = expected.iter().map(expected_calls::weight).collect();
+        let weight = |e: usize, a: usize| self.similarity(comparison, &weights, (e, a));
+        let heaviest = match comparison.groups() {
+            Some(groups) => heaviest::in_order(expected.len(), groups, comparison.effort(), weight),
+            None => lcs::weight(expected.len(), actual.len(), weight),
+        };
+        Ok(heaviest / expected.len() as f64)
+    }
+}
+
+/// The share of keys, of both sides together, that have equal values; objects below count in part.
+fn similarity(a: &Value<'_>, b: &Value<'_>) -> f64 {
+    let empty = Map::new();
+    let (a, b) = (a.as_map().unwrap_or(&empty), b.as_map().unwrap_or(&empty));
+    maps_similarity(a, b)
+}
+
+fn maps_similarity(a: &Map<'_>, b: &Map<'_>) -> f64 {
+    if a == b {
+        return 1.0;
+    }
+    let shared = a.iter().filter(|(key, _)| b.get(key).is_some()).count();
+    let all = (a.len() + b.len() - shared) as f64;
+    let credit = a.iter().map(|(key, value)| match (value, b.get(key)) {
+        (_, Some(other)) if value == other => 1.0 / all,
+        (Value::Map(value), Some(Value::Map(other))) => maps_similarity(value, other) / all,
+        _ => 0.0,
+    });
+    credit.sum()
+}
+
+/// Aligns the calls by name, in order, and gives each expected call the share of its arguments
+/// that the actual one has (`google/adk-python`, `_tool_parameter_match_evaluator.py`).
+pub(super) fn parameters(comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls::TooLarge> {
+    let (expected, actual) = (comparison.expected, comparison.actual);
+    if let Some(groups) = comparison.groups() {
+        let scores = parameters_of_groups(comparison, groups)?;
+        return Ok(scores.iter().sum::<f64>() / expected.len() as f64);
+    }
+    let mut from = 0;
+    let scores = expected.iter().map(|call| {
+        let Some(found) = actual[from..].iter().position(|other| other.name == call.name) else {
+            return 0.0;
+        };
+        let given = actual[from + found];
+        from += found + 1;
+        share(call, given)
+    });
+    Ok(scores.sum::<f64>() / expected.len() as f64)
+}
+
+/// The same of calls some of which were made together: an expected call takes one from the first
+/// group that still has one of its name, not before the group of the call before; which one, decides
+/// what all that come to one group are given.
+fn parameters_of_groups(
+    comparison: &Comparison<'_, '_>,
+    groups: &[Range<usize>],
+) -> Result<Vec<f64>, expected_calls::TooLarge> {
+    let (expected, actual) = (comparison.expected, comparison.actual);
+    expected_calls::check_questions(expected.len(), actual.len())?;
+    let mut taken = vec![false; actual.len()];
+    let mut takers: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
+    let mut first = 0;
+    for (at, call) in expected.iter().enumerate() {
+        let is_free = |place: &usize| !taken[*place] && actual[*place].name == call.name;
+        let found = (first..groups.len())
+            .find_map(|group| groups[group].clone().find(is_free).map(|place| (group, place)));
+        if let Some((group, place)) = found {
+            taken[place] = true;
+            takers[group].push(at);
+            first = group;
+        }
+    }
+    let mut scores = vec![0.0; expected.len()];
+    for (group, takers) in groups.iter().zip(takers) {
+        let mut pairs = Heaviest::new(group.len());
+        for &at in &takers {
+            let worth = |place: usize| match actual[place].name == expected[at].name {
+                true => share(&expected[at], actual[place]),
+                false => 0.0,
+            };
+            pairs.add(group.clone().map(worth), comparison.effort());
+        }
+        takers.iter().enumerate().for_each(|(pair, at)| scores[*at] = pairs.share(pair));
+    }
+    Ok(scores)
+}
+
+/// The share of an expected call's arguments that an actual one was given.
+fn share(expected: &ExpectedCall, actual: &ToolCall<'_>) -> f64 {
+    let (equal, given) = (ArgumentMatcher::default(), arguments_of(actual));
+    match expected.arguments.as_map() {
+        None => 1.0,
+        Some(wanted) if wanted.is_empty() => 1.0,
+        Some(wanted) => {
+            let is_given = |(key, value): &(&str, &Value<'_>)| {
+                given.get(key).is_some_and(|given| equal.equal(value, given))
+            };
+            report::ratio(wanted.iter().filter(is_given).count(), wanted.len())
+        }
+    }
+}

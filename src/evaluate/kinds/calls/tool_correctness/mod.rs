@@ -1,0 +1,383 @@
+//! `tool_correctness`: whether the right tools were used, with partial credit.
+//!
+//! Where [`tool_trajectory`](super::tool_trajectory) counts calls that are the same, this kind
+//! gives each source's own mixture of tools, order and arguments. Where order counts, calls that
+//! were made together are taken in whatever order scores the most; where the source takes the first
+//! that fits, a group takes the expected calls that come first.
+
+mod graded;
+mod python;
+
+use std::ops::Range;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::evaluate::compat::DokimosCompat;
+use crate::evaluate::evaluator::{Evaluator, Kind};
+use crate::evaluate::shared::arguments::ArgumentMatcher;
+use crate::evaluate::shared::expected_calls::{
+    self, CallMatcher, Comparison, Criteria, ExpectedCall, arguments_of,
+};
+use crate::evaluate::shared::order::lcs;
+use crate::evaluate::shared::{report, turns};
+use crate::evaluate::together::{CallGroup, InOrder};
+use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::settings::{Node, SettingsError};
+use crate::value::{Map, Value};
+
+/// `tool_correctness`.
+pub static KIND: Kind = Kind {
+    name: "tool_correctness",
+    about: "Whether the expected tools were used, with credit for those that were, for their \
+            order, or for their arguments.",
+    also_known_as: &[
+        ("ToolCorrectnessEvaluator", "Dokimos"),
+        ("ToolCorrectnessMetric", "DeepEval"),
+        ("ToolCallAccuracy", "Ragas"),
+        ("ToolCallF1", "Ragas"),
+        ("tool_parameter_match", "Agent Development Kit"),
+    ],
+    threshold: 1.0,
+    needs_criteria: true,
+    schema: || schemars::schema_for!(Settings),
+    build,
+    example: "\
+tool_correctness/booking:
+  match_mode: names_and_args
+  threshold: 0.8
+  argument_matcher:
+    case_insensitive: true
+  criteria:
+    tool_calls:
+      - name: search_flights
+        arguments: {origin: JFK, destination: CDG}
+      - name: book_hotel
+        arguments: {city: Paris}
+",
+};
+
+/// What is compared, and what number comes of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum MatchMode {
+    /// F1 over the sets of tool names (Dokimos).
+    #[default]
+    #[serde(alias = "NAMES_ONLY")]
+    NamesOnly,
+    /// Longest common subsequence of the names, divided by the longer list (Dokimos).
+    #[serde(alias = "NAMES_AND_ORDER")]
+    NamesAndOrder,
+    /// F1 over calls with matching arguments, each paired with the first that fits (Dokimos).
+    #[serde(alias = "NAMES_AND_ARGS")]
+    NamesAndArgs,
+    /// The best unused actual call for each expected one, weighted by the similarity of the
+    /// arguments; mean over the expected calls (DeepEval).
+    BestMatch,
+    /// The same along the heaviest common subsequence (DeepEval with `should_consider_ordering`).
+    BestMatchInOrder,
+    /// 0 unless the names are equal, then the share of expected arguments given, with equal text
+    /// (Ragas ToolCallAccuracy).
+    CallAccuracy,
+    /// F1 over the sets of calls with their arguments, to four decimals (Ragas ToolCallF1).
+    CallF1,
+    /// Calls aligned by name and order; the share of expected arguments given, mean over the
+    /// expected calls (Agent Development Kit).
+    ParameterMatch,
+}
+
+/// What `best_match` compares besides the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum EvaluationParam {
+    /// The arguments, by similarity.
+    InputParameters,
+    /// The result, equal or not.
+    Output,
+}
+
+/// Settings of `tool_correctness`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// What is compared: `names_only` (default), `names_and_order`, `names_and_args`,
+    /// `best_match`, `best_match_in_order`, `call_accuracy`, `call_f1` or `parameter_match`.
+    match_mode: MatchMode,
+    /// When arguments match, for `names_and_args` and `call_f1`.
+    argument_matcher: ArgumentMatcher,
+    /// What `best_match` and `best_match_in_order` compare besides the name: `input_parameters`,
+    /// `output`. Default: the name alone.
+    evaluation_params: Vec<EvaluationParam>,
+    /// For `best_match` and `best_match_in_order`: whether anything below 1 is 0. Default `false`.
+    strict_mode: bool,
+    /// For `call_accuracy`: whether the calls must come in the expected order. Default `true`.
+    strict_order: bool,
+    /// Whether calls that failed are left out. Default `false`.
+    exclude_failed: bool,
+    /// `dokimos` takes arguments that are not recorded for empty ones, and calls that were made
+    /// together in the order in which they are listed.
+    compat: Option<DokimosCompat>,
+    /// The expected calls.
+    #[schemars(required)]
+    criteria: Option<Criteria>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            match_mode: MatchMode::default(),
+            argument_matcher: ArgumentMatcher::default(),
+            evaluation_params: Vec::new(),
+            strict_mode: false,
+            strict_order: true,
+            exclude_failed: false,
+            compat: None,
+            criteria: None,
+        }
+    }
+}
+
+struct ToolCorrectness {
+    mode: MatchMode,
+    matcher: CallMatcher,
+    compares_output: bool,
+    compares_arguments: bool,
+    strict_mode: bool,
+    strict_order: bool,
+    exclude_failed: bool,
+    criteria: Criteria,
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    use MatchMode::{BestMatch, BestMatchInOrder, NamesAndOrder, NamesOnly};
+    let settings: Settings = node.read()?;
+    let mode = settings.match_mode;
+    let params = &settings.evaluation_params;
+    let compares_arguments = match mode {
+        NamesOnly | NamesAndOrder => false,
+        BestMatch | BestMatchInOrder => params.contains(&EvaluationParam::InputParameters),
+        _ => settings.argument_matcher.reads_arguments(),
+    };
+    Ok(Box::new(ToolCorrectness {
+        mode,
+        compares_output: matches!(mode, BestMatch | BestMatchInOrder)
+            && params.contains(&EvaluationParam::Output),
+        compares_arguments,
+        matcher: CallMatcher {
+            default: settings.argument_matcher,
+            absent_is_empty: settings.compat.is_some() || !compares_arguments,
+            is_listed: settings.compat.is_some(),
+            ..CallMatcher::default()
+        },
+        strict_mode: settings.strict_mode,
+        strict_order: settings.strict_order,
+        exclude_failed: settings.exclude_failed,
+        criteria: expected_calls::required(settings.criteria, node)?,
+    }))
+}
+
+/// Distinct names in the order in which they first come.
+fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+    let mut seen = hashbrown::HashSet::new();
+    names.filter(|name| seen.insert(*name)).collect()
+}
+
+impl ToolCorrectness {
+    fn score(&self, comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls::TooLarge> {
+        let (expected, actual) = (comparison.expected.len(), comparison.actual.len());
+        let value = match self.mode {
+            MatchMode::NamesOnly => names_f1(comparison),
+            MatchMode::NamesAndOrder => names_in_order(comparison)?,
+            MatchMode::NamesAndArgs => report::f1(first_fits(comparison)?, actual, expected),
+            MatchMode::BestMatch => self.graded().best(comparison)?,
+            MatchMode::BestMatchInOrder => self.graded().best_in_order(comparison)?,
+            MatchMode::CallAccuracy => python::accuracy(comparison, self.strict_order)?,
+            MatchMode::CallF1 => call_f1(comparison)?,
+            MatchMode::ParameterMatch => graded::parameters(comparison)?,
+        };
+        comparison.check()?;
+        let zero = self.strict_mode
+            && value < 1.0
+            && matches!(self.mode, MatchMode::BestMatch | MatchMode::BestMatchInOrder);
+        Ok(if zero { 0.0 } else { value })
+    }
+
+    fn graded(&self) -> graded::Graded {
+        graded::Graded { arguments: self.compares_arguments, output: self.compares_output }
+    }
+
+    fn explain(comparison: &Comparison<'_, '_>, value: f64) -> String {
+        let names = Names::of(comparison);
+        let mut text = format!(
+            "{} of {} expected tools used",
+            names.expected.len() - names.missing.len(),
+            names.expected.len()
+        );
+        for (label, list) in [("missing", &names.missing), ("redundant", &names.redundant)] {
+            if !list.is_empty() {
+                text.push_str(&format!("; {label}: {}", report::names(list.iter().copied())));
+            }
+        }
+        if names.missing.is_empty() && names.redundant.is_empty() && value < 1.0 {
+            text.push_str(", but not in the expected number, order or with the expected arguments");
+        }
+        text
+    }
+}
+
+/// Which tools were used and which were expected.
+struct Names<'c> {
+    expected: Vec<&'c str>,
+    correct: Vec<&'c str>,
+    redundant: Vec<&'c str>,
+    missing: Vec<&'c str>,
+}
+
+impl<'c> Names<'c> {
+    fn of(comparison: &Comparison<'c, '_>) -> Self {
+        let expected = distinct(comparison.expected.iter().map(|call| &*call.name));
+        let actual = distinct(comparison.actual.iter().map(|call| &*call.name));
+        let wanted: hashbrown::HashSet<&str> = expected.iter().copied().collect();
+        let used: hashbrown::HashSet<&str> = actual.iter().copied().collect();
+        let (correct, redundant) = actual.into_iter().partition(|name| wanted.contains(name));
+        let missing = expected.iter().copied().filter(|name| !used.contains(name)).collect();
+        Self { expected, correct, redundant, missing }
+    }
+}
+
+fn names_f1(comparison: &Comparison<'_, '_>) -> f64 {
+    let names = Names::of(comparison);
+    let shared = names.correct.len();
+    report::f1(shared, shared + names.redundant.len(), names.expected.len())
+}
+
+fn names_in_order(comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls::TooLarge> {
+    let (expected, actual) = (comparison.expected, comparison.actual);
+    let longer = expected.len().max(actual.len());
+    if longer == 0 {
+        return Ok(1.0);
+    }
+    // Numbers instead of names: a cell of the table then costs next to nothing.
+    let mut numbers = hashbrown::HashMap::new();
+    let mut number = |name| {
+        let next = numbers.len();
+        *numbers.entry(name).or_insert(next)
+    };
+    let e: Vec<usize> = expected.iter().map(|call| number(&*call.name)).collect();
+    let a: Vec<usize> = actual.iter().map(|call| number(&*call.name)).collect();
+    let (questions_max, fits) = (lcs::CELLS_MAX, |i: usize, j: usize| a[i] == e[j]);
+    let common = match comparison.groups().map(<[_]>::to_vec) {
+        Some(groups) => InOrder { groups, expected: e.len(), questions_max, fits }.length()?,
+        None => lcs::length(a.len(), e.len(), questions_max, fits)?,
+    };
+    Ok(report::ratio(common, longer))
+}
+
+/// Pairs each actual call with the first unused expected one that it matches.
+fn first_fits(comparison: &Comparison<'_, '_>) -> Result<usize, expected_calls::TooLarge> {
+    if let Some(pairs) = comparison.pairs_by_number() {
+        return Ok(pairs);
+    }
+    let (e, a) = (comparison.expected.len(), comparison.actual.len());
+    expected_calls::check_questions(e, a)?;
+    let mut used = vec![false; e];
+    if let Some(groups) = comparison.groups() {
+        let taken = groups.iter().map(|group| first_fits_of(comparison, group, &mut used));
+        return taken.sum();
+    }
+    let fits = |&a: &usize| {
+        let free = (0..e).find(|&e| !used[e] && comparison.same(e, a));
+        free.map(|e| used[e] = true).is_some()
+    };
+    Ok((0..a).filter(fits).count())
+}
+
+/// How many of the unused expected calls a group takes: as many as it can, of those the first.
+fn first_fits_of(
+    comparison: &Comparison<'_, '_>,
+    calls: &Range<usize>,
+    used: &mut [bool],
+) -> Result<usize, expected_calls::TooLarge> {
+    let mut group = CallGroup::new(calls.len());
+    for (e, used) in used.iter_mut().enumerate() {
+        let fits = |call| !*used && comparison.same(e, calls.start + call);
+        if group.len() < calls.len() && group.ask(fits) && group.take() {
+            *used = true;
+        }
+        comparison.work(group.take_steps())?;
+    }
+    Ok(group.len())
+}
+
+/// F1 over the distinct calls of both sides, rounded to four decimals; nothing at all scores 0.
+fn call_f1(comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls::TooLarge> {
+    let (shared, actual, expected) = comparison.distinct()?;
+    if actual == 0 && expected == 0 {
+        return Ok(0.0);
+    }
+    let f1 = report::f1(shared, actual, expected);
+    // Formatting rounds the exact value of the double, as Python's `round` does.
+    Ok(format!("{f1:.4}").parse().unwrap_or(f1))
+}
+
+impl Evaluator for ToolCorrectness {
+    fn facts(&self) -> Facts {
+        Facts {
+            arguments: self.compares_arguments,
+            results: self.compares_output || self.exclude_failed,
+            ..Facts::default()
+        }
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let Criteria { tool_calls, turns } = &self.criteria;
+        if turns.is_empty() || trajectory.turn_starts.is_empty() {
+            return self.judge(tool_calls, &trajectory.tool_calls, want);
+        }
+        turns::mean(turns, trajectory, want, |expected, actual| self.judge(expected, actual, want))
+    }
+}
+
+impl ToolCorrectness {
+    fn judge(&self, expected: &[ExpectedCall], calls: &[ToolCall<'_>], want: Want) -> Outcome {
+        if expected.is_empty() && self.mode == MatchMode::ParameterMatch {
+            return report::not_evaluable(Reason::NoExpectation, want, || {
+                "no call is expected, so there are no arguments to compare".to_owned()
+            });
+        }
+        let mut actual = expected_calls::counted(calls, self.exclude_failed);
+        if let Some(obstacle) = self.matcher.obstacle(expected, &actual, want) {
+            return obstacle;
+        }
+        if self.compares_output
+            && let Some(call) = actual.iter().find(|call| !call.result.is_recorded())
+        {
+            return report::not_evaluable(Reason::ResultNotRecorded, want, || {
+                format!("the result of `{}` is not recorded", call.name)
+            });
+        }
+        if !self.matcher.is_listed {
+            expected_calls::list_by_content(&mut actual, self.compares_output);
+        }
+        let comparison = Comparison::new(&self.matcher, expected, &actual);
+        let value = match self.score(&comparison) {
+            Ok(value) => value,
+            Err(error) => return expected_calls::too_large(error, want),
+        };
+        let details = || {
+            let names = Names::of(&comparison);
+            let list = |names: &[&str]| report::name_list(names.iter().copied());
+            let entries: Map<'_> = [
+                ("correct_tools", list(&names.correct)),
+                ("redundant_tools", list(&names.redundant)),
+                ("missing_tools", list(&names.missing)),
+                ("actual_count", Value::from(actual.len())),
+                ("expected_count", Value::from(expected.len())),
+            ]
+            .into_iter()
+            .collect();
+            entries
+        };
+        report::scored(value, want, || Self::explain(&comparison, value), details)
+    }
+}

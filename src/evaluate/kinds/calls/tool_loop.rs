@@ -1,0 +1,293 @@
+//! `tool_loop`: the share of tool calls that are not going round in circles.
+//!
+//! A loop is a pattern of one or more steps that comes again at once, with the same arguments, more
+//! often than it may: the same call again and again, or two that alternate. A step is a call, or the
+//! calls that were made together, in any order: asking for the same thing twice at once goes round
+//! in no circle. Looks only at steps in a row; [`tool_efficiency`](super::tool_efficiency) finds
+//! repetitions anywhere.
+
+use std::ops::Range;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::evaluate::evaluator::{Early, Evaluator, Kind};
+use crate::evaluate::shared::arguments::ArgumentMatcher;
+use crate::evaluate::shared::expected_calls::{self, CallMatcher, arguments_of};
+use crate::evaluate::shared::report;
+use crate::evaluate::shared::step_limit::{self, Effort};
+use crate::evaluate::together::{self, InOrder};
+use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::settings::{Node, SettingsError};
+use crate::value::{Map, Value};
+
+/// Longest pattern that may be asked for, which bounds the cost for each call.
+const PATTERN_CALLS_MAX: usize = 16;
+
+/// `tool_loop`.
+pub static KIND: Kind = Kind {
+    name: "tool_loop",
+    about: "The share of tool calls that do not go round in circles: the same call, or the same \
+            few calls, over and over.",
+    also_known_as: &[],
+    threshold: 1.0,
+    needs_criteria: false,
+    schema: || schemars::schema_for!(Settings),
+    build,
+    example: "\
+tool_loop:
+  max_repeats: 3
+  max_pattern: 4
+",
+};
+
+/// Settings of `tool_loop`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// How often a pattern of calls may come in a row. Default 2: a third time is a
+    /// loop.
+    max_repeats: usize,
+    /// Longest pattern that is looked for: 1 is the same call again, 2 is two that alternate; calls
+    /// that were made together count as one. Default 3, at most 16.
+    max_pattern: usize,
+    /// When the arguments of two calls are the same.
+    argument_matcher: ArgumentMatcher,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { max_repeats: 2, max_pattern: 3, argument_matcher: ArgumentMatcher::default() }
+    }
+}
+
+struct Loop {
+    settings: Settings,
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let settings: Settings = node.read()?;
+    if settings.max_repeats == 0 {
+        return Err(SettingsError::new("`max_repeats` must be at least 1"));
+    }
+    if !(1..=PATTERN_CALLS_MAX).contains(&settings.max_pattern) {
+        return Err(SettingsError::new(format!(
+            "`max_pattern` must be between 1 and {PATTERN_CALLS_MAX}"
+        )));
+    }
+    Ok(Box::new(Loop { settings }))
+}
+
+/// A loop that was found, in steps.
+struct Found {
+    start: usize,
+    pattern: usize,
+    repeats: usize,
+}
+
+/// The calls of a trajectory in steps.
+struct Steps<'c, 'a> {
+    calls: &'c [ToolCall<'a>],
+    /// Where each step stands among them; nothing where each call is a step.
+    ranges: Vec<Range<usize>>,
+    /// The numbers of the calls of each step, ascending: equal where the calls are the same. Nothing
+    /// where that cannot be told by numbers.
+    numbers: Vec<Vec<u32>>,
+    effort: Effort,
+}
+
+impl<'c, 'a> Steps<'c, 'a> {
+    fn new(calls: &'c [ToolCall<'a>], matcher: &ArgumentMatcher) -> Self {
+        let mut steps =
+            Self { calls, ranges: Vec::new(), numbers: Vec::new(), effort: Effort::new() };
+        if !together::is_any(calls) {
+            return steps;
+        }
+        steps.ranges = together::ranges(&calls.iter().collect::<Vec<_>>());
+        if matcher.is_symmetric() {
+            let matcher = CallMatcher { default: matcher.clone(), ..CallMatcher::default() };
+            let named = calls.iter().map(|call| (&*call.name, arguments_of(call)));
+            let numbers = expected_calls::number(&matcher, named);
+            let sorted = |range: &Range<usize>| {
+                let mut numbers = numbers[range.clone()].to_vec();
+                numbers.sort_unstable();
+                numbers
+            };
+            steps.numbers = steps.ranges.iter().map(sorted).collect();
+        }
+        steps
+    }
+
+    fn len(&self) -> usize {
+        if self.ranges.is_empty() { self.calls.len() } else { self.ranges.len() }
+    }
+
+    fn range(&self, step: usize) -> Range<usize> {
+        self.ranges.get(step).cloned().unwrap_or(step..step + 1)
+    }
+
+    fn get(&self, step: usize) -> &'c [ToolCall<'a>] {
+        &self.calls[self.range(step)]
+    }
+
+    /// Whether two steps call the same tools.
+    fn is_alike(&self, one: usize, other: usize) -> bool {
+        let names = |step: usize| {
+            let mut names: Vec<&str> = self.get(step).iter().map(|call| &*call.name).collect();
+            names.sort_unstable();
+            names
+        };
+        match (self.get(one), self.get(other)) {
+            ([one], [other]) => one.name == other.name,
+            (group, others) => group.len() == others.len() && names(one) == names(other),
+        }
+    }
+}
+
+impl Loop {
+    fn same(&self, a: &ToolCall<'_>, b: &ToolCall<'_>) -> bool {
+        a.name == b.name && self.settings.argument_matcher.matches(arguments_of(a), arguments_of(b))
+    }
+
+    /// Whether two steps are the same.
+    fn repeats(&self, steps: &Steps<'_, '_>, one: usize, other: usize) -> bool {
+        if let (Some(one), Some(other)) = (steps.numbers.get(one), steps.numbers.get(other)) {
+            return one == other;
+        }
+        let group = steps.range(other);
+        match (steps.get(one), steps.get(other)) {
+            ([one], [other]) => self.same(one, other),
+            (calls, others) if calls.len() != others.len() => false,
+            (calls, others) => {
+                let questions = calls.len().saturating_mul(calls.len());
+                let order = InOrder {
+                    groups: vec![0..group.len()],
+                    expected: calls.len(),
+                    questions_max: questions.saturating_mul(2),
+                    fits: |call: usize, at: usize| self.same(&calls[at], &others[call]),
+                };
+                steps.effort.spend(questions) && order.is_exact() == Ok(true)
+            }
+        }
+    }
+
+    /// The loops, without overlap: at each place the shortest pattern that repeats too often.
+    fn find(&self, steps: &Steps<'_, '_>, mut found: impl FnMut(Found)) {
+        // run[p]: for how many steps, up to here, each is the same as the one p + 1 before it.
+        let mut run = [0; PATTERN_CALLS_MAX];
+        let mut open: Option<Found> = None;
+        let mut from = 0;
+        for index in 0..steps.len() {
+            for pattern in 1..=self.settings.max_pattern {
+                let again = index >= from + pattern && self.repeats(steps, index - pattern, index);
+                run[pattern - 1] = if again { run[pattern - 1] + 1 } else { 0 };
+            }
+            if let Some(current) = &mut open {
+                let length = run[current.pattern - 1];
+                if length > 0 {
+                    current.repeats = length / current.pattern + 1;
+                    continue;
+                }
+                found(Found { ..*current });
+                open = None;
+                from = index;
+                run = [0; PATTERN_CALLS_MAX];
+                continue;
+            }
+            let most = self.settings.max_repeats;
+            let looping = (1..=self.settings.max_pattern)
+                .find(|&pattern| run[pattern - 1] >= most.saturating_mul(pattern));
+            if let Some(pattern) = looping {
+                let length = run[pattern - 1] + pattern;
+                let start = index + 1 - length;
+                open = Some(Found { start, pattern, repeats: length / pattern });
+            }
+        }
+        if let Some(last) = open {
+            found(last);
+        }
+    }
+
+    /// A call whose arguments are needed to tell and are not recorded.
+    fn obstacle<'c, 'a>(&self, steps: &Steps<'c, 'a>) -> Option<&'c ToolCall<'a>> {
+        if !self.settings.argument_matcher.reads_arguments() {
+            return None;
+        }
+        let is_near = |step: usize| {
+            (1..=self.settings.max_pattern).any(|pattern| {
+                let near = [step.checked_sub(pattern), Some(step + pattern)];
+                let mut near = near.into_iter().flatten().filter(|near| *near < steps.len());
+                near.any(|near| steps.is_alike(near, step))
+            })
+        };
+        (0..steps.len()).find_map(|step| {
+            let unknown = steps.get(step).iter().find(|call| !call.arguments.is_recorded());
+            unknown.filter(|_| is_near(step))
+        })
+    }
+}
+
+impl Evaluator for Loop {
+    fn facts(&self) -> Facts {
+        let arguments = self.settings.argument_matcher.reads_arguments();
+        Facts { arguments, ..Facts::default() }
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let calls = &trajectory.tool_calls[..];
+        if calls.is_empty() {
+            return report::no_tool_calls(want);
+        }
+        let steps = Steps::new(calls, &self.settings.argument_matcher);
+        if let Some(call) = self.obstacle(&steps) {
+            return report::not_evaluable(Reason::ArgumentsNotRecorded, want, || {
+                format!("`{}` was called repeatedly, and its arguments are not recorded", call.name)
+            });
+        }
+        let (mut looping, mut loops) = (0, Vec::new());
+        self.find(&steps, |found| {
+            let again = found.start + found.pattern..found.start + found.pattern * found.repeats;
+            looping += again.map(|step| steps.get(step).len()).sum::<usize>();
+            if want.reasons() {
+                loops.push(found);
+            }
+        });
+        if steps.effort.is_spent() {
+            return report::not_evaluable(Reason::TrajectoryTooLarge, want, step_limit::words);
+        }
+        let tools = |found: &Found| {
+            let pattern = found.start..found.start + found.pattern;
+            pattern.flat_map(|step| steps.get(step)).map(|call| call.name.to_string())
+        };
+        let explain = || match loops.first() {
+            None => format!("no loop in {} tool calls", calls.len()),
+            Some(first) => {
+                let pattern: Vec<_> = tools(first).collect();
+                format!("{} was called {} times in a row", pattern.join(", "), first.repeats)
+            }
+        };
+        let details = || {
+            let entry = |found: &Found| {
+                let entry: Map<'_> = [
+                    ("start", Value::from(steps.range(found.start).start)),
+                    ("tools", Value::List(tools(found).map(Value::from).collect())),
+                    ("repeats", Value::from(found.repeats)),
+                ]
+                .into_iter()
+                .collect();
+                Value::Map(entry)
+            };
+            let list = Value::List(loops.iter().map(entry).collect());
+            [("looping_calls", Value::from(looping)), ("loops", list)].into_iter().collect()
+        };
+        let value = report::ratio(calls.len() - looping, calls.len());
+        report::scored(value, want, explain, details)
+    }
+
+    /// A loop stays one: the calls that follow may raise the share, never to all of them.
+    fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
+        let outcome = self.evaluate(trajectory, want);
+        let Outcome::Scored(score) = &outcome else { return None };
+        (score.value < 1.0).then_some(Early { outcome, best: 1.0 - f64::EPSILON })
+    }
+}

@@ -1,0 +1,262 @@
+//! `tool_policy`: which tools may be called, which must be, and in which order.
+//!
+//! Scores 1 where every rule is kept and 0 where one is broken; needs no expected calls.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::tool_error;
+use crate::evaluate::evaluator::{Early, Evaluator, Kind};
+use crate::evaluate::shared::definitions::{Definitions, Tools};
+use crate::evaluate::shared::report;
+use crate::model::tool_call::groups;
+use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::settings::{Node, SettingsError};
+use crate::value::{Map, Value};
+
+/// Broken rules that the details list.
+const VIOLATIONS_MAX: usize = 50;
+
+/// `tool_policy`.
+pub static KIND: Kind = Kind {
+    name: "tool_policy",
+    about: "Whether the tool calls keep to the rules: forbidden and required tools, what must come \
+            before what, and no tool that was never declared.",
+    also_known_as: &[("trajectory_single_tool_use", "Vertex AI")],
+    threshold: 1.0,
+    needs_criteria: false,
+    schema: || schemars::schema_for!(Settings),
+    build,
+    example: "\
+tool_policy/refunds:
+  forbidden: [delete_account]
+  required_before:
+    issue_refund: [check_policy]
+  max_calls:
+    issue_refund: 1
+  declared_only: true
+",
+};
+
+/// Settings of `tool_policy`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// Tools that must not be called.
+    forbidden: Vec<String>,
+    /// The only tools that may be called.
+    allowed: Option<Vec<String>>,
+    /// Tools that must be called, successfully or not.
+    required: Vec<String>,
+    /// For a tool, those that must have succeeded before it is called, none of them together with
+    /// it.
+    required_before: BTreeMap<String, Vec<String>>,
+    /// For a tool, how often it may be called.
+    max_calls: BTreeMap<String, usize>,
+    /// Whether only tools may be called that the agent was told of. Default `false`.
+    declared_only: bool,
+    /// Definitions for `declared_only`, in addition to those that the trace carries.
+    tools: Option<Value<'static>>,
+    /// A JSON file of the same form, read once at the start.
+    tools_file: Option<String>,
+}
+
+struct Policy {
+    settings: Settings,
+    definitions: Definitions,
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let mut settings: Settings = node.read()?;
+    let has_rule = !settings.forbidden.is_empty()
+        || settings.allowed.is_some()
+        || !settings.required.is_empty()
+        || !settings.required_before.is_empty()
+        || !settings.max_calls.is_empty()
+        || settings.declared_only;
+    if !has_rule {
+        return Err(SettingsError::new("the policy has no rule").with_help(
+            "give forbidden, allowed, required, required_before, max_calls or declared_only",
+        ));
+    }
+    let definitions = Definitions::new(settings.tools.take(), settings.tools_file.as_deref())?;
+    Ok(Box::new(Policy { settings, definitions }))
+}
+
+/// One broken rule.
+struct Violation<'v> {
+    rule: &'static str,
+    tool: &'v str,
+    /// The tool that was missing before it.
+    missing: Option<&'v str>,
+}
+
+impl Violation<'_> {
+    fn sentence(&self) -> String {
+        let tool = self.tool;
+        match (self.rule, self.missing) {
+            ("forbidden", _) => format!("{tool} is forbidden"),
+            ("allowed", _) => format!("{tool} is not allowed"),
+            ("required", _) => format!("{tool} was not called"),
+            ("max_calls", _) => format!("{tool} was called too often"),
+            (_, Some(missing)) => format!("{tool} was called without {missing} before it"),
+            _ => format!("{tool} is not declared"),
+        }
+    }
+}
+
+impl Policy {
+    fn check<'v>(
+        &'v self,
+        calls: &'v [ToolCall<'_>],
+        tools: Option<&Tools<'_>>,
+        broken: &mut dyn FnMut(Violation<'v>),
+    ) {
+        let rules = &self.settings;
+        let mut done = Done::default();
+        for group in groups(calls) {
+            for call in group {
+                let tool = &*call.name;
+                self.check_name(tool, broken);
+                if tools.is_some_and(|tools| tools.get(tool).is_none()) {
+                    broken(Violation { rule: "declared_only", tool, missing: None });
+                }
+                for needed in rules.required_before.get(tool).into_iter().flatten() {
+                    if !done.before(needed, call) {
+                        broken(Violation { rule: "required_before", tool, missing: Some(needed) });
+                    }
+                }
+            }
+            // Of calls that were made together none is before another.
+            let is_needed = |call: &&ToolCall<'_>| {
+                rules.required_before.values().flatten().any(|name| *name == call.name)
+            };
+            group.iter().filter(is_needed).for_each(|call| done.add(call));
+        }
+        for tool in &rules.required {
+            if !calls.iter().any(|call| call.name == **tool) {
+                broken(Violation { rule: "required", tool, missing: None });
+            }
+        }
+        self.check_counts(calls, broken);
+    }
+
+    fn check_name<'v>(&self, tool: &'v str, broken: &mut dyn FnMut(Violation<'v>)) {
+        let is = |name: &String| name == tool;
+        if self.settings.forbidden.iter().any(is) {
+            broken(Violation { rule: "forbidden", tool, missing: None });
+        }
+        if self.settings.allowed.as_ref().is_some_and(|allowed| !allowed.iter().any(is)) {
+            broken(Violation { rule: "allowed", tool, missing: None });
+        }
+    }
+
+    fn check_counts<'v>(&'v self, calls: &[ToolCall<'_>], broken: &mut dyn FnMut(Violation<'v>)) {
+        for (tool, most) in &self.settings.max_calls {
+            if calls.iter().filter(|call| call.name == **tool).count() > *most {
+                broken(Violation { rule: "max_calls", tool, missing: None });
+            }
+        }
+    }
+}
+
+/// The broken rules: how many, and the first of them where somebody wants to see them.
+struct Violations<'v> {
+    count: usize,
+    shown: Vec<Violation<'v>>,
+    want: Want,
+}
+
+impl<'v> Violations<'v> {
+    fn new(want: Want) -> Self {
+        Self { count: 0, shown: Vec::new(), want }
+    }
+
+    fn add(&mut self, violation: Violation<'v>) {
+        self.count += 1;
+        if self.want.reasons() && self.shown.len() < VIOLATIONS_MAX {
+            self.shown.push(violation);
+        }
+    }
+
+    fn answer(&self, call_count: usize) -> Outcome {
+        let Self { count, shown, want } = self;
+        let explain = || match shown.first() {
+            None => format!("{call_count} tool calls keep to the policy"),
+            Some(first) if *count == 1 => first.sentence(),
+            Some(first) => format!("{}, and {} more", first.sentence(), count - 1),
+        };
+        let details = || {
+            let entry = |violation: &Violation<'_>| {
+                let entry: Map<'_> = [
+                    ("rule", Value::from(violation.rule)),
+                    ("tool", Value::from(violation.tool.to_owned())),
+                    ("missing", violation.missing.map(str::to_owned).into()),
+                ]
+                .into_iter()
+                .collect();
+                Value::Map(entry)
+            };
+            let list = Value::List(shown.iter().map(entry).collect());
+            [("violation_count", Value::from(*count)), ("violations", list)].into_iter().collect()
+        };
+        report::scored(f64::from(u8::from(*count == 0)), *want, explain, details)
+    }
+}
+
+/// When tools had first succeeded, Unix nanoseconds; 0 where no end is recorded.
+#[derive(Default)]
+struct Done<'c>(hashbrown::HashMap<&'c str, u64>);
+
+impl<'c> Done<'c> {
+    fn add(&mut self, call: &'c ToolCall<'_>) {
+        if tool_error::failed(call) != Some(true) {
+            let first = self.0.entry(&call.name).or_insert(call.end_ns);
+            *first = call.end_ns.min(*first);
+        }
+    }
+
+    /// Whether a tool had succeeded when `later` began.
+    fn before(&self, tool: &str, later: &ToolCall<'_>) -> bool {
+        self.0.get(tool).is_some_and(|end_ns| *end_ns <= later.start_ns)
+    }
+}
+
+impl Evaluator for Policy {
+    fn facts(&self) -> Facts {
+        Facts {
+            results: !self.settings.required_before.is_empty(),
+            tool_definitions: self.settings.declared_only,
+            ..Facts::default()
+        }
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let calls = &trajectory.tool_calls[..];
+        if calls.is_empty() && self.settings.required.is_empty() {
+            return report::no_tool_calls(want);
+        }
+        let tools = self.settings.declared_only.then(|| self.definitions.of(trajectory));
+        let known = tools.as_ref().filter(|t| !t.all.is_empty() || self.definitions.is_given());
+        let mut violations = Violations::new(want);
+        self.check(calls, known, &mut |violation| violations.add(violation));
+        if violations.count == 0 && tools.is_some() && known.is_none() {
+            return report::not_evaluable(Reason::ToolDefinitionsNotRecorded, want, || {
+                "no definition of the tools is known".to_owned()
+            });
+        }
+        violations.answer(calls.len())
+    }
+
+    /// What was called stays called; whether it was declared or had come before, a later span may
+    /// yet tell.
+    fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
+        let calls = &trajectory.tool_calls[..];
+        let mut violations = Violations::new(want);
+        calls.iter().for_each(|call| self.check_name(&call.name, &mut |v| violations.add(v)));
+        self.check_counts(calls, &mut |violation| violations.add(violation));
+        (violations.count > 0).then(|| Early { outcome: violations.answer(calls.len()), best: 0.0 })
+    }
+}

@@ -1,0 +1,265 @@
+//! `tool_recovery`: the share of failed calls after which the agent did something sensible.
+//!
+//! After a failed call the next one that began later, and was not made together with it, shows the
+//! reaction; of several that were made together, the most sensible. The same call with the
+//! same arguments is a blind retry. Going on with other tools, when neither the tool nor a fallback
+//! of it succeeds later, ignores the error. Everything else is sensible: other arguments, a
+//! fallback, or an end.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::tool_error;
+use crate::evaluate::evaluator::{Evaluator, Kind};
+use crate::evaluate::shared::arguments::ArgumentMatcher;
+use crate::evaluate::shared::report;
+use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::value::{Map, Value};
+
+/// Failed calls that are followed up in one trajectory; a larger one is not evaluable.
+pub const FAILED_CALLS_MAX: usize = 1000;
+
+/// `tool_recovery`.
+pub static KIND: Kind = Kind {
+    name: "tool_recovery",
+    about: "The share of failed tool calls that were neither retried blindly nor ignored.",
+    also_known_as: &[],
+    threshold: 1.0,
+    needs_criteria: false,
+    schema: || schemars::schema_for!(Settings),
+    build: |node| Ok(Box::new(Recovery { settings: node.read()? })),
+    example: "\
+tool_recovery:
+  max_blind_retries: 1
+  fallbacks:
+    search_web: [search_cache]
+",
+};
+
+/// Settings of `tool_recovery`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// How many blind retries in a row are sensible (an outage may pass). Default 0.
+    max_blind_retries: usize,
+    /// Whether going on as if nothing had happened counts against the agent. Default `true`.
+    detect_ignored_errors: bool,
+    /// For a tool, the tools that may stand in for it.
+    fallbacks: BTreeMap<String, Vec<String>>,
+    /// When a retry has the same arguments.
+    argument_matcher: ArgumentMatcher,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            max_blind_retries: 0,
+            detect_ignored_errors: true,
+            fallbacks: BTreeMap::new(),
+            argument_matcher: ArgumentMatcher::default(),
+        }
+    }
+}
+
+struct Recovery {
+    settings: Settings,
+}
+
+/// What the agent did after a failed call; of several calls that were made together the first of
+/// these counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Reaction {
+    Sensible,
+    NotRecorded,
+    BlindRetry,
+    Ignored,
+}
+
+/// The calls, and which of them failed.
+struct Run<'c, 'a> {
+    calls: &'c [ToolCall<'a>],
+    failed: Vec<bool>,
+}
+
+impl<'c, 'a> Run<'c, 'a> {
+    /// The place behind the group of a call.
+    fn behind(&self, at: usize) -> usize {
+        let rest = &self.calls[at + 1..];
+        at + 1 + rest.iter().take_while(|call| call.is_with(&self.calls[at])).count()
+    }
+
+    /// The place of the first call of a group.
+    fn first(&self, at: usize) -> usize {
+        let before = self.calls[..at].iter().rev();
+        at - before.take_while(|call| call.is_with(&self.calls[at])).count()
+    }
+
+    /// The calls that show the reaction to a failed one.
+    fn next(&self, failed: usize) -> impl Iterator<Item = &'c ToolCall<'a>> + use<'_, 'c, 'a> {
+        let end_ns = self.calls[failed].end_ns;
+        let is_later = move |call: &&ToolCall<'_>| call.start_ns >= end_ns;
+        let from = self.behind(failed);
+        let first = self.calls[from..].iter().position(|call| is_later(&call));
+        let group = first.map(|first| &self.calls[from + first..self.behind(from + first)]);
+        group.unwrap_or_default().iter().filter(is_later)
+    }
+}
+
+impl Recovery {
+    fn reaction(&self, run: &Run<'_, '_>, failed: usize, retries: usize) -> Reaction {
+        let reactions = run.next(failed).map(|next| self.reaction_of(run, failed, next, retries));
+        reactions.min().unwrap_or(Reaction::Sensible)
+    }
+
+    /// What a call says of the reaction to a failed one.
+    fn reaction_of(
+        &self,
+        run: &Run<'_, '_>,
+        failed: usize,
+        next: &ToolCall<'_>,
+        retries: usize,
+    ) -> Reaction {
+        let call = &run.calls[failed];
+        if next.name == call.name {
+            return match self.is_same(call, next) {
+                Some(true) if retries >= self.settings.max_blind_retries => Reaction::BlindRetry,
+                Some(_) => Reaction::Sensible,
+                None => Reaction::NotRecorded,
+            };
+        }
+        let fallbacks = self.settings.fallbacks.get(&*call.name);
+        let stands_in = |other: &ToolCall<'_>| {
+            other.name == call.name
+                || fallbacks.is_some_and(|names| names.iter().any(|name| *name == other.name))
+        };
+        let recovers = |later: usize| !run.failed[later] && stands_in(&run.calls[later]);
+        let mut later = run.behind(failed)..run.calls.len();
+        if self.settings.detect_ignored_errors && !later.any(recovers) {
+            return Reaction::Ignored;
+        }
+        Reaction::Sensible
+    }
+
+    /// Whether the arguments are the same; `None` where they are not recorded.
+    fn is_same(&self, a: &ToolCall<'_>, b: &ToolCall<'_>) -> Option<bool> {
+        let matcher = &self.settings.argument_matcher;
+        if !matcher.reads_arguments() {
+            return Some(true);
+        }
+        Some(matcher.matches(a.arguments.value()?, b.arguments.value()?))
+    }
+
+    fn reactions<'c, 'a>(
+        &self,
+        run: &Run<'c, 'a>,
+        failed: &[usize],
+    ) -> Vec<(&'c ToolCall<'a>, Reaction)> {
+        let mut retries: Vec<usize> = Vec::with_capacity(failed.len());
+        for (at, index) in failed.iter().enumerate() {
+            retries.push(self.retries(run, &failed[..at], &retries, *index));
+        }
+        let react = |(index, retries): (&usize, usize)| {
+            (&run.calls[*index], self.reaction(run, *index, retries))
+        };
+        failed.iter().zip(retries).map(react).collect()
+    }
+}
+
+impl Recovery {
+    /// How many retries in a row a failed call ends: a retry that fails in turn is judged by how
+    /// many there were. `failed` are the failed calls before it, `retries` theirs.
+    fn retries(
+        &self,
+        run: &Run<'_, '_>,
+        failed: &[usize],
+        retries: &[usize],
+        index: usize,
+    ) -> usize {
+        let first = run.first(index);
+        let Some(before) = first.checked_sub(1).map(|last| run.first(last)) else { return 0 };
+        let from = failed.partition_point(|failed| *failed < before);
+        let upto = failed.partition_point(|failed| *failed < first);
+        let least = retries[from..upto].iter().min();
+        let mut found: Option<usize> = None;
+        for (earlier, count) in failed[from..upto].iter().zip(&retries[from..upto]) {
+            let (one, other) = (&run.calls[*earlier], &run.calls[index]);
+            if found.is_none_or(|found| *count < found)
+                && one.name == other.name
+                && self.is_same(one, other) == Some(true)
+            {
+                found = Some(*count);
+            }
+            if found.as_ref() == least {
+                break;
+            }
+        }
+        found.map_or(0, |count| count + 1)
+    }
+}
+
+impl Evaluator for Recovery {
+    fn facts(&self) -> Facts {
+        Facts {
+            arguments: self.settings.argument_matcher.reads_arguments(),
+            results: true,
+            ..Facts::default()
+        }
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let calls = &trajectory.tool_calls[..];
+        if calls.is_empty() {
+            return report::no_tool_calls(want);
+        }
+        let has_failed = |call| tool_error::failed(call) == Some(true);
+        let run = Run { calls, failed: calls.iter().map(has_failed).collect() };
+        let failed = (0..calls.len()).filter(|&index| run.failed[index]);
+        let failed: Vec<usize> = failed.take(FAILED_CALLS_MAX + 1).collect();
+        if failed.is_empty() {
+            return report::not_evaluable(Reason::InsufficientData, want, || {
+                "no tool call failed, so there was nothing to recover from".to_owned()
+            });
+        }
+        if failed.len() > FAILED_CALLS_MAX {
+            return report::not_evaluable(Reason::TrajectoryTooLarge, want, || {
+                format!("more than {FAILED_CALLS_MAX} tool calls failed")
+            });
+        }
+        let mut reactions = self.reactions(&run, &failed);
+        reactions.retain(|(_, reaction)| *reaction != Reaction::NotRecorded);
+        if reactions.is_empty() {
+            return report::not_evaluable(Reason::ArgumentsNotRecorded, want, || {
+                "the arguments of the failed tool calls are not recorded".to_owned()
+            });
+        }
+        let of = |wanted| {
+            reactions.iter().filter(move |(_, r)| *r == wanted).map(|(call, _)| &*call.name)
+        };
+        let sensible = of(Reaction::Sensible).count();
+        let explain = || {
+            let mut text =
+                format!("{sensible} of {} failed tool calls handled sensibly", reactions.len());
+            for (what, reaction) in
+                [("retried blindly", Reaction::BlindRetry), ("ignored", Reaction::Ignored)]
+            {
+                let names = report::names(of(reaction));
+                if !names.is_empty() {
+                    text.push_str(&format!("; {what}: {names}"));
+                }
+            }
+            text
+        };
+        let details = || -> Map<'static> {
+            [
+                ("failed_calls", Value::from(reactions.len())),
+                ("blind_retries", report::name_list(of(Reaction::BlindRetry))),
+                ("ignored_errors", report::name_list(of(Reaction::Ignored))),
+            ]
+            .into_iter()
+            .collect()
+        };
+        report::scored(report::ratio(sensible, reactions.len()), want, explain, details)
+    }
+}

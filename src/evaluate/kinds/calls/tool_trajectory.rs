@@ -1,0 +1,275 @@
+//! `tool_trajectory`: the calls of a trace against the expected ones.
+//!
+//! One kind, one notion of "the same call" ([`crate::evaluate::shared::expected_calls`]), and a mode for each way in which
+//! the field turns that into a number. Each expected call needs an actual call of its own, except
+//! where `reuse_matches` says otherwise. Calls that were made together are taken in whatever order
+//! scores the most.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::evaluate::compat::DokimosCompat;
+use crate::evaluate::evaluator::{Evaluator, Kind};
+use crate::evaluate::shared::arguments::ArgumentMatcher;
+use crate::evaluate::shared::expected_calls::{
+    self, CallMatcher, Comparison, Criteria, ExpectedCall,
+};
+use crate::evaluate::shared::{report, turns};
+use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
+use crate::settings::{Node, SettingsError};
+use crate::value::{Map, Value};
+
+/// `tool_trajectory`.
+pub static KIND: Kind = Kind {
+    name: "tool_trajectory",
+    about: "The tool calls compared with an expected trajectory: the same calls, in order or not, \
+            some or all of them.",
+    also_known_as: &[
+        ("ToolTrajectoryEvaluator", "Dokimos"),
+        ("trajectory_exact_match", "Vertex AI"),
+        ("trajectory_in_order_match", "Vertex AI"),
+        ("trajectory_any_order_match", "Vertex AI"),
+        ("trajectory_precision", "Vertex AI"),
+        ("trajectory_recall", "Vertex AI"),
+        ("tool_trajectory_avg_score", "Agent Development Kit"),
+        ("TrajectoryMatch", "Pydantic Evals"),
+        ("ToolCorrectness", "Pydantic Evals"),
+        ("create_trajectory_match_evaluator", "LangChain agentevals"),
+        ("task_navigation_efficiency", "Azure AI Evaluation"),
+        ("TrajectoryExactOrderMatch", "AgentCore"),
+        ("TrajectoryInOrderMatch", "AgentCore"),
+        ("TrajectoryAnyOrderMatch", "AgentCore"),
+    ],
+    threshold: 1.0,
+    needs_criteria: true,
+    schema: || schemars::schema_for!(Settings),
+    build,
+    example: "\
+tool_trajectory/refund:
+  match_mode: in_order
+  argument_matcher:
+    mode: subset
+  argument_matchers:
+    search_orders:
+      mode: ignore
+  criteria:
+    tool_calls:
+      - name: search_orders
+      - name: issue_refund
+        arguments: {order_id: 42}
+",
+};
+
+/// How the calls are compared, and what number comes of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum MatchMode {
+    /// 1 if actual and expected calls are the same one by one, else 0.
+    #[serde(alias = "STRICT", alias = "exact", alias = "EXACT", alias = "exact_match")]
+    Strict,
+    /// Longest common subsequence, divided by the length of the longer list.
+    #[default]
+    #[serde(alias = "IN_ORDER")]
+    InOrder,
+    /// 1 if the expected calls stand among the actual ones in their order, else 0.
+    InOrderMatch,
+    /// Harmonic mean of longest common subsequence / actual and / expected.
+    InOrderF1,
+    /// Calls that can be paired, divided by the length of the longer list.
+    #[serde(alias = "ANY_ORDER")]
+    AnyOrder,
+    /// Harmonic mean of paired / actual and paired / expected.
+    AnyOrderF1,
+    /// 1 if actual and expected calls are the same in some order, else 0.
+    Unordered,
+    /// 1 if each expected call has an actual one of its own, else 0.
+    #[serde(alias = "SUPERSET", alias = "any_order_match")]
+    Superset,
+    /// 1 if each actual call has an expected one of its own, else 0.
+    #[serde(alias = "SUBSET")]
+    Subset,
+    /// Paired calls / actual calls.
+    #[serde(alias = "PRECISION")]
+    Precision,
+    /// Paired calls / expected calls.
+    #[serde(alias = "RECALL")]
+    Recall,
+}
+
+/// Settings of `tool_trajectory`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// How the calls are compared: `strict`, `in_order` (default), `in_order_match`,
+    /// `in_order_f1`, `any_order`, `any_order_f1`, `unordered`, `superset`, `subset`, `precision`
+    /// or `recall`.
+    match_mode: MatchMode,
+    /// When the arguments of an actual call are those of the expected one.
+    argument_matcher: ArgumentMatcher,
+    /// The same for single tools, by name.
+    argument_matchers: BTreeMap<String, ArgumentMatcher>,
+    /// Whether one call may match several of the other side (`superset`, `subset`, `precision`,
+    /// `recall` only): membership instead of counts. Default `false`.
+    reuse_matches: bool,
+    /// Whether calls that failed are left out, so that a retry counts once. Default `false`.
+    exclude_failed: bool,
+    /// `dokimos` takes arguments that are not recorded for empty ones, and calls that were made
+    /// together in the order in which they are listed.
+    compat: Option<DokimosCompat>,
+    /// The expected calls.
+    #[schemars(required)]
+    criteria: Option<Criteria>,
+}
+
+struct ToolTrajectory {
+    mode: MatchMode,
+    matcher: CallMatcher,
+    reuse_matches: bool,
+    exclude_failed: bool,
+    criteria: Criteria,
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    use MatchMode::{Precision, Recall, Subset, Superset};
+    let settings: Settings = node.read()?;
+    let mode = settings.match_mode;
+    if settings.reuse_matches && !matches!(mode, Precision | Recall | Subset | Superset) {
+        return Err(SettingsError::new(
+            "`reuse_matches` goes only with superset, subset, precision and recall",
+        ));
+    }
+    Ok(Box::new(ToolTrajectory {
+        mode,
+        matcher: CallMatcher {
+            default: settings.argument_matcher,
+            by_name: settings.argument_matchers,
+            absent_is_empty: settings.compat.is_some(),
+            is_listed: settings.compat.is_some(),
+        },
+        reuse_matches: settings.reuse_matches,
+        exclude_failed: settings.exclude_failed,
+        criteria: expected_calls::required(settings.criteria, node)?,
+    }))
+}
+
+/// How many calls of each side found their counterpart.
+struct Matched {
+    expected: usize,
+    actual: usize,
+}
+
+impl ToolTrajectory {
+    fn matched(
+        &self,
+        comparison: &Comparison<'_, '_>,
+    ) -> Result<Matched, expected_calls::TooLarge> {
+        let e = comparison.expected.len();
+        let both = |count| Matched { expected: count, actual: count };
+        Ok(match self.mode {
+            MatchMode::Strict => both(if comparison.is_exact()? { e } else { 0 }),
+            MatchMode::InOrder | MatchMode::InOrderF1 => both(comparison.in_order()?),
+            MatchMode::InOrderMatch => both(if comparison.is_subsequence()? { e } else { 0 }),
+            _ if self.reuse_matches => {
+                let (expected, actual) = comparison.members()?;
+                Matched { expected, actual }
+            }
+            _ => both(comparison.pairs()?),
+        })
+    }
+
+    fn score(&self, matched: &Matched, a: usize, e: usize) -> f64 {
+        let all_or_nothing = |all: bool| f64::from(u8::from(all));
+        let ratio = |part: usize, whole: usize| match whole {
+            0 => 0.0,
+            _ => report::ratio(part, whole),
+        };
+        let count = matched.expected;
+        match self.mode {
+            _ if a == 0 && e == 0 => 1.0,
+            MatchMode::Strict | MatchMode::Unordered => all_or_nothing(a == e && count == e),
+            MatchMode::InOrderMatch | MatchMode::Superset => all_or_nothing(count == e),
+            MatchMode::InOrder | MatchMode::AnyOrder => ratio(count, a.max(e)),
+            MatchMode::InOrderF1 | MatchMode::AnyOrderF1 => report::f1(count, a, e),
+            MatchMode::Subset => all_or_nothing(matched.actual == a),
+            MatchMode::Precision => ratio(matched.actual, a),
+            MatchMode::Recall => ratio(count, e),
+        }
+    }
+
+    fn explain(&self, matched: &Matched, a: usize, e: usize) -> String {
+        let Matched { expected, actual } = matched;
+        match self.mode {
+            _ if a == 0 && e == 0 => "no tool call was expected and none was made".to_owned(),
+            MatchMode::Strict => match self.score(matched, a, e) {
+                1.0 => format!("all {e} tool calls are as expected"),
+                _ => format!("the {a} tool calls are not the {e} expected ones in their order"),
+            },
+            MatchMode::InOrderMatch if *expected < e => {
+                format!("the {e} expected tool calls do not stand in order among the {a} actual")
+            }
+            MatchMode::Subset | MatchMode::Precision => {
+                format!("{actual} of {a} tool calls were expected")
+            }
+            MatchMode::InOrder | MatchMode::InOrderF1 | MatchMode::InOrderMatch => {
+                format!("{expected} of {e} expected tool calls in order, among {a} actual")
+            }
+            _ => format!("{expected} of {e} expected tool calls made, among {a} actual"),
+        }
+    }
+
+    fn details(&self, comparison: &Comparison<'_, '_>, matched: &Matched) -> Map<'static> {
+        let expected = comparison.expected.iter().map(|call| &*call.name);
+        let actual = comparison.actual.iter().map(|call| &*call.name);
+        [
+            ("matched_count", Value::from(matched.expected)),
+            ("actual_count", Value::from(comparison.actual.len())),
+            ("expected_count", Value::from(comparison.expected.len())),
+            ("actual_tools", report::name_list(actual)),
+            ("expected_tools", report::name_list(expected)),
+        ]
+        .into_iter()
+        .collect()
+    }
+}
+
+impl Evaluator for ToolTrajectory {
+    fn facts(&self) -> Facts {
+        Facts {
+            arguments: self.matcher.reads_arguments(),
+            results: self.exclude_failed,
+            ..Facts::default()
+        }
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let Criteria { tool_calls, turns } = &self.criteria;
+        if turns.is_empty() || trajectory.turn_starts.is_empty() {
+            return self.judge(tool_calls, &trajectory.tool_calls, want);
+        }
+        turns::mean(turns, trajectory, want, |expected, actual| self.judge(expected, actual, want))
+    }
+}
+
+impl ToolTrajectory {
+    fn judge(&self, expected: &[ExpectedCall], calls: &[ToolCall<'_>], want: Want) -> Outcome {
+        let actual = expected_calls::counted(calls, self.exclude_failed);
+        if let Some(obstacle) = self.matcher.obstacle(expected, &actual, want) {
+            return obstacle;
+        }
+        let comparison = Comparison::new(&self.matcher, expected, &actual);
+        let matched = self.matched(&comparison);
+        let matched = match matched.and_then(|matched| comparison.check().map(|()| matched)) {
+            Ok(matched) => matched,
+            Err(error) => return expected_calls::too_large(error, want),
+        };
+        let (a, e) = (actual.len(), expected.len());
+        report::scored(
+            self.score(&matched, a, e),
+            want,
+            || self.explain(&matched, a, e),
+            || self.details(&comparison, &matched),
+        )
+    }
+}

@@ -1,0 +1,6 @@
+//! Kinds that judge the tools that an agent was offered, or hold its calls against them.
+
+mod reliability;
+pub mod tool_call_validity;
+pub mod tool_description_reliability;
+pub mod tool_name_reliability;

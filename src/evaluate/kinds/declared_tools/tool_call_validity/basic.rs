@@ -1,0 +1,138 @@
+//! The part of a schema that Dokimos looks at: top-level parameters, their types and
+//! enumerations. What stands deeper, and every other keyword, is not looked at.
+
+use std::fmt;
+
+use crate::evaluate::shared::arguments::equal_numbers;
+use crate::evaluate::shared::definitions::{InvalidDefinition, required};
+use crate::value::{Map, Number, Value};
+
+/// What is wrong with a parameter. Names it, never its value.
+enum Problem<'p> {
+    Missing(&'p str),
+    Unexpected(&'p str),
+    Null(&'p str, &'p Value<'p>),
+    Type(&'p str, &'p Value<'p>),
+    NotAllowed(&'p str),
+}
+
+impl fmt::Display for Problem<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(name) => write!(f, "`{name}` is missing"),
+            Self::Unexpected(name) => write!(f, "`{name}` is not declared"),
+            Self::Null(name, kind) => write!(f, "`{name}` is null instead of {kind}"),
+            Self::Type(name, kind) => write!(f, "`{name}` is not of type {kind}"),
+            Self::NotAllowed(name) => write!(f, "`{name}` is none of the allowed values"),
+        }
+    }
+}
+
+/// The steps that [`check`] takes: each name is searched for, and each list gone through.
+pub(super) fn steps(schema: &Value<'_>, arguments: &Value<'_>) -> usize {
+    let entries = |value: Option<&Value<'_>>| match value {
+        Some(Value::Map(map)) => map.len(),
+        Some(Value::List(list)) => list.len(),
+        _ => 0,
+    };
+    let (given, declared) = (entries(Some(arguments)), schema.get("properties"));
+    let lists = declared.and_then(Value::as_map).into_iter().flat_map(Map::iter);
+    let listed: usize = lists.take(given).map(|(_, property)| entries(property.get("enum"))).sum();
+    let required = entries(schema.get("required"));
+    1 + given.saturating_mul(1 + required + entries(declared)) / 4 + listed
+}
+
+/// Holds arguments against a schema.
+pub(super) fn check(
+    schema: &Value<'_>,
+    arguments: &Value<'_>,
+    strict: bool,
+    error: &mut dyn FnMut(&dyn fmt::Display),
+) -> Result<(), InvalidDefinition> {
+    let empty = Map::new();
+    let arguments = arguments.as_map().unwrap_or(&empty);
+    for name in required(schema)? {
+        if arguments.get(&name).is_none() {
+            error(&Problem::Missing(&name));
+        }
+    }
+    let properties = schema.get("properties").and_then(Value::as_map).unwrap_or(&empty);
+    let closed = strict || matches!(schema.get("additionalProperties"), Some(Value::Bool(false)));
+    for (name, value) in arguments.iter() {
+        match properties.get(name) {
+            Some(Value::Map(property)) => check_property(name, value, property, error),
+            Some(_) => {}
+            None if closed && !properties.is_empty() => error(&Problem::Unexpected(name)),
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_property(
+    name: &str,
+    value: &Value<'_>,
+    property: &Map<'_>,
+    error: &mut dyn FnMut(&dyn fmt::Display),
+) {
+    match property.get("type") {
+        Some(kind) if !kind.is_null() => {
+            if value.is_null() {
+                error(&Problem::Null(name, kind));
+            } else if !is_of_type(value, kind) {
+                error(&Problem::Type(name, kind));
+            }
+        }
+        _ => {}
+    }
+    if let Some(Value::List(allowed)) = property.get("enum")
+        && !allowed.iter().any(|allowed| is_allowed(value, allowed))
+    {
+        error(&Problem::NotAllowed(name));
+    }
+}
+
+/// Whether a value that is not null is of a type; types that are not known allow everything.
+fn is_of_type(value: &Value<'_>, kind: &Value<'_>) -> bool {
+    match kind.as_str() {
+        Some("string") => matches!(value, Value::String(_)),
+        Some("number") => matches!(value, Value::Number(_)),
+        Some("integer") => value.as_number().is_some_and(is_whole),
+        Some("boolean") => matches!(value, Value::Bool(_)),
+        Some("array") => matches!(value, Value::List(_)),
+        Some("object") => matches!(value, Value::Map(_)),
+        _ => true,
+    }
+}
+
+/// Whether a number has no fraction and lies in the range of a double.
+fn is_whole(number: &Number) -> bool {
+    let double = number.as_f64();
+    double.is_finite() && (number.is_integer() || double.fract() == 0.0)
+}
+
+/// Whether a value is the allowed one. At the top, numbers are compared by value; below, an
+/// integer is not a fraction.
+fn is_allowed(value: &Value<'_>, allowed: &Value<'_>) -> bool {
+    match (value, allowed) {
+        (Value::Number(a), Value::Number(b)) => equal_numbers(a, b),
+        _ => is_identical(value, allowed),
+    }
+}
+
+fn is_identical(a: &Value<'_>, b: &Value<'_>) -> bool {
+    match (a, b) {
+        (Value::Number(Number::Float(a)), Value::Number(Number::Float(b))) => {
+            a.to_bits() == b.to_bits()
+        }
+        (Value::Number(a), Value::Number(b)) => a.is_integer() == b.is_integer() && a == b,
+        (Value::List(a), Value::List(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_identical(a, b))
+        }
+        (Value::Map(a), Value::Map(b)) => {
+            a.len() == b.len()
+                && a.iter().all(|(key, value)| b.get(key).is_some_and(|b| is_identical(value, b)))
+        }
+        (a, b) => a == b,
+    }
+}

@@ -1,0 +1,280 @@
+//! The whole of JSON Schema, with limits: patterns take linear time, references to other documents
+//! are refused, and a schema that a trace brings is only so large.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jsonschema::{PatternOptions, Validator};
+
+use super::cost::{self, Cost};
+use crate::evaluate::shared::step_limit::{self, Effort, STEPS_MAX};
+use crate::value::{Map, Number, Value};
+
+/// Bytes of one schema as JSON.
+const SCHEMA_BYTES_MAX: usize = 256 * 1024;
+
+/// Compiled schemas that are kept, and with them patterns; past it all are compiled anew.
+const KEPT_MAX: usize = 1024;
+
+/// Bytes that the automaton of one pattern may take.
+const PATTERN_BYTES_MAX: usize = 256 * 1024;
+
+/// Patterns of one schema: each takes a while to compile.
+const PATTERNS_MAX: usize = 100;
+
+/// Why arguments cannot be held against a schema.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SchemaError {
+    #[error("its {0} bytes are more than {SCHEMA_BYTES_MAX}")]
+    TooLarge(usize),
+    #[error("{0}")]
+    Invalid(String),
+    /// Holding the arguments against it would take more steps than there are.
+    #[error("{}", step_limit::words())]
+    TooMuch,
+}
+
+/// Compiled schemas by their text: traces repeat their definitions.
+#[derive(Default)]
+pub(super) struct Validators {
+    compiled: Mutex<Compiled>,
+}
+
+#[derive(Default)]
+struct Compiled {
+    by_text: hashbrown::HashMap<String, Result<Arc<Schema>, String>>,
+    /// Schemas and patterns that are kept.
+    kept: usize,
+}
+
+/// A compiled schema.
+pub(super) struct Schema {
+    validator: Validator,
+    cost: Cost,
+    bytes: usize,
+    patterns: usize,
+}
+
+/// The compiled schemas of one trajectory, by the addresses of their definitions.
+pub(super) type Found = hashbrown::HashMap<usize, Arc<Schema>>;
+
+impl Validators {
+    /// Holds arguments against a schema; errors name the failing path and keyword.
+    pub(super) fn check(
+        &self,
+        schema: &Value<'_>,
+        arguments: &Value<'_>,
+        (found, effort): (&mut Found, &Effort),
+        error: &mut dyn FnMut(&dyn fmt::Display),
+    ) -> Result<(), SchemaError> {
+        let address = std::ptr::from_ref(schema) as usize;
+        let schema = match found.get(&address) {
+            Some(known) => Arc::clone(known),
+            None => Arc::clone(found.entry(address).or_insert(self.schema(schema)?)),
+        };
+        let Schema { validator, cost, bytes, .. } = &*schema;
+        let (nodes, depth) = extent(arguments);
+        // Lists such as `enum` are gone through for each value; a step is some bytes of them.
+        let steps = cost.of(nodes, depth) * (1.0 + *bytes as f64 / 256.0);
+        if steps > STEPS_MAX as f64 || !effort.spend(steps as usize) {
+            return Err(SchemaError::TooMuch);
+        }
+        let arguments = to_json(arguments);
+        if validator.is_valid(&arguments) {
+            return Ok(());
+        }
+        for problem in validator.iter_errors(&arguments).take(super::ERRORS_MAX) {
+            error(&Problem { path: problem.instance_path().to_string(), error: problem });
+        }
+        Ok(())
+    }
+
+    fn schema(&self, schema: &Value<'_>) -> Result<Arc<Schema>, SchemaError> {
+        let text = schema.to_string();
+        if text.len() > SCHEMA_BYTES_MAX {
+            return Err(SchemaError::TooLarge(text.len()));
+        }
+        // What a panic elsewhere left behind is still a map of compiled schemas.
+        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = compiled.by_text.get(&text) {
+            return known.clone().map_err(SchemaError::Invalid);
+        }
+        let result = compile(schema, text.len()).map(Arc::new);
+        if compiled.kept >= KEPT_MAX {
+            *compiled = Compiled::default();
+        }
+        compiled.kept += 1 + result.as_ref().map_or(0, |schema| schema.patterns);
+        compiled.by_text.insert(text, result.clone());
+        result.map_err(SchemaError::Invalid)
+    }
+}
+
+fn compile(schema: &Value<'_>, bytes: usize) -> Result<Schema, String> {
+    let automata =
+        PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
+    let schema = match schema {
+        Value::Null => serde_json::Value::Bool(true),
+        schema => to_json(schema),
+    };
+    let patterns = pattern_count(&schema);
+    if patterns > PATTERNS_MAX {
+        return Err(format!("its {patterns} patterns are more than {PATTERNS_MAX}"));
+    }
+    let validator = jsonschema::options()
+        .offline()
+        .with_pattern_options(automata)
+        // Whether a text is a regular expression is told without compiling it.
+        .with_format("regex", |text: &str| regex_syntax::parse(text).is_ok())
+        .build(&schema)
+        .map_err(|error| format!("{} at `{}`", error.masked(), error.instance_path()))?;
+    Ok(Schema { validator, cost: cost::highest(&schema), bytes, patterns })
+}
+
+fn pattern_count(schema: &serde_json::Value) -> usize {
+    match schema {
+        serde_json::Value::Object(map) => map
+            .iter()
+            .map(|(key, value)| match (key.as_str(), value) {
+                ("pattern", serde_json::Value::String(_)) => 1,
+                ("patternProperties", serde_json::Value::Object(patterns)) => {
+                    patterns.len() + pattern_count(value)
+                }
+                _ => pattern_count(value),
+            })
+            .sum(),
+        serde_json::Value::Array(list) => list.iter().map(pattern_count).sum(),
+        _ => 0,
+    }
+}
+
+/// How many values there are, and how deep they are nested.
+fn extent(value: &Value<'_>) -> (usize, usize) {
+    let within = |(nodes, depth): (usize, usize), value: &Value<'_>| {
+        let (more, deep) = extent(value);
+        (nodes + more, depth.max(deep + 1))
+    };
+    match value {
+        Value::List(list) => list.iter().fold((1, 0), within),
+        Value::Map(map) => map.iter().map(|(_, value)| value).fold((1, 0), within),
+        _ => (1, 0),
+    }
+}
+
+/// One thing wrong, without the value.
+struct Problem<'p> {
+    path: String,
+    error: jsonschema::ValidationError<'p>,
+}
+
+impl fmt::Display for Problem<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = if self.path.is_empty() { "/" } else { &self.path };
+        write!(f, "{path}: {} ({})", self.error.masked(), self.error.schema_path())
+    }
+}
+
+fn to_json(value: &Value<'_>) -> serde_json::Value {
+    match value {
+        Value::Null => serde_json::Value::Null,
+        Value::Bool(value) => serde_json::Value::Bool(*value),
+        Value::Number(number) => number_to_json(number),
+        Value::String(text) => serde_json::Value::String(text.to_string()),
+        Value::List(list) => list.iter().map(to_json).collect(),
+        Value::Map(map) => serde_json::Value::Object(map_to_json(map)),
+    }
+}
+
+fn map_to_json(map: &Map<'_>) -> serde_json::Map<String, serde_json::Value> {
+    map.iter().map(|(key, value)| (key.to_owned(), to_json(value))).collect()
+}
+
+fn number_to_json(number: &Number) -> serde_json::Value {
+    match number {
+        Number::Int(value) => (*value).into(),
+        // Infinities have no form in JSON, so they become null.
+        Number::Float(value) => (*value).into(),
+        Number::Big(digits) => serde_json::from_str(digits).unwrap_or(serde_json::Value::Null),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::json;
+
+    fn check(schema: &str, arguments: &str, found: &str) {
+        let (schema, arguments) = (json::parse(schema).unwrap(), json::parse(arguments).unwrap());
+        let mut errors = Vec::new();
+        let (mut schemas, effort) = (Found::default(), Effort::new());
+        let result = Validators::default().check(
+            &schema,
+            &arguments,
+            (&mut schemas, &effort),
+            &mut |error| {
+                errors.push(error.to_string());
+            },
+        );
+        match result {
+            Ok(()) => assert_eq!(errors.join("; "), found, "{schema}"),
+            Err(error) => assert!(error.to_string().contains(found), "{error}"),
+        }
+    }
+
+    #[test]
+    fn errors_name_the_failing_path_and_never_the_value() {
+        check(
+            r#"{"properties":{"guests":{"items":{"required":["name"]}}}}"#,
+            r#"{"guests":[{"name":"x"},{"secret":"y"}]}"#,
+            r#"/guests/1: "name" is a required property (/properties/guests/items/required)"#,
+        );
+        check(
+            r#"{"properties":{"city":{"pattern":"^[A-Z]"}}}"#,
+            r#"{"city":"secret"}"#,
+            r#"/city: value does not match "^[A-Z]" (/properties/city/pattern)"#,
+        );
+        check(r#"{"type":5}"#, "{}", "");
+    }
+
+    #[test]
+    fn schemas_that_refer_to_themselves_come_to_an_end() {
+        check(r##"{"$ref":"#"}"##, "{}", "");
+        check(r##"{"allOf":[{"$ref":"#"}]}"##, r#"{"a":1}"#, "");
+        check(
+            r##"{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"}"##,
+            "{}",
+            "",
+        );
+        check(r##"{"properties":{"a":{"$ref":"#"}}}"##, r#"{"a":{"a":{"a":{}}}}"#, "");
+    }
+
+    #[test]
+    fn schemas_that_multiply_are_refused() {
+        let too_much = "more than 64000000 steps";
+        let double = r##"{"properties":{"a":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}}"##;
+        check(double, r#"{"a":{"a":{"a":{}}}}"#, "");
+        let deep = format!("{}{{}}{}", r#"{"a":"#.repeat(60), "}".repeat(60));
+        check(double, &deep, too_much);
+        let values: Vec<_> = (0..20_000).map(|n| n.to_string()).collect();
+        let list = values.join(",");
+        let schema = format!(r#"{{"properties":{{"x":{{"items":{{"enum":[{list}]}}}}}}}}"#);
+        check(&schema, r#"{"x":[19999]}"#, "");
+        check(&schema, &format!(r#"{{"x":[{}]}}"#, vec!["-1"; 200_000].join(",")), too_much);
+        let patterns = |count: usize| {
+            let one = |n: usize| format!(r#""p{n}":{{"pattern":"^{n}$"}}"#);
+            let all: Vec<_> = (0..count).map(one).collect();
+            format!(r#"{{"properties":{{{}}}}}"#, all.join(","))
+        };
+        check(&patterns(100), "{}", "");
+        check(&patterns(101), "{}", "its 101 patterns are more than 100");
+    }
+
+    #[test]
+    fn patterns_that_would_backtrack_take_linear_time() {
+        let text = "a".repeat(5000);
+        check(
+            r#"{"properties":{"x":{"pattern":"^(a+)+$"}}}"#,
+            &format!(r#"{{"x":"{text}!"}}"#),
+            r#"/x: value does not match "^(a+)+$" (/properties/x/pattern)"#,
+        );
+    }
+}

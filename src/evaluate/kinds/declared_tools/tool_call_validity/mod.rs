@@ -1,0 +1,284 @@
+//! `tool_call_validity`: the share of tool calls that their tool's definition allows.
+//!
+//! `schema: basic` looks at what Dokimos looks at: required and unexpected parameters, and type
+//! and enumeration of each, one level deep. `schema: full` is JSON Schema. A call of a tool that is
+//! not declared is invalid; arguments that are not recorded are not judged.
+
+mod basic;
+mod cost;
+mod full;
+
+use std::fmt::Write as _;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::evaluate::compat::DokimosCompat;
+use crate::evaluate::evaluator::{Evaluator, Kind};
+use crate::evaluate::shared::definitions::{Definitions, InvalidDefinition, Tools};
+use crate::evaluate::shared::report;
+use crate::evaluate::shared::step_limit::{self, Effort};
+use crate::model::{Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::settings::{Node, SettingsError};
+use crate::value::{Map, Value};
+
+/// Errors that are listed of one call.
+const ERRORS_MAX: usize = 10;
+
+/// `tool_call_validity`.
+pub static KIND: Kind = Kind {
+    name: "tool_call_validity",
+    about: "The share of tool calls that name a declared tool with arguments that its schema \
+            allows.",
+    also_known_as: &[("ToolCallValidityEvaluator", "Dokimos")],
+    threshold: 1.0,
+    needs_criteria: false,
+    schema: || schemars::schema_for!(Settings),
+    build,
+    example: "\
+tool_call_validity:
+  schema: full
+  tools:
+    - name: book_hotel
+      inputSchema:
+        type: object
+        properties:
+          city: {type: string, minLength: 1}
+          nights: {type: integer, minimum: 1}
+        required: [city]
+        additionalProperties: false
+",
+};
+
+/// How much of a schema is looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Depth {
+    /// `required`, `additionalProperties: false`, and `type` and `enum` of each parameter.
+    #[default]
+    Basic,
+    /// JSON Schema, drafts 4 to 2020-12 as `$schema` says (2020-12 where it is silent). Patterns
+    /// take linear time; references to other documents are refused.
+    Full,
+}
+
+/// Settings of `tool_call_validity`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// How much of a schema is looked at: `basic` (default) or `full`.
+    schema: Depth,
+    /// Whether parameters that are not declared are errors even where `additionalProperties`
+    /// allows them. Default `false`; only with `schema: basic`.
+    strict_mode: bool,
+    /// Definitions of the tools: a list of `{name, inputSchema}`, or what an MCP server or a model
+    /// request calls `tools`. They go before those that the trace carries. Default: those of the
+    /// trace.
+    tools: Option<Value<'static>>,
+    /// A JSON file of the same form, read once at the start.
+    tools_file: Option<String>,
+    /// `dokimos` takes arguments that are not recorded for empty ones, and scores 1 where there is
+    /// no call.
+    compat: Option<DokimosCompat>,
+}
+
+struct Validity {
+    full: Option<full::Validators>,
+    strict: bool,
+    definitions: Definitions,
+    dokimos: bool,
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let settings: Settings = node.read()?;
+    if settings.strict_mode && settings.schema == Depth::Full {
+        return Err(SettingsError::new("`strict_mode` goes only with `schema: basic`"));
+    }
+    Ok(Box::new(Validity {
+        full: (settings.schema == Depth::Full).then(full::Validators::default),
+        strict: settings.strict_mode,
+        definitions: Definitions::new(settings.tools, settings.tools_file.as_deref())?,
+        dokimos: settings.compat.is_some(),
+    }))
+}
+
+/// What was found about one call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Finding {
+    Valid,
+    Invalid,
+    NotRecorded,
+}
+
+/// Why a call cannot be held against its definition.
+#[derive(Debug, thiserror::Error)]
+enum DefinitionError {
+    #[error(transparent)]
+    Invalid(#[from] InvalidDefinition),
+    #[error(transparent)]
+    Full(#[from] full::SchemaError),
+}
+
+/// What is kept while one trajectory is judged.
+struct Work {
+    schemas: full::Found,
+    effort: Effort,
+}
+
+impl Work {
+    fn new() -> Self {
+        Self { schemas: full::Found::new(), effort: Effort::new() }
+    }
+}
+
+impl Validity {
+    /// Judges one call; `error` is told of each thing wrong with it.
+    fn find(
+        &self,
+        tools: &Tools<'_>,
+        call: &ToolCall<'_>,
+        work: &mut Work,
+        error: &mut dyn FnMut(&dyn std::fmt::Display),
+    ) -> Result<Finding, DefinitionError> {
+        let empty = Value::Map(Map::new());
+        let Some(tool) = tools.get(&call.name) else {
+            error(&"the tool is not declared");
+            return Ok(Finding::Invalid);
+        };
+        let arguments = match &call.arguments {
+            Content::Recorded(value) => value.get(),
+            _ if self.dokimos => &empty,
+            _ => return Ok(Finding::NotRecorded),
+        };
+        let arguments = match arguments {
+            Value::Null => &empty,
+            Value::Map(_) => arguments,
+            _ => {
+                error(&"the arguments are not an object");
+                return Ok(Finding::Invalid);
+            }
+        };
+        let mut valid = true;
+        let mut tell = |what: &dyn std::fmt::Display| {
+            valid = false;
+            error(what);
+        };
+        match &self.full {
+            Some(validators) => {
+                let Work { schemas, effort } = work;
+                validators.check(tool.schema, arguments, (schemas, effort), &mut tell)?;
+            }
+            None => {
+                if !work.effort.spend(basic::steps(tool.schema, arguments)) {
+                    return Err(full::SchemaError::TooMuch.into());
+                }
+                basic::check(tool.schema, arguments, self.strict, &mut tell)?;
+            }
+        }
+        Ok(if valid { Finding::Valid } else { Finding::Invalid })
+    }
+
+    /// Describes each call; only for the details and the explanation.
+    fn results(
+        &self,
+        tools: &Tools<'_>,
+        calls: &[ToolCall<'_>],
+    ) -> Vec<(String, Finding, Vec<String>)> {
+        let mut work = Work::new();
+        let describe = |call: &ToolCall<'_>| {
+            let mut errors = Vec::new();
+            let finding = self.find(tools, call, &mut work, &mut |error| {
+                if errors.len() < ERRORS_MAX {
+                    errors.push(error.to_string());
+                }
+            });
+            (call.name.to_string(), finding.unwrap_or(Finding::NotRecorded), errors)
+        };
+        calls.iter().map(describe).collect()
+    }
+
+    fn explain(results: &[(String, Finding, Vec<String>)], valid: usize, judged: usize) -> String {
+        let mut text = format!("{valid} of {judged} tool calls are valid");
+        let first = results.iter().find(|(_, finding, _)| *finding == Finding::Invalid);
+        if let Some((name, _, errors)) = first {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "; {name}: {}", errors.join(", "));
+        }
+        if judged < results.len() {
+            let _ = write!(text, "; arguments of {} not recorded", results.len() - judged);
+        }
+        text
+    }
+
+    fn details(results: Vec<(String, Finding, Vec<String>)>) -> Map<'static> {
+        let result = |(name, finding, errors): (String, Finding, Vec<String>)| {
+            let valid = match finding {
+                Finding::Valid => Value::from(true),
+                Finding::Invalid => Value::from(false),
+                Finding::NotRecorded => Value::Null,
+            };
+            let errors = Value::List(errors.into_iter().map(Value::from).collect());
+            let entry: Map<'_> =
+                [("name", name.into()), ("valid", valid), ("errors", errors)].into_iter().collect();
+            Value::Map(entry)
+        };
+        let results = Value::List(results.into_iter().map(result).collect());
+        [("results", results)].into_iter().collect()
+    }
+}
+
+impl Evaluator for Validity {
+    fn facts(&self) -> Facts {
+        Facts { arguments: true, tool_definitions: true, ..Facts::default() }
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let calls = &trajectory.tool_calls[..];
+        let tools = self.definitions.of(trajectory);
+        if tools.all.is_empty() && !self.definitions.is_given() {
+            return report::not_evaluable(Reason::ToolDefinitionsNotRecorded, want, || {
+                "no definition of the tools is known".to_owned()
+            });
+        }
+        if calls.is_empty() {
+            return match self.dokimos {
+                true => report::scored(1.0, want, || "no tool was called".into(), Map::new),
+                false => report::no_tool_calls(want),
+            };
+        }
+        let (mut valid, mut judged, mut work) = (0, 0, Work::new());
+        for call in calls {
+            match self.find(&tools, call, &mut work, &mut |_| {}) {
+                Ok(Finding::NotRecorded) => {}
+                Ok(finding) => {
+                    judged += 1;
+                    valid += usize::from(finding == Finding::Valid);
+                }
+                Err(DefinitionError::Full(full::SchemaError::TooMuch)) => {
+                    return report::not_evaluable(
+                        Reason::TrajectoryTooLarge,
+                        want,
+                        step_limit::words,
+                    );
+                }
+                Err(error) => {
+                    return Outcome::Failed {
+                        error_type: "invalid_tool_definition",
+                        error: format!("the schema of `{}`: {error}", call.name),
+                    };
+                }
+            }
+        }
+        if judged == 0 {
+            return report::not_evaluable(Reason::ArgumentsNotRecorded, want, || {
+                "the arguments of no tool call are recorded".to_owned()
+            });
+        }
+        report::scored(
+            report::ratio(valid, judged),
+            want,
+            || Self::explain(&self.results(&tools, calls), valid, judged),
+            || Self::details(self.results(&tools, calls)),
+        )
+    }
+}

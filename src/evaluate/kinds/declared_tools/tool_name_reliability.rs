@@ -1,0 +1,112 @@
+//! `tool_name_reliability`: whether the names of the declared tools are good names.
+//!
+//! Three rules of Dokimos; the checks that need a judge are not among them.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::reliability::{Rule, evaluate};
+use crate::evaluate::evaluator::{Evaluator, Kind};
+use crate::evaluate::shared::definitions::{Definitions, Tool};
+use crate::model::{Facts, Outcome, Trajectory, Want};
+use crate::settings::{Node, SettingsError};
+use crate::value::Value;
+
+/// Parts that a name may have between underscores.
+const SEGMENTS_MAX: usize = 7;
+
+/// Words that say how a tool works instead of what it does.
+const IMPLEMENTATION: [&str; 6] =
+    ["_with_llm", "_via_api", "_from_s3", "_using_bq", "_using_sdk", "_with_gpt4"];
+
+/// `tool_name_reliability`.
+pub static KIND: Kind = Kind {
+    name: "tool_name_reliability",
+    about: "Whether the declared tools have good names: snake case, short, saying what and not \
+            how.",
+    also_known_as: &[("ToolNameReliabilityEvaluator", "Dokimos")],
+    threshold: 0.8,
+    needs_criteria: false,
+    schema: || schemars::schema_for!(Settings),
+    build,
+    example: "\
+tool_name_reliability:
+  threshold: 1.0
+",
+};
+
+/// Settings of `tool_name_reliability`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// Definitions of the tools, in addition to those that the trace carries.
+    tools: Option<Value<'static>>,
+    /// A JSON file of the same form, read once at the start.
+    tools_file: Option<String>,
+}
+
+struct Names {
+    definitions: Definitions,
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let settings: Settings = node.read()?;
+    let definitions = Definitions::new(settings.tools, settings.tools_file.as_deref())?;
+    Ok(Box::new(Names { definitions }))
+}
+
+static RULES: [Rule<()>; 3] = [
+    Rule { name: "snakecase_format", holds: |tool, ()| Ok(is_snake_case(tool.name)) },
+    Rule { name: "conciseness", holds: |tool, ()| Ok(segments(tool.name) <= SEGMENTS_MAX) },
+    Rule { name: "intent_over_implementation", holds: |tool, ()| Ok(says_what(tool)) },
+];
+
+/// `[a-z][a-z0-9]*(_[a-z0-9]+)*`, as a whole.
+fn is_snake_case(name: &str) -> bool {
+    let is_plain = |part: &str| {
+        !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+    };
+    name.starts_with(|c: char| c.is_ascii_lowercase()) && name.split('_').all(is_plain)
+}
+
+/// Parts between underscores; empty ones at the end do not count, unless the name is empty.
+fn segments(name: &str) -> usize {
+    match name.trim_end_matches('_') {
+        "" => usize::from(name.is_empty()),
+        name => name.split('_').count(),
+    }
+}
+
+fn says_what(tool: &Tool<'_>) -> bool {
+    let name = tool.name.to_lowercase();
+    !IMPLEMENTATION.iter().any(|word| name.contains(word))
+}
+
+impl Evaluator for Names {
+    fn facts(&self) -> Facts {
+        Facts { tool_definitions: true, ..Facts::default() }
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        evaluate(&self.definitions, trajectory, &RULES, &(), want)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_counted_without_empty_ones_at_the_end() {
+        for (name, count) in [("a__b", 3), ("_a", 2), ("a_", 1), ("a_b__", 2), ("_", 0)] {
+            assert_eq!(segments(name), count, "{name}");
+        }
+    }
+
+    #[test]
+    fn snake_case_is_the_whole_name() {
+        for (name, is) in [("a_b2", true), ("a\n", false), ("A", false), ("a__b", false)] {
+            assert_eq!(is_snake_case(name), is, "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Tool calls, each compared by itself: the score is the mean of theirs.
+
+use std::cell::Cell;
+
+use super::subject::Found;
+use super::{Compared, Comparer, Method, STEPS_MAX, Target};
+use crate::evaluate::shared::pairing::{counted, naming};
+use crate::evaluate::shared::report;
+use crate::model::{Outcome, Reason, Trajectory, Want};
+use crate::value::{Map, Value};
+
+/// Calls that the details show.
+const SHOWN_MAX: usize = 100;
+
+/// What the judged calls came to.
+#[derive(Default)]
+struct Sum<'c> {
+    scores: f64,
+    calls: usize,
+    /// The tools of the calls that do not score 1.
+    wrong: Vec<&'c str>,
+    shown: Vec<Value<'static>>,
+}
+
+impl<'c> Sum<'c> {
+    fn add(&mut self, name: &'c str, compared: Compared, want: Want) {
+        let Compared { score, details } = compared;
+        self.scores += score;
+        self.calls += 1;
+        if score < 1.0 {
+            self.wrong.push(name);
+        }
+        if want.details && self.shown.len() < SHOWN_MAX {
+            let mut entry = Map::new();
+            entry.insert("name", name.to_owned());
+            entry.insert("score", score);
+            for (key, value) in details.into_entries() {
+                entry.insert(key, value);
+            }
+            self.shown.push(Value::Map(entry));
+        }
+    }
+}
+
+impl Comparer {
+    /// Judges the calls of the named tools.
+    pub(super) fn judge_calls(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let (subject, steps) = (&self.subject, Cell::new(STEPS_MAX));
+        let mut sum = Sum::default();
+        for call in trajectory.tool_calls.iter().filter(|call| subject.includes(call)) {
+            let compared = match subject.content(call) {
+                Found::Value(value) => self.judge(&value, &steps),
+                Found::Nothing => Ok(self.nothing()),
+                Found::NotRecorded => {
+                    return report::not_evaluable(subject.reason(), want, || {
+                        let are =
+                            if self.subject.target == Target::ToolArguments { "are" } else { "is" };
+                        format!("the {} of `{}` {are} not recorded", subject.word(), call.name)
+                    });
+                }
+            };
+            match compared {
+                Ok(compared) => sum.add(&call.name, compared, want),
+                Err(failure) => return failure.outcome(self.error_type()),
+            }
+        }
+        if sum.calls == 0 {
+            return report::not_evaluable(Reason::NoToolCalls, want, || {
+                match subject.tools.as_slice() {
+                    [] => "no tool was called".to_owned(),
+                    tools => {
+                        format!("no call of {}", report::names(tools.iter().map(String::as_str)))
+                    }
+                }
+            });
+        }
+        let score = sum.scores / sum.calls as f64;
+        let explain = || self.explain_calls(&sum, score);
+        let details = || [("calls", Value::List(sum.shown.clone()))].into_iter().collect();
+        report::scored(score, want, explain, details)
+    }
+
+    fn explain_calls(&self, sum: &Sum<'_>, score: f64) -> String {
+        let path = self.subject.path.as_ref().map(|path| format!("`{}` of ", path.as_str()));
+        let what = format!("{}the {}", path.unwrap_or_default(), self.subject.word());
+        let calls = counted(sum.calls, "call");
+        if self.method == Method::Similar || self.delimiter.is_some() {
+            return format!("{what} of {calls}: {:.0}% as expected", score * 100.0);
+        }
+        let right = sum.calls - sum.wrong.len();
+        let but = if sum.wrong.is_empty() { "" } else { "; not so" };
+        let names = naming(sum.wrong.iter().copied());
+        format!("{what} of {right} of {calls} as expected{but}{names}")
+    }
+}

@@ -1,0 +1,329 @@
+//! What `exact_match`, `contains` and `json_similarity` share: what is judged, which part of it,
+//! and how that is compared.
+//!
+//! In comes a trajectory: its final output, or the arguments or results of its tool calls, each of
+//! which is compared by itself. Semantics are those of UiPath's output evaluators
+//! (`UiPath/uipath-python`, package `uipath` 2.11 to 2.14): every number becomes a double, objects
+//! are seen as Python prints them, and a text may be judged line by line. Comparing texts costs at
+//! most [`STEPS_MAX`] steps in one evaluation.
+
+mod calls;
+mod key;
+mod lines;
+mod similarity;
+mod subject;
+
+use std::borrow::Cow;
+use std::cell::Cell;
+
+pub(in crate::evaluate) use key::{OutputKey, Path};
+pub(in crate::evaluate) use subject::{Subject, Target};
+
+use crate::evaluate::compat::uipath::{Definition, Flag};
+use crate::evaluate::evaluator::Evaluator;
+use crate::evaluate::shared::step_limit::STEPS_MAX;
+use crate::model::{Facts, Outcome, Reason, Score, Trajectory, Want};
+use crate::settings::{Node, Place, SettingsError};
+use crate::value::python::{PyValue, json};
+use crate::value::{Map, Number, Value};
+
+/// How a value is compared with what is expected.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::evaluate) enum Method {
+    /// Equal, texts perhaps but for their case.
+    Exact {
+        /// Whether the case of letters counts.
+        case_sensitive: bool,
+        /// Whether being equal is wrong.
+        negated: bool,
+    },
+    /// Holds the expected text.
+    Contains {
+        /// Whether the case of letters counts.
+        case_sensitive: bool,
+        /// Whether holding it is wrong.
+        negated: bool,
+    },
+    /// Similar, leaf by leaf.
+    Similar,
+}
+
+/// Compares final outputs, or what tool calls were given or returned.
+pub(in crate::evaluate) struct Comparer {
+    method: Method,
+    subject: Subject,
+    key: OutputKey,
+    /// What stands between lines, if they are judged one by one.
+    delimiter: Option<String>,
+    /// What is expected, or why it cannot be compared with.
+    expected: Result<PyValue<'static>, String>,
+}
+
+/// A part of the settings that all three kinds have.
+pub(in crate::evaluate) struct Parts {
+    /// What is judged.
+    pub(in crate::evaluate) subject: Subject,
+    /// Which part of the final output is judged, and of what is expected.
+    pub(in crate::evaluate) key: OutputKey,
+    /// What stands between lines, if they are judged one by one.
+    pub(in crate::evaluate) delimiter: Option<String>,
+}
+
+/// Reads the settings as the package does.
+pub(in crate::evaluate) fn read_compat(definition: &Definition) -> Result<Parts, SettingsError> {
+    let key = match definition.setting("target_output_key", "targetOutputKey") {
+        Some(node) => OutputKey::read(node)?,
+        None => OutputKey::default(),
+    };
+    let by_line = definition.flag(Flag("line_by_line_evaluator", "lineByLineEvaluator"))?;
+    let delimiter = definition.text_setting("line_delimiter", "lineDelimiter")?;
+    let delimiter = delimiter.unwrap_or_else(|| "\n".to_owned());
+    let delimiter = by_line.then_some(delimiter);
+    Ok(Parts { subject: Subject::default(), key, delimiter })
+}
+
+/// What stands between lines, if they are judged one by one.
+pub(in crate::evaluate) fn delimiter(
+    by_line: bool,
+    text: String,
+    place: Place,
+) -> Result<Option<String>, SettingsError> {
+    if by_line && text.is_empty() {
+        return Err(SettingsError::new("`line_delimiter` is empty").at(place));
+    }
+    Ok(by_line.then_some(text))
+}
+
+/// Reads an expected output as the package does: an object or a text.
+pub(in crate::evaluate) fn read_expected(criteria: &Node) -> Result<Value<'static>, SettingsError> {
+    let node = criteria.get("expectedOutput").or_else(|| criteria.get("expected_output"));
+    let node =
+        node.ok_or_else(|| SettingsError::new("`expected_output` is missing").at(criteria.place))?;
+    match node.to_value() {
+        value @ (Value::Map(_) | Value::String(_)) => Ok(value),
+        _ => {
+            let message = "`expected_output` must be an object or a text";
+            Err(SettingsError::new(message).at(node.place))
+        }
+    }
+}
+
+/// What a comparison gave: the score and what the package shows of it.
+struct Compared {
+    score: f64,
+    details: Map<'static>,
+}
+
+/// Why a comparison gave no score.
+enum Failure {
+    /// What the package catches as an exception.
+    Error(String),
+    /// The texts are too long to be compared.
+    TooLarge,
+}
+
+impl Failure {
+    fn outcome(self, error_type: &'static str) -> Outcome {
+        match self {
+            Self::Error(error) => {
+                let error = format!("Exception thrown by evaluator: {error}");
+                Outcome::Failed { error_type, error }
+            }
+            Self::TooLarge => Outcome::NotEvaluable {
+                reason: Reason::TextTooLarge,
+                explanation: "the texts are too long to be compared".to_owned(),
+            },
+        }
+    }
+}
+
+impl Comparer {
+    /// An evaluator that expects a value (or, for [`Method::Contains`], a text).
+    pub(in crate::evaluate) fn new(method: Method, parts: Parts, expected: Value<'static>) -> Self {
+        let Parts { subject, key, delimiter } = parts;
+        let expected = match method {
+            Method::Contains { .. } => Ok(PyValue::from(expected)),
+            _ => expected_part(&key, expected),
+        };
+        let delimiter = delimiter.filter(|_| !key.is_list());
+        Self { method, subject, key, delimiter, expected }
+    }
+
+    fn compare(
+        &self,
+        expected: &PyValue<'_>,
+        actual: &PyValue<'_>,
+        steps: &Cell<usize>,
+    ) -> Result<Compared, Failure> {
+        let (shown_expected, shown_actual, score) = match self.method {
+            Method::Similar => {
+                let leaves =
+                    similarity::compare(expected, actual, steps).ok_or(Failure::TooLarge)?;
+                let mut details = texts(expected.to_text(), actual.to_text());
+                details.insert("matched_leaves", leaves.matched);
+                details.insert("total_leaves", leaves.total);
+                return Ok(Compared { score: leaves.share(), details });
+            }
+            Method::Exact { case_sensitive, negated } => {
+                let (wanted, found) = (expected.to_text(), actual.to_text());
+                let is_text = |value: &PyValue<'_>| matches!(value, PyValue::Str(_));
+                let equal = if is_text(expected) || is_text(actual) {
+                    fold(&wanted, case_sensitive) == fold(&found, case_sensitive)
+                } else {
+                    expected == actual
+                };
+                (wanted, found, equal != negated)
+            }
+            Method::Contains { case_sensitive, negated } => {
+                let wanted = fold(&expected.to_text(), case_sensitive).into_owned();
+                let found = fold(&actual.to_text(), case_sensitive).into_owned();
+                let holds = found.contains(&wanted);
+                (wanted, found, holds != negated)
+            }
+        };
+        let score = if score { 1.0 } else { 0.0 };
+        Ok(Compared { score, details: texts(shown_expected, shown_actual) })
+    }
+
+    /// What is expected, and the part of an output to compare with it.
+    fn both<'v>(&self, output: &Value<'v>) -> Result<(&PyValue<'static>, PyValue<'v>), Failure> {
+        let actual = self.key.take(output).and_then(as_doubles).map_err(Failure::Error)?;
+        let expected = self.expected.as_ref().map_err(|error| Failure::Error(error.clone()))?;
+        Ok((expected, actual))
+    }
+
+    /// Judges one content; what is not at the path is as wrong as can be.
+    fn judge(&self, content: &Value<'_>, steps: &Cell<usize>) -> Result<Compared, Failure> {
+        let expects_text = matches!(self.expected, Ok(PyValue::Str(_)));
+        let Some(part) = self.subject.part(content, expects_text) else {
+            return Ok(self.nothing());
+        };
+        match &self.delimiter {
+            Some(delimiter) => self.by_line(&part, delimiter, steps),
+            None => {
+                let (expected, actual) = self.both(&part)?;
+                self.compare(expected, &actual, steps)
+            }
+        }
+    }
+
+    /// The answer where nothing is there to compare.
+    fn nothing(&self) -> Compared {
+        let negated = match self.method {
+            Method::Exact { negated, .. } | Method::Contains { negated, .. } => negated,
+            Method::Similar => false,
+        };
+        let expected = self.expected.as_ref().map(PyValue::to_text).unwrap_or_default();
+        let details = [("expected", Value::from(expected)), ("actual", Value::Null)];
+        Compared { score: if negated { 1.0 } else { 0.0 }, details: details.into_iter().collect() }
+    }
+}
+
+/// The expected part: texts are read as JSON where a part of them is asked for.
+fn expected_part(key: &OutputKey, expected: Value<'static>) -> Result<PyValue<'static>, String> {
+    let expected = match expected {
+        Value::String(text) if !key.is_whole() => json::parse(&text)
+            .ok()
+            .and_then(PyValue::into_value)
+            .map(Value::into_owned)
+            .ok_or("Error: the expected output is not JSON")?,
+        other => other,
+    };
+    key.take(&expected).and_then(as_doubles).map(own)
+}
+
+/// A copy that borrows from nothing.
+fn own(value: PyValue<'_>) -> PyValue<'static> {
+    value.into_value().map_or(PyValue::None, |value| PyValue::from(value.into_owned()))
+}
+
+/// The same value with every number as a double.
+fn as_doubles(value: Value<'_>) -> Result<PyValue<'_>, String> {
+    Ok(match value {
+        Value::Number(number) => {
+            let double = number.as_f64();
+            if number.is_integer() && double.is_infinite() {
+                return Err("int too large to convert to float".to_owned());
+            }
+            PyValue::Number(Number::Float(double))
+        }
+        Value::List(items) => {
+            PyValue::List(items.into_iter().map(as_doubles).collect::<Result<_, _>>()?)
+        }
+        Value::Map(map) => PyValue::Dict(
+            map.into_entries()
+                .into_iter()
+                .map(|(key, value)| Ok((PyValue::from(Value::from(key)), as_doubles(value)?)))
+                .collect::<Result<_, String>>()?,
+        ),
+        other => PyValue::from(other),
+    })
+}
+
+fn texts(expected: String, actual: String) -> Map<'static> {
+    [("expected", Value::from(expected)), ("actual", actual.into())].into_iter().collect()
+}
+
+fn fold(text: &str, case_sensitive: bool) -> Cow<'_, str> {
+    if case_sensitive { Cow::Borrowed(text) } else { Cow::Owned(text.to_lowercase()) }
+}
+
+impl Evaluator for Comparer {
+    fn facts(&self) -> Facts {
+        self.subject.facts()
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        if self.subject.target != Target::FinalOutput {
+            return self.judge_calls(trajectory, want);
+        }
+        let Some(output) = trajectory.final_output.value() else {
+            return Outcome::NotEvaluable {
+                reason: Reason::FinalOutputNotRecorded,
+                explanation: "the final output is not recorded".to_owned(),
+            };
+        };
+        match self.judge(output, &Cell::new(STEPS_MAX)) {
+            Ok(Compared { score, details }) => Outcome::Scored(Score {
+                value: score,
+                explanation: if want.explanation { self.explain(score) } else { String::new() },
+                details: if want.details { Value::Map(details) } else { Value::Null },
+                label: None,
+            }),
+            Err(failure) => failure.outcome(self.error_type()),
+        }
+    }
+}
+
+impl Comparer {
+    /// Outside the lines the package raises what it else catches.
+    fn error_type(&self) -> &'static str {
+        if self.delimiter.is_some() { "criteria_error" } else { "evaluator_error" }
+    }
+
+    fn explain(&self, score: f64) -> String {
+        let passed = score >= 1.0;
+        let (does, does_not) = match self.method {
+            Method::Exact { negated, .. } | Method::Contains { negated, .. } if negated => {
+                ("does not", "does")
+            }
+            _ => ("does", "does not"),
+        };
+        let verb = if passed { does } else { does_not };
+        let what = match &self.subject.path {
+            Some(path) => format!("`{}` of the final output", path.as_str()),
+            None => "the final output".to_owned(),
+        };
+        match (self.method, &self.delimiter) {
+            (Method::Similar, _) => {
+                format!("{what} is {:.0}% similar to the expected one", score * 100.0)
+            }
+            (_, Some(_)) => format!("{:.0}% of the lines are as expected", score * 100.0),
+            (Method::Exact { .. }, _) => format!("{what} {verb} equal the expected one"),
+            (Method::Contains { .. }, _) => format!("{what} {verb} hold the text"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

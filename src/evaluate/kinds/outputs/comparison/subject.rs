@@ -1,0 +1,133 @@
+//! What is judged: the final output, or what tools were given or returned, or a part of it.
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::key::{OutputKey, Path};
+use crate::evaluate::shared::pairing::read_text;
+use crate::model::{CallStatus, Facts, Reason, ToolCall};
+use crate::settings::{Place, SettingsError};
+use crate::value::Value;
+
+/// What is compared with the expected value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::evaluate) enum Target {
+    /// What the agent answered.
+    #[default]
+    FinalOutput,
+    /// The arguments of tool calls, each call by itself.
+    ToolArguments,
+    /// The results of tool calls, each call by itself; the error's text of a failed call.
+    ToolResults,
+}
+
+/// What is judged, and which part of it.
+#[derive(Debug, Default)]
+pub(in crate::evaluate) struct Subject {
+    /// What is judged.
+    pub(in crate::evaluate) target: Target,
+    /// The calls of which tools; all where none is named.
+    pub(in crate::evaluate) tools: Vec<String>,
+    /// Where in it the compared value stands.
+    pub(in crate::evaluate) path: Option<Path>,
+}
+
+/// What a call holds of what is judged.
+pub(super) enum Found<'c, 'a> {
+    /// A value.
+    Value(Cow<'c, Value<'a>>),
+    /// Nothing: the call failed, without words.
+    Nothing,
+    /// The telemetry does not say.
+    NotRecorded,
+}
+
+impl Subject {
+    /// Refuses settings that do not go together.
+    pub(in crate::evaluate) fn checked(
+        self,
+        key: &OutputKey,
+        place: Place,
+    ) -> Result<Self, SettingsError> {
+        let of_calls = self.target != Target::FinalOutput;
+        if !of_calls && !self.tools.is_empty() {
+            let message = "`tools` goes only with `target: tool_arguments` or `tool_results`";
+            return Err(SettingsError::new(message).at(place));
+        }
+        if !key.is_whole() && (of_calls || self.path.is_some()) {
+            let message = "`target_output_key` goes only with the final output, without `path`";
+            return Err(SettingsError::new(message).with_help("write `path`").at(place));
+        }
+        Ok(self)
+    }
+
+    /// The facts that it reads.
+    pub(super) fn facts(&self) -> Facts {
+        Facts {
+            final_output: self.target == Target::FinalOutput,
+            arguments: self.target == Target::ToolArguments,
+            results: self.target == Target::ToolResults,
+            ..Facts::default()
+        }
+    }
+
+    /// Whether a call is judged.
+    pub(super) fn includes(&self, call: &ToolCall<'_>) -> bool {
+        self.tools.is_empty() || self.tools.iter().any(|tool| *tool == call.name)
+    }
+
+    /// What a call was given or returned.
+    pub(super) fn content<'c, 'a>(&self, call: &'c ToolCall<'a>) -> Found<'c, 'a> {
+        let content = match self.target {
+            Target::ToolArguments => &call.arguments,
+            _ => &call.result,
+        };
+        match (content.value(), &call.error) {
+            (Some(value), _) => Found::Value(Cow::Borrowed(value)),
+            (None, _) if self.target == Target::ToolArguments => Found::NotRecorded,
+            (None, Some(error)) => Found::Value(Cow::Owned(Value::String(error.clone()))),
+            (None, None) if call.status == CallStatus::Error => Found::Nothing,
+            (None, None) => Found::NotRecorded,
+        }
+    }
+
+    /// Why a call cannot be judged whose content is not recorded.
+    pub(super) fn reason(&self) -> Reason {
+        match self.target {
+            Target::FinalOutput => Reason::FinalOutputNotRecorded,
+            Target::ToolArguments => Reason::ArgumentsNotRecorded,
+            Target::ToolResults => Reason::ResultNotRecorded,
+        }
+    }
+
+    /// What is judged of a call, in words.
+    pub(super) fn word(&self) -> &'static str {
+        match self.target {
+            Target::FinalOutput => "final output",
+            Target::ToolArguments => "arguments",
+            Target::ToolResults => "result",
+        }
+    }
+
+    /// The compared part of a content; `None` where nothing stands at the path. A text that is JSON
+    /// (or a Python object or list) is read where a path leads into it, or where something else
+    /// than a text is expected, but for a final output as a whole, which stays as it is.
+    pub(super) fn part<'v>(
+        &self,
+        content: &'v Value<'_>,
+        expects_text: bool,
+    ) -> Option<Cow<'v, Value<'v>>> {
+        let found = match &self.path {
+            None => Cow::Borrowed(content),
+            Some(path) => Cow::Owned(path.find(read_text(content).as_ref().unwrap_or(content))?),
+        };
+        if expects_text || (self.target == Target::FinalOutput && self.path.is_none()) {
+            return Some(found);
+        }
+        let read = read_text(&found).map(Value::into_owned);
+        Some(read.map_or(found, Cow::Owned))
+    }
+}

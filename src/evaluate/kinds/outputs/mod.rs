@@ -1,0 +1,7 @@
+//! Kinds that judge texts and values: the final output, or what tools were given or returned.
+
+mod comparison;
+pub mod contains;
+pub mod exact_match;
+pub mod json_similarity;
+pub mod output_rules;

@@ -1,0 +1,259 @@
+//! Rules to a score.
+//!
+//! Every rule judges every text; of several texts the worst verdict stands for the rule. Skipped
+//! rules leave the mean. The details name each rule's result in the source's words.
+
+use std::borrow::Cow;
+
+use super::pack::Finding;
+use super::reading::Reading;
+use super::rule::{Rule, Severity, Subject, Verdict};
+use super::{OutputRules, js, texts};
+use crate::model::Want;
+use crate::model::{Label, Outcome, Reason, Score, Trajectory};
+use crate::value::{Map, Value};
+
+/// One rule's result over all texts.
+struct Result<'r> {
+    rule: &'r Rule,
+    verdict: Verdict,
+    /// Where each finding's text stands.
+    places: Vec<String>,
+}
+
+/// Judges one trajectory.
+pub(super) fn judge(rules: &OutputRules, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+    let texts = rules.texts(trajectory);
+    if let Some((place, text)) =
+        texts.list.iter().find(|(_, text)| text.len() > rules.text_bytes_max)
+    {
+        let (bytes, max) = (text.len(), rules.text_bytes_max);
+        let place = if place.is_empty() { "the text" } else { place };
+        return not_evaluable(
+            Reason::TextTooLarge,
+            format!("{place} has {bytes} bytes; `text_bytes_max` is {max}"),
+        );
+    }
+    if let (true, Some(reason)) = (texts.list.is_empty(), texts.missing) {
+        return not_evaluable(reason, format!("nothing to judge: {}", reason.as_str()));
+    }
+    let explain = want.explanation || want.details;
+    let results = rules.results(trajectory, &texts.list, explain);
+    let failed = results.iter().any(|result| result.is_failed());
+    // A text that is not there could have failed any rule; what did fail stays true.
+    if let (Some(reason), false) = (texts.missing, failed) {
+        return not_evaluable(reason, "not every text that matters is recorded".to_owned());
+    }
+    // Nor may a text pass that was not searched to its end.
+    let unsearched = results.iter().find_map(|result| result.verdict.unsearched.as_ref());
+    if let (Some(why), false) = (unsearched, failed) {
+        let explanation = format!("not all of the text was searched: {why}");
+        return not_evaluable(Reason::TextTooLarge, explanation);
+    }
+    rules.outcome(&results, want)
+}
+
+fn not_evaluable(reason: Reason, explanation: String) -> Outcome {
+    Outcome::NotEvaluable { reason, explanation }
+}
+
+impl Result<'_> {
+    fn is_failed(&self) -> bool {
+        !self.verdict.passed && self.verdict.skip.is_none()
+    }
+
+    fn is_critical(&self) -> bool {
+        self.rule.severity == Severity::Critical || self.verdict.critical
+    }
+
+    /// Takes over the verdict of another text if it is worse.
+    fn join(&mut self, mut other: Verdict, place: &str) {
+        self.places.extend(other.findings.iter().map(|_| place.to_owned()));
+        let mut findings = std::mem::take(&mut self.verdict.findings);
+        findings.append(&mut other.findings);
+        let rank = |verdict: &Verdict| match (&verdict.skip, verdict.passed) {
+            (Some(_), _) => (2, 0.0),
+            (None, passed) => (u8::from(passed), verdict.score),
+        };
+        let critical = self.verdict.critical || other.critical;
+        let unsearched = self.verdict.unsearched.take().or(other.unsearched.take());
+        if rank(&other) < rank(&self.verdict) {
+            self.verdict = other;
+        }
+        self.verdict.critical = critical;
+        self.verdict.unsearched = unsearched;
+        self.verdict.findings = findings;
+    }
+}
+
+impl OutputRules {
+    fn results<'r>(
+        &'r self,
+        trajectory: &Trajectory<'_>,
+        list: &[(Cow<'_, str>, Cow<'_, str>)],
+        explain: bool,
+    ) -> Vec<Result<'r>> {
+        let input = if self.reads_input { texts::content(&trajectory.user_input) } else { None };
+        let input = input.map(Reading::new);
+        let mut results: Vec<Result<'r>> = Vec::with_capacity(self.rules.len());
+        for (index, (place, text)) in list.iter().enumerate() {
+            let subject = Subject {
+                reading: &Reading::new(&**text),
+                input: input.as_ref(),
+                expected: self.expected.as_ref(),
+                cost: trajectory.cost,
+                prompt_tokens: trajectory.usage.input_tokens.map(|tokens| tokens as f64),
+                completion_tokens: trajectory.usage.output_tokens.map(|tokens| tokens as f64),
+                explain,
+                scans: self.packs.iter().map(|pack| pack.scan_cached(text)).collect(),
+                packs: &self.packs,
+                skip_kinds: &self.skip_kinds,
+                replaced: &self.replaced,
+            };
+            for (slot, rule) in self.rules.iter().enumerate() {
+                let verdict = (rule.check)(&subject);
+                if index == 0 {
+                    let places = verdict.findings.iter().map(|_| place.to_string()).collect();
+                    results.push(Result { rule, verdict, places });
+                } else {
+                    results[slot].join(verdict, place);
+                }
+            }
+        }
+        results
+    }
+
+    fn outcome(&self, results: &[Result<'_>], want: Want) -> Outcome {
+        let evaluated = results.iter().filter(|result| result.verdict.skip.is_none());
+        let count = evaluated.clone().count();
+        if count == 0 && !self.iris {
+            let explanation = "no rule had what it needs".to_owned();
+            return not_evaluable(Reason::InsufficientData, explanation);
+        }
+        let (mut sum, mut weights) = (0.0, 0.0);
+        for Result { rule, verdict, .. } in evaluated {
+            let score = if verdict.score.is_finite() { verdict.score } else { 0.0 };
+            sum += score * rule.weight;
+            weights += rule.weight;
+        }
+        let raw = if weights > 0.0 { sum / weights } else { 0.0 };
+        let raw = if raw.is_finite() { raw } else { 0.0 };
+        let (value, shown) = if self.iris { (rounded(raw), js::round3(raw)) } else { (raw, raw) };
+        let critical = results.iter().any(|result| result.is_failed() && result.is_critical());
+        Outcome::Scored(Score {
+            value,
+            explanation: if want.explanation { explanation(results, count) } else { String::new() },
+            details: if want.details { self.details(results, shown, count) } else { Value::Null },
+            label: (critical || count == 0).then_some(Label::Fail),
+        })
+    }
+
+    fn details(&self, results: &[Result<'_>], score: f64, count: usize) -> Value<'static> {
+        let skipped = results.len() - count;
+        let rules =
+            results.iter().map(|result| Value::Map(rule_details(result))).collect::<Vec<_>>();
+        let findings: Vec<Value<'static>> = results
+            .iter()
+            .flat_map(|result| result.verdict.findings.iter().zip(&result.places))
+            .map(|(finding, place)| Value::Map(finding_details(finding, place)))
+            .collect();
+        Value::Map(Map::from_entries(vec![
+            ("bundle".into(), Value::from(self.bundle.as_str())),
+            ("score".into(), score.into()),
+            ("rule_results".into(), rules.into()),
+            ("findings".into(), findings.into()),
+            ("suggestions".into(), self.suggestions(results, count).into()),
+            ("rules_evaluated".into(), count.into()),
+            ("rules_skipped".into(), skipped.into()),
+            ("insufficient_data".into(), (count == 0).into()),
+        ]))
+    }
+
+    fn suggestions(&self, results: &[Result<'_>], count: usize) -> Vec<Value<'static>> {
+        if results.is_empty() {
+            return vec![Value::from("No rules configured for this eval type")];
+        }
+        let line =
+            |result: &Result<'_>, text: &str| Value::from(format!("[{}] {text}", result.rule.name));
+        let skipped = || results.iter().filter_map(|r| r.verdict.skip.as_ref().map(|why| (r, why)));
+        if count == 0 {
+            let first = "Insufficient context to evaluate. \
+                         Provide: expected, input, costUsd, or tokenUsage.";
+            let rest = skipped().map(|(result, why)| line(result, why));
+            return std::iter::once(Value::from(first)).chain(rest).collect();
+        }
+        let mut lines: Vec<Value<'static>> = results
+            .iter()
+            .filter(|result| result.is_failed())
+            .map(|result| line(result, &result.verdict.message))
+            .collect();
+        if self.iris && count < results.len() {
+            let names: Vec<&str> = skipped().map(|(result, _)| &*result.rule.name).collect();
+            let count = names.len();
+            lines.push(
+                format!("{count} rule(s) skipped (missing context): {}", names.join(", ")).into(),
+            );
+        } else {
+            lines.extend(skipped().map(|(result, why)| line(result, &format!("skipped: {why}"))));
+        }
+        lines
+    }
+}
+
+/// Three decimals, as the source reports; a mean that rounding lifts stays a hair below that,
+/// because the source compares the unrounded mean with the threshold.
+fn rounded(raw: f64) -> f64 {
+    let value = js::round3(raw);
+    if raw < value { value.next_down() } else { value }
+}
+
+fn explanation(results: &[Result<'_>], count: usize) -> String {
+    let failed: Vec<String> = results
+        .iter()
+        .filter(|result| result.is_failed())
+        .map(|result| format!("{} ({})", result.rule.name, result.verdict.message))
+        .collect();
+    let skipped = results.len() - count;
+    let mut text = format!("{} of {count} rules passed", count - failed.len());
+    if skipped > 0 {
+        text.push_str(&format!(", {skipped} skipped"));
+    }
+    if !failed.is_empty() {
+        text.push_str("; failed: ");
+        text.push_str(&failed.join(", "));
+    }
+    text
+}
+
+fn rule_details(Result { rule, verdict, .. }: &Result<'_>) -> Map<'static> {
+    let score = if verdict.score.is_nan() { Value::Null } else { verdict.score.into() };
+    let mut entries: Vec<(Cow<'static, str>, Value<'static>)> = vec![
+        ("ruleName".into(), rule.name.clone().into()),
+        ("passed".into(), verdict.passed.into()),
+        ("score".into(), score),
+        ("message".into(), verdict.message.clone().into()),
+    ];
+    if rule.severity == Severity::Critical {
+        entries.push(("severity".into(), Value::from("critical")));
+    }
+    if let Some(why) = &verdict.skip {
+        entries.push(("skipped".into(), true.into()));
+        entries.push(("skipReason".into(), why.clone().into()));
+    }
+    Map::from_entries(entries)
+}
+
+fn finding_details(finding: &Finding, place: &str) -> Map<'static> {
+    let mut entries: Vec<(Cow<'static, str>, Value<'static>)> = vec![
+        ("rule".into(), finding.rule.clone().into()),
+        ("kind".into(), finding.kind.clone().into()),
+        ("category".into(), finding.category.clone().into()),
+        ("start".into(), finding.range.start.into()),
+        ("end".into(), finding.range.end.into()),
+        ("preview".into(), finding.preview.clone().into()),
+    ];
+    if !place.is_empty() {
+        entries.push(("text".into(), place.to_owned().into()));
+    }
+    Map::from_entries(entries)
+}

@@ -1,0 +1,101 @@
+//! Kind `output_rules`: what the agent said, and what its tools returned, checked without a model.
+//!
+//! In goes a trajectory, out comes the weighted mean of the rules of a bundle over the text that
+//! `target` names, with each rule's result and every finding in the details. A failed critical
+//! rule fails the evaluation whatever the mean says. Detectors are data ([`pack`]); the built-in
+//! rules stand in [`builtin`], the source's own behaviour (`compat: iris`) in [`iris`]. Limits are
+//! in [`limits`]; everything is linear in the text.
+
+mod build;
+mod builtin;
+mod bytes;
+mod common;
+mod custom;
+mod iris;
+mod js;
+mod judge;
+mod letters;
+mod limits;
+mod pack;
+mod reading;
+mod rule;
+mod settings;
+mod texts;
+mod units;
+mod words;
+
+use std::sync::Arc;
+
+pub use pack::config::{DetectorConfig, PackConfig, Syntax};
+pub use rule::Severity;
+pub use settings::{
+    Bundle, Compat, CustomKind, CustomRuleConfig, OutputCriteria, OutputRulesConfig, Target,
+    Thresholds,
+};
+
+use crate::evaluate::evaluator::{Evaluator, Kind};
+use crate::model::Want;
+use crate::model::{Facts, Outcome, Trajectory};
+use pack::Pack;
+use reading::Reading;
+use rule::Rule;
+
+/// Judges texts by rules.
+pub static KIND: Kind = Kind {
+    name: "output_rules",
+    about: "Checks the final output (or tool arguments, results, user input) for personal data, \
+            injection, stubs, completeness, relevance and cost, by rules and without a model.",
+    also_known_as: &[("evaluate_output", "Iris")],
+    threshold: 0.7,
+    needs_criteria: false,
+    schema: || schemars::schema_for!(OutputRulesConfig),
+    build: |node| build::build(node).map(|rules| Box::new(rules) as Box<dyn Evaluator>),
+    example: "\
+output_rules/safety:
+  bundle: safety
+  target: tool_results
+",
+};
+
+/// A configured evaluator.
+struct OutputRules {
+    target: Target,
+    tools: Vec<String>,
+    /// The key of `target: attribute`, and the group that asks for it.
+    attribute: Option<(String, &'static [&'static str])>,
+    bundle: Bundle,
+    iris: bool,
+    expected: Option<Reading<'static>>,
+    rules: Vec<Rule>,
+    packs: Vec<Arc<Pack>>,
+    skip_kinds: Vec<String>,
+    /// Rules whose built-in detectors the config replaces.
+    replaced: Vec<&'static str>,
+    /// Whether any rule reads the user's input.
+    reads_input: bool,
+    /// Whether any rule reads cost or tokens.
+    reads_usage: bool,
+    text_bytes_max: usize,
+}
+
+impl Evaluator for OutputRules {
+    fn facts(&self) -> Facts {
+        Facts {
+            arguments: self.target == Target::ToolArguments,
+            results: self.target == Target::ToolResults,
+            user_input: self.target == Target::UserInput || self.reads_input,
+            final_output: self.target == Target::FinalOutput,
+            usage: self.reads_usage,
+            root_attributes: self.target == Target::Attribute,
+            attributes: self.attribute.iter().map(|(_, group)| *group).collect(),
+            ..Facts::default()
+        }
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        judge::judge(self, trajectory, want)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,474 @@
+//! Expected calls, and how actual ones relate to them.
+//!
+//! Two calls are the same when their names are equal and the matcher of that tool says that the
+//! arguments match, with the expected call on the expected side. What the calls return is not
+//! looked at. Where "matches" can be hashed, calls are numbered first, so that comparing two of
+//! them costs nothing.
+
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
+use std::ops::Range;
+
+use hashbrown::hash_table::{Entry, HashTable};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::arguments::ArgumentMatcher;
+use super::order::lcs;
+use super::pairing::matching;
+use super::report;
+use super::step_limit::{Effort, STEPS_MAX};
+use crate::evaluate::kinds::calls::tool_error;
+use crate::evaluate::together::{self, InOrder};
+use crate::model::{Outcome, Reason, ToolCall, Want};
+use crate::settings::{Node, SettingsError};
+use crate::value::{Map, Value};
+
+/// Up to this many pairs, calls are compared as they are; beyond, they are numbered first.
+const COMPARED_MAX: usize = 256;
+
+/// Entries of arguments that are compared one-sidedly; a call with more is not evaluable. Every
+/// other comparison costs no more than the expected side is large.
+const ENTRIES_MAX: usize = 1000;
+
+/// The criteria of kinds that compare with expected calls.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Criteria {
+    /// The expected calls, in order. An empty list expects that no tool is called.
+    #[serde(
+        default,
+        alias = "toolCalls",
+        alias = "expected_tool_calls",
+        alias = "expected_tools",
+        alias = "expected_trajectory",
+        alias = "reference_tool_calls",
+        alias = "reference_trajectory"
+    )]
+    pub tool_calls: Vec<ExpectedCall>,
+    /// With `level: session`: the expected calls of each turn, a list of lists. Each trace of the
+    /// session is a turn; the score is the mean over the turns. A trace is judged against
+    /// `tool_calls`; without those, against the calls of all turns.
+    #[serde(default)]
+    pub turns: Vec<Vec<ExpectedCall>>,
+}
+
+/// One expected call.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExpectedCall {
+    /// The tool's name.
+    #[serde(alias = "tool_name")]
+    pub name: String,
+    /// The arguments, an object; none if left out.
+    #[serde(default, alias = "args", alias = "tool_input", alias = "input_parameters")]
+    pub arguments: Value<'static>,
+    /// What the tool returns, for the kinds that compare it.
+    #[serde(default, alias = "output")]
+    pub result: Option<Value<'static>>,
+}
+
+impl Criteria {
+    /// Refuses calls without a name and arguments that are no object.
+    pub fn checked(mut self) -> Result<Self, SettingsError> {
+        if self.tool_calls.is_empty() {
+            self.tool_calls = self.turns.concat();
+        }
+        let of_turns = self.turns.iter().flatten();
+        for (index, call) in self.tool_calls.iter().chain(of_turns).enumerate() {
+            if super::text::is_blank(&call.name) {
+                return Err(SettingsError::new(format!("expected call {index} has no name")));
+            }
+            if !matches!(call.arguments, Value::Null | Value::Map(_)) {
+                return Err(SettingsError::new(format!(
+                    "the arguments of expected call {index} (`{}`) are not an object",
+                    call.name
+                )));
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// Which matcher is for which tool.
+#[derive(Clone, Debug, Default)]
+pub struct CallMatcher {
+    /// For every tool without one of its own.
+    pub default: ArgumentMatcher,
+    /// By tool name.
+    pub by_name: BTreeMap<String, ArgumentMatcher>,
+    /// Whether arguments that are not recorded count as none.
+    pub absent_is_empty: bool,
+    /// Whether calls that were made together are taken in the order in which they are listed.
+    pub is_listed: bool,
+}
+
+static NO_ARGUMENTS: Value<'static> = Value::Null;
+
+impl CallMatcher {
+    /// The matcher of a tool.
+    pub fn of(&self, name: &str) -> &ArgumentMatcher {
+        match self.by_name.is_empty() {
+            true => &self.default,
+            false => self.by_name.get(name).unwrap_or(&self.default),
+        }
+    }
+
+    /// Whether any matcher looks at arguments.
+    pub fn reads_arguments(&self) -> bool {
+        self.default.reads_arguments() || self.by_name.values().any(|m| m.reads_arguments())
+    }
+
+    fn is_symmetric(&self) -> bool {
+        self.default.is_symmetric() && self.by_name.values().all(ArgumentMatcher::is_symmetric)
+    }
+
+    /// The answer where the arguments of a call that matters are not recorded or too many.
+    pub fn obstacle(
+        &self,
+        expected: &[ExpectedCall],
+        actual: &[&ToolCall<'_>],
+        want: Want,
+    ) -> Option<Outcome> {
+        if !self.is_symmetric() {
+            let is_large = |call: &&&ToolCall<'_>| {
+                arguments_of(call).as_map().is_some_and(|map| map.len() > ENTRIES_MAX)
+            };
+            if let Some(call) = actual.iter().find(is_large) {
+                return Some(report::not_evaluable(Reason::TrajectoryTooLarge, want, || {
+                    format!("`{}` has more than {ENTRIES_MAX} arguments", call.name)
+                }));
+            }
+        }
+        if self.absent_is_empty {
+            return None;
+        }
+        let matters = |call: &ToolCall<'_>| {
+            !call.arguments.is_recorded()
+                && self.of(&call.name).reads_arguments()
+                && expected.iter().any(|expected| expected.name == call.name)
+        };
+        let call = actual.iter().find(|call| matters(call))?;
+        Some(report::not_evaluable(Reason::ArgumentsNotRecorded, want, || {
+            format!("the arguments of `{}` are not recorded", call.name)
+        }))
+    }
+}
+
+/// How many values an expected call holds.
+pub fn weight(call: &ExpectedCall) -> usize {
+    call.arguments.node_count() + call.result.as_ref().map_or(0, Value::node_count)
+}
+
+/// The arguments of a call; `Null` where they are not recorded.
+pub fn arguments_of<'c, 'a>(call: &'c ToolCall<'a>) -> &'c Value<'a> {
+    call.arguments.value().unwrap_or(&NO_ARGUMENTS)
+}
+
+/// The calls of a trajectory, without the failed ones where those do not count.
+pub fn counted<'c, 'a>(calls: &'c [ToolCall<'a>], exclude_failed: bool) -> Vec<&'c ToolCall<'a>> {
+    let counts = |call: &&ToolCall<'_>| !exclude_failed || tool_error::failed(call) != Some(true);
+    calls.iter().filter(counts).collect()
+}
+
+/// Lists the calls of each group by what they were given and, where it is asked for, by what they
+/// returned: for modes in which the first of several that fit equally well counts.
+pub fn list_by_content(calls: &mut [&ToolCall<'_>], results: bool) {
+    let content = |value: &Value<'_>| value.in_key_order().to_string();
+    let key = |call: &&ToolCall<'_>| {
+        let result = call.result.value().filter(|_| results).map(content);
+        (call.name.to_string(), content(arguments_of(call)), result)
+    };
+    for group in calls.chunk_by_mut(|one, next| one.is_with(next)) {
+        if group.len() > 1 {
+            group.sort_by_cached_key(key);
+        }
+    }
+}
+
+/// The comparison would cost more than a trajectory may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TooLarge {
+    /// Pairing the calls.
+    #[error(transparent)]
+    Matching(#[from] matching::TooLarge),
+    /// Finding what is common in order.
+    #[error(transparent)]
+    Lcs(#[from] lcs::TooLarge),
+    /// Comparing arguments.
+    #[error("comparing the arguments would take more than {STEPS_MAX} steps")]
+    Arguments,
+}
+
+/// Refuses to compare each of so many calls with each of so many others.
+pub fn check_questions(expected: usize, actual: usize) -> Result<(), TooLarge> {
+    match expected.checked_mul(actual) {
+        Some(questions) if questions <= matching::QUESTIONS_MAX => Ok(()),
+        _ => Err(matching::TooLarge.into()),
+    }
+}
+
+/// The answer to a trajectory that is too large.
+pub fn too_large(error: TooLarge, want: Want) -> Outcome {
+    report::not_evaluable(Reason::TrajectoryTooLarge, want, || error.to_string())
+}
+
+/// The criteria of a kind that needs them.
+pub fn required(criteria: Option<Criteria>, node: &Node) -> Result<Criteria, SettingsError> {
+    let missing =
+        || SettingsError::new("`criteria` is missing").with_help("list the expected `tool_calls`");
+    let written = node.get("criteria");
+    let place = written.map_or(node.place, |node| node.place);
+    if criteria.is_some() && written.is_some_and(|node| node.entries().next().is_none()) {
+        let message = "`criteria` says nothing of `tool_calls`";
+        return Err(SettingsError::new(message).at(place));
+    }
+    criteria.ok_or_else(missing).and_then(Criteria::checked).map_err(|error| error.at(place))
+}
+
+/// How the actual calls of one trajectory relate to the expected ones.
+pub struct Comparison<'c, 'a> {
+    matcher: &'c CallMatcher,
+    /// The expected calls, in order.
+    pub expected: &'c [ExpectedCall],
+    /// The actual calls, in order.
+    pub actual: &'c [&'c ToolCall<'a>],
+    /// Where the groups stand among the actual calls, if any were made together and that matters.
+    groups: Option<Vec<Range<usize>>>,
+    numbers: Option<Numbers>,
+    effort: Effort,
+    /// How many values the arguments of each expected call hold, where that matters.
+    weights: Vec<usize>,
+}
+
+/// Calls with the same number are the same.
+struct Numbers {
+    expected: Vec<u32>,
+    actual: Vec<u32>,
+}
+
+impl<'c, 'a> Comparison<'c, 'a> {
+    /// Prepares the comparison.
+    pub fn new(
+        matcher: &'c CallMatcher,
+        expected: &'c [ExpectedCall],
+        actual: &'c [&'c ToolCall<'a>],
+    ) -> Self {
+        let is_grouped = !matcher.is_listed && together::is_any(actual.iter().copied());
+        let groups = is_grouped.then(|| together::ranges(actual));
+        let (effort, weights) = (Effort::new(), Vec::new());
+        let mut comparison =
+            Self { matcher, expected, actual, groups, numbers: None, effort, weights };
+        let pairs = expected.len().saturating_mul(actual.len());
+        if pairs > COMPARED_MAX && matcher.is_symmetric() {
+            comparison.numbers = Some(comparison.number());
+        } else if pairs > COMPARED_MAX {
+            comparison.weights = expected.iter().map(weight).collect();
+        }
+        comparison
+    }
+
+    /// Whether the actual call is the expected one.
+    pub fn same(&self, expected: usize, actual: usize) -> bool {
+        if let Some(numbers) = &self.numbers {
+            return numbers.expected[expected] == numbers.actual[actual];
+        }
+        let weight = self.weights.get(expected).copied();
+        let (expected, actual) = (&self.expected[expected], self.actual[actual]);
+        if let Some(weight) = weight
+            && !self.spend(weight, actual)
+        {
+            return false;
+        }
+        expected.name == actual.name
+            && self.matcher.of(&expected.name).matches(&expected.arguments, arguments_of(actual))
+    }
+
+    /// Takes the steps of one comparison with an actual call; `false` where there are none left.
+    pub fn spend(&self, weight: usize, actual: &ToolCall<'_>) -> bool {
+        let entries = arguments_of(actual).as_map().map_or(0, Map::len);
+        self.effort.spend(1 + (weight + entries) / 4)
+    }
+
+    /// Takes the steps of a search; fails where there are none left.
+    pub fn work(&self, steps: usize) -> Result<(), TooLarge> {
+        if self.effort.spend(steps) { Ok(()) } else { Err(TooLarge::Arguments) }
+    }
+
+    /// What the comparisons may still cost.
+    pub(in crate::evaluate) fn effort(&self) -> &Effort {
+        &self.effort
+    }
+
+    /// Fails where the comparisons took more steps than there are: their answers are then void.
+    pub fn check(&self) -> Result<(), TooLarge> {
+        if self.effort.is_spent() { Err(TooLarge::Arguments) } else { Ok(()) }
+    }
+
+    /// How many expected calls can be paired with actual ones of their own.
+    pub fn pairs(&self) -> Result<usize, TooLarge> {
+        if let Some(pairs) = self.pairs_by_number() {
+            return Ok(pairs);
+        }
+        let pairs =
+            matching::maximum(self.expected.len(), self.actual.len(), |e, a| self.same(e, a));
+        Ok(pairs?.iter().flatten().count())
+    }
+
+    /// The same where the calls are numbered: then every way of pairing them is the best.
+    pub fn pairs_by_number(&self) -> Option<usize> {
+        self.numbers.as_ref().map(Numbers::shared)
+    }
+
+    /// Distinct calls: those of both sides, those of the actual ones, those of the expected ones.
+    /// Only where "matches" is symmetric; otherwise each call is distinct.
+    pub fn distinct(&self) -> Result<(usize, usize, usize), TooLarge> {
+        if !self.matcher.is_symmetric() {
+            return Ok((self.pairs()?, self.actual.len(), self.expected.len()));
+        }
+        let computed;
+        let Numbers { expected, actual } = match &self.numbers {
+            Some(numbers) => numbers,
+            None => {
+                computed = self.number();
+                &computed
+            }
+        };
+        let expected: hashbrown::HashSet<u32> = expected.iter().copied().collect();
+        let actual: hashbrown::HashSet<u32> = actual.iter().copied().collect();
+        Ok((actual.intersection(&expected).count(), actual.len(), expected.len()))
+    }
+
+    /// Where the groups stand among the actual calls, if any were made together and that matters.
+    pub fn groups(&self) -> Option<&[Range<usize>]> {
+        self.groups.as_deref()
+    }
+
+    /// What orders of the groups can keep of the expected order.
+    fn grouped(
+        &self,
+        groups: &[Range<usize>],
+    ) -> InOrder<impl FnMut(usize, usize) -> bool + use<'_, 'c, 'a>> {
+        InOrder {
+            groups: groups.to_vec(),
+            expected: self.expected.len(),
+            questions_max: self.questions_max(),
+            fits: |a, e| self.same(e, a),
+        }
+    }
+
+    /// A comparison of arguments costs many times one of numbers.
+    fn questions_max(&self) -> usize {
+        match self.numbers {
+            Some(_) => lcs::CELLS_MAX,
+            None => matching::QUESTIONS_MAX,
+        }
+    }
+
+    /// Length of the longest common subsequence.
+    pub fn in_order(&self) -> Result<usize, TooLarge> {
+        if let Some(groups) = &self.groups {
+            return Ok(self.grouped(groups).length()?);
+        }
+        let (a, e) = (self.actual.len(), self.expected.len());
+        Ok(lcs::length(a, e, self.questions_max(), |a, e| self.same(e, a))?)
+    }
+
+    /// Whether the actual calls are the expected ones, one by one.
+    pub fn is_exact(&self) -> Result<bool, TooLarge> {
+        let (a, e) = (self.actual.len(), self.expected.len());
+        match &self.groups {
+            _ if a != e => Ok(false),
+            Some(groups) => Ok(self.grouped(groups).is_exact()?),
+            None => Ok((0..e).all(|index| self.same(index, index))),
+        }
+    }
+
+    /// How many expected calls are the same as some actual one, and how many actual ones as some
+    /// expected one; each may serve many.
+    pub fn members(&self) -> Result<(usize, usize), TooLarge> {
+        let (e, a) = (self.expected.len(), self.actual.len());
+        if let Some(Numbers { expected, actual }) = &self.numbers {
+            return Ok((Numbers::members(expected, actual), Numbers::members(actual, expected)));
+        }
+        check_questions(e, a)?;
+        let expected = (0..e).filter(|&e| (0..a).any(|a| self.same(e, a))).count();
+        let actual = (0..a).filter(|&a| (0..e).any(|e| self.same(e, a))).count();
+        Ok((expected, actual))
+    }
+
+    /// Whether the expected calls stand among the actual ones in their order.
+    pub fn is_subsequence(&self) -> Result<bool, TooLarge> {
+        if let Some(groups) = &self.groups {
+            return Ok(self.grouped(groups).is_whole()?);
+        }
+        let mut next = 0;
+        for actual in 0..self.actual.len() {
+            if next < self.expected.len() && self.same(next, actual) {
+                next += 1;
+            }
+        }
+        Ok(next == self.expected.len())
+    }
+
+    fn number(&self) -> Numbers {
+        let expected = self.expected.iter().map(|call| (&*call.name, &call.arguments));
+        let actual = self.actual.iter().map(|call| (&*call.name, arguments_of(call)));
+        let mut expected = number(self.matcher, expected.chain(actual));
+        let actual = expected.split_off(self.expected.len());
+        Numbers { expected, actual }
+    }
+}
+
+/// Gives the same number to calls that are the same, from their names and arguments, each of which
+/// is hashed once; only where "matches" is symmetric.
+pub fn number<'c>(
+    matcher: &CallMatcher,
+    calls: impl Iterator<Item = (&'c str, &'c Value<'c>)>,
+) -> Vec<u32> {
+    let build = hashbrown::DefaultHashBuilder::default();
+    let mut table: HashTable<(u64, &str, &Value<'_>, u32)> = HashTable::new();
+    let number = |(name, arguments): (&'c str, &'c Value<'c>)| {
+        let matcher = matcher.of(name);
+        let hash = build.hash_one(name) ^ matcher.hash(arguments, &build).rotate_left(17);
+        let next = u32::try_from(table.len()).unwrap_or(u32::MAX);
+        let same = |(_, other, values, _): &(u64, &str, &Value<'_>, u32)| {
+            *other == name && matcher.matches(values, arguments)
+        };
+        match table.entry(hash, same, |(hash, ..)| *hash) {
+            Entry::Occupied(place) => place.get().3,
+            Entry::Vacant(place) => {
+                place.insert((hash, name, arguments, next));
+                next
+            }
+        }
+    };
+    calls.map(number).collect()
+}
+
+impl Numbers {
+    /// How many of `these` are among the `others`.
+    fn members(these: &[u32], others: &[u32]) -> usize {
+        let others: hashbrown::HashSet<u32> = others.iter().copied().collect();
+        these.iter().filter(|number| others.contains(*number)).count()
+    }
+
+    /// Size of the intersection, each number as often as both sides have it.
+    fn shared(&self) -> usize {
+        let mut wanted: hashbrown::HashMap<u32, usize> = hashbrown::HashMap::new();
+        for number in &self.expected {
+            *wanted.entry(*number).or_default() += 1;
+        }
+        let takes = |number: &&u32| match wanted.get_mut(*number) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                true
+            }
+            _ => false,
+        };
+        self.actual.iter().filter(takes).count()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,12 @@
+//! What several kinds share. Nothing here knows a kind.
+
+pub mod arguments;
+pub mod definitions;
+pub mod expected_calls;
+pub mod names;
+pub mod order;
+pub mod pairing;
+pub mod report;
+pub mod step_limit;
+pub mod text;
+pub mod turns;
