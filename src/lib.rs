@@ -24,6 +24,7 @@
 //! 5. What cannot be judged is not evaluable; what broke is failed; neither is a score.
 //! 6. Every queue, buffer, size, depth and wait has a named limit and a counter with a reason.
 
+pub mod detect;
 pub mod model;
 pub mod otlp;
 pub mod semconv;

@@ -2,14 +2,15 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::custom::{iris as iris_custom, own};
+use super::custom::own;
+use super::iris::{custom as iris_custom, rules};
 use super::limits::{CUSTOM_RULES_MAX, TEXT_BYTES_CEILING};
-use super::pack::config::{DetectorConfig, PackConfig, compile};
-use super::pack::{self, Pack, names};
 use super::reading::Reading;
 use super::rule::Rule;
 use super::settings::{Bundle, Compat, OutputRulesConfig, Target};
-use super::{OutputRules, builtin, iris};
+use super::{OutputRules, builtin};
+use crate::detect::pack::config::{DetectorConfig, PackConfig, compile};
+use crate::detect::pack::{self, Pack, names};
 use crate::settings::{Node, NodeKind, SettingsError, nearest};
 
 /// Reads and checks the settings of one evaluator.
@@ -21,7 +22,7 @@ pub(super) fn build(node: &Node) -> Result<OutputRules, SettingsError> {
     let bundle = config.bundle.unwrap_or(default);
     let attribute = target(&config, node)?;
     let mut rules = match iris_like {
-        true => iris::rules(bundle, &config.thresholds),
+        true => rules::rules(bundle, &config.thresholds),
         false => builtin::rules(bundle, &config.thresholds),
     };
     let mut packs =

@@ -3,10 +3,11 @@
 //! Same names, weights and thresholds as the source's; judged by characters, words and sentences
 //! of any script, and by the default packs. What cannot be judged is skipped, never passed.
 
-use super::pack::{Finding, names};
-use super::rule::{Rule, Severity, Subject, Verdict};
+use super::rule::{Rule, Subject, Verdict};
 use super::settings::{Bundle, Thresholds};
 use super::words;
+use crate::detect::Severity;
+use crate::detect::pack::{Finding, names};
 
 /// The rules of a bundle in the source's order.
 pub(super) fn rules(bundle: Bundle, set: &Thresholds) -> Vec<Rule> {
@@ -40,7 +41,7 @@ fn completeness(set: &Thresholds) -> Vec<Rule> {
         }),
         Rule::new("sentence_count", 0.5, move |s| {
             let text = s.text().trim();
-            if text.starts_with(['{', '[']) && super::js::json::is_json(text) {
+            if text.starts_with(['{', '[']) && super::iris::js::json::is_json(text) {
                 return Verdict::skipped("structured output has no sentences", "output is JSON");
             }
             let count = s.reading.units().len() as f64;

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use hashbrown::HashSet;
 
-use super::bytes::first_eight;
+use crate::detect::bytes::first_eight;
 
 /// Words that say nothing of the topic, in the languages most written.
 const STOP: &str = "a about after all also am an and any are as at be been but by can could de del \

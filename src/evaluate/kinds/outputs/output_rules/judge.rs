@@ -5,10 +5,12 @@
 
 use std::borrow::Cow;
 
-use super::pack::Finding;
+use super::iris::js;
 use super::reading::Reading;
-use super::rule::{Rule, Severity, Subject, Verdict};
-use super::{OutputRules, js, texts};
+use super::rule::{Rule, Subject, Verdict};
+use super::{OutputRules, texts};
+use crate::detect::Severity;
+use crate::detect::pack::Finding;
 use crate::model::Want;
 use crate::model::{Label, Outcome, Reason, Score, Trajectory};
 use crate::value::{Map, Value};

@@ -8,15 +8,11 @@
 
 mod build;
 mod builtin;
-mod bytes;
 mod common;
 mod custom;
 mod iris;
-mod js;
 mod judge;
-mod letters;
 mod limits;
-mod pack;
 mod reading;
 mod rule;
 mod settings;
@@ -26,17 +22,17 @@ mod words;
 
 use std::sync::Arc;
 
-pub use pack::config::{DetectorConfig, PackConfig, Syntax};
-pub use rule::Severity;
+pub use crate::detect::Severity;
+pub use crate::detect::pack::config::{DetectorConfig, PackConfig, Syntax};
 pub use settings::{
     Bundle, Compat, CustomKind, CustomRuleConfig, OutputCriteria, OutputRulesConfig, Target,
     Thresholds,
 };
 
+use crate::detect::pack::Pack;
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::model::Want;
 use crate::model::{Facts, Outcome, Trajectory};
-use pack::Pack;
 use reading::Reading;
 use rule::Rule;
 

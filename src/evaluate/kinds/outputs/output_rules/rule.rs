@@ -3,30 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::pack::{Finding, Hit, Pack, Scan};
 use super::reading::Reading;
-
-/// How much a failed rule matters.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    serde::Deserialize,
-    schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// It lowers the mean.
-    #[default]
-    Normal,
-    /// It fails the evaluation, whatever the mean says.
-    Critical,
-}
+use crate::detect::Severity;
+use crate::detect::pack::{Finding, Hit, Pack, Scan};
 
 /// The text that is judged, with what it is compared with.
 pub(super) struct Subject<'t> {

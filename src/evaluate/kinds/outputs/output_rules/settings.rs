@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::limits::TEXT_BYTES_MAX;
-use super::pack::config::PackConfig;
-use super::rule::Severity;
+use crate::detect::Severity;
+use crate::detect::pack::config::PackConfig;
 
 /// Rules over a text: what the agent said, what its tools were given, what they returned.
 #[derive(Clone, Debug, serde::Deserialize, schemars::JsonSchema)]

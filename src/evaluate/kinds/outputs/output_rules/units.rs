@@ -7,8 +7,8 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::bytes::{Bytes, any_of, first_eight, places};
-use super::letters::is_word_char;
+use crate::detect::bytes::{Bytes, any_of, first_eight, places};
+use crate::detect::letters::is_word_char;
 
 /// Abbreviations whose full stop ends no sentence.
 const ABBREVIATIONS: [&str; 28] = [

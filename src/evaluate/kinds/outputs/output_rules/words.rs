@@ -11,11 +11,11 @@ use std::sync::LazyLock;
 
 use hashbrown::DefaultHashBuilder;
 
-use super::bytes::{
+use super::common::{COMMON, Common, IS_DENIAL, IS_STOP, denies, is_stop};
+use crate::detect::bytes::{
     Bytes, alphanumerics, any_of, between, digits, each_block, first_eight, first_of, mask, runs,
 };
-use super::common::{COMMON, Common, IS_DENIAL, IS_STOP, denies, is_stop};
-use super::letters::{is_lower, is_word_char};
+use crate::detect::letters::{is_lower, is_word_char};
 
 /// Letters of a word that count; longer words are equal if these are, which evens out endings.
 const STEM: usize = 4;

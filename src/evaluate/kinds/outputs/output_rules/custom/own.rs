@@ -5,9 +5,9 @@
 
 use serde_json::Value;
 
-use super::super::limits::{DFA_BYTES_MAX, REGEX_BYTES_MAX};
 use super::super::rule::{Check, Rule, Subject, Verdict};
 use super::super::settings::{CustomKind, CustomRuleConfig};
+use crate::detect::limits::{DFA_BYTES_MAX, REGEX_BYTES_MAX};
 use crate::settings::{Node, SettingsError};
 
 #[derive(serde::Deserialize)]

@@ -1,6 +1,6 @@
 //! Names in JavaScript patterns: of groups, and of Unicode properties.
 
-use super::regex::{JsRegexError, invalid};
+use super::{JsRegexError, invalid};
 
 /// Values of `General_Category`, short and long, and the properties that are either true or not.
 const PROPERTIES: &str = " L Letter LC Cased_Letter Lu Uppercase_Letter Ll Lowercase_Letter Lt \
@@ -25,7 +25,7 @@ const PROPERTIES: &str = " L Letter LC Cased_Letter Lu Uppercase_Letter Ll Lower
     White_Space space XID_Continue XIDC XID_Start XIDS ";
 
 /// Whether a property is spelt as JavaScript demands; other engines are lenient.
-pub(super) fn is_property(text: &str) -> bool {
+pub(crate) fn is_property(text: &str) -> bool {
     let listed = |name: &str| !name.contains(' ') && PROPERTIES.contains(&format!(" {name} "));
     match text.split_once('=') {
         None => listed(text),
@@ -39,14 +39,14 @@ pub(super) fn is_property(text: &str) -> bool {
 
 /// How many groups capture, and their names.
 #[derive(Default)]
-pub(super) struct Groups {
-    pub(super) count: u32,
-    pub(super) names: Vec<Vec<u32>>,
+pub(crate) struct Groups {
+    pub(crate) count: u32,
+    pub(crate) names: Vec<Vec<u32>>,
 }
 
 impl Groups {
     /// Looks through a pattern for groups.
-    pub(super) fn of(units: &[u32]) -> Self {
+    pub(crate) fn of(units: &[u32]) -> Self {
         let mut groups = Self::default();
         let (mut class, mut at) = (false, 0);
         while at < units.len() {
@@ -75,7 +75,7 @@ impl Groups {
     }
 
     /// What JavaScript says of the reference by name that follows `\\k`.
-    pub(super) fn reference(&self, rest: &[u32]) -> JsRegexError {
+    pub(crate) fn reference(&self, rest: &[u32]) -> JsRegexError {
         let name = rest.strip_prefix(&[0x3c]).and_then(|name| {
             let end = name.iter().position(|&unit| unit == 0x3e)?;
             Some(&name[..end])

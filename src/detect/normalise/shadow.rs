@@ -13,16 +13,16 @@ use icu_normalizer::DecomposingNormalizer;
 
 /// A shadow with its map.
 #[derive(Default)]
-pub(super) struct Shadow {
+pub(in crate::detect) struct Shadow {
     /// What detectors match.
-    pub(super) text: String,
+    pub(in crate::detect) text: String,
     /// `(place in the shadow, place in the text)` wherever the distance changes.
     map: Vec<(u32, u32)>,
 }
 
 impl Shadow {
     /// Makes the shadow of a text.
-    pub(super) fn of(text: &str) -> Self {
+    pub(in crate::detect) fn of(text: &str) -> Self {
         let mut shadow = Self { text: String::with_capacity(text.len()), map: vec![(0, 0)] };
         let mixed = mixed_words(text);
         let mut mixed = mixed.iter().copied().peekable();
@@ -63,7 +63,7 @@ impl Shadow {
     }
 
     /// The place in the text of a place in the shadow.
-    pub(super) fn place(&self, at: usize) -> usize {
+    pub(in crate::detect) fn place(&self, at: usize) -> usize {
         let index = self.map.partition_point(|&(shadow, _)| shadow as usize <= at);
         let (shadow, text) = self.map[index.saturating_sub(1)];
         text as usize + (at - shadow as usize)
@@ -171,7 +171,7 @@ static LATIN: LazyLock<[Option<char>; 0xc0]> = LazyLock::new(|| {
 });
 
 /// Drops accents and folds forms in a pattern, as [`Shadow::of`] does in a text.
-pub(super) fn fold_pattern(pattern: &str) -> String {
+pub(in crate::detect) fn fold_pattern(pattern: &str) -> String {
     if pattern.is_ascii() { pattern.to_owned() } else { Shadow::of(pattern).text }
 }
 

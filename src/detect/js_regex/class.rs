@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// Code units or code points, both ends included, in any order.
-pub(super) type Ranges = Vec<(u32, u32)>;
+pub(crate) type Ranges = Vec<(u32, u32)>;
 /// `\d`.
-pub(super) const DIGITS: &[(u32, u32)] = &[(0x30, 0x39)];
+pub(crate) const DIGITS: &[(u32, u32)] = &[(0x30, 0x39)];
 /// `\w`.
-pub(super) const WORD: &[(u32, u32)] = &[(0x30, 0x39), (0x41, 0x5a), (0x5f, 0x5f), (0x61, 0x7a)];
-/// `\s`: the same set as [`is_space`](super::is_space).
-pub(super) const SPACE: &[(u32, u32)] = &[
+pub(crate) const WORD: &[(u32, u32)] = &[(0x30, 0x39), (0x41, 0x5a), (0x5f, 0x5f), (0x61, 0x7a)];
+/// `\s`: the same set as [`is_space`](crate::evaluate::kinds::outputs::output_rules::iris::js::is_space).
+pub(crate) const SPACE: &[(u32, u32)] = &[
     (0x9, 0xd),
     (0x20, 0x20),
     (0xa0, 0xa0),
@@ -26,10 +26,10 @@ pub(super) const SPACE: &[(u32, u32)] = &[
     (0xfeff, 0xfeff),
 ];
 /// What `.` leaves out.
-pub(super) const LINE_ENDS: &[(u32, u32)] = &[(0xa, 0xa), (0xd, 0xd), (0x2028, 0x2029)];
+pub(crate) const LINE_ENDS: &[(u32, u32)] = &[(0xa, 0xa), (0xd, 0xd), (0x2028, 0x2029)];
 
 /// What an escape or a class item stands for.
-pub(super) enum Item {
+pub(crate) enum Item {
     /// One character.
     Unit(u32),
     /// A class.
@@ -37,7 +37,7 @@ pub(super) enum Item {
 }
 
 /// The character that stands for a code unit or code point.
-pub(super) fn stand_in(unit: u32) -> Option<char> {
+pub(crate) fn stand_in(unit: u32) -> Option<char> {
     match unit {
         0xd800..=0xdfff => char::from_u32(unit - 0xd800 + 0xf_0000),
         _ => char::from_u32(unit),
@@ -45,7 +45,7 @@ pub(super) fn stand_in(unit: u32) -> Option<char> {
 }
 
 /// Adds an item to a class.
-pub(super) fn push(ranges: &mut Ranges, item: Item) {
+pub(crate) fn push(ranges: &mut Ranges, item: Item) {
     match item {
         Item::Unit(unit) => ranges.push((unit, unit)),
         Item::Set(mut more) => ranges.append(&mut more),
@@ -53,7 +53,7 @@ pub(super) fn push(ranges: &mut Ranges, item: Item) {
 }
 
 /// Everything up to `top` that is not in the ranges.
-pub(super) fn complement(ranges: &[(u32, u32)], top: u32) -> Ranges {
+pub(crate) fn complement(ranges: &[(u32, u32)], top: u32) -> Ranges {
     let mut sorted = ranges.to_vec();
     sorted.sort_unstable();
     let mut out = Ranges::new();
@@ -71,13 +71,13 @@ pub(super) fn complement(ranges: &[(u32, u32)], top: u32) -> Ranges {
 }
 
 /// What is in both.
-pub(super) fn meet(some: &[(u32, u32)], others: &[(u32, u32)]) -> Ranges {
+pub(crate) fn meet(some: &[(u32, u32)], others: &[(u32, u32)]) -> Ranges {
     let pairs = some.iter().flat_map(|a| others.iter().map(move |b| (a.0.max(b.0), a.1.min(b.1))));
     pairs.filter(|(low, high)| low <= high).collect()
 }
 
 /// A class body in the `regex` crate's syntax.
-pub(super) fn spell(ranges: &[(u32, u32)]) -> String {
+pub(crate) fn spell(ranges: &[(u32, u32)]) -> String {
     let mut text = String::new();
     for &(low, high) in ranges {
         for (from, to) in [(0, 0xd7ff), (0xd800, 0xdfff), (0xe000, 0x10_ffff)] {
@@ -111,7 +111,7 @@ static CASES: LazyLock<Vec<Vec<u32>>> = LazyLock::new(|| {
 });
 
 /// The set with everything that `i` equates with its members.
-pub(super) fn with_cases(ranges: &[(u32, u32)]) -> Ranges {
+pub(crate) fn with_cases(ranges: &[(u32, u32)]) -> Ranges {
     if ranges.iter().all(|&(_, high)| high < 128) {
         let mut out = ranges.to_vec();
         for &(low, high) in ranges {

@@ -7,21 +7,25 @@
 //!
 //! Without the `u` flag JavaScript sees UTF-16 code units. A surrogate is written as a character of
 //! plane 15, in the pattern and in the text alike, so that half a character can match. What the
-//! `m` flag does to line terminators stands in [`lines`].
+//! `m` flag does to line terminators stands in [`line_ends`].
+
+mod class;
+mod escape;
+mod line_ends;
+mod names;
 
 use std::borrow::Cow;
 
-use super::super::limits::{DFA_BYTES_MAX, REGEX_BYTES_MAX};
-use super::class::{Item, LINE_ENDS, Ranges, complement, meet, push, spell, stand_in, with_cases};
-use super::lines;
-use super::names::Groups;
+use self::class::{Item, LINE_ENDS, Ranges, complement, meet, push, spell, stand_in, with_cases};
+use self::names::Groups;
+use super::limits::{DFA_BYTES_MAX, REGEX_BYTES_MAX};
 
 /// Deepest nesting of the pattern as written here; a pattern of the source's has 1,000 characters.
 const NESTING_MAX: u32 = 4096;
 
 /// Why a pattern has no automaton.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(in super::super) enum JsRegexError {
+pub(crate) enum JsRegexError {
     /// JavaScript refuses it too.
     #[error("{0}")]
     Invalid(String),
@@ -35,24 +39,24 @@ pub(in super::super) enum JsRegexError {
 
 /// A compiled pattern.
 #[derive(Debug)]
-pub(in super::super) struct JsRegex {
+pub(crate) struct JsRegex {
     regex: regex::bytes::Regex,
     flags: Flags,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Flags {
+pub(crate) struct Flags {
     ignore_case: bool,
     multiline: bool,
     dot_all: bool,
-    pub(super) unicode: bool,
+    pub(crate) unicode: bool,
     sticky: bool,
-    pub(super) sets: bool,
+    pub(crate) sets: bool,
 }
 
 impl JsRegex {
     /// Reads a pattern and its flags.
-    pub(in super::super) fn new(pattern: &str, flags: &str) -> Result<Self, JsRegexError> {
+    pub(crate) fn new(pattern: &str, flags: &str) -> Result<Self, JsRegexError> {
         let flags = read_flags(flags)?;
         let units: Vec<u32> = if flags.unicode {
             pattern.chars().map(u32::from).collect()
@@ -75,7 +79,7 @@ impl JsRegex {
             (true, _) => format!("\\A(?:{})", writer.out),
             (false, false) => writer.out,
             (false, true) => {
-                let any = if flags.multiline { lines::ANY } else { "(?s:.)" };
+                let any = if flags.multiline { line_ends::ANY } else { "(?s:.)" };
                 format!("\\A{any}*?(?:{})", writer.out)
             }
         };
@@ -89,12 +93,12 @@ impl JsRegex {
     }
 
     /// The automaton, for patterns without flags and without characters beyond 16 bits.
-    pub(in super::super) fn into_inner(self) -> regex::bytes::Regex {
+    pub(crate) fn into_inner(self) -> regex::bytes::Regex {
         self.regex
     }
 
     /// Whether the pattern matches anywhere in the text.
-    pub(in super::super) fn is_match(&self, text: &str) -> bool {
+    pub(crate) fn is_match(&self, text: &str) -> bool {
         let mut text = Cow::Borrowed(text);
         if !self.flags.unicode && text.chars().any(|c| c > '\u{ffff}') {
             text =
@@ -105,7 +109,7 @@ impl JsRegex {
             text = Cow::Owned(text.replace('\u{17f}', "s").replace('\u{212a}', "k"));
         }
         if self.flags.multiline {
-            return self.regex.is_match(&lines::encoded(&text));
+            return self.regex.is_match(&line_ends::encoded(&text));
         }
         self.regex.is_match(text.as_bytes())
     }
@@ -113,7 +117,7 @@ impl JsRegex {
 
 impl Flags {
     /// Whether letters fold as Unicode says, not as `toUpperCase` does.
-    pub(super) fn folds(self) -> bool {
+    pub(crate) fn folds(self) -> bool {
         self.ignore_case && self.unicode
     }
 }
@@ -125,7 +129,7 @@ fn short(error: &regex::Error) -> String {
     }
 }
 
-pub(super) fn invalid(message: &str) -> JsRegexError {
+pub(crate) fn invalid(message: &str) -> JsRegexError {
     JsRegexError::Invalid(message.to_owned())
 }
 
@@ -155,32 +159,32 @@ fn read_flags(text: &str) -> Result<Flags, JsRegexError> {
 }
 
 /// Reads the pattern and writes it again.
-pub(super) struct Writer<'a> {
-    pub(super) units: &'a [u32],
-    pub(super) at: usize,
-    pub(super) flags: Flags,
-    pub(super) groups: Groups,
+pub(crate) struct Writer<'a> {
+    pub(crate) units: &'a [u32],
+    pub(crate) at: usize,
+    pub(crate) flags: Flags,
+    pub(crate) groups: Groups,
     /// Whether a search could start within a character.
     unaligned: bool,
     out: String,
 }
 
 impl Writer<'_> {
-    pub(super) fn peek(&self) -> Option<char> {
+    pub(crate) fn peek(&self) -> Option<char> {
         self.peek_at(0)
     }
 
-    pub(super) fn peek_at(&self, ahead: usize) -> Option<char> {
+    pub(crate) fn peek_at(&self, ahead: usize) -> Option<char> {
         self.units.get(self.at + ahead).map(|&unit| char::from_u32(unit).unwrap_or('\u{fffd}'))
     }
 
-    pub(super) fn take(&mut self, c: char) -> bool {
+    pub(crate) fn take(&mut self, c: char) -> bool {
         let found = self.peek() == Some(c);
         self.at += usize::from(found);
         found
     }
 
-    pub(super) fn looking_at(&self, text: &str) -> bool {
+    pub(crate) fn looking_at(&self, text: &str) -> bool {
         text.chars().enumerate().all(|(i, c)| self.peek_at(i) == Some(c))
     }
 
@@ -437,7 +441,7 @@ impl Writer<'_> {
         let fold = self.flags.ignore_case && !self.flags.unicode;
         let mut ranges = if fold { with_cases(ranges) } else { ranges.to_vec() };
         let ends = match self.flags.multiline {
-            true => lines::alternatives(&ranges, negated),
+            true => line_ends::alternatives(&ranges, negated),
             false => String::new(),
         };
         // With `u` and `i` the engine must fold the class before it is negated.

@@ -2,11 +2,11 @@
 
 use super::class::{DIGITS, Item, SPACE, WORD, complement};
 use super::names::is_property;
-use super::regex::{JsRegexError, Writer, invalid};
+use super::{JsRegexError, Writer, invalid};
 
 impl Writer<'_> {
     /// Reads what follows a backslash.
-    pub(super) fn escape(&mut self, in_class: bool) -> Result<Item, JsRegexError> {
+    pub(crate) fn escape(&mut self, in_class: bool) -> Result<Item, JsRegexError> {
         let Some(c) = self.peek() else { return Err(invalid("\\ at end of pattern")) };
         self.at += 1;
         let unit = |value: u32| Ok(Item::Unit(value));
@@ -68,7 +68,7 @@ impl Writer<'_> {
     }
 
     /// The highest code unit or code point.
-    pub(super) fn top(&self) -> u32 {
+    pub(crate) fn top(&self) -> u32 {
         if self.flags.unicode { 0x10_ffff } else { 0xffff }
     }
 

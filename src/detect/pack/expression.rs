@@ -7,16 +7,16 @@ use std::sync::OnceLock;
 
 use regex::bytes::{Regex, RegexBuilder};
 
-use super::super::js::regex::JsRegex;
 use super::super::limits::{DFA_BYTES_MAX, MATCH_BYTES_MAX, REGEX_BYTES_MAX};
 use super::compile::Form;
 use super::config::Syntax;
-use super::shadow::fold_pattern;
+use crate::detect::js_regex::JsRegex;
+use crate::detect::normalise::shadow::fold_pattern;
 use crate::settings::SettingsError;
 
 /// When an expression is compiled.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum When {
+pub(in crate::detect) enum When {
     /// At once: a mistake is an error.
     Now,
     /// When it is first asked for; some milliseconds then.
@@ -24,7 +24,7 @@ pub(super) enum When {
 }
 
 /// An expression of a detector.
-pub(super) struct Expression {
+pub(in crate::detect) struct Expression {
     text: String,
     syntax: Syntax,
     case_sensitive: bool,
@@ -34,7 +34,7 @@ pub(super) struct Expression {
 
 impl Expression {
     /// Takes an expression for texts of that form.
-    pub(super) fn new(
+    pub(in crate::detect) fn new(
         text: String,
         syntax: Syntax,
         case_sensitive: bool,
@@ -50,7 +50,7 @@ impl Expression {
 
     /// The compiled expression; `None` if it cannot be compiled, which is known of no expression
     /// that was taken [now](When::Now) and tested of the built-in ones.
-    pub(super) fn get(&self) -> Option<&Regex> {
+    pub(in crate::detect) fn get(&self) -> Option<&Regex> {
         let compile = || {
             let compiled = self.compile();
             compiled.inspect_err(|error| tracing::error!("built-in rule pack: {error}")).ok()

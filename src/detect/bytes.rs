@@ -11,35 +11,35 @@ use wide::u8x16;
 const BLOCK: usize = 64;
 
 /// Sixteen bytes, or which of them belong to a class: those with all bits set.
-pub(super) type Bytes = u8x16;
+pub(crate) type Bytes = u8x16;
 
 /// The bytes between two, both included.
 #[inline(always)]
-pub(super) fn between(bytes: Bytes, first: u8, last: u8) -> Bytes {
+pub(crate) fn between(bytes: Bytes, first: u8, last: u8) -> Bytes {
     (bytes - Bytes::splat(first)).simd_lt(Bytes::splat(last - first + 1))
 }
 
 /// The bytes that are one of these.
 #[inline(always)]
-pub(super) fn any_of(bytes: Bytes, these: &[u8]) -> Bytes {
+pub(crate) fn any_of(bytes: Bytes, these: &[u8]) -> Bytes {
     these.iter().fold(Bytes::ZERO, |any, &one| any | bytes.simd_eq(Bytes::splat(one)))
 }
 
 /// The ASCII digits.
 #[inline(always)]
-pub(super) fn digits(bytes: Bytes) -> Bytes {
+pub(crate) fn digits(bytes: Bytes) -> Bytes {
     between(bytes, b'0', b'9')
 }
 
 /// The ASCII letters and digits.
 #[inline(always)]
-pub(super) fn alphanumerics(bytes: Bytes) -> Bytes {
+pub(crate) fn alphanumerics(bytes: Bytes) -> Bytes {
     between(bytes | Bytes::splat(0x20), b'a', b'z') | digits(bytes)
 }
 
 /// Bit `n` tells whether byte `n` is in the class.
 #[inline(always)]
-pub(super) fn mask(block: &[u8; BLOCK], class: impl Fn(Bytes) -> Bytes) -> u64 {
+pub(crate) fn mask(block: &[u8; BLOCK], class: impl Fn(Bytes) -> Bytes) -> u64 {
     let mut mask = 0;
     for (index, part) in block.as_chunks::<16>().0.iter().enumerate() {
         mask |= u64::from(class(Bytes::from(*part)).to_bitmask()) << (index * 16);
@@ -49,7 +49,7 @@ pub(super) fn mask(block: &[u8; BLOCK], class: impl Fn(Bytes) -> Bytes) -> u64 {
 
 /// Calls `take` with each block; zeros stand behind the end of the text.
 #[inline(always)]
-pub(super) fn each_block(text: &[u8], mut take: impl FnMut(&[u8; BLOCK])) {
+pub(crate) fn each_block(text: &[u8], mut take: impl FnMut(&[u8; BLOCK])) {
     let (blocks, rest) = text.as_chunks::<BLOCK>();
     blocks.iter().for_each(&mut take);
     let mut tail = [0; BLOCK];
@@ -70,7 +70,7 @@ fn blocks(text: &[u8], class: impl Fn(Bytes) -> Bytes + Copy, mut take: impl FnM
 
 /// Calls `take` with each longest run of bytes of the class, in order. Zero is in no class.
 #[inline(always)]
-pub(super) fn runs(
+pub(crate) fn runs(
     text: &[u8],
     class: impl Fn(Bytes) -> Bytes + Copy,
     mut take: impl FnMut(Range<usize>),
@@ -95,7 +95,7 @@ pub(super) fn runs(
 
 /// Calls `take` with the place of each byte of the class, in order. Zero is in no class.
 #[inline(always)]
-pub(super) fn places(
+pub(crate) fn places(
     text: &[u8],
     class: impl Fn(Bytes) -> Bytes + Copy,
     mut take: impl FnMut(usize),
@@ -111,7 +111,7 @@ pub(super) fn places(
 /// Whether there are twenty bytes of the class in a row, and whether there are nine places in a row
 /// where a byte of the class and another one stand beside each other.
 #[inline(always)]
-pub(super) fn rows(text: &[u8], class: impl Fn(Bytes) -> Bytes + Copy) -> (bool, bool) {
+pub(crate) fn rows(text: &[u8], class: impl Fn(Bytes) -> Bytes + Copy) -> (bool, bool) {
     // Of the last block: where rows of one, two, four, eight and sixteen end.
     let (mut members, mut edges) = ([0; 5], [0; 4]);
     let (mut twenty, mut nine_edges) = (0, 0);
@@ -136,7 +136,7 @@ pub(super) fn rows(text: &[u8], class: impl Fn(Bytes) -> Bytes + Copy) -> (bool,
 
 /// The first eight bytes of a run in lower case, as one word; zeros behind the run.
 #[inline(always)]
-pub(super) fn first_eight(text: &[u8], run: &Range<usize>) -> u64 {
+pub(crate) fn first_eight(text: &[u8], run: &Range<usize>) -> u64 {
     let bytes = match text[run.start..].first_chunk::<8>() {
         Some(bytes) => *bytes,
         None => {
@@ -151,7 +151,7 @@ pub(super) fn first_eight(text: &[u8], run: &Range<usize>) -> u64 {
 
 /// These bytes in lower case, as one word; zeros behind the first `length`.
 #[inline(always)]
-pub(super) fn first_of(bytes: [u8; 8], length: usize) -> u64 {
+pub(crate) fn first_of(bytes: [u8; 8], length: usize) -> u64 {
     const KEEP: [u64; 9] = [
         0,
         0xff,

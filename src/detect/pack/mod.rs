@@ -7,42 +7,34 @@
 //! none may match more than [`MATCH_BYTES_MAX`](super::limits::MATCH_BYTES_MAX) bytes.
 
 mod cache;
-mod compile;
-pub(super) mod config;
-mod encoded;
-mod expression;
-mod gates;
-mod grams;
-mod profile;
-mod shadow;
-mod sieve;
-mod spaced;
-mod validate;
+pub(crate) mod compile;
+pub(crate) mod config;
+pub(crate) mod expression;
 
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
+use super::normalise::shadow::Shadow;
+use super::prefilter::gates::{Gates, members};
+use super::prefilter::profile::{Profile, unleet};
 use compile::{Detector, Flow, Form};
-use gates::{Gates, members};
-use profile::{Profile, unleet};
-use shadow::Shadow;
 
+use super::Severity;
 use super::limits::FINDINGS_MAX;
-use super::rule::Severity;
 use crate::settings::SettingsError;
 
 /// Names of the rules that detectors of the built-in packs belong to.
-pub(super) mod names {
+pub(crate) mod names {
     /// Personal data and credentials.
-    pub(in super::super) const PII: &str = "no_pii";
+    pub(crate) const PII: &str = "no_pii";
     /// Words that must not occur.
-    pub(in super::super) const BLOCKLIST: &str = "no_blocklist_words";
+    pub(crate) const BLOCKLIST: &str = "no_blocklist_words";
     /// Prompt injection.
-    pub(in super::super) const INJECTION: &str = "no_injection_patterns";
+    pub(crate) const INJECTION: &str = "no_injection_patterns";
     /// Unfinished output.
-    pub(in super::super) const STUB: &str = "no_stub_output";
+    pub(crate) const STUB: &str = "no_stub_output";
     /// Refusals and hedges.
-    pub(in super::super) const REFUSAL: &str = "no_hallucination_markers";
+    pub(crate) const REFUSAL: &str = "no_hallucination_markers";
 }
 
 /// A built-in pack, compiled when first asked for.
@@ -57,26 +49,26 @@ const SAFETY: [&str; 4] = [
 const REFUSAL: &str = include_str!("../packs/refusal.yaml");
 
 /// The source's detectors: those of `compat: iris`.
-pub(super) fn iris() -> Result<Arc<Pack>, SettingsError> {
+pub(crate) fn iris() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn =
         LazyLock::new(|| config::built_in(&[include_str!("../packs/iris.yaml")]));
     PACK.clone()
 }
 
 /// Ours of refusals, which texts judged for safety alone are not searched for.
-pub(super) fn refusal() -> Result<Arc<Pack>, SettingsError> {
+pub(crate) fn refusal() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn = LazyLock::new(|| config::built_in(&[REFUSAL]));
     PACK.clone()
 }
 
 /// Ours but those of refusals.
-pub(super) fn safety() -> Result<Arc<Pack>, SettingsError> {
+pub(crate) fn safety() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn = LazyLock::new(|| config::built_in(&SAFETY));
     PACK.clone()
 }
 
 /// All of ours: one pass over the text finds them all.
-pub(super) fn all() -> Result<Arc<Pack>, SettingsError> {
+pub(crate) fn all() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn = LazyLock::new(|| {
         let [personal, credentials, injection, output] = SAFETY;
         config::built_in(&[personal, credentials, injection, output, REFUSAL])
@@ -85,7 +77,7 @@ pub(super) fn all() -> Result<Arc<Pack>, SettingsError> {
 }
 
 /// Compiled detectors.
-pub(super) struct Pack {
+pub(crate) struct Pack {
     detectors: Vec<Detector>,
     gates: Gates,
     /// Whether any detector reads the shadow.
@@ -96,7 +88,7 @@ pub(super) struct Pack {
 
 /// What a pack found in one text.
 #[derive(Debug, Default)]
-pub(super) struct Scan {
+pub(crate) struct Scan {
     hits: Vec<RawHit>,
     /// Detectors that gave up, as too many of their matches were refused.
     gave_up: Vec<u16>,
@@ -104,7 +96,7 @@ pub(super) struct Scan {
 
 impl Scan {
     /// Whether no detector hit or gave up.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.hits.is_empty() && self.gave_up.is_empty()
     }
 }
@@ -118,13 +110,13 @@ struct RawHit {
 }
 
 /// One detector that hit.
-pub(super) struct Hit<'s> {
+pub(crate) struct Hit<'s> {
     /// What it detects.
-    pub(super) kind: &'s str,
+    pub(crate) kind: &'s str,
     /// How often, counted up to [`FINDINGS_MAX`].
-    pub(super) count: u32,
+    pub(crate) count: u32,
     /// Whether the detector is critical.
-    pub(super) severity: Severity,
+    pub(crate) severity: Severity,
     category: &'s str,
     rule: &'s str,
     places: &'s [(u32, u32)],
@@ -132,22 +124,22 @@ pub(super) struct Hit<'s> {
 
 /// One place in a text where a detector hit.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Finding {
+pub(crate) struct Finding {
     /// The rule.
-    pub(super) rule: String,
+    pub(crate) rule: String,
     /// What was found.
-    pub(super) kind: String,
+    pub(crate) kind: String,
     /// The family of the kind.
-    pub(super) category: String,
+    pub(crate) category: String,
     /// Byte range in the text.
-    pub(super) range: Range<usize>,
+    pub(crate) range: Range<usize>,
     /// The form of what was found, never its characters: `999-99-9999`.
-    pub(super) preview: String,
+    pub(crate) preview: String,
 }
 
 impl Hit<'_> {
     /// Its findings in `text`.
-    pub(super) fn findings(&self, text: &str) -> impl Iterator<Item = Finding> {
+    pub(crate) fn findings(&self, text: &str) -> impl Iterator<Item = Finding> {
         self.places.iter().map(move |&(start, end)| Finding {
             rule: self.rule.to_owned(),
             kind: self.kind.to_owned(),
@@ -197,7 +189,7 @@ impl Pack {
     }
 
     /// The hits of one rule in a scan by this pack.
-    pub(super) fn hits<'s>(
+    pub(crate) fn hits<'s>(
         &'s self,
         scan: &'s Scan,
         rule: &'s str,
@@ -216,13 +208,13 @@ impl Pack {
     }
 
     /// The first detector of a rule that gave up on a text, by its kind.
-    pub(super) fn gave_up<'s>(&'s self, scan: &Scan, rule: &str) -> Option<&'s str> {
+    pub(crate) fn gave_up<'s>(&'s self, scan: &Scan, rule: &str) -> Option<&'s str> {
         let detectors = scan.gave_up.iter().map(|&index| &self.detectors[usize::from(index)]);
         detectors.filter(|detector| detector.rule == rule).map(|detector| &*detector.kind).next()
     }
 
     /// The names of the rules that its detectors belong to, each once, in order.
-    pub(super) fn rules(&self) -> Vec<&str> {
+    pub(crate) fn rules(&self) -> Vec<&str> {
         let mut rules: Vec<&str> = Vec::new();
         for detector in &self.detectors {
             if !rules.contains(&&*detector.rule) {
@@ -233,7 +225,7 @@ impl Pack {
     }
 
     /// Scans a text, or gives the scan that another evaluator has just made of the same text.
-    pub(super) fn scan_cached(self: &Arc<Self>, text: &str) -> Arc<Scan> {
+    pub(crate) fn scan_cached(self: &Arc<Self>, text: &str) -> Arc<Scan> {
         // A built-in pack is held here and by its evaluators.
         if Arc::strong_count(self) <= 2 {
             return Arc::new(self.scan(text));
@@ -242,7 +234,7 @@ impl Pack {
     }
 
     /// Scans a text.
-    pub(super) fn scan(&self, text: &str) -> Scan {
+    pub(crate) fn scan(&self, text: &str) -> Scan {
         let mut scan = Scan::default();
         let mut profile = Profile::of(text.as_bytes());
         let mut forms = Forms { text, shadow: None, lower: None, upper: None };
@@ -318,7 +310,9 @@ impl Pack {
 
     /// Looks again with words closed up whose letters have spaces between them.
     fn scan_spaced(&self, forms: &Forms<'_>, scan: &mut Scan) {
-        let Some((text, places)) = spaced::closed_up(forms.normalised()) else { return };
+        let Some((text, places)) = super::normalise::spaced::closed_up(forms.normalised()) else {
+            return;
+        };
         let place = |at: usize| forms.place(places.get(at).map_or(0, |&place| place as usize));
         self.run_obfuscated(&text, scan, |found| {
             let (first, last) = (place(found.start), place(found.end - 1) + 1);
@@ -329,7 +323,7 @@ impl Pack {
 
     /// Looks into runs that decode to text.
     fn scan_encoded(&self, forms: &Forms<'_>, scan: &mut Scan) {
-        for (range, decoded) in encoded::runs(forms.normalised()) {
+        for (range, decoded) in super::normalise::encoded::runs(forms.normalised()) {
             let place = forms.place(range.start)..forms.place(range.end);
             self.run_obfuscated(&decoded, scan, |_| Some(place.clone()));
         }

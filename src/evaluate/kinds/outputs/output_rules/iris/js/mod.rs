@@ -5,16 +5,11 @@
 //! regular expressions stand in [`regex`], the source's safety check in [`safe`]. Nothing here is
 //! used by the default behaviour.
 
-mod class;
-mod escape;
-pub(super) mod json;
-mod lines;
-mod names;
-pub(super) mod regex;
-pub(super) mod safe;
+pub(in crate::evaluate::kinds::outputs::output_rules) mod json;
+pub(in crate::evaluate::kinds::outputs::output_rules) mod safe;
 
 /// Length in UTF-16 code units.
-pub(super) fn length(text: &str) -> usize {
+pub(in crate::evaluate::kinds::outputs::output_rules) fn length(text: &str) -> usize {
     if text.is_ascii() {
         return text.len();
     }
@@ -22,7 +17,7 @@ pub(super) fn length(text: &str) -> usize {
 }
 
 /// White space and line terminators of ECMAScript: U+FEFF is one, U+0085 and U+200B are not.
-pub(super) fn is_space(c: char) -> bool {
+pub(in crate::evaluate::kinds::outputs::output_rules) fn is_space(c: char) -> bool {
     matches!(
         c,
         '\t' | '\n' | '\u{b}' | '\u{c}' | '\r' | ' ' | '\u{a0}' | '\u{1680}' | '\u{2000}'
@@ -37,12 +32,15 @@ pub(super) fn is_space(c: char) -> bool {
 }
 
 /// Whether nothing but white space is there.
-pub(super) fn is_blank(text: &str) -> bool {
+pub(in crate::evaluate::kinds::outputs::output_rules) fn is_blank(text: &str) -> bool {
     text.chars().all(is_space)
 }
 
 /// `Number.prototype.toFixed`: exact decimal value, ties away from zero, exponent form from 1e21.
-pub(super) fn to_fixed(value: f64, digits: usize) -> String {
+pub(in crate::evaluate::kinds::outputs::output_rules) fn to_fixed(
+    value: f64,
+    digits: usize,
+) -> String {
     if !value.is_finite() || value.abs() >= 1e21 {
         return number(value);
     }
@@ -80,7 +78,7 @@ fn round_up(digits: &mut Vec<u8>) {
 
 /// A number as a template literal prints it: shortest form that reads back, exponent below 1e-6
 /// and from 1e21.
-pub(super) fn number(value: f64) -> String {
+pub(in crate::evaluate::kinds::outputs::output_rules) fn number(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
     }
@@ -101,7 +99,7 @@ pub(super) fn number(value: f64) -> String {
 }
 
 /// `Math.round(x * 1000) / 1000`: half up.
-pub(super) fn round3(value: f64) -> f64 {
+pub(in crate::evaluate::kinds::outputs::output_rules) fn round3(value: f64) -> f64 {
     let scaled = value * 1000.0;
     let floor = scaled.floor();
     // Adding a half first would round the double just below a half up.

@@ -5,15 +5,15 @@
 //! stand together, and those of `also_needs` where something of a `needs` beside them was found.
 
 use super::super::limits::DETECTORS_MAX;
-use super::compile::{Detector, meet};
 use super::profile::Profile;
 use super::sieve::{Anchors, NONE, Sieve};
+use crate::detect::pack::compile::{Detector, meet};
 
 /// Some detectors; bit `n` stands for detector `n`.
-pub(super) type Set = [u64; DETECTORS_MAX / 64];
+pub(in crate::detect) type Set = [u64; DETECTORS_MAX / 64];
 
 /// The gates of all detectors of a pack.
-pub(super) struct Gates {
+pub(in crate::detect) struct Gates {
     /// Looks for the anchors of detectors that need neither digits nor a long token.
     plain: Sieve,
     /// The same for texts in ASCII.
@@ -76,7 +76,7 @@ impl Wanted {
 
 impl Gates {
     /// Those of these detectors, whose gates name `anchors`.
-    pub(super) fn new(detectors: &[Detector], anchors: &[String]) -> Self {
+    pub(in crate::detect) fn new(detectors: &[Detector], anchors: &[String]) -> Self {
         let wanted = Wanted::of(detectors);
         let sieve = |set: &Anchors, ascii| {
             Sieve::new(anchors, ascii, |index| set[index / 64] >> (index % 64) & 1 == 1)
@@ -123,7 +123,7 @@ impl Gates {
     }
 
     /// The anchors that occur in a text and may matter.
-    pub(super) fn anchors(&self, text: &[u8], profile: &Profile) -> Anchors {
+    pub(in crate::detect) fn anchors(&self, text: &[u8], profile: &Profile) -> Anchors {
         let (plain, digits) = match profile.non_ascii() {
             true => (&self.plain, &self.digits),
             false => (&self.ascii_plain, &self.ascii_digits),
@@ -140,14 +140,14 @@ impl Gates {
     }
 
     /// Adds the anchors of a text in another case.
-    pub(super) fn add_anchors(&self, text: &[u8], anchors: &mut Anchors) {
+    pub(in crate::detect) fn add_anchors(&self, text: &[u8], anchors: &mut Anchors) {
         add(anchors, &self.plain.find(text, u8::MAX));
         add(anchors, &self.digits.find(text, u8::MAX));
         self.add_asked(text, anchors);
     }
 
     /// The anchors of a text that was in disguise, if they open a detector that looks there.
-    pub(super) fn obfuscated_anchors(&self, text: &[u8]) -> Option<Anchors> {
+    pub(in crate::detect) fn obfuscated_anchors(&self, text: &[u8]) -> Option<Anchors> {
         let mut anchors = self.plain.find(text, u8::MAX);
         self.add_asked(text, &mut anchors);
         meet(&anchors, &self.obfuscated).then_some(anchors)
@@ -160,7 +160,7 @@ impl Gates {
     }
 
     /// The detectors that these anchors, or none, may open.
-    pub(super) fn candidates(&self, anchors: &Anchors, profile: &Profile) -> Set {
+    pub(in crate::detect) fn candidates(&self, anchors: &Anchors, profile: &Profile) -> Set {
         let mut candidates = self.unanchored.nothing;
         let mut take = |more: &Set| candidates.iter_mut().zip(more).for_each(|(a, b)| *a |= b);
         for (needed, more) in [
@@ -184,7 +184,7 @@ fn add(all: &mut Anchors, found: &Anchors) {
 }
 
 /// The numbers of the bits that are set, in order.
-pub(super) fn members(set: &[u64]) -> impl Iterator<Item = usize> {
+pub(in crate::detect) fn members(set: &[u64]) -> impl Iterator<Item = usize> {
     let words = set.iter().enumerate().filter(|(_, word)| **word != 0);
     words.flat_map(|(index, &word)| {
         let rest = std::iter::successors(Some(word), |&word| {

@@ -43,7 +43,7 @@ pub enum Validator {
 
 impl Validator {
     /// Whether the match can be real.
-    pub(super) fn accepts(self, text: &str) -> bool {
+    pub(in crate::detect) fn accepts(self, text: &str) -> bool {
         match self {
             Self::Card => card(text),
             Self::Iban => iban(text),

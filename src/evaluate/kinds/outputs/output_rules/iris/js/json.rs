@@ -4,7 +4,7 @@
 //! white space is the four characters of the grammar. Linear in the text.
 
 /// Whether `JSON.parse` would accept the text.
-pub(in super::super) fn is_json(text: &str) -> bool {
+pub(in crate::evaluate::kinds::outputs::output_rules) fn is_json(text: &str) -> bool {
     let mut reader = Reader { bytes: text.as_bytes(), at: 0 };
     reader.document().is_some() && reader.at == reader.bytes.len()
 }

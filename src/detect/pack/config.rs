@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::super::limits::DETECTORS_MAX;
-use super::super::rule::Severity;
 use super::Pack;
 use super::compile::{Detector, Form, Gate};
 use super::expression::{Expression, When};
-use super::shadow::fold_pattern;
-use super::sieve::{ANCHORS_MAX, Anchors, NONE};
-use super::validate::Validator;
+use crate::detect::Severity;
+use crate::detect::normalise::shadow::fold_pattern;
+use crate::detect::prefilter::sieve::{ANCHORS_MAX, Anchors, NONE};
+use crate::detect::validate::Validator;
 use crate::settings::SettingsError;
 
 /// A rule pack.
@@ -101,7 +101,7 @@ pub(super) fn built_in(texts: &[&str]) -> Result<Arc<Pack>, SettingsError> {
 }
 
 /// Compiles packs into one, at once, so that each mistake is found.
-pub(in super::super) fn compile(packs: &[PackConfig]) -> Result<Arc<Pack>, SettingsError> {
+pub(crate) fn compile(packs: &[PackConfig]) -> Result<Arc<Pack>, SettingsError> {
     compile_when(packs, When::Now)
 }
 

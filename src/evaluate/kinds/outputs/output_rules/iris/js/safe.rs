@@ -18,7 +18,7 @@ enum Token {
 }
 
 /// Whether the source would try the pattern.
-pub(in super::super) fn is_accepted(pattern: &str) -> bool {
+pub(in crate::evaluate::kinds::outputs::output_rules) fn is_accepted(pattern: &str) -> bool {
     let chars = decoded(pattern);
     let mut reader = Reader { chars: &chars, at: 0 };
     let Some(alternatives) = reader.alternatives(0) else { return false };

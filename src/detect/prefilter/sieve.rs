@@ -13,14 +13,14 @@
 use super::grams::{FOLD_ANY, FOLD_ASCII, Frequencies, folded, rarest, spellings};
 
 /// Which anchors occur; bit `n` stands for anchor `n`.
-pub(super) type Anchors = [u64; WORDS];
+pub(in crate::detect) type Anchors = [u64; WORDS];
 
 /// No anchors.
-pub(super) const NONE: Anchors = [0; WORDS];
+pub(in crate::detect) const NONE: Anchors = [0; WORDS];
 
 const WORDS: usize = 36;
 /// Most anchors of a sieve.
-pub(super) const ANCHORS_MAX: usize = WORDS * 64;
+pub(in crate::detect) const ANCHORS_MAX: usize = WORDS * 64;
 /// Places of the first table, one for each hash.
 const SLOTS: usize = 1 << 16;
 /// Places of the second table.
@@ -41,7 +41,7 @@ const PAD: u8 = 0x7f;
 const NOTES: usize = 128;
 
 /// A compiled set of anchors.
-pub(super) struct Sieve {
+pub(in crate::detect) struct Sieve {
     /// `None` where there are no anchors but pairs.
     tables: Option<Tables>,
     anchors: Vec<Anchor>,
@@ -198,7 +198,11 @@ fn padded(text: &[u8], at: usize) -> [u8; 8] {
 impl Sieve {
     /// Compiles those of the anchors, of two bytes or more, that `take` accepts by their index; a
     /// leading `^` asks for a start of a word. With `ascii` only texts in ASCII may be searched.
-    pub(super) fn new(anchors: &[String], ascii: bool, take: impl Fn(usize) -> bool) -> Self {
+    pub(in crate::detect) fn new(
+        anchors: &[String],
+        ascii: bool,
+        take: impl Fn(usize) -> bool,
+    ) -> Self {
         let fold = if ascii { FOLD_ASCII } else { FOLD_ANY };
         let mut sieve = Self { tables: None, anchors: Vec::new(), pairs: Vec::new() };
         for (index, text) in anchors.iter().enumerate() {
@@ -224,7 +228,7 @@ impl Sieve {
     }
 
     /// The anchors that occur in `text`, which has no byte greater than `top`.
-    pub(super) fn find(&self, text: &[u8], top: u8) -> Anchors {
+    pub(in crate::detect) fn find(&self, text: &[u8], top: u8) -> Anchors {
         let mut found = NONE;
         for &(index, [first, second]) in &self.pairs {
             let occurs = first.max(second) <= top

@@ -21,25 +21,25 @@ const EDGE_MAX: usize = 256;
 
 /// What one pass saw.
 #[derive(Default, Debug)]
-pub(super) struct Profile {
+pub(in crate::detect) struct Profile {
     /// The greatest byte.
-    pub(super) top: u8,
+    pub(in crate::detect) top: u8,
     /// There is an `@`.
-    pub(super) at_sign: bool,
+    pub(in crate::detect) at_sign: bool,
     /// A letter, a digit that looks like one, and a letter again.
-    pub(super) leet: bool,
+    pub(in crate::detect) leet: bool,
     /// Twenty bytes without white space.
-    pub(super) long_token: bool,
+    pub(in crate::detect) long_token: bool,
     /// Five single characters with a space between each.
-    pub(super) spaced: bool,
+    pub(in crate::detect) spaced: bool,
     /// Most digits in two blocks of sixteen bytes beside each other, where there are five or more.
-    pub(super) digits_max: u8,
+    pub(in crate::detect) digits_max: u8,
     /// Where many digits stand together, in order, apart from each other.
-    pub(super) digits: Vec<Range<usize>>,
+    pub(in crate::detect) digits: Vec<Range<usize>>,
     /// Bytes of these places.
     digit_bytes: usize,
     /// There are more such places than [`NUMBER_BYTES_MAX`] allows.
-    pub(super) digits_cut: bool,
+    pub(in crate::detect) digits_cut: bool,
 }
 
 /// What was looked at already.
@@ -60,7 +60,7 @@ impl Seen {
 
 impl Profile {
     /// Looks at a text.
-    pub(super) fn of(text: &[u8]) -> Self {
+    pub(in crate::detect) fn of(text: &[u8]) -> Self {
         let (long_token, spaced) = rows(text, |bytes| between(bytes, b' ' + 1, u8::MAX));
         let mut profile = Self {
             top: text.iter().copied().fold(0, u8::max),
@@ -88,7 +88,7 @@ impl Profile {
     }
 
     /// Whether there is a byte beyond ASCII.
-    pub(super) fn non_ascii(&self) -> bool {
+    pub(in crate::detect) fn non_ascii(&self) -> bool {
         self.top > 0x7f
     }
 
@@ -201,7 +201,7 @@ fn has_leet(text: &[u8], start: usize, places: u64) -> bool {
 }
 
 /// The letter that a digit or sign is put for; other bytes as they are.
-pub(super) fn unleet(byte: u8) -> u8 {
+pub(in crate::detect) fn unleet(byte: u8) -> u8 {
     match byte {
         b'0' => b'o',
         b'1' | b'!' => b'i',

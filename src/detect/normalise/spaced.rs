@@ -8,7 +8,7 @@ const LETTERS_MIN: usize = 4;
 
 /// The text with spaced words closed up, and the place of each byte before; `None` where there is
 /// no such word.
-pub(super) fn closed_up(text: &[u8]) -> Option<(Vec<u8>, Vec<u32>)> {
+pub(in crate::detect) fn closed_up(text: &[u8]) -> Option<(Vec<u8>, Vec<u32>)> {
     let (mut out, mut places) = (Vec::new(), Vec::new());
     let (mut at, mut any) = (0, false);
     while at < text.len() {

@@ -4,14 +4,17 @@
 //! the pack `iris.yaml`, run over the text as it is. Source: `iris-eval/mcp-server` 0.4.2.
 
 use super::js;
-use super::pack::names;
-use super::reading::Reading;
-use super::rule::{Rule, Subject, Verdict};
-use super::settings::{Bundle, Thresholds};
-use super::words;
+use crate::detect::pack::names;
+use crate::evaluate::kinds::outputs::output_rules::reading::Reading;
+use crate::evaluate::kinds::outputs::output_rules::rule::{Rule, Subject, Verdict};
+use crate::evaluate::kinds::outputs::output_rules::settings::{Bundle, Thresholds};
+use crate::evaluate::kinds::outputs::output_rules::words;
 
 /// The rules of a bundle in the source's order.
-pub(super) fn rules(bundle: Bundle, set: &Thresholds) -> Vec<Rule> {
+pub(in crate::evaluate::kinds::outputs::output_rules) fn rules(
+    bundle: Bundle,
+    set: &Thresholds,
+) -> Vec<Rule> {
     match bundle {
         Bundle::Completeness => completeness(set),
         Bundle::Relevance => relevance(set),
@@ -213,7 +216,7 @@ fn safety(set: &Thresholds) -> Vec<Rule> {
 }
 
 /// Texts in lower case.
-pub(super) fn lower_all(list: &[String]) -> Vec<String> {
+pub(in crate::evaluate::kinds::outputs::output_rules) fn lower_all(list: &[String]) -> Vec<String> {
     list.iter().map(|word| word.to_lowercase()).collect()
 }
 

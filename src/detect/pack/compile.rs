@@ -5,11 +5,11 @@ use std::ops::Range;
 use regex::bytes::Regex;
 
 use super::super::limits::REFUSED_MAX;
-use super::super::rule::Severity;
 use super::expression::Expression;
-use super::profile::Profile;
-use super::sieve::Anchors;
-use super::validate::Validator;
+use crate::detect::Severity;
+use crate::detect::prefilter::profile::Profile;
+use crate::detect::prefilter::sieve::Anchors;
+use crate::detect::validate::Validator;
 
 /// Bytes before a match that context is looked for in.
 const BEFORE: usize = 48;
@@ -33,24 +33,24 @@ pub enum Form {
 
 /// What must be in a text for a detector to run at all: all of these.
 #[derive(Default)]
-pub(super) struct Gate {
+pub(in crate::detect) struct Gate {
     /// One of these anchors.
-    pub(super) needs: Option<Box<Anchors>>,
+    pub(in crate::detect) needs: Option<Box<Anchors>>,
     /// And one of these.
-    pub(super) also_needs: Option<Box<Anchors>>,
+    pub(in crate::detect) also_needs: Option<Box<Anchors>>,
     /// Digits that stand together; the detector runs only there.
-    pub(super) digits: bool,
+    pub(in crate::detect) digits: bool,
     /// So many of them within thirty-two bytes.
-    pub(super) digits_min: u8,
+    pub(in crate::detect) digits_min: u8,
     /// An `@`.
-    pub(super) at_sign: bool,
+    pub(in crate::detect) at_sign: bool,
     /// Twenty bytes without white space.
-    pub(super) long_token: bool,
+    pub(in crate::detect) long_token: bool,
 }
 
 impl Gate {
     /// Whether the detector can hit.
-    pub(super) fn is_open(&self, anchors: &Anchors, profile: &Profile) -> bool {
+    pub(in crate::detect) fn is_open(&self, anchors: &Anchors, profile: &Profile) -> bool {
         let has = |wanted: &Option<Box<Anchors>>| {
             wanted.as_deref().is_none_or(|wanted| meet(anchors, wanted))
         };
@@ -64,32 +64,32 @@ impl Gate {
 }
 
 /// Whether two sets of anchors have one in common.
-pub(super) fn meet(some: &Anchors, others: &Anchors) -> bool {
+pub(in crate::detect) fn meet(some: &Anchors, others: &Anchors) -> bool {
     some.iter().zip(others).any(|(a, b)| a & b != 0)
 }
 
 /// A compiled detector: see [`DetectorConfig`](super::config::DetectorConfig) for the parts.
-pub(super) struct Detector {
-    pub(super) rule: String,
-    pub(super) kind: String,
-    pub(super) category: String,
-    pub(super) severity: Severity,
-    pub(super) form: Form,
-    pub(super) gate: Gate,
-    pub(super) literal: Option<Vec<u8>>,
-    pub(super) pattern: Option<Expression>,
-    pub(super) validate: Option<Validator>,
-    pub(super) near: Option<Expression>,
-    pub(super) not_near: Option<Expression>,
-    pub(super) obfuscated: bool,
-    pub(super) count_min: u32,
+pub(in crate::detect) struct Detector {
+    pub(in crate::detect) rule: String,
+    pub(in crate::detect) kind: String,
+    pub(in crate::detect) category: String,
+    pub(in crate::detect) severity: Severity,
+    pub(in crate::detect) form: Form,
+    pub(in crate::detect) gate: Gate,
+    pub(in crate::detect) literal: Option<Vec<u8>>,
+    pub(in crate::detect) pattern: Option<Expression>,
+    pub(in crate::detect) validate: Option<Validator>,
+    pub(in crate::detect) near: Option<Expression>,
+    pub(in crate::detect) not_near: Option<Expression>,
+    pub(in crate::detect) obfuscated: bool,
+    pub(in crate::detect) count_min: u32,
 }
 
 impl Detector {
     /// Gives each finding in a region to `take` until that says [`Flow::Break`]. Matches that
     /// context, check or `take` refuse are counted in `refused`; `false` when there were more than
     /// [`REFUSED_MAX`], and the rest of the text was not searched.
-    pub(super) fn find(
+    pub(in crate::detect) fn find(
         &self,
         text: &[u8],
         region: Range<usize>,
@@ -139,7 +139,7 @@ fn is_match(expression: &Expression, text: &[u8]) -> bool {
 }
 
 /// What becomes of a finding.
-pub(super) enum Flow {
+pub(in crate::detect) enum Flow {
     /// It is none.
     Refuse,
     /// It is kept.

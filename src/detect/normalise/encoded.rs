@@ -11,7 +11,7 @@ use super::super::limits::DECODED_BYTES_MAX;
 const RUN_MIN: usize = 20;
 
 /// The encoded runs with their decoded text.
-pub(super) fn runs(text: &[u8]) -> Vec<(Range<usize>, Vec<u8>)> {
+pub(in crate::detect) fn runs(text: &[u8]) -> Vec<(Range<usize>, Vec<u8>)> {
     let mut found = Vec::new();
     let (mut at, mut budget) = (0, DECODED_BYTES_MAX);
     while at < text.len() && budget > 0 {

@@ -26,14 +26,14 @@ fn has(bits: &Bits, c: char, is: impl Fn(char) -> bool) -> bool {
 
 /// Whether a character is a letter or digit.
 #[inline(always)]
-pub(super) fn is_word_char(c: char) -> bool {
+pub(crate) fn is_word_char(c: char) -> bool {
     static WORD: LazyLock<Bits> = LazyLock::new(|| bits(char::is_alphanumeric));
     has(&WORD, c, char::is_alphanumeric)
 }
 
 /// Whether a character is the same in lower case.
 #[inline(always)]
-pub(super) fn is_lower(c: char) -> bool {
+pub(crate) fn is_lower(c: char) -> bool {
     static LOWER: LazyLock<Bits> = LazyLock::new(|| bits(stays_in_lower_case));
     has(&LOWER, c, stays_in_lower_case)
 }

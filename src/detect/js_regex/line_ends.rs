@@ -1,4 +1,4 @@
-//! Line terminators in the form that [`regex`](super::regex) matches them in.
+//! Line terminators in the form that [`regex`](crate::detect::js_regex) matches them in.
 //!
 //! With `m` JavaScript knows four line terminators, and an edge of a line between CR and LF. The
 //! `regex` crate knows one. So each of the four becomes a line feed, a byte that occurs in no text,
@@ -9,10 +9,10 @@ use super::class::Ranges;
 /// The terminators, with the byte that tells each from the others.
 const MARKS: [(char, u8); 4] = [('\n', 0xf8), ('\r', 0xf9), ('\u{2028}', 0xfa), ('\u{2029}', 0xfb)];
 /// Any character of an encoded text, as an expression.
-pub(super) const ANY: &str = "(?:[^\\n]|\\n(?-u:[\\xf8-\\xfb])\\n)";
+pub(crate) const ANY: &str = "(?:[^\\n]|\\n(?-u:[\\xf8-\\xfb])\\n)";
 
 /// The text in that form.
-pub(super) fn encoded(text: &str) -> Vec<u8> {
+pub(crate) fn encoded(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 64);
     let mut utf8 = [0; 4];
     for c in text.chars() {
@@ -25,7 +25,7 @@ pub(super) fn encoded(text: &str) -> Vec<u8> {
 }
 
 /// The expressions of those terminators that are in a class, or of those that are not.
-pub(super) fn alternatives(ranges: &Ranges, negated: bool) -> String {
+pub(crate) fn alternatives(ranges: &Ranges, negated: bool) -> String {
     let has = |c: char| ranges.iter().any(|&(low, high)| (low..=high).contains(&u32::from(c)));
     let marks = MARKS.iter().filter(|(end, _)| has(*end) != negated);
     marks.map(|(_, mark)| format!("|\\n(?-u:\\x{mark:02x})\\n")).collect()

@@ -6,10 +6,10 @@
 
 use serde_json::{Map, Value};
 
-use super::super::js::regex::{JsRegex, JsRegexError};
-use super::super::js::{self, json, safe};
 use super::super::rule::{Check, Rule, Subject, Verdict};
 use super::super::settings::{CustomKind, CustomRuleConfig};
+use super::js::{self, json, safe};
+use crate::detect::js_regex::{JsRegex, JsRegexError};
 use crate::settings::SettingsError;
 
 /// Longest pattern that the source tries, UTF-16 code units.

@@ -10,15 +10,15 @@ use hashbrown::HashMap;
 /// in as many as the table has places.
 const CROWD: f64 = 1.0 / 65_536.0;
 /// Bytes that are looked up at once.
-pub(super) const GRAM: usize = 4;
+pub(in crate::detect) const GRAM: usize = 4;
 
 /// Case, and of ASCII what else prose can do without.
-pub(super) const FOLD_ASCII: u16 = 0x1f1f;
+pub(in crate::detect) const FOLD_ASCII: u16 = 0x1f1f;
 /// Case alone: other bits tell the bytes of other scripts apart.
-pub(super) const FOLD_ANY: u16 = 0xdfdf;
+pub(in crate::detect) const FOLD_ANY: u16 = 0xdfdf;
 
 /// What a gram in the table stands for; the same for all grams that `fold` makes one.
-pub(super) fn folded(bytes: [u8; GRAM], fold: u16) -> u32 {
+pub(in crate::detect) fn folded(bytes: [u8; GRAM], fold: u16) -> u32 {
     u32::from_le_bytes(bytes) & (u32::from(fold) << 16 | u32::from(fold))
 }
 
@@ -70,7 +70,7 @@ const PROSE_TEXT: &str = "\
     library stays open through the evening and lends books, films and music to its members. ";
 
 /// How often grams, byte pairs and bytes stand in [`PROSE_TEXT`].
-pub(super) struct Frequencies {
+pub(in crate::detect) struct Frequencies {
     grams: HashMap<u32, f64>,
     pairs: Vec<f64>,
     bytes: [f64; 256],
@@ -78,7 +78,7 @@ pub(super) struct Frequencies {
 
 impl Frequencies {
     /// Those of [`PROSE_TEXT`], counted once.
-    pub(super) fn of_prose() -> &'static Self {
+    pub(in crate::detect) fn of_prose() -> &'static Self {
         static PROSE: LazyLock<Frequencies> = LazyLock::new(|| Frequencies::of(PROSE_TEXT));
         &PROSE
     }
@@ -133,7 +133,7 @@ impl Frequencies {
 
 /// The gram that ordinary prose has least of those that start at even (`parity` 0) or odd places
 /// of the anchor, with its start; bytes beside the anchor are unknown.
-pub(super) fn rarest(
+pub(in crate::detect) fn rarest(
     anchor: &[u8],
     word_start: bool,
     parity: isize,
@@ -162,7 +162,11 @@ pub(super) fn rarest(
 
 /// All spellings of a gram; an unknown first byte stands for those that are no part of a word where
 /// the anchor starts one.
-pub(super) fn spellings(gram: &[Option<u8>; GRAM], word_start: bool, fold: u16) -> Vec<[u8; GRAM]> {
+pub(in crate::detect) fn spellings(
+    gram: &[Option<u8>; GRAM],
+    word_start: bool,
+    fold: u16,
+) -> Vec<[u8; GRAM]> {
     let ascii = fold == FOLD_ASCII;
     let mut all = vec![[0; GRAM]];
     for (index, byte) in gram.iter().enumerate() {

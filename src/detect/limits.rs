@@ -1,0 +1,20 @@
+//! The limits of detection, in one place.
+
+/// Largest compiled form of one pattern, bytes.
+pub(crate) const REGEX_BYTES_MAX: usize = 8 << 20;
+/// Largest cache of one pattern's lazy automaton, bytes.
+pub(crate) const DFA_BYTES_MAX: usize = 4 << 20;
+/// Most detectors in the packs that a config adds to one evaluator.
+pub(crate) const DETECTORS_MAX: usize = 512;
+/// Longest text a detector's pattern may match, bytes: what keeps finding all matches linear.
+pub(crate) const MATCH_BYTES_MAX: usize = 4096;
+/// Findings kept of one detector in one text; more are counted, not listed.
+pub(crate) const FINDINGS_MAX: usize = 16;
+/// Most bytes of encoded runs (base64, percent, tags) that are decoded in one text.
+pub(crate) const DECODED_BYTES_MAX: usize = 64 << 10;
+/// Most bytes of one text where digits stand together that detectors of numbers search; where there
+/// are more, the rule says so.
+pub(crate) const NUMBER_BYTES_MAX: usize = 256 << 10;
+/// Matches of one detector in one text that its check or context may refuse; what follows more of
+/// them is not searched, and the rule says so.
+pub(crate) const REFUSED_MAX: u32 = 4096;

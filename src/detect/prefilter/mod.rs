@@ -1,0 +1,6 @@
+//! Which detectors a text may hit at all: one pass for all literals.
+
+pub(in crate::detect) mod gates;
+pub(in crate::detect) mod grams;
+pub(in crate::detect) mod profile;
+pub(in crate::detect) mod sieve;
