@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use self::client::{Client, Sent};
 use self::fresh::Fresh;
 use super::{Exit, Failure, output};
-use crate::receive::Signal;
+use crate::otlp::Signal;
 use crate::receive::file::{FileError, read_requests};
 use crate::visible;
 

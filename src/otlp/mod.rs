@@ -4,9 +4,14 @@
 //! `opentelemetry-proto` 1.x (`opentelemetry/proto/{trace,logs,common,resource}/v1`).
 
 pub mod any_value;
+pub mod json;
 pub mod metrics;
 pub mod number;
 pub mod request;
 pub mod wire;
 
 pub use any_value::AnyValue;
+
+mod signal;
+
+pub use signal::Signal;

@@ -17,9 +17,10 @@ use crate::extract::record::logs::extract_logs;
 use crate::extract::record::traces::extract_traces;
 use crate::extract::table::Table;
 use crate::model::SpanBatch;
+use crate::otlp::Signal;
 use crate::otlp::metrics::count_points;
 use crate::otlp::wire::Malformed;
-use crate::receive::{Accepted, Intake, Refused, Signal};
+use crate::receive::{Accepted, Intake, Refused};
 
 /// Bytes that one permit of the queue stands for.
 const PERMIT_BYTES: usize = 1024;

@@ -17,9 +17,9 @@ use crate::extract::record::logs::extract_logs;
 use crate::extract::record::traces::extract_traces;
 use crate::extract::resolve::{Explanation, Resolver, SessionCalls};
 use crate::model::{Completion, Evaluation, SessionKey, SpanBatch, TraceId, Trajectory};
+use crate::otlp::Signal;
 use crate::otlp::metrics::count_points;
 use crate::otlp::wire::Malformed;
-use crate::receive::Signal;
 
 /// Gathers recorded requests, then judges or shows what they hold.
 pub struct Replay<'r> {

@@ -16,7 +16,8 @@ use std::path::Path;
 use bytes::Bytes;
 
 use super::compression::Compression;
-use super::{Signal, json, text::TextSplitter};
+use super::text::TextSplitter;
+use crate::otlp::{Signal, json};
 
 /// Largest request in a file, in bytes, decompressed.
 pub const REQUEST_BYTES_MAX: usize = 256 << 20;

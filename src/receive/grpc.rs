@@ -20,7 +20,8 @@ use super::head::check_size;
 use super::ingest::{BodyLimit, Ingest, Packed};
 use super::metrics::Transport;
 use super::status::{Failure, Reason, response_protobuf};
-use super::{Accepted, Intake, Signal};
+use super::{Accepted, Intake};
+use crate::otlp::Signal;
 
 const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");

@@ -24,7 +24,8 @@ use super::ingest::{BodyLimit, Ingest, Packed};
 use super::metrics::Transport;
 use super::settings::HttpSettings;
 use super::status::{Failure, Reason, response_json, response_protobuf};
-use super::{Accepted, Intake, Signal};
+use super::{Accepted, Intake};
+use crate::otlp::Signal;
 
 /// How a message is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

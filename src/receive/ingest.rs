@@ -14,8 +14,9 @@ use super::closing::Closing;
 use super::compression::{Compression, decompress};
 use super::metrics::{ReceiverMetrics, Transport};
 use super::status::{Failure, Reason};
-use super::{Accepted, Intake, Signal, json};
+use super::{Accepted, Intake};
 use crate::otlp::wire::{Field, Fields, Malformed};
+use crate::otlp::{Signal, json};
 
 /// Bodies up to this size are unpacked in place; larger ones beside the network tasks, which they
 /// would hold up for milliseconds.

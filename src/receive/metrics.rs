@@ -7,8 +7,8 @@
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter, UpDownCounter};
 
-use super::Signal;
 use super::status::Reason;
+use crate::otlp::Signal;
 
 /// How data came in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,7 +1,6 @@
 //! Bytes in, acknowledged once they were taken.
 
 pub mod file;
-pub mod json;
 pub mod settings;
 
 mod admission;
@@ -27,19 +26,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::otlp::Signal;
+
 pub use listen::StartError;
 pub use server::Receivers;
-
-/// The kinds of OTLP data.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Signal {
-    /// `ExportTraceServiceRequest`.
-    Traces,
-    /// `ExportLogsServiceRequest`.
-    Logs,
-    /// `ExportMetricsServiceRequest`.
-    Metrics,
-}
 
 /// What became of a request's items.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -13,7 +13,8 @@ use prost::Message;
 use tonic::Code;
 use tonic::metadata::{MetadataMap, MetadataValue};
 
-use super::{Accepted, Refused, Signal};
+use super::{Accepted, Refused};
+use crate::otlp::Signal;
 use crate::value::json;
 
 /// Longest text in an answer, in bytes.

@@ -19,8 +19,8 @@ use spanscore::extract::record::traces::extract_traces;
 use spanscore::extract::resolve::{Resolver, reconcile};
 use spanscore::extract::table::Table;
 use spanscore::model::{Facts, SpanBatch, TraceId, TraceSpans, Trajectory};
-use spanscore::receive::Signal;
-use spanscore::receive::json::transcode;
+use spanscore::otlp::Signal;
+use spanscore::otlp::json::transcode;
 
 /// One encoded request.
 pub(crate) enum Request {

@@ -8,8 +8,9 @@ use spanscore::config::Part;
 use spanscore::evaluate::engine::run::Judge;
 use spanscore::evaluate::kind;
 use spanscore::model::{Content, Evaluation, Outcome, ToolCall, Trajectory, Usage, Want};
+use spanscore::otlp::Signal;
 use spanscore::pipeline::{Outlet, Pipeline, PipelineSettings};
-use spanscore::receive::{Intake, Signal};
+use spanscore::receive::Intake;
 use spanscore::settings::Node;
 use spanscore::value::{Value, json};
 

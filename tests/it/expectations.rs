@@ -11,9 +11,9 @@ use spanscore::extract::dialect::Dialect;
 use spanscore::extract::resolve::Resolver;
 use spanscore::extract::table::Table;
 use spanscore::model::{Evaluation, Outcome, Want};
+use spanscore::otlp::Signal;
+use spanscore::otlp::json::transcode;
 use spanscore::pipeline::replay::Replay;
-use spanscore::receive::Signal;
-use spanscore::receive::json::transcode;
 
 /// A span of trace `trace`; number 1 is the root.
 pub(crate) fn span(trace: u8, number: u8, attributes: &[(&str, &str)]) -> Json {

@@ -6,8 +6,8 @@ use serde_json::{Value as Json, json};
 use spanscore::extract::dialect::Dialect;
 
 use crate::captures::{Request, resolver, rows, traces};
-use spanscore::receive::Signal;
-use spanscore::receive::json::transcode;
+use spanscore::otlp::Signal;
+use spanscore::otlp::json::transcode;
 
 fn any_value(value: &Json) -> Json {
     match value {

@@ -28,8 +28,8 @@ use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Request};
 
 use super::{Compression, Protocol, SendArgs};
+use crate::otlp::Signal;
 use crate::otlp::metrics::count_points;
-use crate::receive::Signal;
 use crate::visible;
 
 /// How often a request is sent at most.

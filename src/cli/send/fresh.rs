@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::{DecodeError, Message};
 use sha2::{Digest, Sha256};
 
-use crate::receive::Signal;
+use crate::otlp::Signal;
 
 /// Rewrites the ids and times of a recording. One id always becomes the same other id.
 pub(super) struct Fresh {

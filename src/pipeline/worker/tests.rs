@@ -10,7 +10,7 @@ use crate::extract::record::cache::Cache;
 use crate::extract::record::traces::extract_traces;
 use crate::extract::table::Table;
 use crate::model::{EvaluationId, Level, Want};
-use crate::receive::{Signal, json};
+use crate::otlp::{Signal, json};
 use crate::telemetry::Telemetry;
 
 const SAMPLE: &[u8] = include_bytes!("../../../examples/traces/refund_agent.json");

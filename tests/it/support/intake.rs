@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use spanscore::otlp::Signal;
 use spanscore::receive::settings::{OtlpSettings, ProtocolsSettings, ReceiversSettings};
-use spanscore::receive::{Accepted, Intake, Receivers, Refused, Signal};
+use spanscore::receive::{Accepted, Intake, Receivers, Refused};
 use spanscore::settings::HumanDuration;
 use spanscore::telemetry::Telemetry;
 use tokio::sync::Semaphore;
