@@ -1,10 +1,10 @@
 //! What one pass over an encoded span or log record collects, and how it becomes facts.
 
-use super::key_trie::{Meaning, check};
+use super::key_trie::{KeyMeaning, check};
 use super::layout::{ATTRIBUTE, EVENT, EVENT_ATTRIBUTE, OTHER, put, put_attribute};
-use super::retention::Recipe;
+use super::retention::Retention;
 use super::tool_messages::{keep_tool_messages, speaks_of_tools};
-use crate::extract::table::bit_set::Bits;
+use crate::extract::table::bit_set::BitSet;
 use crate::extract::table::{Kept, Table};
 use crate::otlp::any_value::key_value;
 use crate::otlp::number::span as number;
@@ -13,22 +13,22 @@ use crate::otlp::wire::{Field, Fields, Malformed};
 /// The attributes and events of the span at hand, in so far as some dialect may read them. One
 /// serves a whole request.
 #[derive(Default)]
-pub(in crate::extract) struct Found<'a> {
+pub(in crate::extract) struct SpanAttributes<'a> {
     /// In the order of the span, each slot once.
-    read: Vec<Read<'a>>,
+    read: Vec<ReadAttribute<'a>>,
     events: Vec<&'a [u8]>,
 }
 
 /// An attribute that may be read.
-struct Read<'a> {
-    meaning: Meaning,
+struct ReadAttribute<'a> {
+    meaning: KeyMeaning,
     /// Its encoded value.
     value: &'a [u8],
     /// Its encoded `KeyValue`.
     entry: &'a [u8],
 }
 
-impl<'a> Found<'a> {
+impl<'a> SpanAttributes<'a> {
     pub(in crate::extract) fn clear(&mut self) {
         self.read.clear();
         self.events.clear();
@@ -36,8 +36,13 @@ impl<'a> Found<'a> {
 
     /// Takes an attribute that may be read.
     #[inline(always)]
-    pub(in crate::extract) fn push(&mut self, meaning: Meaning, value: &'a [u8], entry: &'a [u8]) {
-        self.read.push(Read { meaning, value, entry });
+    pub(in crate::extract) fn push(
+        &mut self,
+        meaning: KeyMeaning,
+        value: &'a [u8],
+        entry: &'a [u8],
+    ) {
+        self.read.push(ReadAttribute { meaning, value, entry });
     }
 
     /// Takes an encoded span event.
@@ -47,15 +52,15 @@ impl<'a> Found<'a> {
     }
 
     /// What the keys of the attributes mean, and the encoded attributes.
-    pub(in crate::extract) fn meanings(&self) -> impl Iterator<Item = (Meaning, &'a [u8])> {
+    pub(in crate::extract) fn meanings(&self) -> impl Iterator<Item = (KeyMeaning, &'a [u8])> {
         self.read.iter().map(|read| (read.meaning, read.entry))
     }
 
     /// The slots of the attributes that have one.
     pub(in crate::extract) fn slots(&self) -> impl Iterator<Item = u16> {
         self.read.iter().filter_map(|read| match read.meaning {
-            Meaning::Slot(slot) | Meaning::Stated(slot) => Some(slot),
-            Meaning::Unread | Meaning::Behind => None,
+            KeyMeaning::Slot(slot) | KeyMeaning::Stated(slot) => Some(slot),
+            KeyMeaning::Unread | KeyMeaning::Behind => None,
         })
     }
 
@@ -63,26 +68,28 @@ impl<'a> Found<'a> {
     pub(in crate::extract) fn write(
         &self,
         table: &Table,
-        recipe: &Recipe,
+        retention: &Retention,
         arena: &mut Vec<u8>,
     ) -> Result<(), Malformed> {
-        for kept in &recipe.attributes {
-            let Some(Read { value, .. }) = self.read.get(kept.place as usize) else { continue };
+        for kept in &retention.attributes {
+            let Some(ReadAttribute { value, .. }) = self.read.get(kept.place as usize) else {
+                continue;
+            };
             if !kept.tools_only || speaks_of_tools(value) {
                 put_attribute(arena, ATTRIBUTE, kept.slot, value);
             }
         }
-        for place in &recipe.others {
+        for place in &retention.others {
             if let Some(read) = self.read.get(*place as usize) {
                 put(arena, OTHER, read.entry);
             }
         }
         let read = |place: u32| self.read.get(place as usize);
         let value = |place| read(place).map_or(&[][..], |read| read.value);
-        keep_tool_messages(&recipe.messages, value, |place| {
+        keep_tool_messages(&retention.messages, value, |place| {
             put(arena, OTHER, read(place).map_or(&[], |read| read.entry));
         });
-        self.write_events(table, &recipe.keep, arena)
+        self.write_events(table, &retention.keep, arena)
     }
 
     /// Writes the kept events, and all attributes in the order of the span.
@@ -93,7 +100,7 @@ impl<'a> Found<'a> {
         span: &'a [u8],
         arena: &mut Vec<u8>,
     ) -> Result<(), Malformed> {
-        let mut written = Bits::default();
+        let mut written = BitSet::default();
         let mut fields = Fields::new(span);
         while let Some(field) = fields.next()? {
             let (number::ATTRIBUTES, Field::Bytes(entry)) = field else { continue };

@@ -7,14 +7,14 @@ use super::resources::ResourceCache;
 use crate::model::{Resource, SpanBatch, SpanRecord, TraceId, shard_of};
 use crate::otlp::wire::Malformed;
 
-pub(in crate::extract) struct Sink<'s> {
+pub(in crate::extract) struct BatchWriter<'s> {
     shards: &'s mut [SpanBatch],
     resources: &'s mut ResourceCache,
     resource: Arc<Resource>,
     pub(in crate::extract) extracted: Extracted,
 }
 
-impl<'s> Sink<'s> {
+impl<'s> BatchWriter<'s> {
     pub(in crate::extract) fn new(
         resources: &'s mut ResourceCache,
         shards: &'s mut [SpanBatch],

@@ -1,6 +1,6 @@
 //! What is remembered from one request to the next.
 
-use super::key_trie::Paths;
+use super::key_trie::KeyTrie;
 use super::resources::ResourceCache;
 
 /// Resources and paths of keys that came before. It serves one request after the other; requests
@@ -8,5 +8,5 @@ use super::resources::ResourceCache;
 #[derive(Default)]
 pub struct Cache {
     pub(in crate::extract) resources: ResourceCache,
-    pub(in crate::extract) paths: Paths,
+    pub(in crate::extract) paths: KeyTrie,
 }

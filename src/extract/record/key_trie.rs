@@ -1,22 +1,23 @@
-//! The attribute keys of spans as paths: which key comes after which.
+//! A trie over the sequences of attribute keys of spans, remembered from request to request.
 //!
 //! The spans of an instrumentation repeat the same keys in the same order. What a key means, and
-//! what all keys of a span together mean, is worked out when they come in that order for the first
-//! time; from then on a key is one comparison. Keys in an order that is not remembered are read all
-//! the same, only more slowly.
+//! what all keys of a span together mean, is worked out when the sequence comes for the first time;
+//! from then on a key costs one comparison. A key that does not come where the trie expects it is
+//! inserted there, or where there is no room, the span falls off the trie: it is read all the same,
+//! only more slowly.
 
 use std::sync::Arc;
 
-use super::attributes::Found;
-use super::retention::{Recipe, Recipes};
-use crate::extract::table::bit_set::Bits;
+use super::attributes::SpanAttributes;
+use super::retention::{Retention, Retentions};
+use crate::extract::table::bit_set::BitSet;
 use crate::extract::table::{Bound, Matching, Table};
 use crate::otlp::any_value::key_value;
 use crate::otlp::wire::{Fields, Malformed, leading_bytes};
 
-/// Most steps that are remembered, over all paths.
+/// Most nodes of the trie.
 const NODES_MAX: usize = 4096;
-/// Most attributes of a span whose path is remembered.
+/// Most attributes of a span whose sequence of keys is remembered.
 const DEPTH_MAX: u16 = 256;
 /// Longest key that is remembered, bytes with its tag and length: a sender's keys may be as long as
 /// its requests, and what is remembered outlives them.
@@ -27,14 +28,14 @@ const NEXT_MAX: usize = 8;
 /// of those that come all the time.
 const MISSED_MAX: u32 = 1024;
 
-/// Where no path leads.
+/// No node.
 const NONE: u32 = u32::MAX;
-/// The node that all paths begin at.
+/// The root of the trie.
 const START: u32 = 0;
 
 /// What a key means to a [`Table`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::extract) enum Meaning {
+pub(in crate::extract) enum KeyMeaning {
     /// Nothing reads it, or it came before.
     Unread,
     /// It has a slot.
@@ -45,7 +46,7 @@ pub(in crate::extract) enum Meaning {
     Behind,
 }
 
-impl Meaning {
+impl KeyMeaning {
     fn of(table: &Table, key: &[u8]) -> Self {
         if let Some(slot) = table.keys.get(key) {
             let is_stated = table.bound(slot).is_some_and(Bound::states_value);
@@ -55,56 +56,56 @@ impl Meaning {
     }
 }
 
-/// The paths of the spans so far.
+/// The sequences of keys of the spans so far.
 #[derive(Default)]
-pub(in crate::extract) struct Paths {
+pub(in crate::extract) struct KeyTrie {
     /// The table that all of this holds for.
     table: Arc<()>,
     nodes: Vec<Node>,
     /// The heads of the nodes, end to end.
     heads: Vec<u8>,
     /// For each node the statements that hold because the keys so far are there.
-    present: Vec<Bits>,
-    recipes: Recipes,
+    present: Vec<BitSet>,
+    retentions: Retentions,
     missed: u32,
-    /// The node that the span at hand has come to; [`NONE`] once it has left the paths.
+    /// The node that the span at hand has come to; [`NONE`] once it has fallen off the trie.
     at: u32,
     /// The first of the nodes that may come next.
     next: u32,
-    off_path: OffPath,
+    off_trie: OffTrie,
 }
 
-/// What is known of the keys of a span that has left the paths.
+/// What is known of the keys of a span that has fallen off the trie.
 #[derive(Default)]
-struct OffPath {
+struct OffTrie {
     /// Their slots.
-    slots: Bits,
+    slots: BitSet,
     /// The statements that hold because they are there.
-    present: Bits,
+    present: BitSet,
 }
 
 /// A key behind the keys of the nodes before it.
 struct Node {
     /// Where its head stands: the key as it opens an encoded `KeyValue`.
     head: (u32, u32),
-    meaning: Meaning,
+    meaning: KeyMeaning,
     depth: u16,
     /// The first of the keys that come next.
     next: u32,
     /// Another key that comes after the same ones.
     other: u32,
-    /// The first of the recipes of spans that end here.
-    recipe: u32,
+    /// The first of the retention entries of spans that end here.
+    retention: u32,
 }
 
-impl Paths {
+impl KeyTrie {
     /// Begins a request.
     pub(in crate::extract) fn enter(&mut self, table: &Table) {
-        let missed = self.missed.saturating_add(self.recipes.missed());
+        let missed = self.missed.saturating_add(self.retentions.missed());
         let is_full = self.nodes.len() >= NODES_MAX || missed >= MISSED_MAX;
         if !self.nodes.is_empty()
             && !is_full
-            && !self.recipes.is_full()
+            && !self.retentions.is_full()
             && Arc::ptr_eq(&self.table, &table.identity)
         {
             return;
@@ -113,9 +114,9 @@ impl Paths {
         self.nodes.clear();
         self.heads.clear();
         self.present.clear();
-        self.recipes.clear();
+        self.retentions.clear();
         self.missed = 0;
-        self.add(Node::new((0, 0), Meaning::Unread, 0), Bits::default());
+        self.add(Node::new((0, 0), KeyMeaning::Unread, 0), BitSet::default());
     }
 
     /// Begins a span.
@@ -131,13 +132,13 @@ impl Paths {
         &mut self,
         table: &Table,
         matching: &mut Matching,
-        found: &mut Found<'a>,
+        found: &mut SpanAttributes<'a>,
         entry: &'a [u8],
     ) -> Result<(), Malformed> {
         let Some((meaning, rest)) = self.follow(entry) else {
-            return self.leave(table, matching, found, entry);
+            return self.insert(table, matching, found, entry);
         };
-        if meaning == Meaning::Unread {
+        if meaning == KeyMeaning::Unread {
             return Ok(());
         }
         let value = match leading_bytes(rest, 2) {
@@ -147,9 +148,9 @@ impl Paths {
         read(table, matching, found, (meaning, value, entry))
     }
 
-    /// One step along a path: what the key means, and what stands behind it.
+    /// One step down the trie: what the key means, and what stands behind it.
     #[inline(always)]
-    fn follow<'a>(&mut self, entry: &'a [u8]) -> Option<(Meaning, &'a [u8])> {
+    fn follow<'a>(&mut self, entry: &'a [u8]) -> Option<(KeyMeaning, &'a [u8])> {
         let mut at = self.next;
         loop {
             let node = self.nodes.get(at as usize)?;
@@ -165,33 +166,33 @@ impl Paths {
 
     /// Reads a key that is not expected here, and remembers it if there is room.
     #[inline(never)]
-    fn leave<'a>(
+    fn insert<'a>(
         &mut self,
         table: &Table,
         matching: &mut Matching,
-        found: &mut Found<'a>,
+        found: &mut SpanAttributes<'a>,
         entry: &'a [u8],
     ) -> Result<(), Malformed> {
         let (key, value) = key_value(entry)?;
-        let mut meaning = Meaning::of(table, key);
+        let mut meaning = KeyMeaning::of(table, key);
         let mut present = self.present();
-        if let Meaning::Slot(slot) | Meaning::Stated(slot) = meaning {
+        if let KeyMeaning::Slot(slot) | KeyMeaning::Stated(slot) = meaning {
             let is_repeated = if self.at == NONE {
-                self.off_path.slots.has(slot)
+                self.off_trie.slots.has(slot)
             } else {
                 found.slots().any(|known| known == slot)
             };
             if is_repeated {
                 // Keys are unique; where a sender breaks that, the first counts.
-                meaning = Meaning::Unread;
+                meaning = KeyMeaning::Unread;
             } else if let Some(bit) = table.bound(slot).and_then(|bound| bound.present) {
                 present.insert(bit);
             }
         }
         if !self.branch(key, entry, meaning, present) {
-            self.stray(found, meaning, present);
+            self.fall_off(found, meaning, present);
         }
-        if meaning == Meaning::Unread {
+        if meaning == KeyMeaning::Unread {
             return Ok(());
         }
         read(table, matching, found, (meaning, value, entry))
@@ -199,7 +200,7 @@ impl Paths {
 
     /// Goes on from the node at hand by a key that did not come there before; not if there is no
     /// room, or the key does not stand where encoders write it.
-    fn branch(&mut self, key: &[u8], entry: &[u8], meaning: Meaning, present: Bits) -> bool {
+    fn branch(&mut self, key: &[u8], entry: &[u8], meaning: KeyMeaning, present: BitSet) -> bool {
         let opening = leading_bytes(entry, 1).filter(|(first, _)| std::ptr::eq(*first, key));
         let head = opening.and_then(|(_, rest)| entry.get(..entry.len() - rest.len()));
         let from = self.heads.len() as u32;
@@ -220,21 +221,21 @@ impl Paths {
         true
     }
 
-    /// Leaves the paths by this key, or goes on without them.
-    fn stray(&mut self, found: &Found<'_>, meaning: Meaning, present: Bits) {
+    /// Falls off the trie at this key, or goes on without it.
+    fn fall_off(&mut self, found: &SpanAttributes<'_>, meaning: KeyMeaning, present: BitSet) {
         if self.at != NONE {
             (self.at, self.next) = (NONE, NONE);
             self.missed += 1;
-            self.off_path = OffPath::default();
-            found.slots().for_each(|slot| self.off_path.slots.insert(slot));
+            self.off_trie = OffTrie::default();
+            found.slots().for_each(|slot| self.off_trie.slots.insert(slot));
         }
-        self.off_path.present = present;
-        if let Meaning::Slot(slot) | Meaning::Stated(slot) = meaning {
-            self.off_path.slots.insert(slot);
+        self.off_trie.present = present;
+        if let KeyMeaning::Slot(slot) | KeyMeaning::Stated(slot) = meaning {
+            self.off_trie.slots.insert(slot);
         }
     }
 
-    fn add(&mut self, node: Node, present: Bits) {
+    fn add(&mut self, node: Node, present: BitSet) {
         self.nodes.push(node);
         self.present.push(present);
     }
@@ -247,29 +248,29 @@ impl Paths {
     }
 
     /// The statements that hold because the keys of the span at hand are there.
-    fn present(&self) -> Bits {
-        self.present.get(self.at as usize).copied().unwrap_or(self.off_path.present)
+    fn present(&self) -> BitSet {
+        self.present.get(self.at as usize).copied().unwrap_or(self.off_trie.present)
     }
 
     /// What to do with the span at hand, whose attributes are all taken.
     #[inline]
-    pub(in crate::extract) fn recipe(
+    pub(in crate::extract) fn retention(
         &mut self,
         table: &Table,
         matching: &mut Matching,
-        found: &Found<'_>,
-    ) -> &Recipe {
+        found: &SpanAttributes<'_>,
+    ) -> &Retention {
         matching.extend(&self.present());
         match self.nodes.get_mut(self.at as usize) {
-            Some(node) => self.recipes.of(table, matching, found, &mut node.recipe),
-            None => self.recipes.once(table, matching, found),
+            Some(node) => self.retentions.of(table, matching, found, &mut node.retention),
+            None => self.retentions.once(table, matching, found),
         }
     }
 }
 
 impl Node {
-    fn new(head: (u32, u32), meaning: Meaning, depth: u16) -> Self {
-        Self { head, meaning, depth, next: NONE, other: NONE, recipe: NONE }
+    fn new(head: (u32, u32), meaning: KeyMeaning, depth: u16) -> Self {
+        Self { head, meaning, depth, next: NONE, other: NONE, retention: NONE }
     }
 }
 
@@ -278,11 +279,11 @@ impl Node {
 fn read<'a>(
     table: &Table,
     matching: &mut Matching,
-    found: &mut Found<'a>,
-    (meaning, value, entry): (Meaning, &'a [u8], &'a [u8]),
+    found: &mut SpanAttributes<'a>,
+    (meaning, value, entry): (KeyMeaning, &'a [u8], &'a [u8]),
 ) -> Result<(), Malformed> {
     let text = check(value)?;
-    if let Meaning::Stated(slot) = meaning {
+    if let KeyMeaning::Stated(slot) = meaning {
         matching.attribute(table, slot, value, text);
     }
     found.push(meaning, value, entry);
@@ -328,14 +329,14 @@ mod tests {
 
     #[test]
     fn long_keys_are_read_and_not_remembered() {
-        let (table, mut paths) = (table(&calls()), Paths::default());
+        let (table, mut paths) = (table(&calls()), KeyTrie::default());
         paths.enter(&table);
         for number in 0..9 {
             let key = format!("{number}{}", "k".repeat(HEAD_BYTES_MAX));
             let mut entry = vec![0x0a];
             prost::encoding::encode_varint(key.len() as u64, &mut entry);
             entry.extend([key.as_bytes(), b"\x12\x03\x0a\x01x"].concat());
-            let (mut matching, mut found) = (Matching::default(), Found::default());
+            let (mut matching, mut found) = (Matching::default(), SpanAttributes::default());
             paths.begin();
             paths.attribute(&table, &mut matching, &mut found, &entry).unwrap();
             assert_eq!((paths.at, paths.heads.len()), (NONE, 0));
@@ -345,9 +346,9 @@ mod tests {
     #[test]
     fn keys_that_never_come_again_do_not_keep_others_from_being_remembered() {
         let table = table(&calls());
-        let (mut paths, mut matching) = (Paths::default(), Matching::default());
-        let mut span = |paths: &mut Paths, keys: &[Vec<u8>]| {
-            let mut found = Found::default();
+        let (mut paths, mut matching) = (KeyTrie::default(), Matching::default());
+        let mut span = |paths: &mut KeyTrie, keys: &[Vec<u8>]| {
+            let mut found = SpanAttributes::default();
             paths.begin();
             for key in keys {
                 paths.attribute(&table, &mut matching, &mut found, key).unwrap();

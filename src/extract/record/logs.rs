@@ -4,11 +4,11 @@
 //! that has a trace id and an event name that some dialect's source reads. All others are counted
 //! as accepted and left out.
 
-use super::attributes::Found;
-use super::batch_writer::Sink;
+use super::attributes::SpanAttributes;
+use super::batch_writer::BatchWriter;
 use super::cache::Cache;
 use super::counts::{Extracted, Rejection};
-use super::key_trie::{Paths, check};
+use super::key_trie::{KeyTrie, check};
 use super::layout::{LOG_BODY, LOG_EVENT, put};
 use crate::extract::table::{Matching, Part, Table};
 use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId, fingerprint};
@@ -31,9 +31,9 @@ pub fn extract_logs(
 ) -> Result<Extracted, Malformed> {
     let Cache { resources, paths } = cache;
     paths.enter(table);
-    let mut sink = Sink::new(resources, shards);
+    let mut sink = BatchWriter::new(resources, shards);
     let mut reader =
-        LogReader { table, paths, matching: Matching::default(), found: Found::default() };
+        LogReader { table, paths, matching: Matching::default(), found: SpanAttributes::default() };
     let mut is_ours = false;
     let walked = walk(body, |step| match step {
         Step::Resource(encoded) => sink.enter_resource(encoded),
@@ -66,9 +66,9 @@ struct LogView<'a> {
 /// Reads log records one after the other; its buffers serve the whole request.
 struct LogReader<'t, 'a> {
     table: &'t Table,
-    paths: &'t mut Paths,
+    paths: &'t mut KeyTrie,
     matching: Matching,
-    found: Found<'a>,
+    found: SpanAttributes<'a>,
 }
 
 impl<'a> LogReader<'_, 'a> {
@@ -106,7 +106,7 @@ impl<'a> LogReader<'_, 'a> {
         Ok(view)
     }
 
-    fn record(&mut self, view: &LogView<'a>, sink: &mut Sink<'_>) -> Result<(), Rejection> {
+    fn record(&mut self, view: &LogView<'a>, sink: &mut BatchWriter<'_>) -> Result<(), Rejection> {
         if view.trace_id.is_empty() || view.event.is_empty() {
             return Ok(());
         }
@@ -117,17 +117,17 @@ impl<'a> LogReader<'_, 'a> {
         };
         self.matching.log_event(self.table, view.event);
         sink.record(trace_id, |arena, _| {
-            let recipe = self.paths.recipe(self.table, &mut self.matching, &self.found);
-            if !recipe.nature.log {
+            let retention = self.paths.retention(self.table, &mut self.matching, &self.found);
+            if !retention.kind.log {
                 return Ok(None);
             }
-            arena.extend_from_slice(&recipe.conditions);
+            arena.extend_from_slice(&retention.conditions);
             put(arena, LOG_EVENT, view.event);
-            if recipe.keep.has(Part::LogBody) && !view.body.is_empty() {
+            if retention.keep.has(Part::LogBody) && !view.body.is_empty() {
                 check(view.body)?;
                 put(arena, LOG_BODY, view.body);
             }
-            self.found.write(self.table, recipe, arena)?;
+            self.found.write(self.table, retention, arena)?;
             let time_ns = if view.time_ns == 0 { view.observed_ns } else { view.time_ns };
             Ok(Some(SpanRecord {
                 trace_id,

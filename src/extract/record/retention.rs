@@ -1,29 +1,30 @@
-//! What becomes of a span: worked out once for each path of keys and the statements that hold.
+//! What to retain of a span: worked out once for each sequence of keys and the conditions that
+//! hold, and remembered as an entry at the node of the trie where the sequence ends.
 
-use super::attributes::Found;
-use super::key_trie::Meaning;
+use super::attributes::SpanAttributes;
+use super::key_trie::KeyMeaning;
 use super::layout::{CONDITIONS, put_header};
 use super::tool_messages::{MessageField, MessagePart};
-use crate::extract::table::bit_set::Bits;
+use crate::extract::table::bit_set::BitSet;
 use crate::extract::table::{Kept, Matching, Table};
 use crate::otlp::any_value::key_value;
 
-/// Most recipes that are remembered.
-const RECIPES_MAX: usize = 1024;
-/// Most recipes that are remembered for one path.
-const PER_PATH_MAX: usize = 8;
+/// Most entries that are remembered.
+const RETENTIONS_MAX: usize = 1024;
+/// Most entries that are remembered for one sequence of keys.
+const PER_SEQUENCE_MAX: usize = 8;
 const NONE: u32 = u32::MAX;
 
-/// What to do with spans of certain keys of which certain statements hold.
+/// What to retain of spans of certain keys of which certain conditions hold.
 #[derive(Default)]
-pub(in crate::extract) struct Recipe {
-    bits: Bits,
+pub(in crate::extract) struct Retention {
+    bits: BitSet,
     /// Another one for the same keys.
     other: u32,
     /// The stated conditions that hold, as a field of a record's facts.
     pub(in crate::extract) conditions: Vec<u8>,
     pub(in crate::extract) keep: Kept,
-    pub(in crate::extract) nature: Nature,
+    pub(in crate::extract) kind: SpanKind,
     /// The attributes to keep, by their place among those that were read.
     pub(in crate::extract) attributes: Vec<KeptAttribute>,
     /// The places of attributes without a slot that are kept.
@@ -43,26 +44,26 @@ pub(in crate::extract) struct KeptAttribute {
 
 /// What the conditions that hold say about a span.
 #[derive(Clone, Copy, Default)]
-pub(in crate::extract) struct Nature {
+pub(in crate::extract) struct SpanKind {
     pub(in crate::extract) tool: bool,
     pub(in crate::extract) agent: bool,
     pub(in crate::extract) pending: bool,
     pub(in crate::extract) log: bool,
 }
 
-/// The recipes of the paths so far.
+/// The entries of the sequences so far.
 #[derive(Default)]
-pub(in crate::extract) struct Recipes {
-    known: Vec<Recipe>,
-    /// That of a span that has left the paths, or that found no room.
-    once: Recipe,
-    /// How many spans on paths found no room.
+pub(in crate::extract) struct Retentions {
+    known: Vec<Retention>,
+    /// That of a span that has fallen off the trie, or that found no room.
+    once: Retention,
+    /// How many spans found no room for their entry.
     missed: u32,
 }
 
-impl Recipes {
+impl Retentions {
     pub(in crate::extract) fn is_full(&self) -> bool {
-        self.known.len() >= RECIPES_MAX
+        self.known.len() >= RETENTIONS_MAX
     }
 
     pub(in crate::extract) fn clear(&mut self) {
@@ -70,32 +71,33 @@ impl Recipes {
         self.missed = 0;
     }
 
-    /// How many spans on paths found no room: odd ones may have taken that of common ones.
+    /// How many spans found no room for their entry: odd ones may have taken that of common ones.
     pub(in crate::extract) fn missed(&self) -> u32 {
         self.missed
     }
 
-    /// The recipe among those that begin with `first`; a new one becomes the first.
+    /// The entry among those that begin with `first`; a new one becomes the first.
     #[inline]
     pub(in crate::extract) fn of(
         &mut self,
         table: &Table,
         matching: &Matching,
-        found: &Found<'_>,
+        found: &SpanAttributes<'_>,
         first: &mut u32,
-    ) -> &Recipe {
+    ) -> &Retention {
         let mut at = *first;
-        for _ in 0..PER_PATH_MAX {
+        for _ in 0..PER_SEQUENCE_MAX {
             match self.known.get(at as usize) {
-                Some(recipe) if recipe.bits == *matching.bits() => {
+                Some(retention) if retention.bits == *matching.bits() => {
                     return &self.known[at as usize];
                 }
-                Some(recipe) => at = recipe.other,
+                Some(retention) => at = retention.other,
                 None if self.is_full() => break,
                 None => {
-                    let recipe = Recipe { other: *first, ..Recipe::new(table, matching, found) };
+                    let retention =
+                        Retention { other: *first, ..Retention::new(table, matching, found) };
                     *first = self.known.len() as u32;
-                    self.known.push(recipe);
+                    self.known.push(retention);
                     return &self.known[*first as usize];
                 }
             }
@@ -104,23 +106,23 @@ impl Recipes {
         self.once(table, matching, found)
     }
 
-    /// A recipe that is not remembered.
+    /// A retention that is not remembered.
     #[cold]
     pub(in crate::extract) fn once(
         &mut self,
         table: &Table,
         matching: &Matching,
-        found: &Found<'_>,
-    ) -> &Recipe {
-        self.once = Recipe::new(table, matching, found);
+        found: &SpanAttributes<'_>,
+    ) -> &Retention {
+        self.once = Retention::new(table, matching, found);
         &self.once
     }
 }
 
-impl Recipe {
-    fn new(table: &Table, matching: &Matching, found: &Found<'_>) -> Self {
+impl Retention {
+    fn new(table: &Table, matching: &Matching, found: &SpanAttributes<'_>) -> Self {
         let conditions = matching.finish(table);
-        let mut recipe = Self {
+        let mut retention = Self {
             bits: *matching.bits(),
             other: NONE,
             keep: table.base.clone(),
@@ -129,34 +131,34 @@ impl Recipe {
         let means = || conditions.iter().filter_map(|id| Some((*id, table.compiled(*id)?)));
         let stated = means().filter(|(_, means)| means.stated).count();
         if stated > 0 {
-            put_header(&mut recipe.conditions, CONDITIONS, 2 * stated);
+            put_header(&mut retention.conditions, CONDITIONS, 2 * stated);
         }
         for (id, means) in means() {
-            recipe.keep.extend(&means.keep);
-            recipe.nature.tool |= means.tool;
-            recipe.nature.agent |= means.agent;
-            recipe.nature.pending |= means.pending;
-            recipe.nature.log |= means.log;
+            retention.keep.extend(&means.keep);
+            retention.kind.tool |= means.tool;
+            retention.kind.agent |= means.agent;
+            retention.kind.pending |= means.pending;
+            retention.kind.log |= means.log;
             if means.stated {
-                recipe.conditions.extend_from_slice(&id.to_le_bytes());
+                retention.conditions.extend_from_slice(&id.to_le_bytes());
             }
         }
-        recipe.list(table, found);
-        recipe
+        retention.list(table, found);
+        retention
     }
 
     /// Lists the attributes that are kept.
-    fn list(&mut self, table: &Table, found: &Found<'_>) {
+    fn list(&mut self, table: &Table, found: &SpanAttributes<'_>) {
         let (keep, mut messages) = (&self.keep, Vec::new());
         for (place, (meaning, entry)) in (0..).zip(found.meanings()) {
             match meaning {
-                Meaning::Slot(slot) | Meaning::Stated(slot) => {
+                KeyMeaning::Slot(slot) | KeyMeaning::Stated(slot) => {
                     let tools_only = !keep.slots.has(slot);
                     if !tools_only || keep.tools_only.has(slot) {
                         self.attributes.push(KeptAttribute { place, slot, tools_only });
                     }
                 }
-                Meaning::Behind => {
+                KeyMeaning::Behind => {
                     let key = key_value(entry).unwrap_or_default().0;
                     let prefixes = table.prefixes.of(key) & keep.prefixes;
                     if prefixes & !table.tools_only_prefixes != 0 {
@@ -167,7 +169,7 @@ impl Recipe {
                         messages.push((place, field));
                     }
                 }
-                Meaning::Unread => {}
+                KeyMeaning::Unread => {}
             }
         }
         self.messages = MessagePart::all(&messages);

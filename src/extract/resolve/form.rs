@@ -12,7 +12,7 @@ use super::super::dialect::Role;
 use super::plan::{CALL_ROLES, Plan, Read};
 use super::shape::{Shape, Shapes};
 use crate::extract::record::layout::{FactsReader, Slot};
-use crate::extract::table::bit_set::Bits;
+use crate::extract::table::bit_set::BitSet;
 
 /// Most forms that are kept for the traces to come. When one more comes, keeping starts anew, so
 /// that odd spans cannot fill the place of those that come all the time.
@@ -64,7 +64,7 @@ pub(super) struct Candidate {
 impl Form {
     fn new(plan: &Plan, shape: Arc<Shape>, signature: Signature<'_>) -> Self {
         let Signature { conditions, kinds, slots } = signature;
-        let (mut by_attribute, mut held) = (Vec::new(), Bits::default());
+        let (mut by_attribute, mut held) = (Vec::new(), BitSet::default());
         for (place, slot) in (0..).zip(slots) {
             held.insert(slot.0);
             by_attribute.extend(shape.by_slot(*slot).iter().map(|source| (place, *source)));

@@ -1,12 +1,12 @@
 //! A small set of small numbers.
 
-/// Numbers below [`Bits::LIMIT`].
+/// Numbers below [`BitSet::LIMIT`].
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::extract) struct Bits([u64; WORDS]);
+pub(in crate::extract) struct BitSet([u64; WORDS]);
 
 const WORDS: usize = 8;
 
-impl PartialEq for Bits {
+impl PartialEq for BitSet {
     /// Compared here, a set takes less than a call.
     #[inline]
     fn eq(&self, other: &Self) -> bool {
@@ -14,9 +14,9 @@ impl PartialEq for Bits {
     }
 }
 
-impl Eq for Bits {}
+impl Eq for BitSet {}
 
-impl Bits {
+impl BitSet {
     /// The numbers that fit are below this.
     pub(in crate::extract) const LIMIT: usize = WORDS * 64;
 

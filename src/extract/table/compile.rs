@@ -5,9 +5,9 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::super::dialect::{Condition, Dialect, Scalar};
-use super::bit_set::Bits;
+use super::bit_set::BitSet;
 use super::condition::{ALTERNATIVES_MAX, Names, Statement, Term, alternatives};
-use super::key_index::Keys;
+use super::key_index::KeyIndex;
 use super::matching::{Alternative, Bound, Statements};
 use super::{Compiled, Kept, Prefixes, Table};
 use crate::extract::record::layout::Slot;
@@ -43,7 +43,7 @@ pub(super) struct Builder {
     names: Numbers,
     pub(super) prefixes: Prefixes,
     events: Vec<Box<[u8]>>,
-    event_slots: Vec<Bits>,
+    event_slots: Vec<BitSet>,
     pub(super) base: Kept,
     conditions: Vec<Condition>,
     compiled: Vec<Compiled>,
@@ -99,7 +99,7 @@ impl Builder {
                     TableError::TooManyAlternatives { dialect: dialect.to_owned() }
                 })?;
                 let at = self.conditions.len();
-                check("conditions", at + 1, Bits::LIMIT)?;
+                check("conditions", at + 1, BitSet::LIMIT)?;
                 self.found.insert(condition.clone(), at as u16);
                 self.conditions.push(condition.clone());
                 self.ways.push(ways);
@@ -117,7 +117,7 @@ impl Builder {
             Some(at) => at,
             None => {
                 self.events.push(name.as_bytes().into());
-                self.event_slots.push(Bits::default());
+                self.event_slots.push(BitSet::default());
                 self.events.len() - 1
             }
         };
@@ -127,8 +127,8 @@ impl Builder {
     }
 
     pub(super) fn build(mut self, dialects: Vec<Dialect>) -> Result<Table, TableError> {
-        check("attribute keys", self.names.keys.len(), Bits::LIMIT)?;
-        check("statements in conditions", self.names.statements.len(), Bits::LIMIT)?;
+        check("attribute keys", self.names.keys.len(), BitSet::LIMIT)?;
+        check("statements in conditions", self.names.statements.len(), BitSet::LIMIT)?;
         check("key prefixes", self.prefixes.len(), Prefixes::LIMIT)?;
         for compiled in &mut self.compiled {
             keep_slots_behind(&self.prefixes, &self.names.keys, &mut compiled.keep);
@@ -141,11 +141,11 @@ impl Builder {
             dialects,
             conditions: self.conditions,
             compiled: self.compiled,
-            keys: Keys::new(self.names.keys),
+            keys: KeyIndex::new(self.names.keys),
             bound,
             tools_only_prefixes: self.prefixes.tools_only(),
             prefixes: self.prefixes,
-            events: Keys::new(self.events),
+            events: KeyIndex::new(self.events),
             event_slots: self.event_slots,
             statements,
             base: self.base,
@@ -194,7 +194,7 @@ fn bound(names: &Numbers) -> Vec<Bound> {
 fn statements(all: &[Statement], ways: &[Vec<Vec<Term>>]) -> Statements {
     let (mut span_names, mut span_name_bits) = (Vec::new(), Vec::new());
     let mut statements = Statements {
-        span_names: Keys::new(Vec::new()),
+        span_names: KeyIndex::new(Vec::new()),
         span_name_bits: Vec::new(),
         span_name_prefixes: Vec::new(),
         scopes: Vec::new(),
@@ -220,7 +220,7 @@ fn statements(all: &[Statement], ways: &[Vec<Vec<Term>>]) -> Statements {
             Statement::Equals(..) | Statement::Prefix(..) | Statement::Present(_) => {}
         }
     }
-    statements.span_names = Keys::new(span_names);
+    statements.span_names = KeyIndex::new(span_names);
     statements.span_name_bits = span_name_bits;
     for (condition, ways) in ways.iter().enumerate() {
         for terms in ways {

@@ -1,14 +1,14 @@
 //! What is kept of a span, as sets.
 
-use super::bit_set::Bits;
+use super::bit_set::BitSet;
 
 /// What to keep of a span.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in super::super) struct Kept {
     /// Slots to keep.
-    pub(in super::super) slots: Bits,
+    pub(in super::super) slots: BitSet,
     /// Slots to keep if their text speaks of tools.
-    pub(in super::super) tools_only: Bits,
+    pub(in super::super) tools_only: BitSet,
     /// Prefixes to keep, a bit each.
     pub(in super::super) prefixes: u64,
     /// Event names to keep, a bit each.

@@ -5,7 +5,7 @@
 
 /// A fixed set of keys, numbered in order of insertion.
 #[derive(Debug)]
-pub(in crate::extract) struct Keys {
+pub(in crate::extract) struct KeyIndex {
     keys: Vec<Box<[u8]>>,
     /// For each place the key's number, or [`EMPTY`], and some bits of the key's hash.
     places: Vec<(u16, u16)>,
@@ -14,8 +14,8 @@ pub(in crate::extract) struct Keys {
 
 const EMPTY: u16 = u16::MAX;
 
-impl Keys {
-    /// Numbers these keys, at most [`Bits::LIMIT`](super::bit_set::Bits::LIMIT) of them.
+impl KeyIndex {
+    /// Numbers these keys, at most [`BitSet::LIMIT`](super::bit_set::BitSet::LIMIT) of them.
     pub(in crate::extract) fn new(keys: Vec<Box<[u8]>>) -> Self {
         let size = (keys.len() * 4).next_power_of_two().max(16);
         let mut places = vec![(EMPTY, 0); size];
@@ -99,7 +99,7 @@ mod tests {
         ) {
             let keys: Vec<Box<[u8]>> =
                 keys.into_iter().map(|key| key.into_bytes().into_boxed_slice()).collect();
-            let table = Keys::new(keys.clone());
+            let table = KeyIndex::new(keys.clone());
             for wanted in others.iter().map(|key| key.as_bytes()).chain(keys.iter().map(|k| &**k)) {
                 let naive = keys.iter().position(|key| **key == *wanted);
                 prop_assert_eq!(table.get(wanted).map(usize::from), naive);

@@ -1,7 +1,7 @@
 //! From dialects and needed facts to conditions with what is kept where they hold.
 
 use super::super::dialect::{Condition, Dialect, From, Role, Source};
-use super::bit_set::Bits;
+use super::bit_set::BitSet;
 use super::compile::{Builder, TableError};
 use super::{Compiled, Kept, Part, Table};
 use crate::extract::record::layout::Slot;
@@ -163,7 +163,7 @@ fn kept(builder: &mut Builder, source: &Source, tools_only: bool) -> Result<Kept
 
 fn lower_group(builder: &mut Builder, group: &[&str]) -> Result<(), TableError> {
     let Some(first) = group.first() else { return Ok(()) };
-    let mut slots = Bits::default();
+    let mut slots = BitSet::default();
     let numbers: Vec<Slot> = group.iter().map(|key| Slot(builder.slot(key))).collect();
     for slot in &numbers {
         slots.insert(slot.0);

@@ -2,14 +2,14 @@
 
 use super::super::dialect::Scalar;
 use super::Table;
-use super::bit_set::Bits;
-use super::key_index::Keys;
+use super::bit_set::BitSet;
+use super::key_index::KeyIndex;
 use crate::otlp::AnyValue;
 
 /// All statements of a table, by what they speak of; attributes have theirs in [`Bound`].
 #[derive(Debug)]
 pub(super) struct Statements {
-    pub(super) span_names: Keys,
+    pub(super) span_names: KeyIndex,
     /// For each of `span_names` its bit.
     pub(super) span_name_bits: Vec<u16>,
     pub(super) span_name_prefixes: Vec<(Box<[u8]>, u16)>,
@@ -49,16 +49,16 @@ impl Bound {
 /// The statements and conditions that hold for the span at hand.
 #[derive(Default)]
 pub(in super::super) struct Matching {
-    bits: Bits,
+    bits: BitSet,
     /// What holds of every span of the scope at hand.
-    scope_bits: Bits,
+    scope_bits: BitSet,
 }
 
 impl Matching {
     /// Enters an instrumentation scope.
     pub(in super::super) fn enter_scope(&mut self, table: &Table, name: &[u8]) {
         let statements = &table.statements;
-        self.bits = Bits::default();
+        self.bits = BitSet::default();
         let whole = statements.scopes.iter().filter(|(scope, _)| **scope == *name);
         let prefixes = statements.scope_prefixes.iter().filter(|(p, _)| name.starts_with(p));
         for (_, bit) in whole.chain(prefixes) {
@@ -91,7 +91,7 @@ impl Matching {
 
     /// Notes statements that hold for other reasons.
     #[inline]
-    pub(in super::super) fn extend(&mut self, bits: &Bits) {
+    pub(in super::super) fn extend(&mut self, bits: &BitSet) {
         self.bits.extend(bits);
     }
 
@@ -158,7 +158,7 @@ impl Matching {
 
     /// The statements that hold: of equal ones the conditions that hold are equal.
     #[inline]
-    pub(in super::super) fn bits(&self) -> &Bits {
+    pub(in super::super) fn bits(&self) -> &BitSet {
         &self.bits
     }
 
@@ -181,7 +181,7 @@ impl Matching {
 
 impl Alternative {
     #[inline]
-    fn holds(&self, bits: &Bits) -> bool {
+    fn holds(&self, bits: &BitSet) -> bool {
         self.required.iter().all(|bit| bits.has(*bit))
             && !self.absent.iter().any(|bit| bits.has(*bit))
     }

@@ -17,8 +17,8 @@ mod prefix;
 
 use std::sync::Arc;
 
-use self::bit_set::Bits;
-use self::key_index::Keys;
+use self::bit_set::BitSet;
+use self::key_index::KeyIndex;
 use super::dialect::{Condition, Dialect, Role};
 use super::record::layout::{ConditionId, Slot};
 use crate::model::Facts;
@@ -36,15 +36,15 @@ pub struct Table {
     dialects: Vec<Dialect>,
     conditions: Vec<Condition>,
     compiled: Vec<Compiled>,
-    pub(super) keys: Keys,
+    pub(super) keys: KeyIndex,
     /// For each slot the bits that it may set.
     bound: Vec<Bound>,
     pub(super) prefixes: Prefixes,
     /// Those of the prefixes behind which only messages about tools are kept, a bit each.
     pub(super) tools_only_prefixes: u64,
-    pub(super) events: Keys,
+    pub(super) events: KeyIndex,
     /// For each event name the attributes that some source reads.
-    pub(super) event_slots: Vec<Bits>,
+    pub(super) event_slots: Vec<BitSet>,
     statements: matching::Statements,
     /// What is kept of every span.
     pub(super) base: Kept,

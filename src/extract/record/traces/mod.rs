@@ -5,11 +5,11 @@
 //! neighbours stay. Nothing is decoded beyond what the [`Table`] names. Our own spans, recognised
 //! by their scope, are passed over: a backend that sends back to us makes no loop.
 
-use super::attributes::Found;
-use super::batch_writer::Sink;
+use super::attributes::SpanAttributes;
+use super::batch_writer::BatchWriter;
 use super::cache::Cache;
 use super::counts::{Extracted, Rejection};
-use super::key_trie::Paths;
+use super::key_trie::KeyTrie;
 use super::layout::{SPAN_NAME, STATUS_MESSAGE, put};
 use crate::extract::table::{Kept, Matching, Part, Table};
 use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId, fingerprint};
@@ -31,12 +31,12 @@ pub fn extract_traces(
 ) -> Result<Extracted, Malformed> {
     let Cache { resources, paths } = cache;
     paths.enter(table);
-    let mut sink = Sink::new(resources, shards);
+    let mut sink = BatchWriter::new(resources, shards);
     let mut reader = SpanReader {
         table,
         paths,
         matching: Matching::default(),
-        found: Found::default(),
+        found: SpanAttributes::default(),
         scope: 0,
     };
     let mut is_ours = false;
@@ -59,9 +59,9 @@ pub fn extract_traces(
 /// Reads spans one after the other; its buffers serve the whole request.
 struct SpanReader<'t, 'a> {
     table: &'t Table,
-    paths: &'t mut Paths,
+    paths: &'t mut KeyTrie,
     matching: Matching,
-    found: Found<'a>,
+    found: SpanAttributes<'a>,
     /// Hash of the scope's name.
     scope: u32,
 }
@@ -165,7 +165,7 @@ impl<'a> SpanReader<'_, 'a> {
     }
 
     #[inline]
-    fn record(&mut self, view: &SpanView<'a>, sink: &mut Sink<'_>) -> Result<(), Rejection> {
+    fn record(&mut self, view: &SpanView<'a>, sink: &mut BatchWriter<'_>) -> Result<(), Rejection> {
         let trace_id = TraceId::from_wire(view.trace_id).ok_or(Rejection::InvalidTraceId)?;
         let span_id = SpanId::from_wire(view.span_id).ok_or(Rejection::InvalidSpanId)?;
         let parent_id = parent_id(view.parent_id)?;
@@ -185,19 +185,19 @@ impl<'a> SpanReader<'_, 'a> {
         self.matching.span(self.table, view.name, parent_id.is_none());
         let content = view.content ^ self.scope;
         sink.record(trace_id, |arena, extracted| {
-            let recipe = self.paths.recipe(self.table, &mut self.matching, &self.found);
-            let (keep, nature) = (&recipe.keep, recipe.nature);
-            arena.extend_from_slice(&recipe.conditions);
+            let retention = self.paths.retention(self.table, &mut self.matching, &self.found);
+            let (keep, kind) = (&retention.keep, retention.kind);
+            arena.extend_from_slice(&retention.conditions);
             write_texts(keep, flags, view.name, status_message, arena);
             if self.table.root_attributes && flags.has(SpanFlags::ROOT) {
                 self.found.write_root(self.table, keep, view.encoded, arena)?;
             } else {
-                self.found.write(self.table, recipe, arena)?;
+                self.found.write(self.table, retention, arena)?;
             }
             for (holds, flag) in [
-                (nature.tool, SpanFlags::TOOL),
-                (nature.agent, SpanFlags::AGENT),
-                (view.end_ns != 0 && !nature.pending, SpanFlags::ENDED),
+                (kind.tool, SpanFlags::TOOL),
+                (kind.agent, SpanFlags::AGENT),
+                (view.end_ns != 0 && !kind.pending, SpanFlags::ENDED),
             ] {
                 flags.set(if holds { flag } else { 0 });
             }
