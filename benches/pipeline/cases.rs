@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use spanscore::assemble::Shard;
 use spanscore::config::{Part, Plan, load};
-use spanscore::evaluate::engine::run::{Evidence, Judge};
+use spanscore::evaluate::engine::run::{Evaluators, Evidence};
 use spanscore::extract::record::traces::extract_traces;
 use spanscore::extract::resolve::Resolver;
 use spanscore::extract::table::Table;
@@ -123,8 +123,8 @@ pub(crate) fn digest(case: Case, requests: u64) {
 /// the bytes that were held for a trace at the end.
 fn run(case: Case, requests: u64, want: Want, mut take: impl FnMut(&[Evaluation])) -> usize {
     let settings = case.settings();
-    let judge = Judge::new(settings.evaluators, want);
-    let table = Arc::new(Table::compile(settings.dialects, &judge.facts()).unwrap());
+    let evaluators = Evaluators::new(settings.evaluators, want);
+    let table = Arc::new(Table::compile(settings.dialects, &evaluators.facts()).unwrap());
     let resolver = Resolver::new(Arc::clone(&table));
     let mut shard = Shard::new(settings.traces, settings.limits, 1, 0);
     let (mut cache, mut due, mut evaluations) = (Default::default(), Vec::new(), Vec::new());
@@ -154,7 +154,7 @@ fn run(case: Case, requests: u64, want: Want, mut take: impl FnMut(&[Evaluation]
             };
             let trace = shard.trace(due.handle).unwrap();
             let mut trajectory = resolver.resolve(trace);
-            judge.judge_trace(&mut trajectory, evidence, &mut Vec::new(), &mut evaluations);
+            evaluators.evaluate_trace(&mut trajectory, evidence, &mut Vec::new(), &mut evaluations);
             drop(trajectory);
             shard.done(due.handle);
         }

@@ -15,7 +15,7 @@ use hashbrown::HashMap;
 use super::trace::{Added, OpenTrace, State, TraceLimits};
 use super::wheel::{TICK_MS, Wheel};
 use super::{LimitsSettings, TracesSettings};
-use crate::model::{Completion, SpanBatch, SpanRecord, Spoken, TraceId, TraceSpans};
+use crate::model::{Completion, Reported, SpanBatch, SpanRecord, TraceId, TraceSpans};
 
 /// Names a trace of a shard; stays unique when its place is used again. As long as a shard forgets
 /// nothing, its handles are in the order of the first spans of their traces.
@@ -320,14 +320,14 @@ impl Shard {
     }
 
     /// What evaluators said of a trace before.
-    pub fn spoken(&self, handle: Handle) -> &[Spoken] {
-        self.get(handle).map_or(&[], |trace| &trace.spoken)
+    pub fn reported(&self, handle: Handle) -> &[Reported] {
+        self.get(handle).map_or(&[], |trace| &trace.reported)
     }
 
     /// Keeps what evaluators said of a trace, once that has left, for as long as it is remembered.
-    pub fn keep_spoken(&mut self, handle: Handle, spoken: Vec<Spoken>) {
+    pub fn keep_reported(&mut self, handle: Handle, reported: Vec<Reported>) {
         if let Some(trace) = self.get_mut(handle) {
-            trace.spoken = spoken;
+            trace.reported = reported;
         }
     }
 

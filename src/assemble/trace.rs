@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::model::{
-    Completion, Resource, SpanBatch, SpanFlags, SpanRecord, Spoken, TraceSpans, fingerprint,
+    Completion, Reported, Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans, fingerprint,
 };
 
 /// Spans that a trace may have before their ids are indexed to find duplicates, and resources
@@ -103,7 +103,7 @@ pub(super) struct OpenTrace {
     /// What a limit kept out of it.
     pub(super) left_out: Option<LeftOut>,
     /// What evaluators said of it that they must know again.
-    pub(super) spoken: Vec<Spoken>,
+    pub(super) reported: Vec<Reported>,
     /// Bytes that are counted as held for it since it was judged; 0 while it is open.
     pub(super) remembered_bytes: usize,
     /// How large it was when it was last looked at while open.
@@ -130,7 +130,7 @@ impl OpenTrace {
             digest: 0,
             judged: None,
             left_out: None,
-            spoken: Vec::new(),
+            reported: Vec::new(),
             remembered_bytes: 0,
             looked_at: 0,
             armed_ms: u64::MAX,

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use super::{Failure, output};
 use crate::config::Plan;
-use crate::evaluate::engine::run::{Configured, Judge};
+use crate::evaluate::engine::run::{Configured, Evaluators};
 use crate::extract::dialect::Dialect;
 use crate::extract::resolve::Resolver;
 use crate::extract::table::Table;
@@ -34,8 +34,8 @@ pub(super) fn now_ns() -> u64 {
 }
 
 /// The evaluators of a plan, giving all that they can tell.
-pub(super) fn judge(evaluators: Vec<Configured>) -> Judge {
-    Judge::new(evaluators, Want::ALL)
+pub(super) fn judge(evaluators: Vec<Configured>) -> Evaluators {
+    Evaluators::new(evaluators, Want::ALL)
 }
 
 /// Reads every file. What cannot be read is told on standard error, with file and line, and does

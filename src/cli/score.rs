@@ -72,11 +72,11 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Exit, Failure> {
     let (limits, session_key) = (plan.config.limits, plan.config.sessions.key);
     let facts = recorded::facts(&plan);
     let resolver = recorded::resolver(&plan, &facts)?;
-    let judge = recorded::judge(plan.evaluators);
+    let evaluators = recorded::judge(plan.evaluators);
     let mut replay = Replay::new(&resolver, limits, session_key);
     let is_broken = recorded::read(&mut replay, &args.files);
     let mut printer = Printer::new(args.format);
-    for evaluation in replay.judge(&judge, recorded::now_ns()) {
+    for evaluation in replay.judge(&evaluators, recorded::now_ns()) {
         printer.take(&evaluation)?;
     }
     let tally = printer.finish()?;

@@ -209,7 +209,7 @@ pub struct Evaluation {
 /// early verdict, one against an expectation that came with the trace, or one where a `when` may
 /// not have selected the trace before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Spoken {
+pub struct Reported {
     /// The evaluator's place in the config, from 0.
     pub evaluator: usize,
     /// The evaluation.

@@ -10,8 +10,8 @@ pub mod span;
 pub mod tool_call;
 pub mod trajectory;
 
-pub use evaluation::{
-    Evaluation, EvaluatorInfo, Label, Level, Outcome, Reason, Score, Spoken, Target,
+pub use self::evaluation::{
+    Evaluation, EvaluatorInfo, Label, Level, Outcome, Reason, Reported, Score, Target,
 };
 pub use facts::{Facts, Want};
 pub use id::{EvaluationId, SpanId, TraceId};

@@ -15,7 +15,7 @@ use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::config::Plan;
 use crate::emit::settings::ExporterSettings;
 use crate::emit::{self, Exporters, Unsent};
-use crate::evaluate::engine::run::{Configured, Judge};
+use crate::evaluate::engine::run::{Configured, Evaluators};
 use crate::extract::dialect::Dialect;
 use crate::extract::resolve::Resolver;
 use crate::extract::table::{Table, TableError};
@@ -113,8 +113,8 @@ impl Collector {
         let telemetry = Telemetry::start(&settings.telemetry).await?;
         let meter = telemetry.meter();
         let exporters = Exporters::start(&settings.exporters, &meter, telemetry.registry())?;
-        let judge = Judge::new(settings.evaluators, exporters.want());
-        let table = Arc::new(Table::compile(settings.dialects, &judge.facts())?);
+        let evaluators = Evaluators::new(settings.evaluators, exporters.want());
+        let table = Arc::new(Table::compile(settings.dialects, &evaluators.facts())?);
         let resolver = Arc::new(Resolver::new(table));
         let exporters = Arc::new(exporters);
         let outlet: Outlet = {
@@ -130,7 +130,7 @@ impl Collector {
                 shard_count: settings.shard_count.unwrap_or(cores),
             },
             resolver,
-            Arc::new(judge),
+            Arc::new(evaluators),
             &outlet,
             &meter,
         );

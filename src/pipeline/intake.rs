@@ -177,16 +177,16 @@ impl Intake for PipelineIntake {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evaluate::engine::run::Judge;
+    use crate::evaluate::engine::run::Evaluators;
     use crate::extract::dialect::Dialect;
     use crate::model::{SpanRecord, Want};
     use crate::telemetry::Telemetry;
 
     fn intake(shards: Vec<mpsc::Sender<Work>>, telemetry: &Telemetry) -> PipelineIntake {
-        let judge = Judge::new(Vec::new(), Want::ALL);
-        let table = Table::compile(Dialect::with_builtin(Vec::new()), &judge.facts()).unwrap();
+        let evaluators = Evaluators::new(Vec::new(), Want::ALL);
+        let table = Table::compile(Dialect::with_builtin(Vec::new()), &evaluators.facts()).unwrap();
         let meter = telemetry.meter();
-        let metrics = Arc::new(PipelineMetrics::new(&meter, &judge));
+        let metrics = Arc::new(PipelineMetrics::new(&meter, &evaluators));
         PipelineIntake::new(Arc::new(table), shards, 1 << 20, metrics, Arc::default(), &meter)
     }
 

@@ -11,7 +11,7 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Gauge, Meter};
 
 use crate::assemble::{Sessions, Shard};
-use crate::evaluate::engine::run::{Judge, WhenErrors};
+use crate::evaluate::engine::run::{Evaluators, WhenErrors};
 use crate::extract::record::counts::{Extracted, Rejection};
 use crate::model::{Completion, Evaluation, Outcome, Reason};
 
@@ -69,7 +69,7 @@ fn reason(word: &'static str) -> [KeyValue; 1] {
 }
 
 impl PipelineMetrics {
-    pub(super) fn new(meter: &Meter, judge: &Judge) -> Self {
+    pub(super) fn new(meter: &Meter, evaluators: &Evaluators) -> Self {
         let counter = |name: &'static str, about: &'static str| {
             // What is counted is the last word of the name.
             let counted = name.rsplit(['.', '_']).next().and_then(|word| word.strip_suffix('s'));
@@ -79,7 +79,7 @@ impl PipelineMetrics {
         let gauge = |name: &'static str, about: &'static str, unit: &'static str| {
             meter.u64_gauge(name).with_description(about).with_unit(unit).build()
         };
-        let names = judge.evaluators().iter().map(|e| e.info.name.clone());
+        let names = evaluators.evaluators().iter().map(|e| e.info.name.clone());
         let metrics = Self {
             refused: counter("spanscore.pipeline.refused_requests", "Requests refused retryably."),
             rejected: counter("spanscore.extract.rejected_items", "Items that were not taken."),

@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 
 use crate::assemble::Sessions;
 use crate::assemble::{LimitsSettings, SessionsSettings, Shard, TracesSettings};
-use crate::evaluate::engine::run::Judge;
+use crate::evaluate::engine::run::Evaluators;
 use crate::extract::resolve::Resolver;
 use crate::model::Evaluation;
 
@@ -71,21 +71,21 @@ impl Pipeline {
     pub fn start(
         settings: &PipelineSettings,
         resolver: Arc<Resolver>,
-        judge: Arc<Judge>,
+        evaluators: Arc<Evaluators>,
         outlet: &Outlet,
         meter: &Meter,
     ) -> Self {
         let shard_count = settings.shard_count.max(1);
-        let metrics = Arc::new(PipelineMetrics::new(meter, &judge));
+        let metrics = Arc::new(PipelineMetrics::new(meter, &evaluators));
         let pool = Arc::new(BatchPool::default());
         let mut workers = JoinSet::new();
-        let session_sender = judge.judges_sessions().then(|| {
+        let session_sender = evaluators.has_session_level().then(|| {
             let (queue, receiver) = mpsc::channel(QUEUED_TRACES_MAX);
             let worker = SessionWorker {
                 settings: settings.sessions,
                 sessions: Sessions::new(settings.sessions, 0),
                 resolver: Arc::clone(&resolver),
-                judge: Arc::clone(&judge),
+                evaluators: Arc::clone(&evaluators),
                 outlet: Arc::clone(outlet),
                 metrics: Arc::clone(&metrics),
             };
@@ -97,7 +97,7 @@ impl Pipeline {
             let (sender, receiver) = mpsc::channel(QUEUED_REQUESTS_MAX);
             senders.push(sender);
             let (traces, limits, is_watched) =
-                (settings.traces, settings.limits, judge.speaks_early());
+                (settings.traces, settings.limits, evaluators.reports_early());
             let empty = move |now_ms| {
                 let mut shard = Shard::new(traces, limits, shard_count, now_ms);
                 if is_watched {
@@ -110,7 +110,7 @@ impl Pipeline {
                 shard: empty(0),
                 empty: Box::new(empty),
                 resolver: Arc::clone(&resolver),
-                judge: Arc::clone(&judge),
+                evaluators: Arc::clone(&evaluators),
                 outlet: Arc::clone(outlet),
                 metrics: Arc::clone(&metrics),
                 pool: Arc::clone(&pool),

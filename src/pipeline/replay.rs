@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::sessions::{joined, judge_session};
+use super::sessions::{evaluate_session, joined};
 use crate::assemble::{
     CutTrace, Due, DueSession, LimitsSettings, SessionKeyFields, Sessions, SessionsSettings, Shard,
     TracesSettings,
 };
-use crate::evaluate::engine::run::{Evidence, Judge};
+use crate::evaluate::engine::run::{Evaluators, Evidence};
 use crate::extract::record::cache::Cache;
 use crate::extract::record::counts::Extracted;
 use crate::extract::record::logs::extract_logs;
@@ -75,7 +75,7 @@ impl<'r> Replay<'r> {
     }
 
     /// Judges every trace in the order of their first spans, then every session.
-    pub fn judge(&mut self, judge: &Judge, now_ns: u64) -> Vec<Evaluation> {
+    pub fn judge(&mut self, evaluators: &Evaluators, now_ns: u64) -> Vec<Evaluation> {
         let mut out = Vec::new();
         let due = self.due();
         let mut trajectories = self.trajectories(&due);
@@ -87,18 +87,24 @@ impl<'r> Replay<'r> {
                 completion: due.completion,
                 now_ns,
             };
-            judge.judge_trace(trajectory, evidence, &mut Vec::new(), &mut out);
+            evaluators.evaluate_trace(trajectory, evidence, &mut Vec::new(), &mut out);
         }
-        if judge.judges_sessions() {
+        if evaluators.has_session_level() {
             drop(trajectories);
-            self.judge_sessions(judge, &due, now_ns, &mut out);
+            self.judge_sessions(evaluators, &due, now_ns, &mut out);
         }
         out
     }
 
-    fn judge_sessions(&self, judge: &Judge, due: &[Due], now_ns: u64, out: &mut Vec<Evaluation>) {
+    fn judge_sessions(
+        &self,
+        evaluators: &Evaluators,
+        due: &[Due],
+        now_ns: u64,
+        out: &mut Vec<Evaluation>,
+    ) {
         for due in &self.sessions(due) {
-            out.append(&mut judge_session(self.resolver, judge, due, now_ns).0);
+            out.append(&mut evaluate_session(self.resolver, evaluators, due, now_ns).0);
         }
     }
 

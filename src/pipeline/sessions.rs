@@ -15,7 +15,7 @@ use super::Outlet;
 use super::metrics::PipelineMetrics;
 use super::worker::{TICK, elapsed_ms, unix_ns};
 use crate::assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
-use crate::evaluate::engine::run::{Evidence, Judge, WhenErrors};
+use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
 use crate::extract::resolve::{Resolver, reconcile};
 use crate::model::session::join_session;
 use crate::model::{Completion, Evaluation, SessionKey, TraceSpans, Trajectory};
@@ -42,7 +42,7 @@ pub(super) struct SessionWorker {
     pub(super) settings: SessionsSettings,
     pub(super) sessions: Sessions,
     pub(super) resolver: Arc<Resolver>,
-    pub(super) judge: Arc<Judge>,
+    pub(super) evaluators: Arc<Evaluators>,
     pub(super) outlet: Outlet,
     pub(super) metrics: Arc<PipelineMetrics>,
 }
@@ -111,7 +111,7 @@ impl SessionWorker {
         for due in due.drain(..) {
             let now_ns = unix_ns(SystemTime::now());
             let judged = catch_unwind(AssertUnwindSafe(|| {
-                judge_session(&self.resolver, &self.judge, &due, now_ns)
+                evaluate_session(&self.resolver, &self.evaluators, &due, now_ns)
             }));
             let Ok((evaluations, errors)) = judged else {
                 self.metrics.panicked();
@@ -137,9 +137,9 @@ pub(super) fn joined<'a>(resolver: &'a Resolver, due: &'a DueSession) -> Option<
 }
 
 /// Judges one session on all its traces.
-pub(super) fn judge_session(
+pub(super) fn evaluate_session(
     resolver: &Resolver,
-    judge: &Judge,
+    evaluators: &Evaluators,
     due: &DueSession,
     now_ns: u64,
 ) -> (Vec<Evaluation>, WhenErrors) {
@@ -152,7 +152,7 @@ pub(super) fn judge_session(
         now_ns,
     };
     let errors = joined(resolver, due)
-        .map(|session| judge.judge_session(&session, &due.key, evidence, &mut out))
+        .map(|session| evaluators.evaluate_session(&session, &due.key, evidence, &mut out))
         .unwrap_or_default();
     (out, errors)
 }

@@ -17,9 +17,9 @@ use super::metrics::{Judged, PipelineMetrics};
 use super::pool::BatchPool;
 use super::sessions::{SessionSender, SessionTrace};
 use crate::assemble::{Due, Running, Shard};
-use crate::evaluate::engine::run::{Evidence, Judge};
+use crate::evaluate::engine::run::{Evaluators, Evidence};
 use crate::extract::resolve::Resolver;
-use crate::model::{Completion, Evaluation, SessionKey, SpanBatch, Spoken, TraceSpans};
+use crate::model::{Completion, Evaluation, Reported, SessionKey, SpanBatch, TraceSpans};
 
 /// How often deadlines are looked at.
 pub(super) const TICK: Duration = Duration::from_millis(50);
@@ -44,7 +44,7 @@ pub(super) struct Worker {
     /// Makes an empty shard at a time, for after a fault.
     pub(super) empty: Box<dyn Fn(u64) -> Shard + Send>,
     pub(super) resolver: Arc<Resolver>,
-    pub(super) judge: Arc<Judge>,
+    pub(super) evaluators: Arc<Evaluators>,
     pub(super) outlet: Outlet,
     pub(super) metrics: Arc<PipelineMetrics>,
     /// Where batches go that have been added.
@@ -139,17 +139,18 @@ impl Worker {
         let now_ns = unix_ns(SystemTime::now());
         for some in due.chunks(JUDGED_MAX) {
             let started = Instant::now();
-            let mut evaluations = Vec::with_capacity(some.len() * self.judge.evaluators().len());
+            let mut evaluations =
+                Vec::with_capacity(some.len() * self.evaluators.evaluators().len());
             let mut judged = Judged::default();
             let mut said = Vec::with_capacity(some.len());
             for due in some {
-                said.push(self.judge_one(due, now_ns, &mut judged, &mut evaluations));
+                said.push(self.evaluate_one(due, now_ns, &mut judged, &mut evaluations));
             }
             self.metrics.judged(&judged, started.elapsed());
             self.hand_out(evaluations);
-            for (due, spoken) in some.iter().zip(said) {
-                match spoken {
-                    Some(spoken) => self.shard.keep_spoken(due.handle, spoken),
+            for (due, reported) in some.iter().zip(said) {
+                match reported {
+                    Some(reported) => self.shard.keep_reported(due.handle, reported),
                     None => self.shard.not_judged(due),
                 }
                 self.shard.done(due.handle);
@@ -176,25 +177,26 @@ impl Worker {
         let mut evaluations = Vec::new();
         let mut said = Vec::new();
         for running in running {
-            let spoken = self.judge_early(running, now_ns, &mut evaluations);
-            said.extend(spoken.map(|spoken| (running.handle, spoken)));
+            let reported = self.evaluate_early(running, now_ns, &mut evaluations);
+            said.extend(reported.map(|reported| (running.handle, reported)));
         }
         self.hand_out(evaluations);
-        for (handle, spoken) in said {
-            self.shard.keep_spoken(handle, spoken);
+        for (handle, reported) in said {
+            self.shard.keep_reported(handle, reported);
         }
     }
 
     /// Pushes early verdicts; gives what was said of the trace with them, `None` if nothing was
     /// added.
-    fn judge_early(
+    fn evaluate_early(
         &self,
         running: Running,
         now_ns: u64,
         out: &mut Vec<Evaluation>,
-    ) -> Option<Vec<Spoken>> {
-        let mut spoken = self.shard.spoken(running.handle).to_vec();
-        let trace = self.shard.trace(running.handle).filter(|_| self.judge.may_speak(&spoken))?;
+    ) -> Option<Vec<Reported>> {
+        let mut reported = self.shard.reported(running.handle).to_vec();
+        let trace =
+            self.shard.trace(running.handle).filter(|_| self.evaluators.may_report(&reported))?;
         let evidence = Evidence {
             digest: running.digest,
             revised: None,
@@ -205,14 +207,14 @@ impl Worker {
         let before = out.len();
         let judged = catch_unwind(AssertUnwindSafe(|| {
             let trajectory = self.resolver.resolve(trace);
-            self.judge.judge_early(&trajectory, evidence, &mut spoken, out);
+            self.evaluators.evaluate_early(&trajectory, evidence, &mut reported, out);
         }));
         if judged.is_err() {
             out.truncate(before);
             self.metrics.panicked();
             tracing::error!(trace_id = %trace.trace_id, "judging an open trace panicked");
         }
-        (out.len() > before).then_some(spoken)
+        (out.len() > before).then_some(reported)
     }
 
     fn hand_to_session(&self, key: Option<SessionKey>, trace: &TraceSpans, digest: [u8; 16]) {
@@ -224,14 +226,14 @@ impl Worker {
     }
 
     /// Judges a trace; gives what was said of it with that, `None` if nothing came of it.
-    fn judge_one(
+    fn evaluate_one(
         &self,
         due: &Due,
         now_ns: u64,
         judged: &mut Judged,
         out: &mut Vec<Evaluation>,
-    ) -> Option<Vec<Spoken>> {
-        let mut spoken = self.shard.spoken(due.handle).to_vec();
+    ) -> Option<Vec<Reported>> {
+        let mut reported = self.shard.reported(due.handle).to_vec();
         let trace = self.shard.trace(due.handle)?;
         let evidence = Evidence {
             digest: due.digest,
@@ -243,7 +245,8 @@ impl Worker {
         let before = out.len();
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let mut trajectory = self.resolver.resolve(trace);
-            let errors = self.judge.judge_trace(&mut trajectory, evidence, &mut spoken, out);
+            let errors =
+                self.evaluators.evaluate_trace(&mut trajectory, evidence, &mut reported, out);
             let session = self.sessions.as_ref().and_then(|it| it.fields.of(&trajectory));
             (errors, session)
         }));
@@ -251,7 +254,7 @@ impl Worker {
             Ok((errors, session)) => {
                 self.hand_to_session(session, trace, due.digest);
                 judged.add(due.completion, errors);
-                Some(spoken)
+                Some(reported)
             }
             Err(_) => {
                 out.truncate(before);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 use spanscore::config::Part;
-use spanscore::evaluate::engine::run::Judge;
+use spanscore::evaluate::engine::run::Evaluators;
 use spanscore::evaluate::kind;
 use spanscore::model::{Content, Evaluation, Outcome, ToolCall, Trajectory, Usage, Want};
 use spanscore::otlp::Signal;
@@ -118,8 +118,8 @@ evaluators:
 async fn run(requests: Vec<Vec<Json>>, awaited: usize) -> Vec<Evaluation> {
     let part = Part::Text { name: "spanscore.yaml".into(), text: CONFIG.into() };
     let plan = plan(part);
-    let judge = Judge::new(plan.evaluators, Want::ALL);
-    let resolver = Arc::new(resolver(&judge));
+    let evaluators = Evaluators::new(plan.evaluators, Want::ALL);
+    let resolver = Arc::new(resolver(&evaluators));
     let (sender, receiver) = mpsc::channel();
     let outlet: Outlet = Arc::new(move |evaluations| {
         evaluations.into_iter().for_each(|e| sender.send(e).unwrap());
@@ -131,7 +131,7 @@ async fn run(requests: Vec<Vec<Json>>, awaited: usize) -> Vec<Evaluation> {
         shard_count: 1,
     };
     let meter = opentelemetry::global::meter("test");
-    let pipeline = Pipeline::start(&settings, resolver, Arc::new(judge), &outlet, &meter);
+    let pipeline = Pipeline::start(&settings, resolver, Arc::new(evaluators), &outlet, &meter);
     let mut all = Vec::new();
     for (index, spans) in requests.iter().enumerate() {
         pipeline.intake().accept(Signal::Traces, request(spans).into()).await.unwrap();

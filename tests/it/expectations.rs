@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use spanscore::config::{Part, Plan, load};
-use spanscore::evaluate::engine::run::Judge;
+use spanscore::evaluate::engine::run::Evaluators;
 use spanscore::extract::dialect::Dialect;
 use spanscore::extract::resolve::Resolver;
 use spanscore::extract::table::Table;
@@ -51,9 +51,9 @@ pub(crate) fn request(spans: &[Json]) -> Vec<u8> {
     transcode(Signal::Traces, request.to_string().as_bytes()).unwrap().to_vec()
 }
 
-pub(crate) fn resolver(judge: &Judge) -> Resolver {
+pub(crate) fn resolver(evaluators: &Evaluators) -> Resolver {
     let dialects = Dialect::with_builtin(Vec::new());
-    Resolver::new(Arc::new(Table::compile(dialects, &judge.facts()).unwrap()))
+    Resolver::new(Arc::new(Table::compile(dialects, &evaluators.facts()).unwrap()))
 }
 
 pub(crate) fn plan(part: Part) -> Plan {
@@ -61,11 +61,11 @@ pub(crate) fn plan(part: Part) -> Plan {
 }
 
 fn judged(part: Part, spans: &[Json]) -> Vec<Evaluation> {
-    let judge = Judge::new(plan(part).evaluators, Want::ALL);
-    let resolver = resolver(&judge);
+    let evaluators = Evaluators::new(plan(part).evaluators, Want::ALL);
+    let resolver = resolver(&evaluators);
     let mut replay = Replay::new(&resolver, Default::default(), Default::default());
     replay.add(Signal::Traces, &request(spans)).unwrap();
-    replay.judge(&judge, 0)
+    replay.judge(&evaluators, 0)
 }
 
 /// Level, span or session, and score, reason or error of each evaluation of one evaluator.

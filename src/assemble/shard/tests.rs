@@ -449,11 +449,11 @@ fn what_was_said_of_a_trace_is_kept_with_it() {
     let mut due = Vec::new();
     shard.add(&batch(&[(1, 1, TOOL)]), 0, &mut due);
     let handle = shard.take_running()[0].handle;
-    let said = Spoken { evaluator: 3, id: crate::model::EvaluationId([1; 16]), revision: 0 };
-    shard.keep_spoken(handle, vec![said]);
+    let said = Reported { evaluator: 3, id: crate::model::EvaluationId([1; 16]), revision: 0 };
+    shard.keep_reported(handle, vec![said]);
     shard.drain(Completion::EndOfInput, 0, &mut due);
     assert_eq!(due[0].handle, handle);
-    assert_eq!(shard.spoken(handle), [said]);
+    assert_eq!(shard.reported(handle), [said]);
 }
 
 /// Forms of one tool span: end (0 while it has not ended), content and resource.

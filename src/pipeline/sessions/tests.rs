@@ -11,8 +11,8 @@ use crate::telemetry::Telemetry;
 /// The owner of sessions with those evaluators, and where its evaluations go.
 fn worker(evaluators: Vec<Configured>) -> (SessionWorker, Arc<Mutex<Vec<Evaluation>>>) {
     let telemetry = Telemetry::without_endpoints().unwrap();
-    let judge = Judge::new(evaluators, Want::ALL);
-    let table = Table::compile(Dialect::with_builtin(Vec::new()), &judge.facts()).unwrap();
+    let evaluators = Evaluators::new(evaluators, Want::ALL);
+    let table = Table::compile(Dialect::with_builtin(Vec::new()), &evaluators.facts()).unwrap();
     let out = Arc::<Mutex<Vec<Evaluation>>>::default();
     let outlet = Arc::clone(&out);
     let settings = SessionsSettings::default();
@@ -20,8 +20,8 @@ fn worker(evaluators: Vec<Configured>) -> (SessionWorker, Arc<Mutex<Vec<Evaluati
         settings,
         sessions: Sessions::new(settings, 0),
         resolver: Arc::new(Resolver::new(Arc::new(table))),
-        metrics: Arc::new(PipelineMetrics::new(&telemetry.meter(), &judge)),
-        judge: Arc::new(judge),
+        metrics: Arc::new(PipelineMetrics::new(&telemetry.meter(), &evaluators)),
+        evaluators: Arc::new(evaluators),
         outlet: Arc::new(move |evaluations| outlet.lock().unwrap().extend(evaluations)),
     };
     (worker, out)
@@ -36,7 +36,7 @@ fn evaluations_that_a_panic_dropped_are_never_revised() {
     ];
     let (mut worker, out) = worker(evaluators);
     let mut due = Vec::new();
-    let mut judge_trace = |n: u8| {
+    let mut evaluate_trace = |n: u8| {
         let trace = TraceSpans { trace_id: TraceId([n; 16]), ..TraceSpans::default() };
         let key = SessionKey { service_name: None, session_id: "s-1".into() };
         worker.sessions.add(key, Arc::new(trace), [n; 16], 0, &mut due);
@@ -44,14 +44,14 @@ fn evaluations_that_a_panic_dropped_are_never_revised() {
         std::mem::take(&mut *out.lock().unwrap())
     };
     brittle.breaks(true);
-    assert!(judge_trace(1).is_empty());
+    assert!(evaluate_trace(1).is_empty());
     brittle.breaks(false);
-    let first = judge_trace(2);
+    let first = evaluate_trace(2);
     assert_eq!(first.iter().map(|e| (e.revision, e.revises)).collect::<Vec<_>>(), [(0, None); 2]);
     brittle.breaks(true);
-    assert!(judge_trace(3).is_empty());
+    assert!(evaluate_trace(3).is_empty());
     brittle.breaks(false);
-    let revised = judge_trace(4);
+    let revised = evaluate_trace(4);
     let ids = first.iter().map(|e| (1, Some(e.id)));
     assert!(revised.iter().map(|e| (e.revision, e.revises)).eq(ids));
 }

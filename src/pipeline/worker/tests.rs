@@ -17,10 +17,10 @@ const SAMPLE: &[u8] = include_bytes!("../../../examples/traces/refund_agent.json
 
 /// A worker with those evaluators that tells of what it judged through its metrics.
 fn worker(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Worker {
-    let judge = Judge::new(evaluators, Want::ALL);
-    let table = Table::compile(Dialect::with_builtin(Vec::new()), &judge.facts()).unwrap();
-    let metrics = PipelineMetrics::new(&telemetry.meter(), &judge);
-    let is_watched = judge.speaks_early();
+    let evaluators = Evaluators::new(evaluators, Want::ALL);
+    let table = Table::compile(Dialect::with_builtin(Vec::new()), &evaluators.facts()).unwrap();
+    let metrics = PipelineMetrics::new(&telemetry.meter(), &evaluators);
+    let is_watched = evaluators.reports_early();
     let empty = move |now_ms| {
         let (traces, limits) = (TracesSettings::default(), LimitsSettings::default());
         let mut shard = Shard::new(traces, limits, 1, now_ms);
@@ -34,7 +34,7 @@ fn worker(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Worker {
         shard: empty(0),
         empty: Box::new(empty),
         resolver: Arc::new(Resolver::new(Arc::new(table))),
-        judge: Arc::new(judge),
+        evaluators: Arc::new(evaluators),
         outlet: Arc::new(|_| {}),
         metrics: Arc::new(metrics),
         pool: Arc::default(),

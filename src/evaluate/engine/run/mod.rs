@@ -15,8 +15,8 @@ use super::select::{Randomness, Scope, Selected, When};
 use crate::evaluate::evaluator::{Early, Evaluator};
 use crate::model::Want;
 use crate::model::{
-    Completion, Evaluation, EvaluationId, EvaluatorInfo, Facts, Level, Outcome, Score, SessionKey,
-    Spoken, Target, Trajectory,
+    Completion, Evaluation, EvaluationId, EvaluatorInfo, Facts, Level, Outcome, Reported, Score,
+    SessionKey, Target, Trajectory,
 };
 
 /// One configured evaluator, ready to run.
@@ -149,14 +149,14 @@ struct Subject {
 pub type WhenErrors = Vec<usize>;
 
 /// All configured evaluators.
-pub struct Judge {
+pub struct Evaluators {
     evaluators: Vec<Configured>,
     want: Want,
     chooses: bool,
     tool_names: bool,
 }
 
-impl Judge {
+impl Evaluators {
     /// Takes the evaluators in the order of the config.
     pub fn new(evaluators: Vec<Configured>, want: Want) -> Self {
         let chooses = evaluators.iter().any(Configured::chooses);
@@ -175,29 +175,29 @@ impl Judge {
     }
 
     /// Whether any of them judges sessions.
-    pub fn judges_sessions(&self) -> bool {
+    pub fn has_session_level(&self) -> bool {
         self.evaluators.iter().any(|e| e.info.level == Level::Session)
     }
 
     /// Whether any of them may speak before a trace is complete.
-    pub fn speaks_early(&self) -> bool {
+    pub fn reports_early(&self) -> bool {
         self.evaluators.iter().any(|e| e.early)
     }
 
     /// Whether any of them that may speak early has not yet done so.
-    pub fn may_speak(&self, spoken: &[Spoken]) -> bool {
+    pub fn may_report(&self, reported: &[Reported]) -> bool {
         let mut early = self.evaluators.iter().enumerate().filter(|(_, e)| e.early);
-        early.any(|(index, _)| !spoken.iter().any(|s| s.evaluator == index))
+        early.any(|(index, _)| !reported.iter().any(|s| s.evaluator == index))
     }
 
     /// Judges a trace with the evaluators of level `trace` and `call`; pushes their answers in the
-    /// order of the config. `spoken` is what was said of the trace before, and is brought up to
+    /// order of the config. `reported` is what was said of the trace before, and is brought up to
     /// date. Returns the indices of evaluators whose `when` could not be evaluated.
-    pub fn judge_trace(
+    pub fn evaluate_trace(
         &self,
         trajectory: &mut Trajectory<'_>,
         evidence: Evidence,
-        spoken: &mut Vec<Spoken>,
+        reported: &mut Vec<Reported>,
         out: &mut Vec<Evaluation>,
     ) -> WhenErrors {
         if self.evaluators.is_empty() {
@@ -210,12 +210,12 @@ impl Judge {
         for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| belongs(e)) {
             let Some(chosen) = choices.get(index, configured) else { continue };
             if configured.info.level == Level::Call {
-                self.judge_calls(chosen, trajectory, &subject, out);
+                self.evaluate_calls(chosen, trajectory, &subject, out);
                 continue;
             }
-            self.judge_one(chosen, trajectory, Judged::Trace(trajectory.span_id), &subject, out);
+            self.evaluate_one(chosen, trajectory, Judged::Trace(trajectory.span_id), &subject, out);
             if let Some(evaluation) = out.last_mut().filter(|_| configured.is_remembered()) {
-                remember(spoken, index, evaluation);
+                remember(reported, index, evaluation);
             }
         }
         errors
@@ -223,22 +223,22 @@ impl Judge {
 
     /// Asks the evaluators that may speak early, and have not yet, about a trace that goes on;
     /// pushes the verdicts that nothing still to come can change.
-    pub fn judge_early(
+    pub fn evaluate_early(
         &self,
         trajectory: &Trajectory<'_>,
         evidence: Evidence,
-        spoken: &mut Vec<Spoken>,
+        reported: &mut Vec<Reported>,
         out: &mut Vec<Evaluation>,
     ) {
-        let waits = |spoken: &[Spoken], index, configured: &Configured| {
-            configured.early && !spoken.iter().any(|s| s.evaluator == index)
+        let waits = |reported: &[Reported], index, configured: &Configured| {
+            configured.early && !reported.iter().any(|s| s.evaluator == index)
         };
         // What a `when` or a key cannot find yet, the root span may still bring.
         let randomness = Randomness::of_trace(trajectory.trace_id);
-        let (choices, _) = self.choose(trajectory, randomness, |at, e| waits(spoken, at, e));
+        let (choices, _) = self.choose(trajectory, randomness, |at, e| waits(reported, at, e));
         let subject = self.subject(trajectory, evidence);
         for (index, configured) in self.evaluators.iter().enumerate() {
-            if !waits(spoken, index, configured) {
+            if !waits(reported, index, configured) {
                 continue;
             }
             let Some(chosen) = choices.get(index, configured) else { continue };
@@ -251,13 +251,13 @@ impl Judge {
             }
             let judged = Judged::Trace(trajectory.span_id);
             let mut evaluation = self.evaluation(chosen, judged, &subject, outcome);
-            remember(spoken, index, &mut evaluation);
+            remember(reported, index, &mut evaluation);
             out.push(evaluation);
         }
     }
 
     /// Judges a session, given as one trajectory with the calls of all its traces.
-    pub fn judge_session(
+    pub fn evaluate_session(
         &self,
         trajectory: &Trajectory<'_>,
         key: &SessionKey,
@@ -271,7 +271,7 @@ impl Judge {
         for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| belongs(e)) {
             if let Some(chosen) = choices.get(index, configured) {
                 let judged = Judged::Session(key, trajectory.span_id);
-                self.judge_one(chosen, trajectory, judged, &subject, out);
+                self.evaluate_one(chosen, trajectory, judged, &subject, out);
             }
         }
         errors
@@ -324,7 +324,7 @@ impl Judge {
     }
 
     /// Judges each call alone: the trajectory holds that one call while it is judged.
-    fn judge_calls(
+    fn evaluate_calls(
         &self,
         chosen: Chosen<'_>,
         trajectory: &mut Trajectory<'_>,
@@ -337,14 +337,14 @@ impl Judge {
         for (call, ordinal) in rest.into_iter().zip(ordinals) {
             trajectory.tool_calls.push(call);
             if let [call] = &trajectory.tool_calls[..] {
-                self.judge_one(chosen, trajectory, Judged::call(call, ordinal), subject, out);
+                self.evaluate_one(chosen, trajectory, Judged::call(call, ordinal), subject, out);
             }
             done.append(&mut trajectory.tool_calls);
         }
         trajectory.tool_calls = done;
     }
 
-    fn judge_one(
+    fn evaluate_one(
         &self,
         chosen: Chosen<'_>,
         trajectory: &Trajectory<'_>,
@@ -387,18 +387,18 @@ impl Judge {
 }
 
 /// Lets an evaluation revise what its evaluator said last of the trace, and takes its place.
-fn remember(spoken: &mut Vec<Spoken>, evaluator: usize, evaluation: &mut Evaluation) {
-    match spoken.iter_mut().find(|last| last.evaluator == evaluator) {
+fn remember(reported: &mut Vec<Reported>, evaluator: usize, evaluation: &mut Evaluation) {
+    match reported.iter_mut().find(|last| last.evaluator == evaluator) {
         Some(last) => {
             evaluation.revision = last.revision.saturating_add(1);
             evaluation.revises = Some(last.id);
-            *last = Spoken { evaluator, id: evaluation.id, revision: evaluation.revision };
+            *last = Reported { evaluator, id: evaluation.id, revision: evaluation.revision };
         }
         None => {
-            // It has not spoken: it did not see the trace when that was judged before.
+            // It has not reported: it did not see the trace when that was judged before.
             evaluation.revises = None;
             let Evaluation { id, revision, .. } = *evaluation;
-            spoken.push(Spoken { evaluator, id, revision });
+            reported.push(Reported { evaluator, id, revision });
         }
     }
 }

@@ -53,7 +53,7 @@ fn judge(evaluators: Vec<Configured>, call_count: u8) -> (Vec<Evaluation>, WhenE
         now_ns: 7,
     };
     let mut out = Vec::new();
-    let errors = Judge::new(evaluators, Want::ALL).judge_trace(
+    let errors = Evaluators::new(evaluators, Want::ALL).evaluate_trace(
         &mut trajectory,
         evidence,
         &mut Vec::new(),
@@ -98,8 +98,8 @@ fn same_evidence_has_the_same_identity_and_a_revision_names_what_it_revises() {
 #[test]
 fn what_a_when_did_not_select_before_is_not_revised() {
     let evaluators = vec![configured("a", Level::Trace, Some("size(tool_names) > 1"))];
-    let judge = Judge::new(evaluators, Want::ALL);
-    let (mut spoken, mut out) = (Vec::new(), Vec::new());
+    let judge = Evaluators::new(evaluators, Want::ALL);
+    let (mut reported, mut out) = (Vec::new(), Vec::new());
     for call_count in 1..=3 {
         let calls = (0..call_count).map(|_| ToolCall::default());
         let mut trajectory = Trajectory { tool_calls: calls.collect(), ..Trajectory::default() };
@@ -110,7 +110,7 @@ fn what_a_when_did_not_select_before_is_not_revised() {
             completion: Completion::Idle,
             now_ns: 7,
         };
-        judge.judge_trace(&mut trajectory, evidence, &mut spoken, &mut out);
+        judge.evaluate_trace(&mut trajectory, evidence, &mut reported, &mut out);
     }
     let told: Vec<_> = out.iter().map(|e| (e.revision, e.revises)).collect();
     assert_eq!(told, [(1, None), (2, Some(out[0].id))]);
@@ -128,8 +128,8 @@ fn evaluations_that_are_only_counted_have_neither_id_nor_session() {
     };
     for (want, session) in [(Want::ALL, Some("s-1")), (Want::SCORE, None)] {
         let (judge, mut out) =
-            (Judge::new(vec![configured("a", Level::Trace, None)], want), vec![]);
-        judge.judge_trace(&mut trajectory, evidence, &mut Vec::new(), &mut out);
+            (Evaluators::new(vec![configured("a", Level::Trace, None)], want), vec![]);
+        judge.evaluate_trace(&mut trajectory, evidence, &mut Vec::new(), &mut out);
         let Evaluation { id, revises, revision, target, .. } = &out[0];
         assert_eq!(target.session_id.as_deref(), session);
         assert_eq!(*id == EvaluationId::default(), session.is_none());
@@ -158,7 +158,12 @@ fn session_is_sampled_by_its_key_whatever_trace_comes_last() {
         };
         let key = SessionKey { service_name: service.map(Box::from), session_id };
         let mut out = Vec::new();
-        Judge::new(vec![half], Want::ALL).judge_session(&trajectory, &key, evidence, &mut out);
+        Evaluators::new(vec![half], Want::ALL).evaluate_session(
+            &trajectory,
+            &key,
+            evidence,
+            &mut out,
+        );
         !out.is_empty()
     };
     let all: Vec<bool> = (0..40).map(|session| sampled(None, session, 0x01)).collect();
@@ -208,8 +213,8 @@ fn early(threshold: f64) -> Configured {
 
 #[test]
 fn early_verdict_is_said_once_and_revised_by_the_final_one() {
-    let judge = Judge::new(vec![configured("a", Level::Trace, None), early(0.6)], Want::ALL);
-    assert!(judge.speaks_early());
+    let judge = Evaluators::new(vec![configured("a", Level::Trace, None), early(0.6)], Want::ALL);
+    assert!(judge.reports_early());
     let trajectory = |call_count| Trajectory {
         tool_calls: (0..call_count).map(|_| ToolCall::default()).collect(),
         ..Trajectory::default()
@@ -221,16 +226,21 @@ fn early_verdict_is_said_once_and_revised_by_the_final_one() {
         completion,
         now_ns: 7,
     };
-    let (mut spoken, mut out) = (Vec::new(), Vec::new());
+    let (mut reported, mut out) = (Vec::new(), Vec::new());
     for (digest, call_count) in [(1, 1), (2, 2), (3, 3)] {
         let evidence = evidence(digest, Completion::Open);
-        judge.judge_early(&trajectory(call_count), evidence, &mut spoken, &mut out);
+        judge.evaluate_early(&trajectory(call_count), evidence, &mut reported, &mut out);
     }
     assert_eq!(out.len(), 1);
-    assert!(!judge.may_speak(&spoken));
-    judge.judge_trace(&mut trajectory(2), evidence(2, Completion::Idle), &mut spoken, &mut out);
+    assert!(!judge.may_report(&reported));
+    judge.evaluate_trace(
+        &mut trajectory(2),
+        evidence(2, Completion::Idle),
+        &mut reported,
+        &mut out,
+    );
     let late = Evidence { revised: Some([2; 16]), revision: 1, ..evidence(4, Completion::Idle) };
-    judge.judge_trace(&mut trajectory(3), late, &mut spoken, &mut out);
+    judge.evaluate_trace(&mut trajectory(3), late, &mut reported, &mut out);
     let said: Vec<_> = out
         .iter()
         .map(|e| (&*e.evaluator.name, e.target.completion.as_str(), e.revision, e.revises))
@@ -249,7 +259,7 @@ fn early_verdict_is_said_once_and_revised_by_the_final_one() {
 
 #[test]
 fn verdict_that_may_still_pass_is_not_said() {
-    let judge = Judge::new(vec![early(0.5)], Want::ALL);
+    let judge = Evaluators::new(vec![early(0.5)], Want::ALL);
     let call = || ToolCall::default();
     let trajectory = Trajectory { tool_calls: vec![call(), call()], ..Trajectory::default() };
     let evidence = Evidence {
@@ -259,7 +269,7 @@ fn verdict_that_may_still_pass_is_not_said() {
         completion: Completion::Open,
         now_ns: 7,
     };
-    let (mut spoken, mut out) = (Vec::new(), Vec::new());
-    judge.judge_early(&trajectory, evidence, &mut spoken, &mut out);
-    assert!(out.is_empty() && spoken.is_empty());
+    let (mut reported, mut out) = (Vec::new(), Vec::new());
+    judge.evaluate_early(&trajectory, evidence, &mut reported, &mut out);
+    assert!(out.is_empty() && reported.is_empty());
 }

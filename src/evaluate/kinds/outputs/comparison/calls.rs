@@ -44,7 +44,7 @@ impl<'c> Sum<'c> {
 
 impl Comparer {
     /// Judges the calls of the named tools.
-    pub(super) fn judge_calls(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+    pub(super) fn evaluate_calls(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let (subject, steps) = (&self.subject, Cell::new(STEPS_MAX));
         let mut sum = Sum::default();
         for call in trajectory.tool_calls.iter().filter(|call| subject.includes(call)) {

@@ -275,7 +275,7 @@ impl Evaluator for Comparer {
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         if self.subject.target != Target::FinalOutput {
-            return self.judge_calls(trajectory, want);
+            return self.evaluate_calls(trajectory, want);
         }
         let Some(output) = trajectory.final_output.value() else {
             return Outcome::NotEvaluable {

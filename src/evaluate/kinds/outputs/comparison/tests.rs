@@ -95,7 +95,7 @@ fn mistakes_are_settings_errors() {
 }
 
 /// Calls of `refund` and then of `search`, with what is given as arguments, result and error.
-fn judge_calls(name: &str, settings: &str, calls: &[[Option<&'static str>; 3]]) -> Outcome {
+fn evaluate_calls(name: &str, settings: &str, calls: &[[Option<&'static str>; 3]]) -> Outcome {
     let node = Node::from_value(&json::parse(settings).unwrap());
     let evaluator = (kind(name).unwrap().build)(&node).unwrap();
     let content = |text: Option<&'static str>| {
@@ -114,7 +114,7 @@ fn judge_calls(name: &str, settings: &str, calls: &[[Option<&'static str>; 3]]) 
 }
 
 fn check_calls(name: &str, settings: &str, calls: &[[Option<&'static str>; 3]], expected: &str) {
-    let said = match judge_calls(name, settings, calls) {
+    let said = match evaluate_calls(name, settings, calls) {
         Outcome::Scored(score) => format!("{}: {}", score.value, score.explanation),
         Outcome::NotEvaluable { reason, explanation } => {
             format!("{}: {explanation}", reason.as_str())

@@ -11,10 +11,10 @@ mod builtin;
 mod common;
 mod custom;
 mod iris;
-mod judge;
 mod limits;
 mod reading;
 mod rule;
+mod score;
 mod settings;
 mod texts;
 mod units;
@@ -89,7 +89,7 @@ impl Evaluator for OutputRules {
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        judge::judge(self, trajectory, want)
+        score::judge(self, trajectory, want)
     }
 }
 
