@@ -12,18 +12,10 @@
 //! | `EVENT_ATTRIBUTE` | as `ATTRIBUTE`, of the last event |
 //! | others | a text or an encoded `AnyValue` |
 
-use crate::extract::table::Table;
+use crate::extract::table::{ConditionId, Slot, Table};
 use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_value;
 use crate::otlp::wire::{Field, Fields};
-
-/// The place of an attribute key in a [`Table`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct Slot(pub u16);
-
-/// The place of a condition in a [`Table`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct ConditionId(pub u16);
 
 pub(in crate::extract) const CONDITIONS: u8 = 1;
 pub(in crate::extract) const ATTRIBUTE: u8 = 2;

@@ -9,20 +9,11 @@ use std::sync::LazyLock;
 use hashbrown::HashMap;
 use memchr::memmem::Finder;
 
+use crate::extract::table::names_tools;
 use crate::otlp::wire::leading_bytes;
 
 /// A text of up to this many bytes in a message about tools is kept unread: a role, an id, a name.
 const SHORT_MAX: usize = 66;
-
-/// Whether an attribute key names a tool or function call.
-pub(in crate::extract) fn names_tools(key: &[u8]) -> bool {
-    // Keys are short: a search would take longer to set up than to run.
-    (0..key.len()).any(|at| match key[at..].first_chunk() {
-        Some(b"tool") => true,
-        Some(b"func") => key[at..].starts_with(b"function_call"),
-        _ => false,
-    })
-}
 
 /// Whether an encoded value may hold a tool call or its result. Prose is told by its first byte,
 /// since calls stand in JSON, Python literals or structured values; in those every known shape has

@@ -11,7 +11,8 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use super::super::dialect::Role;
 use super::plan::{CALL_ROLES, Plan, Read};
 use super::shape::{Shape, Shapes};
-use crate::extract::record::layout::{FactsReader, Slot};
+use crate::extract::record::layout::FactsReader;
+use crate::extract::table::Slot;
 use crate::extract::table::bit_set::BitSet;
 
 /// Most forms that are kept for the traces to come. When one more comes, keeping starts anew, so

@@ -2,7 +2,8 @@
 
 use super::super::dialect::{From, Role, Source};
 use super::super::table::Table;
-use crate::extract::record::layout::{self, ConditionId, FactsReader, Slot};
+use crate::extract::record::layout::{self, FactsReader};
+use crate::extract::table::{ConditionId, Slot};
 
 /// A table's sources, with the places at which records hold what they read.
 #[derive(Debug, Default)]

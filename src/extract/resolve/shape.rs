@@ -7,7 +7,8 @@ use hashbrown::HashMap;
 
 use super::super::dialect::Role;
 use super::plan::{CALL_ROLES, Plan, PlannedSource};
-use crate::extract::record::layout::{FactsReader, Slot};
+use crate::extract::record::layout::FactsReader;
+use crate::extract::table::Slot;
 
 /// Most shapes that are kept for the traces to come. When one more comes, keeping starts anew, so
 /// that odd spans cannot fill the place of those that come all the time.

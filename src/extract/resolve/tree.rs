@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 
 use super::form::{Form, Forms, Signature, TraceForms};
 use super::plan::Plan;
-use crate::extract::record::layout::{self, Attribute, FactsReader, Slot};
+use crate::extract::record::layout::{self, Attribute, FactsReader};
+use crate::extract::table::Slot;
 use crate::model::{SpanFlags, SpanId, SpanRecord, TraceSpans, fetch};
 
 /// Attributes that a span has at most, as a rule.

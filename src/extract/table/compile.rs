@@ -9,8 +9,7 @@ use super::bit_set::BitSet;
 use super::condition::{ALTERNATIVES_MAX, Names, Statement, Term, alternatives};
 use super::key_index::KeyIndex;
 use super::matching::{Alternative, Bound, Statements};
-use super::{Compiled, Kept, Prefixes, Table};
-use crate::extract::record::layout::Slot;
+use super::{Compiled, Kept, Prefixes, Slot, Table};
 use crate::model::Facts;
 
 /// Dialects that do not fit a table.

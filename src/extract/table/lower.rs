@@ -3,9 +3,7 @@
 use super::super::dialect::{Condition, Dialect, From, Role, Source};
 use super::bit_set::BitSet;
 use super::compile::{Builder, TableError};
-use super::{Compiled, Kept, Part, Table};
-use crate::extract::record::layout::Slot;
-use crate::extract::record::tool_messages::names_tools;
+use super::{Compiled, Kept, Part, Slot, Table};
 use crate::model::Facts;
 
 pub(super) fn lower(mut dialects: Vec<Dialect>, facts: &Facts) -> Result<Table, TableError> {
@@ -172,4 +170,14 @@ fn lower_group(builder: &mut Builder, group: &[&str]) -> Result<(), TableError> 
     builder.condition(&here, "")?.keep.slots.extend(&slots);
     builder.groups.push(numbers);
     Ok(())
+}
+
+/// Whether an attribute key names a tool or function call.
+pub(in crate::extract) fn names_tools(key: &[u8]) -> bool {
+    // Keys are short: a search would take longer to set up than to run.
+    (0..key.len()).any(|at| match key[at..].first_chunk() {
+        Some(b"tool") => true,
+        Some(b"func") => key[at..].starts_with(b"function_call"),
+        _ => false,
+    })
 }

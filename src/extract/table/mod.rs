@@ -20,13 +20,21 @@ use std::sync::Arc;
 use self::bit_set::BitSet;
 use self::key_index::KeyIndex;
 use super::dialect::{Condition, Dialect, Role};
-use super::record::layout::{ConditionId, Slot};
 use crate::model::Facts;
 
 pub use compile::TableError;
 pub(super) use keep::{Kept, Part};
+pub(super) use lower::names_tools;
 pub(super) use matching::{Bound, Matching};
 pub(super) use prefix::Prefixes;
+
+/// The place of an attribute key in a [`Table`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Slot(pub u16);
+
+/// The place of a condition in a [`Table`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ConditionId(pub u16);
 
 /// Dialects in the form that requests are read with.
 #[derive(Debug)]
