@@ -19,6 +19,7 @@ mod parity_uipath;
 mod receive_grpc;
 mod receive_http;
 mod resolution;
+mod same_evaluations;
 mod seeds_uipath;
 mod support;
 mod telemetry;
