@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use super::wire::{Field, Fields, Malformed, leading_bytes};
 use crate::value::{Map, Number, Value};
 
@@ -14,8 +17,10 @@ pub enum AnyValue<'a> {
     /// No value is set.
     #[default]
     Empty,
-    /// A text; invalid UTF-8 is kept as bytes ([`AnyValue::Bytes`]).
+    /// A text.
     String(&'a str),
+    /// What was sent as a text and is no UTF-8.
+    InvalidText(&'a [u8]),
     /// A truth value.
     Bool(bool),
     /// An integer.
@@ -42,7 +47,7 @@ impl<'a> AnyValue<'a> {
 
     #[inline]
     fn text(bytes: &'a [u8]) -> Self {
-        simdutf8::basic::from_utf8(bytes).map_or(Self::Bytes(bytes), Self::String)
+        simdutf8::basic::from_utf8(bytes).map_or(Self::InvalidText(bytes), Self::String)
     }
 
     fn walk(encoded: &'a [u8]) -> Result<Self, Malformed> {
@@ -71,7 +76,8 @@ impl<'a> AnyValue<'a> {
         }
     }
 
-    /// The value in our own form. Bytes become text where they are UTF-8, else lossy text.
+    /// The value in our own form. Bytes are their base64, as in OTLP/JSON; of a text that is no UTF-8
+    /// what cannot be read becomes U+FFFD.
     pub fn to_value(self) -> Value<'a> {
         self.to_value_at(0)
     }
@@ -83,7 +89,8 @@ impl<'a> AnyValue<'a> {
             Self::Bool(value) => Value::Bool(value),
             Self::Int(value) => Value::Number(Number::Int(value)),
             Self::Double(value) => Value::Number(Number::Float(value)),
-            Self::Bytes(bytes) => Value::String(String::from_utf8_lossy(bytes)),
+            Self::InvalidText(bytes) => Value::String(String::from_utf8_lossy(bytes)),
+            Self::Bytes(bytes) => Value::from(STANDARD.encode(bytes)),
             Self::Array(_) | Self::KeyValues(_) if depth >= DEPTH_MAX => Value::Null,
             Self::Array(array) => Value::List(read_array(array, depth).unwrap_or_default()),
             Self::KeyValues(list) => Value::Map(Map::from_entries(
@@ -180,6 +187,20 @@ mod tests {
         prost::encoding::encode_varint(bytes.len() as u64, &mut field);
         field.extend(bytes);
         field
+    }
+
+    #[test]
+    fn bytes_are_their_base64_and_texts_stay_texts() {
+        let check = |tag, bytes: &[u8], expected: &str| {
+            let value = field(tag, bytes);
+            assert_eq!(AnyValue::read(&value).unwrap().to_value(), Value::from(expected));
+        };
+        let (text, bytes) = (0x0a, 0x3a);
+        check(bytes, b"{\"a\": 1}", "eyJhIjogMX0=");
+        check(bytes, b"\xff\x00", "/wA=");
+        check(bytes, b"", "");
+        check(text, b"{\"a\": 1}", "{\"a\": 1}");
+        check(text, b"\xffound", "\u{fffd}ound");
     }
 
     proptest! {
