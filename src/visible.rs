@@ -8,7 +8,7 @@
 //!
 //! | form | for | kept as it is | escaped |
 //! |---|---|---|---|
-//! | [`line`] | a field, a cell, a line of a log | nothing | `\n`, `\r`, `\t`, `\u{1b}` |
+//! | [`line()`] | a field, a cell, a line of a log | nothing | `\n`, `\r`, `\t`, `\u{1b}` |
 //! | [`lines`] | a text whose lines are its layout | line feeds and tabs | `\u{1b}` |
 //! | [`json`] | JSON Lines: the same values | line feeds, which end a record | `\u001b` |
 //!
@@ -19,7 +19,7 @@
 
 use std::fmt::{self, Display, Write};
 
-/// A text whose hidden characters are shown as escapes; see [`line`], [`lines`] and [`json`].
+/// A text whose hidden characters are shown as escapes; see [`line()`], [`lines`] and [`json`].
 #[derive(Clone, Copy, Debug)]
 pub struct Visible<T> {
     text: T,

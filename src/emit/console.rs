@@ -1,7 +1,7 @@
 //! Evaluations for people: one line each, grouped by trace.
 //!
 //! Text of strangers (names, explanations) is cut at [`TEXT_CHARS_MAX`] and made
-//! [`visible`](crate::visible), so that no trace can steer the terminal.
+//! [`visible`], so that no trace can steer the terminal.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use super::wire::{Field, Fields, Malformed, leading_bytes};
 use crate::value::{Map, Number, Value};
 
@@ -27,8 +30,10 @@ pub enum AnyValue<'a> {
     /// No value is set.
     #[default]
     Empty,
-    /// A text; invalid UTF-8 is kept as bytes ([`AnyValue::Bytes`]).
+    /// A text.
     String(&'a str),
+    /// What was sent as a text and is no UTF-8.
+    InvalidText(&'a [u8]),
     /// A truth value.
     Bool(bool),
     /// An integer.
@@ -55,7 +60,7 @@ impl<'a> AnyValue<'a> {
 
     #[inline]
     fn text(bytes: &'a [u8]) -> Self {
-        simdutf8::basic::from_utf8(bytes).map_or(Self::Bytes(bytes), Self::String)
+        simdutf8::basic::from_utf8(bytes).map_or(Self::InvalidText(bytes), Self::String)
     }
 
     fn walk(encoded: &'a [u8]) -> Result<Self, Malformed> {
@@ -84,7 +89,8 @@ impl<'a> AnyValue<'a> {
         }
     }
 
-    /// The value in our own form. Bytes become text where they are UTF-8, else lossy text.
+    /// The value in our own form. Bytes are their base64, as in OTLP/JSON; of a text that is no UTF-8
+    /// what cannot be read becomes U+FFFD.
     ///
     /// # Errors
     /// [`Unreadable`] where any part of it is.
@@ -158,7 +164,8 @@ impl<'a> AnyValue<'a> {
             Self::Bool(value) => Value::Bool(value),
             Self::Int(value) => Value::Number(Number::Int(value)),
             Self::Double(value) => Value::Number(Number::Float(value)),
-            Self::Bytes(bytes) => Value::String(String::from_utf8_lossy(bytes)),
+            Self::InvalidText(bytes) => Value::String(String::from_utf8_lossy(bytes)),
+            Self::Bytes(bytes) => Value::from(STANDARD.encode(bytes)),
             Self::Array(_) | Self::KeyValues(_) => Value::Null,
         }
     }
@@ -286,6 +293,20 @@ mod tests {
             let value = AnyValue::read(&encoded).expect("whole at the top");
             assert_eq!((value.to_value().is_ok(), value.is_readable()), (whole, whole));
         }
+    }
+
+    #[test]
+    fn bytes_are_their_base64_and_texts_stay_texts() {
+        let check = |tag, bytes: &[u8], expected: &str| {
+            let value = field(tag, bytes);
+            assert_eq!(AnyValue::read(&value).unwrap().to_value(), Ok(Value::from(expected)));
+        };
+        let (text, bytes) = (0x0a, 0x3a);
+        check(bytes, b"{\"a\": 1}", "eyJhIjogMX0=");
+        check(bytes, b"\xff\x00", "/wA=");
+        check(bytes, b"", "");
+        check(text, b"{\"a\": 1}", "{\"a\": 1}");
+        check(text, b"\xffound", "\u{fffd}ound");
     }
 
     proptest! {

@@ -21,6 +21,7 @@ mod receive_grpc;
 mod receive_http;
 mod receive_protocol;
 mod resolution;
+mod same_evaluations;
 mod scored;
 mod seeds_uipath;
 mod support;

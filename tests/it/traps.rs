@@ -2,6 +2,10 @@
 //!
 //! A trap is one or a few spans, written here as JSON, and the calls that they hold.
 
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, any_value};
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use prost::Message;
 use serde_json::{Value as Json, json};
 use spanscore::extract::dialect::Dialect;
 
@@ -312,4 +316,42 @@ fn what_is_malformed_in_part_is_never_recorded_and_empty() {
         [raw(r#"{"q":{"deep":[{}]}}"#), raw("[[[null]]]")],
     );
     check(json!(["~broken~"]), json!({ "x": "~broken~" }), [raw("[null]"), raw("{}")]);
+}
+
+#[test]
+fn bytes_are_their_base64_from_protobuf_and_from_json() {
+    let value = |key: &str, value: any_value::Value| KeyValue {
+        key: key.to_owned(),
+        value: Some(AnyValue { value: Some(value) }),
+        ..KeyValue::default()
+    };
+    let nested = AnyValue { value: Some(any_value::Value::BytesValue(b"\xff\x00".to_vec())) };
+    let list = any_value::Value::ArrayValue(ArrayValue { values: vec![nested] });
+    let span = Span {
+        trace_id: vec![7; 16],
+        span_id: vec![7; 8],
+        start_time_unix_nano: 1,
+        end_time_unix_nano: 2,
+        attributes: vec![
+            value("openinference.span.kind", any_value::Value::StringValue("TOOL".into())),
+            value("tool.name", any_value::Value::StringValue("hash".into())),
+            value("input.value", list),
+            value("output.value", any_value::Value::BytesValue(b"{\"a\": 1}".to_vec())),
+        ],
+        ..Span::default()
+    };
+    let scope_spans = vec![ScopeSpans { spans: vec![span], ..ScopeSpans::default() }];
+    let resource_spans = vec![ResourceSpans { scope_spans, ..ResourceSpans::default() }];
+    let request = ExportTraceServiceRequest { resource_spans };
+    let json = serde_json::to_vec(&request).unwrap();
+    let bodies = [request.encode_to_vec(), transcode(Signal::Traces, &json).unwrap().to_vec()];
+    let resolver = resolver(Vec::new());
+    for body in bodies {
+        let row = rows(&resolver, &traces(&resolver, &[Request::Traces(body)])).remove(0);
+        let call = &row["tool_calls"][0];
+        assert_eq!(
+            (&call["arguments"], &call["result"]),
+            (&json!(["/wA="]), &json!("eyJhIjogMX0="))
+        );
+    }
 }

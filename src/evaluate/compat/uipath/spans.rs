@@ -186,9 +186,10 @@ fn is_true(value: AnyValue<'_>) -> bool {
         AnyValue::Bool(value) => value,
         AnyValue::Int(value) => value != 0,
         AnyValue::Double(value) => value != 0.0,
-        AnyValue::Bytes(bytes) | AnyValue::Array(bytes) | AnyValue::KeyValues(bytes) => {
-            !bytes.is_empty()
-        }
+        AnyValue::InvalidText(bytes)
+        | AnyValue::Bytes(bytes)
+        | AnyValue::Array(bytes)
+        | AnyValue::KeyValues(bytes) => !bytes.is_empty(),
     }
 }
 
@@ -211,7 +212,9 @@ fn to_python_at(value: AnyValue<'_>, depth: usize) -> Result<PyValue<'_>, PyErro
         AnyValue::Bool(value) => PyValue::Bool(value),
         AnyValue::Int(value) => PyValue::Number(Number::Int(value)),
         AnyValue::Double(value) => PyValue::Number(Number::Float(value)),
-        AnyValue::Bytes(bytes) => PyValue::Bytes(Cow::Borrowed(bytes)),
+        AnyValue::InvalidText(bytes) | AnyValue::Bytes(bytes) => {
+            PyValue::Bytes(Cow::Borrowed(bytes))
+        }
         AnyValue::Array(_) | AnyValue::KeyValues(_) if depth >= DEPTH_MAX => {
             return Err(PyError::TooDeep);
         }

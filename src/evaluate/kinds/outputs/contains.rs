@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::comparison::{self, Comparer, Method, OutputKey, Parts, Path, Subject, Target};
+use super::comparison::{self, Comparer, Method, Numbers, OutputKey, Parts, Path, Subject, Target};
 use crate::evaluate::compat::uipath::{self, Definition, Flag, UiPathCompat};
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::settings::{Node, SettingsError};
@@ -126,6 +126,6 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let subject = Subject { target: settings.target, tools: settings.tools, path: settings.path };
     let key = settings.target_output_key;
     let subject = subject.checked(&key, definition.body.place)?;
-    let parts = Parts { subject, key, delimiter };
+    let parts = Parts { subject, key, numbers: Numbers::Exact, delimiter };
     Ok(Box::new(Comparer::new(method, parts, Value::from(criteria.search_text))))
 }

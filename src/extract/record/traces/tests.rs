@@ -186,7 +186,7 @@ fn attributes_of_roots_and_groups_are_kept_when_asked_for() {
 }
 
 #[test]
-fn text_that_is_not_utf8_is_kept_as_bytes() {
+fn text_that_is_not_utf8_is_kept_as_it_is() {
     let mut body = request("any", vec![tool_span(1)]);
     let at = memchr::memmem::find(&body, b"found").unwrap();
     body[at] = 0xff;
@@ -194,7 +194,7 @@ fn text_that_is_not_utf8_is_kept_as_bytes() {
     let (extracted, batch) = extract(&table, &body);
     assert_eq!(extracted.accepted, 1);
     let value = facts(&batch, &batch.spans[0]).attribute(table.slot("output.value").unwrap());
-    assert_eq!(value, Some(AnyValue::Bytes(b"\xffound")));
+    assert_eq!(value, Some(AnyValue::InvalidText(b"\xffound")));
 }
 
 #[test]

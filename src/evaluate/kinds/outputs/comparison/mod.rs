@@ -3,9 +3,10 @@
 //!
 //! In comes a trajectory: its final output, or the arguments or results of its tool calls, each of
 //! which is compared by itself. Semantics are those of UiPath's output evaluators
-//! (`UiPath/uipath-python`, package `uipath` 2.11 to 2.14): every number becomes a double, objects
-//! are seen as Python prints them, and a text may be judged line by line. Comparing texts costs at
-//! most [`STEPS_MAX`] steps in one evaluation.
+//! (`UiPath/uipath-python`, package `uipath` 2.11 to 2.14): numbers are printed as doubles, objects
+//! are seen as Python prints them, and a text may be judged line by line. But for `compat: uipath`
+//! an integer that no double holds stays what it is ([`Numbers`]). Comparing texts costs at most
+//! [`STEPS_MAX`] steps in one evaluation.
 
 mod calls;
 mod key;
@@ -48,11 +49,21 @@ pub(in crate::evaluate) enum Method {
     Similar,
 }
 
+/// What becomes of numbers before they are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::evaluate) enum Numbers {
+    /// All become doubles, as in the package: 2^53 + 1 is 2^53.
+    Doubles,
+    /// All that doubles hold become doubles; other integers stay exact.
+    Exact,
+}
+
 /// Compares final outputs, or what tool calls were given or returned.
 pub(in crate::evaluate) struct Comparer {
     method: Method,
     subject: Subject,
     key: OutputKey,
+    numbers: Numbers,
     /// What stands between lines, if they are judged one by one.
     delimiter: Option<String>,
     /// What is expected, or why it cannot be compared with.
@@ -65,6 +76,8 @@ pub(in crate::evaluate) struct Parts {
     pub(in crate::evaluate) subject: Subject,
     /// Which part of the final output is judged, and of what is expected.
     pub(in crate::evaluate) key: OutputKey,
+    /// What becomes of numbers.
+    pub(in crate::evaluate) numbers: Numbers,
     /// What stands between lines, if they are judged one by one.
     pub(in crate::evaluate) delimiter: Option<String>,
 }
@@ -79,7 +92,7 @@ pub(in crate::evaluate) fn read_compat(definition: &Definition) -> Result<Parts,
     let delimiter = definition.text_setting("line_delimiter", "lineDelimiter")?;
     let delimiter = delimiter.unwrap_or_else(|| "\n".to_owned());
     let delimiter = by_line.then_some(delimiter);
-    Ok(Parts { subject: Subject::default(), key, delimiter })
+    Ok(Parts { subject: Subject::default(), key, numbers: Numbers::Doubles, delimiter })
 }
 
 /// What stands between lines, if they are judged one by one.
@@ -140,13 +153,13 @@ impl Failure {
 impl Comparer {
     /// An evaluator that expects a value (or, for [`Method::Contains`], a text).
     pub(in crate::evaluate) fn new(method: Method, parts: Parts, expected: Value<'static>) -> Self {
-        let Parts { subject, key, delimiter } = parts;
+        let Parts { subject, key, numbers, delimiter } = parts;
         let expected = match method {
             Method::Contains { .. } => Ok(PyValue::from(expected)),
-            _ => expected_part(&key, expected),
+            _ => expected_part(&key, expected, numbers),
         };
         let delimiter = delimiter.filter(|_| !key.is_list());
-        Self { method, subject, key, delimiter, expected }
+        Self { method, subject, key, numbers, delimiter, expected }
     }
 
     fn compare(
@@ -187,7 +200,8 @@ impl Comparer {
 
     /// What is expected, and the part of an output to compare with it.
     fn both<'v>(&self, output: &Value<'v>) -> Result<(&PyValue<'static>, PyValue<'v>), Failure> {
-        let actual = self.key.take(output).and_then(as_doubles).map_err(Failure::Error)?;
+        let actual = self.key.take(output).and_then(|part| self.numbers.of(part));
+        let actual = actual.map_err(Failure::Error)?;
         let expected = self.expected.as_ref().map_err(|error| Failure::Error(error.clone()))?;
         Ok((expected, actual))
     }
@@ -220,7 +234,11 @@ impl Comparer {
 }
 
 /// The expected part: texts are read as JSON where a part of them is asked for.
-fn expected_part(key: &OutputKey, expected: Value<'static>) -> Result<PyValue<'static>, String> {
+fn expected_part(
+    key: &OutputKey,
+    expected: Value<'static>,
+    numbers: Numbers,
+) -> Result<PyValue<'static>, String> {
     let expected = match expected {
         Value::String(text) if !key.is_whole() => json::parse(&text)
             .ok()
@@ -229,7 +247,7 @@ fn expected_part(key: &OutputKey, expected: Value<'static>) -> Result<PyValue<'s
             .ok_or("Error: the expected output is not JSON")?,
         other => other,
     };
-    key.take(&expected).and_then(as_doubles).map(own)
+    key.take(&expected).and_then(|part| numbers.of(part)).map(own)
 }
 
 /// A copy that borrows from nothing.
@@ -237,27 +255,34 @@ fn own(value: PyValue<'_>) -> PyValue<'static> {
     value.into_value().map_or(PyValue::None, |value| PyValue::from(value.into_owned()))
 }
 
-/// The same value with every number as a double.
-fn as_doubles(value: Value<'_>) -> Result<PyValue<'_>, String> {
-    Ok(match value {
-        Value::Number(number) => {
-            let double = number.as_f64();
-            if number.is_integer() && double.is_infinite() {
-                return Err("int too large to convert to float".to_owned());
+impl Numbers {
+    /// The same value with its numbers as they are compared.
+    fn of(self, value: Value<'_>) -> Result<PyValue<'_>, String> {
+        Ok(match value {
+            Value::Number(number) => PyValue::Number(self.number(number)?),
+            Value::List(items) => {
+                PyValue::List(items.into_iter().map(|v| self.of(v)).collect::<Result<_, _>>()?)
             }
-            PyValue::Number(Number::Float(double))
+            Value::Map(map) => PyValue::Dict(
+                map.into_entries()
+                    .into_iter()
+                    .map(|(key, value)| Ok((PyValue::from(Value::from(key)), self.of(value)?)))
+                    .collect::<Result<_, String>>()?,
+            ),
+            other => PyValue::from(other),
+        })
+    }
+
+    fn number(self, number: Number) -> Result<Number, String> {
+        let double = number.as_f64();
+        if self == Self::Exact && number.is_integer() && number != Number::Float(double) {
+            return Ok(number);
         }
-        Value::List(items) => {
-            PyValue::List(items.into_iter().map(as_doubles).collect::<Result<_, _>>()?)
+        if number.is_integer() && double.is_infinite() {
+            return Err("int too large to convert to float".to_owned());
         }
-        Value::Map(map) => PyValue::Dict(
-            map.into_entries()
-                .into_iter()
-                .map(|(key, value)| Ok((PyValue::from(Value::from(key)), as_doubles(value)?)))
-                .collect::<Result<_, String>>()?,
-        ),
-        other => PyValue::from(other),
-    })
+        Ok(Number::Float(double))
+    }
 }
 
 fn texts(expected: String, actual: String) -> Map<'static> {

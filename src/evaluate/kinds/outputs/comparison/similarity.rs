@@ -89,12 +89,48 @@ fn count(value: &PyValue<'_>) -> f64 {
 
 /// Relative closeness; a number that is not one is taken as close, as Python's `min` does.
 fn numbers(expected: &Number, actual: &Number) -> f64 {
+    if expected == actual {
+        return 1.0;
+    }
+    if let (Number::Float(expected), Number::Float(actual)) = (expected, actual) {
+        return doubles(*expected, *actual);
+    }
+    // One is an integer that no double holds. Different numbers never come as close as 1.
+    const ALMOST: f64 = 1.0 - f64::EPSILON / 2.0;
+    let closeness = match expected.as_f64() {
+        double if double.is_finite() => doubles(double, actual.as_f64()),
+        _ => clamp(1.0 - (1.0 - ratio(actual, expected)).abs()),
+    };
+    closeness.min(ALMOST)
+}
+
+fn doubles(expected: f64, actual: f64) -> f64 {
     const TINY: f64 = 1e-12;
-    let (expected, actual) = (expected.as_f64(), actual.as_f64());
     if expected.abs() <= TINY {
         return if actual.abs() <= TINY { 1.0 } else { 0.0 };
     }
     clamp(1.0 - (expected - actual).abs() / expected.abs())
+}
+
+/// Quotient of numbers that may be larger than any double.
+fn ratio(one: &Number, other: &Number) -> f64 {
+    // Leading digits, and how many follow.
+    let scaled = |number: &Number| -> (f64, i32) {
+        const LEADING: usize = 20;
+        let text = if number.is_integer() { number.to_string() } else { String::new() };
+        match text.get(..LEADING) {
+            Some(leading) => {
+                let rest = i32::try_from(text.len() - LEADING).unwrap_or(i32::MAX);
+                (leading.parse().unwrap_or(f64::NAN), rest)
+            }
+            None => (number.as_f64(), 0),
+        }
+    };
+    let ((one, zeros), (other, other_zeros)) = (scaled(one), scaled(other));
+    if one.is_infinite() {
+        return one;
+    }
+    one / other * 10_f64.powi(zeros.saturating_sub(other_zeros))
 }
 
 fn clamp(value: f64) -> f64 {
@@ -145,6 +181,27 @@ mod tests {
         check("", "ab", 2);
         check("añb", "aab", 1);
         check("abc", "abc", 0);
+    }
+
+    #[test]
+    fn numbers_are_as_close_as_their_quotient_and_1_only_where_they_are_equal() {
+        let number = |text: &str| Number::from_decimal(text).unwrap();
+        let check = |expected: &Number, actual: &Number, least: f64, most: f64| {
+            let found = numbers(expected, actual);
+            assert!((least..=most).contains(&found), "{expected} and {actual}: {found}");
+        };
+        let two_to_53 = 9_007_199_254_740_992.0;
+        check(&number("9007199254740993"), &Number::Float(two_to_53), 0.999, 1.0 - 1e-16);
+        check(&Number::Float(two_to_53), &number("9007199254740993"), 0.999, 1.0 - 1e-16);
+        check(&number("9007199254740993"), &number("9007199254740993"), 1.0, 1.0);
+        let beyond = |digits: &str| number(&format!("{digits}{}", "0".repeat(400)));
+        check(&beyond("2"), &beyond("2"), 1.0, 1.0);
+        check(&beyond("2"), &beyond("1"), 0.499, 0.501);
+        check(&beyond("-2"), &beyond("1"), 0.0, 0.0);
+        check(&beyond("2"), &Number::Float(5.0), 0.0, 1e-9);
+        check(&Number::Float(5.0), &beyond("2"), 0.0, 0.0);
+        check(&beyond("2"), &Number::Float(f64::INFINITY), 0.0, 0.0);
+        check(&Number::Float(f64::NAN), &Number::Float(1.0), 1.0, 1.0);
     }
 
     #[test]

@@ -35,6 +35,49 @@ fn outputs_are_equal_by_value_and_texts_but_for_case() {
 }
 
 #[test]
+fn numbers_are_equal_by_value_at_any_size() {
+    let say = |kind, settings: &str, expected: &str, output: &'static str| {
+        let settings = format!(r#"{{{settings} "criteria": {{"expected_output": {expected}}}}}"#);
+        match outcome(kind, &settings, Some(output)) {
+            Outcome::Scored(score) => score.value,
+            other => panic!("{settings}: {other:?}"),
+        }
+    };
+    let exact = |expected, output| say("exact_match", "", expected, output);
+    for (expected, output, score) in [
+        ("9007199254740992", "9007199254740993", 0.0),
+        ("9007199254740993", "9007199254740993", 1.0),
+        ("9007199254740993", "9007199254740992.0", 0.0),
+        ("9007199254740992", "9007199254740992.0", 1.0),
+        ("18446744073709551616", "1.8446744073709552e19", 1.0),
+        ("18446744073709551617", "1.8446744073709552e19", 0.0),
+        ("5", "5.0", 1.0),
+    ] {
+        assert_eq!(exact(expected, output), score, "{expected} and {output}");
+        let similar = say("json_similarity", "", expected, output);
+        assert_eq!(similar == 1.0, score == 1.0, "{expected} and {output}: {similar}");
+        assert!(similar > 0.999, "{expected} and {output}: {similar}");
+        let [expected, output] =
+            [expected, output].map(|number| format!(r#"{{"n": {number}}}"#).leak());
+        let compat = say("exact_match", r#""compat": "uipath","#, expected, output);
+        assert_eq!(compat, 1.0, "the package's numbers are doubles: {expected} and {output}");
+    }
+    let large = format!("1{}", "0".repeat(400)).leak();
+    assert_eq!(exact(large, large), 1.0);
+    assert_eq!(exact(large, "5"), 0.0);
+}
+
+#[test]
+fn integers_that_no_double_holds_are_shown_whole() {
+    let settings = r#"{"criteria": {"expected_output": [1, 9007199254740993]}}"#;
+    let Outcome::Scored(score) = outcome("exact_match", settings, Some("[1, 2]")) else { panic!() };
+    assert_eq!(score.details.get("expected"), Some(&"[1.0, 9007199254740993]".into()));
+    let settings = r#"{"criteria": {"search_text": "9007199254740993"}}"#;
+    let holds = "the final output does hold the text";
+    check("contains", settings, r#"{"n": 9007199254740993}"#, 1.0, holds);
+}
+
+#[test]
 fn a_text_is_found_in_what_python_prints() {
     let settings = r#"{"criteria": {"search_text": "'n': 5.0"}}"#;
     check("contains", settings, r#"{"n": 5}"#, 1.0, "the final output does hold the text");
