@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::outcome::{Extracted, Rejection};
 use super::resources::ResourceCache;
 use crate::model::{Resource, SpanBatch, SpanRecord, TraceId, shard_of};
-use crate::otlp::wire::Malformed;
+use crate::otlp::request::Broken;
 
 pub(super) struct Sink<'s> {
     shards: &'s mut [SpanBatch],
@@ -55,14 +55,14 @@ impl<'s> Sink<'s> {
         }
     }
 
-    /// The counts, with broken messages above the items counted as malformed items; an error if
-    /// there is nothing but those.
-    pub(super) fn finish(mut self, broken: u64) -> Result<Extracted, Malformed> {
-        if broken > 0 && self.extracted == Extracted::default() {
-            return Err(Malformed);
-        }
-        for _ in 0..broken {
-            self.extracted.reject(Rejection::Malformed);
+    /// The counts, with what is lost above the items counted as malformed items; an error if there
+    /// is nothing but those.
+    pub(super) fn finish(mut self, walked: Result<(), Broken>) -> Result<Extracted, Broken> {
+        if let Err(broken) = walked {
+            if self.extracted == Extracted::default() {
+                return Err(broken);
+            }
+            self.extracted.lose(broken);
         }
         Ok(self.extracted)
     }

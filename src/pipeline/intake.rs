@@ -18,7 +18,7 @@ use crate::extract::outcome::Extracted;
 use crate::extract::table::Table;
 use crate::model::SpanBatch;
 use crate::otlp::metrics::count_points;
-use crate::otlp::wire::Malformed;
+use crate::otlp::request::Broken;
 use crate::receive::{Accepted, Intake, Refused, Signal};
 
 /// Bytes that one permit of the queue stands for.
@@ -92,7 +92,7 @@ impl PipelineIntake {
         signal: Signal,
         body: &[u8],
         batches: &mut [SpanBatch],
-    ) -> Result<Extracted, Malformed> {
+    ) -> Result<Extracted, Broken> {
         let mut cache = self.caches().pop().unwrap_or_default();
         let extracted = match signal {
             Signal::Traces => extract_traces(&self.table, body, &mut cache, batches),
