@@ -31,7 +31,7 @@ const WORK_MAX: usize = 32;
 pub(super) enum Work {
     /// Records of one request; the room it took in the queue is free when this is dropped.
     Batch { batch: Arc<SpanBatch>, _room: Arc<OwnedSemaphorePermit> },
-    /// Judge what is open and end.
+    /// Take nothing more, judge what is open and end.
     Drain,
 }
 
@@ -70,7 +70,8 @@ impl Worker {
                             Work::Batch { batch, .. } => self.guarded(now_ms, &mut due, |own, due| {
                                 own.take_in(batch, now_ms, due);
                             }),
-                            Work::Drain => is_open = false,
+                            // What was sent behind it was acknowledged too.
+                            Work::Drain => queue.close(),
                         }
                     }
                 }

@@ -45,6 +45,21 @@ fn counted(telemetry: &Telemetry, line: &str) {
     assert!(text.lines().any(|have| have == line), "no {line} in\n{text}");
 }
 
+#[tokio::test]
+async fn what_comes_behind_the_last_word_is_judged_too() {
+    let telemetry = Telemetry::without_endpoints().unwrap();
+    let worker = worker(&telemetry);
+    let room = Arc::new(tokio::sync::Semaphore::new(1)).acquire_owned().await.unwrap();
+    let (sender, queue) = mpsc::channel(WORK_MAX + 1);
+    for _ in 0..WORK_MAX {
+        sender.send(Work::Drain).await.unwrap();
+    }
+    let batch = Work::Batch { batch: sample(&worker), _room: Arc::new(room) };
+    sender.send(batch).await.unwrap();
+    worker.run(queue).await;
+    counted(&telemetry, "spanscore_assemble_judged_traces_total{completion=\"shutdown\"} 1");
+}
+
 #[test]
 fn a_fault_judges_what_the_shard_holds_and_the_shard_goes_on() {
     let telemetry = Telemetry::without_endpoints().unwrap();
