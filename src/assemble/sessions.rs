@@ -84,6 +84,7 @@ pub struct Sessions {
     /// Each session once, with its number.
     wheel: Wheel<(Arc<str>, u64)>,
     started_count: u64,
+    open_count: usize,
     bytes: usize,
     counts: SessionCounts,
 }
@@ -96,6 +97,7 @@ impl Sessions {
             by_id: HashMap::new(),
             quiet: BTreeMap::new(),
             started_count: 0,
+            open_count: 0,
             wheel: Wheel::new(now_ms),
             bytes: 0,
             counts: SessionCounts::default(),
@@ -122,6 +124,7 @@ impl Sessions {
                 self.counts.traces_over_limit += 1;
             }
             self.bytes = self.bytes + session.bytes - before;
+            self.open_count += usize::from(!session.is_open);
             session.is_open = true;
             self.quiet.remove(&(session.last_ms, session.number));
             session.last_ms = now_ms;
@@ -138,7 +141,7 @@ impl Sessions {
             bytes: 0,
             last_ms: now_ms,
             first_ms: now_ms,
-            is_open: true,
+            is_open: false,
             judged: None,
         };
         self.wheel.arm(now_ms.saturating_add(self.idle_ms()), (Arc::clone(&id), session.number));
@@ -195,6 +198,11 @@ impl Sessions {
         }
     }
 
+    /// Sessions that are open.
+    pub fn open_count(&self) -> usize {
+        self.open_count
+    }
+
     /// Sessions that are open or remembered.
     pub fn count(&self) -> usize {
         self.by_id.len()
@@ -207,6 +215,7 @@ impl Sessions {
 
     fn judge(&mut self, id: &Arc<str>, completion: Completion, due: &mut Vec<DueSession>) {
         let Some(session) = self.by_id.get_mut(id) else { return };
+        self.open_count -= usize::from(session.is_open);
         session.is_open = false;
         let digest = session.digest();
         if session.judged.is_some_and(|(_, last)| last == digest) {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use opentelemetry::metrics::Meter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use super::backlog::Backlog;
 use super::metrics::PipelineMetrics;
 use super::pool::BatchPool;
 use super::worker::Work;
@@ -35,6 +36,7 @@ pub struct PipelineIntake {
     caches: Mutex<Vec<Cache>>,
     metrics: Arc<PipelineMetrics>,
     pool: Arc<BatchPool>,
+    backlog: Arc<Backlog>,
 }
 
 impl PipelineIntake {
@@ -44,6 +46,7 @@ impl PipelineIntake {
         queue_bytes: usize,
         metrics: Arc<PipelineMetrics>,
         pool: Arc<BatchPool>,
+        backlog: Arc<Backlog>,
         meter: &Meter,
     ) -> Self {
         let permits = queue_bytes.div_ceil(PERMIT_BYTES).clamp(1, Semaphore::MAX_PERMITS / 2);
@@ -58,6 +61,7 @@ impl PipelineIntake {
             caches: Mutex::default(),
             metrics,
             pool,
+            backlog,
         }
     }
 
@@ -119,8 +123,11 @@ impl PipelineIntake {
                 self.pool.give_back(batch);
                 continue;
             }
+            let records = batch.spans.len();
             let work = Work::Batch { batch: Arc::new(batch), _room: Arc::clone(&permit) };
-            shard.send(work).await.map_err(|_| Refused::ShuttingDown)?;
+            let place = shard.reserve().await.map_err(|_| Refused::ShuttingDown)?;
+            self.backlog.queue(records);
+            place.send(work);
         }
         Ok(())
     }

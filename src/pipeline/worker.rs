@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Outlet;
+use super::backlog::Backlog;
 use super::metrics::{Judged, PipelineMetrics};
 use super::pool::BatchPool;
 use super::sessions::SessionTrace;
@@ -47,6 +48,8 @@ pub(super) struct Worker {
     pub(super) metrics: Arc<PipelineMetrics>,
     /// Where batches go that have been added.
     pub(super) pool: Arc<BatchPool>,
+    /// Told of what is taken in and judged.
+    pub(super) backlog: Arc<Backlog>,
     /// Where judged traces go when sessions are judged too.
     pub(super) sessions: Option<mpsc::Sender<SessionTrace>>,
 }
@@ -67,9 +70,7 @@ impl Worker {
                     is_open = count > 0;
                     for work in work.drain(..) {
                         match work {
-                            Work::Batch { batch, .. } => self.guarded(now_ms, &mut due, |own, due| {
-                                own.take_in(batch, now_ms, due);
-                            }),
+                            Work::Batch { batch, .. } => self.arrived(batch, now_ms, &mut due),
                             // What was sent behind it was acknowledged too.
                             Work::Drain => queue.close(),
                         }
@@ -90,6 +91,12 @@ impl Worker {
         self.metrics.shard(self.index, &mut self.shard);
     }
 
+    fn arrived(&mut self, batch: Arc<SpanBatch>, now_ms: u64, due: &mut Vec<Due>) {
+        let records = batch.spans.len();
+        self.guarded(now_ms, due, |own, due| own.take_in(batch, now_ms, due));
+        self.backlog.unqueue(records);
+    }
+
     /// Takes one step. After a fault the shard may not add up any more: what it holds is judged as
     /// it stands, and it starts anew.
     fn guarded(
@@ -99,6 +106,7 @@ impl Worker {
         step: impl FnOnce(&mut Self, &mut Vec<Due>),
     ) {
         if catch_unwind(AssertUnwindSafe(|| step(self, due))).is_ok() {
+            self.backlog.set_traces(self.index, self.shard.open_count());
             return;
         }
         self.metrics.panicked();
@@ -113,6 +121,7 @@ impl Worker {
         }
         due.clear();
         self.shard = (self.empty)(now_ms);
+        self.backlog.set_traces(self.index, 0);
     }
 
     fn take_in(&mut self, batch: Arc<SpanBatch>, now_ms: u64, due: &mut Vec<Due>) {
@@ -134,6 +143,7 @@ impl Worker {
             return;
         }
         let now_ns = unix_ns(SystemTime::now());
+        let mut left = due.len();
         for some in due.chunks(JUDGED_MAX) {
             let started = Instant::now();
             let mut evaluations = Vec::with_capacity(some.len() * self.judge.evaluators().len());
@@ -144,6 +154,8 @@ impl Worker {
             }
             self.metrics.judged(&judged, started.elapsed());
             self.hand_out(evaluations);
+            left -= some.len();
+            self.backlog.set_traces(self.index, self.shard.open_count() + left);
         }
         due.clear();
     }

@@ -5,7 +5,8 @@ use crate::extract::collect::extract_traces;
 use crate::extract::dialect::Dialect;
 use crate::extract::table::Table;
 use crate::model::Want;
-use crate::receive::{Signal, json};
+use crate::pipeline::{PipelineIntake, Unjudged};
+use crate::receive::{Intake, Signal, json};
 use crate::telemetry::Telemetry;
 
 const SAMPLE: &[u8] = include_bytes!("../../../examples/traces/refund_agent.json");
@@ -26,6 +27,7 @@ fn worker(telemetry: &Telemetry) -> Worker {
         outlet: Arc::new(|_| {}),
         metrics: Arc::new(metrics),
         pool: Arc::default(),
+        backlog: Arc::new(Backlog::new(1)),
         sessions: None,
     }
 }
@@ -58,6 +60,29 @@ async fn what_comes_behind_the_last_word_is_judged_too() {
     sender.send(batch).await.unwrap();
     worker.run(queue).await;
     counted(&telemetry, "spanscore_assemble_judged_traces_total{completion=\"shutdown\"} 1");
+}
+
+#[tokio::test]
+async fn what_is_acknowledged_is_in_the_backlog_until_it_is_judged() {
+    let telemetry = Telemetry::without_endpoints().unwrap();
+    let mut worker = worker(&telemetry);
+    let (sender, mut queue) = mpsc::channel(1);
+    let (table, backlog) = (Arc::clone(worker.resolver.table()), Arc::clone(&worker.backlog));
+    let (metrics, pool) = (Arc::clone(&worker.metrics), Arc::default());
+    let meter = telemetry.meter();
+    let room = 1 << 20;
+    let intake =
+        PipelineIntake::new(table, vec![sender], room, metrics, pool, backlog.clone(), &meter);
+    let request = json::transcode(Signal::Traces, SAMPLE).unwrap();
+    intake.accept(Signal::Traces, request).await.unwrap();
+    assert_eq!(backlog.unjudged(), Unjudged { records: 6, ..Unjudged::default() });
+
+    let Some(Work::Batch { batch, .. }) = queue.recv().await else { panic!("a batch") };
+    let mut due = Vec::new();
+    worker.arrived(batch, 0, &mut due);
+    assert_eq!(backlog.unjudged(), Unjudged { traces: 1, ..Unjudged::default() });
+    worker.guarded(0, &mut due, |own, due| own.judge_all(Completion::Shutdown, 0, due));
+    assert_eq!(backlog.unjudged(), Unjudged::default());
 }
 
 #[test]
