@@ -17,7 +17,7 @@ use crate::telemetry::start_logs;
 ///
 /// SIGTERM or SIGINT stops it: it takes no more spans, judges the open traces and flushes the
 /// exporters, within `shutdown_timeout`. A second signal ends it at once. Exit code 3 when something
-/// was lost by that: the last line says how much.
+/// was lost by that: the last line says how much. SIGHUP is ignored.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -69,10 +69,11 @@ async fn serve(plan: Plan) -> Result<Lost, Failure> {
     }
 }
 
-/// SIGTERM and SIGINT.
+/// SIGTERM and SIGINT, which stop it, and SIGHUP, which would if nobody took it.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Signal,
 }
 
 impl Signals {
@@ -80,14 +81,20 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
         })
     }
 
     /// Waits for a signal to stop.
     async fn stop(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hangup.recv() => {
+                    tracing::warn!("SIGHUP is ignored: a config is read only at the start");
+                }
+            }
         }
     }
 }

@@ -28,6 +28,8 @@ pub fn start_logs(settings: &LogsSettings) -> Result<(), LogsError> {
     let lines = Subscriber::builder()
         .with_env_filter(filter)
         .with_writer(stderr)
+        // Where nobody reads the log, a line about that would end the task that logs.
+        .log_internal_errors(false)
         .with_ansi(stderr().is_terminal());
     // The only failure is that logging has started before, as it has where tests share a process.
     let _ = match settings.format {

@@ -72,3 +72,35 @@ async fn a_second_signal_ends_it_at_once_with_what_is_lost() {
     assert_eq!(code, Some(3));
     assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
 }
+
+#[tokio::test]
+async fn a_hangup_is_ignored_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = Program::start(folder.path(), &to_file(folder.path()));
+    let mut client = program.client().await;
+    client.export(request(searches(7, &[2]))).await.unwrap();
+    program.signal("-HUP");
+    program.says("SIGHUP is ignored");
+    client.export(request(searches(8, &[2]))).await.unwrap();
+    program.signal("-TERM");
+    let (code, _) = tokio::task::spawn_blocking(|| program.end()).await.unwrap();
+    assert_eq!(code, Some(0));
+    let mut traces: Vec<_> = records(folder.path()).into_iter().map(|(id, _)| id).collect();
+    traces.dedup();
+    traces.sort();
+    assert_eq!(traces, ["07".repeat(16), "08".repeat(16)]);
+}
+
+#[tokio::test]
+async fn a_log_that_nobody_reads_any_more_ends_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = Program::start(folder.path(), &to_file(folder.path()));
+    let mut client = program.client().await;
+    // As when the terminal is closed.
+    program.close_stderr();
+    program.signal("-HUP");
+    client.export(request(searches(7, &[2]))).await.unwrap();
+    program.signal("-TERM");
+    let (code, _) = tokio::task::spawn_blocking(|| program.end()).await.unwrap();
+    assert_eq!((code, records(folder.path()).len()), (Some(0), 2));
+}

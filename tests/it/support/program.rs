@@ -66,6 +66,14 @@ telemetry: {metrics: {endpoint: null}, health: {endpoint: null}}
         assert!(found, "it never says {part:?}");
     }
 
+    /// Closes the reading end of its standard error.
+    pub(crate) fn close_stderr(&mut self) {
+        let mut other = Command::new("true").stderr(Stdio::piped()).spawn().expect("true");
+        let stderr = other.stderr.take().expect("standard error");
+        self.said = BufReader::new(stderr).lines();
+        let _ = other.wait();
+    }
+
     /// Waits for its end: the exit code and the last line on standard error.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let last = self.said.by_ref().map_while(Result::ok).last().unwrap_or_default();
