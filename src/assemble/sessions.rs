@@ -95,6 +95,7 @@ pub struct Sessions {
     /// Each session once, with its number.
     wheel: Wheel<(Arc<SessionKey>, u64)>,
     started_count: u64,
+    open_count: usize,
     bytes: usize,
     counts: SessionCounts,
 }
@@ -108,6 +109,7 @@ impl Sessions {
             by_trace: HashMap::new(),
             quiet: BTreeMap::new(),
             started_count: 0,
+            open_count: 0,
             wheel: Wheel::new(now_ms),
             bytes: 0,
             counts: SessionCounts::default(),
@@ -132,6 +134,7 @@ impl Sessions {
             let (before, trace_id) = (session.bytes, trace.trace_id);
             let is_in = session.add(trace, u128::from_be_bytes(digest), traces_max);
             self.bytes = self.bytes + session.bytes - before;
+            self.open_count += usize::from(!session.is_open);
             session.is_open = true;
             self.quiet.remove(&(session.last_ms, session.number));
             session.last_ms = now_ms;
@@ -168,7 +171,7 @@ impl Sessions {
             bytes: 0,
             last_ms: now_ms,
             first_ms: now_ms,
-            is_open: true,
+            is_open: false,
             judged: None,
         };
         let wait_ms = self.settings.idle_timeout.min(self.settings.age_max).as_ms();
@@ -237,6 +240,11 @@ impl Sessions {
         }
     }
 
+    /// Sessions that are open.
+    pub fn open_count(&self) -> usize {
+        self.open_count
+    }
+
     /// Sessions that are open or remembered.
     pub fn count(&self) -> usize {
         self.by_key.len()
@@ -249,6 +257,7 @@ impl Sessions {
 
     fn judge(&mut self, key: &Arc<SessionKey>, completion: Completion, due: &mut Vec<DueSession>) {
         let Some(session) = self.by_key.get_mut(key) else { return };
+        self.open_count -= usize::from(session.is_open);
         session.is_open = false;
         let digest = session.digest();
         if session.judged.is_some_and(|(_, last)| last == digest) {

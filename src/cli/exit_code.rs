@@ -12,6 +12,8 @@ pub enum Exit {
     Failure = 1,
     /// `score`: the gate is shut, for what `--fail-on` names.
     Gate = 2,
+    /// `serve`: it ended in order, and what it had taken was not all judged and delivered.
+    Lost = 3,
     /// The command line is wrong.
     Usage = 64,
     /// The config is wrong.
@@ -24,6 +26,7 @@ Exit codes:
   0   success
   1   a failure at run time: a file, a socket, a refusal, a trace judged only in part
   2   `score`: an evaluation did what --fail-on names
+  3   `serve`: stopped with losses; the last line says how many
   64  a wrong command line
   78  a wrong config";
 

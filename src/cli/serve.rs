@@ -1,21 +1,23 @@
 //! `spanscore serve`: the collector.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 
 use clap::Args;
-
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 use super::source::ConfigArgs;
 use super::{Exit, Failure, output};
 use crate::config::Plan;
-use crate::pipeline::{Addresses, Collector};
+use crate::pipeline::{Addresses, Collector, Lost};
 use crate::telemetry::start_logs;
 
 /// Runs the collector: OTLP in, scores out (also what runs without a command)
 ///
 /// SIGTERM or SIGINT stops it: it takes no more spans, judges the open traces and flushes the
-/// exporters, within `shutdown_timeout`. A second signal ends it at once.
+/// exporters, within `shutdown_timeout`. A second signal ends it at once. Exit code 3 when something
+/// was lost by that: the last line says how much. SIGHUP is ignored.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -34,13 +36,18 @@ pub(super) fn run(args: &ServeArgs) -> Result<Exit, Failure> {
         .enable_all()
         .build()
         .map_err(|error| anyhow::Error::new(error).context("cannot start the runtime"))?;
-    let exit = runtime.block_on(serve(plan));
+    let lost = runtime.block_on(serve(plan));
     // Whatever still runs after the orderly end is not waited for.
     runtime.shutdown_background();
-    exit
+    let lost = lost?;
+    if lost.is_nothing() {
+        return Ok(Exit::Success);
+    }
+    output::note(format_args!("lost at shutdown: {lost}"));
+    Ok(Exit::Lost)
 }
 
-async fn serve(plan: Plan) -> Result<Exit, Failure> {
+async fn serve(plan: Plan) -> Result<Lost, Failure> {
     let names = plan.exporters.iter().map(|exporter| exporter.name.clone()).collect();
     let mut signals = Signals::new().map_err(anyhow::Error::new)?;
     let collector = Collector::start(plan.into()).await.map_err(anyhow::Error::new)?;
@@ -48,21 +55,25 @@ async fn serve(plan: Plan) -> Result<Exit, Failure> {
     for line in (Ready { grpc, http, metrics, exporters: names }).lines() {
         output::note(line);
     }
-    signals.next().await;
+    signals.stop().await;
     tracing::info!("told to stop: open traces are judged, exporters deliver what they hold");
+    let hurry = CancellationToken::new();
+    let mut stopping = pin!(collector.shutdown(&hurry));
     tokio::select! {
-        _ = collector.shutdown() => Ok(Exit::Success),
-        () = signals.next() => {
-            let what = "a second signal ended it before everything was judged and delivered";
-            Err(anyhow::anyhow!(what).into())
+        lost = stopping.as_mut() => Ok(lost),
+        () = signals.stop() => {
+            tracing::warn!("told to stop again: what is not judged and delivered is given up");
+            hurry.cancel();
+            Ok(stopping.await)
         }
     }
 }
 
-/// SIGTERM and SIGINT.
+/// SIGTERM and SIGINT, which stop it, and SIGHUP, which would if nobody took it.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Signal,
 }
 
 impl Signals {
@@ -70,13 +81,20 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
         })
     }
 
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+    /// Waits for a signal to stop.
+    async fn stop(&mut self) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hangup.recv() => {
+                    tracing::warn!("SIGHUP is ignored: a config is read only at the start");
+                }
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What the exporters tell of themselves.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter};
@@ -65,6 +65,8 @@ pub(crate) struct Instruments {
     sent: Counter<u64>,
     send_failed: Counter<u64>,
     enqueue_failed: Counter<u64>,
+    /// Evaluations that each exporter lost, for whatever reason.
+    lost: Mutex<Vec<(String, Arc<AtomicU64>)>>,
 }
 
 impl Instruments {
@@ -86,6 +88,7 @@ impl Instruments {
                 "Evaluations that found no room in an exporter's queue, by reason.",
             ),
             meter: meter.clone(),
+            lost: Mutex::default(),
         }
     }
 
@@ -96,12 +99,24 @@ impl Instruments {
             sent: self.sent.clone(),
             send_failed: self.send_failed.clone(),
             enqueue_failed: self.enqueue_failed.clone(),
+            total_lost: Arc::default(),
         };
+        let total = (exporter.to_owned(), Arc::clone(&counters.total_lost));
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(total);
         counters.sent(0);
         for reason in Loss::BEFORE_THE_QUEUE.into_iter().chain(Loss::BEHIND_THE_QUEUE) {
             counters.lost(reason, 0);
         }
         counters
+    }
+
+    /// Each exporter with the evaluations that it has lost since its start.
+    pub(crate) fn lost(&self) -> Vec<(String, u64)> {
+        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = |(name, total): &(String, Arc<AtomicU64>)| {
+            (name.clone(), total.load(Ordering::Relaxed))
+        };
+        lost.iter().map(read).collect()
     }
 
     /// Shows what a queue holds and can hold.
@@ -133,6 +148,7 @@ pub(crate) struct Counters {
     sent: Counter<u64>,
     send_failed: Counter<u64>,
     enqueue_failed: Counter<u64>,
+    total_lost: Arc<AtomicU64>,
 }
 
 impl Counters {
@@ -141,6 +157,7 @@ impl Counters {
     }
 
     pub(crate) fn lost(&self, reason: Loss, evaluations: u64) {
+        self.total_lost.fetch_add(evaluations, Ordering::Relaxed);
         let labels = [self.exporter.clone(), KeyValue::new("reason", reason.as_str())];
         if Loss::BEFORE_THE_QUEUE.contains(&reason) {
             self.enqueue_failed.add(evaluations, &labels);

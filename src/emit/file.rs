@@ -2,9 +2,14 @@
 //!
 //! A full file becomes `<path>.1`, an older `<path>.1` becomes `<path>.2`, and so on; the oldest is
 //! deleted. A line is never split over two files.
+//!
+//! Another program may rotate the file as well, `logrotate` mostly: before each batch the path is
+//! looked at. A file that was moved away or deleted is opened anew at its path, one that was copied
+//! and cut is written on from its start.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -72,8 +77,31 @@ impl Rotating {
         Ok(Self { path: path.to_owned(), file, bytes, bytes_max, backups_max })
     }
 
+    /// Opens the file anew if its path leads to another one or to none; notes what it holds.
+    fn follow_path(&mut self) -> io::Result<()> {
+        let held = self.file.metadata()?;
+        let is_elsewhere = match std::fs::metadata(&self.path) {
+            Ok(found) => (found.dev(), found.ino()) != (held.dev(), held.ino()),
+            // What cannot be looked at may still be written to.
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        if is_elsewhere {
+            return self.reopen();
+        }
+        self.bytes = held.len();
+        Ok(())
+    }
+
+    fn reopen(&mut self) -> io::Result<()> {
+        *self = Self::open(&self.path, self.bytes_max, self.backups_max)?;
+        Ok(())
+    }
+
     /// Writes lines that end at `ends`; how many were written whole, and what stopped the rest.
     fn append(&mut self, lines: &[u8], ends: &[usize]) -> (u64, Option<io::Error>) {
+        if let Err(error) = self.follow_path() {
+            return (0, Some(error));
+        }
         let (mut start, mut written) = (0, 0);
         while written < ends.len() {
             let until = self.lines_that_fit(start, &ends[written..]);
@@ -125,9 +153,7 @@ impl Rotating {
         } else {
             ignore_missing(std::fs::rename(&self.path, self.backup(1)))?;
         }
-        let fresh = Self::open(&self.path, self.bytes_max, self.backups_max)?;
-        *self = fresh;
-        Ok(())
+        self.reopen()
     }
 
     fn backup(&self, index: u32) -> PathBuf {
@@ -146,6 +172,8 @@ fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn append(file: &mut Rotating, lines: &[&str]) -> u64 {
@@ -169,11 +197,60 @@ mod tests {
         let mut file = Rotating::open(&path, 8, 2)?;
         assert_eq!(append(&mut file, &["aaa\n", "bbb\n", "ccc\n"]), 3);
         assert_eq!(append(&mut file, &["ddd\n", "a line beyond the limit\n", "e\n"]), 3);
-        let read = |name: &str| std::fs::read_to_string(dir.path().join(name));
+        let read = |name: &str| fs::read_to_string(dir.path().join(name));
         assert_eq!(read("scores.jsonl")?, "e\n");
         assert_eq!(read("scores.jsonl.1")?, "a line beyond the limit\n");
         assert_eq!(read("scores.jsonl.2")?, "ccc\nddd\n");
         assert!(read("scores.jsonl.3").is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn a_file_that_was_moved_away_is_made_anew() -> io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let (path, moved) = (dir.path().join("scores.jsonl"), dir.path().join("moved"));
+        let read = || Ok::<_, io::Error>((fs::read_to_string(&path)?, fs::read_to_string(&moved)?));
+        let mut file = Rotating::open(&path, 0, 0)?;
+        append(&mut file, &["a\n"]);
+        fs::rename(&path, &moved)?;
+        append(&mut file, &["b\n"]);
+        assert_eq!(read()?, ("b\n".into(), "a\n".into()));
+        // Whoever moved it has made a new one already.
+        fs::rename(&path, &moved)?;
+        fs::write(&path, "")?;
+        append(&mut file, &["c\n"]);
+        append(&mut file, &["d\n"]);
+        assert_eq!(read()?, ("c\nd\n".into(), "b\n".into()));
+        fs::remove_file(&path)?;
+        append(&mut file, &["e\n"]);
+        assert_eq!(read()?, ("e\n".into(), "b\n".into()));
+        Ok(())
+    }
+
+    #[test]
+    fn a_file_that_was_cut_has_its_room_again() -> io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("scores.jsonl");
+        let mut file = Rotating::open(&path, 8, 2)?;
+        append(&mut file, &["aaaa\n"]);
+        OpenOptions::new().write(true).open(&path)?.set_len(0)?;
+        append(&mut file, &["bbb\n", "ccc\n"]);
+        assert_eq!(fs::read_to_string(&path)?, "bbb\nccc\n");
+        assert!(!dir.path().join("scores.jsonl.1").exists());
+        Ok(())
+    }
+
+    #[test]
+    fn a_folder_that_is_gone_loses_lines_until_it_is_back() -> io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let folder = dir.path().join("scores");
+        fs::create_dir(&folder)?;
+        let mut file = Rotating::open(&folder.join("scores.jsonl"), 0, 0)?;
+        fs::remove_dir_all(&folder)?;
+        assert!(matches!(file.append(b"a\n", &[2]), (0, Some(_))));
+        fs::create_dir(&folder)?;
+        append(&mut file, &["b\n"]);
+        assert_eq!(fs::read_to_string(folder.join("scores.jsonl"))?, "b\n");
         Ok(())
     }
 
@@ -183,7 +260,7 @@ mod tests {
         let path = dir.path().join("scores.jsonl");
         append(&mut Rotating::open(&path, 0, 0)?, &["a\n"]);
         append(&mut Rotating::open(&path, 0, 0)?, &["b\n"]);
-        assert_eq!(std::fs::read_to_string(&path)?, "a\nb\n");
+        assert_eq!(fs::read_to_string(&path)?, "a\nb\n");
         Ok(())
     }
 }

@@ -26,12 +26,13 @@ mod sample;
 mod scores;
 pub mod settings;
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use opentelemetry::metrics::Meter;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::{Duration, Instant, timeout_at};
+use tokio::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 pub use counters::Loss;
@@ -76,7 +77,7 @@ pub enum StartError {
     },
 }
 
-/// Evaluations that an exporter still held when the time for shutting down ran out.
+/// Evaluations that an exporter did not deliver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsent {
     /// The exporter's name in the config.
@@ -251,17 +252,29 @@ impl Exporters {
         }
     }
 
-    /// Delivers what is held, for at most `within`; then gives up, counts and returns what is
-    /// left, by exporter. What is offered from now on is dropped and counted.
-    pub async fn shutdown(&self, within: Duration) -> Vec<Unsent> {
-        let deadline = Instant::now() + within;
+    /// What each exporter has lost since its start, for whatever reason.
+    pub fn lost(&self) -> Vec<Unsent> {
+        let unsent = |(exporter, evaluations)| Unsent { exporter, evaluations };
+        self.instruments.lost().into_iter().map(unsent).collect()
+    }
+
+    /// Delivers what is held, until there is no more time; then gives up, counts and returns what
+    /// is left, by exporter. What is offered from now on is dropped and counted.
+    pub async fn shutdown(&self, no_more_time: impl Future<Output = ()>) -> Vec<Unsent> {
+        let (mut no_more_time, mut is_over) = (pin!(no_more_time), false);
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         for task in &tasks {
             task.closing.cancel();
         }
         let mut unsent = Vec::new();
         for mut task in tasks {
-            if timeout_at(deadline, &mut task.handle).await.is_ok() {
+            if !is_over {
+                tokio::select! {
+                    biased;
+                    _ = &mut task.handle => continue,
+                    () = no_more_time.as_mut() => is_over = true,
+                }
+            } else if task.handle.is_finished() {
                 continue;
             }
             let Some(queue) = task.queue else {

@@ -129,7 +129,8 @@ pub enum Color {
     Never,
 }
 
-/// Appends evaluations to a file as JSON Lines.
+/// Appends evaluations to a file as JSON Lines. A file that another program has moved away or
+/// deleted is opened anew at its path with the next batch.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FileSettings {
@@ -152,7 +153,8 @@ impl Default for FileSettings {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RotationSettings {
-    /// Size in MiB (1024 * 1024 bytes) beyond which the file becomes `<path>.1`; 0 never rotates.
+    /// Size in MiB (1024 * 1024 bytes) beyond which the file becomes `<path>.1`; 0 never rotates:
+    /// for a file that another program rotates.
     pub max_megabytes: u64,
     /// How many files that were set aside are kept; the oldest is deleted.
     pub max_backups: u32,

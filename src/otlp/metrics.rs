@@ -1,29 +1,33 @@
 //! Metrics, counted: nothing of them is read.
 
+use super::request::Broken;
 use super::wire::{Field, Fields, Malformed};
 
 /// Data points of an encoded `ExportMetricsServiceRequest`: those of gauges, sums, histograms,
 /// exponential histograms and summaries.
 ///
 /// # Errors
-/// [`Malformed`] if any message on the way to a data point is not well-formed.
-pub fn count_points(body: &[u8]) -> Result<u64, Malformed> {
+/// The first place on the way to a data point that is not well-formed.
+pub fn count_points(body: &[u8]) -> Result<u64, Broken> {
     // resource_metrics = 1, scope_metrics = 2, metrics = 2, then one of the kinds.
-    count(body, &[&[1], &[2], &[2], &[5, 7, 9, 10, 11], &[1]])
+    count(body, body, &[&[1], &[2], &[2], &[5, 7, 9, 10, 11], &[1]])
 }
 
-fn count(message: &[u8], path: &[&[u32]]) -> Result<u64, Malformed> {
-    let Some((here, rest)) = path.split_first() else { return Ok(1) };
+fn count(request: &[u8], message: &[u8], path: &[&[u32]]) -> Result<u64, Broken> {
+    let Some((here, below)) = path.split_first() else { return Ok(1) };
     let mut fields = Fields::new(message);
     let mut points = 0;
-    while let Some((number, field)) = fields.next()? {
-        if let Field::Bytes(inner) = field
-            && here.contains(&number)
-        {
-            points += count(inner, rest)?;
+    loop {
+        let left = fields.rest();
+        match fields.next() {
+            Ok(Some((number, Field::Bytes(inner)))) if here.contains(&number) => {
+                points += count(request, inner, below)?;
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(points),
+            Err(Malformed) => return Err(Broken::new(request, left, path)),
         }
     }
-    Ok(points)
 }
 
 #[cfg(test)]
@@ -51,6 +55,6 @@ mod tests {
         let request = ExportMetricsServiceRequest { resource_metrics: vec![resource] };
         assert_eq!(count_points(&request.encode_to_vec()), Ok(5));
         assert_eq!(count_points(&[]), Ok(0));
-        assert_eq!(count_points(&[10, 200]), Err(Malformed));
+        assert_eq!(count_points(&[10, 200]), Err(Broken { items: 1, at: 0, len: 2 }));
     }
 }

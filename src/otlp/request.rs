@@ -14,41 +14,98 @@ pub enum Step<'a> {
     Item(&'a [u8]),
 }
 
+/// Where a request stops being well-formed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("malformed protobuf at byte {at} of {len}; lost items: at least {items}")]
+pub struct Broken {
+    /// Items that are lost: those that begin in what cannot be read, at least one for each break.
+    pub items: u64,
+    /// Where the first field begins that cannot be read, in bytes from the start.
+    pub at: usize,
+    /// Bytes of the request.
+    pub len: usize,
+}
+
+impl Broken {
+    /// A break of `request` where `rest`, a part of it, begins. `path` leads from there to the
+    /// items, by the numbers that a field may have at each level.
+    pub(super) fn new(request: &[u8], rest: &[u8], path: &[&[u32]]) -> Self {
+        let at = rest.as_ptr().addr().saturating_sub(request.as_ptr().addr());
+        Self { items: items_begun(rest, path).max(1), at, len: request.len() }
+    }
+}
+
+/// Items that begin in a message that may be cut off.
+fn items_begun(message: &[u8], path: &[&[u32]]) -> u64 {
+    let Some((wanted, below)) = path.split_first() else { return 1 };
+    let (mut fields, mut items) = (Fields::new(message), 0);
+    loop {
+        let here = fields;
+        let (field, is_last) = match fields.next() {
+            Ok(Some((number, Field::Bytes(inner)))) => (Some((number, inner)), false),
+            Ok(Some(_)) => (None, false),
+            Ok(None) => (None, true),
+            Err(Malformed) => (here.cut(), true),
+        };
+        if let Some((number, inner)) = field
+            && wanted.contains(&number)
+        {
+            items += items_begun(inner, below);
+        }
+        if is_last {
+            return items;
+        }
+    }
+}
+
+/// The way to the items, from each level.
+const PATH: [&[u32]; 3] = [&[number::REQUEST_RESOURCES], &[number::SCOPES], &[number::ITEMS]];
+
 /// Visits what an encoded `ExportTraceServiceRequest` or `ExportLogsServiceRequest` holds: both
 /// have the same field numbers down to the items.
 ///
 /// # Errors
-/// The number of broken messages above the items; what stands before a break, and whole messages
-/// behind a broken one, are visited all the same.
-pub fn walk<'a>(request: &'a [u8], mut visit: impl FnMut(Step<'a>)) -> Result<(), u64> {
-    let mut broken = 0;
+/// The first place above the items that is not well-formed, and what is lost by all such places;
+/// what stands before a break, and whole messages behind a broken one, are visited all the same.
+pub fn walk<'a>(request: &'a [u8], mut visit: impl FnMut(Step<'a>)) -> Result<(), Broken> {
+    let mut broken: Option<Broken> = None;
+    let mut note = |whole: Result<(), &'a [u8]>, level: usize| {
+        let Err(rest) = whole else { return };
+        let this = Broken::new(request, rest, &PATH[level..]);
+        let before = broken.unwrap_or(Broken { items: 0, ..this });
+        let (items, at) = (before.items + this.items, before.at.min(this.at));
+        broken = Some(Broken { items, at, ..this });
+    };
     let whole = each(request, number::REQUEST_RESOURCES, |group| {
         visit(Step::Resource(first(group, number::RESOURCE)));
         let whole = each(group, number::SCOPES, |scope| {
             visit(Step::Scope(first(first(scope, number::SCOPE), number::SCOPE_NAME)));
-            let whole = each(scope, number::ITEMS, |item| visit(Step::Item(item)));
-            broken += u64::from(whole.is_err());
+            note(each(scope, number::ITEMS, |item| visit(Step::Item(item))), 2);
         });
-        broken += u64::from(whole.is_err());
+        note(whole, 1);
     });
-    broken += u64::from(whole.is_err());
-    if broken == 0 { Ok(()) } else { Err(broken) }
+    note(whole, 0);
+    broken.map_or(Ok(()), Err)
 }
 
-/// Calls `visit` with each field of that number.
+/// Calls `visit` with each field of that number; where the message is not well-formed, gives what
+/// is left of it.
 #[inline]
 fn each<'a>(
     message: &'a [u8],
     wanted: u32,
     mut visit: impl FnMut(&'a [u8]),
-) -> Result<(), Malformed> {
+) -> Result<(), &'a [u8]> {
     let mut fields = Fields::new(message);
-    while let Some((number, field)) = fields.next()? {
-        if let (true, Field::Bytes(bytes)) = (number == wanted, field) {
-            visit(bytes);
+    loop {
+        let left = fields.rest();
+        match fields.next() {
+            Ok(Some((number, Field::Bytes(bytes)))) if number == wanted => visit(bytes),
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(()),
+            Err(Malformed) => return Err(left),
         }
     }
-    Ok(())
 }
 
 /// The first field of that number, which encoders write before all others; empty if there is none.
@@ -60,4 +117,71 @@ fn first(message: &[u8], wanted: u32) -> &[u8] {
         }
     }
     &[]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(fields: &[&[u8]]) -> Vec<u8> {
+        let mut message = Vec::new();
+        for field in fields {
+            prost::encoding::encode_key(
+                2,
+                prost::encoding::WireType::LengthDelimited,
+                &mut message,
+            );
+            prost::encoding::encode_varint(field.len() as u64, &mut message);
+            message.extend_from_slice(field);
+        }
+        message
+    }
+
+    /// A request of so many items in each group, of one scope each.
+    fn request(groups: &[usize]) -> Vec<u8> {
+        let groups = groups.iter().map(|items| {
+            let scope = message(&vec![&b"\x22\x01x"[..]; *items]);
+            let mut group = vec![1 << 3 | 2, 0];
+            group.extend(message(&[&scope]));
+            group
+        });
+        let mut request = Vec::new();
+        for group in groups {
+            request.extend([1 << 3 | 2, group.len() as u8]);
+            request.extend(group);
+        }
+        request
+    }
+
+    fn check(request: &[u8], items: usize, broken: Option<(u64, usize)>) {
+        let mut visited = 0;
+        let walked = walk(request, |step| visited += usize::from(matches!(step, Step::Item(_))));
+        let len = request.len();
+        let expected = broken.map(|(items, at)| Broken { items, at, len });
+        assert_eq!((visited, walked.err()), (items, expected), "{request:?}");
+    }
+
+    #[test]
+    fn a_cut_is_told_with_its_place_and_the_items_behind_it() {
+        let whole = request(&[2, 3]);
+        let second = request(&[2]).len();
+        check(&whole, 5, None);
+        check(&whole[..whole.len() - 1], 2, Some((3, second)));
+        check(&whole[..whole.len() - 6], 2, Some((2, second)));
+        check(&whole[..second + 1], 2, Some((1, second)));
+        check(&whole[..second - 1], 0, Some((2, 0)));
+    }
+
+    #[test]
+    fn breaks_inside_whole_messages_are_added_up() {
+        let mut broken = request(&[2, 3, 1]);
+        let (second, third) = (request(&[2]).len(), request(&[2, 3]).len());
+        // The last item of each of the first two groups is longer than its scope.
+        broken[second - 4] += 1;
+        broken[third - 4] += 1;
+        check(&broken, 1 + 2 + 1, Some((2, second - 5)));
+        // And what is no field at all at the end.
+        broken.push(0xff);
+        check(&broken, 1 + 2 + 1, Some((3, second - 5)));
+    }
 }

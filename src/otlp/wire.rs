@@ -61,6 +61,12 @@ impl<'a> Fields<'a> {
         self.rest.is_empty()
     }
 
+    /// What has not been read yet.
+    #[inline]
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     /// The number of the next field, if its tag is a single byte.
     #[inline]
     pub fn number(&self) -> u8 {
@@ -139,6 +145,15 @@ impl<'a> Fields<'a> {
             _ => return Err(Malformed),
         };
         Ok(Some((number, field)))
+    }
+
+    /// The number of the next field and what there is of it, if it is longer than what is left:
+    /// where a message is cut off.
+    pub fn cut(mut self) -> Option<(u32, &'a [u8])> {
+        let tag = self.varint().ok().filter(|tag| tag & 7 == 2)?;
+        let len = self.varint().ok()?;
+        let number = u32::try_from(tag >> 3).ok()?;
+        (len > self.rest.len() as u64).then_some((number, self.rest))
     }
 
     #[inline]

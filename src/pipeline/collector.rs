@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use super::{Outlet, Pipeline, PipelineSettings};
+use super::{Lost, Outlet, Pipeline, PipelineSettings};
 use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::config::Plan;
 use crate::emit::settings::ExporterSettings;
@@ -155,20 +156,41 @@ impl Collector {
         self.telemetry.exposition()
     }
 
-    /// Stops in order; returns what the exporters could not deliver in time.
-    pub async fn shutdown(self) -> Vec<Unsent> {
-        let deadline = Instant::now() + self.shutdown_timeout;
+    /// Stops in order; returns what was lost on the way. Once `hurry` is cancelled it waits for
+    /// nothing more.
+    pub async fn shutdown(self, hurry: &CancellationToken) -> Lost {
+        let (all, deadline) = (self.shutdown_timeout, Instant::now() + self.shutdown_timeout);
+        let no_more_time = async |within: Duration| {
+            let _ = tokio::time::timeout(within, hurry.cancelled()).await;
+        };
+        let lost_before = self.exporters.lost();
         self.telemetry.readiness().set(false);
-        if !self.receivers.settle(self.shutdown_timeout / 4).await {
+        if !self.receivers.settle(no_more_time(all / 4)).await {
             tracing::warn!("requests that did not end were told to come again");
         }
-        if tokio::time::timeout(self.shutdown_timeout / 2, self.pipeline.shutdown()).await.is_err()
-        {
-            tracing::warn!("open traces could not all be judged in time");
+        let backlog = self.pipeline.backlog();
+        tokio::select! {
+            biased;
+            () = self.pipeline.shutdown() => {}
+            () = no_more_time(all / 2) => {
+                tracing::warn!("open traces could not all be judged in time");
+            }
         }
         let left = || deadline.saturating_duration_since(Instant::now());
-        let unsent = self.exporters.shutdown(left().max(self.shutdown_timeout / 4)).await;
-        self.receivers.drain(left().min(CLOSE_TIME)).await;
-        unsent
+        self.exporters.shutdown(no_more_time(left().max(all / 4))).await;
+        let close_time = if hurry.is_cancelled() { Duration::ZERO } else { left().min(CLOSE_TIME) };
+        self.receivers.drain(close_time).await;
+        let unsent = since(&lost_before, self.exporters.lost());
+        Lost { unsent, unjudged: backlog.unjudged() }
     }
+}
+
+/// What each exporter has lost since an earlier look; those that lost nothing are left out.
+fn since(before: &[Unsent], now: Vec<Unsent>) -> Vec<Unsent> {
+    let pairs = now.into_iter().zip(before);
+    let lost = pairs.map(|(now, before)| Unsent {
+        evaluations: now.evaluations.saturating_sub(before.evaluations),
+        ..now
+    });
+    lost.filter(|unsent| unsent.evaluations > 0).collect()
 }

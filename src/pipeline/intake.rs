@@ -7,6 +7,7 @@ use bytes::Bytes;
 use opentelemetry::metrics::Meter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use super::backlog::Backlog;
 use super::metrics::PipelineMetrics;
 use super::pool::BatchPool;
 use super::worker::Work;
@@ -19,7 +20,7 @@ use crate::extract::table::Table;
 use crate::model::SpanBatch;
 use crate::otlp::Signal;
 use crate::otlp::metrics::count_points;
-use crate::otlp::wire::Malformed;
+use crate::otlp::request::Broken;
 use crate::receive::{Accepted, Intake, Refused};
 
 /// Bytes that one permit of the queue stands for.
@@ -36,6 +37,7 @@ pub struct PipelineIntake {
     caches: Mutex<Vec<Cache>>,
     metrics: Arc<PipelineMetrics>,
     pool: Arc<BatchPool>,
+    backlog: Arc<Backlog>,
 }
 
 impl PipelineIntake {
@@ -45,6 +47,7 @@ impl PipelineIntake {
         queue_bytes: usize,
         metrics: Arc<PipelineMetrics>,
         pool: Arc<BatchPool>,
+        backlog: Arc<Backlog>,
         meter: &Meter,
     ) -> Self {
         let permits = queue_bytes.div_ceil(PERMIT_BYTES).clamp(1, Semaphore::MAX_PERMITS / 2);
@@ -59,6 +62,7 @@ impl PipelineIntake {
             caches: Mutex::default(),
             metrics,
             pool,
+            backlog,
         }
     }
 
@@ -93,7 +97,7 @@ impl PipelineIntake {
         signal: Signal,
         body: &[u8],
         batches: &mut [SpanBatch],
-    ) -> Result<Extracted, Malformed> {
+    ) -> Result<Extracted, Broken> {
         let mut cache = self.caches().pop().unwrap_or_default();
         let extracted = match signal {
             Signal::Traces => extract_traces(&self.table, body, &mut cache, batches),
@@ -128,6 +132,7 @@ impl PipelineIntake {
             places.push((place, batch));
         }
         for (place, batch) in places {
+            self.backlog.queue(batch.spans.len());
             place.send(Work::Batch { batch: Arc::new(batch), _room: Arc::clone(&permit) });
         }
         Ok(())

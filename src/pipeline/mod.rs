@@ -10,8 +10,10 @@
 //! `limits.queue_mib`; a full queue makes senders wait up to [`ROOM_WAIT`] and then refuses
 //! retryably. The outlet never waits.
 
+mod backlog;
 mod collector;
 mod intake;
+mod lost;
 mod metrics;
 mod pool;
 pub mod replay;
@@ -31,8 +33,11 @@ use crate::evaluate::engine::run::Evaluators;
 use crate::extract::resolve::Resolver;
 use crate::model::Evaluation;
 
+use backlog::Backlog;
+pub use backlog::Unjudged;
 pub use collector::{Addresses, Collector, CollectorSettings, StartError};
 pub use intake::PipelineIntake;
+pub use lost::Lost;
 use metrics::PipelineMetrics;
 use pool::BatchPool;
 use sessions::{QUEUED_TRACES_MAX, SessionSender, SessionWorker};
@@ -64,6 +69,7 @@ pub struct PipelineSettings {
 pub struct Pipeline {
     intake: Arc<PipelineIntake>,
     workers: JoinSet<()>,
+    backlog: Arc<Backlog>,
 }
 
 impl Pipeline {
@@ -78,6 +84,7 @@ impl Pipeline {
         let shard_count = settings.shard_count.max(1);
         let metrics = Arc::new(PipelineMetrics::new(meter, &evaluators));
         let pool = Arc::new(BatchPool::default());
+        let backlog = Arc::new(Backlog::new(shard_count));
         let mut workers = JoinSet::new();
         let session_sender = evaluators.has_session_level().then(|| {
             let (queue, receiver) = mpsc::channel(QUEUED_TRACES_MAX);
@@ -88,6 +95,7 @@ impl Pipeline {
                 evaluators: Arc::clone(&evaluators),
                 outlet: Arc::clone(outlet),
                 metrics: Arc::clone(&metrics),
+                backlog: Arc::clone(&backlog),
             };
             workers.spawn(worker.run(receiver));
             SessionSender { fields: settings.sessions.key, queue }
@@ -114,6 +122,7 @@ impl Pipeline {
                 outlet: Arc::clone(outlet),
                 metrics: Arc::clone(&metrics),
                 pool: Arc::clone(&pool),
+                backlog: Arc::clone(&backlog),
                 sessions: session_sender.clone(),
             };
             workers.spawn(worker.run(receiver));
@@ -125,14 +134,20 @@ impl Pipeline {
             queue_bytes,
             metrics,
             pool,
+            Arc::clone(&backlog),
             meter,
         ));
-        Self { intake, workers }
+        Self { intake, workers, backlog }
     }
 
     /// Where receivers hand their requests.
     pub fn intake(&self) -> Arc<PipelineIntake> {
         Arc::clone(&self.intake)
+    }
+
+    /// What it was given and has not judged; counts on while it stops.
+    fn backlog(&self) -> Arc<Backlog> {
+        Arc::clone(&self.backlog)
     }
 
     /// Takes no more, judges what is open with reason `shutdown`, and ends once that is with the

@@ -19,7 +19,7 @@ use crate::extract::resolve::{Explanation, Resolver, SessionCalls};
 use crate::model::{Completion, Evaluation, SessionKey, SpanBatch, TraceId, Trajectory};
 use crate::otlp::Signal;
 use crate::otlp::metrics::count_points;
-use crate::otlp::wire::Malformed;
+use crate::otlp::request::Broken;
 
 /// Gathers recorded requests, then judges or shows what they hold.
 pub struct Replay<'r> {
@@ -55,7 +55,7 @@ impl<'r> Replay<'r> {
     }
 
     /// Adds one request; says what of it was taken.
-    pub fn add(&mut self, signal: Signal, body: &[u8]) -> Result<Extracted, Malformed> {
+    pub fn add(&mut self, signal: Signal, body: &[u8]) -> Result<Extracted, Broken> {
         let mut batches = [SpanBatch::default()];
         let (table, resources) = (self.resolver.table(), &mut self.resources);
         let extracted = match signal {

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Outlet;
+use super::backlog::Backlog;
 use super::metrics::PipelineMetrics;
 use super::worker::{TICK, elapsed_ms, unix_ns};
 use crate::assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
@@ -45,6 +46,7 @@ pub(super) struct SessionWorker {
     pub(super) evaluators: Arc<Evaluators>,
     pub(super) outlet: Outlet,
     pub(super) metrics: Arc<PipelineMetrics>,
+    pub(super) backlog: Arc<Backlog>,
 }
 
 impl SessionWorker {
@@ -89,6 +91,7 @@ impl SessionWorker {
         step: impl FnOnce(&mut Self, &mut Vec<DueSession>),
     ) {
         if catch_unwind(AssertUnwindSafe(|| step(self, due))).is_ok() {
+            self.backlog.set_sessions(self.sessions.open_count());
             return;
         }
         self.metrics.panicked();
@@ -100,6 +103,7 @@ impl SessionWorker {
         }
         due.clear();
         self.sessions = Sessions::new(self.settings, now_ms);
+        self.backlog.set_sessions(0);
     }
 
     fn judge_all(&mut self, completion: Completion, due: &mut Vec<DueSession>) {
@@ -108,7 +112,10 @@ impl SessionWorker {
     }
 
     fn judge_due(&mut self, due: &mut Vec<DueSession>) {
+        let mut left = self.sessions.open_count() + due.len();
         for due in due.drain(..) {
+            self.backlog.set_sessions(left);
+            left -= 1;
             let now_ns = unix_ns(SystemTime::now());
             let judged = catch_unwind(AssertUnwindSafe(|| {
                 evaluate_session(&self.resolver, &self.evaluators, &due, now_ns)

@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Outlet;
+use super::backlog::Backlog;
 use super::metrics::{Judged, PipelineMetrics};
 use super::pool::BatchPool;
 use super::sessions::{SessionSender, SessionTrace};
@@ -49,6 +50,8 @@ pub(super) struct Worker {
     pub(super) metrics: Arc<PipelineMetrics>,
     /// Where batches go that have been added.
     pub(super) pool: Arc<BatchPool>,
+    /// Told of what is taken in and judged.
+    pub(super) backlog: Arc<Backlog>,
     /// Where judged traces go when sessions are judged too.
     pub(super) sessions: Option<SessionSender>,
 }
@@ -69,9 +72,7 @@ impl Worker {
                     is_open = count > 0;
                     for work in work.drain(..) {
                         match work {
-                            Work::Batch { batch, .. } => self.guarded(now_ms, &mut due, |own, due| {
-                                own.take_in(batch, now_ms, due);
-                            }),
+                            Work::Batch { batch, .. } => self.arrived(batch, now_ms, &mut due),
                             // What has a place in the queue was acknowledged, or soon is.
                             Work::Drain => queue.close(),
                         }
@@ -92,6 +93,12 @@ impl Worker {
         self.metrics.shard(self.index, &mut self.shard);
     }
 
+    fn arrived(&mut self, batch: Arc<SpanBatch>, now_ms: u64, due: &mut Vec<Due>) {
+        let records = batch.spans.len();
+        self.guarded(now_ms, due, |own, due| own.take_in(batch, now_ms, due));
+        self.backlog.unqueue(records);
+    }
+
     /// Takes one step. After a fault the shard may not add up any more: what it holds is judged as
     /// it stands, and it starts anew.
     fn guarded(
@@ -101,6 +108,7 @@ impl Worker {
         step: impl FnOnce(&mut Self, &mut Vec<Due>),
     ) {
         if catch_unwind(AssertUnwindSafe(|| step(self, due))).is_ok() {
+            self.backlog.set_traces(self.index, self.shard.open_count());
             return;
         }
         self.metrics.panicked();
@@ -116,6 +124,7 @@ impl Worker {
         }
         due.clear();
         self.shard = (self.empty)(now_ms);
+        self.backlog.set_traces(self.index, 0);
     }
 
     fn take_in(&mut self, batch: Arc<SpanBatch>, now_ms: u64, due: &mut Vec<Due>) {
@@ -137,6 +146,7 @@ impl Worker {
             return;
         }
         let now_ns = unix_ns(SystemTime::now());
+        let mut left = due.len();
         for some in due.chunks(JUDGED_MAX) {
             let started = Instant::now();
             let mut evaluations =
@@ -155,6 +165,8 @@ impl Worker {
                 }
                 self.shard.done(due.handle);
             }
+            left -= some.len();
+            self.backlog.set_traces(self.index, self.shard.open_count() + left);
         }
         due.clear();
     }

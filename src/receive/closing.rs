@@ -3,8 +3,6 @@
 //! While later stages finish, ports stay open and every new request hears that it should come
 //! again: a sender that finds a closed port, or an open connection gone, may lose what it sent.
 
-use std::time::Duration;
-
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -49,11 +47,15 @@ impl Closing {
         }
     }
 
-    /// Waits until no request is under way, and at the deadline no longer for their senders. True
-    /// when all have ended by themselves.
-    pub(super) async fn settle(&self, deadline: Duration) -> bool {
+    /// Waits until no request is under way, and once there is no more time no longer for their
+    /// senders. True when all have ended by themselves.
+    pub(super) async fn settle(&self, no_more_time: impl Future<Output = ()>) -> bool {
         self.under_way.close();
-        let settled = tokio::time::timeout(deadline, self.under_way.wait()).await.is_ok();
+        let settled = tokio::select! {
+            biased;
+            () = self.under_way.wait() => true,
+            () = no_more_time => false,
+        };
         self.hurry.cancel();
         settled
     }

@@ -132,7 +132,10 @@ impl<I: Intake> GrpcService<I> {
         let bytes = PREFIX_BYTES + len;
         match reader.finish(bytes, bytes).await? {
             Some(whole) if whole.len() == bytes => Ok((flag == 1, whole.slice(PREFIX_BYTES..))),
-            Some(_) => Err(malformed("the call ends within its message")),
+            Some(part) => {
+                let read = part.len() - PREFIX_BYTES;
+                Err(malformed(&format!("the call ends at byte {read} of the {len} of its message")))
+            }
             None => Err(malformed("the call has more than one message")),
         }
     }

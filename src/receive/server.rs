@@ -102,11 +102,12 @@ impl Receivers {
         self.shared.closing.refuse.cancel();
     }
 
-    /// Refuses, and waits until no request is under way; at the deadline those that their senders
-    /// have not sent whole are answered as shutting down too. True when there were none.
-    pub async fn settle(&self, deadline: Duration) -> bool {
+    /// Refuses, and waits until no request is under way; once there is no more time those that
+    /// their senders have not sent whole are answered as shutting down too. True when all have
+    /// ended by themselves.
+    pub async fn settle(&self, no_more_time: impl Future<Output = ()>) -> bool {
         self.refuse();
-        self.shared.closing.settle(deadline).await
+        self.shared.closing.settle(no_more_time).await
     }
 
     /// Closes the ports; open connections end with the requests that they are in.

@@ -42,7 +42,7 @@ impl Fixture {
     }
 
     async fn shutdown(&self) -> Vec<Unsent> {
-        self.exporters.shutdown(Duration::from_secs(20)).await
+        self.exporters.shutdown(tokio::time::sleep(Duration::from_secs(20))).await
     }
 
     /// The value of a counter of one exporter.
@@ -214,7 +214,7 @@ async fn a_dead_backend_never_slows_offers_and_its_queue_stays_bounded() {
         let labels = format!(r#"exporter="{kind}",reason="queue_full""#);
         let dropped = fixture.counter("enqueue_failed", &labels);
         assert!((9_900..10_000).contains(&dropped), "{dropped}");
-        let within = Duration::from_millis(300);
+        let within = tokio::time::sleep(Duration::from_millis(300));
         let unsent = fixture.exporters.shutdown(within).await;
         assert!(started.elapsed() < Duration::from_secs(4));
         let left = Unsent { exporter: kind.to_owned(), evaluations: 10_000 - dropped };

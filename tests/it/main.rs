@@ -16,6 +16,7 @@ mod expectations;
 mod parity_dokimos;
 mod parity_iris;
 mod parity_uipath;
+mod process;
 mod receive_connections;
 mod receive_grpc;
 mod receive_http;

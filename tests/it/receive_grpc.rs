@@ -175,6 +175,17 @@ async fn bad_calls_are_answered_at_once() {
 }
 
 #[tokio::test]
+async fn a_call_that_is_cut_hears_at_which_byte() {
+    let harness = Harness::start().await;
+    let client = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
+    let call = client.post(format!("http://{}{EXPORT}", harness.grpc));
+    let call = call.header("content-type", "application/grpc").body(vec![0, 0, 0, 0, 9, 1, 2]);
+    let response = call.send().await.unwrap();
+    let message = response.headers()["grpc-message"].to_str().unwrap().replace("%20", " ");
+    assert!(message.contains("byte 2 of the 9"), "{message}");
+}
+
+#[tokio::test]
 async fn one_call_past_the_limit_is_unavailable() {
     let settings = small_settings();
     let mut harness = Harness::with(spanscore::receive::settings::OtlpSettings {

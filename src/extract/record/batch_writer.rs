@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::counts::{Extracted, Rejection};
 use super::resources::ResourceCache;
 use crate::model::{Resource, SpanBatch, SpanRecord, TraceId, shard_of};
-use crate::otlp::wire::Malformed;
+use crate::otlp::request::Broken;
 
 pub(in crate::extract) struct BatchWriter<'s> {
     shards: &'s mut [SpanBatch],
@@ -58,14 +58,17 @@ impl<'s> BatchWriter<'s> {
         }
     }
 
-    /// The counts, with broken messages above the items counted as malformed items; an error if
-    /// there is nothing but those.
-    pub(in crate::extract) fn finish(mut self, broken: u64) -> Result<Extracted, Malformed> {
-        if broken > 0 && self.extracted == Extracted::default() {
-            return Err(Malformed);
-        }
-        for _ in 0..broken {
-            self.extracted.reject(Rejection::Malformed);
+    /// The counts, with what is lost above the items counted as malformed items; an error if there
+    /// is nothing but those.
+    pub(in crate::extract) fn finish(
+        mut self,
+        walked: Result<(), Broken>,
+    ) -> Result<Extracted, Broken> {
+        if let Err(broken) = walked {
+            if self.extracted == Extracted::default() {
+                return Err(broken);
+            }
+            self.extracted.lose(broken);
         }
         Ok(self.extracted)
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::otlp::request::Broken;
 use crate::otlp::wire::Malformed;
 
 /// Why a span or log record was not taken: a closed set, for counters.
@@ -58,6 +59,8 @@ pub struct Extracted {
     /// Spans that ended before they started: taken, with the start as their end.
     pub ended_before_start: u64,
     rejected: [u64; Rejection::ALL.len()],
+    /// Where the request itself breaks, if it does.
+    broken: Option<Broken>,
 }
 
 impl Extracted {
@@ -81,6 +84,12 @@ impl Extracted {
         self.to_string()
     }
 
+    /// Counts what a break of the request lost.
+    pub(in crate::extract) fn lose(&mut self, broken: Broken) {
+        self.rejected[Rejection::Malformed as usize] += broken.items;
+        self.broken = Some(broken);
+    }
+
     pub(in crate::extract) fn reject(&mut self, reason: Rejection) {
         self.rejected[reason as usize] += 1;
     }
@@ -92,10 +101,15 @@ impl fmt::Display for Extracted {
         for reason in Rejection::ALL {
             let count = self.rejected(reason);
             if count > 0 {
-                write!(f, "{divider}{count} {}", reason.as_str())?;
+                let is_least = reason == Rejection::Malformed && self.broken.is_some();
+                let least = if is_least { "at least " } else { "" };
+                write!(f, "{divider}{least}{count} {}", reason.as_str())?;
                 divider = ", ";
             }
         }
-        Ok(())
+        match self.broken {
+            Some(Broken { at, len, .. }) => write!(f, " (it breaks at byte {at} of {len})"),
+            None => Ok(()),
+        }
     }
 }

@@ -15,7 +15,7 @@ use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId, fingerprin
 use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_value;
 use crate::otlp::number::log;
-use crate::otlp::request::{Step, walk};
+use crate::otlp::request::{Broken, Step, walk};
 use crate::otlp::wire::{Field, Fields, Malformed};
 use crate::semconv::{EVENT_NAME, OWN_SCOPE};
 
@@ -28,7 +28,7 @@ pub fn extract_logs(
     body: &[u8],
     cache: &mut Cache,
     shards: &mut [SpanBatch],
-) -> Result<Extracted, Malformed> {
+) -> Result<Extracted, Broken> {
     let Cache { resources, paths } = cache;
     paths.enter(table);
     let mut sink = BatchWriter::new(resources, shards);
@@ -48,7 +48,7 @@ pub fn extract_logs(
             sink.count(outcome);
         }
     });
-    sink.finish(walked.err().unwrap_or(0))
+    sink.finish(walked)
 }
 
 /// A log record's own fields.

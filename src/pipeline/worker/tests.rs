@@ -11,6 +11,8 @@ use crate::extract::record::traces::extract_traces;
 use crate::extract::table::Table;
 use crate::model::{EvaluationId, Level, Want};
 use crate::otlp::{Signal, json};
+use crate::pipeline::{PipelineIntake, Unjudged};
+use crate::receive::Intake;
 use crate::telemetry::Telemetry;
 
 const SAMPLE: &[u8] = include_bytes!("../../../examples/traces/refund_agent.json");
@@ -38,6 +40,7 @@ fn worker(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Worker {
         outlet: Arc::new(|_| {}),
         metrics: Arc::new(metrics),
         pool: Arc::default(),
+        backlog: Arc::new(Backlog::new(1)),
         sessions: None,
     }
 }
@@ -92,6 +95,44 @@ async fn work_that_was_taken_is_judged_although_it_stands_behind_the_drain() {
 fn counted(telemetry: &Telemetry, line: &str) {
     let text = telemetry.exposition();
     assert!(text.lines().any(|have| have == line), "no {line} in\n{text}");
+}
+
+#[tokio::test]
+async fn what_comes_behind_the_last_word_is_judged_too() {
+    let telemetry = Telemetry::without_endpoints().unwrap();
+    let worker = worker(&telemetry);
+    let room = Arc::new(tokio::sync::Semaphore::new(1)).acquire_owned().await.unwrap();
+    let (sender, queue) = mpsc::channel(WORK_MAX + 1);
+    for _ in 0..WORK_MAX {
+        sender.send(Work::Drain).await.unwrap();
+    }
+    let batch = Work::Batch { batch: sample(&worker), _room: Arc::new(room) };
+    sender.send(batch).await.unwrap();
+    worker.run(queue).await;
+    counted(&telemetry, "spanscore_assemble_judged_traces_total{completion=\"shutdown\"} 1");
+}
+
+#[tokio::test]
+async fn what_is_acknowledged_is_in_the_backlog_until_it_is_judged() {
+    let telemetry = Telemetry::without_endpoints().unwrap();
+    let mut worker = worker(&telemetry);
+    let (sender, mut queue) = mpsc::channel(1);
+    let (table, backlog) = (Arc::clone(worker.resolver.table()), Arc::clone(&worker.backlog));
+    let (metrics, pool) = (Arc::clone(&worker.metrics), Arc::default());
+    let meter = telemetry.meter();
+    let room = 1 << 20;
+    let intake =
+        PipelineIntake::new(table, vec![sender], room, metrics, pool, backlog.clone(), &meter);
+    let request = json::transcode(Signal::Traces, SAMPLE).unwrap();
+    intake.accept(Signal::Traces, request).await.unwrap();
+    assert_eq!(backlog.unjudged(), Unjudged { records: 6, ..Unjudged::default() });
+
+    let Some(Work::Batch { batch, .. }) = queue.recv().await else { panic!("a batch") };
+    let mut due = Vec::new();
+    worker.arrived(batch, 0, &mut due);
+    assert_eq!(backlog.unjudged(), Unjudged { traces: 1, ..Unjudged::default() });
+    worker.guarded(0, &mut due, |own, due| own.judge_all(Completion::Shutdown, 0, due));
+    assert_eq!(backlog.unjudged(), Unjudged::default());
 }
 
 #[test]

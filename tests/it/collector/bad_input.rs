@@ -79,13 +79,20 @@ async fn what_stands_before_the_cut_of_a_truncated_request_is_scored() {
     sent.resource_spans.extend(request(good(8)).resource_spans);
     let mut body = sent.encode_to_vec();
     body.truncate(body.len() - 3);
+    let (cut_at, len) = (request(good(7)).encoded_len(), body.len());
     let (status, rejected, why) = running.post_traces(body).await;
-    assert_eq!((status, rejected, why.as_str()), (200, 1, "rejected: 1 malformed"));
-    running.counted(&extract("rejected", "malformed"), 1).await;
+    let told = format!("rejected: at least 2 malformed (it breaks at byte {cut_at} of {len})");
+    assert_eq!((status, rejected, why), (200, 2, told));
+    running.counted(&extract("rejected", "malformed"), 2).await;
     // Where nothing stands before the cut there is nothing to take.
     let mut body = request(good(9)).encode_to_vec();
     body.truncate(body.len() - 3);
-    assert_eq!(running.post_traces(body).await.0, 400);
+    let told = format!("malformed protobuf at byte 0 of {}; lost items: at least 2", body.len());
+    let headers = [("content-type", PROTOBUF)];
+    let response = running.post("/v1/traces", &headers, body.clone()).await;
+    assert_eq!(response.status(), 400);
+    let answer = String::from_utf8_lossy(&response.bytes().await.unwrap()).into_owned();
+    assert!(answer.contains(&told), "{answer}");
     running.counted(&refused("malformed", "http"), 1).await;
     assert_eq!(scores(&running.judged().await), [(7, Some(1.0))]);
 }

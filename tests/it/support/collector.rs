@@ -11,7 +11,8 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use prost::Message;
 use spanscore::config::{Part, Plan, load};
-use spanscore::pipeline::{Collector, CollectorSettings};
+use spanscore::pipeline::{Collector, CollectorSettings, Lost};
+use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
 use super::fake_backend::{FakeBackend, attribute};
@@ -149,8 +150,14 @@ impl Running {
 
     /// Stops it; all events that came, and how many evaluations could not be delivered.
     pub(crate) async fn stop(self) -> (Vec<Event>, u64) {
-        let unsent = self.collector.shutdown().await;
-        (events(&self.backend), unsent.iter().map(|lost| lost.evaluations).sum())
+        let backend = self.backend.clone();
+        let lost = self.lost(&CancellationToken::new()).await;
+        (events(&backend), lost.evaluations())
+    }
+
+    /// Stops it; what was lost.
+    pub(crate) async fn lost(self, hurry: &CancellationToken) -> Lost {
+        self.collector.shutdown(hurry).await
     }
 
     /// Stops it; the events of what was open.

@@ -14,21 +14,21 @@ use super::layout::{SPAN_NAME, STATUS_MESSAGE, put};
 use crate::extract::table::{Kept, Matching, Part, Table};
 use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId, fingerprint};
 use crate::otlp::number::span;
-use crate::otlp::request::{Step, walk};
+use crate::otlp::request::{Broken, Step, walk};
 use crate::otlp::wire::{Field, Fields, Malformed};
 use crate::semconv::OWN_SCOPE;
 
 /// Adds the spans of a request to the batches of their shards.
 ///
 /// # Errors
-/// [`Malformed`] if the request is no protobuf and holds no span at all. Where only a part is
-/// broken, the rest is taken, and each broken message counts as one rejected span.
+/// [`Broken`] if the request is no protobuf and holds no span at all. Where only a part is broken,
+/// the rest is taken, and each span that begins in that part counts as rejected, or the part as one.
 pub fn extract_traces(
     table: &Table,
     body: &[u8],
     cache: &mut Cache,
     shards: &mut [SpanBatch],
-) -> Result<Extracted, Malformed> {
+) -> Result<Extracted, Broken> {
     let Cache { resources, paths } = cache;
     paths.enter(table);
     let mut sink = BatchWriter::new(resources, shards);
@@ -53,7 +53,7 @@ pub fn extract_traces(
             sink.count(outcome);
         }
     });
-    sink.finish(walked.err().unwrap_or(0))
+    sink.finish(walked)
 }
 
 /// Reads spans one after the other; its buffers serve the whole request.

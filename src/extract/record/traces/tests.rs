@@ -252,7 +252,7 @@ fn a_request_that_is_no_protobuf_is_malformed() {
     for body in [&b"\xff\xff\xff"[..], &whole[..whole.len() - 1], &whole[..5]] {
         let mut shards = [SpanBatch::default()];
         let result = extract_traces(&table(&calls()), body, &mut Cache::default(), &mut shards);
-        assert_eq!(result, Err(Malformed));
+        assert_eq!(result, Err(Broken { items: 1, at: 0, len: body.len() }));
         assert!(shards[0].spans.is_empty() && shards[0].arena.is_empty());
     }
     let mut two = whole.clone();

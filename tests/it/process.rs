@@ -1,0 +1,106 @@
+//! The program under signals: what it does, and the exit code that it ends with.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::collector::HELD;
+use crate::support::fake_backend::FakeBackend;
+use crate::support::program::Program;
+use crate::support::spans::{request, searches};
+
+/// A config that holds traces open and writes scores to a file.
+fn to_file(folder: &Path) -> String {
+    format!("{HELD}exporters: {{file: {{path: {:?}}}}}\n", folder.join("scores.jsonl"))
+}
+
+/// Trace and completion of each record that was written.
+fn records(folder: &Path) -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(folder.join("scores.jsonl")).unwrap();
+    let records = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    records.map(|record| (text(&record["trace_id"]), text(&record["completion"]))).collect()
+}
+
+#[tokio::test]
+async fn a_signal_judges_what_is_open_and_flushes_it() {
+    for signal in ["-TERM", "-INT"] {
+        let folder = tempfile::tempdir().unwrap();
+        let program = Program::start(folder.path(), &to_file(folder.path()));
+        program.client().await.export(request(searches(7, &[2]))).await.unwrap();
+        program.signal(signal);
+        let (code, _) = tokio::task::spawn_blocking(|| program.end()).await.unwrap();
+        assert_eq!(code, Some(0), "{signal}");
+        let expected = ("07".repeat(16), "shutdown".to_owned());
+        assert_eq!(records(folder.path()), [expected.clone(), expected], "{signal}");
+    }
+}
+
+/// A config whose backend is not there.
+async fn to_nobody(timeout: &str) -> String {
+    let address = FakeBackend::dead().await.address;
+    format!(
+        "{HELD}shutdown_timeout: {timeout}
+exporters: {{otlp_grpc/gone: {{endpoint: \"http://{address}\", forms: [event]}}}}
+"
+    )
+}
+
+#[tokio::test]
+async fn what_a_dead_backend_never_got_is_exit_code_3_and_the_last_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = Program::start(folder.path(), &to_nobody("400ms").await);
+    program.client().await.export(request(searches(7, &[2]))).await.unwrap();
+    program.signal("-TERM");
+    let (code, last) = tokio::task::spawn_blocking(|| program.end()).await.unwrap();
+    assert_eq!(last, "lost at shutdown: 2 evaluations not delivered (otlp_grpc/gone 2)");
+    assert_eq!(code, Some(3));
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once_with_what_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = Program::start(folder.path(), &to_nobody("10m").await);
+    program.client().await.export(request(searches(7, &[2]))).await.unwrap();
+    let started = Instant::now();
+    program.signal("-TERM");
+    program.says("failed to export evaluations, trying again");
+    program.signal("-TERM");
+    let (code, last) = tokio::task::spawn_blocking(|| program.end()).await.unwrap();
+    assert_eq!(last, "lost at shutdown: 2 evaluations not delivered (otlp_grpc/gone 2)");
+    assert_eq!(code, Some(3));
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_hangup_is_ignored_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = Program::start(folder.path(), &to_file(folder.path()));
+    let mut client = program.client().await;
+    client.export(request(searches(7, &[2]))).await.unwrap();
+    program.signal("-HUP");
+    program.says("SIGHUP is ignored");
+    client.export(request(searches(8, &[2]))).await.unwrap();
+    program.signal("-TERM");
+    let (code, _) = tokio::task::spawn_blocking(|| program.end()).await.unwrap();
+    assert_eq!(code, Some(0));
+    let mut traces: Vec<_> = records(folder.path()).into_iter().map(|(id, _)| id).collect();
+    traces.dedup();
+    traces.sort();
+    assert_eq!(traces, ["07".repeat(16), "08".repeat(16)]);
+}
+
+#[tokio::test]
+async fn a_log_that_nobody_reads_any_more_ends_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = Program::start(folder.path(), &to_file(folder.path()));
+    let mut client = program.client().await;
+    // As when the terminal is closed.
+    program.close_stderr();
+    program.signal("-HUP");
+    client.export(request(searches(7, &[2]))).await.unwrap();
+    program.signal("-TERM");
+    let (code, _) = tokio::task::spawn_blocking(|| program.end()).await.unwrap();
+    assert_eq!((code, records(folder.path()).len()), (Some(0), 2));
+}
