@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::error::Error;
+use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,10 +22,13 @@ use super::metrics::Closed;
 /// How long a connection that was told to close may take to do so.
 const CLOSE_TIME: Duration = Duration::from_secs(5);
 
+/// A request to be served, or its answer.
+pub(super) type Admitted = ControlFlow<Response<Answer>, Request<Incoming>>;
+
 /// What a port does with a request.
 pub(super) trait Serve: Send + Sync + 'static {
-    /// Answers a request by its head alone, if that is all that it needs.
-    fn admit(&self, request: Request<Incoming>) -> Result<Request<Incoming>, Response<Answer>>;
+    /// Answers a request by its head alone, if that is all that it needs; else hands it back.
+    fn admit(&self, request: Request<Incoming>) -> Admitted;
 
     /// Answers one request.
     fn serve(&self, request: Request<Incoming>) -> impl Future<Output = Response<Answer>> + Send;
@@ -56,8 +60,8 @@ pub(super) async fn serve_connection<S: Serve>(
         let admitted = service.admit(request);
         async move {
             let response = match admitted {
-                Ok(request) => service.serve(request).await,
-                Err(response) => response,
+                ControlFlow::Continue(request) => service.serve(request).await,
+                ControlFlow::Break(response) => response,
             };
             drop(running);
             Ok::<_, Infallible>(response)

@@ -5,6 +5,7 @@
 //! at most once, shares its limits with OTLP/HTTP, and every fault has the code that OTLP asks
 //! for. Errors are Trailers-Only, the only form in which every client finds the retry hint.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -15,6 +16,7 @@ use hyper::body::Incoming;
 use super::answer::Answer;
 use super::body::BodyReader;
 use super::compression::Compression;
+use super::connection::Admitted;
 use super::deadline::{timeout_of, within};
 use super::head::check_size;
 use super::ingest::{BodyLimit, Ingest, Packed};
@@ -52,20 +54,17 @@ pub(super) fn refuse_call(message: &str) -> Response<Answer> {
 
 impl<I: Intake> GrpcService<I> {
     /// Refuses what is no call, or has too much before its message.
-    pub(super) fn by_its_head(
-        &self,
-        request: Request<Incoming>,
-    ) -> Result<Request<Incoming>, Response<Answer>> {
+    pub(super) fn by_its_head(&self, request: Request<Incoming>) -> Admitted {
         let metrics = &self.ingest.metrics;
         if !is_grpc(request.headers()) || request.version() != Version::HTTP_2 {
             metrics.refused_request(Transport::Grpc, Reason::ContentType);
             let code = Transport::Http.failure(Reason::ContentType);
             metrics.answered(Transport::Grpc, code);
-            return Err(not_a_call());
+            return ControlFlow::Break(not_a_call());
         }
         match check_size(&request) {
-            Ok(()) => Ok(request),
-            Err(failure) => Err(self.refused(&failure)),
+            Ok(()) => ControlFlow::Continue(request),
+            Err(failure) => ControlFlow::Break(self.refused(&failure)),
         }
     }
 

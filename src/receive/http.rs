@@ -4,6 +4,7 @@
 //! write the path of their own product before it), over HTTP/1.1 or HTTP/2. Out: requests for the
 //! intake. Errors carry a `google.rpc.Status` in the request's encoding.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -18,6 +19,7 @@ use super::answer::Answer;
 use super::body::{BodyReader, drain};
 use super::closing::UnderWay;
 use super::compression::Compression;
+use super::connection::Admitted;
 use super::grpc::{is_grpc, refuse_call};
 use super::head::check_size;
 use super::ingest::{BodyLimit, Ingest, Packed};
@@ -52,21 +54,20 @@ pub(super) fn paths(settings: &HttpSettings) -> [(String, Signal); 3] {
 
 impl<I: Intake> HttpService<I> {
     /// Refuses gRPC calls, and what has too much before its body.
-    pub(super) fn by_its_head(
-        &self,
-        request: Request<Incoming>,
-    ) -> Result<Request<Incoming>, Response<Answer>> {
+    pub(super) fn by_its_head(&self, request: Request<Incoming>) -> Admitted {
         if is_grpc(request.headers()) {
             let metrics = &self.ingest.metrics;
             metrics.refused_request(Transport::Http, Reason::NotFound);
             metrics.answered(Transport::Http, Transport::Grpc.failure(Reason::NotFound));
-            return Err(refuse_call(
+            return ControlFlow::Break(refuse_call(
                 "this port takes OTLP/HTTP; OTLP/gRPC is at receivers.otlp.protocols.grpc.endpoint",
             ));
         }
         match check_size(&request) {
-            Ok(()) => Ok(request),
-            Err(failure) => Err(self.refused(encoding_of(request.headers()), &failure)),
+            Ok(()) => ControlFlow::Continue(request),
+            Err(failure) => {
+                ControlFlow::Break(self.refused(encoding_of(request.headers()), &failure))
+            }
         }
     }
 

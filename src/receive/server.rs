@@ -16,7 +16,7 @@ use super::Intake;
 use super::admission::Admission;
 use super::answer::Answer;
 use super::closing::Closing;
-use super::connection::{ConnectionLimits, Serve};
+use super::connection::{Admitted, ConnectionLimits, Serve};
 use super::grpc::GrpcService;
 use super::head::HEADER_BYTES_READ;
 use super::http::{HttpService, paths};
@@ -142,7 +142,7 @@ impl Drop for Receivers {
 }
 
 impl<I: Intake> Serve for GrpcService<I> {
-    fn admit(&self, request: Request<Incoming>) -> Result<Request<Incoming>, Response<Answer>> {
+    fn admit(&self, request: Request<Incoming>) -> Admitted {
         self.by_its_head(request)
     }
 
@@ -152,7 +152,7 @@ impl<I: Intake> Serve for GrpcService<I> {
 }
 
 impl<I: Intake> Serve for HttpService<I> {
-    fn admit(&self, request: Request<Incoming>) -> Result<Request<Incoming>, Response<Answer>> {
+    fn admit(&self, request: Request<Incoming>) -> Admitted {
         self.by_its_head(request)
     }
 

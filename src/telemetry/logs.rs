@@ -51,6 +51,8 @@ where
     SubscriberBuilder::default()
         .with_env_filter(filter)
         .with_writer(writer)
+        // Where nobody reads the log, a line about that would end the task that logs.
+        .log_internal_errors(false)
         .with_ansi(ansi)
         .compact()
         .fmt_fields(debug_fn(write_field).delimited(" "))
@@ -65,6 +67,7 @@ where
     SubscriberBuilder::default()
         .with_env_filter(filter)
         .with_writer(VisibleJson(writer))
+        .log_internal_errors(false)
         .json()
         .finish()
 }

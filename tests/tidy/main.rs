@@ -105,6 +105,7 @@ const ROOMS: &[Room] = &[
             "model",
             "otlp",
             "value",
+            "visible",
         ],
     },
     Room { name: "extract/testing", imports: &["*"] },

@@ -43,7 +43,8 @@ telemetry: {metrics: {endpoint: null}, health: {endpoint: null}}
         let mut line = || said.next().expect("it says where it listens").expect("a line");
         let agents = line();
         // The other two lines of its greeting.
-        (line(), line());
+        line();
+        line();
         let (_, address) = agents.split_once('=').expect("an address");
         let grpc = address.split_whitespace().next().unwrap_or_default().to_owned();
         Self { child, said, grpc }
