@@ -16,8 +16,8 @@ use crate::telemetry::start_logs;
 /// Runs the collector: OTLP in, scores out (also what runs without a command)
 ///
 /// SIGTERM or SIGINT stops it: it takes no more spans, judges the open traces and flushes the
-/// exporters, within `shutdown_timeout`. A second signal ends it at once. Exit code 3 when something
-/// was lost by that: the last line says how much. SIGHUP is ignored.
+/// exporters, within `shutdown_timeout`. A second signal ends it at once. Exit code 3 when
+/// something was lost by that: the last line says how much. SIGHUP is ignored.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -7,10 +7,8 @@
 pub mod compat;
 pub mod engine;
 pub mod evaluator;
-mod heaviest;
 pub mod kinds;
 pub mod shared;
-mod together;
 
 pub use evaluator::{Early, Evaluator, Kind};
 pub use kinds::{EARLY_KINDS, KINDS, kind};

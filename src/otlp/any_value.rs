@@ -89,8 +89,8 @@ impl<'a> AnyValue<'a> {
         }
     }
 
-    /// The value in our own form. Bytes are their base64, as in OTLP/JSON; of a text that is no UTF-8
-    /// what cannot be read becomes U+FFFD.
+    /// The value in our own form. Bytes are their base64, as in OTLP/JSON; of a text that is no
+    /// UTF-8 what cannot be read becomes U+FFFD.
     ///
     /// # Errors
     /// [`Unreadable`] where any part of it is.

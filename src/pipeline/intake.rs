@@ -192,7 +192,9 @@ mod tests {
         let table = Table::compile(Dialect::with_builtin(Vec::new()), &evaluators.facts()).unwrap();
         let meter = telemetry.meter();
         let metrics = Arc::new(PipelineMetrics::new(&meter, &evaluators));
-        PipelineIntake::new(Arc::new(table), shards, 1 << 20, metrics, Arc::default(), &meter)
+        let backlog = Arc::new(Backlog::new(shards.len()));
+        let table = Arc::new(table);
+        PipelineIntake::new(table, shards, 1 << 20, metrics, Arc::default(), backlog, &meter)
     }
 
     fn batch() -> SpanBatch {

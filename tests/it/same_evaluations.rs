@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use spanscore::config::Part;
 use spanscore::evaluate::KINDS;
-use spanscore::evaluate::run::Judge;
+use spanscore::evaluate::engine::run::Evaluators;
 use spanscore::model::{Evaluation, Want};
+use spanscore::otlp::Signal;
 use spanscore::pipeline::replay::Replay;
-use spanscore::receive::Signal;
 
 use crate::expectations::{call, plan, request, resolver, root, span};
 
@@ -110,9 +110,10 @@ fn spans() -> Vec<Json> {
 fn judged(config: &str, requests: &[Vec<Json>]) -> Vec<String> {
     let written = WRITTEN.into_iter();
     let text = written.fold(config.to_owned(), |text, (word, long)| text.replace(word, long));
-    let judge = Judge::new(plan(Part::Text { name: "test".into(), text }).evaluators, Want::ALL);
+    let judge =
+        Evaluators::new(plan(Part::Text { name: "test".into(), text }).evaluators, Want::ALL);
     let resolver = resolver(&judge);
-    let mut replay = Replay::new(&resolver, Default::default());
+    let mut replay = Replay::new(&resolver, Default::default(), Default::default());
     for spans in requests {
         replay.add(Signal::Traces, &request(spans)).unwrap();
     }

@@ -72,7 +72,10 @@ fn a_call_within_a_call_of_the_same_instant_follows_it() {
 #[test]
 fn calls_of_one_message_are_listed_in_its_order() {
     let names = ["pay", "ask", "see"];
-    let call = |name: &&str| json!({ "type": "tool_call", "id": format!("call_{name}"), "name": name, "arguments": {} });
+    let call = |name: &&str| {
+        let id = format!("call_{name}");
+        json!({ "type": "tool_call", "id": id, "name": name, "arguments": {} })
+    };
     let parts: Vec<Json> = names.iter().map(call).collect();
     let message = json!([{ "role": "assistant", "parts": parts }]).to_string();
     let asks = json!({ "gen_ai.operation.name": "chat", "gen_ai.output.messages": message });

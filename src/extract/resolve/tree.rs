@@ -36,8 +36,8 @@ pub(super) struct Span<'a> {
 
 /// The spans of a trace.
 pub(super) struct Tree<'a> {
-    /// In order of start; of one instant, spans before those within them, then in order of end, then
-    /// of id. Each span once.
+    /// In order of start; of one instant, spans before those within them, then in order of end,
+    /// then of id. Each span once.
     pub(super) spans: Vec<Span<'a>>,
     /// The log events in order of time; `parent` is the span that they belong to.
     pub(super) logs: Vec<Span<'a>>,
@@ -326,8 +326,8 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// For each entry how many others are above it, given the place of the next above each, or [`NONE`];
-/// none is above itself. Linear in the entries.
+/// For each entry how many others are above it, given the place of the next above each, or
+/// [`NONE`]; none is above itself. Linear in the entries.
 pub(super) fn depths(above: &[u32]) -> Vec<u32> {
     let mut depths = vec![NONE; above.len()];
     let mut path = Vec::new();

@@ -23,6 +23,7 @@ fn worker(evaluators: Vec<Configured>) -> (SessionWorker, Arc<Mutex<Vec<Evaluati
         metrics: Arc::new(PipelineMetrics::new(&telemetry.meter(), &evaluators)),
         evaluators: Arc::new(evaluators),
         outlet: Arc::new(move |evaluations| outlet.lock().unwrap().extend(evaluations)),
+        backlog: Arc::new(Backlog::new(1)),
     };
     (worker, out)
 }

@@ -100,7 +100,7 @@ fn counted(telemetry: &Telemetry, line: &str) {
 #[tokio::test]
 async fn what_comes_behind_the_last_word_is_judged_too() {
     let telemetry = Telemetry::without_endpoints().unwrap();
-    let worker = worker(&telemetry);
+    let worker = worker(&telemetry, Vec::new());
     let room = Arc::new(tokio::sync::Semaphore::new(1)).acquire_owned().await.unwrap();
     let (sender, queue) = mpsc::channel(WORK_MAX + 1);
     for _ in 0..WORK_MAX {
@@ -115,7 +115,7 @@ async fn what_comes_behind_the_last_word_is_judged_too() {
 #[tokio::test]
 async fn what_is_acknowledged_is_in_the_backlog_until_it_is_judged() {
     let telemetry = Telemetry::without_endpoints().unwrap();
-    let mut worker = worker(&telemetry);
+    let mut worker = worker(&telemetry, Vec::new());
     let (sender, mut queue) = mpsc::channel(1);
     let (table, backlog) = (Arc::clone(worker.resolver.table()), Arc::clone(&worker.backlog));
     let (metrics, pool) = (Arc::clone(&worker.metrics), Arc::default());

@@ -1,10 +1,10 @@
 //! `tool_loop`: the share of tool calls that are not going round in circles.
 //!
 //! A loop is a pattern of one or more steps that comes again at once, with the same arguments, more
-//! often than it may: the same call again and again, or two that alternate. A step is a call, or the
-//! calls that were made together, in any order: asking for the same thing twice at once goes round
-//! in no circle. Looks only at steps in a row; [`tool_efficiency`](super::tool_efficiency) finds
-//! repetitions anywhere.
+//! often than it may: the same call again and again, or two that alternate. A step is a call, or
+//! the calls that were made together, in any order: asking for the same thing twice at once goes
+//! round in no circle. Looks only at steps in a row; [`tool_efficiency`](super::tool_efficiency)
+//! finds repetitions anywhere.
 
 use std::ops::Range;
 
@@ -14,9 +14,9 @@ use serde::Deserialize;
 use crate::evaluate::evaluator::{Early, Evaluator, Kind};
 use crate::evaluate::shared::arguments::ArgumentMatcher;
 use crate::evaluate::shared::expected_calls::{self, CallMatcher, arguments_of};
+use crate::evaluate::shared::order::grouped::{self, InOrder};
 use crate::evaluate::shared::report;
 use crate::evaluate::shared::step_limit::{self, Effort};
-use crate::evaluate::together::{self, InOrder};
 use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
@@ -90,8 +90,8 @@ struct Steps<'c, 'a> {
     calls: &'c [ToolCall<'a>],
     /// Where each step stands among them; nothing where each call is a step.
     ranges: Vec<Range<usize>>,
-    /// The numbers of the calls of each step, ascending: equal where the calls are the same. Nothing
-    /// where that cannot be told by numbers.
+    /// The numbers of the calls of each step, ascending: equal where the calls are the same.
+    /// Nothing where that cannot be told by numbers.
     numbers: Vec<Vec<u32>>,
     effort: Effort,
 }
@@ -100,10 +100,10 @@ impl<'c, 'a> Steps<'c, 'a> {
     fn new(calls: &'c [ToolCall<'a>], matcher: &ArgumentMatcher) -> Self {
         let mut steps =
             Self { calls, ranges: Vec::new(), numbers: Vec::new(), effort: Effort::new() };
-        if !together::is_any(calls) {
+        if !grouped::is_any(calls) {
             return steps;
         }
-        steps.ranges = together::ranges(&calls.iter().collect::<Vec<_>>());
+        steps.ranges = grouped::ranges(&calls.iter().collect::<Vec<_>>());
         if matcher.is_symmetric() {
             let matcher = CallMatcher { default: matcher.clone(), ..CallMatcher::default() };
             let named = calls.iter().map(|call| (&*call.name, arguments_of(call)));

@@ -1,9 +1,9 @@
 //! `tool_trajectory`: the calls of a trace against the expected ones.
 //!
-//! One kind, one notion of "the same call" ([`crate::evaluate::shared::expected_calls`]), and a mode for each way in which
-//! the field turns that into a number. Each expected call needs an actual call of its own, except
-//! where `reuse_matches` says otherwise. Calls that were made together are taken in whatever order
-//! scores the most.
+//! One kind, one notion of "the same call" ([`crate::evaluate::shared::expected_calls`]), and a
+//! mode for each way in which the field turns that into a number. Each expected call needs an
+//! actual call of its own, except where `reuse_matches` says otherwise. Calls that were made
+//! together are taken in whatever order scores the most.
 
 use std::collections::BTreeMap;
 

@@ -14,12 +14,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::ArgumentMatcher;
+use super::order::grouped::{self, InOrder};
 use super::order::lcs;
 use super::pairing::matching;
 use super::report;
 use super::step_limit::{Effort, STEPS_MAX};
 use crate::evaluate::kinds::calls::tool_error;
-use crate::evaluate::together::{self, InOrder};
 use crate::model::{Outcome, Reason, ToolCall, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
@@ -254,8 +254,8 @@ impl<'c, 'a> Comparison<'c, 'a> {
         expected: &'c [ExpectedCall],
         actual: &'c [&'c ToolCall<'a>],
     ) -> Self {
-        let is_grouped = !matcher.is_listed && together::is_any(actual.iter().copied());
-        let groups = is_grouped.then(|| together::ranges(actual));
+        let is_grouped = !matcher.is_listed && grouped::is_any(actual.iter().copied());
+        let groups = is_grouped.then(|| grouped::ranges(actual));
         let (effort, weights) = (Effort::new(), Vec::new());
         let mut comparison =
             Self { matcher, expected, actual, groups, numbers: None, effort, weights };

@@ -3,6 +3,7 @@
 
 mod assignment;
 mod few;
+pub(crate) mod heaviest;
 pub mod matching;
 
 use hashbrown::DefaultHashBuilder;

@@ -22,7 +22,8 @@ use crate::semconv::OWN_SCOPE;
 ///
 /// # Errors
 /// [`Broken`] if the request is no protobuf and holds no span at all. Where only a part is broken,
-/// the rest is taken, and each span that begins in that part counts as rejected, or the part as one.
+/// the rest is taken, and each span that begins in that part counts as rejected, or the part as
+/// one.
 pub fn extract_traces(
     table: &Table,
     body: &[u8],

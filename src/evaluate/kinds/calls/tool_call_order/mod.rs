@@ -10,10 +10,10 @@ use serde::Deserialize;
 use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::expected_calls;
+use crate::evaluate::shared::order::grouped::{self, InOrder};
 use crate::evaluate::shared::order::lcs;
 use crate::evaluate::shared::order::subsequence::{self, Mask, Masks, Table};
 use crate::evaluate::shared::pairing::{self, counted};
-use crate::evaluate::together::{self, InOrder};
 use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
@@ -114,7 +114,7 @@ impl Evaluator for ToolCallOrder {
         let calls = &trajectory.tool_calls;
         let expected = self.names.len();
         let masks = calls.iter().map(|call| self.masks.either(&call.name, call.id.as_deref()));
-        let (length, kept) = if together::is_any(calls) {
+        let (length, kept) = if grouped::is_any(calls) {
             match self.kept_by_groups(calls, want) {
                 Ok(kept) => kept,
                 Err(error) => return expected_calls::too_large(error.into(), want),
@@ -165,7 +165,7 @@ impl ToolCallOrder {
         let (expected, masks): (Vec<_>, Vec<Mask<'_>>) =
             expected.filter(|(_, mask)| mask.iter().any(|bits| *bits != 0)).unzip();
         let order = InOrder {
-            groups: together::ranges(&expected),
+            groups: grouped::ranges(&expected),
             expected: self.names.len(),
             questions_max: lcs::CELLS_MAX,
             fits: |call: usize, at: usize| {

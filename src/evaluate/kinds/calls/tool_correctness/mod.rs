@@ -19,9 +19,9 @@ use crate::evaluate::shared::arguments::ArgumentMatcher;
 use crate::evaluate::shared::expected_calls::{
     self, CallMatcher, Comparison, Criteria, ExpectedCall, arguments_of,
 };
+use crate::evaluate::shared::order::grouped::{CallGroup, InOrder};
 use crate::evaluate::shared::order::lcs;
 use crate::evaluate::shared::{report, turns};
-use crate::evaluate::together::{CallGroup, InOrder};
 use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};

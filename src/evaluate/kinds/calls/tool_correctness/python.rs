@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::arguments_of;
-use crate::evaluate::heaviest::Heaviest;
 use crate::evaluate::shared::expected_calls::{Comparison, TooLarge, check_questions};
+use crate::evaluate::shared::pairing::heaviest::Heaviest;
 use crate::evaluate::shared::report;
 use crate::value::{Map, Number, Value};
 

@@ -19,22 +19,24 @@
 
 use std::ops::Range;
 
-use super::shared::order::lcs::TooLarge;
-use super::shared::step_limit::Effort;
+use super::lcs::TooLarge;
+use crate::evaluate::shared::step_limit::Effort;
 use crate::model::ToolCall;
 
 /// No call, no position.
 const NONE: u32 = u32::MAX;
 
 /// Whether any of these calls were made together.
-pub(super) fn is_any<'c, 'a: 'c>(calls: impl IntoIterator<Item = &'c ToolCall<'a>>) -> bool {
+pub(in crate::evaluate) fn is_any<'c, 'a: 'c>(
+    calls: impl IntoIterator<Item = &'c ToolCall<'a>>,
+) -> bool {
     let mut calls = calls.into_iter();
     let Some(mut last) = calls.next() else { return false };
     calls.any(|call| std::mem::replace(&mut last, call).is_with(call))
 }
 
 /// Where the groups of some calls stand among them, in order.
-pub(super) fn ranges(calls: &[&ToolCall<'_>]) -> Vec<Range<usize>> {
+pub(in crate::evaluate) fn ranges(calls: &[&ToolCall<'_>]) -> Vec<Range<usize>> {
     let mut end = 0;
     let range = |group: &[&ToolCall<'_>]| {
         end += group.len();
@@ -44,7 +46,7 @@ pub(super) fn ranges(calls: &[&ToolCall<'_>]) -> Vec<Range<usize>> {
 }
 
 /// One group of calls, and the positions that it stands for.
-pub(super) struct CallGroup {
+pub(in crate::evaluate) struct CallGroup {
     /// How many calls there are.
     count: usize,
     /// For each position that was asked about, which calls fit it: one bit each.
@@ -75,7 +77,7 @@ struct Search {
 
 impl CallGroup {
     /// A group of so many calls that stands for nothing.
-    pub(super) fn new(count: usize) -> Self {
+    pub(in crate::evaluate) fn new(count: usize) -> Self {
         let mut free = vec![u64::MAX; count.div_ceil(64)];
         if let (Some(last), 1..) = (free.last_mut(), count % 64) {
             *last = (1 << (count % 64)) - 1;
@@ -93,7 +95,7 @@ impl CallGroup {
     }
 
     /// Asks which calls fit the next position; whether any does.
-    pub(super) fn ask(&mut self, mut fits: impl FnMut(usize) -> bool) -> bool {
+    pub(in crate::evaluate) fn ask(&mut self, mut fits: impl FnMut(usize) -> bool) -> bool {
         let from = self.fits.len();
         self.fits.resize(from + self.free.len(), 0);
         for call in 0..self.count {
@@ -109,8 +111,8 @@ impl CallGroup {
         &self.fits[position as usize * blocks..(position as usize + 1) * blocks]
     }
 
-    /// Looks for a free call that can take the last position, others moving on; where there is none,
-    /// the search holds all positions that would have to give way.
+    /// Looks for a free call that can take the last position, others moving on; where there is
+    /// none, the search holds all positions that would have to give way.
     fn reach(&mut self, position: u32) -> Option<u32> {
         let Search { mut seen, mut from, mut queue } = std::mem::take(&mut self.search);
         seen.clear();
@@ -163,7 +165,7 @@ impl CallGroup {
     }
 
     /// Stands for the last position too, if it can.
-    pub(super) fn take(&mut self) -> bool {
+    pub(in crate::evaluate) fn take(&mut self) -> bool {
         let last = self.last();
         let Some(call) = self.reach(last) else { return false };
         self.free[call as usize / 64] &= !(1 << (call % 64));
@@ -174,7 +176,7 @@ impl CallGroup {
 
     /// Stands for the last position, if any call fits it; where that is one too many, the earliest
     /// that makes it so is given up.
-    pub(super) fn take_latest(&mut self) {
+    pub(in crate::evaluate) fn take_latest(&mut self) {
         if self.take() {
             return;
         }
@@ -190,31 +192,31 @@ impl CallGroup {
     }
 
     /// How many positions it stands for.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::evaluate) fn len(&self) -> usize {
         self.taken.len()
     }
 
     /// The work that was done since this was last asked.
-    pub(super) fn take_steps(&mut self) -> usize {
+    pub(in crate::evaluate) fn take_steps(&mut self) -> usize {
         std::mem::take(&mut self.steps)
     }
 }
 
 /// How much of an expected order some calls kept.
-pub(super) struct InOrder<F> {
+pub(in crate::evaluate) struct InOrder<F> {
     /// Where the groups stand among the calls.
-    pub(super) groups: Vec<Range<usize>>,
+    pub(in crate::evaluate) groups: Vec<Range<usize>>,
     /// How many positions are expected.
-    pub(super) expected: usize,
+    pub(in crate::evaluate) expected: usize,
     /// Questions that may be asked, beside those at both ends.
-    pub(super) questions_max: usize,
+    pub(in crate::evaluate) questions_max: usize,
     /// Whether a call fits a position.
-    pub(super) fits: F,
+    pub(in crate::evaluate) fits: F,
 }
 
 impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
     /// Length of the longest common subsequence, in the best order inside the groups.
-    pub(super) fn length(mut self) -> Result<usize, TooLarge> {
+    pub(in crate::evaluate) fn length(mut self) -> Result<usize, TooLarge> {
         let (head, tail) = self.trim();
         let mut row = vec![0; self.expected - head - tail + 1];
         let effort = self.effort(row.len() - 1)?;
@@ -225,7 +227,7 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
     }
 
     /// The positions of one longest common subsequence, in order, and their number.
-    pub(super) fn kept(mut self) -> Result<Vec<usize>, TooLarge> {
+    pub(in crate::evaluate) fn kept(mut self) -> Result<Vec<usize>, TooLarge> {
         let mut row = vec![0; self.expected + 1];
         let effort = self.effort(self.expected)?;
         // Each row goes up by at most one from position to position: a bit each.
@@ -242,7 +244,8 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
         self.walk_back(&Rows { bits: rows, blocks }, &effort)
     }
 
-    /// From the ends back: a position that adds nothing is left out; else a group that adds nothing.
+    /// From the ends back: a position that adds nothing is left out; else a group that adds
+    /// nothing.
     fn walk_back(&mut self, rows: &Rows, effort: &Effort) -> Result<Vec<usize>, TooLarge> {
         let (mut at, mut upto) = (self.groups.len(), self.expected);
         let mut found = Vec::new();
@@ -348,9 +351,9 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
         Ok(())
     }
 
-    /// Whether the expected positions stand among the calls in their order. Each group takes as many
-    /// of the next positions as it can: to be further on is never worse.
-    pub(super) fn is_whole(mut self) -> Result<bool, TooLarge> {
+    /// Whether the expected positions stand among the calls in their order. Each group takes as
+    /// many of the next positions as it can: to be further on is never worse.
+    pub(in crate::evaluate) fn is_whole(mut self) -> Result<bool, TooLarge> {
         let mut next = 0;
         for at in 0..self.groups.len() {
             next += self.run(at, next)?;
@@ -359,7 +362,7 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
     }
 
     /// Whether the calls are the expected ones, one for each position, in the best order.
-    pub(super) fn is_exact(mut self) -> Result<bool, TooLarge> {
+    pub(in crate::evaluate) fn is_exact(mut self) -> Result<bool, TooLarge> {
         let mut next = 0;
         for at in 0..self.groups.len() {
             if self.run(at, next)? < self.groups[at].len() {
@@ -415,4 +418,4 @@ impl Rows {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(in crate::evaluate) mod tests;

@@ -3,13 +3,13 @@
 
 use std::ops::Range;
 
-use super::shared::step_limit::Effort;
+use crate::evaluate::shared::step_limit::Effort;
 
 /// Pairs that are worth less than this more than others are worth the same: sums of fractions.
 const TINY: f64 = 1e-12;
 
 /// The pairs of some expected calls with calls of one group.
-pub(super) struct Heaviest {
+pub(in crate::evaluate) struct Heaviest {
     count: usize,
     /// What each pair is worth: a row for each expected call.
     worths: Vec<f64>,
@@ -21,7 +21,7 @@ pub(super) struct Heaviest {
 
 impl Heaviest {
     /// No expected call yet, for a group of so many calls.
-    pub(super) fn new(count: usize) -> Self {
+    pub(in crate::evaluate) fn new(count: usize) -> Self {
         Self { count, worths: Vec::new(), call_of: Vec::new(), serves: vec![None; count] }
     }
 
@@ -30,18 +30,22 @@ impl Heaviest {
     }
 
     /// What the pair of an expected call is worth, 0 where it has none.
-    pub(super) fn share(&self, expected: usize) -> f64 {
+    pub(in crate::evaluate) fn share(&self, expected: usize) -> f64 {
         self.call_of[expected].map_or(0.0, |call| self.worth(expected, call))
     }
 
     /// What all pairs are worth.
-    pub(super) fn sum(&self) -> f64 {
+    pub(in crate::evaluate) fn sum(&self) -> f64 {
         (0..self.call_of.len()).map(|expected| self.share(expected)).sum()
     }
 
     /// Adds an expected call, given what each call is worth to it; calls change places where that
     /// is worth more. Of a heaviest matching that becomes a heaviest one along one path.
-    pub(super) fn add(&mut self, worths: impl IntoIterator<Item = f64>, effort: &Effort) {
+    pub(in crate::evaluate) fn add(
+        &mut self,
+        worths: impl IntoIterator<Item = f64>,
+        effort: &Effort,
+    ) {
         let added = self.call_of.len();
         self.worths.extend(worths.into_iter().take(self.count));
         self.worths.resize((added + 1) * self.count, 0.0);
@@ -106,7 +110,7 @@ impl Heaviest {
 /// Weight of the heaviest common subsequence of expected calls and actual ones in groups, in the
 /// best order inside the groups; `worth(i, j)` is what the expected call `i` and the actual `j` are
 /// worth, 0 if they are no pair. `effort` may be spent in between: the answer is void then.
-pub(super) fn in_order(
+pub(in crate::evaluate) fn in_order(
     expected: usize,
     groups: &[Range<usize>],
     effort: &Effort,
@@ -146,8 +150,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::evaluate::shared::order::grouped::tests::{flattened, groups_of};
     use crate::evaluate::shared::order::lcs;
-    use crate::evaluate::together::tests::{flattened, groups_of};
 
     const WORTHS: [f64; 5] = [0.0, 0.0, 0.25, 1.0 / 3.0, 1.0];
 
