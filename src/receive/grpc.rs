@@ -139,12 +139,8 @@ impl<I: Intake> GrpcService<I> {
 }
 
 fn signal_of(path: &str) -> Result<Signal, Failure> {
-    match path {
-        "/opentelemetry.proto.collector.trace.v1.TraceService/Export" => Ok(Signal::Traces),
-        "/opentelemetry.proto.collector.logs.v1.LogsService/Export" => Ok(Signal::Logs),
-        "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export" => Ok(Signal::Metrics),
-        _ => Err(Failure::new(Reason::NotFound, format!("unknown method {path:?}"))),
-    }
+    let known = Signal::ALL.into_iter().find(|signal| signal.grpc_path() == path);
+    known.ok_or_else(|| Failure::new(Reason::NotFound, format!("unknown method {path:?}")))
 }
 
 fn succeeded(accepted: &Accepted) -> Response<Answer> {

@@ -30,6 +30,7 @@ use tonic::{Code, Request};
 use super::{Compression, Protocol, SendArgs};
 use crate::otlp::Signal;
 use crate::otlp::metrics::count_points;
+use crate::otlp::status::RpcStatus;
 use crate::visible;
 
 /// How often a request is sent at most.
@@ -405,13 +406,6 @@ fn words(body: &Bytes, is_json: bool) -> String {
     };
     let text = text.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
     text.chars().take(WORDS_MAX).collect()
-}
-
-/// The parts of `google.rpc.Status` that are read.
-#[derive(Clone, PartialEq, prost::Message)]
-struct RpcStatus {
-    #[prost(string, tag = "2")]
-    message: String,
 }
 
 #[cfg(test)]

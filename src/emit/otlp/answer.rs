@@ -4,59 +4,21 @@
 
 use std::time::Duration;
 
+use prost::Message;
 use tonic::{Code, Status};
 
 use crate::emit::retry::AttemptError;
-use crate::otlp::wire::{Field, Fields};
+use crate::otlp::status::{
+    ExportResponse, PartialSuccess, RETRY_INFO_TRAILER, RetryInfo, RpcStatus,
+};
 
 /// Longest text of a backend that is logged, in characters.
 pub(super) const TEXT_CHARS_MAX: usize = 200;
 
-/// The kinds of requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Signal {
-    /// `ExportLogsServiceRequest`.
-    Logs,
-    /// `ExportTraceServiceRequest`.
-    Traces,
-    /// `ExportMetricsServiceRequest`.
-    Metrics,
-}
-
-/// What a backend did not take of a request that it took.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct PartialSuccess {
-    /// Log records, spans or data points.
-    pub(super) rejected: u64,
-    /// Why, or a warning.
-    pub(super) message: String,
-}
-
 /// Reads `Export*ServiceResponse`, which has the same form for all signals; what cannot be read
 /// says nothing.
 pub(super) fn partial_success(response: &[u8]) -> PartialSuccess {
-    let mut found = PartialSuccess::default();
-    let Some(Field::Bytes(partial)) = field(response, 1) else { return found };
-    let mut fields = Fields::new(partial);
-    while let Ok(Some((number, field))) = fields.next() {
-        match (number, field) {
-            (1, Field::Varint(count)) => found.rejected = count.min(i64::MAX as u64),
-            (2, Field::Bytes(text)) => found.message = String::from_utf8_lossy(text).into_owned(),
-            _ => {}
-        }
-    }
-    found
-}
-
-fn field(message: &[u8], wanted: u32) -> Option<Field<'_>> {
-    let mut fields = Fields::new(message);
-    let mut found = None;
-    while let Ok(Some((number, field))) = fields.next() {
-        if number == wanted {
-            found = Some(field);
-        }
-    }
-    found
+    ExportResponse::decode(response).unwrap_or_default().partial_success.unwrap_or_default()
 }
 
 /// What a gRPC status means. Failures of the connection may pass; `RESOURCE_EXHAUSTED` may pass
@@ -85,39 +47,19 @@ pub(super) fn from_grpc(status: &Status) -> AttemptError {
 
 /// The delay of `google.rpc.RetryInfo`: in the status details, or in a trailer of its own.
 fn retry_info(status: &Status) -> Option<Duration> {
-    let mut details = Fields::new(status.details());
-    while let Ok(Some((number, field))) = details.next() {
-        if let (3, Field::Bytes(any)) = (number, field)
-            && let Some(Field::Bytes(kind)) = self::field(any, 1)
-            && kind.ends_with(b"google.rpc.RetryInfo")
-            && let Some(Field::Bytes(info)) = self::field(any, 2)
-        {
-            return retry_delay(info);
-        }
-    }
-    let trailer = status.metadata().get_bin("google.rpc.retryinfo-bin")?.to_bytes().ok()?;
-    retry_delay(&trailer)
-}
-
-/// `RetryInfo { Duration { int64 seconds = 1; int32 nanos = 2; } retry_delay = 1; }`
-fn retry_delay(info: &[u8]) -> Option<Duration> {
-    let Some(Field::Bytes(delay)) = field(info, 1) else { return None };
-    let number = |wanted| match field(delay, wanted) {
-        Some(Field::Varint(value)) => value,
-        _ => 0,
-    };
-    let nanos = u32::try_from(number(2)).ok().filter(|nanos| *nanos < 1_000_000_000)?;
-    Some(Duration::new(number(1), nanos))
+    let details = RpcStatus::decode(status.details()).unwrap_or_default();
+    details.retry_delay().or_else(|| {
+        let trailer = status.metadata().get_bin(RETRY_INFO_TRAILER)?.to_bytes().ok()?;
+        RetryInfo::decode(trailer).ok()?.delay()
+    })
 }
 
 /// What an HTTP status means; `after` is its `Retry-After`, `body` its first bytes.
 pub(super) fn from_http(status: u16, after: Option<Duration>, body: &[u8]) -> AttemptError {
+    let encoded = RpcStatus::decode(body).unwrap_or_default();
     let text = match std::str::from_utf8(body) {
         Ok(text) if !text.contains(|c: char| c.is_control() && !c.is_whitespace()) => text,
-        _ => match field(body, 2) {
-            Some(Field::Bytes(message)) => std::str::from_utf8(message).unwrap_or_default(),
-            _ => "",
-        },
+        _ => &encoded.message,
     };
     let error = format!("HTTP {status}: {}", short(text));
     match status {
@@ -209,7 +151,7 @@ mod tests {
     #[test]
     fn partial_success_is_read_and_its_absence_is_none() {
         let response = [10, 7, 8, 3, 18, 3, b'b', b'a', b'd'];
-        let expected = PartialSuccess { rejected: 3, message: "bad".into() };
+        let expected = PartialSuccess { rejected: 3, error_message: "bad".into() };
         assert_eq!(partial_success(&response), expected);
         for nothing in [&[][..], &[10, 0], &[0xff, 0xff]] {
             assert_eq!(partial_success(nothing), PartialSuccess::default());

@@ -10,9 +10,10 @@ use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, En
 use tonic::metadata::MetadataMap;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
 
-use super::answer::{self, Signal};
+use super::answer;
 use crate::emit::retry::AttemptError;
 use crate::emit::settings::{Compression, OtlpSettings, TlsSettings};
+use crate::otlp::Signal;
 
 /// Time between pings while a request waits, so that a peer that is gone is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
@@ -49,11 +50,7 @@ impl Client {
 
     /// Sends one encoded request; the encoded response.
     pub(super) async fn send(&self, signal: Signal, body: Bytes) -> Result<Bytes, AttemptError> {
-        let path = PathAndQuery::from_static(match signal {
-            Signal::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
-            Signal::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
-            Signal::Metrics => "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
-        });
+        let path = PathAndQuery::from_static(signal.grpc_path());
         let mut request = tonic::Request::new(body);
         *request.metadata_mut() = self.headers.clone();
         request.set_timeout(self.timeout);

@@ -8,10 +8,11 @@ use flate2::write::GzEncoder;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Certificate, Identity, redirect};
 
-use super::answer::{self, Signal};
+use super::answer;
 use super::grpc::{chain, headers, read};
 use crate::emit::retry::AttemptError;
 use crate::emit::settings::{Compression, OtlpSettings, TlsSettings};
+use crate::otlp::Signal;
 
 /// What backends see as our name.
 pub(super) const USER_AGENT: &str = concat!("spanscore/", env!("CARGO_PKG_VERSION"));

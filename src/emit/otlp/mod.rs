@@ -20,7 +20,7 @@ use super::queue::{Batch, Deliver, Delivery, size_of_evaluation};
 use super::retry::{AttemptError, GivenUp, retry};
 use super::settings::{Form, OtlpSettings, RetrySettings, Transport};
 use crate::model::Evaluation;
-use answer::Signal;
+use crate::otlp::Signal;
 use convert::Options;
 
 /// Bytes that the names of its attributes add to an encoded evaluation, about.
@@ -102,12 +102,13 @@ impl Backend {
             Client::Http(client) => client.send(signal, body).await?,
         };
         let partial = answer::partial_success(&answer);
-        if (partial.rejected > 0 || !partial.message.is_empty()) && self.partly.may_log() {
-            tracing::warn!(exporter = %self.name, rejected = partial.rejected,
-                message = answer::short(&partial.message),
+        let rejected = u64::try_from(partial.rejected).unwrap_or(0);
+        if (rejected > 0 || !partial.error_message.is_empty()) && self.partly.may_log() {
+            tracing::warn!(exporter = %self.name, rejected,
+                message = answer::short(&partial.error_message),
                 "the backend took a request only in part, or with a warning");
         }
-        Ok(partial.rejected)
+        Ok(rejected)
     }
 }
 

@@ -12,11 +12,11 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Backend;
-use super::answer::Signal;
 use super::convert;
 use crate::emit::retry::{AttemptError, SERVER_DELAY_MAX};
 use crate::emit::scores::Scores;
 use crate::emit::settings::RetrySettings;
+use crate::otlp::Signal;
 use crate::settings::HumanDuration;
 
 /// Longest time that the last report is tried, so that a dead backend does not hold up the end.
