@@ -57,7 +57,11 @@ const ROOMS: &[Room] = &[
             "visible",
         ],
     },
-    Room { name: "emit", imports: VOCABULARY },
+    Room { name: "client", imports: VOCABULARY },
+    Room {
+        name: "emit",
+        imports: &["client", "model", "otlp", "semconv", "settings", "value", "visible"],
+    },
     Room { name: "evaluate", imports: VOCABULARY },
     Room { name: "extract", imports: VOCABULARY },
     Room { name: "receive", imports: VOCABULARY },

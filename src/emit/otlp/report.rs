@@ -53,7 +53,7 @@ async fn run(
         if request.resource_metrics.is_empty() {
             continue;
         }
-        let body = backend.prepare(request.encode_to_vec());
+        let body = backend.client.prepare(request.encode_to_vec());
         let attempt = tokio::select! {
             attempt = backend.attempt(Signal::Metrics, body) => attempt,
             () = closing.cancelled() => break,
