@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 
 use super::answer::Answer;
 use super::body::BodyReader;
-use super::compression::Compression;
+use super::compression::ContentCoding;
 use super::deadline::{timeout_of, within};
 use super::head::check_size;
 use super::ingest::{BodyLimit, Ingest, Packed};
@@ -99,7 +99,7 @@ impl<I: Intake> GrpcService<I> {
         let signal = signal_of(head.uri.path())?;
         let _under_way = self.ingest.closing.enter()?;
         let encoding = head.headers.get(GRPC_ENCODING);
-        let encoding = Compression::from_header(encoding.map_or(b"", HeaderValue::as_bytes))?;
+        let encoding = ContentCoding::from_header(encoding.map_or(b"", HeaderValue::as_bytes))?;
         let mut ticket = self.ingest.admission.enter().await?;
         let reader = BodyReader::new(&mut body, &mut ticket);
         let (compressed, body) = self.ingest.in_time(self.read_message(reader)).await?;
