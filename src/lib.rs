@@ -13,11 +13,13 @@
 //! emit         evaluations -> OTLP spans, events, metrics; Prometheus; console; files
 //! ```
 //!
-//! The modules below stand in the order of the flow, after the shared vocabulary.
+//! The modules below stand in the order of the flow, after the shared vocabulary and [`client`],
+//! the OTLP client of the exporters and of `spanscore send`.
 //!
 //! # Invariants
 //! 1. [`model`], [`value`], [`settings`], [`otlp`] and [`visible`] import no stage.
-//! 2. Stages import the vocabulary, never each other; only [`pipeline`] knows them all.
+//! 2. Stages import the vocabulary, never each other; only [`pipeline`] knows them all. `emit`
+//!    imports [`client`], too, which imports the vocabulary alone.
 //! 3. `extract`, `assemble` and the evaluators do no I/O and read no clock:
 //!    `(state, input, now) -> outputs`.
 //! 4. Bad input never panics and never poisons its batch.
@@ -31,6 +33,8 @@ pub mod semconv;
 pub mod settings;
 pub mod value;
 pub mod visible;
+
+pub mod client;
 
 pub mod assemble;
 pub mod config;

@@ -1,7 +1,8 @@
 //! `spanscore send`: replays recorded traces to a collector.
 
-mod client;
+mod destination;
 mod fresh;
+mod words;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,13 +10,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bytes::Bytes;
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use self::client::{Client, Sent};
+use self::destination::{Destination, Sent};
 use self::fresh::Fresh;
 use super::{Exit, Failure, output};
+use crate::client::{ClientSettings, Compression, Protocol, TlsSettings, headers};
 use crate::otlp::Signal;
 use crate::receive::file::{FileError, read_requests};
+use crate::settings::SettingsError;
 use crate::visible;
 
 /// The recorded run that `--sample` sends: an agent that refunds an order, with a failed and a
@@ -52,7 +55,12 @@ pub(super) struct SendArgs {
     #[arg(long, value_enum, env = "OTEL_EXPORTER_OTLP_PROTOCOL")]
     protocol: Option<Protocol>,
     /// Compression of requests
-    #[arg(long, value_enum, default_value_t, env = "OTEL_EXPORTER_OTLP_COMPRESSION")]
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = Compression::None,
+        env = "OTEL_EXPORTER_OTLP_COMPRESSION"
+    )]
     compression: Compression,
     /// Header to send along, such as --header authorization="Bearer ..."; may be repeated
     #[arg(
@@ -72,32 +80,6 @@ pub(super) struct SendArgs {
     /// Longest wait for an answer, seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     timeout: u16,
-}
-
-/// How requests are encoded and carried.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Protocol {
-    /// OTLP/gRPC
-    #[value(name = "grpc")]
-    Grpc,
-    /// OTLP/HTTP with protobuf bodies
-    #[value(name = "http/protobuf")]
-    HttpProtobuf,
-    /// OTLP/HTTP with JSON bodies
-    #[value(name = "http/json")]
-    HttpJson,
-}
-
-/// How requests are compressed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
-enum Compression {
-    /// Not at all
-    #[default]
-    None,
-    /// gzip
-    Gzip,
-    /// Zstandard
-    Zstd,
 }
 
 /// A header of requests.
@@ -139,6 +121,19 @@ impl FromStr for Rate {
 }
 
 impl SendArgs {
+    /// What a client of the collector needs to know.
+    fn client(&self) -> Result<ClientSettings, SettingsError> {
+        let pairs = self.headers.iter().map(|header| (&*header.name, &*header.value));
+        Ok(ClientSettings {
+            protocol: self.protocol(),
+            endpoint: self.endpoint.clone(),
+            headers: headers(pairs)?,
+            compression: self.compression,
+            timeout: Duration::from_secs(self.timeout.into()),
+            tls: TlsSettings::default(),
+        })
+    }
+
     fn protocol(&self) -> Protocol {
         let grpc_port = self.endpoint.trim_end_matches('/').ends_with(":4317");
         self.protocol.unwrap_or(match grpc_port {
@@ -195,7 +190,7 @@ pub(super) fn run(args: &SendArgs) -> Result<Exit, Failure> {
 
 /// Sends everything; says what was sent, and how many requests could not be read.
 async fn send(args: &SendArgs) -> Result<(Sent, usize), Failure> {
-    let mut client = Client::new(args).await?;
+    let destination = Destination::new(args).await?;
     let (mut total, mut unreadable) = (Sent::default(), 0);
     let mut ticks = args.rate.map(|Rate(period)| {
         let mut ticks = tokio::time::interval(period);
@@ -214,13 +209,12 @@ async fn send(args: &SendArgs) -> Result<(Sent, usize), Failure> {
         if let Some(ticks) = &mut ticks {
             ticks.tick().await;
         }
-        let sent = client
+        let sent = destination
             .send(signal, body)
             .await
             .with_context(|| format!("cannot send to {} ({})", args.endpoint, total.sentence()))?;
         if sent.rejected > 0 {
             let Sent { rejected, message, .. } = &sent;
-            let message = visible::line(message);
             output::note(format_args!("the collector rejected {rejected} items: {message}"));
         }
         total.add(&sent);

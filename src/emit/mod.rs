@@ -37,6 +37,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use counters::Loss;
 
+use crate::client::Protocol;
 use crate::model::{Evaluation, Want};
 use counters::{Counters, Instruments};
 use queue::{Deliver, Limits, Queue};
@@ -159,8 +160,8 @@ impl Exporters {
                     .map_err(|error| StartError::Metrics { exporter: name.to_owned(), error })?;
                 self.lanes.push(Lane::Scores(scores));
             }
-            KindSettings::Otlp(transport, settings) => {
-                self.add_otlp(name, *transport, settings)?;
+            KindSettings::Otlp(protocol, settings) => {
+                self.add_otlp(name, *protocol, settings)?;
             }
         }
         Ok(())
@@ -169,12 +170,12 @@ impl Exporters {
     fn add_otlp(
         &mut self,
         name: &str,
-        transport: settings::Transport,
+        protocol: Protocol,
         settings: &settings::OtlpSettings,
     ) -> Result<(), StartError> {
         self.want.explanation |= settings.include_content;
         self.want.details |= settings.include_content;
-        let backend = otlp::Backend::new(name, transport, settings)
+        let backend = otlp::Backend::new(name, protocol, settings)
             .map_err(|error| StartError::Client { exporter: name.to_owned(), error })?;
         let backend = Arc::new(backend);
         if settings.has(Form::Metric) {

@@ -9,10 +9,10 @@ use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
 pub use otlp::{
-    BatchSettings, Compression, Form, OtlpSettings, Placement, QueueSettings, RetrySettings,
-    Secret, Sizer, TlsSettings, Transport,
+    BatchSettings, Form, OtlpSettings, Placement, QueueSettings, RetrySettings, Secret, Sizer,
 };
 
+use crate::client::Protocol;
 use crate::settings::{Node, NodeKind, SettingsError, nearest};
 
 /// Most exporters that one process runs; each holds a queue of its own.
@@ -83,7 +83,7 @@ pub enum KindSettings {
     /// `prometheus`.
     Prometheus(PrometheusSettings),
     /// `otlp_grpc` and `otlp_http`.
-    Otlp(Transport, Box<OtlpSettings>),
+    Otlp(Protocol, Box<OtlpSettings>),
 }
 
 /// Prints evaluations on standard output.
@@ -216,8 +216,8 @@ fn read_one(name: &str, node: &Node) -> Result<ExporterSettings, SettingsError> 
         "console" => KindSettings::Console(node.read()?),
         "file" => KindSettings::File(read_file(node)?),
         "prometheus" => KindSettings::Prometheus(node.read()?),
-        "otlp_grpc" | "otlp" => read_otlp(Transport::Grpc, node)?,
-        "otlp_http" | "otlphttp" => read_otlp(Transport::Http, node)?,
+        "otlp_grpc" | "otlp" => read_otlp(Protocol::Grpc, node)?,
+        "otlp_http" | "otlphttp" => read_otlp(Protocol::HttpProtobuf, node)?,
         _ => return Err(unknown_kind(kind)),
     };
     Ok(ExporterSettings { name: name.to_owned(), kind })
@@ -231,13 +231,13 @@ fn read_file(node: &Node) -> Result<FileSettings, SettingsError> {
     Ok(file)
 }
 
-fn read_otlp(transport: Transport, node: &Node) -> Result<KindSettings, SettingsError> {
+fn read_otlp(protocol: Protocol, node: &Node) -> Result<KindSettings, SettingsError> {
     let otlp: OtlpSettings = node.read()?;
-    otlp.check(transport).map_err(|(key, error)| match node.get(key) {
+    otlp.check(protocol).map_err(|(key, error)| match node.get(key) {
         Some(value) => error.at(value.place),
         None => error,
     })?;
-    Ok(KindSettings::Otlp(transport, Box::new(otlp)))
+    Ok(KindSettings::Otlp(protocol, Box::new(otlp)))
 }
 
 fn unknown_kind(kind: &str) -> SettingsError {

@@ -1,4 +1,4 @@
-//! The kinds of OTLP data.
+//! The kinds of OTLP data, and the words that the protocol has for each.
 
 /// The kinds of OTLP data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -9,4 +9,37 @@ pub enum Signal {
     Logs,
     /// `ExportMetricsServiceRequest`.
     Metrics,
+}
+
+impl Signal {
+    /// All, in the order of declaration.
+    pub const ALL: [Self; 3] = [Self::Traces, Self::Logs, Self::Metrics];
+
+    /// The gRPC method that takes it, as a path.
+    pub fn grpc_path(self) -> &'static str {
+        match self {
+            Self::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+            Self::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+            Self::Metrics => "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+        }
+    }
+
+    /// The path that takes it over HTTP, unless a receiver is configured otherwise.
+    pub fn http_path(self) -> &'static str {
+        match self {
+            Self::Traces => "/v1/traces",
+            Self::Logs => "/v1/logs",
+            Self::Metrics => "/v1/metrics",
+        }
+    }
+
+    /// The key of the rejected items in a partial success in JSON; in protobuf it is one number
+    /// for all signals.
+    pub fn rejected_key(self) -> &'static str {
+        match self {
+            Self::Traces => "rejectedSpans",
+            Self::Logs => "rejectedLogRecords",
+            Self::Metrics => "rejectedDataPoints",
+        }
+    }
 }

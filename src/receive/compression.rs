@@ -15,14 +15,14 @@ const STEP_BYTES: usize = 1 << 20;
 /// Deflate cannot shrink data further than this.
 const DEFLATE_RATIO_MAX: usize = 1032;
 
-/// How a body is compressed.
+/// How a body is compressed (RFC 9110, section 8.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Compression {
+pub(super) enum ContentCoding {
     Gzip,
     Zstd,
 }
 
-impl Compression {
+impl ContentCoding {
     /// Reads a `Content-Encoding` or `grpc-encoding`; `None` inside means not compressed.
     pub(super) fn from_header(name: &[u8]) -> Result<Option<Self>, Failure> {
         let known: [(&[u8], Option<Self>); 5] = [
@@ -90,7 +90,7 @@ fn window_log_max(bytes_max: usize) -> u32 {
 
 /// Decompresses a body to at most `bytes_max` bytes. `setting` names the limit for the sender.
 pub(super) fn decompress(
-    compression: Compression,
+    compression: ContentCoding,
     body: &[u8],
     bytes_max: usize,
     setting: &str,
@@ -131,7 +131,7 @@ mod tests {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         io::Write::write_all(&mut gzip, b"spans").unwrap();
         let zstd = zstd::encode_all(&b"spans"[..], 0).unwrap();
-        let bodies = [(Compression::Gzip, gzip.finish().unwrap()), (Compression::Zstd, zstd)];
+        let bodies = [(ContentCoding::Gzip, gzip.finish().unwrap()), (ContentCoding::Zstd, zstd)];
         for (compression, body) in bodies {
             let text = decompress(compression, &body, usize::MAX, "no limit", &mut ticket);
             assert_eq!(text.ok().as_deref(), Some(&b"spans"[..]), "{compression:?}");

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use super::compression::Compression;
+use super::compression::ContentCoding;
 use super::text::TextSplitter;
 use crate::otlp::{Signal, json};
 
@@ -75,10 +75,10 @@ fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
         false => Box::new(File::open(path)?),
     };
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, raw);
-    let unpacked: Box<dyn Read> = match Compression::from_magic(reader.fill_buf()?) {
+    let unpacked: Box<dyn Read> = match ContentCoding::from_magic(reader.fill_buf()?) {
         None => return Ok(Box::new(reader)),
-        Some(Compression::Gzip) => Box::new(flate2::bufread::MultiGzDecoder::new(reader)),
-        Some(Compression::Zstd) => Box::new(zstd::stream::read::Decoder::with_buffer(reader)?),
+        Some(ContentCoding::Gzip) => Box::new(flate2::bufread::MultiGzDecoder::new(reader)),
+        Some(ContentCoding::Zstd) => Box::new(zstd::stream::read::Decoder::with_buffer(reader)?),
     };
     Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, unpacked)))
 }

@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 
 use super::answer::Answer;
 use super::body::BodyReader;
-use super::compression::Compression;
+use super::compression::ContentCoding;
 use super::connection::Admitted;
 use super::deadline::{timeout_of, within};
 use super::head::check_size;
@@ -98,7 +98,7 @@ impl<I: Intake> GrpcService<I> {
         let signal = signal_of(head.uri.path())?;
         let _under_way = self.ingest.closing.enter()?;
         let encoding = head.headers.get(GRPC_ENCODING);
-        let encoding = Compression::from_header(encoding.map_or(b"", HeaderValue::as_bytes))?;
+        let encoding = ContentCoding::from_header(encoding.map_or(b"", HeaderValue::as_bytes))?;
         let mut ticket = self.ingest.admission.enter().await?;
         let reader = BodyReader::new(&mut body, &mut ticket);
         let (compressed, body) = self.ingest.in_time(self.read_message(reader)).await?;
@@ -141,12 +141,8 @@ impl<I: Intake> GrpcService<I> {
 }
 
 fn signal_of(path: &str) -> Result<Signal, Failure> {
-    match path {
-        "/opentelemetry.proto.collector.trace.v1.TraceService/Export" => Ok(Signal::Traces),
-        "/opentelemetry.proto.collector.logs.v1.LogsService/Export" => Ok(Signal::Logs),
-        "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export" => Ok(Signal::Metrics),
-        _ => Err(Failure::new(Reason::NotFound, format!("unknown method {path:?}"))),
-    }
+    let known = Signal::ALL.into_iter().find(|signal| signal.grpc_path() == path);
+    known.ok_or_else(|| Failure::new(Reason::NotFound, format!("unknown method {path:?}")))
 }
 
 fn succeeded(accepted: &Accepted) -> Response<Answer> {

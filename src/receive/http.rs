@@ -18,7 +18,7 @@ use hyper::body::Incoming;
 use super::answer::Answer;
 use super::body::{BodyReader, drain};
 use super::closing::UnderWay;
-use super::compression::Compression;
+use super::compression::ContentCoding;
 use super::connection::Admitted;
 use super::grpc::{is_grpc, refuse_call};
 use super::head::check_size;
@@ -188,11 +188,11 @@ fn encoding_of(headers: &HeaderMap) -> Option<Encoding> {
 }
 
 /// The one compression of a body; several in a row are not supported.
-fn compression_of(headers: &HeaderMap) -> Result<Option<Compression>, Failure> {
+fn compression_of(headers: &HeaderMap) -> Result<Option<ContentCoding>, Failure> {
     let mut found = None;
     for header in headers.get_all(CONTENT_ENCODING) {
         for name in header.as_bytes().split(|byte| *byte == b',') {
-            match (Compression::from_header(name)?, found) {
+            match (ContentCoding::from_header(name)?, found) {
                 (None, _) => {}
                 (compression, None) => found = compression,
                 (Some(_), Some(_)) => {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::admission::{Admission, Ticket};
 use super::closing::Closing;
-use super::compression::{Compression, decompress};
+use super::compression::{ContentCoding, decompress};
 use super::metrics::{ReceiverMetrics, Transport};
 use super::status::{Failure, Reason};
 use super::{Accepted, Intake};
@@ -35,7 +35,7 @@ pub(super) struct Ingest<I> {
 pub(super) struct Packed {
     pub(super) signal: Signal,
     pub(super) body: Bytes,
-    pub(super) compression: Option<Compression>,
+    pub(super) compression: Option<ContentCoding>,
     /// JSON, else protobuf.
     pub(super) is_json: bool,
 }

@@ -15,6 +15,9 @@ use tonic::metadata::{MetadataMap, MetadataValue};
 
 use super::{Accepted, Refused};
 use crate::otlp::Signal;
+use crate::otlp::status::{
+    Any, ExportResponse, PartialSuccess, RETRY_INFO_TRAILER, RetryInfo, RpcStatus,
+};
 use crate::value::json;
 
 /// Longest text in an answer, in bytes.
@@ -160,15 +163,16 @@ impl Failure {
     }
 
     /// The gRPC status. The retry hint stands in `grpc-status-details-bin`, as OTLP says, and in
-    /// `google.rpc.retryinfo-bin`, the only place where the Python SDK looks.
+    /// [`RETRY_INFO_TRAILER`], the only place where the Python SDK looks.
     pub(super) fn to_grpc(&self) -> tonic::Status {
         let code = self.reason.grpc_code();
         let mut metadata = MetadataMap::new();
         let mut details = Vec::new();
         if let Some(delay) = self.retry_after() {
-            let retry = RetryInfo::new(delay).encode_to_vec();
-            metadata.insert_bin("google.rpc.retryinfo-bin", MetadataValue::from_bytes(&retry));
-            details.push(Any { type_url: RETRY_INFO_TYPE.to_owned(), value: retry });
+            let retry = RetryInfo::new(delay);
+            let trailer = MetadataValue::from_bytes(&retry.encode_to_vec());
+            metadata.insert_bin(RETRY_INFO_TRAILER, trailer);
+            details.push(retry.to_any());
         }
         if self.reason == Reason::Encoding {
             let known = MetadataValue::from_static("identity,gzip,zstd");
@@ -233,12 +237,7 @@ pub(super) fn response_json(signal: Signal, accepted: &Accepted) -> Bytes {
     if accepted.rejected == 0 {
         return Bytes::from_static(b"{}");
     }
-    let count = match signal {
-        Signal::Traces => "rejectedSpans",
-        Signal::Logs => "rejectedLogRecords",
-        Signal::Metrics => "rejectedDataPoints",
-    };
-    let rejected = accepted.rejected;
+    let (count, rejected) = (signal.rejected_key(), accepted.rejected);
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = write!(text, r#"{{"partialSuccess":{{"{count}":"{rejected}","errorMessage":"#);
@@ -252,68 +251,6 @@ fn cut(mut message: String) -> String {
         message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
     }
     message
-}
-
-const RETRY_INFO_TYPE: &str = "type.googleapis.com/google.rpc.RetryInfo";
-
-/// `google.rpc.Status`.
-#[derive(Clone, PartialEq, prost::Message)]
-struct RpcStatus {
-    #[prost(int32, tag = "1")]
-    code: i32,
-    #[prost(string, tag = "2")]
-    message: String,
-    #[prost(message, repeated, tag = "3")]
-    details: Vec<Any>,
-}
-
-/// `google.protobuf.Any`.
-#[derive(Clone, PartialEq, prost::Message)]
-struct Any {
-    #[prost(string, tag = "1")]
-    type_url: String,
-    #[prost(bytes = "vec", tag = "2")]
-    value: Vec<u8>,
-}
-
-/// `google.rpc.RetryInfo`.
-#[derive(Clone, PartialEq, prost::Message)]
-struct RetryInfo {
-    #[prost(message, optional, tag = "1")]
-    retry_delay: Option<ProtoDuration>,
-}
-
-impl RetryInfo {
-    fn new(delay: Duration) -> Self {
-        let seconds = i64::try_from(delay.as_secs()).unwrap_or(i64::MAX);
-        let nanos = i32::try_from(delay.subsec_nanos()).unwrap_or_default();
-        Self { retry_delay: Some(ProtoDuration { seconds, nanos }) }
-    }
-}
-
-/// `google.protobuf.Duration`.
-#[derive(Clone, PartialEq, prost::Message)]
-struct ProtoDuration {
-    #[prost(int64, tag = "1")]
-    seconds: i64,
-    #[prost(int32, tag = "2")]
-    nanos: i32,
-}
-
-/// `Export{Trace,Logs,Metrics}ServiceResponse`: alike on the wire.
-#[derive(Clone, PartialEq, prost::Message)]
-struct ExportResponse {
-    #[prost(message, optional, tag = "1")]
-    partial_success: Option<PartialSuccess>,
-}
-
-/// `Export{Trace,Logs,Metrics}PartialSuccess`: alike on the wire.
-#[derive(Clone, PartialEq, prost::Message)]
-struct PartialSuccess {
-    #[prost(int64, tag = "1")]
-    rejected: i64,
-    #[prost(string, tag = "2")]
-    error_message: String,
 }
 
 #[cfg(test)]

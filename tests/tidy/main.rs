@@ -56,7 +56,11 @@ const ROOMS: &[Room] = &[
             "visible",
         ],
     },
-    Room { name: "emit", imports: VOCABULARY },
+    Room { name: "client", imports: VOCABULARY },
+    Room {
+        name: "emit",
+        imports: &["client", "model", "otlp", "semconv", "settings", "value", "visible"],
+    },
     Room { name: "evaluate", imports: &["evaluate/*", "model"] },
     Room { name: "evaluate/evaluator", imports: &["model", "settings"] },
     Room {

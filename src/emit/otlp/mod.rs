@@ -3,11 +3,7 @@
 //! Requests are built and encoded once, then sent until they are taken, refused for good, or the
 //! time for trying is over. What a backend rejects of a request it took is counted.
 
-mod answer;
 mod convert;
-pub(crate) mod endpoint;
-mod grpc;
-mod http;
 pub(crate) mod report;
 
 use std::sync::Arc;
@@ -18,9 +14,10 @@ use prost::Message;
 use super::counters::{Loss, Seldom};
 use super::queue::{Batch, Deliver, Delivery, size_of_evaluation};
 use super::retry::{AttemptError, GivenUp, retry};
-use super::settings::{Form, OtlpSettings, RetrySettings, Transport};
+use super::settings::{Form, OtlpSettings, RetrySettings};
+use crate::client::{Client, Protocol, SendError, Taken};
 use crate::model::Evaluation;
-use answer::Signal;
+use crate::otlp::Signal;
 use convert::Options;
 
 /// Bytes that the names of its attributes add to an encoded evaluation, about.
@@ -36,23 +33,15 @@ pub(crate) struct Backend {
     partly: Seldom,
 }
 
-enum Client {
-    Grpc(grpc::Client),
-    Http(http::Client),
-}
-
 impl Backend {
     /// Prepares a client without connecting. The error says what is wrong with the settings.
     pub(crate) fn new(
         name: &str,
-        transport: Transport,
+        protocol: Protocol,
         settings: &OtlpSettings,
     ) -> Result<Self, String> {
-        let endpoint = settings.resolve(transport).map_err(|error| error.to_string())?;
-        let client = match endpoint {
-            endpoint::Endpoint::Grpc(uri) => Client::Grpc(grpc::Client::new(uri, settings)?),
-            endpoint::Endpoint::Http(base) => Client::Http(http::Client::new(&base, settings)?),
-        };
+        let client = settings.client(protocol).map_err(|error| error.to_string())?;
+        let client = Client::new(&client)?;
         Ok(Self {
             name: name.into(),
             client,
@@ -70,7 +59,7 @@ impl Backend {
         request: Vec<u8>,
         retries: &RetrySettings,
     ) -> Result<u64, GivenUp> {
-        let body = self.prepare(request);
+        let body = self.client.prepare(request);
         let attempt = || self.attempt(signal, body.clone());
         let failed = |error: &str, wait| {
             if self.trouble.may_log() {
@@ -87,27 +76,25 @@ impl Backend {
         sent
     }
 
-    /// The body as it travels.
-    fn prepare(&self, request: Vec<u8>) -> Bytes {
-        match &self.client {
-            Client::Grpc(_) => request.into(),
-            Client::Http(client) => client.compress(request),
-        }
-    }
-
-    /// Sends once; how many items were rejected.
+    /// Sends a prepared request once; how many items were rejected.
     async fn attempt(&self, signal: Signal, body: Bytes) -> Result<u64, AttemptError> {
-        let answer = match &self.client {
-            Client::Grpc(client) => client.send(signal, body).await?,
-            Client::Http(client) => client.send(signal, body).await?,
+        let Taken { rejected, message } = match self.client.send(signal, body).await {
+            Ok(taken) => taken,
+            // An answer that cannot be read says nothing of what was rejected.
+            Err(SendError::Unreadable(_)) => Taken::default(),
+            Err(SendError::Refused(error)) => return Err(AttemptError::Permanent(error)),
+            Err(SendError::Retryable { after, error }) => {
+                return Err(AttemptError::Retryable { after, error });
+            }
+            Err(SendError::Unreachable(error)) => {
+                return Err(AttemptError::Retryable { after: None, error });
+            }
         };
-        let partial = answer::partial_success(&answer);
-        if (partial.rejected > 0 || !partial.message.is_empty()) && self.partly.may_log() {
-            tracing::warn!(exporter = %self.name, rejected = partial.rejected,
-                message = answer::short(&partial.message),
+        if (rejected > 0 || !message.is_empty()) && self.partly.may_log() {
+            tracing::warn!(exporter = %self.name, rejected, message,
                 "the backend took a request only in part, or with a warning");
         }
-        Ok(partial.rejected)
+        Ok(rejected)
     }
 }
 

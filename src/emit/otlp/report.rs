@@ -12,11 +12,11 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Backend;
-use super::answer::Signal;
 use super::convert;
 use crate::emit::retry::{AttemptError, SERVER_DELAY_MAX};
 use crate::emit::scores::Scores;
 use crate::emit::settings::RetrySettings;
+use crate::otlp::Signal;
 use crate::settings::HumanDuration;
 
 /// Longest time that the last report is tried, so that a dead backend does not hold up the end.
@@ -53,7 +53,7 @@ async fn run(
         if request.resource_metrics.is_empty() {
             continue;
         }
-        let body = backend.prepare(request.encode_to_vec());
+        let body = backend.client.prepare(request.encode_to_vec());
         let attempt = tokio::select! {
             attempt = backend.attempt(Signal::Metrics, body) => attempt,
             () = closing.cancelled() => break,

@@ -6,17 +6,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::emit::otlp::endpoint::{self, Endpoint};
+use crate::client::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
 use crate::settings::{HumanDuration, SettingsError};
-
-/// How requests travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// OTLP/gRPC: `otlp_grpc`.
-    Grpc,
-    /// OTLP/HTTP with protobuf bodies: `otlp_http`.
-    Http,
-}
 
 /// Sends evaluations to an OTLP backend.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -74,11 +65,10 @@ impl Default for OtlpSettings {
 
 impl OtlpSettings {
     /// What is wrong, with the key it stands under.
-    pub(super) fn check(&self, transport: Transport) -> Result<(), (&'static str, SettingsError)> {
+    pub(super) fn check(&self, protocol: Protocol) -> Result<(), (&'static str, SettingsError)> {
         let error = |key, text: &str| Err((key, SettingsError::new(text)));
-        if let Err(wrong) = self.resolve(transport) {
-            return Err(("endpoint", wrong));
-        }
+        check_endpoint(protocol, &self.endpoint, self.tls.insecure)
+            .map_err(|wrong| ("endpoint", wrong))?;
         if self.forms.is_empty() {
             return error("forms", "`forms` names no form: write event, span or metric");
         }
@@ -88,13 +78,7 @@ impl OtlpSettings {
         if self.metrics_interval.0.is_zero() {
             return error("metrics_interval", "`metrics_interval` must be longer than zero");
         }
-        for (key, value) in &self.headers {
-            let name = http::HeaderName::from_bytes(key.as_bytes());
-            if name.is_err() || http::HeaderValue::from_str(&value.0).is_err() {
-                let text = format!("header `{key}` holds characters that no header may hold");
-                return error("headers", &text);
-            }
-        }
+        self.client(protocol).map_err(|wrong| ("headers", wrong))?;
         if self.tls.cert_file.is_some() != self.tls.key_file.is_some() {
             return error("tls", "`cert_file` and `key_file` go together");
         }
@@ -103,9 +87,20 @@ impl OtlpSettings {
         text.map_err(|text| ("retry_on_failure", SettingsError::new(text)))
     }
 
-    /// The addresses that the endpoint stands for.
-    pub(in crate::emit) fn resolve(&self, transport: Transport) -> Result<Endpoint, SettingsError> {
-        endpoint::resolve(transport, &self.endpoint, self.tls.insecure)
+    /// What a client of the backend needs to know; the error is one of the headers.
+    pub(in crate::emit) fn client(
+        &self,
+        protocol: Protocol,
+    ) -> Result<ClientSettings, SettingsError> {
+        let pairs = self.headers.iter().map(|(name, value)| (name.as_str(), value.0.as_str()));
+        Ok(ClientSettings {
+            protocol,
+            endpoint: self.endpoint.clone(),
+            headers: headers(pairs)?,
+            compression: self.compression,
+            timeout: self.timeout.0,
+            tls: self.tls.clone(),
+        })
     }
 
     /// Whether evaluations leave in this form.
@@ -123,19 +118,6 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[redacted]")
     }
-}
-
-/// How request bodies are compressed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Compression {
-    /// gzip: every OTLP backend reads it.
-    #[default]
-    Gzip,
-    /// zstd: cheaper, where the backend reads it.
-    Zstd,
-    /// None.
-    None,
 }
 
 /// A form that an evaluation leaves in.
@@ -160,22 +142,6 @@ pub enum Placement {
     /// In a trace of its own with one link to the judged span, and OpenInference
     /// `evaluations.0.evaluation.*` attributes.
     Linked,
-}
-
-/// TLS of a client.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct TlsSettings {
-    /// Whether a gRPC endpoint without `http://` or `https://` is spoken to in the clear.
-    pub insecure: bool,
-    /// PEM file of the authorities to trust in place of the system's.
-    pub ca_file: Option<String>,
-    /// PEM file of the certificate to show the backend.
-    pub cert_file: Option<String>,
-    /// PEM file of that certificate's key.
-    pub key_file: Option<String>,
-    /// The name that the backend's certificate must hold, where it is not the endpoint's (gRPC).
-    pub server_name_override: Option<String>,
 }
 
 /// The queue between the pipeline and a backend. The pipeline never waits for it: what does not

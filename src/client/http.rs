@@ -1,4 +1,4 @@
-//! OTLP/HTTP with protobuf bodies.
+//! OTLP/HTTP with protobuf or JSON bodies.
 
 use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,10 +8,10 @@ use flate2::write::GzEncoder;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Certificate, Identity, redirect};
 
-use super::answer::{self, Signal};
-use super::grpc::{chain, headers, read};
-use crate::emit::retry::AttemptError;
-use crate::emit::settings::{Compression, OtlpSettings, TlsSettings};
+use super::answer::{self, SendError, Taken};
+use super::grpc::{chain, read};
+use super::settings::{ClientSettings, Compression, Protocol, TlsSettings};
+use crate::otlp::Signal;
 
 /// What backends see as our name.
 pub(super) const USER_AGENT: &str = concat!("spanscore/", env!("CARGO_PKG_VERSION"));
@@ -20,29 +20,27 @@ pub(super) const USER_AGENT: &str = concat!("spanscore/", env!("CARGO_PKG_VERSIO
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// A client of one backend.
-pub(super) struct Client {
+pub(super) struct HttpClient {
     http: reqwest::Client,
-    logs: String,
-    traces: String,
-    metrics: String,
+    /// Without a slash at its end.
+    base: String,
+    content_type: &'static str,
     compression: Compression,
 }
 
-impl Client {
-    pub(super) fn new(base: &str, settings: &OtlpSettings) -> Result<Self, String> {
+impl HttpClient {
+    pub(super) fn new(base: &str, settings: &ClientSettings) -> Result<Self, String> {
         let builder = reqwest::Client::builder()
             .user_agent(USER_AGENT)
-            .default_headers(headers(settings)?)
-            .timeout(settings.timeout.0)
+            .default_headers(settings.headers.clone())
+            .timeout(settings.timeout)
             .redirect(redirect::Policy::none());
         let http = tls(builder, &settings.tls)?.build().map_err(chain)?;
-        Ok(Self {
-            http,
-            logs: format!("{base}/v1/logs"),
-            traces: format!("{base}/v1/traces"),
-            metrics: format!("{base}/v1/metrics"),
-            compression: settings.compression,
-        })
+        let content_type = match settings.protocol {
+            Protocol::HttpJson => "application/json",
+            Protocol::HttpProtobuf | Protocol::Grpc => "application/x-protobuf",
+        };
+        Ok(Self { http, base: base.to_owned(), content_type, compression: settings.compression })
     }
 
     /// The body as it travels.
@@ -59,38 +57,42 @@ impl Client {
         }
     }
 
-    /// Sends one encoded and compressed request; the encoded response.
-    pub(super) async fn send(&self, signal: Signal, body: Bytes) -> Result<Bytes, AttemptError> {
-        let url = match signal {
-            Signal::Logs => &self.logs,
-            Signal::Traces => &self.traces,
-            Signal::Metrics => &self.metrics,
-        };
-        let mut request =
-            self.http.post(url).header(CONTENT_TYPE, "application/x-protobuf").body(body);
+    /// Sends one encoded and compressed request.
+    pub(super) async fn send(&self, signal: Signal, body: Bytes) -> Result<Taken, SendError> {
+        let url = format!("{}{}", self.base, signal.http_path());
+        let mut request = self.http.post(url).header(CONTENT_TYPE, self.content_type).body(body);
         request = match self.compression {
             Compression::Gzip => request.header(CONTENT_ENCODING, "gzip"),
             Compression::Zstd => request.header(CONTENT_ENCODING, "zstd"),
             Compression::None => request,
         };
-        let transport = |error: reqwest::Error| AttemptError::Retryable {
-            after: None,
-            error: answer::short(&chain(error.without_url())),
-        };
-        let mut response = request.send().await.map_err(transport)?;
+        let mut response = request.send().await.map_err(broken)?;
         let status = response.status();
-        let after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let after = header(RETRY_AFTER);
         let after = after.and_then(|value| answer::retry_after(value, unix_seconds()));
+        let is_json = header(CONTENT_TYPE).is_some_and(|kind| kind.starts_with("application/json"));
         let mut body = Vec::new();
         while body.len() < ANSWER_BYTES_MAX
-            && let Some(chunk) = response.chunk().await.map_err(transport)?
+            && let Some(chunk) = response.chunk().await.map_err(broken)?
         {
             body.extend_from_slice(&chunk);
         }
-        if status.is_success() {
-            return Ok(body.into());
+        match (status.is_success(), is_json) {
+            (true, true) => Taken::from_json(signal, &body),
+            (true, false) => Taken::from_protobuf(&body),
+            (false, _) => Err(SendError::from_http(status.as_u16(), after, &body, is_json)),
         }
-        Err(answer::from_http(status.as_u16(), after, &body))
+    }
+}
+
+/// What a failure of the connection means.
+fn broken(error: reqwest::Error) -> SendError {
+    let is_unreachable = error.is_connect() || error.is_builder();
+    let error = answer::short(&chain(error.without_url()));
+    match is_unreachable {
+        true => SendError::Unreachable(error),
+        false => SendError::Retryable { after: None, error },
     }
 }
 

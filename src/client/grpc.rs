@@ -1,59 +1,58 @@
-//! OTLP/gRPC: encoded requests over one lazily made HTTP/2 connection.
+//! OTLP/gRPC: encoded requests over one HTTP/2 connection.
 
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
+use http::Uri;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Uri};
 use tonic::Status;
 use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::metadata::MetadataMap;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
-use super::answer::{self, Signal};
-use crate::emit::retry::AttemptError;
-use crate::emit::settings::{Compression, OtlpSettings, TlsSettings};
+use super::answer::{SendError, Taken};
+use super::http::USER_AGENT;
+use super::settings::{ClientSettings, Compression, TlsSettings};
+use crate::otlp::Signal;
 
 /// Time between pings while a request waits, so that a peer that is gone is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// A client of one backend.
-pub(super) struct Client {
+pub(super) struct GrpcClient {
     grpc: tonic::client::Grpc<Channel>,
     headers: MetadataMap,
     timeout: Duration,
 }
 
-impl Client {
-    pub(super) fn new(uri: Uri, settings: &OtlpSettings) -> Result<Self, String> {
-        let secure = uri.scheme_str() == Some("https");
-        let mut endpoint = Channel::builder(uri)
-            .connect_timeout(settings.timeout.0)
-            .http2_keep_alive_interval(KEEP_ALIVE)
-            .user_agent(super::http::USER_AGENT)
-            .map_err(|error| error.to_string())?;
-        if secure {
-            endpoint = endpoint.tls_config(tls(&settings.tls)?).map_err(chain)?;
-        }
-        let mut grpc = tonic::client::Grpc::new(endpoint.connect_lazy())
+impl GrpcClient {
+    /// Connects with the first request, and again when the connection is lost.
+    pub(super) fn new(uri: Uri, settings: &ClientSettings) -> Result<Self, String> {
+        Ok(Self::over(endpoint(uri, settings)?.connect_lazy(), settings))
+    }
+
+    /// Connects now.
+    pub(super) async fn connect(uri: Uri, settings: &ClientSettings) -> Result<Self, String> {
+        let channel = endpoint(uri, settings)?.connect().await.map_err(chain)?;
+        Ok(Self::over(channel, settings))
+    }
+
+    fn over(channel: Channel, settings: &ClientSettings) -> Self {
+        let grpc = tonic::client::Grpc::new(channel)
             .accept_compressed(CompressionEncoding::Gzip)
             .accept_compressed(CompressionEncoding::Zstd);
-        grpc = match settings.compression {
+        let grpc = match settings.compression {
             Compression::Gzip => grpc.send_compressed(CompressionEncoding::Gzip),
             Compression::Zstd => grpc.send_compressed(CompressionEncoding::Zstd),
             Compression::None => grpc,
         };
-        let headers = MetadataMap::from_headers(headers(settings)?);
-        Ok(Self { grpc, headers, timeout: settings.timeout.0 })
+        let headers = MetadataMap::from_headers(settings.headers.clone());
+        Self { grpc, headers, timeout: settings.timeout }
     }
 
-    /// Sends one encoded request; the encoded response.
-    pub(super) async fn send(&self, signal: Signal, body: Bytes) -> Result<Bytes, AttemptError> {
-        let path = PathAndQuery::from_static(match signal {
-            Signal::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
-            Signal::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
-            Signal::Metrics => "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
-        });
+    /// Sends one encoded request.
+    pub(super) async fn send(&self, signal: Signal, body: Bytes) -> Result<Taken, SendError> {
+        let path = PathAndQuery::from_static(signal.grpc_path());
         let mut request = tonic::Request::new(body);
         *request.metadata_mut() = self.headers.clone();
         request.set_timeout(self.timeout);
@@ -63,9 +62,9 @@ impl Client {
             grpc.unary(request, path, RawCodec).await
         };
         match tokio::time::timeout(self.timeout, call).await {
-            Ok(Ok(response)) => Ok(response.into_inner()),
-            Ok(Err(status)) => Err(answer::from_grpc(&status)),
-            Err(_) => Err(AttemptError::Retryable {
+            Ok(Ok(response)) => Taken::from_protobuf(&response.into_inner()),
+            Ok(Err(status)) => Err(SendError::from_grpc(&status)),
+            Err(_) => Err(SendError::Retryable {
                 after: None,
                 error: format!("no answer within {:?}", self.timeout),
             }),
@@ -73,17 +72,17 @@ impl Client {
     }
 }
 
-/// The configured headers.
-pub(super) fn headers(settings: &OtlpSettings) -> Result<HeaderMap, String> {
-    let mut headers = HeaderMap::new();
-    for (key, value) in &settings.headers {
-        let wrong = || format!("header `{key}` holds characters that no header may hold");
-        let name = http::HeaderName::from_bytes(key.as_bytes()).map_err(|_| wrong())?;
-        let mut value = http::HeaderValue::from_str(&value.0).map_err(|_| wrong())?;
-        value.set_sensitive(true);
-        headers.insert(name, value);
+fn endpoint(uri: Uri, settings: &ClientSettings) -> Result<Endpoint, String> {
+    let secure = uri.scheme_str() == Some("https");
+    let endpoint = Channel::builder(uri)
+        .connect_timeout(settings.timeout)
+        .http2_keep_alive_interval(KEEP_ALIVE)
+        .user_agent(USER_AGENT)
+        .map_err(|error| error.to_string())?;
+    match secure {
+        true => endpoint.tls_config(tls(&settings.tls)?).map_err(chain),
+        false => Ok(endpoint),
     }
-    Ok(headers)
 }
 
 fn tls(settings: &TlsSettings) -> Result<ClientTlsConfig, String> {

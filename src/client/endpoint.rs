@@ -5,12 +5,12 @@
 
 use http::Uri;
 
-use crate::emit::settings::Transport;
+use super::Protocol;
 use crate::settings::SettingsError;
 
 /// The addresses that one endpoint stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Endpoint {
+pub(super) enum Endpoint {
     /// Scheme and authority, for gRPC.
     Grpc(Uri),
     /// Base address without a trailing slash, for HTTP.
@@ -19,25 +19,25 @@ pub(crate) enum Endpoint {
 
 /// Reads an endpoint. A gRPC endpoint without a scheme means TLS unless `insecure`; its path is
 /// refused. An HTTP endpoint needs a scheme and keeps its path.
-pub(crate) fn resolve(
-    transport: Transport,
+pub(super) fn resolve(
+    protocol: Protocol,
     endpoint: &str,
     insecure: bool,
 ) -> Result<Endpoint, SettingsError> {
-    let example = match transport {
-        Transport::Grpc => "http://localhost:4317",
-        Transport::Http => "http://localhost:4318",
+    let example = match protocol {
+        Protocol::Grpc => "http://localhost:4317",
+        Protocol::HttpProtobuf | Protocol::HttpJson => "http://localhost:4318",
     };
     let wrong = |text: String| SettingsError::new(text).with_help(format!("such as {example}"));
     let endpoint = endpoint.trim();
     if endpoint.is_empty() {
         return Err(wrong("`endpoint` is missing".to_owned()));
     }
-    let with_scheme = match (endpoint.contains("://"), transport) {
+    let with_scheme = match (endpoint.contains("://"), protocol) {
         (true, _) => endpoint.to_owned(),
-        (false, Transport::Grpc) if insecure => format!("http://{endpoint}"),
-        (false, Transport::Grpc) => format!("https://{endpoint}"),
-        (false, Transport::Http) => {
+        (false, Protocol::Grpc) if insecure => format!("http://{endpoint}"),
+        (false, Protocol::Grpc) => format!("https://{endpoint}"),
+        (false, _) => {
             return Err(wrong(format!("endpoint `{endpoint}` has no `http://` or `https://`")));
         }
     };
@@ -47,15 +47,15 @@ pub(crate) fn resolve(
     if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none_or(str::is_empty) {
         return Err(wrong(format!("endpoint `{endpoint}` is not an http or https address")));
     }
-    match transport {
-        Transport::Grpc if uri.path().len() > 1 => {
+    match protocol {
+        Protocol::Grpc if uri.path().len() > 1 => {
             Err(wrong(format!("endpoint `{endpoint}` has a path, which gRPC does not take")))
         }
-        Transport::Grpc => Ok(Endpoint::Grpc(uri)),
-        Transport::Http if uri.query().is_some() => {
+        Protocol::Grpc => Ok(Endpoint::Grpc(uri)),
+        _ if uri.query().is_some() => {
             Err(wrong(format!("endpoint `{endpoint}` has a query, which OTLP does not take")))
         }
-        Transport::Http => Ok(Endpoint::Http(with_scheme.trim_end_matches('/').to_owned())),
+        _ => Ok(Endpoint::Http(with_scheme.trim_end_matches('/').to_owned())),
     }
 }
 
@@ -63,8 +63,8 @@ pub(crate) fn resolve(
 mod tests {
     use super::*;
 
-    fn check(transport: Transport, endpoint: &str, insecure: bool, expected: &str) {
-        let found = match resolve(transport, endpoint, insecure) {
+    fn check(protocol: Protocol, endpoint: &str, insecure: bool, expected: &str) {
+        let found = match resolve(protocol, endpoint, insecure) {
             Ok(Endpoint::Grpc(uri)) => uri.to_string(),
             Ok(Endpoint::Http(base)) => base,
             Err(error) => error.to_string(),
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn grpc_endpoints_take_an_optional_scheme_and_no_path() {
-        use Transport::Grpc;
+        use Protocol::Grpc;
         check(Grpc, "http://h:4317", false, "http://h:4317/");
         check(Grpc, "h:4317", false, "https://h:4317/");
         check(Grpc, "h:4317", true, "http://h:4317/");
@@ -96,8 +96,9 @@ mod tests {
 
     #[test]
     fn http_endpoints_need_a_scheme_and_keep_their_path() {
-        use Transport::Http;
+        use Protocol::{HttpJson, HttpProtobuf as Http};
         check(Http, "https://h/api/public/otel/", false, "https://h/api/public/otel");
+        check(HttpJson, "http://h:4318", false, "http://h:4318");
         check(
             Http,
             "h:4318",

@@ -1,0 +1,187 @@
+//! Requests on their way: encoded as asked, sent, and sent again where that may help.
+//!
+//! A refusal that OTLP calls retryable is tried again up to [`TRIES_MAX`] times, after the delay
+//! that the collector names or one that doubles. An exporter tries for minutes; whoever waits at a
+//! terminal wants to hear soon, above all when nobody is there.
+
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use bytes::Bytes;
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use prost::Message;
+
+use super::SendArgs;
+use crate::client::{Client, Protocol, SendError, Taken};
+use crate::otlp::Signal;
+use crate::otlp::metrics::count_points;
+
+/// How often a request is sent at most.
+const TRIES_MAX: u32 = 5;
+/// The longest pause before another try.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// What became of what was sent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Sent {
+    /// Requests.
+    pub(super) requests: u64,
+    /// Spans, log records and data points of metrics: the units in which a collector counts what
+    /// it rejects.
+    pub(super) items: u64,
+    /// Those that the collector did not take.
+    pub(super) rejected: u64,
+    /// What the collector said of them.
+    pub(super) message: String,
+}
+
+impl Sent {
+    /// Adds up.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.items += other.items;
+        // A number that the collector chose.
+        self.rejected = self.rejected.saturating_add(other.rejected);
+    }
+
+    /// `2 requests with 11 items, 1 rejected`.
+    pub(super) fn sentence(&self) -> String {
+        let plural = |count: u64| if count == 1 { "" } else { "s" };
+        let rejected = match self.rejected {
+            0 => String::new(),
+            rejected => format!(", {rejected} rejected"),
+        };
+        format!(
+            "{} request{} with {} item{}{rejected}",
+            self.requests,
+            plural(self.requests),
+            self.items,
+            plural(self.items)
+        )
+    }
+}
+
+/// A collector that is sent to.
+pub(super) struct Destination {
+    client: Client,
+    json: bool,
+}
+
+impl Destination {
+    /// Connects, or gets ready to.
+    pub(super) async fn new(args: &SendArgs) -> anyhow::Result<Self> {
+        let settings = args.client().map_err(|error| anyhow!("{error}"))?;
+        let client = Client::connect(&settings)
+            .await
+            .map_err(|error| anyhow!(error))
+            .with_context(|| format!("cannot connect to {}", args.endpoint))?;
+        Ok(Self { client, json: settings.protocol == Protocol::HttpJson })
+    }
+
+    /// Sends one request, more than once if need be.
+    pub(super) async fn send(&self, signal: Signal, body: Bytes) -> anyhow::Result<Sent> {
+        let message = Decoded::new(signal, &body).context("the request is not OTLP")?;
+        let encoded = match self.json {
+            true => message.json()?,
+            false => body.to_vec(),
+        };
+        let request = self.client.prepare(encoded);
+        let mut pause = Duration::from_millis(200);
+        for attempt in 1.. {
+            let (after, error) = match self.client.send(signal, request.clone()).await {
+                Ok(Taken { rejected, message: said }) => {
+                    let items = message.item_count(&body);
+                    return Ok(Sent { requests: 1, items, rejected, message: said });
+                }
+                Err(SendError::Unreachable(error) | SendError::Refused(error)) => bail!(error),
+                Err(SendError::Unreadable(error)) => {
+                    let taken = "the request was taken, but the answer cannot be read";
+                    return Err(anyhow!(error).context(taken));
+                }
+                Err(SendError::Retryable { after, error }) => (after, anyhow!(error)),
+            };
+            if attempt >= TRIES_MAX {
+                return Err(error.context(format!("gave up after {TRIES_MAX} tries")));
+            }
+            tokio::time::sleep(after.unwrap_or(pause).min(PAUSE_MAX)).await;
+            pause *= 2;
+        }
+        Err(anyhow!("not sent"))
+    }
+}
+
+/// A request in its typed form.
+enum Decoded {
+    Traces(ExportTraceServiceRequest),
+    Logs(ExportLogsServiceRequest),
+    Metrics(ExportMetricsServiceRequest),
+}
+
+impl Decoded {
+    fn new(signal: Signal, body: &Bytes) -> Result<Self, prost::DecodeError> {
+        Ok(match signal {
+            Signal::Traces => Self::Traces(Message::decode(body.clone())?),
+            Signal::Logs => Self::Logs(Message::decode(body.clone())?),
+            Signal::Metrics => Self::Metrics(Message::decode(body.clone())?),
+        })
+    }
+
+    /// Spans, log records or data points; `body` is the request as encoded.
+    fn item_count(&self, body: &[u8]) -> u64 {
+        let count = match self {
+            Self::Traces(request) => {
+                let scopes = request.resource_spans.iter().flat_map(|r| &r.scope_spans);
+                scopes.map(|scope| scope.spans.len()).sum::<usize>()
+            }
+            Self::Logs(request) => {
+                let scopes = request.resource_logs.iter().flat_map(|r| &r.scope_logs);
+                scopes.map(|scope| scope.log_records.len()).sum()
+            }
+            // It was decoded, so it is well-formed.
+            Self::Metrics(_) => return count_points(body).unwrap_or(0),
+        };
+        count as u64
+    }
+
+    fn json(&self) -> serde_json::Result<Vec<u8>> {
+        match self {
+            Self::Traces(request) => serde_json::to_vec(request),
+            Self::Logs(request) => serde_json::to_vec(request),
+            Self::Metrics(request) => serde_json::to_vec(request),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry_proto::tonic::metrics::v1::{
+        Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, metric::Data,
+    };
+
+    use super::*;
+
+    #[test]
+    fn metrics_are_counted_by_their_points_as_collectors_count_them() {
+        let points = |count| Metric {
+            data: Some(Data::Gauge(Gauge { data_points: vec![NumberDataPoint::default(); count] })),
+            ..Metric::default()
+        };
+        let scope = ScopeMetrics { metrics: vec![points(3), points(2)], ..Default::default() };
+        let resource = ResourceMetrics { scope_metrics: vec![scope], ..Default::default() };
+        let request = ExportMetricsServiceRequest { resource_metrics: vec![resource] };
+        let body: Bytes = request.encode_to_vec().into();
+        let message = Decoded::new(Signal::Metrics, &body).expect("OTLP");
+        assert_eq!(message.item_count(&body), 5);
+    }
+
+    #[test]
+    fn numbers_that_a_collector_chose_do_not_wrap_around() {
+        let mut total = Sent::default();
+        for _ in 0..3 {
+            total.add(&Sent { requests: 1, rejected: i64::MAX as u64, ..Sent::default() });
+        }
+        assert_eq!((total.requests, total.rejected), (3, u64::MAX));
+    }
+}

@@ -1,0 +1,72 @@
+//! The OTLP client: sends an encoded request over gRPC or HTTP, and says what the answer means.
+//!
+//! A call sends once. Whether and when to send again is for the users to say, which differ: an
+//! exporter tries for minutes as its settings say, `spanscore send` a few times.
+
+mod answer;
+mod endpoint;
+mod grpc;
+mod http;
+mod settings;
+
+use bytes::Bytes;
+
+pub use answer::{SendError, Taken};
+pub use settings::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
+
+use crate::otlp::Signal;
+use endpoint::Endpoint;
+
+/// A client of one backend.
+pub struct Client(Carrier);
+
+enum Carrier {
+    Grpc(grpc::GrpcClient),
+    Http(http::HttpClient),
+}
+
+impl Client {
+    /// Prepares a client without connecting.
+    ///
+    /// # Errors
+    /// What is wrong with the settings, or with a file that they name.
+    pub fn new(settings: &ClientSettings) -> Result<Self, String> {
+        Ok(Self(match settings.resolve().map_err(|error| error.to_string())? {
+            Endpoint::Grpc(uri) => Carrier::Grpc(grpc::GrpcClient::new(uri, settings)?),
+            Endpoint::Http(base) => Carrier::Http(http::HttpClient::new(&base, settings)?),
+        }))
+    }
+
+    /// The same, connected already where requests share one connection: over gRPC.
+    ///
+    /// # Errors
+    /// Those of [`Client::new`], and why there is no connection.
+    pub async fn connect(settings: &ClientSettings) -> Result<Self, String> {
+        match settings.resolve().map_err(|error| error.to_string())? {
+            Endpoint::Grpc(uri) => {
+                Ok(Self(Carrier::Grpc(grpc::GrpcClient::connect(uri, settings).await?)))
+            }
+            Endpoint::Http(_) => Self::new(settings),
+        }
+    }
+
+    /// An encoded request as [`Client::send`] takes it: compressed, where that is not the
+    /// connection's part.
+    pub fn prepare(&self, request: Vec<u8>) -> Bytes {
+        match &self.0 {
+            Carrier::Grpc(_) => request.into(),
+            Carrier::Http(client) => client.compress(request),
+        }
+    }
+
+    /// Sends a prepared request once.
+    ///
+    /// # Errors
+    /// Why it was not taken, and whether another try may help.
+    pub async fn send(&self, signal: Signal, request: Bytes) -> Result<Taken, SendError> {
+        match &self.0 {
+            Carrier::Grpc(client) => client.send(signal, request).await,
+            Carrier::Http(client) => client.send(signal, request).await,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What answers to exports hold: `google.rpc.Status` with its delay, and the partial success.
+//!
+//! The fields that OTLP speaks of, written by hand: the crates that generate them bring more code
+//! than these few lines. Field numbers are those of `google/rpc/status.proto`,
+//! `google/rpc/error_details.proto` and `opentelemetry/proto/collector/*/v1`.
+
+use std::time::Duration;
+
+use prost::Message;
+
+/// The metadata key under which some clients look for an encoded [`RetryInfo`], beside the details
+/// of the status.
+pub const RETRY_INFO_TRAILER: &str = "google.rpc.retryinfo-bin";
+
+/// How the type of a [`RetryInfo`] in an [`Any`] ends.
+const RETRY_INFO_NAME: &str = "google.rpc.RetryInfo";
+
+/// `google.rpc.Status`.
+#[derive(Clone, PartialEq, Message)]
+pub struct RpcStatus {
+    /// A gRPC code.
+    #[prost(int32, tag = "1")]
+    pub code: i32,
+    /// What went wrong, for people.
+    #[prost(string, tag = "2")]
+    pub message: String,
+    /// Messages that say more, such as a [`RetryInfo`].
+    #[prost(message, repeated, tag = "3")]
+    pub details: Vec<Any>,
+}
+
+impl RpcStatus {
+    /// The first delay among the details.
+    pub fn retry_delay(&self) -> Option<Duration> {
+        let mut infos = self.details.iter().filter(|any| any.type_url.ends_with(RETRY_INFO_NAME));
+        RetryInfo::decode(infos.next()?.value.as_slice()).ok()?.delay()
+    }
+}
+
+/// `google.protobuf.Any`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Any {
+    /// What `value` is, such as `type.googleapis.com/google.rpc.RetryInfo`.
+    #[prost(string, tag = "1")]
+    pub type_url: String,
+    /// The encoded message.
+    #[prost(bytes = "vec", tag = "2")]
+    pub value: Vec<u8>,
+}
+
+/// `google.rpc.RetryInfo`.
+#[derive(Clone, PartialEq, Message)]
+pub struct RetryInfo {
+    #[prost(message, optional, tag = "1")]
+    retry_delay: Option<ProtoDuration>,
+}
+
+impl RetryInfo {
+    /// Asks for another try after this time.
+    pub fn new(delay: Duration) -> Self {
+        let seconds = i64::try_from(delay.as_secs()).unwrap_or(i64::MAX);
+        let nanos = i32::try_from(delay.subsec_nanos()).unwrap_or_default();
+        Self { retry_delay: Some(ProtoDuration { seconds, nanos }) }
+    }
+
+    /// As it stands in the details of a status.
+    pub fn to_any(&self) -> Any {
+        let type_url = format!("type.googleapis.com/{RETRY_INFO_NAME}");
+        Any { type_url, value: self.encode_to_vec() }
+    }
+
+    /// The time; `None` where it is absent, negative, or no duration.
+    pub fn delay(&self) -> Option<Duration> {
+        let delay = self.retry_delay?;
+        let nanos = u32::try_from(delay.nanos).ok().filter(|nanos| *nanos < 1_000_000_000)?;
+        Some(Duration::new(u64::try_from(delay.seconds).ok()?, nanos))
+    }
+}
+
+/// `google.protobuf.Duration`.
+#[derive(Clone, Copy, PartialEq, Message)]
+struct ProtoDuration {
+    #[prost(int64, tag = "1")]
+    seconds: i64,
+    #[prost(int32, tag = "2")]
+    nanos: i32,
+}
+
+/// `Export{Trace,Logs,Metrics}ServiceResponse`: alike on the wire.
+#[derive(Clone, PartialEq, Message)]
+pub struct ExportResponse {
+    /// Unset where all was taken.
+    #[prost(message, optional, tag = "1")]
+    pub partial_success: Option<PartialSuccess>,
+}
+
+/// `Export{Trace,Logs,Metrics}PartialSuccess`: alike on the wire.
+#[derive(Clone, PartialEq, Message)]
+pub struct PartialSuccess {
+    /// Spans, log records or data points that were not taken.
+    #[prost(int64, tag = "1")]
+    pub rejected: i64,
+    /// Why, or a warning where none was rejected.
+    #[prost(string, tag = "2")]
+    pub error_message: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_delay_of_a_status_is_read_as_it_was_written() {
+        let with = |details| RpcStatus { code: 14, message: String::new(), details };
+        let delay = Duration::from_millis(2500);
+        let other = Any { type_url: "type.googleapis.com/x".to_owned(), value: vec![0xff] };
+        assert_eq!(with(vec![other.clone()]).retry_delay(), None);
+        let info = RetryInfo::new(delay);
+        assert_eq!(with(vec![other, info.to_any()]).retry_delay(), Some(delay));
+        let negative = ProtoDuration { seconds: -1, nanos: 0 };
+        assert_eq!(RetryInfo { retry_delay: Some(negative) }.delay(), None);
+    }
+}
