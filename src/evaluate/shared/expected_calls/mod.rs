@@ -16,9 +16,8 @@ use serde::Deserialize;
 use super::arguments::ArgumentMatcher;
 use super::order::lcs;
 use super::pairing::matching;
-use super::report;
 use super::step_limit::{Effort, STEPS_MAX};
-use crate::evaluate::kinds::calls::tool_error;
+use super::{failure, report};
 use crate::evaluate::together::{self, InOrder};
 use crate::model::{Outcome, Reason, ToolCall, Want};
 use crate::settings::{Node, SettingsError};
@@ -167,7 +166,7 @@ pub fn arguments_of<'c, 'a>(call: &'c ToolCall<'a>) -> &'c Value<'a> {
 
 /// The calls of a trajectory, without the failed ones where those do not count.
 pub fn counted<'c, 'a>(calls: &'c [ToolCall<'a>], exclude_failed: bool) -> Vec<&'c ToolCall<'a>> {
-    let counts = |call: &&ToolCall<'_>| !exclude_failed || tool_error::failed(call) != Some(true);
+    let counts = |call: &&ToolCall<'_>| !exclude_failed || failure::failed(call) != Some(true);
     calls.iter().filter(counts).collect()
 }
 
