@@ -13,8 +13,8 @@ pub(in crate::evaluate) use few::Few;
 use super::arguments::ArgumentMatcher;
 use super::names::Names;
 use super::report;
-use crate::model::{Outcome, Reason, Score, ToolCall, Want};
-use crate::value::{Map, Value, json, python};
+use crate::model::{Outcome, Reason, ToolCall, Want};
+use crate::value::{Value, json, python};
 
 /// The names and ids that the criteria mention, each with the number of its group.
 #[derive(Default)]
@@ -172,21 +172,6 @@ pub(in crate::evaluate) fn settled(served: &Served, expected: usize, strict: boo
     let least = share(served.certain, expected, strict);
     let most = share(served.possible, expected, strict);
     (least.total_cmp(&most)).is_eq().then_some(least)
-}
-
-/// A score with the words and details that are wanted.
-pub(in crate::evaluate) fn scored(
-    value: f64,
-    want: Want,
-    explanation: impl FnOnce() -> String,
-    details: impl FnOnce() -> Map<'static>,
-) -> Outcome {
-    Outcome::Scored(Score {
-        value,
-        explanation: if want.explanation { explanation() } else { String::new() },
-        details: if want.details { Value::Map(details()) } else { Value::Null },
-        label: None,
-    })
 }
 
 /// No score, because contents of calls of some group on which it depends are not in the telemetry.

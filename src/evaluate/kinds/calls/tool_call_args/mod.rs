@@ -144,7 +144,7 @@ impl Evaluator for ToolCallArgs {
                 !call.arguments.is_recorded()
             });
         };
-        pairing::scored(
+        report::scored(
             score,
             want,
             || self.explain(served.certain, &served.partners),

@@ -13,6 +13,7 @@ use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
 use crate::evaluate::evaluator::{Early, Evaluator, Kind};
 use crate::evaluate::shared::names::Names;
 use crate::evaluate::shared::pairing::{self, counted, naming};
+use crate::evaluate::shared::report;
 use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Number, Value};
@@ -220,7 +221,7 @@ impl Evaluator for ToolCallCount {
         let counts = self.count(&trajectory.tool_calls);
         let checked = || self.rules.iter().zip(&counts);
         let kept = checked().filter(|(rule, actual)| rule.holds(**actual)).count();
-        pairing::scored(
+        report::scored(
             pairing::share(kept, self.rules.len(), self.strict),
             want,
             || {
@@ -246,7 +247,7 @@ impl Evaluator for ToolCallCount {
         let (rule, actual) = passed().next()?;
         let best =
             pairing::share(self.rules.len() - passed().count(), self.rules.len(), self.strict);
-        let outcome = pairing::scored(
+        let outcome = report::scored(
             best,
             want,
             || {

@@ -9,10 +9,10 @@ use serde::Deserialize;
 
 use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
 use crate::evaluate::evaluator::{Evaluator, Kind};
-use crate::evaluate::shared::expected_calls;
 use crate::evaluate::shared::order::lcs;
 use crate::evaluate::shared::order::subsequence::{self, Mask, Masks, Table};
 use crate::evaluate::shared::pairing::{self, counted};
+use crate::evaluate::shared::{expected_calls, report};
 use crate::evaluate::together::{self, InOrder};
 use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
@@ -132,7 +132,7 @@ impl Evaluator for ToolCallOrder {
         } else {
             pairing::share(length, expected, false)
         };
-        pairing::scored(
+        report::scored(
             score,
             want,
             || {

@@ -177,7 +177,7 @@ impl Evaluator for ToolCallOutput {
                 !call.result.is_recorded() && !failed(call)
             });
         };
-        pairing::scored(
+        report::scored(
             score,
             want,
             || self.explain(served.certain, &served.partners),
