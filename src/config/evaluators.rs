@@ -14,7 +14,7 @@ use super::sources::Sources;
 use super::tools_file;
 use crate::evaluate::engine::expect::Template;
 use crate::evaluate::engine::run::{Against, Configured};
-use crate::evaluate::{EARLY_KINDS, KINDS, Kind, kind};
+use crate::evaluate::{KINDS, Kind, kind};
 use crate::model::{EvaluatorInfo, Level};
 use crate::settings::{Key, Node, NodeKind, SettingsError, nearest};
 use crate::value::Value;
@@ -234,10 +234,12 @@ fn without_unknown(kind: &Kind, mut node: Node, errors: &mut Vec<SettingsError>)
 fn read_shared(kind: &Kind, node: &Node) -> Result<SharedSettings, SettingsError> {
     let settings: SharedSettings = node.read()?;
     let place = |key: &str| node.get(key).map_or(node.place, |node| node.place);
-    if settings.early && !EARLY_KINDS.contains(&kind.name) {
+    if settings.early && !kind.early {
+        let able = KINDS.iter().filter(|kind| kind.early).map(|kind| kind.name);
+        let able = able.collect::<Vec<_>>().join(", ");
         let message = format!("`{}` knows nothing before the end of a trace", kind.name);
         return Err(SettingsError::new(message)
-            .with_help(format!("`early` goes with {}", EARLY_KINDS.join(", ")))
+            .with_help(format!("`early` goes with {able}"))
             .at(place("early")));
     }
     if settings.early && settings.level != LevelSetting::Trace {

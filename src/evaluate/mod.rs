@@ -13,6 +13,6 @@ pub mod shared;
 mod together;
 
 pub use evaluator::{Early, Evaluator, Kind};
-pub use kinds::{EARLY_KINDS, KINDS, kind};
+pub use kinds::{KINDS, kind};
 
 pub use crate::model::Want;

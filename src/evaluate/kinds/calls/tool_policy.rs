@@ -26,6 +26,7 @@ pub static KIND: Kind = Kind {
     also_known_as: &[("trajectory_single_tool_use", "Vertex AI")],
     threshold: 1.0,
     needs_criteria: false,
+    early: true,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\

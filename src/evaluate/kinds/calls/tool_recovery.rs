@@ -27,6 +27,7 @@ pub static KIND: Kind = Kind {
     also_known_as: &[],
     threshold: 1.0,
     needs_criteria: false,
+    early: false,
     schema: || schemars::schema_for!(Settings),
     build: |node| Ok(Box::new(Recovery { settings: node.read()? })),
     example: "\

@@ -29,6 +29,7 @@ pub static KIND: Kind = Kind {
     ],
     threshold: 1.0,
     needs_criteria: true,
+    early: true,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\
