@@ -19,7 +19,7 @@
 
 use std::ops::Range;
 
-use super::shared::order::lcs::TooLarge;
+use super::shared::order::TableTooLarge;
 use super::shared::step_limit::Effort;
 use crate::model::ToolCall;
 
@@ -109,8 +109,8 @@ impl CallGroup {
         &self.fits[position as usize * blocks..(position as usize + 1) * blocks]
     }
 
-    /// Looks for a free call that can take the last position, others moving on; where there is none,
-    /// the search holds all positions that would have to give way.
+    /// Looks for a free call that can take the last position, others moving on; where there is
+    /// none, the search holds all positions that would have to give way.
     fn reach(&mut self, position: u32) -> Option<u32> {
         let Search { mut seen, mut from, mut queue } = std::mem::take(&mut self.search);
         seen.clear();
@@ -214,7 +214,7 @@ pub(super) struct InOrder<F> {
 
 impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
     /// Length of the longest common subsequence, in the best order inside the groups.
-    pub(super) fn length(mut self) -> Result<usize, TooLarge> {
+    pub(super) fn length(mut self) -> Result<usize, TableTooLarge> {
         let (head, tail) = self.trim();
         let mut row = vec![0; self.expected - head - tail + 1];
         let effort = self.effort(row.len() - 1)?;
@@ -225,7 +225,7 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
     }
 
     /// The positions of one longest common subsequence, in order, and their number.
-    pub(super) fn kept(mut self) -> Result<Vec<usize>, TooLarge> {
+    pub(super) fn kept(mut self) -> Result<Vec<usize>, TableTooLarge> {
         let mut row = vec![0; self.expected + 1];
         let effort = self.effort(self.expected)?;
         // Each row goes up by at most one from position to position: a bit each.
@@ -242,8 +242,9 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
         self.walk_back(&Rows { bits: rows, blocks }, &effort)
     }
 
-    /// From the ends back: a position that adds nothing is left out; else a group that adds nothing.
-    fn walk_back(&mut self, rows: &Rows, effort: &Effort) -> Result<Vec<usize>, TooLarge> {
+    /// From the ends back: a position that adds nothing is left out; else a group that adds
+    /// nothing.
+    fn walk_back(&mut self, rows: &Rows, effort: &Effort) -> Result<Vec<usize>, TableTooLarge> {
         let (mut at, mut upto) = (self.groups.len(), self.expected);
         let mut found = Vec::new();
         while at > 0 && upto > 0 {
@@ -297,18 +298,18 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
         (head, tail)
     }
 
-    fn effort(&self, positions: usize) -> Result<Effort, TooLarge> {
+    fn effort(&self, positions: usize) -> Result<Effort, TableTooLarge> {
         let calls: usize = self.groups.iter().map(ExactSizeIterator::len).sum();
         match calls.checked_mul(positions) {
             Some(questions) if questions <= self.questions_max => Ok(Effort::new()),
-            _ => Err(TooLarge { cells_max: self.questions_max }),
+            _ => Err(TableTooLarge { cells_max: self.questions_max }),
         }
     }
 
-    fn spend(&self, effort: &Effort, steps: usize) -> Result<(), TooLarge> {
+    fn spend(&self, effort: &Effort, steps: usize) -> Result<(), TableTooLarge> {
         match effort.spend(steps) {
             true => Ok(()),
-            false => Err(TooLarge { cells_max: self.questions_max }),
+            false => Err(TableTooLarge { cells_max: self.questions_max }),
         }
     }
 
@@ -320,7 +321,7 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
         head: usize,
         row: &mut [u32],
         effort: &Effort,
-    ) -> Result<(), TooLarge> {
+    ) -> Result<(), TableTooLarge> {
         let group = self.groups[at].clone();
         if group.len() == 1 {
             let mut diagonal = 0;
@@ -348,9 +349,9 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
         Ok(())
     }
 
-    /// Whether the expected positions stand among the calls in their order. Each group takes as many
-    /// of the next positions as it can: to be further on is never worse.
-    pub(super) fn is_whole(mut self) -> Result<bool, TooLarge> {
+    /// Whether the expected positions stand among the calls in their order. Each group takes as
+    /// many of the next positions as it can: to be further on is never worse.
+    pub(super) fn is_whole(mut self) -> Result<bool, TableTooLarge> {
         let mut next = 0;
         for at in 0..self.groups.len() {
             next += self.run(at, next)?;
@@ -359,7 +360,7 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
     }
 
     /// Whether the calls are the expected ones, one for each position, in the best order.
-    pub(super) fn is_exact(mut self) -> Result<bool, TooLarge> {
+    pub(super) fn is_exact(mut self) -> Result<bool, TableTooLarge> {
         let mut next = 0;
         for at in 0..self.groups.len() {
             if self.run(at, next)? < self.groups[at].len() {
@@ -371,7 +372,7 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
     }
 
     /// How many positions in a row, from one on, a group can stand for.
-    fn run(&mut self, at: usize, from: usize) -> Result<usize, TooLarge> {
+    fn run(&mut self, at: usize, from: usize) -> Result<usize, TableTooLarge> {
         let group = self.groups[at].clone();
         if group.len() == 1 {
             return Ok(usize::from(from < self.expected && (self.fits)(group.start, from)));
@@ -379,7 +380,7 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
         let mut positions = CallGroup::new(group.len());
         while positions.len() < group.len() && from + positions.len() < self.expected {
             let position = from + positions.len();
-            let too_large = TooLarge { cells_max: self.questions_max };
+            let too_large = TableTooLarge { cells_max: self.questions_max };
             self.questions_max = self.questions_max.checked_sub(group.len()).ok_or(too_large)?;
             positions.ask(|call| (self.fits)(group.start + call, position));
             if !positions.take() {

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::ArgumentMatcher;
-use super::order::lcs;
+use super::order;
 use super::pairing::matching;
 use super::step_limit::{Effort, STEPS_MAX};
 use super::{failure, report};
@@ -193,7 +193,7 @@ pub enum TooLarge {
     Matching(#[from] matching::TooLarge),
     /// Finding what is common in order.
     #[error(transparent)]
-    Lcs(#[from] lcs::TooLarge),
+    Lcs(#[from] order::TableTooLarge),
     /// Comparing arguments.
     #[error("comparing the arguments would take more than {STEPS_MAX} steps")]
     Arguments,
@@ -359,7 +359,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
     /// A comparison of arguments costs many times one of numbers.
     fn questions_max(&self) -> usize {
         match self.numbers {
-            Some(_) => lcs::CELLS_MAX,
+            Some(_) => order::CELLS_MAX,
             None => matching::QUESTIONS_MAX,
         }
     }
@@ -370,7 +370,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
             return Ok(self.grouped(groups).length()?);
         }
         let (a, e) = (self.actual.len(), self.expected.len());
-        Ok(lcs::length(a, e, self.questions_max(), |a, e| self.same(e, a))?)
+        Ok(order::length_where(a, e, self.questions_max(), |a, e| self.same(e, a))?)
     }
 
     /// Whether the actual calls are the expected ones, one by one.

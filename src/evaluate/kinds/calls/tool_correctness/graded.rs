@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{ToolCall, arguments_of, expected_calls, lcs};
+use super::{ToolCall, arguments_of, expected_calls, order};
 use crate::evaluate::heaviest::{self, Heaviest};
 use crate::evaluate::shared::arguments::ArgumentMatcher;
 use crate::evaluate::shared::expected_calls::{Comparison, ExpectedCall};
@@ -85,7 +85,7 @@ impl Graded {
         let weight = |e: usize, a: usize| self.similarity(comparison, &weights, (e, a));
         let heaviest = match comparison.groups() {
             Some(groups) => heaviest::in_order(expected.len(), groups, comparison.effort(), weight),
-            None => lcs::weight(expected.len(), actual.len(), weight),
+            None => order::weight(expected.len(), actual.len(), weight),
         };
         Ok(heaviest / expected.len() as f64)
     }
@@ -133,8 +133,8 @@ pub(super) fn parameters(comparison: &Comparison<'_, '_>) -> Result<f64, expecte
 }
 
 /// The same of calls some of which were made together: an expected call takes one from the first
-/// group that still has one of its name, not before the group of the call before; which one, decides
-/// what all that come to one group are given.
+/// group that still has one of its name, not before the group of the call before; which one,
+/// decides what all that come to one group are given.
 fn parameters_of_groups(
     comparison: &Comparison<'_, '_>,
     groups: &[Range<usize>],
