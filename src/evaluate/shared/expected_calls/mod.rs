@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::arguments::ArgumentMatcher;
 use super::order;
-use super::pairing::matching;
+use super::pairing::{self, MatchingTooLarge};
 use super::step_limit::{Effort, STEPS_MAX};
 use super::{failure, report};
 use crate::evaluate::together::{self, InOrder};
@@ -190,7 +190,7 @@ pub fn list_by_content(calls: &mut [&ToolCall<'_>], results: bool) {
 pub enum TooLarge {
     /// Pairing the calls.
     #[error(transparent)]
-    Matching(#[from] matching::TooLarge),
+    Matching(#[from] MatchingTooLarge),
     /// Finding what is common in order.
     #[error(transparent)]
     Lcs(#[from] order::TableTooLarge),
@@ -202,8 +202,8 @@ pub enum TooLarge {
 /// Refuses to compare each of so many calls with each of so many others.
 pub fn check_questions(expected: usize, actual: usize) -> Result<(), TooLarge> {
     match expected.checked_mul(actual) {
-        Some(questions) if questions <= matching::QUESTIONS_MAX => Ok(()),
-        _ => Err(matching::TooLarge.into()),
+        Some(questions) if questions <= pairing::QUESTIONS_MAX => Ok(()),
+        _ => Err(MatchingTooLarge.into()),
     }
 }
 
@@ -309,9 +309,8 @@ impl<'c, 'a> Comparison<'c, 'a> {
         if let Some(pairs) = self.pairs_by_number() {
             return Ok(pairs);
         }
-        let pairs =
-            matching::maximum(self.expected.len(), self.actual.len(), |e, a| self.same(e, a));
-        Ok(pairs?.iter().flatten().count())
+        let (expected, actual) = (self.expected.len(), self.actual.len());
+        Ok(pairing::pairs(expected, actual, |e, a| self.same(e, a))?)
     }
 
     /// The same where the calls are numbered: then every way of pairing them is the best.
@@ -360,7 +359,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
     fn questions_max(&self) -> usize {
         match self.numbers {
             Some(_) => order::CELLS_MAX,
-            None => matching::QUESTIONS_MAX,
+            None => pairing::QUESTIONS_MAX,
         }
     }
 

@@ -13,7 +13,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::evaluate::shared::names::Names;
 
 /// Cells of the table that one comparison may cost where a cell costs next to nothing.
-pub const CELLS_MAX: usize = 64_000_000;
+pub(in crate::evaluate) const CELLS_MAX: usize = 64_000_000;
 
 /// The comparison would cost more than is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

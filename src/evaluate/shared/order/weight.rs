@@ -3,7 +3,11 @@
 
 /// Weight of the heaviest common subsequence, where `weight(i, j)` is what pairing the two is
 /// worth, 0 if they cannot be paired. Each pair is asked for once.
-pub fn weight(a: usize, b: usize, mut weight: impl FnMut(usize, usize) -> f64) -> f64 {
+pub(in crate::evaluate) fn weight(
+    a: usize,
+    b: usize,
+    mut weight: impl FnMut(usize, usize) -> f64,
+) -> f64 {
     let mut row = vec![0.0_f64; b + 1];
     for i in 0..a {
         let mut diagonal = 0.0;

@@ -1,14 +1,13 @@
 //! What the evaluators of expected tool calls share: finding the calls that an expected one may
 //! mean, giving each call to one expected call at most, and the form of the answer.
 
-mod assignment;
 mod few;
-pub mod matching;
+mod matching;
 
 use hashbrown::DefaultHashBuilder;
 
-pub(in crate::evaluate) use assignment::{Fit, Served};
 pub(in crate::evaluate) use few::Few;
+pub(in crate::evaluate) use matching::{Fit, MatchingTooLarge, QUESTIONS_MAX, Served, pairs};
 
 use super::arguments::ArgumentMatcher;
 use super::names::Names;
@@ -97,7 +96,7 @@ pub(in crate::evaluate) fn serve(
     }
     let sorted = groups.sort(calls);
     let candidates = |index: usize| sorted[groups.group_of[index]].iter().copied();
-    assignment::serve(groups.group_of.len(), calls.len(), candidates, fit)
+    matching::serve(groups.group_of.len(), calls.len(), candidates, fit)
 }
 
 /// Up to this many pairs of values are compared without hashes.
