@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 
 use super::expect::{self, ExpectSettings};
 use super::expression::compile;
@@ -13,11 +12,11 @@ use super::read::read_all;
 use super::sources::Sources;
 use super::tools_file;
 use crate::evaluate::engine::expect::Template;
+use crate::evaluate::engine::identity;
 use crate::evaluate::engine::run::{Against, Configured};
-use crate::evaluate::{EARLY_KINDS, KINDS, Kind, kind};
+use crate::evaluate::{KINDS, Kind, kind};
 use crate::model::{EvaluatorInfo, Level};
 use crate::settings::{Key, Node, NodeKind, SettingsError, nearest};
-use crate::value::Value;
 
 /// Most evaluators of one config.
 const EVALUATORS_MAX: usize = 1_000;
@@ -177,7 +176,7 @@ fn info(kind: &'static Kind, key: &Key, settings: &SharedSettings, own: &Node) -
         name: key.text.clone(),
         threshold: settings.threshold.unwrap_or(kind.threshold),
         level,
-        digest: digest(&key.text, level, &own.to_value()),
+        digest: identity::of_evaluator(&key.text, level, &own.to_value()),
     }
 }
 
@@ -234,10 +233,12 @@ fn without_unknown(kind: &Kind, mut node: Node, errors: &mut Vec<SettingsError>)
 fn read_shared(kind: &Kind, node: &Node) -> Result<SharedSettings, SettingsError> {
     let settings: SharedSettings = node.read()?;
     let place = |key: &str| node.get(key).map_or(node.place, |node| node.place);
-    if settings.early && !EARLY_KINDS.contains(&kind.name) {
+    if settings.early && !kind.early {
+        let able = KINDS.iter().filter(|kind| kind.early).map(|kind| kind.name);
+        let able = able.collect::<Vec<_>>().join(", ");
         let message = format!("`{}` knows nothing before the end of a trace", kind.name);
         return Err(SettingsError::new(message)
-            .with_help(format!("`early` goes with {}", EARLY_KINDS.join(", ")))
+            .with_help(format!("`early` goes with {able}"))
             .at(place("early")));
     }
     if settings.early && settings.level != LevelSetting::Trace {
@@ -253,18 +254,4 @@ fn read_shared(kind: &Kind, node: &Node) -> Result<SharedSettings, SettingsError
     fraction("sample", settings.sample)?;
     fraction("threshold", settings.threshold.unwrap_or(0.0))?;
     Ok(settings)
-}
-
-/// Identity of an evaluator: its full name, level and settings, whatever their order. The
-/// threshold does not belong to it, nor does the choice of traces: they change no score.
-fn digest(name: &str, level: Level, settings: &Value<'_>) -> [u8; 16] {
-    let mut hash = Sha256::new();
-    hash.update(name);
-    hash.update([0]);
-    hash.update(level.as_str());
-    hash.update([0]);
-    hash.update(settings.in_key_order().to_string());
-    let mut digest = [0; 16];
-    digest.copy_from_slice(&hash.finalize()[..16]);
-    digest
 }

@@ -43,6 +43,8 @@ pub struct Kind {
     pub threshold: f64,
     /// Whether `criteria` must be given, if not by `expect`.
     pub needs_criteria: bool,
+    /// Whether it implements [`Evaluator::early`], so that the config may ask for `early`.
+    pub early: bool,
     /// JSON Schema of its settings (with `criteria`, where it takes one): descriptions and
     /// defaults are the documentation.
     pub schema: fn() -> schemars::Schema,

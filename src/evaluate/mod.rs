@@ -1,8 +1,9 @@
 //! Trajectories to evaluations.
 //!
 //! An evaluator is built once from its settings and criteria, then judges trajectories. Evaluators
-//! do no I/O and read no clock. A newcomer adds one by writing `evaluate/<kind>.rs` with a
-//! [`Kind`], naming it in [`KINDS`], and adding fixtures under `tests/fixtures/evaluators/<kind>/`.
+//! do no I/O and read no clock. A newcomer adds one by writing
+//! `evaluate/kinds/<family>/<kind>.rs` with a [`Kind`], naming it in [`KINDS`], and adding
+//! fixtures under `tests/fixtures/evaluators/<kind>/`.
 
 pub mod compat;
 pub mod engine;
@@ -11,6 +12,6 @@ pub mod kinds;
 pub mod shared;
 
 pub use evaluator::{Early, Evaluator, Kind};
-pub use kinds::{EARLY_KINDS, KINDS, kind};
+pub use kinds::{KINDS, kind};
 
 pub use crate::model::Want;

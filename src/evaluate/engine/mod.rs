@@ -2,5 +2,6 @@
 //! their answers.
 
 pub mod expect;
+pub mod identity;
 pub mod run;
 pub mod select;

@@ -9,9 +9,6 @@ pub mod outputs;
 
 use crate::evaluate::evaluator::Kind;
 
-/// The kinds that may know before the end of a trace.
-pub const EARLY_KINDS: [&str; 4] = ["tool_call_count", "tool_policy", "tool_loop", "tool_budget"];
-
 /// All kinds, in the order of the documentation.
 pub static KINDS: &[&Kind] = &[
     &calls::tool_call_args::KIND,

@@ -3,6 +3,7 @@
 pub mod arguments;
 pub mod definitions;
 pub mod expected_calls;
+pub mod failure;
 pub mod names;
 pub mod order;
 pub mod pairing;

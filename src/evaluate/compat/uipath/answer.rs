@@ -1,9 +1,9 @@
 //! What the package's evaluators answer with.
 
 use crate::evaluate::shared::{report, step_limit};
-use crate::model::{Outcome, Reason, Score, Want};
+use crate::model::{Outcome, Reason, Want};
+use crate::value::Value;
 use crate::value::python::{PyError, PyValue};
-use crate::value::{Map, Value};
 
 /// Most entries of `explained_...` that are kept: a call may be compared with every expected one.
 pub(super) const EXPLAINED_MAX: usize = 10_000;
@@ -17,16 +17,7 @@ pub(super) fn scored(
     explanation: impl FnOnce() -> String,
     details: impl FnOnce() -> [(&'static str, Value<'static>); 3],
 ) -> Outcome {
-    Outcome::Scored(Score {
-        value,
-        explanation: if want.explanation { explanation() } else { String::new() },
-        details: if want.details {
-            Value::Map(details().into_iter().collect::<Map<'_>>())
-        } else {
-            Value::Null
-        },
-        label: None,
-    })
+    report::scored(value, want, explanation, || details().into_iter().collect())
 }
 
 /// The outcome where the package catches an exception.

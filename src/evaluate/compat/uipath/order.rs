@@ -5,7 +5,7 @@ use super::definition::{Definition, Flag, missing, required_text};
 use super::lax;
 use super::spans::{self, Call, ExpectedKey, MatchKey};
 use crate::evaluate::evaluator::Evaluator;
-use crate::evaluate::shared::order::subsequence::{Masks, Table};
+use crate::evaluate::shared::order::{self, Masks, OrderTable};
 use crate::model::{Facts, Outcome, Trajectory, Want};
 use crate::settings::{NodeKind, SettingsError};
 use crate::value::Value;
@@ -99,13 +99,10 @@ impl Order {
             MatchKey { is_id: false, text } => self.by_name.get(&text),
         });
         let (length, common) = if want.details {
-            let table = Table::build(rows, self.names.len());
+            let table = OrderTable::build(rows, self.names.len());
             (table.length(), table.walk_back())
         } else {
-            (
-                crate::evaluate::shared::order::subsequence::length(rows, self.names.len()),
-                Vec::new(),
-            )
+            (order::length(rows, self.names.len()), Vec::new())
         };
         (length as f64 / self.names.len() as f64, common)
     }

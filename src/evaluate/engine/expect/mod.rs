@@ -10,8 +10,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hashbrown::HashMap;
-use sha2::{Digest, Sha256};
 
+use super::identity;
 use super::select::{Scope, When};
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::model::{EvaluatorInfo, Facts, Outcome, Reason, Trajectory, Want};
@@ -47,11 +47,7 @@ impl Template {
     /// Builds the evaluator with these criteria. What is wrong with them stands at `place`.
     pub fn build(&self, criteria: &Value<'_>, place: Place) -> Result<Expectation, SettingsError> {
         let evaluator = (self.kind.build)(&self.with(&placed(criteria, place), place))?;
-        let mut hash = Sha256::new();
-        hash.update(self.info.digest);
-        hash.update(criteria.in_key_order().to_string());
-        let mut digest = [0; 16];
-        digest.copy_from_slice(&hash.finalize()[..16]);
+        let digest = identity::with_criteria(self.info.digest, criteria);
         let info = EvaluatorInfo { name: self.info.name.clone(), digest, ..*self.info };
         Ok(Expectation { info: Arc::new(info), evaluator })
     }

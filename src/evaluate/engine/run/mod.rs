@@ -1,16 +1,10 @@
-//! Runs the configured evaluators over a trajectory and gives their answers an identity.
-//!
-//! The identity of an evaluation is a hash of the evaluator (kind, name, settings, criteria), the
-//! target, and the spans it was judged on, so a replay of the same spans gives the same ids and
-//! is recognised downstream.
-
-mod identity;
+//! Runs the configured evaluators over a trajectory: those that see it, on its levels, each with
+//! an identity ([`identity`]) and the evaluation that it revises.
 
 use std::sync::Arc;
 
-use identity::{Judged, identity, ordinals};
-
 use super::expect::{Expectation, Expectations};
+use super::identity::{self, Judged};
 use super::select::{Randomness, Scope, Selected, When};
 use crate::evaluate::evaluator::{Early, Evaluator};
 use crate::model::Want;
@@ -331,7 +325,7 @@ impl Evaluators {
         subject: &Subject,
         out: &mut Vec<Evaluation>,
     ) {
-        let ordinals = ordinals(&trajectory.tool_calls);
+        let ordinals = identity::ordinals(&trajectory.tool_calls);
         let rest = std::mem::take(&mut trajectory.tool_calls);
         let mut done = Vec::with_capacity(rest.len());
         for (call, ordinal) in rest.into_iter().zip(ordinals) {
@@ -371,7 +365,7 @@ impl Evaluators {
         let info = chosen.info();
         // Where evaluations are only counted, nobody sees their ids.
         let id = |digest| match self.want.records {
-            true => identity(info, target, judged, digest),
+            true => identity::of_evaluation(info, target, judged, digest),
             false => EvaluationId::default(),
         };
         Evaluation {

@@ -22,6 +22,7 @@ pub static KIND: Kind = Kind {
     also_known_as: &[("ArgumentCorrectness", "Pydantic Evals")],
     threshold: 1.0,
     needs_criteria: false,
+    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\

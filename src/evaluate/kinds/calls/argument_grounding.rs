@@ -37,6 +37,7 @@ pub static KIND: Kind = Kind {
     also_known_as: &[],
     threshold: 0.8,
     needs_criteria: false,
+    early: false,
     schema: || schemars::schema_for!(Settings),
     build: |node| Ok(Box::new(Grounding { settings: node.read()? })),
     example: "\

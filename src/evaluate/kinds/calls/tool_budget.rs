@@ -30,6 +30,7 @@ pub static KIND: Kind = Kind {
     ],
     threshold: 1.0,
     needs_criteria: false,
+    early: true,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\

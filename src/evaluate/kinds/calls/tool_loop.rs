@@ -32,6 +32,7 @@ pub static KIND: Kind = Kind {
     also_known_as: &[],
     threshold: 1.0,
     needs_criteria: false,
+    early: true,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\

@@ -7,10 +7,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::tool_error;
 use crate::evaluate::evaluator::{Early, Evaluator, Kind};
 use crate::evaluate::shared::definitions::{Definitions, Tools};
-use crate::evaluate::shared::report;
+use crate::evaluate::shared::{failure, report};
 use crate::model::tool_call::groups;
 use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
@@ -27,6 +26,7 @@ pub static KIND: Kind = Kind {
     also_known_as: &[("trajectory_single_tool_use", "Vertex AI")],
     threshold: 1.0,
     needs_criteria: false,
+    early: true,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\
@@ -212,7 +212,7 @@ struct Done<'c>(hashbrown::HashMap<&'c str, u64>);
 
 impl<'c> Done<'c> {
     fn add(&mut self, call: &'c ToolCall<'_>) {
-        if tool_error::failed(call) != Some(true) {
+        if failure::failed(call) != Some(true) {
             let first = self.0.entry(&call.name).or_insert(call.end_ns);
             *first = call.end_ns.min(*first);
         }

@@ -11,10 +11,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::tool_error;
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::arguments::ArgumentMatcher;
-use crate::evaluate::shared::report;
+use crate::evaluate::shared::{failure, report};
 use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::value::{Map, Value};
 
@@ -28,6 +27,7 @@ pub static KIND: Kind = Kind {
     also_known_as: &[],
     threshold: 1.0,
     needs_criteria: false,
+    early: false,
     schema: || schemars::schema_for!(Settings),
     build: |node| Ok(Box::new(Recovery { settings: node.read()? })),
     example: "\
@@ -213,7 +213,7 @@ impl Evaluator for Recovery {
         if calls.is_empty() {
             return report::no_tool_calls(want);
         }
-        let has_failed = |call| tool_error::failed(call) == Some(true);
+        let has_failed = |call| failure::failed(call) == Some(true);
         let run = Run { calls, failed: calls.iter().map(has_failed).collect() };
         let failed = (0..calls.len()).filter(|&index| run.failed[index]);
         let failed: Vec<usize> = failed.take(FAILED_CALLS_MAX + 1).collect();

@@ -24,6 +24,7 @@ pub static KIND: Kind = Kind {
     also_known_as: &[("ToolDescriptionReliabilityEvaluator", "Dokimos")],
     threshold: 0.8,
     needs_criteria: false,
+    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\

@@ -27,6 +27,7 @@ pub static KIND: Kind = Kind {
     also_known_as: &[("ToolNameReliabilityEvaluator", "Dokimos")],
     threshold: 0.8,
     needs_criteria: false,
+    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\

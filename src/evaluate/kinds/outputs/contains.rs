@@ -18,6 +18,7 @@ pub static KIND: Kind = Kind {
     also_known_as: &[("uipath-contains", "UiPath"), ("ContainsEvaluator", "UiPath")],
     threshold: 1.0,
     needs_criteria: true,
+    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\

@@ -20,6 +20,7 @@ pub static KIND: Kind = Kind {
     also_known_as: &[("uipath-exact-match", "UiPath"), ("ExactMatchEvaluator", "UiPath")],
     threshold: 1.0,
     needs_criteria: true,
+    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\

@@ -14,12 +14,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::ArgumentMatcher;
+use super::order;
 use super::order::grouped::{self, InOrder};
-use super::order::lcs;
-use super::pairing::matching;
-use super::report;
+use super::pairing::{self, MatchingTooLarge};
 use super::step_limit::{Effort, STEPS_MAX};
-use crate::evaluate::kinds::calls::tool_error;
+use super::{failure, report};
 use crate::model::{Outcome, Reason, ToolCall, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
@@ -167,7 +166,7 @@ pub fn arguments_of<'c, 'a>(call: &'c ToolCall<'a>) -> &'c Value<'a> {
 
 /// The calls of a trajectory, without the failed ones where those do not count.
 pub fn counted<'c, 'a>(calls: &'c [ToolCall<'a>], exclude_failed: bool) -> Vec<&'c ToolCall<'a>> {
-    let counts = |call: &&ToolCall<'_>| !exclude_failed || tool_error::failed(call) != Some(true);
+    let counts = |call: &&ToolCall<'_>| !exclude_failed || failure::failed(call) != Some(true);
     calls.iter().filter(counts).collect()
 }
 
@@ -191,10 +190,10 @@ pub fn list_by_content(calls: &mut [&ToolCall<'_>], results: bool) {
 pub enum TooLarge {
     /// Pairing the calls.
     #[error(transparent)]
-    Matching(#[from] matching::TooLarge),
+    Matching(#[from] MatchingTooLarge),
     /// Finding what is common in order.
     #[error(transparent)]
-    Lcs(#[from] lcs::TooLarge),
+    Lcs(#[from] order::TableTooLarge),
     /// Comparing arguments.
     #[error("comparing the arguments would take more than {STEPS_MAX} steps")]
     Arguments,
@@ -203,8 +202,8 @@ pub enum TooLarge {
 /// Refuses to compare each of so many calls with each of so many others.
 pub fn check_questions(expected: usize, actual: usize) -> Result<(), TooLarge> {
     match expected.checked_mul(actual) {
-        Some(questions) if questions <= matching::QUESTIONS_MAX => Ok(()),
-        _ => Err(matching::TooLarge.into()),
+        Some(questions) if questions <= pairing::QUESTIONS_MAX => Ok(()),
+        _ => Err(MatchingTooLarge.into()),
     }
 }
 
@@ -310,9 +309,8 @@ impl<'c, 'a> Comparison<'c, 'a> {
         if let Some(pairs) = self.pairs_by_number() {
             return Ok(pairs);
         }
-        let pairs =
-            matching::maximum(self.expected.len(), self.actual.len(), |e, a| self.same(e, a));
-        Ok(pairs?.iter().flatten().count())
+        let (expected, actual) = (self.expected.len(), self.actual.len());
+        Ok(pairing::pairs(expected, actual, |e, a| self.same(e, a))?)
     }
 
     /// The same where the calls are numbered: then every way of pairing them is the best.
@@ -360,8 +358,8 @@ impl<'c, 'a> Comparison<'c, 'a> {
     /// A comparison of arguments costs many times one of numbers.
     fn questions_max(&self) -> usize {
         match self.numbers {
-            Some(_) => lcs::CELLS_MAX,
-            None => matching::QUESTIONS_MAX,
+            Some(_) => order::CELLS_MAX,
+            None => pairing::QUESTIONS_MAX,
         }
     }
 
@@ -371,7 +369,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
             return Ok(self.grouped(groups).length()?);
         }
         let (a, e) = (self.actual.len(), self.expected.len());
-        Ok(lcs::length(a, e, self.questions_max(), |a, e| self.same(e, a))?)
+        Ok(order::length_where(a, e, self.questions_max(), |a, e| self.same(e, a))?)
     }
 
     /// Whether the actual calls are the expected ones, one by one.

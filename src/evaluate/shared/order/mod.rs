@@ -1,5 +1,15 @@
 //! How much of an expected order was kept: longest common subsequences.
+//!
+//! [`length`] serves where calls are told apart by words alone: the positions of each word are
+//! known beforehand ([`Masks`]), so a call costs one step for 64 expected positions.
+//! [`length_where`] asks for each pair, under any relation, and runs the same steps. [`OrderTable`]
+//! also tells which positions were kept, and [`weight`] adds up what each pair is worth.
 
-pub(crate) mod grouped;
-pub mod lcs;
-pub mod subsequence;
+mod bits;
+pub(in crate::evaluate) mod grouped;
+mod weight;
+
+pub(in crate::evaluate) use bits::{
+    CELLS_MAX, Mask, Masks, OrderTable, TableTooLarge, length, length_where,
+};
+pub(in crate::evaluate) use weight::weight;

@@ -1,13 +1,13 @@
-//! Which actual call serves which expected one, where simply taking what fits serves the most: so
-//! it is in nearly every trace.
+//! The fast path of the matching: taking the first call that fits, which serves the most expected
+//! calls in nearly every trace.
 //!
 //! Calls are bits of one word, so this is for trajectories of up to 128 calls. Where an expected
-//! call finds all that fit taken, only a matching ([`assignment`](super::assignment)) can tell.
+//! call finds all that fit taken, only a matching ([`matching`](super::matching)) can tell.
 
 use smallvec::{SmallVec, smallvec};
 
 use super::Groups;
-use super::assignment::{Fit, Served};
+use super::matching::{Fit, Served};
 use crate::model::ToolCall;
 
 /// Up to this many pairs of an expected and an actual call, simply trying comes first.
@@ -110,7 +110,7 @@ fn bits(mut mask: u128) -> impl Iterator<Item = u32> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::assignment;
+    use super::super::matching;
     use super::*;
 
     proptest! {
@@ -130,7 +130,7 @@ mod tests {
             let all = (1_u128 << call_count) - 1;
             let group_of = vec![0; expected];
             let few = Few { group_of: &group_of, call_count, calls: smallvec![all] };
-            let matched = assignment::serve(expected, call_count, |_| 0..call_count as u32, fit);
+            let matched = matching::serve(expected, call_count, |_| 0..call_count as u32, fit);
             if let Some(served) = few.at_sight(fit) {
                 prop_assert_eq!(&served, &matched);
             }

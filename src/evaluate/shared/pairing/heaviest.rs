@@ -150,8 +150,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::evaluate::shared::order;
     use crate::evaluate::shared::order::grouped::tests::{flattened, groups_of};
-    use crate::evaluate::shared::order::lcs;
 
     const WORTHS: [f64; 5] = [0.0, 0.0, 0.25, 1.0 / 3.0, 1.0];
 
@@ -171,7 +171,7 @@ mod tests {
             let (groups, expected) = (groups_of(&sizes), worths[0].len());
             let found = in_order(expected, &groups, &Effort::new(), |i, j| worths[j][i]);
             let weight = |calls: &Vec<usize>| {
-                lcs::weight(expected, calls.len(), |i, j| worths[calls[j]][i])
+                order::weight(expected, calls.len(), |i, j| worths[calls[j]][i])
             };
             let best = flattened(&groups).iter().map(weight).fold(0.0, f64::max);
             prop_assert!((found - best).abs() < 1e-9, "{} and not {}", found, best);

@@ -1,21 +1,20 @@
 //! What the evaluators of expected tool calls share: finding the calls that an expected one may
 //! mean, giving each call to one expected call at most, and the form of the answer.
 
-mod assignment;
 mod few;
-pub(crate) mod heaviest;
-pub mod matching;
+pub(in crate::evaluate) mod heaviest;
+mod matching;
 
 use hashbrown::DefaultHashBuilder;
 
-pub(in crate::evaluate) use assignment::{Fit, Served};
 pub(in crate::evaluate) use few::Few;
+pub(in crate::evaluate) use matching::{Fit, MatchingTooLarge, QUESTIONS_MAX, Served, pairs};
 
 use super::arguments::ArgumentMatcher;
 use super::names::Names;
 use super::report;
-use crate::model::{Outcome, Reason, Score, ToolCall, Want};
-use crate::value::{Map, Value, json, python};
+use crate::model::{Outcome, Reason, ToolCall, Want};
+use crate::value::{Value, json, python};
 
 /// The names and ids that the criteria mention, each with the number of its group.
 #[derive(Default)]
@@ -98,7 +97,7 @@ pub(in crate::evaluate) fn serve(
     }
     let sorted = groups.sort(calls);
     let candidates = |index: usize| sorted[groups.group_of[index]].iter().copied();
-    assignment::serve(groups.group_of.len(), calls.len(), candidates, fit)
+    matching::serve(groups.group_of.len(), calls.len(), candidates, fit)
 }
 
 /// Up to this many pairs of values are compared without hashes.
@@ -173,21 +172,6 @@ pub(in crate::evaluate) fn settled(served: &Served, expected: usize, strict: boo
     let least = share(served.certain, expected, strict);
     let most = share(served.possible, expected, strict);
     (least.total_cmp(&most)).is_eq().then_some(least)
-}
-
-/// A score with the words and details that are wanted.
-pub(in crate::evaluate) fn scored(
-    value: f64,
-    want: Want,
-    explanation: impl FnOnce() -> String,
-    details: impl FnOnce() -> Map<'static>,
-) -> Outcome {
-    Outcome::Scored(Score {
-        value,
-        explanation: if want.explanation { explanation() } else { String::new() },
-        details: if want.details { Value::Map(details()) } else { Value::Null },
-        label: None,
-    })
 }
 
 /// No score, because contents of calls of some group on which it depends are not in the telemetry.

@@ -27,6 +27,7 @@ pub static KIND: Kind = Kind {
     ],
     threshold: 1.0,
     needs_criteria: true,
+    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\
@@ -144,7 +145,7 @@ impl Evaluator for ToolCallArgs {
                 !call.arguments.is_recorded()
             });
         };
-        pairing::scored(
+        report::scored(
             score,
             want,
             || self.explain(served.certain, &served.partners),

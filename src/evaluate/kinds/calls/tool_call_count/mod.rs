@@ -13,6 +13,7 @@ use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
 use crate::evaluate::evaluator::{Early, Evaluator, Kind};
 use crate::evaluate::shared::names::Names;
 use crate::evaluate::shared::pairing::{self, counted, naming};
+use crate::evaluate::shared::report;
 use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Number, Value};
@@ -28,6 +29,7 @@ pub static KIND: Kind = Kind {
     ],
     threshold: 1.0,
     needs_criteria: true,
+    early: true,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\
@@ -220,7 +222,7 @@ impl Evaluator for ToolCallCount {
         let counts = self.count(&trajectory.tool_calls);
         let checked = || self.rules.iter().zip(&counts);
         let kept = checked().filter(|(rule, actual)| rule.holds(**actual)).count();
-        pairing::scored(
+        report::scored(
             pairing::share(kept, self.rules.len(), self.strict),
             want,
             || {
@@ -246,7 +248,7 @@ impl Evaluator for ToolCallCount {
         let (rule, actual) = passed().next()?;
         let best =
             pairing::share(self.rules.len() - passed().count(), self.rules.len(), self.strict);
-        let outcome = pairing::scored(
+        let outcome = report::scored(
             best,
             want,
             || {

@@ -9,11 +9,10 @@ use serde::Deserialize;
 
 use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
 use crate::evaluate::evaluator::{Evaluator, Kind};
-use crate::evaluate::shared::expected_calls;
 use crate::evaluate::shared::order::grouped::{self, InOrder};
-use crate::evaluate::shared::order::lcs;
-use crate::evaluate::shared::order::subsequence::{self, Mask, Masks, Table};
+use crate::evaluate::shared::order::{self, Mask, Masks, OrderTable, TableTooLarge};
 use crate::evaluate::shared::pairing::{self, counted};
+use crate::evaluate::shared::{expected_calls, report};
 use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
@@ -29,6 +28,7 @@ pub static KIND: Kind = Kind {
     ],
     threshold: 1.0,
     needs_criteria: true,
+    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\
@@ -120,10 +120,10 @@ impl Evaluator for ToolCallOrder {
                 Err(error) => return expected_calls::too_large(error.into(), want),
             }
         } else if want.details {
-            let table = Table::build(masks, expected);
+            let table = OrderTable::build(masks, expected);
             (table.length(), table.walk_back())
         } else {
-            (subsequence::length(masks, expected), Vec::new())
+            (order::length(masks, expected), Vec::new())
         };
         // With as many calls as expected, all of them are kept only if each is the expected one.
         let exact = length == expected && calls.len() == expected;
@@ -132,7 +132,7 @@ impl Evaluator for ToolCallOrder {
         } else {
             pairing::share(length, expected, false)
         };
-        pairing::scored(
+        report::scored(
             score,
             want,
             || {
@@ -159,23 +159,23 @@ impl ToolCallOrder {
         &self,
         calls: &[ToolCall<'_>],
         want: Want,
-    ) -> Result<(usize, Vec<usize>), lcs::TooLarge> {
+    ) -> Result<(usize, Vec<usize>), TableTooLarge> {
         let mask = |call: &ToolCall<'_>| self.masks.either(&call.name, call.id.as_deref());
         let expected = calls.iter().map(|call| (call, mask(call)));
         let (expected, masks): (Vec<_>, Vec<Mask<'_>>) =
             expected.filter(|(_, mask)| mask.iter().any(|bits| *bits != 0)).unzip();
-        let order = InOrder {
+        let in_order = InOrder {
             groups: grouped::ranges(&expected),
             expected: self.names.len(),
-            questions_max: lcs::CELLS_MAX,
+            questions_max: order::CELLS_MAX,
             fits: |call: usize, at: usize| {
                 masks[call].get(at / 64).is_some_and(|bits| bits >> (at % 64) & 1 == 1)
             },
         };
         if !want.details {
-            return Ok((order.length()?, Vec::new()));
+            return Ok((in_order.length()?, Vec::new()));
         }
-        let kept = order.kept()?;
+        let kept = in_order.kept()?;
         Ok((kept.len(), kept))
     }
 

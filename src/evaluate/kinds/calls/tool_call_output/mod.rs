@@ -33,6 +33,7 @@ pub static KIND: Kind = Kind {
     ],
     threshold: 1.0,
     needs_criteria: true,
+    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\
@@ -177,7 +178,7 @@ impl Evaluator for ToolCallOutput {
                 !call.result.is_recorded() && !failed(call)
             });
         };
-        pairing::scored(
+        report::scored(
             score,
             want,
             || self.explain(served.certain, &served.partners),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{ToolCall, arguments_of, expected_calls, lcs};
+use super::{ToolCall, arguments_of, expected_calls, order};
 use crate::evaluate::shared::arguments::ArgumentMatcher;
 use crate::evaluate::shared::expected_calls::{Comparison, ExpectedCall};
 use crate::evaluate::shared::pairing::heaviest::{self, Heaviest};
@@ -85,7 +85,7 @@ impl Graded {
         let weight = |e: usize, a: usize| self.similarity(comparison, &weights, (e, a));
         let heaviest = match comparison.groups() {
             Some(groups) => heaviest::in_order(expected.len(), groups, comparison.effort(), weight),
-            None => lcs::weight(expected.len(), actual.len(), weight),
+            None => order::weight(expected.len(), actual.len(), weight),
         };
         Ok(heaviest / expected.len() as f64)
     }

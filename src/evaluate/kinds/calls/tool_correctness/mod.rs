@@ -19,8 +19,8 @@ use crate::evaluate::shared::arguments::ArgumentMatcher;
 use crate::evaluate::shared::expected_calls::{
     self, CallMatcher, Comparison, Criteria, ExpectedCall, arguments_of,
 };
+use crate::evaluate::shared::order;
 use crate::evaluate::shared::order::grouped::{CallGroup, InOrder};
-use crate::evaluate::shared::order::lcs;
 use crate::evaluate::shared::{report, turns};
 use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
@@ -40,6 +40,7 @@ pub static KIND: Kind = Kind {
     ],
     threshold: 1.0,
     needs_criteria: true,
+    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\
@@ -265,10 +266,10 @@ fn names_in_order(comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls
     };
     let e: Vec<usize> = expected.iter().map(|call| number(&*call.name)).collect();
     let a: Vec<usize> = actual.iter().map(|call| number(&*call.name)).collect();
-    let (questions_max, fits) = (lcs::CELLS_MAX, |i: usize, j: usize| a[i] == e[j]);
+    let (questions_max, fits) = (order::CELLS_MAX, |i: usize, j: usize| a[i] == e[j]);
     let common = match comparison.groups().map(<[_]>::to_vec) {
         Some(groups) => InOrder { groups, expected: e.len(), questions_max, fits }.length()?,
-        None => lcs::length(a.len(), e.len(), questions_max, fits)?,
+        None => order::length_where(a.len(), e.len(), questions_max, fits)?,
     };
     Ok(report::ratio(common, longer))
 }

@@ -2,8 +2,8 @@
 //!
 //! A call is redundant when an earlier one has the same name and matching arguments. Calls that
 //! were made together are taken in the order that leaves the fewest redundant. Arguments are
-//! decoded only where two calls share a name. Cost: linear in the calls where "matches" can be
-//! hashed (`exact`, `ignore`, `keys`), otherwise each call is compared with the distinct ones of
+//! decoded only where two calls share a name. The cost is linear in the calls where "matches" can
+//! be hashed (`exact`, `ignore`, `keys`); otherwise each call is compared with the distinct ones of
 //! its name, within [`COMPARED_MAX`].
 
 use hashbrown::hash_table::{Entry, HashTable};
@@ -11,12 +11,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::hash::BuildHasher;
 
-use super::tool_error;
 use crate::evaluate::compat::DokimosCompat;
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::evaluate::shared::order::grouped;
-use crate::evaluate::shared::report;
+use crate::evaluate::shared::{failure, report};
 use crate::model::{Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::value::{Map, Value};
 
@@ -34,6 +33,7 @@ pub static KIND: Kind = Kind {
     also_known_as: &[("ToolEfficiencyEvaluator", "Dokimos")],
     threshold: 1.0,
     needs_criteria: false,
+    early: false,
     schema: || schemars::schema_for!(Settings),
     build: |node| Ok(Box::new(ToolEfficiency { settings: node.read()? })),
     example: "\
@@ -113,7 +113,7 @@ impl ToolEfficiency {
             ArgumentMode::Exact | ArgumentMode::Ignore => 0,
         };
         let failed = |call: &ToolCall<'_>| {
-            self.settings.allow_retries && tool_error::failed(call) == Some(true)
+            self.settings.allow_retries && failure::failed(call) == Some(true)
         };
         listed.places = (0..calls.len()).collect();
         for group in listed.places.chunk_by_mut(|one, next| calls[*one].is_with(&calls[*next])) {
@@ -262,7 +262,7 @@ impl ToolEfficiency {
         self.walk(calls, |index, earlier| {
             if self.settings.allow_retries {
                 let retried = last.insert(earlier, index).unwrap_or(earlier);
-                if tool_error::failed(&calls[retried]) == Some(true) {
+                if failure::failed(&calls[retried]) == Some(true) {
                     return;
                 }
             }

@@ -33,6 +33,7 @@ pub static KIND: Kind = Kind {
     also_known_as: &[("ToolCallValidityEvaluator", "Dokimos")],
     threshold: 1.0,
     needs_criteria: false,
+    early: false,
     schema: || schemars::schema_for!(Settings),
     build,
     example: "\

@@ -44,6 +44,7 @@ pub static KIND: Kind = Kind {
     also_known_as: &[("evaluate_output", "Iris")],
     threshold: 0.7,
     needs_criteria: false,
+    early: false,
     schema: || schemars::schema_for!(OutputRulesConfig),
     build: |node| build::build(node).map(|rules| Box::new(rules) as Box<dyn Evaluator>),
     example: "\

@@ -19,7 +19,7 @@
 
 use std::ops::Range;
 
-use super::lcs::TooLarge;
+use super::TableTooLarge;
 use crate::evaluate::shared::step_limit::Effort;
 use crate::model::ToolCall;
 
@@ -216,7 +216,7 @@ pub(in crate::evaluate) struct InOrder<F> {
 
 impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
     /// Length of the longest common subsequence, in the best order inside the groups.
-    pub(in crate::evaluate) fn length(mut self) -> Result<usize, TooLarge> {
+    pub(in crate::evaluate) fn length(mut self) -> Result<usize, TableTooLarge> {
         let (head, tail) = self.trim();
         let mut row = vec![0; self.expected - head - tail + 1];
         let effort = self.effort(row.len() - 1)?;
@@ -227,7 +227,7 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
     }
 
     /// The positions of one longest common subsequence, in order, and their number.
-    pub(in crate::evaluate) fn kept(mut self) -> Result<Vec<usize>, TooLarge> {
+    pub(in crate::evaluate) fn kept(mut self) -> Result<Vec<usize>, TableTooLarge> {
         let mut row = vec![0; self.expected + 1];
         let effort = self.effort(self.expected)?;
         // Each row goes up by at most one from position to position: a bit each.
@@ -246,7 +246,7 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
 
     /// From the ends back: a position that adds nothing is left out; else a group that adds
     /// nothing.
-    fn walk_back(&mut self, rows: &Rows, effort: &Effort) -> Result<Vec<usize>, TooLarge> {
+    fn walk_back(&mut self, rows: &Rows, effort: &Effort) -> Result<Vec<usize>, TableTooLarge> {
         let (mut at, mut upto) = (self.groups.len(), self.expected);
         let mut found = Vec::new();
         while at > 0 && upto > 0 {
@@ -300,18 +300,18 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
         (head, tail)
     }
 
-    fn effort(&self, positions: usize) -> Result<Effort, TooLarge> {
+    fn effort(&self, positions: usize) -> Result<Effort, TableTooLarge> {
         let calls: usize = self.groups.iter().map(ExactSizeIterator::len).sum();
         match calls.checked_mul(positions) {
             Some(questions) if questions <= self.questions_max => Ok(Effort::new()),
-            _ => Err(TooLarge { cells_max: self.questions_max }),
+            _ => Err(TableTooLarge { cells_max: self.questions_max }),
         }
     }
 
-    fn spend(&self, effort: &Effort, steps: usize) -> Result<(), TooLarge> {
+    fn spend(&self, effort: &Effort, steps: usize) -> Result<(), TableTooLarge> {
         match effort.spend(steps) {
             true => Ok(()),
-            false => Err(TooLarge { cells_max: self.questions_max }),
+            false => Err(TableTooLarge { cells_max: self.questions_max }),
         }
     }
 
@@ -323,7 +323,7 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
         head: usize,
         row: &mut [u32],
         effort: &Effort,
-    ) -> Result<(), TooLarge> {
+    ) -> Result<(), TableTooLarge> {
         let group = self.groups[at].clone();
         if group.len() == 1 {
             let mut diagonal = 0;
@@ -353,7 +353,7 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
 
     /// Whether the expected positions stand among the calls in their order. Each group takes as
     /// many of the next positions as it can: to be further on is never worse.
-    pub(in crate::evaluate) fn is_whole(mut self) -> Result<bool, TooLarge> {
+    pub(in crate::evaluate) fn is_whole(mut self) -> Result<bool, TableTooLarge> {
         let mut next = 0;
         for at in 0..self.groups.len() {
             next += self.run(at, next)?;
@@ -362,7 +362,7 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
     }
 
     /// Whether the calls are the expected ones, one for each position, in the best order.
-    pub(in crate::evaluate) fn is_exact(mut self) -> Result<bool, TooLarge> {
+    pub(in crate::evaluate) fn is_exact(mut self) -> Result<bool, TableTooLarge> {
         let mut next = 0;
         for at in 0..self.groups.len() {
             if self.run(at, next)? < self.groups[at].len() {
@@ -374,7 +374,7 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
     }
 
     /// How many positions in a row, from one on, a group can stand for.
-    fn run(&mut self, at: usize, from: usize) -> Result<usize, TooLarge> {
+    fn run(&mut self, at: usize, from: usize) -> Result<usize, TableTooLarge> {
         let group = self.groups[at].clone();
         if group.len() == 1 {
             return Ok(usize::from(from < self.expected && (self.fits)(group.start, from)));
@@ -382,7 +382,7 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
         let mut positions = CallGroup::new(group.len());
         while positions.len() < group.len() && from + positions.len() < self.expected {
             let position = from + positions.len();
-            let too_large = TooLarge { cells_max: self.questions_max };
+            let too_large = TableTooLarge { cells_max: self.questions_max };
             self.questions_max = self.questions_max.checked_sub(group.len()).ok_or(too_large)?;
             positions.ask(|call| (self.fits)(group.start + call, position));
             if !positions.take() {

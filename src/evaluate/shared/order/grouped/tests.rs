@@ -113,7 +113,7 @@ fn large_groups_are_judged_or_refused_in_time() {
         (order().length(), order().is_whole())
     };
     assert_eq!(together(300, 300, 100_000), (Ok(300), Ok(true)));
-    let refused = TooLarge { cells_max: 80_000 };
+    let refused = TableTooLarge { cells_max: 80_000 };
     assert_eq!(together(300, 300, 80_000).0, Err(refused));
     assert!(together(300, 300, 80_000).1.is_err());
 }

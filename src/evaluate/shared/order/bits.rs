@@ -1,4 +1,4 @@
-//! How much of an expected order of tool calls was kept: longest common subsequences by bits.
+//! Longest common subsequences by bits.
 //!
 //! The expected sequence lies in the bits of machine words: one actual call costs
 //! `expected / 64` steps, and the length alone needs no table. The method is Hyyrö's
@@ -11,6 +11,17 @@ use std::borrow::Cow;
 use smallvec::{SmallVec, smallvec};
 
 use crate::evaluate::shared::names::Names;
+
+/// Cells of the table that one comparison may cost where a cell costs next to nothing.
+pub(in crate::evaluate) const CELLS_MAX: usize = 64_000_000;
+
+/// The comparison would cost more than is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("more than {cells_max} comparisons of calls would be needed")]
+pub struct TableTooLarge {
+    /// What is allowed.
+    pub cells_max: usize,
+}
 
 /// For each word of an alphabet, the expected positions that it stands for.
 #[derive(Default)]
@@ -83,14 +94,46 @@ pub(in crate::evaluate) fn length<'m>(
     zeros(&row, expected)
 }
 
+/// Length of the longest common subsequence of `0..a` and `0..b` under any relation: `same(i, j)`
+/// says whether the element `i` of the first is the element `j` of the second. What is common at
+/// both ends does not count against `cells_max`.
+pub(in crate::evaluate) fn length_where(
+    a: usize,
+    b: usize,
+    cells_max: usize,
+    mut same: impl FnMut(usize, usize) -> bool,
+) -> Result<usize, TableTooLarge> {
+    // A match at either end belongs to some longest common subsequence.
+    let head = (0..a.min(b)).take_while(|&i| same(i, i)).count();
+    let (a_rest, b_rest) = (a - head, b - head);
+    let tail = (1..=a_rest.min(b_rest)).take_while(|&i| same(a - i, b - i)).count();
+    let (rows, columns) = (a_rest - tail, b_rest - tail);
+    if rows == 0 || columns == 0 {
+        return Ok(head + tail);
+    }
+    if rows.checked_mul(columns).is_none_or(|cells| cells > cells_max) {
+        return Err(TableTooLarge { cells_max });
+    }
+    let mut row: SmallVec<[u64; 4]> = smallvec![u64::MAX; columns.div_ceil(64)];
+    let mut mask = row.clone();
+    for i in 0..rows {
+        mask.fill(0);
+        for j in 0..columns {
+            mask[j / 64] |= u64::from(same(head + i, head + j)) << (j % 64);
+        }
+        step(&mut row, &mask);
+    }
+    Ok(head + tail + zeros(&row, columns))
+}
+
 /// All rows, to find a longest common subsequence: one bit for each call and expected position.
-pub(in crate::evaluate) struct Table<'m> {
+pub(in crate::evaluate) struct OrderTable<'m> {
     calls: Vec<Mask<'m>>,
     rows: Vec<u64>,
     expected: usize,
 }
 
-impl<'m> Table<'m> {
+impl<'m> OrderTable<'m> {
     /// Fills the table.
     pub(in crate::evaluate) fn build(
         calls: impl Iterator<Item = Mask<'m>>,
@@ -178,7 +221,7 @@ mod tests {
         expected.iter().enumerate().for_each(|(at, word)| masks.add(word, at));
         masks.close(expected.len());
         let rows = || calls.iter().map(|word| masks.get(word));
-        let table = Table::build(rows(), expected.len());
+        let table = OrderTable::build(rows(), expected.len());
         let (longest, found) = naive(calls, expected);
         assert_eq!(length(rows(), expected.len()), longest);
         assert_eq!(table.length(), longest);
@@ -205,6 +248,44 @@ mod tests {
         masks.close(1000);
         let rows = || calls.iter().map(|word| masks.get(word));
         assert_eq!(length(rows(), 1000), 1000);
-        assert_eq!(Table::build(rows(), 1000).walk_back(), (0..1000).collect::<Vec<_>>());
+        assert_eq!(OrderTable::build(rows(), 1000).walk_back(), (0..1000).collect::<Vec<_>>());
+    }
+
+    /// Tries everything.
+    fn tried(a: usize, b: usize, same: &dyn Fn(usize, usize) -> bool) -> usize {
+        if a == 0 || b == 0 {
+            return 0;
+        }
+        let paired = if same(a - 1, b - 1) { 1 + tried(a - 1, b - 1, same) } else { 0 };
+        paired.max(tried(a - 1, b, same)).max(tried(a, b - 1, same))
+    }
+
+    proptest! {
+        #[test]
+        fn as_long_as_trying_everything_finds(
+            relation in (0_usize..6).prop_flat_map(|columns| {
+                prop::collection::vec(prop::collection::vec(any::<bool>(), columns), 0..6)
+            }),
+        ) {
+            let (rows, columns) = (relation.len(), relation.first().map_or(0, Vec::len));
+            let same = |i: usize, j: usize| relation[i][j];
+            let found = length_where(rows, columns, CELLS_MAX, same);
+            prop_assert_eq!(found, Ok(tried(rows, columns, &same)));
+        }
+
+        #[test]
+        fn order_of_the_two_does_not_count(a in "[abc]{0,9}", b in "[abc]{0,9}") {
+            let (a, b) = (a.as_bytes(), b.as_bytes());
+            let forth = length_where(a.len(), b.len(), CELLS_MAX, |i, j| a[i] == b[j]);
+            let back = length_where(b.len(), a.len(), CELLS_MAX, |i, j| b[i] == a[j]);
+            prop_assert_eq!(forth, back);
+        }
+    }
+
+    #[test]
+    fn only_what_differs_counts_against_the_limit() {
+        assert_eq!(length_where(100_000, 100_000, 0, |i, j| i == j), Ok(100_000));
+        assert_eq!(length_where(10, 10, 100, |_, _| false), Ok(0));
+        assert_eq!(length_where(10, 11, 100, |_, _| false), Err(TableTooLarge { cells_max: 100 }));
     }
 }

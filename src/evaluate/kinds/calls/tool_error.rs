@@ -5,10 +5,6 @@
 //! not a blank one: such a call succeeded if its span says so, and otherwise does not count.
 //! With `compat: dokimos` the result alone decides, and none is a blank one.
 
-mod fields;
-
-use std::borrow::Cow;
-
 use memchr::memmem;
 use regex::Regex;
 use schemars::JsonSchema;
@@ -16,8 +12,9 @@ use serde::Deserialize;
 
 use crate::evaluate::compat::DokimosCompat;
 use crate::evaluate::evaluator::{Evaluator, Kind};
-use crate::evaluate::shared::{report, text};
-use crate::model::{CallStatus, Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::evaluate::shared::failure::{CallOutcome, FailureRules};
+use crate::evaluate::shared::report;
+use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::SettingsError;
 use crate::value::{Map, Value};
 
@@ -33,6 +30,7 @@ pub static KIND: Kind = Kind {
     ],
     threshold: 1.0,
     needs_criteria: false,
+    early: false,
     schema: || schemars::schema_for!(Settings),
     build: |node| Ok(Box::new(ToolError::new(node.read()?)?)),
     example: "\
@@ -84,42 +82,8 @@ struct ErrorDetector {
     matches: Option<String>,
 }
 
-/// Why a call counts as failed.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Cause {
-    Status,
-    Blank,
-    Detected,
-    ErrorField,
-    McpError,
-}
-
-impl Cause {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Status => "the telemetry says that it failed",
-            Self::Blank => "blank result",
-            Self::Detected => "the error detector matches the result",
-            Self::ErrorField => "the result has a top-level `error`",
-            Self::McpError => "the result says `isError`",
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Finding {
-    Succeeded,
-    Failed(Cause),
-    NotRecorded,
-}
-
 struct ToolError {
-    blank: bool,
-    error_field: bool,
-    mcp_error: bool,
-    dokimos: bool,
-    contains: Option<memmem::Finder<'static>>,
-    matches: Option<Regex>,
+    rules: FailureRules,
 }
 
 impl ToolError {
@@ -131,108 +95,39 @@ impl ToolError {
             })
         };
         let dokimos = settings.compat.is_some();
-        Ok(Self {
+        let rules = FailureRules {
             blank: settings.treat_blank_as_error,
             error_field: settings.detect_json_error_field,
             mcp_error: settings.detect_mcp_error && !dokimos,
-            dokimos,
+            result_alone: dokimos,
             contains: contains.map(|text| memmem::Finder::new(text.as_bytes()).into_owned()),
             matches: matches.map(compile).transpose()?,
-        })
-    }
-
-    fn find(&self, call: &ToolCall<'_>) -> Finding {
-        if !self.dokimos && (call.status == CallStatus::Error || call.error.is_some()) {
-            return Finding::Failed(Cause::Status);
-        }
-        let failed = match &call.result {
-            Content::Recorded(value) => self.result_failed(value.get()),
-            // What is left of the text may still show the error.
-            Content::Unreadable(text) if self.detects(text) => Some(Cause::Detected),
-            _ if self.dokimos => self.blank.then_some(Cause::Blank),
-            _ if call.status == CallStatus::Unknown => return Finding::NotRecorded,
-            _ => None,
         };
-        failed.map_or(Finding::Succeeded, Finding::Failed)
-    }
-
-    fn result_failed(&self, result: &Value<'_>) -> Option<Cause> {
-        if let Value::String(text) = result
-            && text::is_blank(text)
-        {
-            // With the setting off, a blank result is a success and nothing else is asked.
-            return self.blank.then_some(Cause::Blank);
-        }
-        if self.has_detector() && self.detects(&text_of(result)) {
-            return Some(Cause::Detected);
-        }
-        match result {
-            Value::Map(map) => self.field_failed(map),
-            Value::String(text) if self.may_hold_field(text) => {
-                // Of a repeated key the last counts.
-                let (mut error, mut is_error) = (false, false);
-                fields::walk(text, |key, value| match key {
-                    "error" => error = value != "null",
-                    "isError" => is_error = value == "true",
-                    _ => {}
-                })?;
-                self.cause(error, is_error)
-            }
-            _ => None,
-        }
-    }
-
-    fn field_failed(&self, map: &Map<'_>) -> Option<Cause> {
-        let error = map.get("error").is_some_and(|error| !error.is_null());
-        let is_error = map.get("isError").and_then(Value::as_bool) == Some(true);
-        self.cause(error, is_error)
-    }
-
-    fn cause(&self, error: bool, is_error: bool) -> Option<Cause> {
-        if self.error_field && error {
-            return Some(Cause::ErrorField);
-        }
-        (self.mcp_error && is_error).then_some(Cause::McpError)
-    }
-
-    /// Whether parsing is worth while: an object, and a key in plain or escaped letters.
-    fn may_hold_field(&self, text: &str) -> bool {
-        text.trim_start().starts_with('{')
-            && (memmem::find(text.as_bytes(), b"rror\"").is_some()
-                || memmem::find(text.as_bytes(), b"\\u").is_some())
-    }
-
-    fn has_detector(&self) -> bool {
-        self.contains.is_some() || self.matches.is_some()
-    }
-
-    fn detects(&self, text: &str) -> bool {
-        self.contains.as_ref().is_some_and(|finder| finder.find(text.as_bytes()).is_some())
-            || self.matches.as_ref().is_some_and(|regex| regex.is_match(text))
+        Ok(Self { rules })
     }
 
     fn explain(&self, calls: &[ToolCall<'_>], failed: usize, judged: usize) -> String {
         let mut text = format!("{} of {judged} tool calls succeeded", judged - failed);
-        let of_kind = |kind: fn(Finding) -> bool| {
-            calls.iter().filter(move |call| kind(self.find(call))).map(|call| &*call.name)
+        let of_kind = |kind: fn(CallOutcome) -> bool| {
+            calls.iter().filter(move |call| kind(self.rules.outcome(call))).map(|call| &*call.name)
         };
         if failed > 0 {
             text.push_str("; failed: ");
-            text.push_str(&report::names(of_kind(|found| matches!(found, Finding::Failed(_)))));
+            text.push_str(&report::names(of_kind(|found| matches!(found, CallOutcome::Failed(_)))));
         }
         if judged < calls.len() {
             text.push_str("; result not recorded: ");
-            text.push_str(&report::names(of_kind(|found| found == Finding::NotRecorded)));
+            text.push_str(&report::names(of_kind(|found| found == CallOutcome::NotRecorded)));
         }
         text
     }
 
     fn details(&self, calls: &[ToolCall<'_>]) -> Map<'static> {
         let results = calls.iter().map(|call| {
-            let (errored, reason) = match self.find(call) {
-                Finding::Succeeded => (Value::from(false), ""),
-                Finding::Failed(cause) => (Value::from(true), cause.as_str()),
-                Finding::NotRecorded => (Value::Null, "the result is not recorded"),
+            let (errored, reason) = match self.rules.outcome(call) {
+                CallOutcome::Succeeded => (Value::from(false), ""),
+                CallOutcome::Failed(cause) => (Value::from(true), cause.as_str()),
+                CallOutcome::NotRecorded => (Value::Null, "the result is not recorded"),
             };
             let entry: Map<'_> = [
                 ("name", Value::from(call.name.to_string())),
@@ -247,24 +142,17 @@ impl ToolError {
     }
 }
 
-/// A result as text: a text is itself, everything else its compact JSON.
-fn text_of<'v>(result: &'v Value<'_>) -> Cow<'v, str> {
-    match result {
-        Value::String(text) => Cow::Borrowed(text),
-        value => Cow::Owned(value.to_string()),
-    }
-}
-
 impl Evaluator for ToolError {
     fn facts(&self) -> Facts {
-        let results = self.blank || self.error_field || self.mcp_error || self.has_detector();
+        let FailureRules { blank, error_field, mcp_error, .. } = self.rules;
+        let results = blank || error_field || mcp_error || self.rules.has_detector();
         Facts { results, ..Facts::default() }
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let calls = &trajectory.tool_calls[..];
         if calls.is_empty() {
-            if self.dokimos {
+            if self.rules.result_alone {
                 return report::scored(
                     1.0,
                     want,
@@ -276,13 +164,13 @@ impl Evaluator for ToolError {
         }
         let (mut failed, mut judged) = (0, 0);
         for call in calls {
-            match self.find(call) {
-                Finding::Succeeded => judged += 1,
-                Finding::Failed(_) => {
+            match self.rules.outcome(call) {
+                CallOutcome::Succeeded => judged += 1,
+                CallOutcome::Failed(_) => {
                     judged += 1;
                     failed += 1;
                 }
-                Finding::NotRecorded => {}
+                CallOutcome::NotRecorded => {}
             }
         }
         if judged == 0 {
@@ -299,29 +187,14 @@ impl Evaluator for ToolError {
     }
 }
 
-/// Whether a call failed by the rules of the default settings: what other kinds mean by it.
-pub(in crate::evaluate) fn failed(call: &ToolCall<'_>) -> Option<bool> {
-    const DEFAULT: ToolError = ToolError {
-        blank: false,
-        error_field: true,
-        mcp_error: true,
-        dokimos: false,
-        contains: None,
-        matches: None,
-    };
-    match DEFAULT.find(call) {
-        Finding::Succeeded => Some(false),
-        Finding::Failed(_) => Some(true),
-        Finding::NotRecorded => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::evaluate::shared::failure::FailureCause;
+    use crate::model::{CallStatus, Content};
 
-    fn find(settings: Settings, call: ToolCall<'_>) -> Finding {
-        ToolError::new(settings).unwrap().find(&call)
+    fn find(settings: Settings, call: ToolCall<'_>) -> CallOutcome {
+        ToolError::new(settings).unwrap().rules.outcome(&call)
     }
 
     fn text(result: &'static str) -> ToolCall<'static> {
@@ -336,11 +209,11 @@ mod tests {
     fn result_that_is_not_recorded_is_no_blank_one() {
         let call = |status| ToolCall { status, ..ToolCall::default() };
         let found = |status| find(Settings::default(), call(status));
-        assert_eq!(found(CallStatus::Ok), Finding::Succeeded);
-        assert_eq!(found(CallStatus::Unknown), Finding::NotRecorded);
-        assert_eq!(found(CallStatus::Error), Finding::Failed(Cause::Status));
+        assert_eq!(found(CallStatus::Ok), CallOutcome::Succeeded);
+        assert_eq!(found(CallStatus::Unknown), CallOutcome::NotRecorded);
+        assert_eq!(found(CallStatus::Error), CallOutcome::Failed(FailureCause::Status));
         let dokimos = Settings { compat: Some(DokimosCompat::Dokimos), ..Default::default() };
-        assert_eq!(find(dokimos, call(CallStatus::Ok)), Finding::Failed(Cause::Blank));
+        assert_eq!(find(dokimos, call(CallStatus::Ok)), CallOutcome::Failed(FailureCause::Blank));
     }
 
     #[test]
@@ -348,14 +221,14 @@ mod tests {
         let check = |result, found| {
             assert_eq!(find(Settings::default(), text(result)), found, "{result}");
         };
-        check(" \n", Finding::Failed(Cause::Blank));
-        check("null", Finding::Succeeded);
-        check(r#" {"error": false} and more"#, Finding::Failed(Cause::ErrorField));
-        check(r#"{"\u0065rror": 1}"#, Finding::Failed(Cause::ErrorField));
-        check(r#"{"error": null}"#, Finding::Succeeded);
-        check(r#"{"data": {"error": 1}}"#, Finding::Succeeded);
-        check(r#"{"error": 1"#, Finding::Succeeded);
-        check(r#"{"content": [], "isError": true}"#, Finding::Failed(Cause::McpError));
+        check(" \n", CallOutcome::Failed(FailureCause::Blank));
+        check("null", CallOutcome::Succeeded);
+        check(r#" {"error": false} and more"#, CallOutcome::Failed(FailureCause::ErrorField));
+        check(r#"{"\u0065rror": 1}"#, CallOutcome::Failed(FailureCause::ErrorField));
+        check(r#"{"error": null}"#, CallOutcome::Succeeded);
+        check(r#"{"data": {"error": 1}}"#, CallOutcome::Succeeded);
+        check(r#"{"error": 1"#, CallOutcome::Succeeded);
+        check(r#"{"content": [], "isError": true}"#, CallOutcome::Failed(FailureCause::McpError));
     }
 
     #[test]
@@ -369,8 +242,8 @@ mod tests {
         };
         assert_eq!(
             find(settings.clone(), call("x HTTP 500 {\"er")),
-            Finding::Failed(Cause::Detected)
+            CallOutcome::Failed(FailureCause::Detected)
         );
-        assert_eq!(find(settings, call("{\"error\": \"lo")), Finding::Succeeded);
+        assert_eq!(find(settings, call("{\"error\": \"lo")), CallOutcome::Succeeded);
     }
 }

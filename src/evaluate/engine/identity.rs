@@ -1,11 +1,41 @@
-//! The identity of an evaluation: which evaluator judged what, on which spans.
+//! Identities: which evaluator judged by which criteria, and what it judged, on which spans.
 //!
 //! The same evidence judged by the same evaluator has the same id, whatever order it came in and
-//! whatever else is configured.
+//! whatever else is configured. So a replay of the same spans gives the same ids and is recognised
+//! downstream. All identities are the first half of a SHA-256.
 
 use sha2::{Digest, Sha256};
 
-use crate::model::{Completion, EvaluationId, EvaluatorInfo, SessionKey, SpanId, Target, ToolCall};
+use crate::model::{
+    Completion, EvaluationId, EvaluatorInfo, Level, SessionKey, SpanId, Target, ToolCall,
+};
+use crate::value::Value;
+
+/// The digest of an evaluator: of its full name, level and settings, whatever their order. The
+/// threshold does not belong to it, nor does the choice of traces: they change no score.
+pub fn of_evaluator(name: &str, level: Level, settings: &Value<'_>) -> [u8; 16] {
+    let mut hash = Sha256::new();
+    hash.update(name);
+    hash.update([0]);
+    hash.update(level.as_str());
+    hash.update([0]);
+    hash.update(settings.in_key_order().to_string());
+    first_half(hash)
+}
+
+/// The digest of an evaluator together with criteria that are not among its settings.
+pub(super) fn with_criteria(evaluator: [u8; 16], criteria: &Value<'_>) -> [u8; 16] {
+    let mut hash = Sha256::new();
+    hash.update(evaluator);
+    hash.update(criteria.in_key_order().to_string());
+    first_half(hash)
+}
+
+fn first_half(hash: Sha256) -> [u8; 16] {
+    let mut half = [0; 16];
+    half.copy_from_slice(&hash.finalize()[..16]);
+    half
+}
 
 /// What is judged, as far as an id tells it apart.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +97,7 @@ pub(super) fn ordinals(calls: &[ToolCall<'_>]) -> Vec<u32> {
 
 /// The id of an evaluation on spans with that digest. An early verdict is another evaluation than
 /// the final one, even where no span came between them.
-pub(super) fn identity(
+pub(super) fn of_evaluation(
     info: &EvaluatorInfo,
     target: &Target,
     judged: Judged<'_>,
@@ -96,10 +126,7 @@ pub(super) fn identity(
     if target.completion == Completion::Open {
         hash.update("early");
     }
-    let hash = hash.finalize();
-    let mut id = [0; 16];
-    id.copy_from_slice(&hash[..16]);
-    EvaluationId(id)
+    EvaluationId(first_half(hash))
 }
 
 #[cfg(test)]
@@ -108,6 +135,7 @@ mod tests {
 
     use super::*;
     use crate::model::TraceId;
+    use crate::value::json;
 
     fn call(span: u8, id: Option<&'static str>, name: &'static str) -> ToolCall<'static> {
         ToolCall {
@@ -149,8 +177,17 @@ mod tests {
             completion,
             time_ns: 7,
         };
-        let id = identity(&info, &target, judged, [4; 16]);
+        let id = of_evaluation(&info, &target, judged, [4; 16]);
         assert_eq!(id.to_string(), expected, "{judged:?}");
+    }
+
+    #[test]
+    fn digests_stay_what_they_are() {
+        let value = json::parse(r#"{"z": null, "a": {"c": [1], "b": 2}}"#).unwrap();
+        let evaluator = of_evaluator("tool_loop/refund", Level::Trace, &value);
+        assert_eq!(EvaluationId(evaluator).to_string(), "9dcc8dc265715b6d27fe1ff35ffec76f");
+        let criteria = with_criteria([1; 16], &value);
+        assert_eq!(EvaluationId(criteria).to_string(), "e16bdbe63f56f06dc7680d0aaa2504b2");
     }
 
     /// A change of these makes every backend count a replay twice.
