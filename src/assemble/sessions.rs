@@ -157,6 +157,7 @@ impl Sessions {
         }
         let Some(session) = self.by_key.get_mut(&left) else { return };
         self.bytes -= session.remove(trace_id);
+        self.open_count += usize::from(!session.is_open);
         session.is_open = true;
         if session.traces.is_empty() {
             self.forget(&left);
@@ -281,6 +282,7 @@ impl Sessions {
                 self.by_trace.remove(&trace.trace_id);
             }
             self.bytes -= session.bytes;
+            self.open_count -= usize::from(session.is_open);
             self.quiet.remove(&(session.last_ms, session.number));
         }
     }
