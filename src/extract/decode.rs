@@ -13,8 +13,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
-pub use definitions::tool_definitions;
-pub use messages::{MessageCall, MessageResult, Messages};
+pub(crate) use definitions::tool_definitions;
+pub(crate) use messages::{MessageCall, MessageResult, Messages};
 pub(super) use shapes::message_arguments;
 
 use crate::settings::nearest;

@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 use crate::assemble::Sessions;
 use crate::assemble::{LimitsSettings, SessionsSettings, Shard, TracesSettings};
 use crate::evaluate::engine::run::Evaluators;
-use crate::extract::resolve::Resolver;
+use crate::extract::Resolver;
 use crate::model::Evaluation;
 
 pub use collector::{Addresses, Collector, CollectorSettings, StartError};

@@ -16,7 +16,7 @@ use super::metrics::PipelineMetrics;
 use super::worker::{TICK, elapsed_ms, unix_ns};
 use crate::assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
 use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
-use crate::extract::resolve::{Resolver, reconcile};
+use crate::extract::{Resolver, reconcile};
 use crate::model::session::join_session;
 use crate::model::{Completion, Evaluation, SessionKey, TraceSpans, Trajectory};
 

@@ -18,7 +18,7 @@ use super::pool::BatchPool;
 use super::sessions::{SessionSender, SessionTrace};
 use crate::assemble::{Due, Running, Shard};
 use crate::evaluate::engine::run::{Evaluators, Evidence};
-use crate::extract::resolve::Resolver;
+use crate::extract::Resolver;
 use crate::model::{Completion, Evaluation, Reported, SessionKey, SpanBatch, TraceSpans};
 
 /// How often deadlines are looked at.
