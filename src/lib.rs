@@ -16,7 +16,7 @@
 //! The modules below stand in the order of the flow, after the shared vocabulary.
 //!
 //! # Invariants
-//! 1. [`model`], [`value`], [`settings`], [`otlp`] and [`visible`] import no stage.
+//! 1. [`model`], [`value`], [`settings`], [`otlp`], [`panics`] and [`visible`] import no stage.
 //! 2. Stages import the vocabulary, never each other; only [`pipeline`] knows them all.
 //! 3. `extract`, `assemble` and the evaluators do no I/O and read no clock:
 //!    `(state, input, now) -> outputs`.
@@ -27,6 +27,7 @@
 pub mod detect;
 pub mod model;
 pub mod otlp;
+pub mod panics;
 pub mod semconv;
 pub mod settings;
 pub mod value;

@@ -11,6 +11,7 @@
 //! retryably. The outlet never waits.
 
 mod collector;
+mod guard;
 mod intake;
 mod metrics;
 mod pool;

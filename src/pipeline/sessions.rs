@@ -4,7 +4,6 @@
 //! Shards hand over a copy of each trace they have judged. The queue is bounded; a trace that finds
 //! it full is missing from its session, and counted.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -12,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Outlet;
+use super::guard::Guarded;
 use super::metrics::PipelineMetrics;
 use super::worker::{TICK, elapsed_ms, unix_ns};
 use crate::assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
@@ -19,6 +19,7 @@ use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
 use crate::extract::{Resolver, reconcile};
 use crate::model::session::join_session;
 use crate::model::{Completion, Evaluation, SessionKey, TraceSpans, Trajectory};
+use crate::panics::caught;
 
 /// Traces that may wait for the owner of sessions.
 pub(super) const QUEUED_TRACES_MAX: usize = 4096;
@@ -80,28 +81,6 @@ impl SessionWorker {
         self.metrics.sessions(&mut self.sessions);
     }
 
-    /// Takes one step. After a fault the open sessions are judged as they stand, and the rest
-    /// begins anew.
-    fn guarded(
-        &mut self,
-        now_ms: u64,
-        due: &mut Vec<DueSession>,
-        step: impl FnOnce(&mut Self, &mut Vec<DueSession>),
-    ) {
-        if catch_unwind(AssertUnwindSafe(|| step(self, due))).is_ok() {
-            return;
-        }
-        self.metrics.panicked();
-        tracing::error!("assembling sessions panicked; the open ones are judged");
-        let judged = catch_unwind(AssertUnwindSafe(|| self.judge_all(Completion::Evicted, due)));
-        if judged.is_err() {
-            self.metrics.panicked();
-            tracing::error!("assembling sessions panicked again; the open ones are lost");
-        }
-        due.clear();
-        self.sessions = Sessions::new(self.settings, now_ms);
-    }
-
     fn judge_all(&mut self, completion: Completion, due: &mut Vec<DueSession>) {
         self.sessions.drain(completion, due);
         self.judge_due(due);
@@ -110,9 +89,8 @@ impl SessionWorker {
     fn judge_due(&mut self, due: &mut Vec<DueSession>) {
         for due in due.drain(..) {
             let now_ns = unix_ns(SystemTime::now());
-            let judged = catch_unwind(AssertUnwindSafe(|| {
-                evaluate_session(&self.resolver, &self.evaluators, &due, now_ns)
-            }));
+            let judged =
+                caught(|| evaluate_session(&self.resolver, &self.evaluators, &due, now_ns));
             let Ok((evaluations, errors)) = judged else {
                 self.metrics.panicked();
                 self.sessions.not_judged(&due);
@@ -125,6 +103,27 @@ impl SessionWorker {
                 (self.outlet)(evaluations);
             }
         }
+    }
+}
+
+impl Guarded for SessionWorker {
+    type Due = DueSession;
+
+    fn panicked(&self, again: bool) {
+        self.metrics.panicked();
+        if again {
+            tracing::error!("assembling sessions panicked again; the open ones are lost");
+        } else {
+            tracing::error!("assembling sessions panicked; the open ones are judged");
+        }
+    }
+
+    fn evaluate_rest(&mut self, _now_ms: u64, due: &mut Vec<DueSession>) {
+        self.judge_all(Completion::Evicted, due);
+    }
+
+    fn start_anew(&mut self, now_ms: u64) {
+        self.sessions = Sessions::new(self.settings, now_ms);
     }
 }
 
