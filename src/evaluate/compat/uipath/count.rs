@@ -136,7 +136,7 @@ impl<'c> Counts<'c> {
 
 impl Evaluator for Count {
     fn facts(&self) -> Facts {
-        Facts { attributes: vec![super::ATTRIBUTES], ..Facts::default() }
+        super::facts()
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {

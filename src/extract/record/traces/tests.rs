@@ -167,7 +167,7 @@ fn messages_are_kept_only_in_so_far_as_they_speak_of_tools() {
 fn attributes_of_roots_and_groups_are_kept_when_asked_for() {
     let needed = Facts {
         root_attributes: true,
-        attributes: vec![&["eval.score", "eval.label"]],
+        attributes: vec![vec!["eval.score".to_owned(), "eval.label".to_owned()]],
         ..Facts::default()
     };
     let table = table(&needed);

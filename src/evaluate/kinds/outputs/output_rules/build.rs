@@ -1,6 +1,6 @@
 //! Settings to an evaluator: everything that can be wrong is found here, with its place.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::custom::own;
 use super::iris::{custom as iris_custom, rules};
@@ -76,9 +76,8 @@ fn check_limits(config: &OutputRulesConfig, node: &Node) -> Result<(), SettingsE
     Err(SettingsError::new(error).at(place(node, "text_bytes_max")))
 }
 
-type Attribute = Option<(String, &'static [&'static str])>;
-
-fn target(config: &OutputRulesConfig, node: &Node) -> Result<Attribute, SettingsError> {
+/// The key of `target: attribute`.
+fn target(config: &OutputRulesConfig, node: &Node) -> Result<Option<String>, SettingsError> {
     let calls = matches!(config.target, Target::ToolArguments | Target::ToolResults);
     if !config.tools.is_empty() && !calls {
         return Err(SettingsError::new(
@@ -93,25 +92,11 @@ fn target(config: &OutputRulesConfig, node: &Node) -> Result<Attribute, Settings
                 .with_help("name the key, such as `attribute: my.answer`")
                 .at(place(node, "target")))
         }
-        (Target::Attribute, Some(key)) => Ok(Some((key.clone(), interned(key)))),
+        (Target::Attribute, Some(key)) => Ok(Some(key.clone())),
         (_, Some(_)) => Err(SettingsError::new("`attribute` goes with `target: attribute`")
             .at(place(node, "attribute"))),
         (_, None) => Ok(None),
     }
-}
-
-/// The group of that one key. The vocabulary of facts holds keys for the life of the process; each
-/// is kept once, however many evaluators ask for it and however often they are built.
-fn interned(key: &str) -> &'static [&'static str] {
-    static GROUPS: Mutex<Vec<&'static [&'static str]>> = Mutex::new(Vec::new());
-    let mut groups = GROUPS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = groups.iter().find(|group| group[0] == key) {
-        return known;
-    }
-    let key: &'static str = Box::leak(key.to_owned().into_boxed_str());
-    let group: &'static [&'static str] = Box::leak(Box::new([key]));
-    groups.push(group);
-    group
 }
 
 fn packs(
