@@ -291,9 +291,10 @@ impl Http {
     }
 
     async fn send(&mut self, message: &Decoded, body: &Bytes) -> Answer {
-        let body = match self.json {
-            true => message.json().map_err(|error| Refusal::Final(error.into()))?,
-            false => body.to_vec(),
+        let body = if self.json {
+            message.json().map_err(|error| Refusal::Final(error.into()))?
+        } else {
+            body.to_vec()
         };
         let body = compressed(body, self.compression).map_err(Refusal::Final)?;
         let url = format!("{}/{}", self.base, message.path());
@@ -399,9 +400,10 @@ fn words(body: &Bytes, is_json: bool) -> String {
         let status: serde_json::Value = serde_json::from_slice(body).ok()?;
         Some(status.get("message")?.as_str()?.to_owned())
     };
-    let text = match is_json {
-        true => from_json(),
-        false => RpcStatus::decode(body.clone()).ok().map(|status| status.message),
+    let text = if is_json {
+        from_json()
+    } else {
+        RpcStatus::decode(body.clone()).ok().map(|status| status.message)
     };
     let text = text.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
     text.chars().take(WORDS_MAX).collect()

@@ -123,9 +123,10 @@ impl<'c> Counts<'c> {
     }
 
     fn place(&self, key: &str) -> Option<usize> {
-        match self.places.is_empty() {
-            true => self.entries.iter().position(|(other, _)| *other == key),
-            false => self.places.get(key).copied(),
+        if self.places.is_empty() {
+            self.entries.iter().position(|(other, _)| *other == key)
+        } else {
+            self.places.get(key).copied()
         }
     }
 

@@ -370,9 +370,12 @@ impl Evaluators {
     ) -> Evaluation {
         let info = chosen.info();
         // Where evaluations are only counted, nobody sees their ids.
-        let id = |digest| match self.want.records {
-            true => identity(info, target, judged, digest),
-            false => EvaluationId::default(),
+        let id = |digest| {
+            if self.want.records {
+                identity(info, target, judged, digest)
+            } else {
+                EvaluationId::default()
+            }
         };
         Evaluation {
             id: id(evidence.digest),

@@ -21,9 +21,10 @@ pub(super) fn build(node: &Node) -> Result<OutputRules, SettingsError> {
     let default = if iris_like { Bundle::Completeness } else { Bundle::All };
     let bundle = config.bundle.unwrap_or(default);
     let attribute = target(&config, node)?;
-    let mut rules = match iris_like {
-        true => rules::rules(bundle, &config.thresholds),
-        false => builtin::rules(bundle, &config.thresholds),
+    let mut rules = if iris_like {
+        rules::rules(bundle, &config.thresholds)
+    } else {
+        builtin::rules(bundle, &config.thresholds)
     };
     let mut packs =
         packs(&config, bundle, iris_like).map_err(|error| error.at(place(node, "packs")))?;
@@ -188,10 +189,8 @@ fn custom(
             let error = SettingsError::new(format!("`config` of rule `{}` is empty", rule.name));
             return Err(error.with_help("give the rule's settings").at(place(node, "config")));
         }
-        let built = match iris_like {
-            true => iris_custom::rule(rule),
-            false => own::rule(rule, node.get("config")),
-        };
+        let built =
+            if iris_like { iris_custom::rule(rule) } else { own::rule(rule, node.get("config")) };
         rules.push(built.map_err(|error| {
             let place = place(node, "config");
             error.at(place)
