@@ -14,10 +14,9 @@ use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
 use spanscore::extract::dialect::Dialect;
-use spanscore::extract::record::cache::Cache;
-use spanscore::extract::record::traces::extract_traces;
-use spanscore::extract::table::Table;
+use spanscore::extract::{ExtractionCache, Table, extract};
 use spanscore::model::{Facts, SpanBatch, TraceId};
+use spanscore::otlp::Signal;
 use spanscore::otlp::number::span;
 use spanscore::otlp::request::{Step, walk};
 use spanscore::otlp::wire::{Field, Fields};
@@ -49,7 +48,12 @@ impl Subject {
     }
 
     /// Reads the request; the arena's length keeps the work from being left out.
-    fn run(&self, request: &[u8], resources: &mut Cache, batches: &mut [SpanBatch]) -> u64 {
+    fn run(
+        &self,
+        request: &[u8],
+        resources: &mut ExtractionCache,
+        batches: &mut [SpanBatch],
+    ) -> u64 {
         match self {
             Self::Walk => bare_walk(request),
             Self::Extract(table) => {
@@ -58,7 +62,8 @@ impl Subject {
                     batch.spans.clear();
                     batch.resources.clear();
                 }
-                let extracted = extract_traces(table, request, resources, batches).unwrap();
+                let extracted =
+                    extract(table, Signal::Traces, request, resources, batches).unwrap();
                 extracted.accepted + batches[0].arena.len() as u64
             }
         }
@@ -89,7 +94,7 @@ fn criterion_benches(c: &mut Criterion) {
     group.measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
     for name in SUBJECTS {
         let subject = Subject::named(name);
-        let (mut resources, mut batches) = (Cache::default(), [SpanBatch::default()]);
+        let (mut resources, mut batches) = (ExtractionCache::default(), [SpanBatch::default()]);
         group.bench_function(BenchmarkId::from_parameter(name), |b| {
             b.iter(|| black_box(subject.run(black_box(&request), &mut resources, &mut batches)));
         });
@@ -101,7 +106,7 @@ fn criterion_benches(c: &mut Criterion) {
 fn ratios() {
     let request = support::request(TRACES, 7);
     let subjects = SUBJECTS.map(Subject::named);
-    let (mut resources, mut batches) = (Cache::default(), [SpanBatch::default()]);
+    let (mut resources, mut batches) = (ExtractionCache::default(), [SpanBatch::default()]);
     let mut least = [Duration::MAX; SUBJECTS.len()];
     for _ in 0..ROUNDS {
         for (subject, least) in subjects.iter().zip(&mut least) {
@@ -121,7 +126,7 @@ fn ratios() {
 fn once(name: &str, times: usize) {
     let request = support::request(TRACES, 7);
     let subject = Subject::named(name);
-    let (mut resources, mut batches) = (Cache::default(), [SpanBatch::default()]);
+    let (mut resources, mut batches) = (ExtractionCache::default(), [SpanBatch::default()]);
     let sum: u64 = (0..times).map(|_| subject.run(&request, &mut resources, &mut batches)).sum();
     println!("{name}: {times} requests of {} bytes, {sum}", request.len());
 }

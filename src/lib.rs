@@ -17,9 +17,9 @@
 //! the OTLP client of the exporters and of `spanscore send`.
 //!
 //! # Invariants
-//! 1. [`model`], [`value`], [`settings`], [`otlp`] and [`visible`] import no stage.
+//! 1. [`model`], [`value`], [`settings`], [`otlp`], [`panics`] and [`visible`] import no stage.
 //! 2. Stages import the vocabulary, never each other; only [`pipeline`] knows them all. `emit`
-//!    imports [`client`], too, which imports the vocabulary alone.
+//!    imports [`client`], too, which imports the vocabulary alone; `evaluate` imports [`detect`].
 //! 3. `extract`, `assemble` and the evaluators do no I/O and read no clock:
 //!    `(state, input, now) -> outputs`.
 //! 4. Bad input never panics and never poisons its batch.
@@ -29,6 +29,7 @@
 pub mod detect;
 pub mod model;
 pub mod otlp;
+pub mod panics;
 pub mod semconv;
 pub mod settings;
 pub mod value;

@@ -6,10 +6,9 @@ use sha2::{Digest, Sha256};
 use spanscore::assemble::Shard;
 use spanscore::config::{Part, Plan, load};
 use spanscore::evaluate::engine::run::{Evaluators, Evidence};
-use spanscore::extract::record::traces::extract_traces;
-use spanscore::extract::resolve::Resolver;
-use spanscore::extract::table::Table;
+use spanscore::extract::{Resolver, Table, extract};
 use spanscore::model::{Completion, Evaluation, SpanBatch, Want};
+use spanscore::otlp::Signal;
 use spanscore::pipeline::{Collector, CollectorSettings};
 
 use super::Protocol;
@@ -137,7 +136,7 @@ fn run(case: Case, requests: u64, want: Want, mut take: impl FnMut(&[Evaluation]
         arena.clear();
         spans.clear();
         resources.clear();
-        extract_traces(&table, &body, &mut cache, &mut batches).unwrap();
+        extract(&table, Signal::Traces, &body, &mut cache, &mut batches).unwrap();
         shard.add(&batches[0], number * 20, &mut due);
         shard.tick(number * 20, &mut due);
         if number + 1 == requests {

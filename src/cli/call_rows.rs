@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::extract::resolve::raw_text;
+use crate::extract::raw_text;
 use crate::model::tool_call::groups;
 use crate::model::{Content, ToolCall, Trajectory, Usage};
 use crate::otlp::AnyValue;

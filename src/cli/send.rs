@@ -136,10 +136,7 @@ impl SendArgs {
 
     fn protocol(&self) -> Protocol {
         let grpc_port = self.endpoint.trim_end_matches('/').ends_with(":4317");
-        self.protocol.unwrap_or(match grpc_port {
-            true => Protocol::Grpc,
-            false => Protocol::HttpProtobuf,
-        })
+        self.protocol.unwrap_or(if grpc_port { Protocol::Grpc } else { Protocol::HttpProtobuf })
     }
 
     /// The requests in order, read as they are sent. Only fresh ids need all of them at once, to

@@ -8,12 +8,9 @@
 //! where a task is stopped before, or panics, it settles itself by being dropped. So each
 //! evaluation is counted once, as sent or as lost, and its bytes are given back once.
 
-use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::task::Poll;
 
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
@@ -22,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::counters::{Counters, Instruments, Loss, Seldom};
 use crate::model::Evaluation;
+use crate::panics::{Panicked, caught_future};
 
 /// Evaluations on their way, in the order offered.
 pub(crate) type Batch = Vec<Arc<[Evaluation]>>;
@@ -210,15 +208,10 @@ impl Queue {
 /// What became of a batch with so many evaluations. A panic loses this batch, not the room that it
 /// took.
 async fn delivered(delivering: impl Future<Output = Delivery>, count: u64) -> Delivery {
-    let mut delivering = pin!(delivering);
-    poll_fn(|context| {
-        let poll = || delivering.as_mut().poll(context);
-        catch_unwind(AssertUnwindSafe(poll)).unwrap_or_else(|_| {
-            tracing::error!(evaluations = count, "delivering evaluations panicked; they are lost");
-            Poll::Ready(Delivery { sent: 0, lost: vec![(Loss::Fault, count)] })
-        })
+    caught_future(delivering).await.unwrap_or_else(|Panicked| {
+        tracing::error!(evaluations = count, "delivering evaluations panicked; they are lost");
+        Delivery { sent: 0, lost: vec![(Loss::Fault, count)] }
     })
-    .await
 }
 
 /// The emptying end of a queue.

@@ -13,8 +13,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
-pub use definitions::tool_definitions;
-pub use messages::{MessageCall, MessageResult, Messages};
+pub(crate) use definitions::tool_definitions;
+pub(crate) use messages::{MessageCall, MessageResult, Messages};
 pub(super) use shapes::message_arguments;
 
 use crate::settings::nearest;
@@ -117,6 +117,17 @@ pub enum Decoded<'a> {
     Unreadable(Cow<'a, str>),
 }
 
+/// What a decoder makes of a text, as far as the text shows it without the decoder's steps.
+#[derive(Debug)]
+pub enum Shortcut<'a> {
+    /// It decodes to this.
+    Decoded(Decoded<'a>),
+    /// It decodes to nothing.
+    Nothing,
+    /// Only the steps show it.
+    Unknown,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
     Value,
@@ -170,11 +181,13 @@ impl Decode {
         Ok(Self { alternatives, words, json })
     }
 
-    /// What [`apply`](Self::apply) makes of a text, where a look at the text tells it; `None` where
-    /// it does not.
-    pub fn at_sight<'a>(&self, text: &'a str) -> Option<Option<Decoded<'a>>> {
+    /// What [`apply`](Self::apply) makes of a text, where the text shows it without the steps.
+    pub fn shortcut<'a>(&self, text: &'a str) -> Shortcut<'a> {
         if matches!(text.as_bytes(), [b'{' | b'[', ..]) {
-            return self.of_json(text).map(|value| Some(Decoded::Value(value)));
+            return match self.of_json(text) {
+                Some(value) => Shortcut::Decoded(Decoded::Value(value)),
+                None => Shortcut::Unknown,
+            };
         }
         self.of_words(text)
     }
@@ -188,14 +201,14 @@ impl Decode {
     }
 
     /// Of plain words.
-    fn of_words<'a>(&self, text: &'a str) -> Option<Option<Decoded<'a>>> {
+    fn of_words<'a>(&self, text: &'a str) -> Shortcut<'a> {
         if !is_words(text) {
-            return None;
+            return Shortcut::Unknown;
         }
         match self.words {
-            OfWords::Kept => Some(Some(Decoded::Value(Value::from(text)))),
-            OfWords::Nothing => Some(None),
-            OfWords::Other => None,
+            OfWords::Kept => Shortcut::Decoded(Decoded::Value(Value::from(text))),
+            OfWords::Nothing => Shortcut::Nothing,
+            OfWords::Other => Shortcut::Unknown,
         }
     }
 

@@ -1,20 +1,58 @@
 //! Spans and log events to tool calls.
 //!
+//! There is one door in, [`extract`]: it turns an encoded request into records when the request
+//! arrives. There is one door out, [`Resolver`]: it turns the records of a complete trace into the
+//! trajectory that is evaluated.
+//!
 //! ```text
 //! dialect   how an instrumentation writes tool calls: data
-//! table     dialects compiled into one key look-up and bit tests
-//! collect   an encoded request -> records for each shard, one pass per span
-//! path      what the keys of a span mean together, remembered from request to request
-//! recipe    what becomes of a span: worked out once for each path and the statements that hold
-//! logs      the same for log events
-//! facts     the form of a record's facts: written by `collect`, read when a trace is complete
+//! table     dialects compiled into one hash index of keys and bit sets of conditions
+//! record    on arrival: an encoded request -> records for each shard, one pass per span
+//! resolve   on completion: the records of a trace -> a trajectory
+//! decode    values that dialects write in a form of their own -> plain values, for `resolve`
 //! ```
+//!
+//! `dialect` knows nothing of the others, `record` and `resolve` share `table` and the byte layout
+//! of a record, and `record` knows nothing of `resolve`.
 
-pub mod decode;
+mod decode;
 pub mod dialect;
-pub mod record;
-pub mod resolve;
-pub mod table;
-
+mod record;
+mod resolve;
+mod table;
 #[cfg(test)]
 mod testing;
+
+pub use self::record::cache::ExtractionCache;
+pub use self::record::counts::{Extracted, Rejection};
+pub(crate) use self::resolve::raw_text;
+pub use self::resolve::{
+    CallInMessage, Explanation, GivenBy, Resolver, SessionCalls, SpanExplanation, reconcile,
+};
+pub use self::table::{Table, TableError};
+
+use crate::model::SpanBatch;
+use crate::otlp::Signal;
+use crate::otlp::metrics::count_points;
+use crate::otlp::request::Broken;
+
+/// Adds the records of an encoded request to the batches, one for each shard. Of metrics only the
+/// points are counted.
+///
+/// # Errors
+/// [`Broken`] if the request is no protobuf and holds no item at all. Where only a part is broken,
+/// the rest is taken, and each item that begins in that part counts as rejected, or the part as
+/// one.
+pub fn extract(
+    table: &Table,
+    signal: Signal,
+    body: &[u8],
+    cache: &mut ExtractionCache,
+    batches: &mut [SpanBatch],
+) -> Result<Extracted, Broken> {
+    match signal {
+        Signal::Traces => record::traces::extract_traces(table, body, cache, batches),
+        Signal::Logs => record::logs::extract_logs(table, body, cache, batches),
+        Signal::Metrics => count_points(body).map(Extracted::counted),
+    }
+}

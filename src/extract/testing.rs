@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message;
 
 use super::dialect::Dialect;
-use super::record::cache::Cache;
+use super::record::cache::ExtractionCache;
 use super::record::counts::Extracted;
 use super::record::layout::FactsReader;
 use super::record::traces::extract_traces;
@@ -79,7 +79,8 @@ pub(super) fn calls() -> Facts {
 /// Extracts into one shard.
 pub(super) fn extract(table: &Table, body: &[u8]) -> (Extracted, SpanBatch) {
     let mut shards = [SpanBatch::default()];
-    let extracted = extract_traces(table, body, &mut Cache::default(), &mut shards).unwrap();
+    let extracted =
+        extract_traces(table, body, &mut ExtractionCache::default(), &mut shards).unwrap();
     let [batch] = shards;
     (extracted, batch)
 }

@@ -19,7 +19,7 @@ pub struct Facts {
     pub root_attributes: bool,
     /// Attributes to keep as they came, on every span that has the first of them
     /// ([`Trajectory::kept_spans`](super::Trajectory)); each entry is one such group.
-    pub attributes: Vec<&'static [&'static str]>,
+    pub attributes: Vec<Vec<String>>,
 }
 
 impl Facts {
@@ -35,7 +35,7 @@ impl Facts {
         self.root_attributes |= other.root_attributes;
         for group in &other.attributes {
             if !self.attributes.contains(group) {
-                self.attributes.push(group);
+                self.attributes.push(group.clone());
             }
         }
         self

@@ -12,14 +12,9 @@ use super::metrics::PipelineMetrics;
 use super::pool::BatchPool;
 use super::worker::Work;
 use super::{RETRY_AFTER, ROOM_WAIT};
-use crate::extract::record::cache::Cache;
-use crate::extract::record::counts::Extracted;
-use crate::extract::record::logs::extract_logs;
-use crate::extract::record::traces::extract_traces;
-use crate::extract::table::Table;
+use crate::extract::{Extracted, ExtractionCache, Table, extract};
 use crate::model::SpanBatch;
 use crate::otlp::Signal;
-use crate::otlp::metrics::count_points;
 use crate::otlp::request::Broken;
 use crate::receive::{Accepted, Intake, Refused};
 
@@ -34,7 +29,7 @@ pub struct PipelineIntake {
     permits: u32,
     is_closed: AtomicBool,
     /// Resources seen before, one cache for each request under way at once.
-    caches: Mutex<Vec<Cache>>,
+    caches: Mutex<Vec<ExtractionCache>>,
     metrics: Arc<PipelineMetrics>,
     pool: Arc<BatchPool>,
     backlog: Arc<Backlog>,
@@ -99,16 +94,12 @@ impl PipelineIntake {
         batches: &mut [SpanBatch],
     ) -> Result<Extracted, Broken> {
         let mut cache = self.caches().pop().unwrap_or_default();
-        let extracted = match signal {
-            Signal::Traces => extract_traces(&self.table, body, &mut cache, batches),
-            Signal::Logs => extract_logs(&self.table, body, &mut cache, batches),
-            Signal::Metrics => count_points(body).map(Extracted::counted),
-        };
+        let extracted = extract(&self.table, signal, body, &mut cache, batches);
         self.caches().push(cache);
         extracted
     }
 
-    fn caches(&self) -> MutexGuard<'_, Vec<Cache>> {
+    fn caches(&self) -> MutexGuard<'_, Vec<ExtractionCache>> {
         self.caches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

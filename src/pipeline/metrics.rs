@@ -12,7 +12,7 @@ use opentelemetry::metrics::{Counter, Gauge, Meter};
 
 use crate::assemble::{Sessions, Shard};
 use crate::evaluate::engine::run::{Evaluators, WhenErrors};
-use crate::extract::record::counts::{Extracted, Rejection};
+use crate::extract::{Extracted, Rejection};
 use crate::model::{Completion, Evaluation, Outcome, Reason};
 
 /// Instruments of the stages between receivers and exporters.

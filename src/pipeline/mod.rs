@@ -12,6 +12,7 @@
 
 mod backlog;
 mod collector;
+mod guard;
 mod intake;
 mod lost;
 mod metrics;
@@ -30,7 +31,7 @@ use tokio::task::JoinSet;
 use crate::assemble::Sessions;
 use crate::assemble::{LimitsSettings, SessionsSettings, Shard, TracesSettings};
 use crate::evaluate::engine::run::Evaluators;
-use crate::extract::resolve::Resolver;
+use crate::extract::Resolver;
 use crate::model::Evaluation;
 
 use backlog::Backlog;

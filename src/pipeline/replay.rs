@@ -11,14 +11,9 @@ use crate::assemble::{
     TracesSettings,
 };
 use crate::evaluate::engine::run::{Evaluators, Evidence};
-use crate::extract::record::cache::Cache;
-use crate::extract::record::counts::Extracted;
-use crate::extract::record::logs::extract_logs;
-use crate::extract::record::traces::extract_traces;
-use crate::extract::resolve::{Explanation, Resolver, SessionCalls};
+use crate::extract::{Explanation, Extracted, ExtractionCache, Resolver, SessionCalls, extract};
 use crate::model::{Completion, Evaluation, SessionKey, SpanBatch, TraceId, Trajectory};
 use crate::otlp::Signal;
-use crate::otlp::metrics::count_points;
 use crate::otlp::request::Broken;
 
 /// Gathers recorded requests, then judges or shows what they hold.
@@ -27,7 +22,7 @@ pub struct Replay<'r> {
     shard: Shard,
     /// What the limits of one trace made due before the end.
     evicted: Vec<Due>,
-    resources: Cache,
+    cache: ExtractionCache,
     session_key: SessionKeyFields,
 }
 
@@ -49,7 +44,7 @@ impl<'r> Replay<'r> {
             resolver,
             shard: Shard::new(TracesSettings::default(), limits, 1, 0),
             evicted: Vec::new(),
-            resources: Cache::default(),
+            cache: ExtractionCache::default(),
             session_key,
         }
     }
@@ -57,12 +52,8 @@ impl<'r> Replay<'r> {
     /// Adds one request; says what of it was taken.
     pub fn add(&mut self, signal: Signal, body: &[u8]) -> Result<Extracted, Broken> {
         let mut batches = [SpanBatch::default()];
-        let (table, resources) = (self.resolver.table(), &mut self.resources);
-        let extracted = match signal {
-            Signal::Traces => extract_traces(table, body, resources, &mut batches),
-            Signal::Logs => extract_logs(table, body, resources, &mut batches),
-            Signal::Metrics => count_points(body).map(Extracted::counted),
-        }?;
+        let table = self.resolver.table();
+        let extracted = extract(table, signal, body, &mut self.cache, &mut batches)?;
         let [batch] = batches;
         self.shard.add(&batch, 0, &mut self.evicted);
         Ok(extracted)

@@ -4,7 +4,6 @@
 //! Shards hand over a copy of each trace they have judged. The queue is bounded; a trace that finds
 //! it full is missing from its session, and counted.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -13,13 +12,15 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Outlet;
 use super::backlog::Backlog;
+use super::guard::Guarded;
 use super::metrics::PipelineMetrics;
 use super::worker::{TICK, elapsed_ms, unix_ns};
 use crate::assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
 use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
-use crate::extract::resolve::{Resolver, reconcile};
+use crate::extract::{Resolver, reconcile};
 use crate::model::session::join_session;
 use crate::model::{Completion, Evaluation, SessionKey, TraceSpans, Trajectory};
+use crate::panics::caught;
 
 /// Traces that may wait for the owner of sessions.
 pub(super) const QUEUED_TRACES_MAX: usize = 4096;
@@ -82,30 +83,6 @@ impl SessionWorker {
         self.metrics.sessions(&mut self.sessions);
     }
 
-    /// Takes one step. After a fault the open sessions are judged as they stand, and the rest
-    /// begins anew.
-    fn guarded(
-        &mut self,
-        now_ms: u64,
-        due: &mut Vec<DueSession>,
-        step: impl FnOnce(&mut Self, &mut Vec<DueSession>),
-    ) {
-        if catch_unwind(AssertUnwindSafe(|| step(self, due))).is_ok() {
-            self.backlog.set_sessions(self.sessions.open_count());
-            return;
-        }
-        self.metrics.panicked();
-        tracing::error!("assembling sessions panicked; the open ones are judged");
-        let judged = catch_unwind(AssertUnwindSafe(|| self.judge_all(Completion::Evicted, due)));
-        if judged.is_err() {
-            self.metrics.panicked();
-            tracing::error!("assembling sessions panicked again; the open ones are lost");
-        }
-        due.clear();
-        self.sessions = Sessions::new(self.settings, now_ms);
-        self.backlog.set_sessions(0);
-    }
-
     fn judge_all(&mut self, completion: Completion, due: &mut Vec<DueSession>) {
         self.sessions.drain(completion, due);
         self.judge_due(due);
@@ -117,9 +94,8 @@ impl SessionWorker {
             self.backlog.set_sessions(left);
             left -= 1;
             let now_ns = unix_ns(SystemTime::now());
-            let judged = catch_unwind(AssertUnwindSafe(|| {
-                evaluate_session(&self.resolver, &self.evaluators, &due, now_ns)
-            }));
+            let judged =
+                caught(|| evaluate_session(&self.resolver, &self.evaluators, &due, now_ns));
             let Ok((evaluations, errors)) = judged else {
                 self.metrics.panicked();
                 self.sessions.not_judged(&due);
@@ -132,6 +108,31 @@ impl SessionWorker {
                 (self.outlet)(evaluations);
             }
         }
+    }
+}
+
+impl Guarded for SessionWorker {
+    type Due = DueSession;
+
+    fn panicked(&self, again: bool) {
+        self.metrics.panicked();
+        if again {
+            tracing::error!("assembling sessions panicked again; the open ones are lost");
+        } else {
+            tracing::error!("assembling sessions panicked; the open ones are judged");
+        }
+    }
+
+    fn evaluate_rest(&mut self, _now_ms: u64, due: &mut Vec<DueSession>) {
+        self.judge_all(Completion::Evicted, due);
+    }
+
+    fn start_anew(&mut self, now_ms: u64) {
+        self.sessions = Sessions::new(self.settings, now_ms);
+    }
+
+    fn report_open(&self) {
+        self.backlog.set_sessions(self.sessions.open_count());
     }
 }
 

@@ -1,11 +1,11 @@
 //! One shard at work: assemble, resolve, evaluate, hand out.
 //!
-//! A fault of ours ends neither the shard nor the process: where judging a trace panics, that trace
-//! is lost; where anything else does, the shard judges what it holds as it stands and starts anew.
+//! An internal error ends neither the shard nor the process: where judging a trace panics, that
+//! trace is lost; where anything else does, the shard judges what it holds as it stands and starts
+//! anew.
 //!
 //! **Invariant:** an evaluation is remembered, to be revised, only once it was handed out.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -14,13 +14,15 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Outlet;
 use super::backlog::Backlog;
+use super::guard::Guarded;
 use super::metrics::{Judged, PipelineMetrics};
 use super::pool::BatchPool;
 use super::sessions::{SessionSender, SessionTrace};
 use crate::assemble::{Due, Running, Shard};
 use crate::evaluate::engine::run::{Evaluators, Evidence};
-use crate::extract::resolve::Resolver;
+use crate::extract::Resolver;
 use crate::model::{Completion, Evaluation, Reported, SessionKey, SpanBatch, TraceSpans};
+use crate::panics::caught;
 
 /// How often deadlines are looked at.
 pub(super) const TICK: Duration = Duration::from_millis(50);
@@ -42,7 +44,7 @@ pub(super) enum Work {
 pub(super) struct Worker {
     pub(super) index: usize,
     pub(super) shard: Shard,
-    /// Makes an empty shard at a time, for after a fault.
+    /// Makes an empty shard at a time, for after a panic.
     pub(super) empty: Box<dyn Fn(u64) -> Shard + Send>,
     pub(super) resolver: Arc<Resolver>,
     pub(super) evaluators: Arc<Evaluators>,
@@ -97,34 +99,6 @@ impl Worker {
         let records = batch.spans.len();
         self.guarded(now_ms, due, |own, due| own.take_in(batch, now_ms, due));
         self.backlog.unqueue(records);
-    }
-
-    /// Takes one step. After a fault the shard may not add up any more: what it holds is judged as
-    /// it stands, and it starts anew.
-    fn guarded(
-        &mut self,
-        now_ms: u64,
-        due: &mut Vec<Due>,
-        step: impl FnOnce(&mut Self, &mut Vec<Due>),
-    ) {
-        if catch_unwind(AssertUnwindSafe(|| step(self, due))).is_ok() {
-            self.backlog.set_traces(self.index, self.shard.open_count());
-            return;
-        }
-        self.metrics.panicked();
-        let traces = self.shard.open_count();
-        tracing::error!(shard = self.index, traces, "a shard panicked; it judges its open traces");
-        let judged = catch_unwind(AssertUnwindSafe(|| {
-            due.retain(|due| self.shard.is_due(due));
-            self.judge_all(Completion::Evicted, now_ms, due);
-        }));
-        if judged.is_err() {
-            self.metrics.panicked();
-            tracing::error!(shard = self.index, "a shard panicked again; its open traces are lost");
-        }
-        due.clear();
-        self.shard = (self.empty)(now_ms);
-        self.backlog.set_traces(self.index, 0);
     }
 
     fn take_in(&mut self, batch: Arc<SpanBatch>, now_ms: u64, due: &mut Vec<Due>) {
@@ -217,10 +191,10 @@ impl Worker {
             now_ns,
         };
         let before = out.len();
-        let judged = catch_unwind(AssertUnwindSafe(|| {
+        let judged = caught(|| {
             let trajectory = self.resolver.resolve(trace);
             self.evaluators.evaluate_early(&trajectory, evidence, &mut reported, out);
-        }));
+        });
         if judged.is_err() {
             out.truncate(before);
             self.metrics.panicked();
@@ -255,13 +229,13 @@ impl Worker {
             now_ns,
         };
         let before = out.len();
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let outcome = caught(|| {
             let mut trajectory = self.resolver.resolve(trace);
             let errors =
                 self.evaluators.evaluate_trace(&mut trajectory, evidence, &mut reported, out);
             let session = self.sessions.as_ref().and_then(|it| it.fields.of(&trajectory));
             (errors, session)
-        }));
+        });
         match outcome {
             Ok((errors, session)) => {
                 self.hand_to_session(session, trace, due.digest);
@@ -275,6 +249,33 @@ impl Worker {
                 None
             }
         }
+    }
+}
+
+impl Guarded for Worker {
+    type Due = Due;
+
+    fn panicked(&self, again: bool) {
+        self.metrics.panicked();
+        if again {
+            tracing::error!(shard = self.index, "a shard panicked again; its open traces are lost");
+            return;
+        }
+        let traces = self.shard.open_count();
+        tracing::error!(shard = self.index, traces, "a shard panicked; it judges its open traces");
+    }
+
+    fn evaluate_rest(&mut self, now_ms: u64, due: &mut Vec<Due>) {
+        due.retain(|due| self.shard.is_due(due));
+        self.judge_all(Completion::Evicted, now_ms, due);
+    }
+
+    fn start_anew(&mut self, now_ms: u64) {
+        self.shard = (self.empty)(now_ms);
+    }
+
+    fn report_open(&self) {
+        self.backlog.set_traces(self.index, self.shard.open_count());
     }
 }
 

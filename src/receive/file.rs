@@ -70,10 +70,8 @@ pub fn read_requests(path: &Path) -> Requests {
 }
 
 fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
-    let raw: Box<dyn Read> = match path == Path::new("-") {
-        true => Box::new(io::stdin()),
-        false => Box::new(File::open(path)?),
-    };
+    let raw: Box<dyn Read> =
+        if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, raw);
     let unpacked: Box<dyn Read> = match ContentCoding::from_magic(reader.fill_buf()?) {
         None => return Ok(Box::new(reader)),
@@ -85,9 +83,10 @@ fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
 
 fn source(name: &str, mut reader: Box<dyn BufRead>) -> io::Result<Source> {
     let start = reader.fill_buf()?;
-    Ok(match is_text(name, &start[..start.len().min(SNIFF_BYTES)]) {
-        true => Source::Text(TextSplitter::new(reader, REQUEST_BYTES_MAX)),
-        false => Source::Binary(reader),
+    Ok(if is_text(name, &start[..start.len().min(SNIFF_BYTES)]) {
+        Source::Text(TextSplitter::new(reader, REQUEST_BYTES_MAX))
+    } else {
+        Source::Binary(reader)
     })
 }
 

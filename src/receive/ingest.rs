@@ -1,10 +1,6 @@
 //! What gRPC and HTTP share: from body bytes to the intake, with counts.
 
-use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,6 +13,7 @@ use super::status::{Failure, Reason};
 use super::{Accepted, Intake};
 use crate::otlp::wire::{Field, Fields, Malformed};
 use crate::otlp::{Signal, json};
+use crate::panics::{Panicked, caught_future};
 
 /// Bodies up to this size are unpacked in place; larger ones beside the network tasks, which they
 /// would hold up for milliseconds.
@@ -73,12 +70,8 @@ impl<I: Intake> Ingest<I> {
         limit: BodyLimit,
         ticket: Ticket,
     ) -> Result<Accepted, Failure> {
-        let mut taking = pin!(self.unpack_and_hand_over(transport, packed, limit, ticket));
-        poll_fn(|context| {
-            let poll = || taking.as_mut().poll(context);
-            catch_unwind(AssertUnwindSafe(poll)).unwrap_or_else(|_| Poll::Ready(Err(fault())))
-        })
-        .await
+        let taking = self.unpack_and_hand_over(transport, packed, limit, ticket);
+        caught_future(taking).await.unwrap_or_else(|Panicked| Err(fault()))
     }
 
     async fn unpack_and_hand_over(

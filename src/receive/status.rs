@@ -178,9 +178,10 @@ impl Failure {
             let known = MetadataValue::from_static("identity,gzip,zstd");
             metadata.insert("grpc-accept-encoding", known);
         }
-        let details = match details.is_empty() {
-            true => Bytes::new(),
-            false => self.rpc_status(details).encode_to_vec().into(),
+        let details = if details.is_empty() {
+            Bytes::new()
+        } else {
+            self.rpc_status(details).encode_to_vec().into()
         };
         tonic::Status::with_details_and_metadata(code, self.message.clone(), details, metadata)
     }

@@ -10,10 +10,7 @@ where
     T: Deserialize<'de> + Default + PartialEq,
 {
     let value = T::deserialize(deserializer)?;
-    match value == T::default() {
-        true => Err(D::Error::custom("must be above zero")),
-        false => Ok(value),
-    }
+    if value == T::default() { Err(D::Error::custom("must be above zero")) } else { Ok(value) }
 }
 
 /// Reads an address to listen on, `host:port`.

@@ -39,9 +39,10 @@ pub(super) fn metrics_router(registry: Registry) -> Router {
 /// `GET /livez`, `/readyz` and `/`.
 pub(super) fn health_router(readiness: Readiness) -> Router {
     let ready = move || async move {
-        match readiness.is_ready() {
-            true => (StatusCode::OK, "ready\n"),
-            false => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
+        if readiness.is_ready() {
+            (StatusCode::OK, "ready\n")
+        } else {
+            (StatusCode::SERVICE_UNAVAILABLE, "not ready\n")
         }
     };
     Router::new()

@@ -163,9 +163,10 @@ impl<'a> Reader<'a> {
         // The smallest byte of all is found several at once; most texts hold no control character.
         let lowest = rest[..plain].iter().fold(u8::MAX, |lowest, byte| lowest.min(*byte));
         let is_control = |byte: &u8| *byte < 0x20;
-        self.at += match is_control(&lowest) {
-            true => rest.iter().position(is_control).unwrap_or(plain),
-            false => plain,
+        self.at += if is_control(&lowest) {
+            rest.iter().position(is_control).unwrap_or(plain)
+        } else {
+            plain
         };
     }
 

@@ -13,11 +13,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 use spanscore::cli::call_rows::row;
 use spanscore::extract::dialect::Dialect;
-use spanscore::extract::record::cache::Cache;
-use spanscore::extract::record::logs::extract_logs;
-use spanscore::extract::record::traces::extract_traces;
-use spanscore::extract::resolve::{Resolver, reconcile};
-use spanscore::extract::table::Table;
+use spanscore::extract::{ExtractionCache, Resolver, Table, extract, reconcile};
 use spanscore::model::{Facts, SpanBatch, TraceId, TraceSpans, Trajectory};
 use spanscore::otlp::Signal;
 use spanscore::otlp::json::transcode;
@@ -89,19 +85,16 @@ pub(crate) fn resolver(own: Vec<Dialect>) -> Resolver {
 
 /// Extracts requests and puts their records together by trace.
 pub(crate) fn traces(resolver: &Resolver, requests: &[Request]) -> Vec<TraceSpans> {
-    let mut resources = Cache::default();
+    let mut cache = ExtractionCache::default();
     let mut traces: BTreeMap<TraceId, TraceSpans> = BTreeMap::new();
     for request in requests {
         let mut shards = [SpanBatch::default()];
         let table = resolver.table();
-        match request {
-            Request::Traces(body) => {
-                extract_traces(table, body, &mut resources, &mut shards).unwrap();
-            }
-            Request::Logs(body) => {
-                extract_logs(table, body, &mut resources, &mut shards).unwrap();
-            }
-        }
+        let (signal, body) = match request {
+            Request::Traces(body) => (Signal::Traces, body),
+            Request::Logs(body) => (Signal::Logs, body),
+        };
+        extract(table, signal, body, &mut cache, &mut shards).unwrap();
         let [batch] = shards;
         for record in batch.spans {
             let trace = traces.entry(record.trace_id).or_default();

@@ -1,7 +1,7 @@
 //! One call counts once, and every call counts: what belongs together in a trace and in a session.
 
 use serde_json::{Value as Json, json};
-use spanscore::extract::resolve::reconcile;
+use spanscore::extract::reconcile;
 
 use crate::captures::{resolver, traces};
 use crate::traps::{request, span, trajectory};

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use spanscore::evaluate::kind;
-use spanscore::extract::resolve::Resolver;
+use spanscore::extract::Resolver;
 use spanscore::model::session::join_session;
 use spanscore::model::{CallStatus, Content, Outcome, ToolCall, TraceSpans, Trajectory, Want};
 use spanscore::settings::Node;

@@ -35,6 +35,7 @@ const ROOMS: &[Room] = &[
     Room { name: "model", imports: &["otlp", "value"] },
     Room { name: "otlp", imports: &["value"] },
     Room { name: "detect", imports: &["settings", "value"] },
+    Room { name: "panics", imports: &[] },
     Room { name: "semconv", imports: &[] },
     Room { name: "settings", imports: &["value"] },
     Room { name: "value", imports: &[] },
@@ -128,12 +129,13 @@ const ROOMS: &[Room] = &[
             "telemetry",
             "model",
             "otlp",
+            "panics",
         ],
     },
 ];
 
 /// What every stage may import.
-const VOCABULARY: &[&str] = &["model", "otlp", "semconv", "settings", "value", "visible"];
+const VOCABULARY: &[&str] = &["model", "otlp", "panics", "semconv", "settings", "value", "visible"];
 
 /// Rooms whose functions are `(state, input, now) -> outputs`.
 const PURE: &[&str] =

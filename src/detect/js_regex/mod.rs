@@ -440,18 +440,16 @@ impl Writer<'_> {
     fn write_set(&mut self, ranges: &[(u32, u32)], negated: bool) {
         let fold = self.flags.ignore_case && !self.flags.unicode;
         let mut ranges = if fold { with_cases(ranges) } else { ranges.to_vec() };
-        let ends = match self.flags.multiline {
-            true => line_ends::alternatives(&ranges, negated),
-            false => String::new(),
+        let ends = if self.flags.multiline {
+            line_ends::alternatives(&ranges, negated)
+        } else {
+            String::new()
         };
         // With `u` and `i` the engine must fold the class before it is negated.
         let late = negated && self.flags.folds() && !ranges.is_empty();
         if self.flags.multiline {
             let cut = complement(LINE_ENDS, self.top());
-            match negated {
-                true => ranges.extend(LINE_ENDS),
-                false => ranges = meet(&ranges, &cut),
-            }
+            if negated { ranges.extend(LINE_ENDS) } else { ranges = meet(&ranges, &cut) }
         }
         if negated && !late {
             ranges = complement(&ranges, self.top());

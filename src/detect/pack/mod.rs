@@ -12,6 +12,7 @@ pub(crate) mod config;
 pub(crate) mod expression;
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use super::normalise::shadow::Shadow;
@@ -48,23 +49,30 @@ const SAFETY: [&str; 4] = [
 ];
 const REFUSAL: &str = include_str!("../packs/refusal.yaml");
 
+/// Gives a built-in pack to one more evaluator.
+fn given_out(pack: &BuiltIn) -> Result<Arc<Pack>, SettingsError> {
+    let pack = LazyLock::force(pack).clone()?;
+    pack.users.fetch_add(1, Ordering::Relaxed);
+    Ok(pack)
+}
+
 /// The source's detectors: those of `compat: iris`.
 pub(crate) fn iris() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn =
         LazyLock::new(|| config::built_in(&[include_str!("../packs/iris.yaml")]));
-    PACK.clone()
+    given_out(&PACK)
 }
 
 /// Ours of refusals, which texts judged for safety alone are not searched for.
 pub(crate) fn refusal() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn = LazyLock::new(|| config::built_in(&[REFUSAL]));
-    PACK.clone()
+    given_out(&PACK)
 }
 
 /// Ours but those of refusals.
 pub(crate) fn safety() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn = LazyLock::new(|| config::built_in(&SAFETY));
-    PACK.clone()
+    given_out(&PACK)
 }
 
 /// All of ours: one pass over the text finds them all.
@@ -73,7 +81,7 @@ pub(crate) fn all() -> Result<Arc<Pack>, SettingsError> {
         let [personal, credentials, injection, output] = SAFETY;
         config::built_in(&[personal, credentials, injection, output, REFUSAL])
     });
-    PACK.clone()
+    given_out(&PACK)
 }
 
 /// Compiled detectors.
@@ -84,6 +92,8 @@ pub(crate) struct Pack {
     shadowed: bool,
     /// Whether any detector reads the text in lower or upper case.
     cased: bool,
+    /// Evaluators that it was given to, of the built-in packs; 0 for a pack of one evaluator alone.
+    users: AtomicUsize,
 }
 
 /// What a pack found in one text.
@@ -185,6 +195,7 @@ impl Pack {
             shadowed: detectors.iter().any(|detector| detector.form == Form::Normalised),
             cased: detectors.iter().any(|d| matches!(d.form, Form::Lower | Form::Upper)),
             detectors,
+            users: AtomicUsize::new(0),
         }
     }
 
@@ -226,8 +237,8 @@ impl Pack {
 
     /// Scans a text, or gives the scan that another evaluator has just made of the same text.
     pub(crate) fn scan_cached(self: &Arc<Self>, text: &str) -> Arc<Scan> {
-        // A built-in pack is held here and by its evaluators.
-        if Arc::strong_count(self) <= 2 {
+        // A sole evaluator has no other's scan to find: it would hash each text for nothing.
+        if self.users.load(Ordering::Relaxed) < 2 {
             return Arc::new(self.scan(text));
         }
         cache::get(self, text, || self.scan(text))

@@ -124,9 +124,10 @@ impl Gates {
 
     /// The anchors that occur in a text and may matter.
     pub(in crate::detect) fn anchors(&self, text: &[u8], profile: &Profile) -> Anchors {
-        let (plain, digits) = match profile.non_ascii() {
-            true => (&self.plain, &self.digits),
-            false => (&self.ascii_plain, &self.ascii_digits),
+        let (plain, digits) = if profile.non_ascii() {
+            (&self.plain, &self.digits)
+        } else {
+            (&self.ascii_plain, &self.ascii_digits)
         };
         let mut anchors = plain.find(text, profile.top);
         if !profile.digits.is_empty() {

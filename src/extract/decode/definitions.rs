@@ -18,7 +18,7 @@ const SCHEMA_KEYS: [&str; 7] = [
 ];
 
 /// Reads the definitions in a list (or the text of one); what is none is passed over.
-pub fn tool_definitions<'a>(value: Value<'a>, found: &mut Vec<ToolDefinition<'a>>) {
+pub(crate) fn tool_definitions<'a>(value: Value<'a>, found: &mut Vec<ToolDefinition<'a>>) {
     match value {
         Value::List(items) => items.into_iter().for_each(|item| tool_definitions(item, found)),
         Value::String(_) => {

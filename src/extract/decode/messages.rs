@@ -15,7 +15,7 @@ const DEPTH_MAX: usize = 24;
 
 /// A tool call in a message.
 #[derive(Clone, Debug, PartialEq)]
-pub struct MessageCall<'a> {
+pub(crate) struct MessageCall<'a> {
     /// The id that the model gave it.
     pub id: Option<Cow<'a, str>>,
     /// A second id of the same call, where the model's interface has two.
@@ -28,7 +28,7 @@ pub struct MessageCall<'a> {
 
 /// A tool's result in a message.
 #[derive(Clone, Debug, PartialEq)]
-pub struct MessageResult<'a> {
+pub(crate) struct MessageResult<'a> {
     /// The id of the call.
     pub id: Cow<'a, str>,
     /// What the tool gave back.
@@ -39,7 +39,7 @@ pub struct MessageResult<'a> {
 
 /// What a list of messages holds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Messages<'a> {
+pub(crate) struct Messages<'a> {
     /// The tool calls in order.
     pub calls: Vec<MessageCall<'a>>,
     /// The tool results in order.
@@ -61,7 +61,7 @@ enum Author {
 
 impl<'a> Messages<'a> {
     /// Reads a value: a message, a list of them, or an envelope around them; or the text of one.
-    pub fn read(value: Value<'a>) -> Self {
+    pub(crate) fn read(value: Value<'a>) -> Self {
         let mut messages = Self::default();
         messages.walk(value, Author::Unknown, 0);
         messages

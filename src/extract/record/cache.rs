@@ -6,7 +6,7 @@ use super::resources::ResourceCache;
 /// Resources and paths of keys that came before. It serves one request after the other; requests
 /// that are read at once need one each.
 #[derive(Default)]
-pub struct Cache {
+pub struct ExtractionCache {
     pub(in crate::extract) resources: ResourceCache,
     pub(in crate::extract) paths: KeyTrie,
 }

@@ -68,20 +68,20 @@ pub(in crate::extract) fn put_header(arena: &mut Vec<u8>, field: u8, len: usize)
 
 /// Reads the facts of one record.
 #[derive(Clone, Copy)]
-pub struct FactsReader<'a> {
+pub(crate) struct FactsReader<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> FactsReader<'a> {
     /// Reads facts that were written by this process
     /// ([`TraceSpans::facts`](crate::model::TraceSpans::facts)).
-    pub fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
     /// The conditions of the dialects that hold for the span, ascending. Where an exclusion holds,
     /// no `detect` is among them.
-    pub fn conditions(self) -> impl Iterator<Item = ConditionId> + 'a {
+    pub(crate) fn conditions(self) -> impl Iterator<Item = ConditionId> + 'a {
         let ids = self.encoded_conditions().as_chunks().0;
         ids.iter().map(|id| ConditionId(u16::from_le_bytes(*id)))
     }
@@ -94,17 +94,17 @@ impl<'a> FactsReader<'a> {
     }
 
     /// Whether the condition holds for the span.
-    pub fn holds(self, condition: ConditionId) -> bool {
+    pub(crate) fn holds(self, condition: ConditionId) -> bool {
         self.conditions().any(|holds| holds == condition)
     }
 
     /// The attribute of that slot.
-    pub fn attribute(self, slot: Slot) -> Option<AnyValue<'a>> {
+    pub(crate) fn attribute(self, slot: Slot) -> Option<AnyValue<'a>> {
         self.encoded_attributes().find(|(found, _)| *found == slot).map(|(_, value)| read(value))
     }
 
     /// The attributes that have a slot, in the order of the span; no slot comes twice.
-    pub fn attributes(self) -> impl Iterator<Item = (Slot, AnyValue<'a>)> {
+    pub(crate) fn attributes(self) -> impl Iterator<Item = (Slot, AnyValue<'a>)> {
         self.encoded_attributes().map(|(slot, value)| (slot, read(value)))
     }
 
@@ -117,7 +117,7 @@ impl<'a> FactsReader<'a> {
 
     /// All kept attributes with their keys, in the order of the span: for sources that read a
     /// prefix of keys, and for the attributes of a root span.
-    pub fn keyed(self, table: &'a Table) -> impl Iterator<Item = (&'a str, AnyValue<'a>)> {
+    pub(crate) fn keyed(self, table: &'a Table) -> impl Iterator<Item = (&'a str, AnyValue<'a>)> {
         self.fields().filter_map(move |(field, bytes)| match field {
             ATTRIBUTE => slot(bytes).map(|(slot, value)| (table.key(slot), read(value))),
             OTHER => {
@@ -130,7 +130,10 @@ impl<'a> FactsReader<'a> {
 
     /// The kept attributes that have no slot and a key behind this prefix, with the rest of their
     /// keys, in the order of the span.
-    pub fn behind<'p>(self, prefix: &'p str) -> impl Iterator<Item = (&'a str, AnyValue<'a>)> + 'p
+    pub(crate) fn behind<'p>(
+        self,
+        prefix: &'p str,
+    ) -> impl Iterator<Item = (&'a str, AnyValue<'a>)> + 'p
     where
         'a: 'p,
     {
@@ -142,7 +145,7 @@ impl<'a> FactsReader<'a> {
     }
 
     /// The span events that a source names, in the order of the span.
-    pub fn events(self) -> impl Iterator<Item = Event<'a>> {
+    pub(crate) fn events(self) -> impl Iterator<Item = Event<'a>> {
         let mut fields = Fields::new(self.bytes);
         std::iter::from_fn(move || {
             while let Ok(Some((number, field))) = fields.next() {
@@ -156,22 +159,22 @@ impl<'a> FactsReader<'a> {
 
     /// The span's name: kept of roots, tool calls, agents and models, spans whose parent is in
     /// another process, and where a source names it; else empty.
-    pub fn span_name(self) -> &'a str {
+    pub(crate) fn span_name(self) -> &'a str {
         self.text(SPAN_NAME)
     }
 
     /// The status message, kept where a source names the status; empty where there is none.
-    pub fn status_message(self) -> &'a str {
+    pub(crate) fn status_message(self) -> &'a str {
         self.text(STATUS_MESSAGE)
     }
 
     /// The name of the log event; empty for spans.
-    pub fn log_event(self) -> &'a str {
+    pub(crate) fn log_event(self) -> &'a str {
         self.text(LOG_EVENT)
     }
 
     /// The body of the log event, kept where a source names it; `None` where it has none.
-    pub fn log_body(self) -> Option<AnyValue<'a>> {
+    pub(crate) fn log_body(self) -> Option<AnyValue<'a>> {
         let found = self.fields().find(|(field, _)| *field == LOG_BODY);
         found.and_then(|(_, bytes)| AnyValue::read(bytes).ok())
     }
@@ -199,7 +202,7 @@ impl<'a> FactsReader<'a> {
 
 /// A span event with its kept attributes.
 #[derive(Clone, Copy)]
-pub struct Event<'a> {
+pub(crate) struct Event<'a> {
     /// The event's name.
     pub name: &'a str,
     rest: Fields<'a>,
@@ -207,12 +210,12 @@ pub struct Event<'a> {
 
 impl<'a> Event<'a> {
     /// The attribute of that slot.
-    pub fn attribute(self, slot: Slot) -> Option<AnyValue<'a>> {
+    pub(crate) fn attribute(self, slot: Slot) -> Option<AnyValue<'a>> {
         self.attributes().find_map(|(found, value)| (found == slot).then_some(value))
     }
 
     /// The kept attributes, in the order of the event.
-    pub fn attributes(self) -> impl Iterator<Item = (Slot, AnyValue<'a>)> {
+    pub(crate) fn attributes(self) -> impl Iterator<Item = (Slot, AnyValue<'a>)> {
         let mut fields = self.rest;
         std::iter::from_fn(move || match fields.next() {
             Ok(Some((number, Field::Bytes(bytes)))) if number == u32::from(EVENT_ATTRIBUTE) => {

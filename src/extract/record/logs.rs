@@ -6,7 +6,7 @@
 
 use super::attributes::SpanAttributes;
 use super::batch_writer::BatchWriter;
-use super::cache::Cache;
+use super::cache::ExtractionCache;
 use super::counts::{Extracted, Rejection};
 use super::key_trie::{KeyTrie, check};
 use super::layout::{LOG_BODY, LOG_EVENT, put};
@@ -23,13 +23,13 @@ use crate::semconv::{EVENT_NAME, OWN_SCOPE};
 ///
 /// # Errors
 /// As [`extract_traces`](super::traces::extract_traces).
-pub fn extract_logs(
+pub(crate) fn extract_logs(
     table: &Table,
     body: &[u8],
-    cache: &mut Cache,
+    cache: &mut ExtractionCache,
     shards: &mut [SpanBatch],
 ) -> Result<Extracted, Broken> {
-    let Cache { resources, paths } = cache;
+    let ExtractionCache { resources, paths } = cache;
     paths.enter(table);
     let mut sink = BatchWriter::new(resources, shards);
     let mut reader =
@@ -172,7 +172,7 @@ mod tests {
         let resource_logs = vec![ResourceLogs { scope_logs, ..ResourceLogs::default() }];
         let body = ExportLogsServiceRequest { resource_logs }.encode_to_vec();
         let mut shards = [SpanBatch::default()];
-        let mut resources = Cache::default();
+        let mut resources = ExtractionCache::default();
         let extracted = extract_logs(&table(&calls()), &body, &mut resources, &mut shards).unwrap();
         let [batch] = shards;
         (extracted, batch)
@@ -220,8 +220,8 @@ mod tests {
         let list = body[..at].iter().rposition(|byte| *byte == 0x32).expect("a list");
         body[list] = 0x33;
         let mut batch = [SpanBatch::default()];
-        let extracted =
-            extract_logs(&table, &body, &mut Cache::default(), &mut batch).expect("protobuf");
+        let extracted = extract_logs(&table, &body, &mut ExtractionCache::default(), &mut batch)
+            .expect("protobuf");
         assert_eq!((extracted.accepted, extracted.records), (1, 1));
         assert_eq!(extracted.rejected(Rejection::Malformed), 1);
     }

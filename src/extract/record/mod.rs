@@ -19,12 +19,12 @@
 
 pub(crate) mod attributes;
 pub(crate) mod batch_writer;
-pub mod cache;
-pub mod counts;
+pub(crate) mod cache;
+pub(crate) mod counts;
 pub(crate) mod key_trie;
-pub mod layout;
-pub mod logs;
+pub(crate) mod layout;
+pub(crate) mod logs;
 pub(crate) mod resources;
 pub(crate) mod retention;
 pub(crate) mod tool_messages;
-pub mod traces;
+pub(crate) mod traces;

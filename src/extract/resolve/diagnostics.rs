@@ -3,13 +3,13 @@
 use std::fmt;
 
 use super::Resolver;
-use super::messages::{LlmCall, Verdict};
+use super::messages::{LlmCall, RequestedAs};
 use super::plan::PlannedSource;
-use super::tool_calls::{Nameless, SpanCall};
+use super::tool_calls::{FieldSources, SpanCall};
 use super::tree::Tree;
 use crate::extract::dialect::From;
 use crate::extract::record::layout::FactsReader;
-use crate::model::{Content, SpanFlags, SpanId, TraceId, TraceSpans};
+use crate::model::{Content, SpanFlags, SpanId, ToolCall, TraceId, TraceSpans};
 use crate::visible;
 
 /// How a trace was read.
@@ -66,64 +66,64 @@ pub struct CallInMessage {
 
 /// What became of records, gathered while a trace is resolved.
 #[derive(Default)]
-pub(super) struct Fates {
-    spans: Vec<(u32, Fate)>,
+pub(super) struct Diagnostics {
+    /// By place of arrival.
+    spans: Vec<(u32, SpanOutcome)>,
     messages: Vec<CallInMessage>,
 }
 
-enum Fate {
+/// What became of a span that a dialect takes for a tool call.
+enum SpanOutcome {
     Dropped(&'static str),
-    Call([Option<u16>; 5]),
+    Call(FieldSources),
     PartOf(SpanId),
-    Nameless,
+    Unnamed,
 }
 
-const FIELDS: [&str; 5] = ["name", "id", "arguments", "result", "error"];
-
-impl Fates {
-    pub(super) fn take(&mut self, tree: &Tree<'_>, calls: &[SpanCall<'_>], nameless: &[Nameless]) {
+impl Diagnostics {
+    pub(super) fn add_spans(&mut self, tree: &Tree<'_>, calls: &[SpanCall<'_>], unnamed: &[u32]) {
         let arrival = |span: u32| tree.get(span).map_or(0, |span| span.arrival);
-        let dropped = tree.dropped.iter().map(|(record, why)| (*record, Fate::Dropped(why)));
+        let dropped = tree.dropped.iter().map(|(record, why)| (*record, SpanOutcome::Dropped(why)));
         let found = calls.iter().map(|call| {
             let whole = call.part_of.and_then(|whole| calls.get(whole as usize));
-            let fate = match whole {
-                Some(whole) => Fate::PartOf(whole.call.span_id),
-                None => Fate::Call(call.given_by),
+            let outcome = match whole {
+                Some(whole) => SpanOutcome::PartOf(whole.call.span_id),
+                None => SpanOutcome::Call(call.sources),
             };
-            (arrival(call.span), fate)
+            (arrival(call.span), outcome)
         });
-        let nameless = nameless.iter().map(|found| (arrival(found.span), Fate::Nameless));
-        self.spans = dropped.chain(found).chain(nameless).collect();
+        let unnamed = unnamed.iter().map(|&span| (arrival(span), SpanOutcome::Unnamed));
+        self.spans = dropped.chain(found).chain(unnamed).collect();
         self.spans.sort_by_key(|(record, _)| *record);
     }
 
-    pub(super) fn take_asked<'a>(
+    pub(super) fn add_requested<'a>(
         &mut self,
         tree: &Tree<'a>,
-        asked: &[LlmCall<'a>],
-        verdict: impl Fn(&LlmCall<'a>) -> Verdict,
+        requested: &[LlmCall<'a>],
+        role: impl Fn(&LlmCall<'a>) -> RequestedAs,
     ) {
         let explain = |call: &LlmCall<'a>| CallInMessage {
             span_id: tree.get(call.span).map_or_else(Default::default, |it| it.record.span_id),
             name: call.call.name.to_string(),
             id: call.call.id.as_ref().map(ToString::to_string),
-            outcome: match verdict(call) {
-                Verdict::Call => "a tool call that no span tells of",
-                Verdict::OnSpan => "the call of a tool span",
-                Verdict::Handoff => "dropped: hands over to another agent",
-                Verdict::HasSpans => "dropped: this tool's calls are on spans of their own",
+            outcome: match role(call) {
+                RequestedAs::Call => "a tool call that no span tells of",
+                RequestedAs::OnSpan => "the call of a tool span",
+                RequestedAs::Handoff => "dropped: hands over to another agent",
+                RequestedAs::HasSpans => "dropped: this tool's calls are on spans of their own",
             },
         };
-        self.messages = asked.iter().map(explain).collect();
+        self.messages = requested.iter().map(explain).collect();
     }
 }
 
 impl Resolver {
     /// Explains how a trace is read.
     pub fn explain(&self, trace: &TraceSpans) -> Explanation {
-        let mut fates = Fates::default();
-        let trajectory = self.resolve_with_fates(trace, Some(&mut fates));
-        let mut rest = fates.spans.into_iter().peekable();
+        let mut diagnostics = Diagnostics::default();
+        let trajectory = self.resolve_with(trace, Some(&mut diagnostics));
+        let mut rest = diagnostics.spans.into_iter().peekable();
         let mut spans = Vec::with_capacity(trace.spans.len());
         for (at, record) in trace.spans.iter().enumerate() {
             let facts = FactsReader::new(trace.facts(record));
@@ -136,31 +136,24 @@ impl Resolver {
             }
             facts.span_name().clone_into(&mut span.name);
             self.explain_dialects(facts, &mut span);
-            let fate = rest.next_if(|(record, _)| *record == at as u32).map(|(_, fate)| fate);
-            span.outcome = match &fate {
-                Some(Fate::Dropped(why)) => format!("dropped: {why}"),
-                Some(Fate::Call(_)) => "tool call".into(),
-                Some(Fate::PartOf(whole)) => format!("part of the call on span {whole}"),
-                Some(Fate::Nameless) => "dropped: no source gives a tool name".into(),
+            let outcome = rest.next_if(|(record, _)| *record == at as u32).map(|(_, it)| it);
+            span.outcome = match &outcome {
+                Some(SpanOutcome::Dropped(why)) => format!("dropped: {why}"),
+                Some(SpanOutcome::Call(_)) => "tool call".into(),
+                Some(SpanOutcome::PartOf(whole)) => format!("part of the call on span {whole}"),
+                Some(SpanOutcome::Unnamed) => "dropped: no source gives a tool name".into(),
                 None if span.excluded_by.is_some() => "dropped: excluded".into(),
                 None => "no tool call".into(),
             };
-            if let Some(Fate::Call(given_by)) = fate {
+            if let Some(SpanOutcome::Call(sources)) = outcome {
                 let mut calls = trajectory.tool_calls.iter();
                 if let Some(call) = calls.find(|call| call.span_id == record.span_id) {
-                    let has = [
-                        true,
-                        call.id.is_some(),
-                        !matches!(call.arguments, Content::NotRecorded),
-                        !matches!(call.result, Content::NotRecorded),
-                        call.error.is_some(),
-                    ];
-                    span.given_by = self.explain_fields(given_by, has);
+                    span.given_by = self.explain_fields(sources, call);
                 }
             }
             spans.push(span);
         }
-        Explanation { trace_id: trace.trace_id, spans, messages: fates.messages }
+        Explanation { trace_id: trace.trace_id, spans, messages: diagnostics.messages }
     }
 
     fn explain_dialects(&self, facts: FactsReader<'_>, span: &mut SpanExplanation) {
@@ -173,10 +166,19 @@ impl Resolver {
         span.excluded_by = meanings.find_map(|meaning| meaning.exclude.as_ref().and_then(name));
     }
 
-    fn explain_fields(&self, given_by: [Option<u16>; 5], has: [bool; 5]) -> Vec<GivenBy> {
+    /// What gave the fields of a call. A field that the call has and no source of its span gave
+    /// comes from messages.
+    fn explain_fields(&self, sources: FieldSources, call: &ToolCall<'_>) -> Vec<GivenBy> {
+        let is_recorded = |content: &Content<'_>| !matches!(content, Content::NotRecorded);
         let mut fields = Vec::new();
-        for ((field, given_by), has) in FIELDS.into_iter().zip(given_by).zip(has) {
-            let source = given_by.and_then(|number| self.plan.sources.get(usize::from(number)));
+        for (field, source, has) in [
+            ("name", sources.name, true),
+            ("id", sources.id, call.id.is_some()),
+            ("arguments", sources.arguments, is_recorded(&call.arguments)),
+            ("result", sources.result, is_recorded(&call.result)),
+            ("error", sources.error, call.error.is_some()),
+        ] {
+            let source = source.and_then(|number| self.plan.sources.get(usize::from(number)));
             match source {
                 Some(source) => {
                     let dialect = self.plan.dialects.get(usize::from(source.dialect));

@@ -22,10 +22,10 @@ pub(super) struct Gathered<'a> {
     pub(super) inputs: Vec<Found<'a>>,
     /// Where the final output may stand.
     pub(super) outputs: Vec<Found<'a>>,
-    /// What models wrote.
-    pub(super) written: Vec<Written<'a>>,
-    /// What models were given.
-    pub(super) given: Vec<Found<'a>>,
+    /// The messages that models answered with.
+    pub(super) model_outputs: Vec<ModelOutput<'a>>,
+    /// The messages that models were sent.
+    pub(super) model_inputs: Vec<Found<'a>>,
     /// Definitions of tools.
     pub(super) definitions: Vec<Found<'a>>,
     /// The model named last.
@@ -60,7 +60,7 @@ impl<'a> Found<'a> {
 }
 
 /// What a model wrote.
-pub(super) struct Written<'a> {
+pub(super) struct ModelOutput<'a> {
     /// Where it stands; without a value if the calls are known.
     pub(super) found: Found<'a>,
     /// The calls that it holds, if they are known.
@@ -118,7 +118,7 @@ impl<'a> Gathered<'a> {
                 Some(calls) if calls.is_empty() => {}
                 Some(calls) => {
                     let found = Found::new(number, at, span, Raw::Any(AnyValue::Empty));
-                    self.written.push(Written { found, calls: Some(calls) });
+                    self.model_outputs.push(ModelOutput { found, calls: Some(calls) });
                 }
             }
         }
@@ -152,9 +152,9 @@ impl<'a> Gathered<'a> {
             Role::UserInput => self.inputs.push(found(raw)),
             Role::FinalOutput => self.outputs.push(found(raw)),
             Role::OutputMessages => {
-                self.written.push(Written { found: found(raw), calls: None });
+                self.model_outputs.push(ModelOutput { found: found(raw), calls: None });
             }
-            Role::InputMessages => self.given.push(found(raw)),
+            Role::InputMessages => self.model_inputs.push(found(raw)),
             Role::ToolDefinitions => self.definitions.push(found(raw)),
             Role::Model => {
                 // Spans come in start order, so the last one stays.

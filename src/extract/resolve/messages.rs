@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use hashbrown::{HashMap, HashSet};
 
 use super::super::decode::{Decoded, MessageCall, MessageResult, Messages};
-use super::gather::{Found, Gathered, Written};
+use super::gather::{Found, Gathered, ModelOutput};
 use super::plan::Plan;
 use super::read::{self, Raw};
 use super::tool_calls::SpanCall;
@@ -37,26 +37,26 @@ pub(super) struct LlmCall<'a> {
     /// A span tells of it too.
     pub(super) on_span: bool,
     /// Place among the calls that models asked for; `u32::MAX` of a call that an input repeats.
-    pub(super) asked: u32,
+    pub(super) requested: u32,
 }
 
 impl<'a> LlmCall<'a> {
     fn new(plan: &Plan, call: MessageCall<'a>, found: &Found<'a>) -> Self {
         let dialect = dialect_of(plan, found);
         let (span, time_ns) = (found.span, found.end_ns);
-        Self { call, span, time_ns, dialect, on_span: false, asked: u32::MAX }
+        Self { call, span, time_ns, dialect, on_span: false, requested: u32::MAX }
     }
 
     /// Whether it is a call of its own. `names` are the tools that have spans in this trace.
-    pub(super) fn verdict(&self, names: &Names<'_, '_>, handoff: bool) -> Verdict {
+    pub(super) fn role(&self, names: &Names<'_, '_>, handoff: bool) -> RequestedAs {
         if self.on_span {
-            Verdict::OnSpan
+            RequestedAs::OnSpan
         } else if handoff && self.call.name.starts_with("transfer_to_") {
-            Verdict::Handoff
+            RequestedAs::Handoff
         } else if names.contains(&self.call.name) {
-            Verdict::HasSpans
+            RequestedAs::HasSpans
         } else {
-            Verdict::Call
+            RequestedAs::Call
         }
     }
 
@@ -114,9 +114,9 @@ impl<'c, 'a> Names<'c, 'a> {
     }
 }
 
-/// What a call in a message is.
+/// What the request for a call in a model's message stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Verdict {
+pub(super) enum RequestedAs {
     /// A call that no span tells of.
     Call,
     /// A call that is on a span.
@@ -128,13 +128,13 @@ pub(super) enum Verdict {
 }
 
 /// The calls that models asked for, in the order of their answers; each id once.
-pub(super) fn asked<'a>(plan: &'a Plan, gathered: &mut Gathered<'a>) -> Vec<LlmCall<'a>> {
-    let mut written = std::mem::take(&mut gathered.written);
-    written.retain(|written| written.calls.is_some() || may_hold_call(&written.found));
-    written.sort_by_key(|Written { found, .. }| (found.end_ns, found.start_ns, found.source));
+pub(super) fn requested<'a>(plan: &'a Plan, gathered: &mut Gathered<'a>) -> Vec<LlmCall<'a>> {
+    let mut outputs = std::mem::take(&mut gathered.model_outputs);
+    outputs.retain(|output| output.calls.is_some() || may_hold_call(&output.found));
+    outputs.sort_by_key(|ModelOutput { found, .. }| (found.end_ns, found.start_ns, found.source));
     let mut calls: Vec<LlmCall<'a>> = Vec::new();
     let mut places: HashMap<Cow<'a, str>, usize> = HashMap::new();
-    for Written { found, calls: known } in written {
+    for ModelOutput { found, calls: known } in outputs {
         let (span, time_ns) = (found.span, found.end_ns);
         let dialect = dialect_of(plan, &found);
         let read = || read_messages(plan, found).map(|messages| messages.calls);
@@ -153,8 +153,8 @@ pub(super) fn asked<'a>(plan: &'a Plan, gathered: &mut Gathered<'a>) -> Vec<LlmC
                 // The same answer on two spans, one inside the other.
                 continue;
             }
-            let asked = calls.len() as u32;
-            calls.push(LlmCall { call, span, time_ns, dialect, on_span: false, asked });
+            let requested = calls.len() as u32;
+            calls.push(LlmCall { call, span, time_ns, dialect, on_span: false, requested });
         }
     }
     calls
@@ -181,19 +181,19 @@ fn read_messages<'a>(plan: &'a Plan, found: Found<'a>) -> Option<Messages<'a>> {
 /// span lacks; first among the calls of outputs, then among those that inputs repeat.
 pub(super) fn join<'a>(
     plan: &'a Plan,
-    given: &[Found<'a>],
+    model_inputs: &[Found<'a>],
     calls: &mut [SpanCall<'a>],
-    asked: &mut [LlmCall<'a>],
+    requested: &mut [LlmCall<'a>],
 ) {
-    join_with(calls, asked);
-    if given.is_empty() || !(calls.iter().any(lacks) || asked.iter().any(lacks_id)) {
+    join_with(calls, requested);
+    if model_inputs.is_empty() || !(calls.iter().any(lacks) || requested.iter().any(lacks_id)) {
         return;
     }
-    let mut inputs: Vec<_> = given.iter().filter(|found| may_hold_call(found)).collect();
+    let mut inputs: Vec<_> = model_inputs.iter().filter(|found| may_hold_call(found)).collect();
     inputs.sort_by_key(|found| (found.start_ns, found.end_ns));
     // What was given to a model before this trace made a call was asked for before this trace.
     let starts = calls.iter().map(|call| call.call.start_ns);
-    let first_call = starts.chain(asked.iter().map(|call| call.time_ns)).min().unwrap_or(0);
+    let first_call = starts.chain(requested.iter().map(|call| call.time_ns)).min().unwrap_or(0);
     let later = inputs.partition_point(|found| found.start_ns < first_call);
     let mut before: HashSet<Cow<'a, str>> = HashSet::new();
     for found in inputs.iter().take(later) {
@@ -201,7 +201,7 @@ pub(super) fn join<'a>(
         before.extend(messages.calls.into_iter().filter_map(|call| call.id));
     }
     let mut seen: HashSet<Cow<'a, str>> =
-        asked.iter().filter_map(|call| call.call.id.clone()).collect();
+        requested.iter().filter_map(|call| call.call.id.clone()).collect();
     for found in inputs.iter().skip(later).rev() {
         let Some(messages) = read_messages(plan, (*found).clone()) else { continue };
         let fresh = messages.calls.into_iter().filter(|call| {
@@ -210,8 +210,8 @@ pub(super) fn join<'a>(
         let mut repeated: Vec<LlmCall<'a>> =
             fresh.map(|call| LlmCall::new(plan, call, found)).collect();
         join_with(calls, &mut repeated);
-        name_by_repetition(asked, &mut repeated);
-        if !(calls.iter().any(lacks) || asked.iter().any(lacks_id)) {
+        name_by_repetition(requested, &mut repeated);
+        if !(calls.iter().any(lacks) || requested.iter().any(lacks_id)) {
             return;
         }
     }
@@ -229,8 +229,8 @@ fn lacks_id(call: &LlmCall<'_>) -> bool {
 }
 
 /// Takes the ids of calls from inputs that repeat them.
-fn name_by_repetition<'a>(asked: &mut [LlmCall<'a>], repeated: &mut [LlmCall<'a>]) {
-    for call in asked.iter_mut().filter(|call| lacks_id(call)) {
+fn name_by_repetition<'a>(requested: &mut [LlmCall<'a>], repeated: &mut [LlmCall<'a>]) {
+    for call in requested.iter_mut().filter(|call| lacks_id(call)) {
         let mut window = repeated.iter_mut().filter(|known| !known.on_span).take(WINDOW);
         let same = window.find(|known| {
             known.call.name == call.call.name && known.call.arguments == call.call.arguments
@@ -242,32 +242,33 @@ fn name_by_repetition<'a>(asked: &mut [LlmCall<'a>], repeated: &mut [LlmCall<'a>
     }
 }
 
-fn join_with<'a>(calls: &mut [SpanCall<'a>], asked: &mut [LlmCall<'a>]) {
-    if asked.is_empty() {
+fn join_with<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>]) {
+    if requested.is_empty() {
         return;
     }
     if calls.iter().any(|call| call.call.id.is_some()) {
-        join_by_id(calls, asked);
+        join_by_id(calls, requested);
     }
     let waits = |call: &SpanCall<'_>| call.part_of.is_none() && call.call.id.is_none();
     if !calls.iter().any(waits) {
         return;
     }
-    let mut waiting = Waiting::new(asked);
-    let is_told = |call: &LlmCall<'_>| call.call.arguments != Decoded::Value(Value::Null);
-    let passes: &[bool] = if asked.iter().any(is_told) { &[true, false] } else { &[false] };
+    let mut waiting = Waiting::new(requested);
+    let has_arguments = |call: &LlmCall<'_>| call.call.arguments != Decoded::Value(Value::Null);
+    let passes: &[bool] =
+        if requested.iter().any(has_arguments) { &[true, false] } else { &[false] };
     let mut joined = vec![false; calls.len()];
     for &exact in passes {
         for (call, joined) in calls.iter_mut().zip(&mut joined) {
             if !waits(call) || *joined {
                 continue;
             }
-            let fits = |asked: &LlmCall<'a>| !exact || same_arguments(call, asked);
-            let Some(at) = waiting.take(asked, &call.call.name, fits) else { continue };
-            asked[at].on_span = true;
-            call.call.id = asked[at].call.id.clone();
+            let fits = |requested: &LlmCall<'a>| !exact || same_arguments(call, requested);
+            let Some(at) = waiting.take(requested, &call.call.name, fits) else { continue };
+            requested[at].on_span = true;
+            call.call.id = requested[at].call.id.clone();
             *joined = true;
-            take_arguments(call, &asked[at]);
+            take_arguments(call, &requested[at]);
         }
     }
 }
@@ -281,12 +282,12 @@ enum Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
-    fn new(asked: &[LlmCall<'a>]) -> Self {
-        if asked.len() <= FEW_MAX {
+    fn new(requested: &[LlmCall<'a>]) -> Self {
+        if requested.len() <= FEW_MAX {
             return Self::Few;
         }
         let mut waiting: HashMap<Cow<'a, str>, VecDeque<usize>> = HashMap::new();
-        for (at, call) in asked.iter().enumerate().filter(|(_, call)| !call.on_span) {
+        for (at, call) in requested.iter().enumerate().filter(|(_, call)| !call.on_span) {
             waiting.entry(call.call.name.clone()).or_default().push_back(at);
         }
         Self::Many(waiting)
@@ -295,45 +296,45 @@ impl<'a> Waiting<'a> {
     /// The first of the next few calls of a tool that fits; from now on it does not wait.
     fn take(
         &mut self,
-        asked: &[LlmCall<'a>],
+        requested: &[LlmCall<'a>],
         name: &str,
         fits: impl Fn(&LlmCall<'a>) -> bool,
     ) -> Option<usize> {
         match self {
-            Self::Few => {
-                asked.iter().position(|call| !call.on_span && call.call.name == name && fits(call))
-            }
+            Self::Few => requested
+                .iter()
+                .position(|call| !call.on_span && call.call.name == name && fits(call)),
             Self::Many(waiting) => {
                 let list = waiting.get_mut(name)?;
-                let place = list.iter().take(WINDOW).position(|at| fits(&asked[*at]))?;
+                let place = list.iter().take(WINDOW).position(|at| fits(&requested[*at]))?;
                 list.remove(place)
             }
         }
     }
 }
 
-fn join_by_id<'a>(calls: &mut [SpanCall<'a>], asked: &mut [LlmCall<'a>]) {
+fn join_by_id<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>]) {
     let mut by_id: HashMap<Cow<'a, str>, usize> = HashMap::new();
-    for (at, call) in asked.iter().enumerate() {
+    for (at, call) in requested.iter().enumerate() {
         for id in [&call.call.id, &call.call.item_id].into_iter().flatten() {
             by_id.entry(id.clone()).or_insert(at);
         }
     }
     for call in calls {
         let Some(&at) = call.call.id.as_ref().and_then(|id| by_id.get(id)) else { continue };
-        asked[at].on_span = true;
-        call.asked = call.asked.min(asked[at].asked);
-        take_arguments(call, &asked[at]);
+        requested[at].on_span = true;
+        call.requested = call.requested.min(requested[at].requested);
+        take_arguments(call, &requested[at]);
     }
 }
 
-fn same_arguments(call: &SpanCall<'_>, asked: &LlmCall<'_>) -> bool {
+fn same_arguments(call: &SpanCall<'_>, requested: &LlmCall<'_>) -> bool {
     // What the span holds is decoded only if there is anything to compare it with.
-    let own = match &asked.call.arguments {
+    let own = match &requested.call.arguments {
         Decoded::Value(Value::Null) => None,
         _ => call.call.arguments.value(),
     };
-    match (&asked.call.arguments, own) {
+    match (&requested.call.arguments, own) {
         (Decoded::Value(wanted), Some(own)) => wanted == own,
         (Decoded::Value(Value::Map(map)), None) if call.bare_arguments => {
             // A tool of one argument, recorded without its name.
@@ -349,12 +350,12 @@ fn same_arguments(call: &SpanCall<'_>, asked: &LlmCall<'_>) -> bool {
     }
 }
 
-fn take_arguments<'a>(call: &mut SpanCall<'a>, asked: &LlmCall<'a>) {
+fn take_arguments<'a>(call: &mut SpanCall<'a>, requested: &LlmCall<'a>) {
     let lacks = matches!(call.call.arguments, Content::NotRecorded | Content::Redacted);
     if !lacks && !call.bare_arguments {
         return;
     }
-    if let Decoded::Value(value @ Value::Map(_)) = &asked.call.arguments {
+    if let Decoded::Value(value @ Value::Map(_)) = &requested.call.arguments {
         call.call.arguments = Content::ready(value.clone());
         call.bare_arguments = false;
     }
@@ -369,8 +370,8 @@ pub(super) struct Results<'a, 'g> {
 }
 
 impl<'a, 'g> Results<'a, 'g> {
-    pub(super) fn new(plan: &'a Plan, given: &'g [Found<'a>]) -> Self {
-        let mut unread: Vec<_> = given.iter().filter(|found| may_hold_call(found)).collect();
+    pub(super) fn new(plan: &'a Plan, model_inputs: &'g [Found<'a>]) -> Self {
+        let mut unread: Vec<_> = model_inputs.iter().filter(|found| may_hold_call(found)).collect();
         unread.sort_by_key(|found| (found.end_ns, found.start_ns));
         Self { plan, unread, known: HashMap::new() }
     }

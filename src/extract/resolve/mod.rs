@@ -1,17 +1,21 @@
 //! The records of a complete trace to the [`Trajectory`] that is judged.
 //!
 //! ```text
-//! shape     what the conditions of a record mean for reading it
-//! form      what its attributes add to that
-//! tree      spans in start order with their parents; a span that came twice counts once
-//! gather    one pass: sessions, agents, texts, messages, counts
-//! calls     tool calls on spans: of several dialects the first wins, the others fill gaps
-//! merge     the same call on several spans
-//! llm       ids, arguments, results and whole calls from the messages of models
-//! together  the order of the calls, and which of them were made together
-//! facts     user input, final output, usage, definitions
-//! session   what the traces of one session tell of each other's calls
-//! explain   for each span which dialects matched, what gave each field, what was dropped and why
+//! plan         the table's sources and conditions, sorted for reading
+//! shape        what the conditions of a record mean for reading it
+//! form         what its attributes add to that
+//! tree         spans in start order with their parents; a span that came twice counts once
+//! gather       one pass: sessions, agents, texts, messages, counts
+//! read         the values of one source in a record
+//! flat         messages that stand in attributes with numbers in their keys, and `unflatten`
+//! tool_calls   tool calls on spans: of several dialects the first wins, the others fill gaps
+//! merge        the same call on several spans
+//! messages     ids, arguments, results and whole calls from the messages of models
+//! together     the order of the calls, and which of them were made together
+//! facts        user input, final output, usage, definitions
+//! session      what the traces of one session say of each other's calls
+//! diagnostics  for each span which dialects matched, what gave each field, what was dropped and
+//!              why
 //! ```
 //!
 //! **Invariants:** pure; the outcome does not depend on the order in which the spans came, nor on
@@ -41,10 +45,10 @@ pub use self::diagnostics::{CallInMessage, Explanation, GivenBy, SpanExplanation
 pub(crate) use read::raw_text;
 pub use session::{SessionCalls, reconcile};
 
-use self::diagnostics::Fates;
+use self::diagnostics::Diagnostics;
 use self::form::Forms;
 use self::gather::Gathered;
-use self::messages::{Names, Verdict};
+use self::messages::{LlmCall, Names, RequestedAs};
 use self::plan::Plan;
 use self::together::Together;
 use self::tool_calls::SpanCall;
@@ -74,42 +78,43 @@ impl Resolver {
 
     /// The trajectory of a trace.
     pub fn resolve<'a>(&'a self, trace: &'a TraceSpans) -> Trajectory<'a> {
-        self.resolve_with_fates(trace, None)
+        self.resolve_with(trace, None)
     }
 
-    /// The trajectory of a trace; `fates` takes what became of its records.
-    fn resolve_with_fates<'a>(
+    /// The trajectory of a trace; `diagnostics` takes what became of its records.
+    fn resolve_with<'a>(
         &'a self,
         trace: &'a TraceSpans,
-        fates: Option<&mut Fates>,
+        diagnostics: Option<&mut Diagnostics>,
     ) -> Trajectory<'a> {
         let plan = &self.plan;
         let tree = Tree::new(plan, &self.forms, trace);
         let mut gathered = Gathered::new(plan, &tree);
-        let (mut on_spans, nameless) = tool_calls::on_spans(plan, &tree);
+        let (mut on_spans, unnamed) = tool_calls::on_spans(plan, &tree);
         merge::merge(&tree, &mut on_spans);
-        let mut asked = messages::asked(plan, &mut gathered);
-        messages::join(plan, &gathered.given, &mut on_spans, &mut asked);
-        let names = Names::new(if asked.is_empty() { &[] } else { &on_spans });
-        if let Some(fates) = fates {
-            fates.take(&tree, &on_spans, &nameless);
-            fates.take_asked(&tree, &asked, |call| call.verdict(&names, gathered.handoff));
+        let mut requested = messages::requested(plan, &mut gathered);
+        messages::join(plan, &gathered.model_inputs, &mut on_spans, &mut requested);
+        let names = Names::new(if requested.is_empty() { &[] } else { &on_spans });
+        if let Some(diagnostics) = diagnostics {
+            diagnostics.add_spans(&tree, &on_spans, &unnamed);
+            let role = |call: &LlmCall<'a>| call.role(&names, gathered.handoff);
+            diagnostics.add_requested(&tree, &requested, role);
         }
-        asked.retain(|call| call.verdict(&names, gathered.handoff) == Verdict::Call);
+        requested.retain(|call| call.role(&names, gathered.handoff) == RequestedAs::Call);
         let has_span_calls = !on_spans.is_empty();
         let agents = gathered.enclosing_agents(&tree);
         let agent_of =
             |span: u32| gathered.agent_of(agents.get(span as usize).copied().unwrap_or(NONE));
         let mut tool_calls = Together::with_capacity(on_spans.len());
-        for SpanCall { call, span, part_of, asked, .. } in on_spans {
+        for SpanCall { call, span, part_of, requested, .. } in on_spans {
             if part_of.is_none() {
-                tool_calls.add(ToolCall { agent: agent_of(span), ..call }, span, asked);
+                tool_calls.add(ToolCall { agent: agent_of(span), ..call }, span, requested);
             }
         }
-        for call in asked {
-            let (span, asked) = (call.span, call.asked);
+        for call in requested {
+            let (span, requested) = (call.span, call.requested);
             let call = call.into_tool_call(plan, &tree);
-            tool_calls.add(ToolCall { agent: agent_of(span), ..call }, span, asked);
+            tool_calls.add(ToolCall { agent: agent_of(span), ..call }, span, requested);
         }
         let tool_calls = tool_calls.in_order(&tree);
         let mut trajectory = Trajectory {
@@ -137,10 +142,10 @@ fn join_results<'a>(
         call.id.is_some() && matches!(call.result, Content::NotRecorded | Content::Redacted)
     };
     let wanted = trajectory.tool_calls.iter().any(lacks);
-    if gathered.given.is_empty() || (has_span_calls && !wanted) {
+    if gathered.model_inputs.is_empty() || (has_span_calls && !wanted) {
         return;
     }
-    let mut results = messages::Results::new(plan, &gathered.given);
+    let mut results = messages::Results::new(plan, &gathered.model_inputs);
     for call in trajectory.tool_calls.iter_mut().filter(|call| lacks(call)) {
         let Some(id) = &call.id else { continue };
         if let Some(result) = results.of(id) {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 
-use super::super::decode::{Decoded, looks_whole};
+use super::super::decode::{Decoded, Shortcut, looks_whole};
 use super::super::dialect::{OnlyIf, Scalar, Source};
 use super::plan::{PlannedSource, Read};
 use super::unflatten::unflatten;
@@ -127,15 +127,19 @@ pub(super) fn id<'a>(source: &Source, raw: Raw<'a>) -> Option<Cow<'a, str>> {
 
 /// The value of a source once it is decoded and stripped.
 pub(super) fn decoded<'a>(source: &Source, raw: Raw<'a>) -> Option<Decoded<'a>> {
-    let at_sight = match raw {
-        Raw::Any(AnyValue::String(text)) => source.decode.at_sight(text),
-        _ => None,
+    let shortcut = match raw {
+        Raw::Any(AnyValue::String(text)) => source.decode.shortcut(text),
+        _ => Shortcut::Unknown,
     };
-    let decoded = at_sight.unwrap_or_else(|| match raw.into_value() {
-        Ok(value) => source.decode.apply(value),
-        Err(legible) => Some(Decoded::Unreadable(Cow::Owned(legible.to_string()))),
-    });
-    let value = match decoded? {
+    let decoded = match shortcut {
+        Shortcut::Decoded(decoded) => decoded,
+        Shortcut::Nothing => return None,
+        Shortcut::Unknown => match raw.into_value() {
+            Ok(value) => source.decode.apply(value)?,
+            Err(legible) => Decoded::Unreadable(Cow::Owned(legible.to_string())),
+        },
+    };
+    let value = match decoded {
         Decoded::Value(Value::String(text)) => Value::String(strip(source, text)?),
         Decoded::Value(value) => value,
         unreadable => return Some(unreadable),

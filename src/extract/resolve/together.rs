@@ -20,7 +20,7 @@ struct Place {
     /// Place of its span.
     span: u32,
     /// Place among the calls that models asked for.
-    asked: u32,
+    requested: u32,
 }
 
 impl<'a> Together<'a> {
@@ -29,9 +29,9 @@ impl<'a> Together<'a> {
     }
 
     /// Adds a call: first those on spans, in the order of the spans, then those of messages.
-    pub(super) fn add(&mut self, call: ToolCall<'a>, span: u32, asked: u32) {
+    pub(super) fn add(&mut self, call: ToolCall<'a>, span: u32, requested: u32) {
         self.calls.push(call);
-        self.places.push(Place { span, asked });
+        self.places.push(Place { span, requested });
     }
 
     /// The calls in order, with the numbers of their groups.
@@ -50,7 +50,7 @@ impl<'a> Together<'a> {
                 .cmp(&other.start_ns)
                 .then(one_level.cmp(other_level))
                 .then_with(|| end(one).cmp(&end(other)))
-                .then_with(|| one_place.asked.cmp(&other_place.asked))
+                .then_with(|| one_place.requested.cmp(&other_place.requested))
                 .then_with(|| one.name.cmp(&other.name))
                 .then_with(|| one.span_id.cmp(&other.span_id))
         });

@@ -20,28 +20,34 @@ pub(super) struct SpanCall<'a> {
     /// Place of the span.
     pub(super) span: u32,
     /// Place among the calls that models asked for; `u32::MAX` where no message tells.
-    pub(super) asked: u32,
-    /// The sources that gave name, id, arguments, result and error.
-    pub(super) given_by: [Option<u16>; 5],
+    pub(super) requested: u32,
+    /// What gave its fields.
+    pub(super) sources: FieldSources,
     /// The arguments are a bare value where an object is due.
     pub(super) bare_arguments: bool,
     /// Place of the call that this one is part of.
     pub(super) part_of: Option<u32>,
 }
 
-/// Why a span that a dialect took for a tool call is none.
-#[derive(Clone, Copy)]
-pub(super) struct Nameless {
-    /// Place of the span.
-    pub(super) span: u32,
+/// The numbers of the sources that gave the fields of a call on a span; `None` where none did.
+#[derive(Clone, Copy, Default)]
+pub(super) struct FieldSources {
+    pub(super) name: Option<u16>,
+    pub(super) id: Option<u16>,
+    pub(super) arguments: Option<u16>,
+    pub(super) result: Option<u16>,
+    pub(super) error: Option<u16>,
 }
 
-/// The tool calls on the spans of a trace, in start order, and the spans that lack a name.
-pub(super) fn on_spans<'a>(plan: &'a Plan, tree: &Tree<'a>) -> (Vec<SpanCall<'a>>, Vec<Nameless>) {
+/// The tool calls on the spans of a trace, in start order, and the places of the spans that a
+/// dialect takes for a tool call and that give no tool name.
+pub(super) fn on_spans<'a>(plan: &'a Plan, tree: &Tree<'a>) -> (Vec<SpanCall<'a>>, Vec<u32>) {
     let is_tool = |span: &&Span<'_>| span.record.flags.has(SpanFlags::TOOL);
     let count = tree.spans.iter().filter(is_tool).count();
-    let (mut calls, mut nameless) = (Vec::with_capacity(count), Vec::new());
-    let (mut read, mut raws) = (Vec::new(), Vec::new());
+    let mut calls = Vec::with_capacity(count);
+    let mut unnamed = Vec::new();
+    let mut read = Vec::new();
+    let mut raws = Vec::new();
     for (at, span) in (0..).zip(&tree.spans) {
         let form = tree.form(span);
         if !is_tool(&span) || form.shape.dialects.is_empty() {
@@ -52,10 +58,10 @@ pub(super) fn on_spans<'a>(plan: &'a Plan, tree: &Tree<'a>) -> (Vec<SpanCall<'a>
         read.resize_with(values.len(), OnceCell::new);
         let mut reader = Reader { plan, form, values, read: &read, raws: &mut raws };
         if reader.call(at, span, &mut calls).is_none() {
-            nameless.push(Nameless { span: at });
+            unnamed.push(at);
         }
     }
-    (calls, nameless)
+    (calls, unnamed)
 }
 
 struct Reader<'a, 'r> {
@@ -90,23 +96,23 @@ impl<'a> Reader<'a, '_> {
                 ..ToolCall::default()
             },
             span: at,
-            asked: u32::MAX,
-            given_by: [Some(by_name), None, None, None, None],
+            requested: u32::MAX,
+            sources: FieldSources { name: Some(by_name), ..FieldSources::default() },
             bare_arguments: false,
             part_of: None,
         });
         let call = calls.last_mut()?;
         if let Some((id, by)) = id {
             call.call.id = Some(id);
-            call.given_by[1] = Some(by);
+            call.sources.id = Some(by);
         }
         if let Some((arguments, by)) = arguments {
             call.set_arguments(arguments);
-            call.given_by[2] = Some(by);
+            call.sources.arguments = Some(by);
         }
         if let Some((result, by)) = result {
             call.call.result = result;
-            call.given_by[3] = Some(by);
+            call.sources.result = Some(by);
         }
         self.error(span, call);
         Some(())
@@ -114,8 +120,8 @@ impl<'a> Reader<'a, '_> {
 
     /// The attribute at a place.
     fn attribute(&self, place: u16) -> Option<AnyValue<'a>> {
-        let (encoded, value) =
-            (self.values.get(usize::from(place))?, self.read.get(usize::from(place))?);
+        let encoded = self.values.get(usize::from(place))?;
+        let value = self.read.get(usize::from(place))?;
         Some(*value.get_or_init(|| layout::read(encoded)))
     }
 
@@ -156,8 +162,11 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn error(&mut self, span: &Span<'a>, call: &mut SpanCall<'a>) {
-        let (form, mut error_type) = (self.form, None);
-        let (mut failed, mut flag, mut text) = (None, None, None);
+        let form = self.form;
+        let mut error_type = None;
+        let mut failed = None;
+        let mut flag = None;
+        let mut text = None;
         for &candidate in form.call(Role::Error) {
             let Some(sign) = self.error_of(candidate, span) else { continue };
             let number = candidate.source;
@@ -177,7 +186,7 @@ impl<'a> Reader<'a, '_> {
         }
         let Some(failed) = failed else { return };
         call.call.status = CallStatus::Error;
-        call.given_by[4] = Some(text.as_ref().map_or(failed, |(_, number)| *number));
+        call.sources.error = Some(text.as_ref().map_or(failed, |(_, number)| *number));
         let text = text.map(|(text, _)| text).or_else(|| result_text(&call.call.result)).or(flag);
         call.call.error = text.map(without_traceback).filter(|text| !text.is_empty());
     }
@@ -287,23 +296,23 @@ impl<'a> SpanCall<'a> {
         let (own, other) = (&mut self.call, &mut part.call);
         if own.id.is_none() && other.id.is_some() {
             own.id = other.id.take();
-            self.given_by[1] = part.given_by[1];
+            self.sources.id = part.sources.id;
         }
-        let other_is_better = other.arguments.is_recorded() || self.given_by[2].is_none();
+        let other_is_better = other.arguments.is_recorded() || self.sources.arguments.is_none();
         if !own.arguments.is_recorded() && other_is_better {
             own.arguments = std::mem::take(&mut other.arguments);
-            self.given_by[2] = part.given_by[2];
+            self.sources.arguments = part.sources.arguments;
             self.bare_arguments = part.bare_arguments;
         }
-        let other_is_better = other.result.is_recorded() || self.given_by[3].is_none();
+        let other_is_better = other.result.is_recorded() || self.sources.result.is_none();
         if !own.result.is_recorded() && other_is_better {
             own.result = std::mem::take(&mut other.result);
-            self.given_by[3] = part.given_by[3];
+            self.sources.result = part.sources.result;
         }
         if other.status == CallStatus::Error {
             if own.error.is_none() {
                 own.error = other.error.take();
-                self.given_by[4] = part.given_by[4];
+                self.sources.error = part.sources.error;
             }
             own.status = CallStatus::Error;
         }

@@ -243,11 +243,9 @@ impl<'a> Tree<'a> {
         if !instants.any(|[one, next]| one.record.start_ns == next.record.start_ns) {
             return;
         }
-        let above =
-            (0..).zip(&self.spans).map(|(at, span)| match start(at) == start(span.parent) {
-                true => span.parent,
-                false => NONE,
-            });
+        let above = (0..)
+            .zip(&self.spans)
+            .map(|(at, span)| if start(at) == start(span.parent) { span.parent } else { NONE });
         let levels = depths(&above.collect::<Vec<_>>());
         let mut order: Vec<u32> = (0..self.spans.len() as u32).collect();
         order.sort_by_key(|at| (start(*at), levels[*at as usize]));

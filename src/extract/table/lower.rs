@@ -159,14 +159,14 @@ fn kept(builder: &mut Builder, source: &Source, tools_only: bool) -> Result<Kept
     Ok(keep)
 }
 
-fn lower_group(builder: &mut Builder, group: &[&str]) -> Result<(), TableError> {
+fn lower_group(builder: &mut Builder, group: &[String]) -> Result<(), TableError> {
     let Some(first) = group.first() else { return Ok(()) };
     let mut slots = BitSet::default();
     let numbers: Vec<Slot> = group.iter().map(|key| Slot(builder.slot(key))).collect();
     for slot in &numbers {
         slots.insert(slot.0);
     }
-    let here = Condition { attr_present: vec![(*first).to_owned()], ..Condition::default() };
+    let here = Condition { attr_present: vec![first.clone()], ..Condition::default() };
     builder.condition(&here, "")?.keep.slots.extend(&slots);
     builder.groups.push(numbers);
     Ok(())

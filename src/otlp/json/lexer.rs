@@ -175,10 +175,7 @@ impl<'a> Lexer<'a> {
             self.take_if(b"+-");
             is_valid &= self.digits() > 0;
         }
-        match is_valid {
-            true => Ok(&self.text[start..self.at]),
-            false => Err(self.error("expected a value")),
-        }
+        if is_valid { Ok(&self.text[start..self.at]) } else { Err(self.error("expected a value")) }
     }
 
     fn take_if(&mut self, any_of: &[u8]) -> bool {

@@ -2,8 +2,8 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::evaluate::engine::run::Configured;
+use crate::extract::Table;
 use crate::extract::dialect::Dialect;
-use crate::extract::table::Table;
 use crate::model::{Level, TraceId, Want};
 use crate::pipeline::worker::brittle::{Brittle, configured};
 use crate::telemetry::Telemetry;

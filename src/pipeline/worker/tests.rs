@@ -6,9 +6,7 @@ use super::*;
 use crate::assemble::{LimitsSettings, TracesSettings};
 use crate::evaluate::engine::run::Configured;
 use crate::extract::dialect::Dialect;
-use crate::extract::record::cache::Cache;
-use crate::extract::record::traces::extract_traces;
-use crate::extract::table::Table;
+use crate::extract::{ExtractionCache, Table, extract};
 use crate::model::{EvaluationId, Level, Want};
 use crate::otlp::{Signal, json};
 use crate::pipeline::{PipelineIntake, Unjudged};
@@ -60,7 +58,8 @@ fn batch(worker: &Worker, json: &[u8]) -> Arc<SpanBatch> {
     let request = json::transcode(Signal::Traces, json).unwrap();
     let mut batches = [SpanBatch::default()];
     let table = worker.resolver.table();
-    extract_traces(table, &request, &mut Cache::default(), &mut batches).unwrap();
+    extract(table, Signal::Traces, &request, &mut ExtractionCache::default(), &mut batches)
+        .unwrap();
     let [batch] = batches;
     Arc::new(batch)
 }

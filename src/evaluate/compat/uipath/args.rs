@@ -53,7 +53,7 @@ struct ExpectedCall {
 
 impl Evaluator for Args {
     fn facts(&self) -> Facts {
-        Facts { attributes: vec![super::ATTRIBUTES], ..Facts::default() }
+        super::facts()
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {

@@ -123,9 +123,10 @@ impl<'c> Counts<'c> {
     }
 
     fn place(&self, key: &str) -> Option<usize> {
-        match self.places.is_empty() {
-            true => self.entries.iter().position(|(other, _)| *other == key),
-            false => self.places.get(key).copied(),
+        if self.places.is_empty() {
+            self.entries.iter().position(|(other, _)| *other == key)
+        } else {
+            self.places.get(key).copied()
         }
     }
 
@@ -136,7 +137,7 @@ impl<'c> Counts<'c> {
 
 impl Evaluator for Count {
     fn facts(&self) -> Facts {
-        Facts { attributes: vec![super::ATTRIBUTES], ..Facts::default() }
+        super::facts()
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {

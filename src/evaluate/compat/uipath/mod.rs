@@ -23,11 +23,18 @@ pub use definition::{ErrorClass, error_class};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::model::Facts;
 use crate::settings::{Node, SettingsError};
 
 /// The attributes that the package reads; spans without the first are no tool calls to it.
 pub static ATTRIBUTES: &[&str] =
     &["tool.name", "tool.id", "tool.synthesized", "input.value", "output.value"];
+
+/// What its evaluators read.
+fn facts() -> Facts {
+    let group = ATTRIBUTES.iter().map(|key| (*key).to_owned()).collect();
+    Facts { attributes: vec![group], ..Facts::default() }
+}
 
 /// Whose numbers an evaluator gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]

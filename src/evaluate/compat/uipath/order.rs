@@ -50,7 +50,7 @@ struct Order {
 
 impl Evaluator for Order {
     fn facts(&self) -> Facts {
-        Facts { attributes: vec![super::ATTRIBUTES], ..Facts::default() }
+        super::facts()
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {

@@ -49,7 +49,7 @@ struct ExpectedOutput {
 
 impl Evaluator for Output {
     fn facts(&self) -> Facts {
-        Facts { attributes: vec![super::ATTRIBUTES], ..Facts::default() }
+        super::facts()
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {

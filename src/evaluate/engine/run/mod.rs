@@ -364,9 +364,12 @@ impl Evaluators {
     ) -> Evaluation {
         let info = chosen.info();
         // Where evaluations are only counted, nobody sees their ids.
-        let id = |digest| match self.want.records {
-            true => identity::of_evaluation(info, target, judged, digest),
-            false => EvaluationId::default(),
+        let id = |digest| {
+            if self.want.records {
+                identity::of_evaluation(info, target, judged, digest)
+            } else {
+                EvaluationId::default()
+            }
         };
         Evaluation {
             id: id(evidence.digest),

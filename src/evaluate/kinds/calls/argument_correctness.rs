@@ -168,9 +168,10 @@ impl Evaluator for Correctness {
         let calls = self.select(&trajectory.tool_calls);
         if calls.is_empty() {
             let explain = || format!("{tool} was not called so often");
-            return match self.require_call {
-                true => report::scored(0.0, want, explain, Map::new),
-                false => report::not_evaluable(Reason::NoToolCalls, want, explain),
+            return if self.require_call {
+                report::scored(0.0, want, explain, Map::new)
+            } else {
+                report::not_evaluable(Reason::NoToolCalls, want, explain)
             };
         }
         let given = calls.iter().filter_map(|call| call.arguments.value());

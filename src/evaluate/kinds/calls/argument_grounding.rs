@@ -212,9 +212,8 @@ impl Grounding {
         let calls = &trajectory.tool_calls[..];
         let input = trajectory.user_input.value().ok_or(Reason::UserInputNotRecorded)?;
         let mut sources = Sources::default();
-        let add = |sources: &mut Sources, value: &Value<'_>| match sources.add(value) {
-            true => Ok(()),
-            false => Err(Reason::TextTooLarge),
+        let add = |sources: &mut Sources, value: &Value<'_>| {
+            if sources.add(value) { Ok(()) } else { Err(Reason::TextTooLarge) }
         };
         add(&mut sources, input)?;
         let mut tally = Tally::default();

@@ -107,9 +107,10 @@ static NO_ARGUMENTS: Value<'static> = Value::Null;
 impl CallMatcher {
     /// The matcher of a tool.
     pub fn of(&self, name: &str) -> &ArgumentMatcher {
-        match self.by_name.is_empty() {
-            true => &self.default,
-            false => self.by_name.get(name).unwrap_or(&self.default),
+        if self.by_name.is_empty() {
+            &self.default
+        } else {
+            self.by_name.get(name).unwrap_or(&self.default)
         }
     }
 

@@ -7,7 +7,7 @@
 
 use super::attributes::SpanAttributes;
 use super::batch_writer::BatchWriter;
-use super::cache::Cache;
+use super::cache::ExtractionCache;
 use super::counts::{Extracted, Rejection};
 use super::key_trie::KeyTrie;
 use super::layout::{SPAN_NAME, STATUS_MESSAGE, put};
@@ -24,13 +24,13 @@ use crate::semconv::OWN_SCOPE;
 /// [`Broken`] if the request is no protobuf and holds no span at all. Where only a part is broken,
 /// the rest is taken, and each span that begins in that part counts as rejected, or the part as
 /// one.
-pub fn extract_traces(
+pub(crate) fn extract_traces(
     table: &Table,
     body: &[u8],
-    cache: &mut Cache,
+    cache: &mut ExtractionCache,
     shards: &mut [SpanBatch],
 ) -> Result<Extracted, Broken> {
-    let Cache { resources, paths } = cache;
+    let ExtractionCache { resources, paths } = cache;
     paths.enter(table);
     let mut sink = BatchWriter::new(resources, shards);
     let mut reader = SpanReader {

@@ -167,7 +167,7 @@ fn messages_are_kept_only_in_so_far_as_they_speak_of_tools() {
 fn attributes_of_roots_and_groups_are_kept_when_asked_for() {
     let needed = Facts {
         root_attributes: true,
-        attributes: vec![&["eval.score", "eval.label"]],
+        attributes: vec![vec!["eval.score".to_owned(), "eval.label".to_owned()]],
         ..Facts::default()
     };
     let table = table(&needed);
@@ -220,7 +220,7 @@ fn spans_go_to_the_shard_of_their_trace_with_their_resource() {
     let table = table(&calls());
     let mut shards: Vec<SpanBatch> = (0..4).map(|_| SpanBatch::default()).collect();
     let body = request("any", (1..=100).map(tool_span).collect());
-    extract_traces(&table, &body, &mut Cache::default(), &mut shards).unwrap();
+    extract_traces(&table, &body, &mut ExtractionCache::default(), &mut shards).unwrap();
     for (number, shard) in shards.iter().enumerate() {
         assert_eq!(shard.resources.len(), 1);
         assert_eq!(shard.resources[0].service_name, "shop");
@@ -251,7 +251,8 @@ fn a_request_that_is_no_protobuf_is_malformed() {
     let whole = request("any", vec![tool_span(1)]);
     for body in [&b"\xff\xff\xff"[..], &whole[..whole.len() - 1], &whole[..5]] {
         let mut shards = [SpanBatch::default()];
-        let result = extract_traces(&table(&calls()), body, &mut Cache::default(), &mut shards);
+        let result =
+            extract_traces(&table(&calls()), body, &mut ExtractionCache::default(), &mut shards);
         assert_eq!(result, Err(Broken { items: 1, at: 0, len: body.len() }));
         assert!(shards[0].spans.is_empty() && shards[0].arena.is_empty());
     }
@@ -283,9 +284,9 @@ proptest! {
     fn random_bytes_never_panic(body in proptest::collection::vec(any::<u8>(), 0..400)) {
         let mut shards = [SpanBatch::default()];
         let table = &EVERYTHING;
-        let _ = extract_traces(table, &body, &mut Cache::default(), &mut shards);
+        let _ = extract_traces(table, &body, &mut ExtractionCache::default(), &mut shards);
         let _ = super::super::logs::extract_logs(
-            table, &body, &mut Cache::default(), &mut shards,
+            table, &body, &mut ExtractionCache::default(), &mut shards,
         );
     }
 
@@ -321,7 +322,7 @@ proptest! {
         ),
     ) {
         let table = &EVERYTHING;
-        let (mut cache, mut shards) = (Cache::default(), [SpanBatch::default()]);
+        let (mut cache, mut shards) = (ExtractionCache::default(), [SpanBatch::default()]);
         for (is_root, attributes) in spans {
             let attributes = attributes.into_iter();
             let attributes = attributes.map(|(key, value)| text(KEYS[key], VALUES[value]));
@@ -359,7 +360,7 @@ const VALUES: [&str; 6] = ["TOOL", "LLM", "execute_tool", "tool", "[{'role': 'to
 #[test]
 fn spans_beyond_the_limits_of_paths_are_read_as_all_others() {
     let table = table(&calls());
-    let mut cache = Cache::default();
+    let mut cache = ExtractionCache::default();
     let mut extract_both = |spans: Vec<Span>| {
         let body = request("any", spans);
         let mut shards = [SpanBatch::default()];

@@ -33,10 +33,7 @@ impl Graded {
         if self.output && expected.result.as_ref() != actual.result.value() {
             return 0.0;
         }
-        match self.arguments {
-            true => similarity(&expected.arguments, arguments_of(actual)),
-            false => 1.0,
-        }
+        if self.arguments { similarity(&expected.arguments, arguments_of(actual)) } else { 1.0 }
     }
 
     /// Each expected call takes the best of the actual calls that are left.
@@ -158,9 +155,12 @@ fn parameters_of_groups(
     for (group, takers) in groups.iter().zip(takers) {
         let mut pairs = Heaviest::new(group.len());
         for &at in &takers {
-            let worth = |place: usize| match actual[place].name == expected[at].name {
-                true => share(&expected[at], actual[place]),
-                false => 0.0,
+            let worth = |place: usize| {
+                if actual[place].name == expected[at].name {
+                    share(&expected[at], actual[place])
+                } else {
+                    0.0
+                }
             };
             pairs.add(group.clone().map(worth), comparison.effort());
         }

@@ -66,9 +66,8 @@ fn accuracy_of_groups(
         check_questions(group.len(), group.len())?;
         let mut pairs = Heaviest::new(group.len());
         for (name, wanted) in &expected[group.clone()] {
-            let worth = |(other, given): &Call<'_>| match name == other {
-                true => arguments(wanted, given),
-                false => 0.0,
+            let worth = |(other, given): &Call<'_>| {
+                if name == other { arguments(wanted, given) } else { 0.0 }
             };
             pairs.add(actual[group.clone()].iter().map(worth), comparison.effort());
         }

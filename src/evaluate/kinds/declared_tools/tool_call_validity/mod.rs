@@ -242,9 +242,10 @@ impl Evaluator for Validity {
             });
         }
         if calls.is_empty() {
-            return match self.dokimos {
-                true => report::scored(1.0, want, || "no tool was called".into(), Map::new),
-                false => report::no_tool_calls(want),
+            return if self.dokimos {
+                report::scored(1.0, want, || "no tool was called".into(), Map::new)
+            } else {
+                report::no_tool_calls(want)
             };
         }
         let (mut valid, mut judged, mut work) = (0, 0, Work::new());

@@ -1,6 +1,6 @@
 //! Settings to an evaluator: everything that can be wrong is found here, with its place.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::custom::own;
 use super::iris::{custom as iris_custom, rules};
@@ -21,9 +21,10 @@ pub(super) fn build(node: &Node) -> Result<OutputRules, SettingsError> {
     let default = if iris_like { Bundle::Completeness } else { Bundle::All };
     let bundle = config.bundle.unwrap_or(default);
     let attribute = target(&config, node)?;
-    let mut rules = match iris_like {
-        true => rules::rules(bundle, &config.thresholds),
-        false => builtin::rules(bundle, &config.thresholds),
+    let mut rules = if iris_like {
+        rules::rules(bundle, &config.thresholds)
+    } else {
+        builtin::rules(bundle, &config.thresholds)
     };
     let mut packs =
         packs(&config, bundle, iris_like).map_err(|error| error.at(place(node, "packs")))?;
@@ -76,9 +77,8 @@ fn check_limits(config: &OutputRulesConfig, node: &Node) -> Result<(), SettingsE
     Err(SettingsError::new(error).at(place(node, "text_bytes_max")))
 }
 
-type Attribute = Option<(String, &'static [&'static str])>;
-
-fn target(config: &OutputRulesConfig, node: &Node) -> Result<Attribute, SettingsError> {
+/// The key of `target: attribute`.
+fn target(config: &OutputRulesConfig, node: &Node) -> Result<Option<String>, SettingsError> {
     let calls = matches!(config.target, Target::ToolArguments | Target::ToolResults);
     if !config.tools.is_empty() && !calls {
         return Err(SettingsError::new(
@@ -93,25 +93,11 @@ fn target(config: &OutputRulesConfig, node: &Node) -> Result<Attribute, Settings
                 .with_help("name the key, such as `attribute: my.answer`")
                 .at(place(node, "target")))
         }
-        (Target::Attribute, Some(key)) => Ok(Some((key.clone(), interned(key)))),
+        (Target::Attribute, Some(key)) => Ok(Some(key.clone())),
         (_, Some(_)) => Err(SettingsError::new("`attribute` goes with `target: attribute`")
             .at(place(node, "attribute"))),
         (_, None) => Ok(None),
     }
-}
-
-/// The group of that one key. The vocabulary of facts holds keys for the life of the process; each
-/// is kept once, however many evaluators ask for it and however often they are built.
-fn interned(key: &str) -> &'static [&'static str] {
-    static GROUPS: Mutex<Vec<&'static [&'static str]>> = Mutex::new(Vec::new());
-    let mut groups = GROUPS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = groups.iter().find(|group| group[0] == key) {
-        return known;
-    }
-    let key: &'static str = Box::leak(key.to_owned().into_boxed_str());
-    let group: &'static [&'static str] = Box::leak(Box::new([key]));
-    groups.push(group);
-    group
 }
 
 fn packs(
@@ -203,10 +189,8 @@ fn custom(
             let error = SettingsError::new(format!("`config` of rule `{}` is empty", rule.name));
             return Err(error.with_help("give the rule's settings").at(place(node, "config")));
         }
-        let built = match iris_like {
-            true => iris_custom::rule(rule),
-            false => own::rule(rule, node.get("config")),
-        };
+        let built =
+            if iris_like { iris_custom::rule(rule) } else { own::rule(rule, node.get("config")) };
         rules.push(built.map_err(|error| {
             let place = place(node, "config");
             error.at(place)

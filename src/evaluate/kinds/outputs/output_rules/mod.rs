@@ -58,8 +58,8 @@ output_rules/safety:
 struct OutputRules {
     target: Target,
     tools: Vec<String>,
-    /// The key of `target: attribute`, and the group that asks for it.
-    attribute: Option<(String, &'static [&'static str])>,
+    /// The key of `target: attribute`.
+    attribute: Option<String>,
     bundle: Bundle,
     iris: bool,
     expected: Option<Reading<'static>>,
@@ -84,7 +84,7 @@ impl Evaluator for OutputRules {
             final_output: self.target == Target::FinalOutput,
             usage: self.reads_usage,
             root_attributes: self.target == Target::Attribute,
-            attributes: self.attribute.iter().map(|(_, group)| *group).collect(),
+            attributes: self.attribute.iter().map(|key| vec![key.clone()]).collect(),
             ..Facts::default()
         }
     }

@@ -53,9 +53,12 @@ impl<'t> Reading<'t> {
 
     /// The words of more than two characters that JavaScript's `\w` sees, in lower case.
     pub(super) fn ascii_words(&self) -> &[u64] {
-        self.ascii_words.get_or_init(|| match self.text.is_ascii() {
-            true => ascii_words(&self.text),
-            false => ascii_words(&self.text.to_lowercase()),
+        self.ascii_words.get_or_init(|| {
+            if self.text.is_ascii() {
+                ascii_words(&self.text)
+            } else {
+                ascii_words(&self.text.to_lowercase())
+            }
         })
     }
 

@@ -79,7 +79,7 @@ impl OutputRules {
 
     fn attribute_texts<'t>(&self, trajectory: &'t Trajectory<'_>) -> Texts<'t> {
         let mut texts = Texts { list: Vec::new(), missing: None };
-        let Some((key, _)) = &self.attribute else { return texts };
+        let Some(key) = &self.attribute else { return texts };
         let root = trajectory.attributes.iter().map(|entry| (trajectory.span_id, entry));
         let kept = trajectory
             .kept_spans

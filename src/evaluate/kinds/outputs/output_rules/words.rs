@@ -168,10 +168,7 @@ impl Words {
             }
             lower.clear();
             for c in word.chars() {
-                match is_lower(c) {
-                    true => lower.push(c),
-                    false => lower.extend(c.to_lowercase()),
-                }
+                if is_lower(c) { lower.push(c) } else { lower.extend(c.to_lowercase()) }
             }
             self.push_pairs(lower, start);
         }

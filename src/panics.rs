@@ -1,0 +1,50 @@
+//! Panics that end no more than the step that broke: the caller counts them and goes on.
+//!
+//! What a step has changed before it panicked stays as it is; a caller that goes on with it must
+//! put it in order, or drop it.
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
+/// A step panicked; the panic's message went to the process's panic hook.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Panicked;
+
+/// Takes a step.
+///
+/// # Errors
+/// [`Panicked`] if it did.
+pub fn caught<T>(step: impl FnOnce() -> T) -> Result<T, Panicked> {
+    catch_unwind(AssertUnwindSafe(step)).map_err(|_| Panicked)
+}
+
+/// Awaits a future. One that panicked is not polled again.
+///
+/// # Errors
+/// [`Panicked`] if it did.
+pub async fn caught_future<T>(future: impl Future<Output = T>) -> Result<T, Panicked> {
+    let mut future = pin!(future);
+    poll_fn(|context| match caught(|| future.as_mut().poll(context)) {
+        Ok(poll) => poll.map(Ok),
+        Err(panicked) => Poll::Ready(Err(panicked)),
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn panic_behind_an_await_is_caught() {
+        let broken = caught_future(async {
+            tokio::task::yield_now().await;
+            assert!(1 > 2, "broken");
+            7
+        });
+        assert_eq!(broken.await, Err(Panicked));
+        assert_eq!(caught_future(async { 7 }).await, Ok(7));
+    }
+}
