@@ -1,7 +1,8 @@
 //! `tool_efficiency`: the share of tool calls that were not made before.
 //!
-//! A call is redundant when an earlier one has the same name and matching arguments. Calls that were
-//! made together are taken in the order that leaves the fewest redundant. Arguments are decoded only where two calls share a name. Cost: linear in the calls where "matches" can be
+//! A call is redundant when an earlier one has the same name and matching arguments. Calls that
+//! were made together are taken in the order that leaves the fewest redundant. Arguments are
+//! decoded only where two calls share a name. Cost: linear in the calls where "matches" can be
 //! hashed (`exact`, `ignore`, `keys`), otherwise each call is compared with the distinct ones of
 //! its name, within [`COMPARED_MAX`].
 
@@ -93,8 +94,8 @@ impl ToolEfficiency {
         &self.settings.argument_matcher
     }
 
-    /// The calls with those of each group in the order that leaves the fewest redundant: what covers
-    /// more before what it covers, and what failed before what may be its retry.
+    /// The calls with those of each group in the order that leaves the fewest redundant: what
+    /// covers more before what it covers, and what failed before what may be its retry.
     fn listed<'c, 'a>(&self, calls: &'c [ToolCall<'a>]) -> Listed<'c, 'a> {
         let mut listed = Listed { calls, places: Vec::new() };
         if self.settings.compat.is_some() || !together::is_any(calls) {

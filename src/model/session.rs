@@ -3,8 +3,9 @@
 use super::{ToolCall, Trajectory, Usage};
 
 /// Joins the trajectories of one session, given in the order of their starts, to one: all calls in
-/// start order, those made together only within a trace, the input of the first turn, the output of the last, usage and cost summed. It is
-/// attached to the root span of the last trace. `None` when there is no trajectory.
+/// start order, those made together only within a trace, the input of the first turn, the output of
+/// the last, usage and cost summed. It is attached to the root span of the last trace. `None` when
+/// there is no trajectory.
 pub fn join_session<'a>(trajectories: Vec<Trajectory<'a>>) -> Option<Trajectory<'a>> {
     let mut turns = trajectories.into_iter();
     let mut session = turns.next()?;

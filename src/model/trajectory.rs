@@ -95,8 +95,8 @@ pub struct Trajectory<'a> {
     pub end_ns: u64,
     /// Of a session, the starts of its traces, in order, Unix nanoseconds; empty for a trace.
     pub turn_starts: Vec<u64>,
-    /// The calls in start order. Those that were made together ([`ToolCall::group`]) have none: they
-    /// are listed by what they say of themselves, so that the list never depends on arrival.
+    /// The calls in start order. Those that were made together ([`ToolCall::group`]) have none:
+    /// they are listed by what they say of themselves, so that the list never depends on arrival.
     pub tool_calls: Vec<ToolCall<'a>>,
     /// Results of calls of other traces, as the messages of this one repeat them, by call id; only
     /// for a trace without tool spans.

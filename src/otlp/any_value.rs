@@ -76,8 +76,8 @@ impl<'a> AnyValue<'a> {
         }
     }
 
-    /// The value in our own form. Bytes are their base64, as in OTLP/JSON; of a text that is no UTF-8
-    /// what cannot be read becomes U+FFFD.
+    /// The value in our own form. Bytes are their base64, as in OTLP/JSON; of a text that is no
+    /// UTF-8 what cannot be read becomes U+FFFD.
     pub fn to_value(self) -> Value<'a> {
         self.to_value_at(0)
     }

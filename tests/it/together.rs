@@ -24,7 +24,8 @@ fn tool(at: usize, parent: Option<usize>, name: &str, times_ms: (u64, u64)) -> J
 /// All orders of some things.
 fn orders<T: Clone>(things: &[T]) -> Vec<Vec<T>> {
     let Some((first, rest)) = things.split_first() else { return vec![Vec::new()] };
-    let put = |order: &[T], at: usize| [&order[..at], &[first.clone()], &order[at..]].concat();
+    let first = std::slice::from_ref(first);
+    let put = |order: &[T], at: usize| [&order[..at], first, &order[at..]].concat();
     let with = |order: Vec<T>| (0..=order.len()).map(|at| put(&order, at)).collect::<Vec<_>>();
     orders(rest).into_iter().flat_map(with).collect()
 }
@@ -72,7 +73,10 @@ fn a_call_within_a_call_of_the_same_instant_follows_it() {
 #[test]
 fn calls_of_one_message_are_listed_in_its_order() {
     let names = ["pay", "ask", "see"];
-    let call = |name: &&str| json!({ "type": "tool_call", "id": format!("call_{name}"), "name": name, "arguments": {} });
+    let call = |name: &&str| {
+        let id = format!("call_{name}");
+        json!({ "type": "tool_call", "id": id, "name": name, "arguments": {} })
+    };
     let parts: Vec<Json> = names.iter().map(call).collect();
     let message = json!([{ "role": "assistant", "parts": parts }]).to_string();
     let asks = json!({ "gen_ai.operation.name": "chat", "gen_ai.output.messages": message });

@@ -35,8 +35,8 @@ pub(super) struct Span<'a> {
 
 /// The spans of a trace.
 pub(super) struct Tree<'a> {
-    /// In order of start; of one instant, spans before those within them, then in order of end, then
-    /// of id. Each span once.
+    /// In order of start; of one instant, spans before those within them, then in order of end,
+    /// then of id. Each span once.
     pub(super) spans: Vec<Span<'a>>,
     /// The log events in order of time; `parent` is the span that they belong to.
     pub(super) logs: Vec<Span<'a>>,
@@ -325,8 +325,8 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// For each entry how many others are above it, given the place of the next above each, or [`NONE`];
-/// none is above itself. Linear in the entries.
+/// For each entry how many others are above it, given the place of the next above each, or
+/// [`NONE`]; none is above itself. Linear in the entries.
 pub(super) fn depths(above: &[u32]) -> Vec<u32> {
     let mut depths = vec![NONE; above.len()];
     let mut path = Vec::new();
@@ -336,10 +336,9 @@ pub(super) fn depths(above: &[u32]) -> Vec<u32> {
             path.push(at);
             at = above[at as usize];
         }
-        let mut depth = depths.get(at as usize).map_or(0, |depth| depth + 1);
-        for at in path.drain(..).rev() {
+        let first = depths.get(at as usize).map_or(0, |depth| depth + 1);
+        for (depth, at) in (first..).zip(path.drain(..).rev()) {
             depths[at as usize] = depth;
-            depth += 1;
         }
     }
     depths
