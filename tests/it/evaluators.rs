@@ -2,7 +2,7 @@
 //!
 //! A fixture is a YAML file under `tests/fixtures/evaluators/<kind>/`: `source` names where the
 //! expected answers come from, `settings` are common to its `cases`. A case has a `name`, `calls`
-//! (calls with the same `group` were made together), further facts of the trajectory (of a session
+//! (those with the same `group` were made together), further facts of the trajectory (of a session
 //! the starts of its turns), `settings` of its own, and what is expected: a `score`, the reason why
 //! it is `not_evaluable`, or the error that it `failed` with.
 

@@ -24,7 +24,8 @@ fn tool(at: usize, parent: Option<usize>, name: &str, times_ms: (u64, u64)) -> J
 /// All orders of some things.
 fn orders<T: Clone>(things: &[T]) -> Vec<Vec<T>> {
     let Some((first, rest)) = things.split_first() else { return vec![Vec::new()] };
-    let put = |order: &[T], at: usize| [&order[..at], &[first.clone()], &order[at..]].concat();
+    let first = std::slice::from_ref(first);
+    let put = |order: &[T], at: usize| [&order[..at], first, &order[at..]].concat();
     let with = |order: Vec<T>| (0..=order.len()).map(|at| put(&order, at)).collect::<Vec<_>>();
     orders(rest).into_iter().flat_map(with).collect()
 }

@@ -335,10 +335,9 @@ pub(super) fn depths(above: &[u32]) -> Vec<u32> {
             path.push(at);
             at = above[at as usize];
         }
-        let mut depth = depths.get(at as usize).map_or(0, |depth| depth + 1);
-        for at in path.drain(..).rev() {
+        let first = depths.get(at as usize).map_or(0, |depth| depth + 1);
+        for (depth, at) in (first..).zip(path.drain(..).rev()) {
             depths[at as usize] = depth;
-            depth += 1;
         }
     }
     depths

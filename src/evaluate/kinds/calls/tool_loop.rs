@@ -2,10 +2,11 @@
 //!
 //! A loop is a pattern of one or more steps that comes again at once, with the same arguments, more
 //! often than it may: the same call again and again, or two that alternate. A step is a call, or
-//! the calls that were made together, in any order: asking for the same thing twice at once goes
-//! round in no circle. Looks only at steps in a row; [`tool_efficiency`](super::tool_efficiency)
-//! finds repetitions anywhere.
+//! the calls that were made together, in any order: to ask for the same thing twice at once is to
+//! go round in no circle. Looks only at steps in a row;
+//! [`tool_efficiency`](super::tool_efficiency) finds repetitions anywhere.
 
+use std::iter::once;
 use std::ops::Range;
 
 use schemars::JsonSchema;
@@ -162,12 +163,12 @@ impl Loop {
             (calls, others) => {
                 let questions = calls.len().saturating_mul(calls.len());
                 let order = InOrder {
-                    groups: vec![0..group.len()],
+                    groups: once(0..group.len()).collect(),
                     expected: calls.len(),
                     questions_max: questions.saturating_mul(2),
                     fits: |call: usize, at: usize| self.same(&calls[at], &others[call]),
                 };
-                steps.effort.spend(questions) && order.is_exact() == Ok(true)
+                steps.effort.spend(questions) && order.exact() == Ok(true)
             }
         }
     }

@@ -378,7 +378,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
         let (a, e) = (self.actual.len(), self.expected.len());
         match &self.groups {
             _ if a != e => Ok(false),
-            Some(groups) => Ok(self.grouped(groups).is_exact()?),
+            Some(groups) => Ok(self.grouped(groups).exact()?),
             None => Ok((0..e).all(|index| self.same(index, index))),
         }
     }
@@ -399,7 +399,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
     /// Whether the expected calls stand among the actual ones in their order.
     pub fn is_subsequence(&self) -> Result<bool, TooLarge> {
         if let Some(groups) = &self.groups {
-            return Ok(self.grouped(groups).is_whole()?);
+            return Ok(self.grouped(groups).whole()?);
         }
         let mut next = 0;
         for actual in 0..self.actual.len() {

@@ -130,7 +130,7 @@ pub(super) fn parameters(comparison: &Comparison<'_, '_>) -> Result<f64, expecte
 }
 
 /// The same of calls some of which were made together: an expected call takes one from the first
-/// group that still has one of its name, not before the group of the call before; which one,
+/// group that still has one of its name, not before the group of the call before it; which one,
 /// decides what all that come to one group are given.
 fn parameters_of_groups(
     comparison: &Comparison<'_, '_>,

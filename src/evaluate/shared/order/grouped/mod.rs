@@ -111,8 +111,8 @@ impl CallGroup {
         &self.fits[position as usize * blocks..(position as usize + 1) * blocks]
     }
 
-    /// Looks for a free call that can take the last position, others moving on; where there is
-    /// none, the search holds all positions that would have to give way.
+    /// Looks for a free call that can take a position, others moving on; where there is none, the
+    /// search holds all positions that would have to give way.
     fn reach(&mut self, position: u32) -> Option<u32> {
         let Search { mut seen, mut from, mut queue } = std::mem::take(&mut self.search);
         seen.clear();
@@ -244,8 +244,7 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
         self.walk_back(&Rows { bits: rows, blocks }, &effort)
     }
 
-    /// From the ends back: a position that adds nothing is left out; else a group that adds
-    /// nothing.
+    /// From the ends back: a position that adds nothing is left out, else a group that adds none.
     fn walk_back(&mut self, rows: &Rows, effort: &Effort) -> Result<Vec<usize>, TableTooLarge> {
         let (mut at, mut upto) = (self.groups.len(), self.expected);
         let mut found = Vec::new();
@@ -353,7 +352,7 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
 
     /// Whether the expected positions stand among the calls in their order. Each group takes as
     /// many of the next positions as it can: to be further on is never worse.
-    pub(in crate::evaluate) fn is_whole(mut self) -> Result<bool, TableTooLarge> {
+    pub(in crate::evaluate) fn whole(mut self) -> Result<bool, TableTooLarge> {
         let mut next = 0;
         for at in 0..self.groups.len() {
             next += self.run(at, next)?;
@@ -362,7 +361,7 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
     }
 
     /// Whether the calls are the expected ones, one for each position, in the best order.
-    pub(in crate::evaluate) fn is_exact(mut self) -> Result<bool, TableTooLarge> {
+    pub(in crate::evaluate) fn exact(mut self) -> Result<bool, TableTooLarge> {
         let mut next = 0;
         for at in 0..self.groups.len() {
             if self.run(at, next)? < self.groups[at].len() {
