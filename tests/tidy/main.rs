@@ -60,7 +60,7 @@ const ROOMS: &[Room] = &[
     Room { name: "client", imports: VOCABULARY },
     Room {
         name: "emit",
-        imports: &["client", "model", "otlp", "semconv", "settings", "value", "visible"],
+        imports: &["client", "model", "otlp", "panics", "semconv", "settings", "value", "visible"],
     },
     Room { name: "evaluate", imports: &["evaluate/*", "model"] },
     Room { name: "evaluate/evaluator", imports: &["model", "settings"] },
@@ -89,7 +89,7 @@ const ROOMS: &[Room] = &[
         name: "evaluate/engine",
         imports: &["evaluate/evaluator", "evaluate/shared", "model", "otlp", "settings", "value"],
     },
-    Room { name: "extract", imports: &["extract/*", "model"] },
+    Room { name: "extract", imports: &["extract/*", "model", "otlp"] },
     Room { name: "extract/decode", imports: &["model", "settings", "value"] },
     Room {
         name: "extract/dialect",
