@@ -1,7 +1,7 @@
 //! A timer wheel: hands out entries when they are due, in slots of [`TICK_MS`].
 //!
 //! An entry fires at the first tick at or after its deadline, however far away that is. The slots
-//! are a ring: an entry whose deadline is more than one turn ([`TURN_MS`]) away stays in its slot
+//! are a ring: an entry whose deadline is more than one turn (51.2 s) away stays in its slot
 //! while the ring passes it. Entries are not taken out when their owner loses interest in them: the
 //! owner finds that when they fire, and the ring lets go of such entries whenever it passes them.
 //! Takes `now` as an argument, so tests need no clock.

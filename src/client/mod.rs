@@ -21,7 +21,7 @@ use endpoint::Endpoint;
 pub struct Client(Carrier);
 
 enum Carrier {
-    Grpc(grpc::GrpcClient),
+    Grpc(Box<grpc::GrpcClient>),
     Http(http::HttpClient),
 }
 
@@ -32,7 +32,7 @@ impl Client {
     /// What is wrong with the settings, or with a file that they name.
     pub fn new(settings: &ClientSettings) -> Result<Self, String> {
         Ok(Self(match settings.resolve().map_err(|error| error.to_string())? {
-            Endpoint::Grpc(uri) => Carrier::Grpc(grpc::GrpcClient::new(uri, settings)?),
+            Endpoint::Grpc(uri) => Carrier::Grpc(Box::new(grpc::GrpcClient::new(uri, settings)?)),
             Endpoint::Http(base) => Carrier::Http(http::HttpClient::new(&base, settings)?),
         }))
     }
@@ -44,7 +44,7 @@ impl Client {
     pub async fn connect(settings: &ClientSettings) -> Result<Self, String> {
         match settings.resolve().map_err(|error| error.to_string())? {
             Endpoint::Grpc(uri) => {
-                Ok(Self(Carrier::Grpc(grpc::GrpcClient::connect(uri, settings).await?)))
+                Ok(Self(Carrier::Grpc(Box::new(grpc::GrpcClient::connect(uri, settings).await?))))
             }
             Endpoint::Http(_) => Self::new(settings),
         }

@@ -2,7 +2,7 @@
 //!
 //! In goes a text, out come the detectors that hit, with byte ranges. Detectors are data
 //! ([`pack`]): an expression, the literals of which one must occur, and a check of the match. A
-//! [prefilter](prefilter) finds all literals in one pass, so that only the expressions of literals
+//! [prefilter] finds all literals in one pass, so that only the expressions of literals
 //! that occur run at all. Nothing here knows an evaluator, a trace or a config.
 //!
 //! ```text

@@ -12,8 +12,7 @@ pub(crate) type Ranges = Vec<(u32, u32)>;
 pub(crate) const DIGITS: &[(u32, u32)] = &[(0x30, 0x39)];
 /// `\w`.
 pub(crate) const WORD: &[(u32, u32)] = &[(0x30, 0x39), (0x41, 0x5a), (0x5f, 0x5f), (0x61, 0x7a)];
-/// `\s`: the same set as
-/// [`is_space`](crate::evaluate::kinds::outputs::output_rules::iris::js::is_space).
+/// `\s`: white space and line terminators of ECMAScript.
 pub(crate) const SPACE: &[(u32, u32)] = &[
     (0x9, 0xd),
     (0x20, 0x20),

@@ -1,8 +1,8 @@
 //! Rule packs: detectors as data over one engine.
 //!
 //! In goes a text, out come the detectors that hit, with byte ranges. A pack is compiled once;
-//! [`scan`](Pack::scan) passes over the text to learn which detectors can hit at all ([`profile`],
-//! [`gates`]) and runs only their expressions. Both behaviours, the source's and ours, are packs;
+//! [`scan`](Pack::scan) passes over the text to learn which detectors can hit at all (`profile`,
+//! `gates`) and runs only their expressions. Both behaviours, the source's and ours, are packs;
 //! a config adds its own ([`config`]). Everything is linear in the text: expressions are automata,
 //! none may match more than [`MATCH_BYTES_MAX`](super::limits::MATCH_BYTES_MAX) bytes.
 

@@ -3,7 +3,7 @@
 //! [`length`] serves where calls are told apart by words alone: the positions of each word are
 //! known beforehand ([`Masks`]), so a call costs one step for 64 expected positions.
 //! [`length_where`] asks for each pair, under any relation, and runs the same steps. [`OrderTable`]
-//! also tells which positions were kept, and [`weight`] adds up what each pair is worth.
+//! also tells which positions were kept, and [`weight()`] adds up what each pair is worth.
 
 mod bits;
 pub(in crate::evaluate) mod grouped;
