@@ -18,7 +18,7 @@ use spanscore::extract::{ExtractionCache, Table, extract};
 use spanscore::model::{Facts, SpanBatch, TraceId};
 use spanscore::otlp::Signal;
 use spanscore::otlp::number::span;
-use spanscore::otlp::request::{Step, walk};
+use spanscore::otlp::request::{RequestStep, walk};
 use spanscore::otlp::wire::{Field, Fields};
 
 /// Spans of one request: 21 traces.
@@ -74,7 +74,7 @@ impl Subject {
 fn bare_walk(request: &[u8]) -> u64 {
     let mut sum = 0;
     let walked = walk(request, |step| {
-        let Step::Item(encoded) = step else { return };
+        let RequestStep::Item(encoded) = step else { return };
         let mut fields = Fields::new(encoded);
         while let Ok(Some(field)) = fields.next() {
             if let (span::TRACE_ID, Field::Bytes(id)) = field {

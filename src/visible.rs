@@ -23,11 +23,11 @@ use std::fmt::{self, Display, Write};
 #[derive(Clone, Copy, Debug)]
 pub struct Visible<T> {
     text: T,
-    form: Form,
+    form: EscapeStyle,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Form {
+enum EscapeStyle {
     Line,
     Lines,
     Json,
@@ -35,18 +35,18 @@ enum Form {
 
 /// A text in one line: line breaks and tabs are escaped, too.
 pub fn line<T: Display>(text: T) -> Visible<T> {
-    Visible { text, form: Form::Line }
+    Visible { text, form: EscapeStyle::Line }
 }
 
 /// A text that keeps its lines and tabs.
 pub fn lines<T: Display>(text: T) -> Visible<T> {
-    Visible { text, form: Form::Lines }
+    Visible { text, form: EscapeStyle::Lines }
 }
 
 /// JSON whose strings say the same in escapes; it must be valid and hold line breaks only between
 /// records, so that what is escaped stands inside of strings.
 pub fn json<T: Display>(text: T) -> Visible<T> {
-    Visible { text, form: Form::Json }
+    Visible { text, form: EscapeStyle::Json }
 }
 
 impl<T: Display> Display for Visible<T> {
@@ -58,7 +58,7 @@ impl<T: Display> Display for Visible<T> {
 /// Escapes what is written through it.
 struct Escaping<'a, 'f> {
     out: &'a mut fmt::Formatter<'f>,
-    form: Form,
+    form: EscapeStyle,
 }
 
 impl Write for Escaping<'_, '_> {
@@ -78,7 +78,7 @@ impl Write for Escaping<'_, '_> {
 impl Escaping<'_, '_> {
     fn escape(&mut self, char: char) -> fmt::Result {
         match (self.form, char) {
-            (Form::Json, _) => {
+            (EscapeStyle::Json, _) => {
                 let mut units = [0; 2];
                 let mut units = char.encode_utf16(&mut units).iter();
                 units.try_for_each(|unit| write!(self.out, "\\u{unit:04x}"))
@@ -91,7 +91,7 @@ impl Escaping<'_, '_> {
     }
 }
 
-impl Form {
+impl EscapeStyle {
     fn keeps(self, char: char) -> bool {
         match self {
             Self::Line => false,

@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use spanscore::otlp::number::span;
-use spanscore::otlp::request::{Step, walk};
+use spanscore::otlp::request::{RequestStep, walk};
 use spanscore::otlp::wire::{Field, Fields};
 use tokio::net::TcpStream;
 
@@ -37,7 +37,7 @@ impl Template {
         let mut ids = Vec::new();
         let (start, mut last) = (bytes.as_ptr() as usize, (&[][..], 0));
         walk(&bytes, |step| {
-            let Step::Item(encoded) = step else { return };
+            let RequestStep::Item(encoded) = step else { return };
             if let Ok(Some((span::TRACE_ID, Field::Bytes(id)))) = Fields::new(encoded).next() {
                 last = (id, last.1 + u64::from(id != last.0));
                 ids.push((id.as_ptr() as usize - start, last.1));

@@ -1,7 +1,7 @@
 //! Decoders: from what an instrumentation wrote to the value that it meant.
 //!
-//! A [`Decode`] is data: the `decode` of a [`Source`](super::dialect::Source). It never fails: what
-//! cannot be read is [`Decoded::Unreadable`], what is not there yields nothing.
+//! A [`Decode`] is data: the `decode` of a [`FactSource`](super::dialect::FactSource). It never
+//! fails: what cannot be read is [`Decoded::Unreadable`], what is not there yields nothing.
 
 mod definitions;
 mod messages;
@@ -24,7 +24,7 @@ use crate::value::{Value, json, python};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decode {
     /// Tried in order; none means the value as it is.
-    alternatives: Vec<Vec<Step>>,
+    alternatives: Vec<Vec<DecodeStep>>,
     words: OfWords,
     json: OfJson,
 }
@@ -42,17 +42,22 @@ enum OfJson {
 }
 
 impl OfJson {
-    fn of(alternatives: &[Vec<Step>]) -> Self {
-        let reads = |step: &Step| {
+    fn of(alternatives: &[Vec<DecodeStep>]) -> Self {
+        let reads = |step: &DecodeStep| {
             matches!(
                 step,
-                Step::Json | Step::JsonOrText | Step::JsonOrPyliteral | Step::JsonOrPyOrText
+                DecodeStep::Json
+                    | DecodeStep::JsonOrText
+                    | DecodeStep::JsonOrPyliteral
+                    | DecodeStep::JsonOrPyOrText
             )
         };
         match alternatives {
             [chain] => match &chain[..] {
                 [first, rest @ ..] if reads(first) && rest.iter().all(reads) => Self::Kept,
-                [first, rest @ .., Step::Unwrap] if reads(first) && rest.iter().all(reads) => {
+                [first, rest @ .., DecodeStep::Unwrap]
+                    if reads(first) && rest.iter().all(reads) =>
+                {
                     Self::Unwrapped
                 }
                 _ => Self::Other,
@@ -76,7 +81,7 @@ enum OfWords {
 }
 
 impl OfWords {
-    fn of(alternatives: &[Vec<Step>]) -> Self {
+    fn of(alternatives: &[Vec<DecodeStep>]) -> Self {
         for chain in alternatives {
             match Self::of_chain(chain) {
                 Self::Nothing => {}
@@ -86,21 +91,21 @@ impl OfWords {
         if alternatives.is_empty() { Self::Kept } else { Self::Nothing }
     }
 
-    fn of_chain(chain: &[Step]) -> Self {
+    fn of_chain(chain: &[DecodeStep]) -> Self {
         for step in chain {
             match step {
-                Step::Value
-                | Step::JsonOrText
-                | Step::JsonOrPyOrText
-                | Step::Unwrap
-                | Step::UnwrapResult
-                | Step::ContentText
-                | Step::ToolMessage
-                | Step::ToolOutput => {}
-                Step::Path(_)
-                | Step::Part { .. }
-                | Step::ToolMessageId
-                | Step::ToolMessageError => return Self::Nothing,
+                DecodeStep::Value
+                | DecodeStep::JsonOrText
+                | DecodeStep::JsonOrPyOrText
+                | DecodeStep::Unwrap
+                | DecodeStep::UnwrapResult
+                | DecodeStep::ContentText
+                | DecodeStep::ToolMessage
+                | DecodeStep::ToolOutput => {}
+                DecodeStep::Path(_)
+                | DecodeStep::Part { .. }
+                | DecodeStep::ToolMessageId
+                | DecodeStep::ToolMessageError => return Self::Nothing,
                 _ => return Self::Other,
             }
         }
@@ -129,7 +134,7 @@ pub enum Shortcut<'a> {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+enum DecodeStep {
     Value,
     Json,
     JsonOrText,
@@ -155,21 +160,21 @@ enum Segment {
     Index(usize),
 }
 
-const WORDS: &[(&str, Step)] = &[
-    ("value", Step::Value),
-    ("json", Step::Json),
-    ("json_or_text", Step::JsonOrText),
-    ("json_or_pyliteral", Step::JsonOrPyliteral),
-    ("json_or_py_or_text", Step::JsonOrPyOrText),
-    ("user_text", Step::UserText),
-    ("assistant_text", Step::AssistantText),
-    ("unwrap", Step::Unwrap),
-    ("unwrap_result", Step::UnwrapResult),
-    ("content_text", Step::ContentText),
-    ("tool_message", Step::ToolMessage),
-    ("tool_message.tool_call_id", Step::ToolMessageId),
-    ("tool_message.error", Step::ToolMessageError),
-    ("tool_output", Step::ToolOutput),
+const WORDS: &[(&str, DecodeStep)] = &[
+    ("value", DecodeStep::Value),
+    ("json", DecodeStep::Json),
+    ("json_or_text", DecodeStep::JsonOrText),
+    ("json_or_pyliteral", DecodeStep::JsonOrPyliteral),
+    ("json_or_py_or_text", DecodeStep::JsonOrPyOrText),
+    ("user_text", DecodeStep::UserText),
+    ("assistant_text", DecodeStep::AssistantText),
+    ("unwrap", DecodeStep::Unwrap),
+    ("unwrap_result", DecodeStep::UnwrapResult),
+    ("content_text", DecodeStep::ContentText),
+    ("tool_message", DecodeStep::ToolMessage),
+    ("tool_message.tool_call_id", DecodeStep::ToolMessageId),
+    ("tool_message.error", DecodeStep::ToolMessageError),
+    ("tool_output", DecodeStep::ToolOutput),
 ];
 
 impl Decode {
@@ -214,7 +219,7 @@ impl Decode {
 
     /// Whether the outcome is the value itself.
     pub fn is_plain(&self) -> bool {
-        self.alternatives.iter().all(|chain| matches!(chain[..], [Step::Value]))
+        self.alternatives.iter().all(|chain| matches!(chain[..], [DecodeStep::Value]))
     }
 
     /// Whether the outcome of a text that begins like a JSON object or list is that object or list,
@@ -245,17 +250,17 @@ impl Decode {
     }
 }
 
-fn step(word: &str) -> Result<Step, String> {
+fn step(word: &str) -> Result<DecodeStep, String> {
     if let Some(path) = word.strip_prefix("json:") {
-        return Ok(Step::Path(segments(path)?));
+        return Ok(DecodeStep::Path(segments(path)?));
     }
     if let Some(part) = word.strip_prefix("messages:") {
         let (kind, field) =
             part.split_once('.').ok_or_else(|| format!("`{word}` lacks the field of its part"))?;
-        return Ok(Step::Part { kind: kind.to_owned(), field: field.to_owned() });
+        return Ok(DecodeStep::Part { kind: kind.to_owned(), field: field.to_owned() });
     }
     if let Some(role) = word.strip_prefix("role:") {
-        return Ok(Step::Role(role.to_owned()));
+        return Ok(DecodeStep::Role(role.to_owned()));
     }
     if let Some((_, step)) = WORDS.iter().find(|(known, _)| *known == word) {
         return Ok(step.clone());
@@ -291,7 +296,7 @@ fn segments(path: &str) -> Result<Vec<Segment>, String> {
     Ok(found)
 }
 
-fn run<'a>(chain: &[Step], value: Value<'a>) -> Option<Decoded<'a>> {
+fn run<'a>(chain: &[DecodeStep], value: Value<'a>) -> Option<Decoded<'a>> {
     let mut value = value;
     for step in chain {
         match apply(step, value)? {
@@ -302,12 +307,12 @@ fn run<'a>(chain: &[Step], value: Value<'a>) -> Option<Decoded<'a>> {
     Some(Decoded::Value(value))
 }
 
-fn apply<'a>(step: &Step, value: Value<'a>) -> Option<Decoded<'a>> {
+fn apply<'a>(step: &DecodeStep, value: Value<'a>) -> Option<Decoded<'a>> {
     Some(Decoded::Value(match step {
-        Step::Value => value,
-        Step::Json => return read_json(value),
-        Step::JsonOrText => json_or_text(value),
-        Step::JsonOrPyliteral => {
+        DecodeStep::Value => value,
+        DecodeStep::Json => return read_json(value),
+        DecodeStep::JsonOrText => json_or_text(value),
+        DecodeStep::JsonOrPyliteral => {
             return match read_json(value)? {
                 Decoded::Unreadable(text) => Some(match python_literal(&text) {
                     Some(value) => Decoded::Value(value),
@@ -316,19 +321,19 @@ fn apply<'a>(step: &Step, value: Value<'a>) -> Option<Decoded<'a>> {
                 found => Some(found),
             };
         }
-        Step::JsonOrPyOrText => json_or_py_or_text(value),
-        Step::Path(path) => follow(structured(value)?, path)?,
-        Step::Part { kind, field } => shapes::part_field(structured(value)?, kind, field)?,
-        Step::Role(role) => shapes::with_role(json_or_text(value), role),
-        Step::UserText => return messages::user_text(value),
-        Step::AssistantText => return messages::assistant_text(value),
-        Step::Unwrap => shapes::unwrap(value),
-        Step::UnwrapResult => shapes::unwrap_result(value),
-        Step::ContentText => shapes::content_text(value),
-        Step::ToolMessage => shapes::tool_message(value),
-        Step::ToolMessageId => shapes::tool_message_id(value)?,
-        Step::ToolMessageError => shapes::tool_message_error(value)?,
-        Step::ToolOutput => shapes::tool_output(value),
+        DecodeStep::JsonOrPyOrText => json_or_py_or_text(value),
+        DecodeStep::Path(path) => follow(structured(value)?, path)?,
+        DecodeStep::Part { kind, field } => shapes::part_field(structured(value)?, kind, field)?,
+        DecodeStep::Role(role) => shapes::with_role(json_or_text(value), role),
+        DecodeStep::UserText => return messages::user_text(value),
+        DecodeStep::AssistantText => return messages::assistant_text(value),
+        DecodeStep::Unwrap => shapes::unwrap(value),
+        DecodeStep::UnwrapResult => shapes::unwrap_result(value),
+        DecodeStep::ContentText => shapes::content_text(value),
+        DecodeStep::ToolMessage => shapes::tool_message(value),
+        DecodeStep::ToolMessageId => shapes::tool_message_id(value)?,
+        DecodeStep::ToolMessageError => shapes::tool_message_error(value)?,
+        DecodeStep::ToolOutput => shapes::tool_output(value),
     }))
 }
 

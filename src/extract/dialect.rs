@@ -10,7 +10,7 @@
 //! - [`Dialect::exclude`] marks spans that are no tool call, whatever other dialects say.
 //! - The sources of [`ToolCallSources`] are read on those spans only.
 //! - All other sources ([`Dialect::sources`] gives them with their [`Role`]) are read on every span
-//!   and log event on which their [`Source::on`] holds; they do not depend on `detect`.
+//!   and log event on which their [`FactSource::on`] holds; they do not depend on `detect`.
 //! - Of several sources for one fact the first that yields counts; across dialects the order is
 //!   that of the priorities.
 
@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-pub use source::{Condition, From, OnlyIf, Scalar, Source};
+pub use source::{Condition, FactSource, From, OnlyIf, Scalar};
 
 /// How one instrumentation writes tool calls and other facts into spans.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
@@ -50,24 +50,24 @@ pub struct Dialect {
     /// without tool calls.
     pub agent_span: Option<Condition>,
     /// The session (conversation) that a span belongs to.
-    pub session_id: Vec<Source>,
+    pub session_id: Vec<FactSource>,
     /// The agent that a span belongs to; a call takes it from the nearest enclosing span, its own
     /// included.
-    pub agent_name: Vec<Source>,
+    pub agent_name: Vec<FactSource>,
     /// What the user asked: the first span in start order that yields.
-    pub user_input: Vec<Source>,
+    pub user_input: Vec<FactSource>,
     /// What the agent answered: the last span in start order that yields.
-    pub final_output: Vec<Source>,
+    pub final_output: Vec<FactSource>,
     /// The messages of model calls.
     pub messages: MessageSources,
     /// Definitions of the tools that the model was offered, as a list in any of the known shapes.
-    pub tool_definitions: Vec<Source>,
+    pub tool_definitions: Vec<FactSource>,
     /// The model's name.
-    pub model: Vec<Source>,
+    pub model: Vec<FactSource>,
     /// Token counts of a model call.
     pub usage: UsageSources,
     /// Cost of a model call in US dollars.
-    pub cost: Vec<Source>,
+    pub cost: Vec<FactSource>,
 }
 
 fn default_priority() -> u16 {
@@ -79,20 +79,20 @@ fn default_priority() -> u16 {
 #[serde(deny_unknown_fields, default)]
 pub struct ToolCallSources {
     /// The tool's name.
-    pub name: Vec<Source>,
+    pub name: Vec<FactSource>,
     /// The id that the model gave the call.
-    pub id: Vec<Source>,
+    pub id: Vec<FactSource>,
     /// The arguments.
-    pub arguments: Vec<Source>,
+    pub arguments: Vec<FactSource>,
     /// What the tool returned.
-    pub result: Vec<Source>,
+    pub result: Vec<FactSource>,
     /// What shows that the call failed; the default reads exception events, the status and
     /// `error.type`.
-    pub error: Vec<Source>,
+    pub error: Vec<FactSource>,
     /// The tool's description.
-    pub description: Vec<Source>,
+    pub description: Vec<FactSource>,
     /// JSON Schema of the tool's arguments.
-    pub schema: Vec<Source>,
+    pub schema: Vec<FactSource>,
 }
 
 impl Default for ToolCallSources {
@@ -110,18 +110,18 @@ impl Default for ToolCallSources {
 }
 
 /// Where most instrumentations leave an error: the conventions of OpenTelemetry.
-fn standard_error() -> Vec<Source> {
-    let exception = |key: &str| Source {
+fn standard_error() -> Vec<FactSource> {
+    let exception = |key: &str| FactSource {
         from: From::SpanEvent,
         event: "exception".into(),
         key: key.into(),
-        ..Source::default()
+        ..FactSource::default()
     };
     vec![
         exception("exception.message"),
-        Source { from: From::Status, ..Source::default() },
-        Source { key: "error.type".into(), flag: true, ..Source::default() },
-        Source { flag: true, ..exception("exception.type") },
+        FactSource { from: From::Status, ..FactSource::default() },
+        FactSource { key: "error.type".into(), flag: true, ..FactSource::default() },
+        FactSource { flag: true, ..exception("exception.type") },
     ]
 }
 
@@ -131,9 +131,9 @@ fn standard_error() -> Vec<Source> {
 #[serde(deny_unknown_fields, default)]
 pub struct MessageSources {
     /// What the model wrote: its tool calls are calls made.
-    pub output: Vec<Source>,
+    pub output: Vec<FactSource>,
     /// What the model was given: its tool results belong to earlier calls, its calls are history.
-    pub input: Vec<Source>,
+    pub input: Vec<FactSource>,
 }
 
 /// Where token counts stand.
@@ -141,15 +141,15 @@ pub struct MessageSources {
 #[serde(deny_unknown_fields, default)]
 pub struct UsageSources {
     /// Tokens of the prompt.
-    pub input: Vec<Source>,
+    pub input: Vec<FactSource>,
     /// Tokens of the reply.
-    pub output: Vec<Source>,
+    pub output: Vec<FactSource>,
     /// Tokens of the prompt that came from a cache.
-    pub cache_read: Vec<Source>,
+    pub cache_read: Vec<FactSource>,
     /// Tokens of the prompt that were written to a cache.
-    pub cache_write: Vec<Source>,
+    pub cache_write: Vec<FactSource>,
     /// Tokens of the reply that were spent on reasoning.
-    pub reasoning: Vec<Source>,
+    pub reasoning: Vec<FactSource>,
     /// The count of the prompt leaves the cached tokens out: they are added.
     pub input_excludes_cache: bool,
 }
@@ -243,7 +243,7 @@ impl Dialect {
     }
 
     /// All sources with the fact that each feeds, in the order in which they are tried.
-    pub fn sources(&self) -> impl Iterator<Item = (Role, &Source)> {
+    pub fn sources(&self) -> impl Iterator<Item = (Role, &FactSource)> {
         let call = &self.tool_call;
         let usage = &self.usage;
         [

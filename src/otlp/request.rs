@@ -5,7 +5,7 @@ use super::wire::{Field, Fields, Malformed};
 
 /// What a walk over a request meets.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Step<'a> {
+pub enum RequestStep<'a> {
     /// An encoded resource, empty if there is none; its scopes follow.
     Resource(&'a [u8]),
     /// A scope's name, empty if there is none; its items follow.
@@ -67,7 +67,7 @@ const PATH: [&[u32]; 3] = [&[number::REQUEST_RESOURCES], &[number::SCOPES], &[nu
 /// # Errors
 /// The first place above the items that is not well-formed, and what is lost by all such places;
 /// what stands before a break, and whole messages behind a broken one, are visited all the same.
-pub fn walk<'a>(request: &'a [u8], mut visit: impl FnMut(Step<'a>)) -> Result<(), Broken> {
+pub fn walk<'a>(request: &'a [u8], mut visit: impl FnMut(RequestStep<'a>)) -> Result<(), Broken> {
     let mut broken: Option<Broken> = None;
     let mut note = |whole: Result<(), &'a [u8]>, level: usize| {
         let Err(rest) = whole else { return };
@@ -77,10 +77,10 @@ pub fn walk<'a>(request: &'a [u8], mut visit: impl FnMut(Step<'a>)) -> Result<()
         broken = Some(Broken { items, at, ..this });
     };
     let whole = each(request, number::REQUEST_RESOURCES, |group| {
-        visit(Step::Resource(first(group, number::RESOURCE)));
+        visit(RequestStep::Resource(first(group, number::RESOURCE)));
         let whole = each(group, number::SCOPES, |scope| {
-            visit(Step::Scope(first(first(scope, number::SCOPE), number::SCOPE_NAME)));
-            note(each(scope, number::ITEMS, |item| visit(Step::Item(item))), 2);
+            visit(RequestStep::Scope(first(first(scope, number::SCOPE), number::SCOPE_NAME)));
+            note(each(scope, number::ITEMS, |item| visit(RequestStep::Item(item))), 2);
         });
         note(whole, 1);
     });
@@ -155,7 +155,8 @@ mod tests {
 
     fn check(request: &[u8], items: usize, broken: Option<(u64, usize)>) {
         let mut visited = 0;
-        let walked = walk(request, |step| visited += usize::from(matches!(step, Step::Item(_))));
+        let walked =
+            walk(request, |step| visited += usize::from(matches!(step, RequestStep::Item(_))));
         let len = request.len();
         let expected = broken.map(|(items, at)| Broken { items, at, len });
         assert_eq!((visited, walked.err()), (items, expected), "{request:?}");

@@ -82,7 +82,7 @@ impl<'de> Deserializer<'de> for &'de Node {
             NodeKind::Scalar(value) => visit_scalar(value, visitor),
             NodeKind::List(items) => visitor.visit_seq(Items(items.iter())),
             NodeKind::Map(entries) => {
-                visitor.visit_map(Entries { rest: entries.iter(), value: None })
+                visitor.visit_map(NodeEntries { rest: entries.iter(), value: None })
             }
         }
         .map_err(|error: SettingsError| error.at(self.place))
@@ -171,12 +171,12 @@ impl<'de> SeqAccess<'de> for Items<'de> {
     }
 }
 
-struct Entries<'de> {
+struct NodeEntries<'de> {
     rest: std::slice::Iter<'de, (Key, Node)>,
     value: Option<&'de Node>,
 }
 
-impl<'de> MapAccess<'de> for Entries<'de> {
+impl<'de> MapAccess<'de> for NodeEntries<'de> {
     type Error = SettingsError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(

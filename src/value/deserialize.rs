@@ -14,7 +14,7 @@ use super::{Map, Number, Value};
 impl<'de> Deserialize<'de> for Value<'static> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // Asking for bytes is how a reader says that it takes the digits of a large integer.
-        deserializer.deserialize_bytes(AnyValue)
+        deserializer.deserialize_bytes(ValueVisitor)
     }
 }
 
@@ -33,9 +33,9 @@ impl JsonSchema for Value<'_> {
     }
 }
 
-struct AnyValue;
+struct ValueVisitor;
 
-impl<'de> Visitor<'de> for AnyValue {
+impl<'de> Visitor<'de> for ValueVisitor {
     type Value = Value<'static>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -25,7 +25,7 @@ pub enum JsonError {
 
 /// Reads one JSON text; nothing but white space may follow.
 pub fn parse(text: &str) -> Result<Value<'_>, JsonError> {
-    let mut reader = Reader { text, bytes: text.as_bytes(), at: 0 };
+    let mut reader = JsonReader { text, bytes: text.as_bytes(), at: 0 };
     let value = reader.document()?;
     reader.white_space();
     if reader.at == reader.bytes.len() { Ok(value) } else { Err(JsonError::Syntax(reader.at)) }
@@ -33,7 +33,7 @@ pub fn parse(text: &str) -> Result<Value<'_>, JsonError> {
 
 /// Reads the JSON value at the start of a text and gives back the byte after it.
 pub fn parse_prefix(text: &str) -> Result<(Value<'_>, usize), JsonError> {
-    let mut reader = Reader { text, bytes: text.as_bytes(), at: 0 };
+    let mut reader = JsonReader { text, bytes: text.as_bytes(), at: 0 };
     let value = reader.document()?;
     Ok((value, reader.at))
 }
@@ -41,13 +41,13 @@ pub fn parse_prefix(text: &str) -> Result<(Value<'_>, usize), JsonError> {
 /// Entries of an object for which room is made at once.
 const ENTRIES_GUESS: usize = 4;
 
-struct Reader<'a> {
+struct JsonReader<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> JsonReader<'a> {
     fn document(&mut self) -> Result<Value<'a>, JsonError> {
         self.white_space();
         self.value(0)

@@ -42,7 +42,7 @@ pub enum OnlyIf {
 
 /// One place where a fact may stand. A bare text is the attribute of that key.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Source {
+pub struct FactSource {
     /// What is read.
     pub from: From,
     /// The attribute's key, or the prefix of keys.
@@ -70,7 +70,7 @@ pub struct Source {
     pub fallback: bool,
 }
 
-impl Source {
+impl FactSource {
     /// Whether a text is taken as it stands.
     pub fn is_plain(&self) -> bool {
         self.decode.is_plain() && self.strip_prefix.is_empty() && self.strip_suffix.is_empty()
@@ -108,31 +108,31 @@ struct SourceForm {
     fallback: bool,
 }
 
-impl<'de> Deserialize<'de> for Source {
+impl<'de> Deserialize<'de> for FactSource {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Form;
-        impl<'de> Visitor<'de> for Form {
-            type Value = Source;
+        struct SourceVisitor;
+        impl<'de> Visitor<'de> for SourceVisitor {
+            type Value = FactSource;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an attribute's key, or a map such as `{from: attr, key: tool.name}`")
             }
 
-            fn visit_str<E: de::Error>(self, key: &str) -> Result<Source, E> {
-                Ok(Source { key: key.to_owned(), ..Source::default() })
+            fn visit_str<E: de::Error>(self, key: &str) -> Result<FactSource, E> {
+                Ok(FactSource { key: key.to_owned(), ..FactSource::default() })
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Source, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<FactSource, A::Error> {
                 let form = SourceForm::deserialize(de::value::MapAccessDeserializer::new(map))?;
                 form.checked()
             }
         }
-        deserializer.deserialize_any(Form)
+        deserializer.deserialize_any(SourceVisitor)
     }
 }
 
 impl SourceForm {
-    fn checked<E: de::Error>(self) -> Result<Source, E> {
+    fn checked<E: de::Error>(self) -> Result<FactSource, E> {
         let missing = |what: &str| Err(E::custom(format!("`{what}` is missing in this source")));
         match self.from {
             From::Attr | From::AttrsPrefix if self.key.is_empty() => return missing("key"),
@@ -141,7 +141,7 @@ impl SourceForm {
             From::SpanEvent | From::Log if self.event.is_empty() => return missing("event"),
             _ => {}
         }
-        Ok(Source {
+        Ok(FactSource {
             from: self.from,
             key: self.key,
             keys: self.keys,
@@ -158,7 +158,7 @@ impl SourceForm {
     }
 }
 
-impl JsonSchema for Source {
+impl JsonSchema for FactSource {
     fn schema_name() -> Cow<'static, str> {
         "Source".into()
     }
@@ -222,8 +222,8 @@ pub enum Scalar {
 
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl Visitor<'_> for Any {
+        struct ScalarVisitor;
+        impl Visitor<'_> for ScalarVisitor {
             type Value = Scalar;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -246,6 +246,6 @@ impl<'de> Deserialize<'de> for Scalar {
                 i64::try_from(value).map(Scalar::Int).map_err(|_| E::custom("integer too large"))
             }
         }
-        deserializer.deserialize_any(Any)
+        deserializer.deserialize_any(ScalarVisitor)
     }
 }

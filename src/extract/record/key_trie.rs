@@ -61,7 +61,7 @@ impl KeyMeaning {
 pub(in crate::extract) struct KeyTrie {
     /// The table that all of this holds for.
     table: Arc<()>,
-    nodes: Vec<Node>,
+    nodes: Vec<TrieNode>,
     /// The heads of the nodes, end to end.
     heads: Vec<u8>,
     /// For each node the statements that hold because the keys so far are there.
@@ -85,7 +85,7 @@ struct OffTrie {
 }
 
 /// A key behind the keys of the nodes before it.
-struct Node {
+struct TrieNode {
     /// Where its head stands: the key as it opens an encoded `KeyValue`.
     head: (u32, u32),
     meaning: KeyMeaning,
@@ -116,7 +116,7 @@ impl KeyTrie {
         self.present.clear();
         self.retentions.clear();
         self.missed = 0;
-        self.add(Node::new((0, 0), KeyMeaning::Unread, 0), BitSet::default());
+        self.add(TrieNode::new((0, 0), KeyMeaning::Unread, 0), BitSet::default());
     }
 
     /// Begins a span.
@@ -212,7 +212,7 @@ impl KeyTrie {
         };
         self.heads.extend_from_slice(head);
         let head = (from, self.heads.len() as u32);
-        let mut node = Node::new(head, meaning, depth + 1);
+        let mut node = TrieNode::new(head, meaning, depth + 1);
         let new = self.nodes.len() as u32;
         let before = &mut self.nodes[self.at as usize];
         node.other = std::mem::replace(&mut before.next, new);
@@ -235,7 +235,7 @@ impl KeyTrie {
         }
     }
 
-    fn add(&mut self, node: Node, present: BitSet) {
+    fn add(&mut self, node: TrieNode, present: BitSet) {
         self.nodes.push(node);
         self.present.push(present);
     }
@@ -268,7 +268,7 @@ impl KeyTrie {
     }
 }
 
-impl Node {
+impl TrieNode {
     fn new(head: (u32, u32), meaning: KeyMeaning, depth: u16) -> Self {
         Self { head, meaning, depth, next: NONE, other: NONE, retention: NONE }
     }

@@ -12,7 +12,7 @@
 //! | `EVENT_ATTRIBUTE` | as `ATTRIBUTE`, of the last event |
 //! | others | a text or an encoded `AnyValue` |
 
-use crate::extract::table::{ConditionId, Slot, Table};
+use crate::extract::table::{ConditionId, KeySlot, Table};
 use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_value;
 use crate::otlp::wire::{Field, Fields};
@@ -99,19 +99,21 @@ impl<'a> FactsReader<'a> {
     }
 
     /// The attribute of that slot.
-    pub(crate) fn attribute(self, slot: Slot) -> Option<AnyValue<'a>> {
+    pub(crate) fn attribute(self, slot: KeySlot) -> Option<AnyValue<'a>> {
         self.encoded_attributes().find(|(found, _)| *found == slot).map(|(_, value)| read(value))
     }
 
     /// The attributes that have a slot, in the order of the span; no slot comes twice.
-    pub(crate) fn attributes(self) -> impl Iterator<Item = (Slot, AnyValue<'a>)> {
+    pub(crate) fn attributes(self) -> impl Iterator<Item = (KeySlot, AnyValue<'a>)> {
         self.encoded_attributes().map(|(slot, value)| (slot, read(value)))
     }
 
     /// The attributes that have a slot, their values still encoded: to read a text is to look at
     /// each of its bytes.
     #[inline]
-    pub(in crate::extract) fn encoded_attributes(self) -> impl Iterator<Item = (Slot, &'a [u8])> {
+    pub(in crate::extract) fn encoded_attributes(
+        self,
+    ) -> impl Iterator<Item = (KeySlot, &'a [u8])> {
         self.fields().filter_map(|(field, bytes)| attribute(field, bytes))
     }
 
@@ -210,12 +212,12 @@ pub(crate) struct Event<'a> {
 
 impl<'a> Event<'a> {
     /// The attribute of that slot.
-    pub(crate) fn attribute(self, slot: Slot) -> Option<AnyValue<'a>> {
+    pub(crate) fn attribute(self, slot: KeySlot) -> Option<AnyValue<'a>> {
         self.attributes().find_map(|(found, value)| (found == slot).then_some(value))
     }
 
     /// The kept attributes, in the order of the event.
-    pub(crate) fn attributes(self) -> impl Iterator<Item = (Slot, AnyValue<'a>)> {
+    pub(crate) fn attributes(self) -> impl Iterator<Item = (KeySlot, AnyValue<'a>)> {
         let mut fields = self.rest;
         std::iter::from_fn(move || match fields.next() {
             Ok(Some((number, Field::Bytes(bytes)))) if number == u32::from(EVENT_ATTRIBUTE) => {
@@ -234,7 +236,7 @@ pub(in crate::extract) fn kind(field: u8) -> u16 {
 
 /// Slot and encoded value of a field that is an attribute.
 #[inline]
-pub(in crate::extract) fn attribute(field: u8, bytes: &[u8]) -> Option<(Slot, &[u8])> {
+pub(in crate::extract) fn attribute(field: u8, bytes: &[u8]) -> Option<(KeySlot, &[u8])> {
     if field == ATTRIBUTE { slot(bytes) } else { None }
 }
 
@@ -248,9 +250,9 @@ pub(in crate::extract) fn other(field: u8, bytes: &[u8]) -> Option<Attribute<'_>
 }
 
 #[inline]
-fn slot(bytes: &[u8]) -> Option<(Slot, &[u8])> {
+fn slot(bytes: &[u8]) -> Option<(KeySlot, &[u8])> {
     let (slot, value) = bytes.split_first_chunk()?;
-    Some((Slot(u16::from_le_bytes(*slot)), value))
+    Some((KeySlot(u16::from_le_bytes(*slot)), value))
 }
 
 /// An attribute's value; none where it is broken.

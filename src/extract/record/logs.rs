@@ -10,12 +10,12 @@ use super::cache::ExtractionCache;
 use super::counts::{Extracted, Rejection};
 use super::key_trie::{KeyTrie, check};
 use super::layout::{LOG_BODY, LOG_EVENT, put};
-use crate::extract::table::{Matching, Part, Table};
+use crate::extract::table::{Matching, SpanPart, Table};
 use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId, fingerprint};
 use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_value;
 use crate::otlp::number::log;
-use crate::otlp::request::{Broken, Step, walk};
+use crate::otlp::request::{Broken, RequestStep, walk};
 use crate::otlp::wire::{Field, Fields, Malformed};
 use crate::semconv::{EVENT_NAME, OWN_SCOPE};
 
@@ -36,13 +36,13 @@ pub(crate) fn extract_logs(
         LogReader { table, paths, matching: Matching::default(), found: SpanAttributes::default() };
     let mut is_ours = false;
     let walked = walk(body, |step| match step {
-        Step::Resource(encoded) => sink.enter_resource(encoded),
-        Step::Scope(name) => {
+        RequestStep::Resource(encoded) => sink.enter_resource(encoded),
+        RequestStep::Scope(name) => {
             is_ours = name == OWN_SCOPE.as_bytes();
             reader.matching.enter_scope(table, name);
         }
-        Step::Item(_) if is_ours => sink.count(Ok(())),
-        Step::Item(encoded) => {
+        RequestStep::Item(_) if is_ours => sink.count(Ok(())),
+        RequestStep::Item(encoded) => {
             let view = reader.read(encoded).map_err(Rejection::from);
             let outcome = view.and_then(|view| reader.record(&view, &mut sink));
             sink.count(outcome);
@@ -123,7 +123,7 @@ impl<'a> LogReader<'_, 'a> {
             }
             arena.extend_from_slice(&retention.conditions);
             put(arena, LOG_EVENT, view.event);
-            if retention.keep.has(Part::LogBody) && !view.body.is_empty() {
+            if retention.keep.has(SpanPart::LogBody) && !view.body.is_empty() {
                 check(view.body)?;
                 put(arena, LOG_BODY, view.body);
             }

@@ -82,12 +82,12 @@ pub(in crate::extract) struct MessagePart {
     pub(in crate::extract) place: u32,
     field: MessageField,
     /// What the keys alone say of its message.
-    message: Message,
+    message: MessageContent,
 }
 
 /// What is known of a message.
 #[derive(Clone, Copy, Default)]
-struct Message {
+struct MessageContent {
     /// It holds a call or its result.
     is_of_tools: bool,
     /// It holds a result.
@@ -97,7 +97,7 @@ struct Message {
 impl MessagePart {
     /// The parts of the messages of a span.
     pub(in crate::extract) fn all(fields: &[(u32, MessageField)]) -> Vec<Self> {
-        let mut messages: HashMap<MessageKey, Message> = HashMap::new();
+        let mut messages: HashMap<MessageKey, MessageContent> = HashMap::new();
         for (_, field) in fields {
             let message = messages.entry(field.message).or_default();
             message.is_of_tools |= field.is_of_tools();
@@ -121,7 +121,7 @@ impl MessagePart {
     }
 
     /// Whether to keep the part of a message: no prose, but of results.
-    fn is_kept(&self, message: Message, value: &[u8]) -> bool {
+    fn is_kept(&self, message: MessageContent, value: &[u8]) -> bool {
         message.is_result
             || message.is_of_tools
                 && (value.len() <= SHORT_MAX || self.field.is_of_tools() || self.tells(value))
@@ -145,7 +145,7 @@ pub(in crate::extract) fn keep_tool_messages<'a>(
         let kept = parts.iter().filter(|part| part.is_kept(part.message, value(part.place)));
         return kept.for_each(|part| keep(part.place));
     };
-    let mut messages: HashMap<MessageKey, Message> = HashMap::new();
+    let mut messages: HashMap<MessageKey, MessageContent> = HashMap::new();
     for part in parts[first..].iter().filter(told) {
         let message = messages.entry(part.field.message).or_insert(part.message);
         message.is_of_tools = true;

@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use super::super::decode::{Decoded, tool_definitions};
 use super::super::dialect::Role;
 use super::super::table::Table;
-use super::gather::{Found, Gathered};
-use super::plan::Plan;
+use super::gather::{FoundValue, Gathered};
+use super::plan::ReadingPlan;
 use super::read;
 use super::tree::{Span, Tree, depths};
 use crate::extract::record::layout::FactsReader;
@@ -16,7 +16,7 @@ use crate::model::{Content, SpanFlags, ToolDefinition, TraceSpans, Trajectory, U
 use crate::value::Value;
 
 pub(super) fn fill<'a>(
-    plan: &'a Plan,
+    plan: &'a ReadingPlan,
     table: &'a Table,
     trace: &'a TraceSpans,
     tree: &Tree<'a>,
@@ -42,13 +42,14 @@ pub(super) fn fill<'a>(
     }
 
     let Gathered { mut inputs, mut outputs, definitions, counts, .. } = gathered;
-    let rank = |found: &Found<'_>| {
+    let rank = |found: &FoundValue<'_>| {
         let source = plan.sources.get(usize::from(found.source));
         (source.is_none_or(|source| source.source.fallback), found.source)
     };
     // Of the log events of one span the last one is the newest message.
-    let span_start =
-        |found: &Found<'_>| tree.get(found.span).map_or(found.start_ns, |it| it.record.start_ns);
+    let span_start = |found: &FoundValue<'_>| {
+        tree.get(found.span).map_or(found.start_ns, |it| it.record.start_ns)
+    };
     inputs.sort_by_key(|found| (rank(found), span_start(found), !found.start_ns));
     outputs.sort_by_key(|found| (rank(found), !found.end_ns));
     trajectory.user_input = first_text(plan, inputs);
@@ -58,7 +59,7 @@ pub(super) fn fill<'a>(
     trajectory.kept_spans = kept_spans(table, tree);
 }
 
-fn first_text<'a>(plan: &'a Plan, found: Vec<Found<'a>>) -> Content<'a> {
+fn first_text<'a>(plan: &'a ReadingPlan, found: Vec<FoundValue<'a>>) -> Content<'a> {
     let mut poor = Content::NotRecorded;
     for found in found {
         let Some(source) = plan.sources.get(usize::from(found.source)) else { continue };
@@ -73,13 +74,13 @@ fn first_text<'a>(plan: &'a Plan, found: Vec<Found<'a>>) -> Content<'a> {
 
 /// Definitions of lists, and of the tool spans that describe their tool.
 fn read_definitions<'a>(
-    plan: &'a Plan,
+    plan: &'a ReadingPlan,
     tree: &Tree<'a>,
-    mut lists: Vec<Found<'a>>,
+    mut lists: Vec<FoundValue<'a>>,
 ) -> Vec<ToolDefinition<'a>> {
     let mut found = Vec::new();
     lists.sort_by_key(|list| (list.start_ns, list.source));
-    let mut last: Option<Found<'a>> = None;
+    let mut last: Option<FoundValue<'a>> = None;
     for list in lists {
         // Every model call repeats the same list.
         if last.as_ref().is_some_and(|last| same_text(last, &list)) {
@@ -98,11 +99,15 @@ fn read_definitions<'a>(
     found
 }
 
-fn same_text(one: &Found<'_>, other: &Found<'_>) -> bool {
+fn same_text(one: &FoundValue<'_>, other: &FoundValue<'_>) -> bool {
     one.raw.as_str().is_some() && one.raw.as_str() == other.raw.as_str()
 }
 
-fn described_by_spans<'a>(plan: &'a Plan, tree: &Tree<'a>, found: &mut Vec<ToolDefinition<'a>>) {
+fn described_by_spans<'a>(
+    plan: &'a ReadingPlan,
+    tree: &Tree<'a>,
+    found: &mut Vec<ToolDefinition<'a>>,
+) {
     let mut raws = Vec::new();
     for span in tree.spans.iter().filter(|span| span.record.flags.has(SpanFlags::TOOL)) {
         let mut first = |role, facts: FactsReader<'a>| {
@@ -132,7 +137,7 @@ fn described_by_spans<'a>(plan: &'a Plan, tree: &Tree<'a>, found: &mut Vec<ToolD
 
 /// What one span counts.
 #[derive(Clone, Copy, Default)]
-struct Counts {
+struct SpanUsage {
     usage: Usage,
     excludes_cache: bool,
     cost: Option<f64>,
@@ -140,26 +145,26 @@ struct Counts {
 
 /// Sums counts over the innermost spans that have them: outer ones repeat the sums.
 fn count<'a>(
-    plan: &'a Plan,
+    plan: &'a ReadingPlan,
     tree: &Tree<'a>,
-    mut counts: Vec<Found<'a>>,
+    mut counts: Vec<FoundValue<'a>>,
     trajectory: &mut Trajectory<'a>,
 ) {
     if counts.is_empty() {
         return;
     }
     counts.sort_by_key(|found| (found.span, found.source));
-    let mut spans: Vec<(u32, Counts)> = Vec::new();
+    let mut spans: Vec<(u32, SpanUsage)> = Vec::new();
     for found in counts {
         if spans.last().is_none_or(|(span, _)| *span != found.span) {
-            spans.push((found.span, Counts::default()));
+            spans.push((found.span, SpanUsage::default()));
         }
         if let Some((_, counts)) = spans.last_mut() {
             counts.take(plan, found);
         }
     }
     let usage =
-        |counts: &Counts| counts.usage.input_tokens.or(counts.usage.output_tokens).is_some();
+        |counts: &SpanUsage| counts.usage.input_tokens.or(counts.usage.output_tokens).is_some();
     let innermost = innermost(tree, &spans, usage);
     for (_, counts) in spans.iter().zip(innermost).filter(|(_, inner)| *inner).map(|(s, _)| s) {
         counts.add_to(&mut trajectory.usage);
@@ -169,8 +174,8 @@ fn count<'a>(
     trajectory.cost = cost;
 }
 
-fn innermost_cost(tree: &Tree<'_>, spans: &[(u32, Counts)]) -> Option<f64> {
-    let has_cost = |counts: &Counts| counts.cost.is_some();
+fn innermost_cost(tree: &Tree<'_>, spans: &[(u32, SpanUsage)]) -> Option<f64> {
+    let has_cost = |counts: &SpanUsage| counts.cost.is_some();
     let inner = innermost(tree, spans, has_cost);
     let costs = spans.iter().zip(inner).filter(|(_, inner)| *inner);
     let costs: Vec<f64> = costs.filter_map(|((_, counts), _)| counts.cost).collect();
@@ -180,8 +185,8 @@ fn innermost_cost(tree: &Tree<'_>, spans: &[(u32, Counts)]) -> Option<f64> {
 /// For each entry whether it counts and no span inside it does.
 fn innermost(
     tree: &Tree<'_>,
-    spans: &[(u32, Counts)],
-    counts: impl Fn(&Counts) -> bool,
+    spans: &[(u32, SpanUsage)],
+    counts: impl Fn(&SpanUsage) -> bool,
 ) -> Vec<bool> {
     let mut outer = vec![false; tree.spans.len()];
     for (span, _) in spans.iter().filter(|(_, found)| counts(found)) {
@@ -197,8 +202,8 @@ fn innermost(
     spans.iter().map(|(span, found)| counts(found) && !is_outer(*span)).collect()
 }
 
-impl Counts {
-    fn take(&mut self, plan: &Plan, found: Found<'_>) {
+impl SpanUsage {
+    fn take(&mut self, plan: &ReadingPlan, found: FoundValue<'_>) {
         let Some(source) = plan.sources.get(usize::from(found.source)) else { return };
         let number = match read::decoded(&source.source, found.raw) {
             Some(Decoded::Value(Value::Number(number))) => number.as_f64(),

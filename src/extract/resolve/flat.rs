@@ -22,7 +22,7 @@ pub(super) fn calls<'a>(
     attributes: &[Attribute<'a>],
 ) -> Option<Vec<MessageCall<'a>>> {
     let mut calls = Vec::new();
-    let (mut message, mut call) = (Message::default(), Call::default());
+    let (mut message, mut call) = (FlatMessage::default(), FlatCall::default());
     for (key, value) in attributes {
         let Some(tail) = key.strip_prefix(prefix.as_bytes()) else { continue };
         let AnyValue::String(text) = layout::read(value) else { return None };
@@ -34,7 +34,7 @@ pub(super) fn calls<'a>(
                 return None;
             }
             calls.extend(std::mem::take(&mut call).finish());
-            message = Message { at, ..Message::default() };
+            message = FlatMessage { at, ..FlatMessage::default() };
         }
         message.is_new = false;
         match field.strip_prefix(b"message.").unwrap_or(field) {
@@ -69,7 +69,7 @@ fn index(tail: &[u8]) -> Option<(u32, &[u8])> {
     Some((number, rest.strip_prefix(b".")?))
 }
 
-struct Message {
+struct FlatMessage {
     at: u32,
     is_new: bool,
     /// Whether the author is a model, once that is said.
@@ -77,13 +77,13 @@ struct Message {
     has_text: bool,
 }
 
-impl Default for Message {
+impl Default for FlatMessage {
     fn default() -> Self {
         Self { at: 0, is_new: true, has_author: None, has_text: false }
     }
 }
 
-impl Message {
+impl FlatMessage {
     /// The text of a model holds no calls beside those that stand on their own; that of anyone else
     /// may.
     fn is_understood(&self) -> bool {
@@ -91,7 +91,7 @@ impl Message {
     }
 }
 
-struct Call<'a> {
+struct FlatCall<'a> {
     at: u32,
     is_new: bool,
     /// Its fields stand within `tool_call`, which says that it is a call whatever fields it has.
@@ -101,13 +101,13 @@ struct Call<'a> {
     arguments: Option<&'a str>,
 }
 
-impl Default for Call<'_> {
+impl Default for FlatCall<'_> {
     fn default() -> Self {
         Self { at: 0, is_new: true, is_named: false, id: None, name: None, arguments: None }
     }
 }
 
-impl<'a> Call<'a> {
+impl<'a> FlatCall<'a> {
     fn take(&mut self, field: &[u8], text: &'a str) -> Option<()> {
         let (is_named, field) = match field.strip_prefix(b"tool_call.") {
             Some(b"id") => (true, &b"id"[..]),

@@ -1,6 +1,6 @@
 //! What a record's attributes mean for reading it: worked out once for each sequence of them, since
-//! the spans of an instrumentation repeat not only their [`Shape`] but also what they hold. Most
-//! sources name what a record does not hold; a form knows those that do.
+//! the spans of an instrumentation repeat not only their [`RecordShape`] but also what they hold.
+//! Most sources name what a record does not hold; a form knows those that do.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,10 +9,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::super::dialect::Role;
-use super::plan::{CALL_ROLES, Plan, Read};
-use super::shape::{Shape, Shapes};
+use super::plan::{CALL_ROLES, FactPlace, ReadingPlan};
+use super::shape::{RecordShape, Shapes};
 use crate::extract::record::layout::FactsReader;
-use crate::extract::table::Slot;
+use crate::extract::table::KeySlot;
 use crate::extract::table::bit_set::BitSet;
 
 /// Most forms that are kept for the traces to come. When one more comes, keeping starts anew, so
@@ -34,14 +34,14 @@ pub(super) struct Signature<'a> {
     /// The [kinds](crate::extract::record::layout::kind) of its facts.
     pub(super) kinds: u16,
     /// The slots of its attributes, in order.
-    pub(super) slots: &'a [Slot],
+    pub(super) slots: &'a [KeySlot],
 }
 
 /// How to read the records of one signature.
 #[derive(Debug)]
-pub(super) struct Form {
+pub(super) struct RecordForm {
     /// What their conditions mean.
-    pub(super) shape: Arc<Shape>,
+    pub(super) shape: Arc<RecordShape>,
     /// The sources of all facts but those of tool calls that read an attribute, each behind the
     /// place of that attribute; in the order of the places.
     pub(super) by_attribute: Vec<(u16, u16)>,
@@ -51,7 +51,7 @@ pub(super) struct Form {
     call: [Vec<Candidate>; CALL_ROLES.len()],
     conditions: Box<[u8]>,
     kinds: u16,
-    slots: Box<[Slot]>,
+    slots: Box<[KeySlot]>,
 }
 
 /// A source that may find something on a record.
@@ -62,8 +62,8 @@ pub(super) struct Candidate {
     pub(super) place: Option<u16>,
 }
 
-impl Form {
-    fn new(plan: &Plan, shape: Arc<Shape>, signature: Signature<'_>) -> Self {
+impl RecordForm {
+    fn new(plan: &ReadingPlan, shape: Arc<RecordShape>, signature: Signature<'_>) -> Self {
         let Signature { conditions, kinds, slots } = signature;
         let (mut by_attribute, mut held) = (Vec::new(), BitSet::default());
         for (place, slot) in (0..).zip(slots) {
@@ -72,11 +72,11 @@ impl Form {
         }
         let candidate = |number: &u16| {
             let place = match &plan.sources.get(usize::from(*number))?.read {
-                Read::Attr(slot) if held.has(slot.0) => {
+                FactPlace::Attr(slot) if held.has(slot.0) => {
                     Some(slots.iter().position(|other| other == slot)? as u16)
                 }
-                Read::Attr(_) => return None,
-                Read::Object(any) if !any.iter().any(|slot| held.has(slot.0)) => return None,
+                FactPlace::Attr(_) => return None,
+                FactPlace::Object(any) if !any.iter().any(|slot| held.has(slot.0)) => return None,
                 read if read.kinds() & kinds == 0 => return None,
                 _ => None,
             };
@@ -117,23 +117,23 @@ impl Form {
 
 /// The forms of all records so far, and their shapes.
 #[derive(Debug, Default)]
-pub(super) struct Forms {
+pub(super) struct RecordForms {
     pub(super) shapes: Shapes,
     hasher: DefaultHashBuilder,
-    known: RwLock<HashTable<Arc<Form>>>,
+    known: RwLock<HashTable<Arc<RecordForm>>>,
     /// Those that the traces of late had: with them each trace begins.
-    recent: RwLock<Arc<Vec<Arc<Form>>>>,
+    recent: RwLock<Arc<Vec<Arc<RecordForm>>>>,
     /// How often a form was not among the recent ones.
     missed: AtomicUsize,
 }
 
-impl Forms {
-    fn recent(&self) -> Arc<Vec<Arc<Form>>> {
+impl RecordForms {
+    fn recent(&self) -> Arc<Vec<Arc<RecordForm>>> {
         Arc::clone(&self.recent.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Of every so many forms that were missed takes the first few among the recent ones.
-    fn miss(&self, form: &Arc<Form>) {
+    fn miss(&self, form: &Arc<RecordForm>) {
         let at = self.missed.fetch_add(1, Ordering::Relaxed) % MISSED_MAX;
         if at >= NEAR_MAX {
             return;
@@ -149,19 +149,24 @@ impl Forms {
         }
     }
 
-    fn of(&self, plan: &Plan, facts: FactsReader<'_>, signature: Signature<'_>) -> Arc<Form> {
+    fn of(
+        &self,
+        plan: &ReadingPlan,
+        facts: FactsReader<'_>,
+        signature: Signature<'_>,
+    ) -> Arc<RecordForm> {
         let hash = self.hasher.hash_one(signature);
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(form) = known.find(hash, |form| form.signature() == signature) {
             return Arc::clone(form);
         }
         drop(known);
-        let form = Arc::new(Form::new(plan, self.shapes.of(plan, facts), signature));
+        let form = Arc::new(RecordForm::new(plan, self.shapes.of(plan, facts), signature));
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= KEPT_MAX {
             known.clear();
         }
-        let hash_of = |form: &Arc<Form>| self.hasher.hash_one(form.signature());
+        let hash_of = |form: &Arc<RecordForm>| self.hasher.hash_one(form.signature());
         known.insert_unique(hash, Arc::clone(&form), hash_of);
         form
     }
@@ -169,11 +174,11 @@ impl Forms {
 
 /// The forms of one trace.
 pub(super) struct TraceForms<'a> {
-    plan: &'a Plan,
-    forms: &'a Forms,
+    plan: &'a ReadingPlan,
+    forms: &'a RecordForms,
     /// Those that other traces had have the first numbers.
-    recent: Arc<Vec<Arc<Form>>>,
-    found: Vec<Arc<Form>>,
+    recent: Arc<Vec<Arc<RecordForm>>>,
+    found: Vec<Arc<RecordForm>>,
     /// The places in `found` of those that are not looked through.
     far: HashTable<u32>,
     /// Whether any record announces a span.
@@ -181,7 +186,7 @@ pub(super) struct TraceForms<'a> {
 }
 
 impl<'a> TraceForms<'a> {
-    pub(super) fn new(plan: &'a Plan, forms: &'a Forms) -> Self {
+    pub(super) fn new(plan: &'a ReadingPlan, forms: &'a RecordForms) -> Self {
         let (recent, found, far) = (forms.recent(), Vec::new(), HashTable::new());
         Self { plan, forms, recent, found, far, announce: false }
     }
@@ -218,7 +223,7 @@ impl<'a> TraceForms<'a> {
 
     /// The form of that number.
     #[inline]
-    pub(super) fn get(&self, number: u32) -> &Form {
+    pub(super) fn get(&self, number: u32) -> &RecordForm {
         let at = number as usize;
         self.recent.get(at).unwrap_or_else(|| &self.found[at - self.recent.len()])
     }
@@ -231,12 +236,12 @@ mod tests {
 
     #[test]
     fn odd_records_do_not_fill_the_place_of_common_ones() {
-        let (plan, forms) = (Plan::default(), Forms::default());
+        let (plan, forms) = (ReadingPlan::default(), RecordForms::default());
         let form = |condition: u16, slot: u16| {
             let condition = condition.to_le_bytes();
             let mut facts = Vec::new();
             put(&mut facts, CONDITIONS, &condition);
-            let (kinds, slots) = (kind(ATTRIBUTE), &[Slot(slot)]);
+            let (kinds, slots) = (kind(ATTRIBUTE), &[KeySlot(slot)]);
             let signature = Signature { conditions: &condition, kinds, slots };
             forms.of(&plan, FactsReader::new(&facts), signature)
         };
@@ -250,11 +255,11 @@ mod tests {
 
     #[test]
     fn a_trace_of_many_forms_gives_each_its_number() {
-        let (plan, forms) = (Plan::default(), Forms::default());
+        let (plan, forms) = (ReadingPlan::default(), RecordForms::default());
         for round in 0..2 {
             let mut trace = TraceForms::new(&plan, &forms);
             for slot in 0..100 {
-                let slots = &[Slot(slot)];
+                let slots = &[KeySlot(slot)];
                 let signature = Signature { conditions: &[], kinds: 0, slots };
                 let number = trace.number(FactsReader::new(&[]), signature);
                 assert_eq!(trace.get(number).slots[..], slots[..], "round {round}");

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::super::decode::MessageCall;
 use super::super::dialect::Role;
 use super::flat;
-use super::plan::{Plan, PlannedSource, Read};
+use super::plan::{FactPlace, PlannedSource, ReadingPlan};
 use super::read::{self, Raw};
 use super::tree::{NONE, Span, Tree};
 use crate::extract::record::layout::{self, Attribute};
@@ -19,26 +19,26 @@ pub(super) struct Gathered<'a> {
     /// For each span the agent that it names, with the rank of its source.
     pub(super) agents: Vec<Option<(u16, Cow<'a, str>)>>,
     /// Where the user's input may stand.
-    pub(super) inputs: Vec<Found<'a>>,
+    pub(super) inputs: Vec<FoundValue<'a>>,
     /// Where the final output may stand.
-    pub(super) outputs: Vec<Found<'a>>,
+    pub(super) outputs: Vec<FoundValue<'a>>,
     /// The messages that models answered with.
     pub(super) model_outputs: Vec<ModelOutput<'a>>,
     /// The messages that models were sent.
-    pub(super) model_inputs: Vec<Found<'a>>,
+    pub(super) model_inputs: Vec<FoundValue<'a>>,
     /// Definitions of tools.
-    pub(super) definitions: Vec<Found<'a>>,
+    pub(super) definitions: Vec<FoundValue<'a>>,
     /// The model named last.
     pub(super) model: Option<Cow<'a, str>>,
     /// Token counts and costs.
-    pub(super) counts: Vec<Found<'a>>,
+    pub(super) counts: Vec<FoundValue<'a>>,
     /// Whether a span hands over to another agent.
     pub(super) handoff: bool,
 }
 
 /// A value that a source found.
 #[derive(Clone)]
-pub(super) struct Found<'a> {
+pub(super) struct FoundValue<'a> {
     /// Rank of the source; lower is asked first.
     pub(super) source: u16,
     /// Place of the span; `NONE` for a log event whose span is not in the trace.
@@ -50,7 +50,7 @@ pub(super) struct Found<'a> {
     pub(super) raw: Raw<'a>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> FoundValue<'a> {
     fn new(source: u16, at: u32, span: &Span<'a>, raw: Raw<'a>) -> Self {
         let start_ns = span.record.start_ns;
         // A start that lies after the end says nothing of when the record was complete.
@@ -62,13 +62,13 @@ impl<'a> Found<'a> {
 /// What a model wrote.
 pub(super) struct ModelOutput<'a> {
     /// Where it stands; without a value if the calls are known.
-    pub(super) found: Found<'a>,
+    pub(super) found: FoundValue<'a>,
     /// The calls that it holds, if they are known.
     pub(super) calls: Option<Vec<MessageCall<'a>>>,
 }
 
 impl<'a> Gathered<'a> {
-    pub(super) fn new(plan: &'a Plan, tree: &Tree<'a>) -> Self {
+    pub(super) fn new(plan: &'a ReadingPlan, tree: &Tree<'a>) -> Self {
         let mut gathered = Self { agents: vec![None; tree.spans.len()], ..Self::default() };
         let mut raws = Vec::new();
         for (at, span) in (0..).zip(&tree.spans) {
@@ -89,7 +89,7 @@ impl<'a> Gathered<'a> {
 
     fn span(
         &mut self,
-        plan: &'a Plan,
+        plan: &'a ReadingPlan,
         tree: &Tree<'a>,
         at: u32,
         span: &Span<'a>,
@@ -117,7 +117,7 @@ impl<'a> Gathered<'a> {
                 }
                 Some(calls) if calls.is_empty() => {}
                 Some(calls) => {
-                    let found = Found::new(number, at, span, Raw::Any(AnyValue::Empty));
+                    let found = FoundValue::new(number, at, span, Raw::Any(AnyValue::Empty));
                     self.model_outputs.push(ModelOutput { found, calls: Some(calls) });
                 }
             }
@@ -145,7 +145,7 @@ impl<'a> Gathered<'a> {
         span: &Span<'a>,
         raw: Raw<'a>,
     ) {
-        let found = |raw| Found::new(number, at, span, raw);
+        let found = |raw| FoundValue::new(number, at, span, raw);
         match source.role {
             Role::SessionId => self.session(&source.source, number, raw),
             Role::AgentName => self.agent(&source.source, number, at, raw),
@@ -172,7 +172,7 @@ impl<'a> Gathered<'a> {
             && self.session.as_ref().is_some_and(|(known, _)| *known <= rank)
     }
 
-    fn session(&mut self, source: &super::super::dialect::Source, rank: u16, raw: Raw<'a>) {
+    fn session(&mut self, source: &super::super::dialect::FactSource, rank: u16, raw: Raw<'a>) {
         if self.session.as_ref().is_some_and(|(known, _)| *known <= rank) {
             return;
         }
@@ -183,7 +183,7 @@ impl<'a> Gathered<'a> {
 
     fn agent(
         &mut self,
-        source: &super::super::dialect::Source,
+        source: &super::super::dialect::FactSource,
         number: u16,
         at: u32,
         raw: Raw<'a>,
@@ -241,7 +241,7 @@ impl<'a> Gathered<'a> {
 /// Whether a source reads a prefix of keys that no attribute has.
 fn is_missing(source: &PlannedSource, attributes: &[Attribute<'_>]) -> bool {
     let prefix = source.source.key.as_bytes();
-    matches!(source.read, Read::Prefix)
+    matches!(source.read, FactPlace::Prefix)
         && !attributes.iter().any(|(key, _)| key.starts_with(prefix))
 }
 
@@ -250,7 +250,7 @@ fn flat_calls<'a>(
     source: &PlannedSource,
     attributes: &[Attribute<'a>],
 ) -> Option<Vec<MessageCall<'a>>> {
-    let is_flat = matches!((source.role, &source.read), (Role::OutputMessages, Read::Prefix))
+    let is_flat = matches!((source.role, &source.read), (Role::OutputMessages, FactPlace::Prefix))
         && source.source.decode.is_plain();
     is_flat.then(|| flat::calls(&source.source.key, attributes)).flatten()
 }

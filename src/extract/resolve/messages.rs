@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 use hashbrown::{HashMap, HashSet};
 
 use super::super::decode::{Decoded, MessageCall, MessageResult, Messages};
-use super::gather::{Found, Gathered, ModelOutput};
-use super::plan::Plan;
+use super::gather::{FoundValue, Gathered, ModelOutput};
+use super::plan::ReadingPlan;
 use super::read::{self, Raw};
 use super::tool_calls::SpanCall;
 use super::tree::Tree;
@@ -41,14 +41,14 @@ pub(super) struct LlmCall<'a> {
 }
 
 impl<'a> LlmCall<'a> {
-    fn new(plan: &Plan, call: MessageCall<'a>, found: &Found<'a>) -> Self {
+    fn new(plan: &ReadingPlan, call: MessageCall<'a>, found: &FoundValue<'a>) -> Self {
         let dialect = dialect_of(plan, found);
         let (span, time_ns) = (found.span, found.end_ns);
         Self { call, span, time_ns, dialect, on_span: false, requested: u32::MAX }
     }
 
     /// Whether it is a call of its own. `names` are the tools that have spans in this trace.
-    pub(super) fn role(&self, names: &Names<'_, '_>, handoff: bool) -> RequestedAs {
+    pub(super) fn role(&self, names: &SpanToolNames<'_, '_>, handoff: bool) -> RequestedAs {
         if self.on_span {
             RequestedAs::OnSpan
         } else if handoff && self.call.name.starts_with("transfer_to_") {
@@ -61,7 +61,7 @@ impl<'a> LlmCall<'a> {
     }
 
     /// The call as one that only messages tell of.
-    pub(super) fn into_tool_call(self, plan: &'a Plan, tree: &Tree<'a>) -> ToolCall<'a> {
+    pub(super) fn into_tool_call(self, plan: &'a ReadingPlan, tree: &Tree<'a>) -> ToolCall<'a> {
         let dialect = plan.dialects.get(usize::from(self.dialect));
         let arguments = match self.call.arguments {
             Decoded::Value(Value::Null) => Content::NotRecorded,
@@ -83,19 +83,19 @@ impl<'a> LlmCall<'a> {
 }
 
 /// The dialect whose source found it.
-fn dialect_of(plan: &Plan, found: &Found<'_>) -> u16 {
+fn dialect_of(plan: &ReadingPlan, found: &FoundValue<'_>) -> u16 {
     plan.sources.get(usize::from(found.source)).map_or(u16::MAX, |source| source.dialect)
 }
 
 /// The names of the tools that have spans in a trace.
-pub(super) enum Names<'c, 'a> {
+pub(super) enum SpanToolNames<'c, 'a> {
     /// Few enough to look through.
     Few(&'c [SpanCall<'a>]),
     /// In order.
     Many(Vec<&'c str>),
 }
 
-impl<'c, 'a> Names<'c, 'a> {
+impl<'c, 'a> SpanToolNames<'c, 'a> {
     pub(super) fn new(calls: &'c [SpanCall<'a>]) -> Self {
         if calls.len() <= FEW_MAX {
             return Self::Few(calls);
@@ -128,7 +128,10 @@ pub(super) enum RequestedAs {
 }
 
 /// The calls that models asked for, in the order of their answers; each id once.
-pub(super) fn requested<'a>(plan: &'a Plan, gathered: &mut Gathered<'a>) -> Vec<LlmCall<'a>> {
+pub(super) fn requested<'a>(
+    plan: &'a ReadingPlan,
+    gathered: &mut Gathered<'a>,
+) -> Vec<LlmCall<'a>> {
     let mut outputs = std::mem::take(&mut gathered.model_outputs);
     outputs.retain(|output| output.calls.is_some() || may_hold_call(&output.found));
     outputs.sort_by_key(|ModelOutput { found, .. }| (found.end_ns, found.start_ns, found.source));
@@ -161,7 +164,7 @@ pub(super) fn requested<'a>(plan: &'a Plan, gathered: &mut Gathered<'a>) -> Vec<
 }
 
 /// Whether a text may hold a tool call; every shape of call has one of these words.
-fn may_hold_call(found: &Found<'_>) -> bool {
+fn may_hold_call(found: &FoundValue<'_>) -> bool {
     let Raw::Any(value) = &found.raw else { return true };
     let Some(text) = value.as_str() else { return true };
     ["tool", "function", "Tool"]
@@ -169,7 +172,7 @@ fn may_hold_call(found: &Found<'_>) -> bool {
         .any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some())
 }
 
-fn read_messages<'a>(plan: &'a Plan, found: Found<'a>) -> Option<Messages<'a>> {
+fn read_messages<'a>(plan: &'a ReadingPlan, found: FoundValue<'a>) -> Option<Messages<'a>> {
     let source = plan.sources.get(usize::from(found.source))?;
     match read::decoded(&source.source, found.raw)? {
         Decoded::Value(value) => Some(Messages::read(value)),
@@ -180,8 +183,8 @@ fn read_messages<'a>(plan: &'a Plan, found: Found<'a>) -> Option<Messages<'a>> {
 /// Finds for each call on a span the call that the model asked for, and takes from it what the
 /// span lacks; first among the calls of outputs, then among those that inputs repeat.
 pub(super) fn join<'a>(
-    plan: &'a Plan,
-    model_inputs: &[Found<'a>],
+    plan: &'a ReadingPlan,
+    model_inputs: &[FoundValue<'a>],
     calls: &mut [SpanCall<'a>],
     requested: &mut [LlmCall<'a>],
 ) {
@@ -362,15 +365,15 @@ fn take_arguments<'a>(call: &mut SpanCall<'a>, requested: &LlmCall<'a>) {
 }
 
 /// Results that messages give back to models, by the id of the call.
-pub(super) struct Results<'a, 'g> {
-    plan: &'a Plan,
+pub(super) struct MessageResults<'a, 'g> {
+    plan: &'a ReadingPlan,
     /// Inputs not read yet, the last one at the end.
-    unread: Vec<&'g Found<'a>>,
+    unread: Vec<&'g FoundValue<'a>>,
     known: HashMap<Cow<'a, str>, MessageResult<'a>>,
 }
 
-impl<'a, 'g> Results<'a, 'g> {
-    pub(super) fn new(plan: &'a Plan, model_inputs: &'g [Found<'a>]) -> Self {
+impl<'a, 'g> MessageResults<'a, 'g> {
+    pub(super) fn new(plan: &'a ReadingPlan, model_inputs: &'g [FoundValue<'a>]) -> Self {
         let mut unread: Vec<_> = model_inputs.iter().filter(|found| may_hold_call(found)).collect();
         unread.sort_by_key(|found| (found.end_ns, found.start_ns));
         Self { plan, unread, known: HashMap::new() }

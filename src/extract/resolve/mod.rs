@@ -46,10 +46,10 @@ pub(crate) use read::raw_text;
 pub use session::{SessionCalls, reconcile};
 
 use self::diagnostics::Diagnostics;
-use self::form::Forms;
+use self::form::RecordForms;
 use self::gather::Gathered;
-use self::messages::{LlmCall, Names, RequestedAs};
-use self::plan::Plan;
+use self::messages::{LlmCall, RequestedAs, SpanToolNames};
+use self::plan::ReadingPlan;
 use self::together::Together;
 use self::tool_calls::SpanCall;
 use self::tree::{NONE, Tree};
@@ -60,15 +60,15 @@ use crate::model::{Content, ToolCall, TraceSpans, Trajectory};
 #[derive(Debug)]
 pub struct Resolver {
     table: Arc<Table>,
-    plan: Plan,
-    forms: Forms,
+    plan: ReadingPlan,
+    forms: RecordForms,
 }
 
 impl Resolver {
     /// Prepares the reading of records that were extracted with this table.
     pub fn new(table: Arc<Table>) -> Self {
-        let plan = Plan::new(&table);
-        Self { table, plan, forms: Forms::default() }
+        let plan = ReadingPlan::new(&table);
+        Self { table, plan, forms: RecordForms::default() }
     }
 
     /// The table that records must be extracted with.
@@ -94,7 +94,7 @@ impl Resolver {
         merge::merge(&tree, &mut on_spans);
         let mut requested = messages::requested(plan, &mut gathered);
         messages::join(plan, &gathered.model_inputs, &mut on_spans, &mut requested);
-        let names = Names::new(if requested.is_empty() { &[] } else { &on_spans });
+        let names = SpanToolNames::new(if requested.is_empty() { &[] } else { &on_spans });
         if let Some(diagnostics) = diagnostics {
             diagnostics.add_spans(&tree, &on_spans, &unnamed);
             let role = |call: &LlmCall<'a>| call.role(&names, gathered.handoff);
@@ -133,7 +133,7 @@ impl Resolver {
 
 /// Takes results that stand only in messages.
 fn join_results<'a>(
-    plan: &'a Plan,
+    plan: &'a ReadingPlan,
     gathered: &Gathered<'a>,
     trajectory: &mut Trajectory<'a>,
     has_span_calls: bool,
@@ -145,7 +145,7 @@ fn join_results<'a>(
     if gathered.model_inputs.is_empty() || (has_span_calls && !wanted) {
         return;
     }
-    let mut results = messages::Results::new(plan, &gathered.model_inputs);
+    let mut results = messages::MessageResults::new(plan, &gathered.model_inputs);
     for call in trajectory.tool_calls.iter_mut().filter(|call| lacks(call)) {
         let Some(id) = &call.id else { continue };
         if let Some(result) = results.of(id) {

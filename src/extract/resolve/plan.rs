@@ -1,13 +1,13 @@
 //! What a [`Table`] means for the reading of records: which slot feeds which fact.
 
-use super::super::dialect::{From, Role, Source};
+use super::super::dialect::{FactSource, From, Role};
 use super::super::table::Table;
 use crate::extract::record::layout::{self, FactsReader};
-use crate::extract::table::{ConditionId, Slot};
+use crate::extract::table::{ConditionId, KeySlot};
 
 /// A table's sources, with the places at which records hold what they read.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct ReadingPlan {
     pub(super) dialects: Vec<DialectPlan>,
     pub(super) sources: Vec<PlannedSource>,
     /// For each condition what it says of the spans that it holds for.
@@ -56,24 +56,24 @@ pub(super) struct PlannedSource {
     pub(super) role: Role,
     pub(super) dialect: u16,
     pub(super) on: Option<ConditionId>,
-    pub(super) read: Read,
-    pub(super) source: Source,
+    pub(super) read: FactPlace,
+    pub(super) source: FactSource,
 }
 
 /// Where a source's value stands in a record's facts.
 #[derive(Debug)]
-pub(super) enum Read {
-    Attr(Slot),
+pub(super) enum FactPlace {
+    Attr(KeySlot),
     Prefix,
-    Object(Vec<Slot>),
-    Event(Slot),
+    Object(Vec<KeySlot>),
+    Event(KeySlot),
     SpanName,
     Status,
     LogBody,
-    LogAttr(Slot),
+    LogAttr(KeySlot),
 }
 
-impl Plan {
+impl ReadingPlan {
     pub(super) fn new(table: &Table) -> Self {
         let mut plan = Self::default();
         for (number, dialect) in table.dialects().iter().enumerate() {
@@ -129,8 +129,8 @@ impl Plan {
         self.conditions.get_mut(at)
     }
 
-    fn source(&mut self, table: &Table, dialect: u16, role: Role, source: &Source) {
-        let Some(read) = Read::of(table, source) else { return };
+    fn source(&mut self, table: &Table, dialect: u16, role: Role, source: &FactSource) {
+        let Some(read) = FactPlace::of(table, source) else { return };
         let on = match &source.on {
             Some(condition) => match table.condition(condition) {
                 Some(id) => Some(id),
@@ -144,14 +144,14 @@ impl Plan {
             self.dialects[usize::from(dialect)].call[at].push(number);
         } else {
             match read {
-                Read::Attr(slot) => {
+                FactPlace::Attr(slot) => {
                     let at = usize::from(slot.0);
                     if self.by_slot.len() <= at {
                         self.by_slot.resize_with(at + 1, Vec::new);
                     }
                     self.by_slot[at].push(number);
                 }
-                Read::LogBody | Read::LogAttr(_) => self.by_log.push(number),
+                FactPlace::LogBody | FactPlace::LogAttr(_) => self.by_log.push(number),
                 _ => self.by_other.push(number),
             }
         }
@@ -159,9 +159,9 @@ impl Plan {
     }
 }
 
-impl Read {
+impl FactPlace {
     /// `None` where the table keeps nothing for the source, because no evaluator needs it.
-    fn of(table: &Table, source: &Source) -> Option<Self> {
+    fn of(table: &Table, source: &FactSource) -> Option<Self> {
         Some(match source.from {
             From::Attr if !source.event.is_empty() => Self::LogAttr(table.slot(&source.key)?),
             From::Attr => Self::Attr(table.slot(&source.key)?),
@@ -178,7 +178,7 @@ impl Read {
     }
 }
 
-impl Read {
+impl FactPlace {
     /// The [kinds](layout::kind) of facts among which it may find anything.
     pub(super) fn kinds(&self) -> u16 {
         layout::kind(match self {

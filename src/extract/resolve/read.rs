@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::cell::Cell;
 
 use super::super::decode::{Decoded, Shortcut, looks_whole};
-use super::super::dialect::{OnlyIf, Scalar, Source};
-use super::plan::{PlannedSource, Read};
+use super::super::dialect::{FactSource, OnlyIf, Scalar};
+use super::plan::{FactPlace, PlannedSource};
 use super::unflatten::unflatten;
 use crate::extract::record::layout::FactsReader;
 use crate::model::Content;
@@ -67,10 +67,10 @@ pub(super) fn raws<'a>(source: &PlannedSource, facts: FactsReader<'a>, found: &m
     // Of what is put together from several attributes one that is malformed breaks the whole.
     let made = |value| if is_broken.get() { Raw::Broken(value) } else { Raw::Made(value) };
     match &source.read {
-        Read::Attr(slot) | Read::LogAttr(slot) => {
+        FactPlace::Attr(slot) | FactPlace::LogAttr(slot) => {
             found.extend(facts.attribute(*slot).map(Raw::Any));
         }
-        Read::Prefix => {
+        FactPlace::Prefix => {
             let prefix = source.source.key.as_str();
             let mut entries = facts.behind(prefix).peekable();
             if entries.peek().is_some() {
@@ -78,7 +78,7 @@ pub(super) fn raws<'a>(source: &PlannedSource, facts: FactsReader<'a>, found: &m
                 found.extend(unflatten(entries).map(made));
             }
         }
-        Read::Object(slots) => {
+        FactPlace::Object(slots) => {
             let entries: Map<'a> = source
                 .source
                 .keys
@@ -90,23 +90,23 @@ pub(super) fn raws<'a>(source: &PlannedSource, facts: FactsReader<'a>, found: &m
                 found.push(made(Value::Map(entries)));
             }
         }
-        Read::Event(slot) => {
+        FactPlace::Event(slot) => {
             let events = facts.events().filter(|event| source.reads_event(event.name));
             found.extend(events.filter_map(|event| event.attribute(*slot).map(Raw::Any)));
         }
-        Read::SpanName => {
+        FactPlace::SpanName => {
             let name = facts.span_name();
             if !name.is_empty() {
                 found.push(Raw::Any(AnyValue::String(name)));
             }
         }
-        Read::LogBody => found.extend(facts.log_body().map(Raw::Any)),
-        Read::Status => {}
+        FactPlace::LogBody => found.extend(facts.log_body().map(Raw::Any)),
+        FactPlace::Status => {}
     }
 }
 
 /// A short text: a name, an id. Placeholders and what is no text or number yield nothing.
-pub(super) fn text<'a>(source: &Source, raw: Raw<'a>) -> Option<Cow<'a, str>> {
+pub(super) fn text<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Cow<'a, str>> {
     if let Raw::Any(AnyValue::String(text)) = raw
         && source.is_plain()
     {
@@ -121,12 +121,12 @@ pub(super) fn text<'a>(source: &Source, raw: Raw<'a>) -> Option<Cow<'a, str>> {
 }
 
 /// An id; the placeholders for "none" yield nothing.
-pub(super) fn id<'a>(source: &Source, raw: Raw<'a>) -> Option<Cow<'a, str>> {
+pub(super) fn id<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Cow<'a, str>> {
     text(source, raw).filter(|id| !NO_ID.contains(&&**id))
 }
 
 /// The value of a source once it is decoded and stripped.
-pub(super) fn decoded<'a>(source: &Source, raw: Raw<'a>) -> Option<Decoded<'a>> {
+pub(super) fn decoded<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Decoded<'a>> {
     let shortcut = match raw {
         Raw::Any(AnyValue::String(text)) => source.decode.shortcut(text),
         _ => Shortcut::Unknown,
@@ -150,7 +150,7 @@ pub(super) fn decoded<'a>(source: &Source, raw: Raw<'a>) -> Option<Decoded<'a>> 
     Some(Decoded::Value(value))
 }
 
-fn strip<'a>(source: &Source, text: Cow<'a, str>) -> Option<Cow<'a, str>> {
+fn strip<'a>(source: &FactSource, text: Cow<'a, str>) -> Option<Cow<'a, str>> {
     if source.strip_prefix.is_empty() && source.strip_suffix.is_empty() {
         return Some(text);
     }
@@ -182,7 +182,7 @@ fn is_json_schema(value: &Value<'_>) -> bool {
 /// The content that a source yields; `None` where it yields nothing and the next is to be tried.
 ///
 /// Decoding waits until the value is asked for where its outcome can be foreseen.
-pub(super) fn content<'a>(source: &'a Source, raw: Raw<'a>) -> Option<Content<'a>> {
+pub(super) fn content<'a>(source: &'a FactSource, raw: Raw<'a>) -> Option<Content<'a>> {
     if let Some(text) = raw.as_str() {
         if REDACTED.contains(&text) {
             return Some(Content::Redacted);
@@ -215,7 +215,7 @@ pub(super) fn content<'a>(source: &'a Source, raw: Raw<'a>) -> Option<Content<'a
 }
 
 /// What was taken for readable and is not stands under `_raw`, so that it equals nothing.
-fn decode_late<'a>(source: &Source, value: AnyValue<'a>) -> Value<'a> {
+fn decode_late<'a>(source: &FactSource, value: AnyValue<'a>) -> Value<'a> {
     match decoded(source, Raw::Any(value)) {
         Some(Decoded::Value(value)) => value,
         Some(Decoded::Unreadable(text)) => raw_text(text),

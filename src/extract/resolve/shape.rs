@@ -6,9 +6,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use hashbrown::HashMap;
 
 use super::super::dialect::Role;
-use super::plan::{CALL_ROLES, Plan, PlannedSource};
+use super::plan::{CALL_ROLES, PlannedSource, ReadingPlan};
 use crate::extract::record::layout::FactsReader;
-use crate::extract::table::Slot;
+use crate::extract::table::KeySlot;
 
 /// Most shapes that are kept for the traces to come. When one more comes, keeping starts anew, so
 /// that odd spans cannot fill the place of those that come all the time.
@@ -16,7 +16,7 @@ const KEPT_MAX: usize = 512;
 
 /// How to read the records for which certain conditions hold.
 #[derive(Debug, Default)]
-pub(super) struct Shape {
+pub(super) struct RecordShape {
     /// The dialects that take such a record for a tool call, the first one first.
     pub(super) dialects: Vec<u16>,
     /// The record hands over to another agent.
@@ -36,8 +36,8 @@ pub(super) struct Shape {
     call: [Vec<u16>; CALL_ROLES.len()],
 }
 
-impl Shape {
-    fn new(plan: &Plan, facts: FactsReader<'_>) -> Self {
+impl RecordShape {
+    fn new(plan: &ReadingPlan, facts: FactsReader<'_>) -> Self {
         let mut shape = Self::default();
         for meaning in facts.conditions().filter_map(|id| plan.meaning_of(id)) {
             shape.dialects.extend_from_slice(&meaning.tool);
@@ -76,7 +76,7 @@ impl Shape {
 
     /// The sources that read the attribute of that slot, those of tool calls not among them.
     #[inline]
-    pub(super) fn by_slot(&self, slot: Slot) -> &[u16] {
+    pub(super) fn by_slot(&self, slot: KeySlot) -> &[u16] {
         let at = usize::from(slot.0);
         match (self.places.get(at), self.places.get(at + 1)) {
             (Some(from), Some(to)) => {
@@ -96,19 +96,19 @@ impl Shape {
 /// The shapes of all records so far, by their encoded conditions.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
-    known: RwLock<HashMap<Box<[u8]>, Arc<Shape>>>,
+    known: RwLock<HashMap<Box<[u8]>, Arc<RecordShape>>>,
 }
 
 impl Shapes {
     /// The shape of a record.
-    pub(super) fn of(&self, plan: &Plan, facts: FactsReader<'_>) -> Arc<Shape> {
+    pub(super) fn of(&self, plan: &ReadingPlan, facts: FactsReader<'_>) -> Arc<RecordShape> {
         let conditions = facts.encoded_conditions();
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(shape) = known.get(conditions) {
             return Arc::clone(shape);
         }
         drop(known);
-        let shape = Arc::new(Shape::new(plan, facts));
+        let shape = Arc::new(RecordShape::new(plan, facts));
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= KEPT_MAX {
             known.clear();
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn odd_records_do_not_fill_the_place_of_common_ones() {
-        let (plan, shapes) = (Plan::default(), Shapes::default());
+        let (plan, shapes) = (ReadingPlan::default(), Shapes::default());
         let shape = |condition: u16| {
             let mut facts = Vec::new();
             put(&mut facts, CONDITIONS, &condition.to_le_bytes());

@@ -11,12 +11,12 @@ use crate::model::{Origin, ToolCall};
 /// A trace's calls on their way into order.
 pub(super) struct Together<'a> {
     calls: Vec<ToolCall<'a>>,
-    places: Vec<Place>,
+    places: Vec<CallPlace>,
 }
 
 /// Where a call was found.
 #[derive(Clone, Copy)]
-struct Place {
+struct CallPlace {
     /// Place of its span.
     span: u32,
     /// Place among the calls that models asked for.
@@ -31,7 +31,7 @@ impl<'a> Together<'a> {
     /// Adds a call: first those on spans, in the order of the spans, then those of messages.
     pub(super) fn add(&mut self, call: ToolCall<'a>, span: u32, requested: u32) {
         self.calls.push(call);
-        self.places.push(Place { span, requested });
+        self.places.push(CallPlace { span, requested });
     }
 
     /// The calls in order, with the numbers of their groups.
@@ -55,7 +55,7 @@ impl<'a> Together<'a> {
                 .then_with(|| one.span_id.cmp(&other.span_id))
         });
         let (mut number, mut last) = (0, None);
-        let number = |(mut call, (level, _)): (ToolCall<'a>, (u32, Place))| {
+        let number = |(mut call, (level, _)): (ToolCall<'a>, (u32, CallPlace))| {
             let group = Some((call.start_ns, level));
             number += u32::from(last != group);
             last = group;
@@ -67,7 +67,7 @@ impl<'a> Together<'a> {
 }
 
 /// For each call how many calls of its own instant it is within, one within the other.
-fn levels(tree: &Tree<'_>, calls: &[ToolCall<'_>], places: &[Place]) -> Vec<u32> {
+fn levels(tree: &Tree<'_>, calls: &[ToolCall<'_>], places: &[CallPlace]) -> Vec<u32> {
     let mut call_on = vec![NONE; tree.spans.len()];
     for (at, (call, place)) in (0..).zip(calls.iter().zip(places)) {
         if call.origin == Origin::Span {
@@ -75,7 +75,7 @@ fn levels(tree: &Tree<'_>, calls: &[ToolCall<'_>], places: &[Place]) -> Vec<u32>
         }
     }
     let nearest = tree.inherit(|at| call_on.get(at as usize).copied().unwrap_or(NONE));
-    let outer = |(call, place): (&ToolCall<'_>, &Place)| {
+    let outer = |(call, place): (&ToolCall<'_>, &CallPlace)| {
         let around = match call.origin {
             Origin::Span => tree.get(place.span).map_or(NONE, |span| span.parent),
             Origin::Llm => place.span,

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 
 use super::super::decode::Decoded;
-use super::super::dialect::{Role, Source};
-use super::form::{Candidate, Form};
-use super::plan::{Plan, PlannedSource, Read};
+use super::super::dialect::{FactSource, Role};
+use super::form::{Candidate, RecordForm};
+use super::plan::{FactPlace, PlannedSource, ReadingPlan};
 use super::read::{self, Raw};
 use super::tree::{Span, Tree};
 use crate::extract::record::layout::{self, FactsReader};
@@ -41,7 +41,10 @@ pub(super) struct FieldSources {
 
 /// The tool calls on the spans of a trace, in start order, and the places of the spans that a
 /// dialect takes for a tool call and that give no tool name.
-pub(super) fn on_spans<'a>(plan: &'a Plan, tree: &Tree<'a>) -> (Vec<SpanCall<'a>>, Vec<u32>) {
+pub(super) fn on_spans<'a>(
+    plan: &'a ReadingPlan,
+    tree: &Tree<'a>,
+) -> (Vec<SpanCall<'a>>, Vec<u32>) {
     let is_tool = |span: &&Span<'_>| span.record.flags.has(SpanFlags::TOOL);
     let count = tree.spans.iter().filter(is_tool).count();
     let mut calls = Vec::with_capacity(count);
@@ -56,7 +59,7 @@ pub(super) fn on_spans<'a>(plan: &'a Plan, tree: &Tree<'a>) -> (Vec<SpanCall<'a>
         let values = tree.values(span);
         read.clear();
         read.resize_with(values.len(), OnceCell::new);
-        let mut reader = Reader { plan, form, values, read: &read, raws: &mut raws };
+        let mut reader = ToolCallReader { plan, form, values, read: &read, raws: &mut raws };
         if reader.call(at, span, &mut calls).is_none() {
             unnamed.push(at);
         }
@@ -64,9 +67,9 @@ pub(super) fn on_spans<'a>(plan: &'a Plan, tree: &Tree<'a>) -> (Vec<SpanCall<'a>
     (calls, unnamed)
 }
 
-struct Reader<'a, 'r> {
-    plan: &'a Plan,
-    form: &'r Form,
+struct ToolCallReader<'a, 'r> {
+    plan: &'a ReadingPlan,
+    form: &'r RecordForm,
     /// The encoded values of the span's attributes.
     values: &'r [&'a [u8]],
     /// The values, read once: to read a text is to look at each of its bytes.
@@ -74,7 +77,7 @@ struct Reader<'a, 'r> {
     raws: &'r mut Vec<Raw<'a>>,
 }
 
-impl<'a> Reader<'a, '_> {
+impl<'a> ToolCallReader<'a, '_> {
     /// Adds the call on a span; `None` if it has no name.
     fn call(&mut self, at: u32, span: &Span<'a>, calls: &mut Vec<SpanCall<'a>>) -> Option<()> {
         let (name, by_name) = self.first(Role::Name, span.facts, read::text)?;
@@ -146,7 +149,7 @@ impl<'a> Reader<'a, '_> {
         &mut self,
         role: Role,
         facts: FactsReader<'a>,
-        get: impl Fn(&'a Source, Raw<'a>) -> Option<T>,
+        get: impl Fn(&'a FactSource, Raw<'a>) -> Option<T>,
     ) -> Option<(T, u16)> {
         let form = self.form;
         form.call(role).iter().find_map(|&candidate| {
@@ -202,7 +205,7 @@ impl<'a> Reader<'a, '_> {
 
     fn error_of(&mut self, candidate: Candidate, span: &Span<'a>) -> Option<Sign<'a>> {
         let source = self.plan.sources.get(usize::from(candidate.source))?;
-        if let Read::Status = source.read {
+        if let FactPlace::Status = source.read {
             let failed = span.record.flags.has(SpanFlags::ERROR);
             return failed.then(|| match span.facts.status_message() {
                 "" => Sign::Flag(None),

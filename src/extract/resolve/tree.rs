@@ -2,10 +2,10 @@
 
 use std::cmp::Reverse;
 
-use super::form::{Form, Forms, Signature, TraceForms};
-use super::plan::Plan;
+use super::form::{RecordForm, RecordForms, Signature, TraceForms};
+use super::plan::ReadingPlan;
 use crate::extract::record::layout::{self, Attribute, FactsReader};
-use crate::extract::table::Slot;
+use crate::extract::table::KeySlot;
 use crate::model::{SpanFlags, SpanId, SpanRecord, TraceSpans, fetch};
 
 /// Attributes that a span has at most, as a rule.
@@ -51,7 +51,11 @@ pub(super) struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    pub(super) fn new(plan: &'a Plan, forms: &'a Forms, trace: &'a TraceSpans) -> Self {
+    pub(super) fn new(
+        plan: &'a ReadingPlan,
+        forms: &'a RecordForms,
+        trace: &'a TraceSpans,
+    ) -> Self {
         // The trace has waited long enough to have left the caches.
         fetch(&trace.arena);
         let count = trace.spans.len();
@@ -90,7 +94,7 @@ impl<'a> Tree<'a> {
         record: &'a SpanRecord,
         encoded: &'a [u8],
         arrival: u32,
-        slots: &mut Vec<Slot>,
+        slots: &mut Vec<KeySlot>,
     ) -> Span<'a> {
         let facts = FactsReader::new(encoded);
         let (attributes, others) = (self.values.len() as u32, self.others.len());
@@ -260,7 +264,7 @@ impl<'a> Tree<'a> {
 
     /// How a span is to be read.
     #[inline]
-    pub(super) fn form(&self, span: &Span<'a>) -> &Form {
+    pub(super) fn form(&self, span: &Span<'a>) -> &RecordForm {
         self.forms.get(span.form)
     }
 

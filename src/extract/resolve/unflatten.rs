@@ -18,7 +18,7 @@ const SCAN_MAX: usize = 16;
 pub(super) fn unflatten<'a>(
     entries: impl Iterator<Item = (&'a str, Value<'a>)>,
 ) -> Option<Value<'a>> {
-    let mut root = Node::default();
+    let mut root = KeyTreeNode::default();
     for (key, value) in entries {
         root.put(key, value);
     }
@@ -26,14 +26,14 @@ pub(super) fn unflatten<'a>(
 }
 
 #[derive(Default)]
-struct Node<'a> {
+struct KeyTreeNode<'a> {
     value: Option<Value<'a>>,
-    children: Vec<(&'a str, Node<'a>)>,
+    children: Vec<(&'a str, KeyTreeNode<'a>)>,
     /// Where each child stands, once there are many.
     places: HashMap<&'a str, usize>,
 }
 
-impl<'a> Node<'a> {
+impl<'a> KeyTreeNode<'a> {
     fn put(&mut self, key: &'a str, value: Value<'a>) {
         if key.split('.').nth(PARTS_MAX).is_some() {
             return;
@@ -60,7 +60,7 @@ impl<'a> Node<'a> {
 
     fn add(&mut self, part: &'a str) -> usize {
         let at = self.children.len();
-        self.children.push((part, Node::default()));
+        self.children.push((part, KeyTreeNode::default()));
         if !self.places.is_empty() {
             self.places.insert(part, at);
         } else if at >= SCAN_MAX {

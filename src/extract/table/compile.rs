@@ -6,10 +6,10 @@ use hashbrown::HashMap;
 
 use super::super::dialect::{Condition, Dialect, Scalar};
 use super::bit_set::BitSet;
-use super::condition::{ALTERNATIVES_MAX, Names, Statement, Term, alternatives};
+use super::condition::{ALTERNATIVES_MAX, Numbering, Statement, Term, alternatives};
 use super::key_index::KeyIndex;
 use super::matching::{Alternative, Bound, Statements};
-use super::{Compiled, Kept, Prefixes, Slot, Table};
+use super::{CompiledCondition, Kept, KeySlot, Prefixes, Table};
 use crate::model::Facts;
 
 /// Dialects that do not fit a table.
@@ -39,28 +39,28 @@ pub enum TableError {
 /// A table in the making.
 #[derive(Default)]
 pub(super) struct Builder {
-    names: Numbers,
+    names: KeyNumbers,
     pub(super) prefixes: Prefixes,
     events: Vec<Box<[u8]>>,
     event_slots: Vec<BitSet>,
     pub(super) base: Kept,
     conditions: Vec<Condition>,
-    compiled: Vec<Compiled>,
+    compiled: Vec<CompiledCondition>,
     found: HashMap<Condition, u16>,
     ways: Vec<Vec<Vec<Term>>>,
-    pub(super) groups: Vec<Vec<Slot>>,
+    pub(super) groups: Vec<Vec<KeySlot>>,
     pub(super) root_attributes: bool,
     pub(super) facts: Facts,
 }
 
 #[derive(Default)]
-struct Numbers {
+struct KeyNumbers {
     keys: Vec<Box<[u8]>>,
     slots: HashMap<String, u16>,
     statements: Vec<Statement>,
 }
 
-impl Names for Numbers {
+impl Numbering for KeyNumbers {
     fn slot(&mut self, key: &str) -> u16 {
         if let Some(slot) = self.slots.get(key) {
             return *slot;
@@ -90,7 +90,7 @@ impl Builder {
         &mut self,
         condition: &Condition,
         dialect: &str,
-    ) -> Result<&mut Compiled, TableError> {
+    ) -> Result<&mut CompiledCondition, TableError> {
         let at = match self.found.get(condition) {
             Some(at) => usize::from(*at),
             None => {
@@ -102,7 +102,7 @@ impl Builder {
                 self.found.insert(condition.clone(), at as u16);
                 self.conditions.push(condition.clone());
                 self.ways.push(ways);
-                self.compiled.push(Compiled::default());
+                self.compiled.push(CompiledCondition::default());
                 at
             }
         };
@@ -170,7 +170,7 @@ fn keep_slots_behind(prefixes: &Prefixes, keys: &[Box<[u8]>], keep: &mut Kept) {
     }
 }
 
-fn bound(names: &Numbers) -> Vec<Bound> {
+fn bound(names: &KeyNumbers) -> Vec<Bound> {
     let mut bound: Vec<Bound> = Vec::new();
     bound.resize_with(names.keys.len(), Bound::default);
     for (bit, statement) in names.statements.iter().enumerate() {

@@ -40,7 +40,7 @@ pub(super) const ALTERNATIVES_MAX: usize = 256;
 /// `slot` numbers keys. `None` if there are more than [`ALTERNATIVES_MAX`].
 pub(super) fn alternatives(
     condition: &Condition,
-    names: &mut impl Names,
+    names: &mut impl Numbering,
 ) -> Option<Vec<Vec<Term>>> {
     let mut all = vec![simple_terms(condition, names)];
     for part in &condition.all {
@@ -57,14 +57,14 @@ pub(super) fn alternatives(
 }
 
 /// Numbers what conditions name.
-pub(super) trait Names {
+pub(super) trait Numbering {
     /// The slot of a key.
     fn slot(&mut self, key: &str) -> u16;
     /// The bit of a statement.
     fn bit(&mut self, statement: Statement) -> u16;
 }
 
-fn simple_terms(condition: &Condition, names: &mut impl Names) -> Vec<Term> {
+fn simple_terms(condition: &Condition, names: &mut impl Numbering) -> Vec<Term> {
     let mut statements = Vec::new();
     if !condition.attr.is_empty() {
         let slot = names.slot(&condition.attr);

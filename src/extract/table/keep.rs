@@ -13,13 +13,13 @@ pub(in super::super) struct Kept {
     pub(in super::super) prefixes: u64,
     /// Event names to keep, a bit each.
     pub(in super::super) events: u64,
-    /// [`Part`]s to keep, a bit each.
+    /// [`SpanPart`]s to keep, a bit each.
     pub(in super::super) parts: u8,
 }
 
 /// A part of a span beside its attributes and events.
 #[derive(Debug, Clone, Copy)]
-pub(in super::super) enum Part {
+pub(in super::super) enum SpanPart {
     SpanName = 1,
     StatusMessage = 2,
     LogBody = 4,
@@ -36,7 +36,7 @@ impl Kept {
     }
 
     #[inline]
-    pub(in super::super) fn has(&self, part: Part) -> bool {
+    pub(in super::super) fn has(&self, part: SpanPart) -> bool {
         self.parts & part as u8 != 0
     }
 }

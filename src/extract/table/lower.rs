@@ -1,9 +1,9 @@
 //! From dialects and needed facts to conditions with what is kept where they hold.
 
-use super::super::dialect::{Condition, Dialect, From, Role, Source};
+use super::super::dialect::{Condition, Dialect, FactSource, From, Role};
 use super::bit_set::BitSet;
 use super::compile::{Builder, TableError};
-use super::{Compiled, Kept, Part, Slot, Table};
+use super::{CompiledCondition, Kept, KeySlot, SpanPart, Table};
 use crate::model::Facts;
 
 pub(super) fn lower(mut dialects: Vec<Dialect>, facts: &Facts) -> Result<Table, TableError> {
@@ -53,7 +53,7 @@ fn tools_only(role: Role, facts: &Facts) -> bool {
 }
 
 fn lower_marks(builder: &mut Builder, dialect: &Dialect) -> Result<(), TableError> {
-    let mut mark = |condition: &Condition, set: fn(&mut Compiled)| {
+    let mut mark = |condition: &Condition, set: fn(&mut CompiledCondition)| {
         let compiled = builder.condition(condition, &dialect.name)?;
         compiled.stated = true;
         set(compiled);
@@ -62,7 +62,7 @@ fn lower_marks(builder: &mut Builder, dialect: &Dialect) -> Result<(), TableErro
     if let Some(condition) = &dialect.detect {
         mark(condition, |compiled| {
             compiled.tool = true;
-            compiled.keep.parts |= Part::SpanName as u8;
+            compiled.keep.parts |= SpanPart::SpanName as u8;
         })?;
     }
     for condition in &dialect.exclude {
@@ -77,7 +77,7 @@ fn lower_marks(builder: &mut Builder, dialect: &Dialect) -> Result<(), TableErro
     if let Some(condition) = &dialect.agent_span {
         mark(condition, |compiled| {
             compiled.agent = true;
-            compiled.keep.parts |= Part::SpanName as u8;
+            compiled.keep.parts |= SpanPart::SpanName as u8;
         })?;
     }
     Ok(())
@@ -87,7 +87,7 @@ fn lower_source(
     builder: &mut Builder,
     dialect: &Dialect,
     role: Role,
-    source: &Source,
+    source: &FactSource,
     facts: &Facts,
 ) -> Result<(), TableError> {
     if let Some(on) = &source.on {
@@ -131,7 +131,7 @@ fn both(one: Option<&Condition>, other: Option<&Condition>) -> Condition {
     }
 }
 
-fn kept(builder: &mut Builder, source: &Source, tools_only: bool) -> Result<Kept, TableError> {
+fn kept(builder: &mut Builder, source: &FactSource, tools_only: bool) -> Result<Kept, TableError> {
     let mut keep = Kept::default();
     match source.from {
         From::Attr if tools_only && !names_tools(source.key.as_bytes()) => {
@@ -151,9 +151,9 @@ fn kept(builder: &mut Builder, source: &Source, tools_only: bool) -> Result<Kept
                 keep.events |= 1 << builder.event(event, &source.key)?;
             }
         }
-        From::SpanName => keep.parts |= Part::SpanName as u8,
-        From::Status => keep.parts |= Part::StatusMessage as u8,
-        From::Log if source.key.is_empty() => keep.parts |= Part::LogBody as u8,
+        From::SpanName => keep.parts |= SpanPart::SpanName as u8,
+        From::Status => keep.parts |= SpanPart::StatusMessage as u8,
+        From::Log if source.key.is_empty() => keep.parts |= SpanPart::LogBody as u8,
         From::Log => keep.slots.insert(builder.slot(&source.key)),
     }
     Ok(keep)
@@ -162,7 +162,7 @@ fn kept(builder: &mut Builder, source: &Source, tools_only: bool) -> Result<Kept
 fn lower_group(builder: &mut Builder, group: &[String]) -> Result<(), TableError> {
     let Some(first) = group.first() else { return Ok(()) };
     let mut slots = BitSet::default();
-    let numbers: Vec<Slot> = group.iter().map(|key| Slot(builder.slot(key))).collect();
+    let numbers: Vec<KeySlot> = group.iter().map(|key| KeySlot(builder.slot(key))).collect();
     for slot in &numbers {
         slots.insert(slot.0);
     }

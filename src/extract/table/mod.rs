@@ -1,7 +1,7 @@
 //! Dialects compiled into one key look-up and bit tests.
 //!
-//! Every attribute key that a dialect names has a [`Slot`]; every statement of a condition is a bit
-//! ("the slot is there", "it has this value", "the scope is this"); a condition is a list of
+//! Every attribute key that a dialect names has a [`KeySlot`]; every statement of a condition is a
+//! bit ("the slot is there", "it has this value", "the scope is this"); a condition is a list of
 //! alternatives, each some bits that must be set and some that must not. An alternative is only
 //! looked at when its rarest bit is set, so a span that no dialect knows costs its look-ups and
 //! nothing more. Equal conditions of several dialects are one.
@@ -23,14 +23,14 @@ use super::dialect::{Condition, Dialect, Role};
 use crate::model::Facts;
 
 pub use compile::TableError;
-pub(super) use keep::{Kept, Part};
+pub(super) use keep::{Kept, SpanPart};
 pub(super) use lower::names_tools;
 pub(super) use matching::{Bound, Matching};
 pub(super) use prefix::Prefixes;
 
 /// The place of an attribute key in a [`Table`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct Slot(pub u16);
+pub struct KeySlot(pub u16);
 
 /// The place of a condition in a [`Table`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -43,7 +43,7 @@ pub struct Table {
     pub(super) identity: Arc<()>,
     dialects: Vec<Dialect>,
     conditions: Vec<Condition>,
-    compiled: Vec<Compiled>,
+    compiled: Vec<CompiledCondition>,
     pub(super) keys: KeyIndex,
     /// For each slot the bits that it may set.
     bound: Vec<Bound>,
@@ -57,13 +57,13 @@ pub struct Table {
     /// What is kept of every span.
     pub(super) base: Kept,
     pub(super) root_attributes: bool,
-    groups: Vec<Vec<Slot>>,
+    groups: Vec<Vec<KeySlot>>,
     facts: Facts,
 }
 
 /// What a condition means for the spans that it holds for.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Compiled {
+pub(super) struct CompiledCondition {
     /// They are tool calls.
     pub(super) tool: bool,
     /// They are no tool calls, whatever else holds.
@@ -100,18 +100,18 @@ impl Table {
     }
 
     /// The slot of an attribute key; `None` if no dialect names it or no fact needs it.
-    pub fn slot(&self, key: &str) -> Option<Slot> {
-        self.keys.get(key.as_bytes()).map(Slot)
+    pub fn slot(&self, key: &str) -> Option<KeySlot> {
+        self.keys.get(key.as_bytes()).map(KeySlot)
     }
 
     /// The attribute key of a slot.
-    pub fn key(&self, slot: Slot) -> &str {
+    pub fn key(&self, slot: KeySlot) -> &str {
         std::str::from_utf8(self.keys.key(slot.0)).unwrap_or("")
     }
 
     /// For each group of [`Facts::attributes`] the slots of its keys, in order: a span belongs to a
     /// group if it has the first of them.
-    pub fn groups(&self) -> &[Vec<Slot>] {
+    pub fn groups(&self) -> &[Vec<KeySlot>] {
         &self.groups
     }
 
@@ -127,7 +127,7 @@ impl Table {
     }
 
     #[inline]
-    pub(super) fn compiled(&self, condition: u16) -> Option<&Compiled> {
+    pub(super) fn compiled(&self, condition: u16) -> Option<&CompiledCondition> {
         self.compiled.get(usize::from(condition))
     }
 }

@@ -122,7 +122,10 @@ fn dialects_beyond_the_limits_are_refused() {
     let dialect = |keys: usize| Dialect {
         name: "wide".into(),
         session_id: (0..keys)
-            .map(|n| super::super::dialect::Source { key: format!("k{n}"), ..Default::default() })
+            .map(|n| super::super::dialect::FactSource {
+                key: format!("k{n}"),
+                ..Default::default()
+            })
             .collect(),
         ..Dialect::default()
     };

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::JsonError;
+use super::OtlpJsonError;
 
 /// Reads tokens from a text.
 pub(super) struct Lexer<'a> {
@@ -15,8 +15,8 @@ pub(super) struct Lexer<'a> {
 
 impl<'a> Lexer<'a> {
     /// Starts at the beginning; a byte order mark is passed over.
-    pub(super) fn new(text: &'a [u8]) -> Result<Self, JsonError> {
-        let text = std::str::from_utf8(text).map_err(|error| JsonError {
+    pub(super) fn new(text: &'a [u8]) -> Result<Self, OtlpJsonError> {
+        let text = std::str::from_utf8(text).map_err(|error| OtlpJsonError {
             at: error.valid_up_to(),
             message: "not UTF-8".to_owned(),
         })?;
@@ -25,8 +25,8 @@ impl<'a> Lexer<'a> {
     }
 
     /// An error at the current place.
-    pub(super) fn error(&self, message: impl Into<String>) -> JsonError {
-        JsonError { at: self.at, message: message.into() }
+    pub(super) fn error(&self, message: impl Into<String>) -> OtlpJsonError {
+        OtlpJsonError { at: self.at, message: message.into() }
     }
 
     /// The next byte that is not white space, not consumed; `None` at the end.
@@ -50,7 +50,7 @@ impl<'a> Lexer<'a> {
 
     /// Consumes `byte` or fails.
     #[inline]
-    pub(super) fn expect(&mut self, byte: u8) -> Result<(), JsonError> {
+    pub(super) fn expect(&mut self, byte: u8) -> Result<(), OtlpJsonError> {
         if self.peek() == Some(byte) {
             self.at += 1;
             return Ok(());
@@ -59,7 +59,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Consumes `true`, `false` or `null`.
-    pub(super) fn word(&mut self, word: &str) -> Result<(), JsonError> {
+    pub(super) fn word(&mut self, word: &str) -> Result<(), OtlpJsonError> {
         if self.text.as_bytes()[self.at..].starts_with(word.as_bytes()) {
             self.at += word.len();
             return Ok(());
@@ -68,7 +68,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Consumes a string; borrowed unless it has escapes.
-    pub(super) fn string(&mut self) -> Result<Cow<'a, str>, JsonError> {
+    pub(super) fn string(&mut self) -> Result<Cow<'a, str>, OtlpJsonError> {
         self.expect(b'"')?;
         let start = self.at;
         match self.plain_run()? {
@@ -83,7 +83,7 @@ impl<'a> Lexer<'a> {
 
     /// Moves to the next quote or backslash and returns it.
     #[inline]
-    fn plain_run(&mut self) -> Result<u8, JsonError> {
+    fn plain_run(&mut self) -> Result<u8, OtlpJsonError> {
         let rest = &self.text.as_bytes()[self.at..];
         let run = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20));
         self.at += run.unwrap_or(rest.len());
@@ -94,7 +94,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn escaped_string(&mut self, start: usize) -> Result<String, JsonError> {
+    fn escaped_string(&mut self, start: usize) -> Result<String, OtlpJsonError> {
         let mut out = self.text[start..self.at].to_owned();
         loop {
             // At a backslash.
@@ -110,7 +110,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn escape(&mut self, out: &mut String) -> Result<(), JsonError> {
+    fn escape(&mut self, out: &mut String) -> Result<(), OtlpJsonError> {
         let byte = self.text.as_bytes().get(self.at).copied();
         let plain = match byte {
             Some(byte @ (b'"' | b'\\' | b'/')) => byte as char,
@@ -130,7 +130,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    fn unicode_escape(&mut self, out: &mut String) -> Result<(), JsonError> {
+    fn unicode_escape(&mut self, out: &mut String) -> Result<(), OtlpJsonError> {
         let first = self.hex4()?;
         let mut code = u32::from(first);
         if (0xd800..0xdc00).contains(&first) && self.text.as_bytes()[self.at..].starts_with(b"\\u")
@@ -148,7 +148,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    fn hex4(&mut self) -> Result<u16, JsonError> {
+    fn hex4(&mut self) -> Result<u16, OtlpJsonError> {
         let digits = self.text.as_bytes()[self.at..].first_chunk::<4>();
         let code = digits.and_then(|digits| {
             digits.iter().try_fold(0u16, |code, digit| {
@@ -162,7 +162,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Consumes a number and returns its text.
-    pub(super) fn number(&mut self) -> Result<&'a str, JsonError> {
+    pub(super) fn number(&mut self) -> Result<&'a str, OtlpJsonError> {
         let start = self.at;
         self.take_if(b"-");
         let leading_zero = self.text.as_bytes().get(self.at) == Some(&b'0');
@@ -192,7 +192,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Consumes a value that is neither list nor object, and forgets it.
-    pub(super) fn skip_scalar(&mut self) -> Result<(), JsonError> {
+    pub(super) fn skip_scalar(&mut self) -> Result<(), OtlpJsonError> {
         match self.peek() {
             Some(b'"') => self.string().map(drop),
             Some(b't') => self.word("true"),

@@ -25,7 +25,7 @@ pub const DEPTH_MAX: usize = 32_768;
 /// Why a text is not an OTLP/JSON request.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("invalid OTLP/JSON at byte {at}: {message}")]
-pub struct JsonError {
+pub struct OtlpJsonError {
     /// Where, in bytes from the start.
     pub at: usize,
     /// What is wrong there.
@@ -33,12 +33,12 @@ pub struct JsonError {
 }
 
 /// Rewrites a request from OTLP/JSON to its encoded protobuf form.
-pub fn transcode(signal: Signal, text: &[u8]) -> Result<Bytes, JsonError> {
+pub fn transcode(signal: Signal, text: &[u8]) -> Result<Bytes, OtlpJsonError> {
     transcode::transcode(schema::request(signal), text)
 }
 
 /// The signals that a request in JSON holds, by the keys of its top object.
-pub fn signals(text: &[u8]) -> Result<Vec<Signal>, JsonError> {
+pub fn signals(text: &[u8]) -> Result<Vec<Signal>, OtlpJsonError> {
     let mut lexer = Lexer::new(text)?;
     let mut found = Vec::new();
     lexer.expect(b'{')?;
@@ -56,7 +56,7 @@ pub fn signals(text: &[u8]) -> Result<Vec<Signal>, JsonError> {
 }
 
 /// Passes over one value; only its brackets and strings are looked at.
-fn skip_value(lexer: &mut Lexer<'_>) -> Result<(), JsonError> {
+fn skip_value(lexer: &mut Lexer<'_>) -> Result<(), OtlpJsonError> {
     let mut depth = 0usize;
     loop {
         match lexer.peek() {

@@ -3,9 +3,9 @@
 use base64::Engine;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-use super::JsonError;
+use super::OtlpJsonError;
 use super::lexer::Lexer;
-use super::schema::{Field, Kind};
+use super::schema::{FieldKind, FieldSchema};
 
 /// Wire type of strings, bytes and messages.
 pub(super) const WIRE_BYTES: u32 = 2;
@@ -64,35 +64,35 @@ fn bytes(out: &mut Vec<u8>, number: u32, value: &[u8]) {
 /// Reads the next value as `field` wants it and writes it.
 pub(super) fn write(
     lexer: &mut Lexer<'_>,
-    field: &Field,
+    field: &FieldSchema,
     out: &mut Vec<u8>,
-) -> Result<(), JsonError> {
+) -> Result<(), OtlpJsonError> {
     let number = field.number;
     match field.kind {
-        Kind::String => bytes(out, number, string(lexer, field)?.as_bytes()),
-        Kind::Id => id(out, number, &string(lexer, field)?),
-        Kind::Base64 => {
+        FieldKind::String => bytes(out, number, string(lexer, field)?.as_bytes()),
+        FieldKind::Id => id(out, number, &string(lexer, field)?),
+        FieldKind::Base64 => {
             let value = BASE64
                 .decode(string(lexer, field)?.as_bytes())
                 .map_err(|_| wrong(lexer, field, "base64"))?;
             bytes(out, number, &value);
         }
-        Kind::Bool => {
+        FieldKind::Bool => {
             let value = boolean(lexer, field)?;
             tag(out, number, WIRE_VARINT);
             out.push(u8::from(value));
         }
-        Kind::Varint => {
+        FieldKind::Varint => {
             let value = integer(lexer, field)?;
             tag(out, number, WIRE_VARINT);
             varint(out, value);
         }
-        Kind::Zigzag => {
+        FieldKind::Zigzag => {
             let value = integer(lexer, field)?.cast_signed();
             tag(out, number, WIRE_VARINT);
             varint(out, ((value << 1) ^ (value >> 63)).cast_unsigned());
         }
-        Kind::Enum => {
+        FieldKind::Enum => {
             if lexer.peek() == Some(b'"') {
                 return Err(wrong(lexer, field, "a number, names are not allowed"));
             }
@@ -100,48 +100,48 @@ pub(super) fn write(
             tag(out, number, WIRE_VARINT);
             varint(out, value);
         }
-        Kind::Fixed32 => {
+        FieldKind::Fixed32 => {
             let value = u32::try_from(integer(lexer, field)?)
                 .map_err(|_| wrong(lexer, field, "a number below 2^32"))?;
             tag(out, number, WIRE_FIXED32);
             out.extend_from_slice(&value.to_le_bytes());
         }
-        Kind::Fixed64 => {
+        FieldKind::Fixed64 => {
             let value = unsigned(lexer, field)?;
             tag(out, number, WIRE_FIXED64);
             out.extend_from_slice(&value.to_le_bytes());
         }
-        Kind::SignedFixed64 => {
+        FieldKind::SignedFixed64 => {
             let value = integer(lexer, field)?;
             tag(out, number, WIRE_FIXED64);
             out.extend_from_slice(&value.to_le_bytes());
         }
-        Kind::Double => {
+        FieldKind::Double => {
             let value = double(lexer, field)?;
             tag(out, number, WIRE_FIXED64);
             out.extend_from_slice(&value.to_le_bytes());
         }
         // The walk opens messages itself.
-        Kind::Message(_) => return Err(wrong(lexer, field, "an object")),
+        FieldKind::Message(_) => return Err(wrong(lexer, field, "an object")),
     }
     Ok(())
 }
 
-fn wrong(lexer: &Lexer<'_>, field: &Field, what: &str) -> JsonError {
+fn wrong(lexer: &Lexer<'_>, field: &FieldSchema, what: &str) -> OtlpJsonError {
     lexer.error(format!("`{}` must be {what}", field.name))
 }
 
 fn string<'a>(
     lexer: &mut Lexer<'a>,
-    field: &Field,
-) -> Result<std::borrow::Cow<'a, str>, JsonError> {
+    field: &FieldSchema,
+) -> Result<std::borrow::Cow<'a, str>, OtlpJsonError> {
     match lexer.peek() {
         Some(b'"') => lexer.string(),
         _ => Err(wrong(lexer, field, "a string")),
     }
 }
 
-fn boolean(lexer: &mut Lexer<'_>, field: &Field) -> Result<bool, JsonError> {
+fn boolean(lexer: &mut Lexer<'_>, field: &FieldSchema) -> Result<bool, OtlpJsonError> {
     match lexer.peek() {
         Some(b't') => lexer.word("true").map(|()| true),
         Some(b'f') => lexer.word("false").map(|()| false),
@@ -150,7 +150,7 @@ fn boolean(lexer: &mut Lexer<'_>, field: &Field) -> Result<bool, JsonError> {
 }
 
 /// An integer of 64 bits, written as a number or a string; negative ones in two's complement.
-fn integer(lexer: &mut Lexer<'_>, field: &Field) -> Result<u64, JsonError> {
+fn integer(lexer: &mut Lexer<'_>, field: &FieldSchema) -> Result<u64, OtlpJsonError> {
     let parsed = any_integer(lexer)?;
     let signed = |value| i64::try_from(value).map(i64::cast_unsigned);
     let value = parsed.and_then(|value| u64::try_from(value).or_else(|_| signed(value)).ok());
@@ -158,12 +158,12 @@ fn integer(lexer: &mut Lexer<'_>, field: &Field) -> Result<u64, JsonError> {
 }
 
 /// An integer of 64 bits that is not negative, written as a number or a string.
-fn unsigned(lexer: &mut Lexer<'_>, field: &Field) -> Result<u64, JsonError> {
+fn unsigned(lexer: &mut Lexer<'_>, field: &FieldSchema) -> Result<u64, OtlpJsonError> {
     let value = any_integer(lexer)?.and_then(|value| u64::try_from(value).ok());
     value.ok_or_else(|| wrong(lexer, field, "a number from 0 to 2^64 - 1"))
 }
 
-fn any_integer(lexer: &mut Lexer<'_>) -> Result<Option<i128>, JsonError> {
+fn any_integer(lexer: &mut Lexer<'_>) -> Result<Option<i128>, OtlpJsonError> {
     Ok(match lexer.peek() {
         Some(b'"') => parse_integer(&lexer.string()?),
         Some(b'-' | b'0'..=b'9') => parse_integer(lexer.number()?),
@@ -184,7 +184,7 @@ fn parse_integer(text: &str) -> Option<i128> {
     is_integer.then_some(value as i128)
 }
 
-fn double(lexer: &mut Lexer<'_>, field: &Field) -> Result<f64, JsonError> {
+fn double(lexer: &mut Lexer<'_>, field: &FieldSchema) -> Result<f64, OtlpJsonError> {
     let parsed = match lexer.peek() {
         Some(b'"') => match &*lexer.string()? {
             "NaN" => Some(f64::NAN),

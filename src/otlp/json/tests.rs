@@ -9,13 +9,13 @@ use prost::Message;
 
 use super::*;
 
-fn traces(text: &str) -> Result<ExportTraceServiceRequest, JsonError> {
+fn traces(text: &str) -> Result<ExportTraceServiceRequest, OtlpJsonError> {
     let request = transcode(Signal::Traces, text.as_bytes())?;
     Ok(ExportTraceServiceRequest::decode(request).unwrap())
 }
 
 /// The one span of a request whose only span is `span`.
-fn span(span: &str) -> Result<Span, JsonError> {
+fn span(span: &str) -> Result<Span, OtlpJsonError> {
     let text = format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{span}]}}]}}]}}"#);
     let mut request = traces(&text)?;
     Ok(request.resource_spans.remove(0).scope_spans.remove(0).spans.remove(0))

@@ -8,8 +8,8 @@
 use bytes::Bytes;
 
 use super::lexer::Lexer;
-use super::schema::{Field, Kind, Message};
-use super::{DEPTH_MAX, JsonError, scalar};
+use super::schema::{FieldKind, FieldSchema, MessageSchema};
+use super::{DEPTH_MAX, OtlpJsonError, scalar};
 
 /// Nested messages up to this depth have lengths without padding.
 const EXACT_DEPTH_MAX: usize = 24;
@@ -21,11 +21,11 @@ const PADDED_LENGTH_BYTES: usize = 4;
 const PADDED_LENGTH_MAX: usize = (1 << 28) - 1;
 
 /// What is open at a point of the text.
-enum Frame {
+enum JsonFrame {
     /// An object that is a message; `length_at` is where its length goes.
-    Message { message: &'static Message, length_at: Option<usize> },
+    Message { message: &'static MessageSchema, length_at: Option<usize> },
     /// A list of a field's values.
-    List(&'static Field),
+    List(&'static FieldSchema),
     /// An object below a field that is not known.
     UnknownObject,
     /// A list below a field that is not known.
@@ -33,15 +33,15 @@ enum Frame {
 }
 
 /// Transcodes one request; nothing but white space may follow it.
-pub(super) fn transcode(root: &'static Message, text: &[u8]) -> Result<Bytes, JsonError> {
-    let mut walk = Walk {
+pub(super) fn transcode(root: &'static MessageSchema, text: &[u8]) -> Result<Bytes, OtlpJsonError> {
+    let mut walk = Transcoder {
         lexer: Lexer::new(text)?,
         out: Vec::with_capacity(text.len() / 2),
         open: Vec::with_capacity(EXACT_DEPTH_MAX),
         is_first: true,
     };
     walk.lexer.expect(b'{')?;
-    walk.open(Frame::Message { message: root, length_at: None })?;
+    walk.open(JsonFrame::Message { message: root, length_at: None })?;
     while !walk.open.is_empty() {
         walk.step()?;
     }
@@ -51,21 +51,21 @@ pub(super) fn transcode(root: &'static Message, text: &[u8]) -> Result<Bytes, Js
     }
 }
 
-struct Walk<'a> {
+struct Transcoder<'a> {
     lexer: Lexer<'a>,
     out: Vec<u8>,
-    open: Vec<Frame>,
+    open: Vec<JsonFrame>,
     /// Nothing of the innermost object or list has been read.
     is_first: bool,
 }
 
-impl Walk<'_> {
+impl Transcoder<'_> {
     /// Reads the next entry of the innermost object or list, or its end.
-    fn step(&mut self) -> Result<(), JsonError> {
+    fn step(&mut self) -> Result<(), OtlpJsonError> {
         let Some(frame) = self.open.last() else { return Ok(()) };
         let end = match frame {
-            Frame::Message { .. } | Frame::UnknownObject => b'}',
-            Frame::List(_) | Frame::UnknownList => b']',
+            JsonFrame::Message { .. } | JsonFrame::UnknownObject => b'}',
+            JsonFrame::List(_) | JsonFrame::UnknownList => b']',
         };
         if self.lexer.peek() == Some(end) {
             self.lexer.bump();
@@ -75,7 +75,7 @@ impl Walk<'_> {
             self.lexer.expect(b',')?;
         }
         match *frame {
-            Frame::Message { message, .. } => {
+            JsonFrame::Message { message, .. } => {
                 let name = self.lexer.string()?;
                 self.lexer.expect(b':')?;
                 match message.field(&name) {
@@ -83,22 +83,22 @@ impl Walk<'_> {
                     None => self.unknown(),
                 }
             }
-            Frame::List(field) => self.element(field),
-            Frame::UnknownObject => {
+            JsonFrame::List(field) => self.element(field),
+            JsonFrame::UnknownObject => {
                 self.lexer.string()?;
                 self.lexer.expect(b':')?;
                 self.unknown()
             }
-            Frame::UnknownList => self.unknown(),
+            JsonFrame::UnknownList => self.unknown(),
         }
     }
 
-    fn field(&mut self, field: &'static Field) -> Result<(), JsonError> {
+    fn field(&mut self, field: &'static FieldSchema) -> Result<(), OtlpJsonError> {
         match (self.lexer.peek(), field.is_list) {
             (Some(b'n'), _) => self.lexer.word("null"),
             (Some(b'['), true) => {
                 self.lexer.bump();
-                self.open(Frame::List(field))
+                self.open(JsonFrame::List(field))
             }
             (_, true) => Err(self.lexer.error(format!("`{}` must be a list", field.name))),
             (_, false) => self.value(field),
@@ -106,20 +106,20 @@ impl Walk<'_> {
     }
 
     /// An element of a list. A `null` keeps its place where it stands for a message.
-    fn element(&mut self, field: &'static Field) -> Result<(), JsonError> {
+    fn element(&mut self, field: &'static FieldSchema) -> Result<(), OtlpJsonError> {
         if self.lexer.peek() != Some(b'n') {
             return self.value(field);
         }
         self.lexer.word("null")?;
-        if matches!(field.kind, Kind::Message(_)) {
+        if matches!(field.kind, FieldKind::Message(_)) {
             scalar::tag(&mut self.out, field.number, scalar::WIRE_BYTES);
             self.out.push(0);
         }
         Ok(())
     }
 
-    fn value(&mut self, field: &'static Field) -> Result<(), JsonError> {
-        let Kind::Message(message) = field.kind else {
+    fn value(&mut self, field: &'static FieldSchema) -> Result<(), OtlpJsonError> {
+        let FieldKind::Message(message) = field.kind else {
             return scalar::write(&mut self.lexer, field, &mut self.out);
         };
         if self.lexer.peek() != Some(b'{') {
@@ -130,20 +130,20 @@ impl Walk<'_> {
         let length_at = Some(self.out.len());
         let kept = if self.is_exact() { 1 } else { PADDED_LENGTH_BYTES };
         self.out.resize(self.out.len() + kept, 0);
-        self.open(Frame::Message { message, length_at })
+        self.open(JsonFrame::Message { message, length_at })
     }
 
-    fn unknown(&mut self) -> Result<(), JsonError> {
+    fn unknown(&mut self) -> Result<(), OtlpJsonError> {
         let frame = match self.lexer.peek() {
-            Some(b'{') => Frame::UnknownObject,
-            Some(b'[') => Frame::UnknownList,
+            Some(b'{') => JsonFrame::UnknownObject,
+            Some(b'[') => JsonFrame::UnknownList,
             _ => return self.lexer.skip_scalar(),
         };
         self.lexer.bump();
         self.open(frame)
     }
 
-    fn open(&mut self, frame: Frame) -> Result<(), JsonError> {
+    fn open(&mut self, frame: JsonFrame) -> Result<(), OtlpJsonError> {
         if self.open.len() >= DEPTH_MAX {
             return Err(self.lexer.error(format!("nested deeper than {DEPTH_MAX} levels")));
         }
@@ -152,10 +152,10 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn close(&mut self) -> Result<(), JsonError> {
+    fn close(&mut self) -> Result<(), OtlpJsonError> {
         let frame = self.open.pop();
         self.is_first = false;
-        let Some(Frame::Message { length_at: Some(at), .. }) = frame else { return Ok(()) };
+        let Some(JsonFrame::Message { length_at: Some(at), .. }) = frame else { return Ok(()) };
         if !self.is_exact() {
             return self.write_padded_length(at);
         }
@@ -169,7 +169,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn write_padded_length(&mut self, at: usize) -> Result<(), JsonError> {
+    fn write_padded_length(&mut self, at: usize) -> Result<(), OtlpJsonError> {
         let len = self.out.len() - at - PADDED_LENGTH_BYTES;
         if len > PADDED_LENGTH_MAX {
             return Err(self.lexer.error("a nested value is too large"));

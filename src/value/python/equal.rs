@@ -49,9 +49,9 @@ fn same_members(a: &[PyValue<'_>], b: &[PyValue<'_>]) -> bool {
     keys(a) == keys(b)
 }
 
-type Entry<'a> = (PyValue<'a>, PyValue<'a>);
+type DictEntry<'a> = (PyValue<'a>, PyValue<'a>);
 
-fn same_entries(a: &[Entry<'_>], b: &[Entry<'_>]) -> bool {
+fn same_entries(a: &[DictEntry<'_>], b: &[DictEntry<'_>]) -> bool {
     if b.len() <= SMALL {
         return a.iter().all(|(key, value)| {
             b.iter().find(|(k, _)| k == key).is_some_and(|(_, found)| found == value)
@@ -63,7 +63,7 @@ fn same_entries(a: &[Entry<'_>], b: &[Entry<'_>]) -> bool {
 }
 
 /// Keeps one entry a key: the first place, the last value.
-pub(super) fn unique_entries(entries: Vec<Entry<'_>>) -> Result<Vec<Entry<'_>>, PyError> {
+pub(super) fn unique_entries(entries: Vec<DictEntry<'_>>) -> Result<Vec<DictEntry<'_>>, PyError> {
     if let Some(kept) = few_texts(&entries) {
         return Ok(if kept { entries } else { merge(entries)? });
     }
@@ -71,11 +71,11 @@ pub(super) fn unique_entries(entries: Vec<Entry<'_>>) -> Result<Vec<Entry<'_>>, 
 }
 
 /// Whether a small dict of texts has no repeated key; `None` for any other dict.
-fn few_texts(entries: &[Entry<'_>]) -> Option<bool> {
+fn few_texts(entries: &[DictEntry<'_>]) -> Option<bool> {
     if entries.len() > SMALL {
         return None;
     }
-    let text_of = |entry: &Entry<'_>| matches!(entry.0, PyValue::Str(_));
+    let text_of = |entry: &DictEntry<'_>| matches!(entry.0, PyValue::Str(_));
     if !entries.iter().all(text_of) {
         return None;
     }
@@ -88,9 +88,9 @@ fn few_texts(entries: &[Entry<'_>]) -> Option<bool> {
     Some((1..entries.len()).all(is_new))
 }
 
-fn merge(entries: Vec<Entry<'_>>) -> Result<Vec<Entry<'_>>, PyError> {
+fn merge(entries: Vec<DictEntry<'_>>) -> Result<Vec<DictEntry<'_>>, PyError> {
     let mut places: HashMap<Vec<u8>, usize> = HashMap::with_capacity(entries.len());
-    let mut kept: Vec<Entry<'_>> = Vec::with_capacity(entries.len());
+    let mut kept: Vec<DictEntry<'_>> = Vec::with_capacity(entries.len());
     for (key, value) in entries {
         let encoded = key_of(&key).ok_or(PyError::Unhashable)?;
         let place = *places.entry(encoded).or_insert(kept.len());

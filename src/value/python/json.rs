@@ -13,7 +13,7 @@ pub const DEPTH_MAX: usize = 990;
 
 /// Reads one JSON text; nothing but white space may follow.
 pub fn parse(text: &str) -> Result<PyValue<'_>, PyError> {
-    let mut reader = Reader::new(text);
+    let mut reader = PythonJsonReader::new(text);
     let value = reader.document()?;
     reader.end().map(|()| value)
 }
@@ -21,7 +21,7 @@ pub fn parse(text: &str) -> Result<PyValue<'_>, PyError> {
 /// Reads one JSON text for the entry of one key: `None` where the text is no object. All of the
 /// text is checked, but nothing else is built.
 pub fn entry<'a>(text: &'a str, key: &str) -> Result<Option<Option<PyValue<'a>>>, PyError> {
-    let mut reader = Reader { keep: false, ..Reader::new(text) };
+    let mut reader = PythonJsonReader { keep: false, ..PythonJsonReader::new(text) };
     reader.white_space();
     let is_object = reader.peek() == Some(b'{');
     let found = if is_object { Some(reader.entry(key)?) } else { None };
@@ -32,12 +32,12 @@ pub fn entry<'a>(text: &'a str, key: &str) -> Result<Option<Option<PyValue<'a>>>
 }
 
 /// A list or object that has not closed yet.
-enum Open<'a> {
+enum OpenContainer<'a> {
     List(Vec<PyValue<'a>>),
     Dict(Vec<(PyValue<'a>, PyValue<'a>)>, PyStr<'a>),
 }
 
-struct Reader<'a> {
+struct PythonJsonReader<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
@@ -47,7 +47,7 @@ struct Reader<'a> {
     depth: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PythonJsonReader<'a> {
     fn new(text: &'a str) -> Self {
         Self { text, bytes: text.as_bytes(), at: 0, keep: true, depth: 0 }
     }
@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
     }
 
     fn document(&mut self) -> Result<PyValue<'a>, PyError> {
-        let mut open: Vec<Open<'a>> = Vec::new();
+        let mut open: Vec<OpenContainer<'a>> = Vec::new();
         loop {
             self.white_space();
             if matches!(self.peek(), Some(b'[' | b'{')) && open.len() + self.depth >= DEPTH_MAX {
@@ -114,7 +114,7 @@ impl<'a> Reader<'a> {
                     self.at += 1;
                     self.white_space();
                     if !self.take(b']') {
-                        open.push(Open::List(Vec::new()));
+                        open.push(OpenContainer::List(Vec::new()));
                         continue;
                     }
                     PyValue::List(Vec::new())
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
                     self.white_space();
                     if !self.take(b'}') {
                         let key = self.key()?;
-                        open.push(Open::Dict(Vec::new(), key));
+                        open.push(OpenContainer::Dict(Vec::new(), key));
                         continue;
                     }
                     PyValue::Dict(Vec::new())
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
             loop {
                 match open.last_mut() {
                     None => return Ok(value),
-                    Some(Open::List(items)) => {
+                    Some(OpenContainer::List(items)) => {
                         if self.keep {
                             items.push(value);
                         }
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
                         }
                         value = PyValue::List(std::mem::take(items));
                     }
-                    Some(Open::Dict(entries, key)) => {
+                    Some(OpenContainer::Dict(entries, key)) => {
                         if self.keep {
                             entries.push((PyValue::Str(std::mem::take(key)), value));
                         }
@@ -160,7 +160,7 @@ impl<'a> Reader<'a> {
             if !self.take(b',') {
                 return Err(PyError::Invalid);
             }
-            if let Some(Open::Dict(_, key)) = open.last_mut() {
+            if let Some(OpenContainer::Dict(_, key)) = open.last_mut() {
                 self.white_space();
                 *key = self.key()?;
             }

@@ -5,7 +5,7 @@
 //! calls, operators and `\N{...}` escapes are refused.
 
 use super::number;
-use super::strings::{self, Content};
+use super::strings::{self, StringContent};
 use super::{PyError, PyValue};
 use crate::value::Number;
 
@@ -18,15 +18,20 @@ pub fn parse(text: &str) -> Result<PyValue<'_>, PyError> {
         return Err(PyError::Invalid);
     }
     let text = text.trim_start_matches([' ', '\t']);
-    let mut reader =
-        Reader { text, bytes: text.as_bytes(), at: 0, open: vec![Frame::new(b' ')], fault: None };
+    let mut reader = PythonLiteralReader {
+        text,
+        bytes: text.as_bytes(),
+        at: 0,
+        open: vec![OpenBracket::new(b' ')],
+        fault: None,
+    };
     reader.blank_lines()?;
     reader.document()
 }
 
 /// What kind of expression a value came from: signs and sums take only some.
 #[derive(Clone, Copy, PartialEq)]
-enum Shape {
+enum ExpressionKind {
     /// A number as such.
     Constant,
     /// A number with a sign.
@@ -35,14 +40,14 @@ enum Shape {
     Other,
 }
 
-type Operand<'a> = (PyValue<'a>, Shape);
+type Operand<'a> = (PyValue<'a>, ExpressionKind);
 
 /// A bracket that has not closed yet, or the whole text (`b' '`).
-struct Frame<'a> {
+struct OpenBracket<'a> {
     bracket: u8,
     items: Vec<PyValue<'a>>,
     /// The first operand, kept apart while it may be a mere parenthesized one.
-    single: Shape,
+    single: ExpressionKind,
     commas: usize,
     keys: Vec<PyValue<'a>>,
     is_dict: bool,
@@ -52,12 +57,12 @@ struct Frame<'a> {
     earlier_fault: Option<PyError>,
 }
 
-impl Frame<'_> {
+impl OpenBracket<'_> {
     fn new(bracket: u8) -> Self {
         Self {
             bracket,
             items: Vec::new(),
-            single: Shape::Other,
+            single: ExpressionKind::Other,
             commas: 0,
             keys: Vec::new(),
             is_dict: false,
@@ -77,21 +82,21 @@ impl Frame<'_> {
     }
 }
 
-struct Reader<'a> {
+struct PythonLiteralReader<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
-    open: Vec<Frame<'a>>,
+    open: Vec<OpenBracket<'a>>,
     /// What only evaluation finds, so that a syntax error further on comes first.
     fault: Option<PyError>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PythonLiteralReader<'a> {
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
 
-    fn frame(&mut self) -> Result<&mut Frame<'a>, PyError> {
+    fn frame(&mut self) -> Result<&mut OpenBracket<'a>, PyError> {
         self.open.last_mut().ok_or(PyError::Invalid)
     }
 
@@ -172,7 +177,7 @@ impl<'a> Reader<'a> {
                     if self.open.len() > DEPTH_MAX {
                         return Err(PyError::Invalid);
                     }
-                    self.open.push(Frame::new(bracket));
+                    self.open.push(OpenBracket::new(bracket));
                     self.at += 1;
                     continue;
                 }
@@ -217,12 +222,18 @@ impl<'a> Reader<'a> {
         let (sign, left) = (frame.sign.take(), frame.left.take());
         let (value, shape) = match sign {
             None => (value, shape),
-            Some(_) if shape != Shape::Constant => (self.malformed()?, Shape::Other),
-            Some(sign) => (if sign == b'-' { negate(value)? } else { value }, Shape::Signed),
+            Some(_) if shape != ExpressionKind::Constant => {
+                (self.malformed()?, ExpressionKind::Other)
+            }
+            Some(sign) => {
+                (if sign == b'-' { negate(value)? } else { value }, ExpressionKind::Signed)
+            }
         };
         let Some((left, operator)) = left else { return Ok((value, shape)) };
         match (left, value) {
-            (PyValue::Number(left), PyValue::Complex(re, im)) if shape == Shape::Constant => {
+            (PyValue::Number(left), PyValue::Complex(re, im))
+                if shape == ExpressionKind::Constant =>
+            {
                 let real = left.as_f64();
                 if real.is_infinite() && left.is_integer() {
                     self.fault.get_or_insert(PyError::TooLarge);
@@ -231,9 +242,9 @@ impl<'a> Reader<'a> {
                     b'-' => PyValue::Complex(real - re, 0.0 - im),
                     _ => PyValue::Complex(real + re, 0.0 + im),
                 };
-                Ok((sum, Shape::Other))
+                Ok((sum, ExpressionKind::Other))
             }
-            _ => Ok((self.malformed()?, Shape::Other)),
+            _ => Ok((self.malformed()?, ExpressionKind::Other)),
         }
     }
 
@@ -281,7 +292,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Puts a finished operand into its bracket.
-    fn put(&mut self, value: PyValue<'a>, shape: Shape) -> Result<(), PyError> {
+    fn put(&mut self, value: PyValue<'a>, shape: ExpressionKind) -> Result<(), PyError> {
         let frame = self.frame()?;
         if frame.is_dict && frame.keys.len() != frame.items.len() + 1 {
             return Err(PyError::Invalid);
@@ -314,12 +325,12 @@ impl<'a> Reader<'a> {
             self.fault.get_or_insert(fault);
             PyValue::None
         });
-        Ok((value, Shape::Other))
+        Ok((value, ExpressionKind::Other))
     }
 
     fn atom(&mut self) -> Result<Operand<'a>, PyError> {
         if let Some(value) = self.strings()? {
-            return Ok((value, Shape::Other));
+            return Ok((value, ExpressionKind::Other));
         }
         let rest = &self.bytes[self.at..];
         match rest {
@@ -334,13 +345,13 @@ impl<'a> Reader<'a> {
                 } else {
                     PyValue::Number(literal.value)
                 };
-                Ok((value, Shape::Constant))
+                Ok((value, ExpressionKind::Constant))
             }
             [b'.', b'.', b'.', ..] => {
                 self.at += 3;
-                Ok((PyValue::Ellipsis, Shape::Other))
+                Ok((PyValue::Ellipsis, ExpressionKind::Other))
             }
-            _ => self.word().map(|value| (value, Shape::Other)),
+            _ => self.word().map(|value| (value, ExpressionKind::Other)),
         }
     }
 
@@ -365,7 +376,7 @@ impl<'a> Reader<'a> {
                     return Err(PyError::Invalid);
                 }
                 self.at += 1;
-                self.open.push(Frame::new(b'('));
+                self.open.push(OpenBracket::new(b'('));
                 self.skip()?;
                 match self.close()? {
                     (PyValue::Tuple(none), _) if none.is_empty() => Ok(PyValue::Set(none)),
@@ -390,16 +401,16 @@ impl<'a> Reader<'a> {
             let Some(next) = strings::read(self.text, self.at)? else { break };
             self.at = next.end;
             match (&mut joined, next.content) {
-                (Content::Str(joined), Content::Str(next)) => joined.append(&next),
-                (Content::Bytes(joined), Content::Bytes(next)) => {
+                (StringContent::Str(joined), StringContent::Str(next)) => joined.append(&next),
+                (StringContent::Bytes(joined), StringContent::Bytes(next)) => {
                     joined.to_mut().extend_from_slice(&next);
                 }
                 _ => return Err(PyError::Invalid),
             }
         }
         Ok(Some(match joined {
-            Content::Str(text) => PyValue::Str(text),
-            Content::Bytes(bytes) => PyValue::Bytes(bytes),
+            StringContent::Str(text) => PyValue::Str(text),
+            StringContent::Bytes(bytes) => PyValue::Bytes(bytes),
         }))
     }
 }
@@ -414,13 +425,13 @@ enum Next<'a> {
 }
 
 /// A parenthesized operand, or a tuple.
-fn close_parenthesis(mut frame: Frame<'_>) -> Operand<'_> {
+fn close_parenthesis(mut frame: OpenBracket<'_>) -> Operand<'_> {
     if frame.commas == 0
         && let Some(value) = frame.items.pop()
     {
         return (value, frame.single);
     }
-    (PyValue::Tuple(frame.items), Shape::Other)
+    (PyValue::Tuple(frame.items), ExpressionKind::Other)
 }
 
 fn negate(value: PyValue<'_>) -> Result<PyValue<'_>, PyError> {

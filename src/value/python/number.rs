@@ -7,7 +7,7 @@ use crate::value::Number;
 pub(super) const DIGITS_MAX: usize = 4300;
 
 /// A number literal.
-pub(super) struct Literal {
+pub(super) struct NumberLiteral {
     /// Its value; 0 if too large.
     pub(super) value: Number,
     /// Whether a `j` follows.
@@ -19,7 +19,7 @@ pub(super) struct Literal {
 }
 
 /// Reads the number at the start of a text that starts with a digit or with `.` and a digit.
-pub(super) fn read(text: &str) -> Result<Literal, PyError> {
+pub(super) fn read(text: &str) -> Result<NumberLiteral, PyError> {
     let bytes = text.as_bytes();
     if let [b'0', kind, ..] = bytes
         && let Some(bits) = radix_bits(*kind)
@@ -48,7 +48,7 @@ pub(super) fn read(text: &str) -> Result<Literal, PyError> {
     ends(bytes, len)?;
     if imaginary || at > whole_end {
         let value = plain.parse().map_err(|_| PyError::Invalid)?;
-        return Ok(Literal { value: Number::Float(value), imaginary, too_large: false, len });
+        return Ok(NumberLiteral { value: Number::Float(value), imaginary, too_large: false, len });
     }
     let significant = plain.trim_start_matches('0');
     let leading_zero = significant.len() != plain.len() && !significant.is_empty();
@@ -56,7 +56,7 @@ pub(super) fn read(text: &str) -> Result<Literal, PyError> {
         return Err(PyError::Invalid);
     }
     let value = Number::from_decimal(&plain).ok_or(PyError::Invalid)?;
-    Ok(Literal { value, imaginary, too_large: false, len })
+    Ok(NumberLiteral { value, imaginary, too_large: false, len })
 }
 
 /// Bits a digit of the radix that the letter after `0` names.
@@ -91,7 +91,7 @@ fn ends(bytes: &[u8], at: usize) -> Result<(), PyError> {
     }
 }
 
-fn read_radix(bytes: &[u8], bits: u32) -> Result<Literal, PyError> {
+fn read_radix(bytes: &[u8], bits: u32) -> Result<NumberLiteral, PyError> {
     let mut at = 2;
     let mut values = Vec::new();
     loop {
@@ -110,7 +110,7 @@ fn read_radix(bytes: &[u8], bits: u32) -> Result<Literal, PyError> {
     let value = from_digits(&values, bits);
     let too_large = value.is_none();
     let value = value.unwrap_or(Number::Int(0));
-    Ok(Literal { value, imaginary: false, too_large, len: at })
+    Ok(NumberLiteral { value, imaginary: false, too_large, len: at })
 }
 
 /// Turns binary digits into a number; `None` past [`DIGITS_MAX`] decimal digits.

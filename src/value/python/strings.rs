@@ -6,18 +6,18 @@ use super::text::push_code_point;
 use super::{PyError, PyStr};
 
 /// One string literal and the byte after it.
-pub(super) struct Literal<'a> {
-    pub(super) content: Content<'a>,
+pub(super) struct StringLiteral<'a> {
+    pub(super) content: StringContent<'a>,
     pub(super) end: usize,
 }
 
 /// What a string literal holds.
-pub(super) enum Content<'a> {
+pub(super) enum StringContent<'a> {
     Str(PyStr<'a>),
     Bytes(Cow<'a, [u8]>),
 }
 
-struct Form {
+struct StringSyntax {
     raw: bool,
     bytes: bool,
     quote: u8,
@@ -25,7 +25,7 @@ struct Form {
 }
 
 /// Reads the string literal at `at`: optional prefix, then a quote. `None` when none stands there.
-pub(super) fn read(text: &str, at: usize) -> Result<Option<Literal<'_>>, PyError> {
+pub(super) fn read(text: &str, at: usize) -> Result<Option<StringLiteral<'_>>, PyError> {
     let bytes = text.as_bytes();
     let prefix = bytes[at..].iter().take(3).take_while(|b| b.is_ascii_alphabetic()).count();
     let quote_at = at + prefix;
@@ -39,7 +39,7 @@ pub(super) fn read(text: &str, at: usize) -> Result<Option<Literal<'_>>, PyError
     };
     let triple = bytes[quote_at..].starts_with(&[quote; 3]);
     let start = quote_at + if triple { 3 } else { 1 };
-    let form = Form { raw, bytes: is_bytes, quote, triple };
+    let form = StringSyntax { raw, bytes: is_bytes, quote, triple };
     let (stop, plain) = find_end(bytes, start, &form)?;
     let end = stop + if triple { 3 } else { 1 };
     let body = &text[start..stop];
@@ -47,16 +47,16 @@ pub(super) fn read(text: &str, at: usize) -> Result<Option<Literal<'_>>, PyError
         return Err(PyError::Invalid);
     }
     let content = match (plain, is_bytes) {
-        (true, false) => Content::Str(PyStr::from(body)),
-        (true, true) => Content::Bytes(Cow::Borrowed(body.as_bytes())),
-        (false, false) => Content::Str(PyStr::from_encoded(decode(body, &form)?)),
-        (false, true) => Content::Bytes(Cow::Owned(decode(body, &form)?)),
+        (true, false) => StringContent::Str(PyStr::from(body)),
+        (true, true) => StringContent::Bytes(Cow::Borrowed(body.as_bytes())),
+        (false, false) => StringContent::Str(PyStr::from_encoded(decode(body, &form)?)),
+        (false, true) => StringContent::Bytes(Cow::Owned(decode(body, &form)?)),
     };
-    Ok(Some(Literal { content, end }))
+    Ok(Some(StringLiteral { content, end }))
 }
 
 /// The closing quote, and whether the body between stands for itself.
-fn find_end(bytes: &[u8], start: usize, form: &Form) -> Result<(usize, bool), PyError> {
+fn find_end(bytes: &[u8], start: usize, form: &StringSyntax) -> Result<(usize, bool), PyError> {
     let mut at = start;
     let mut plain = true;
     loop {
@@ -86,7 +86,7 @@ fn find_end(bytes: &[u8], start: usize, form: &Form) -> Result<(usize, bool), Py
 }
 
 /// Resolves escapes and line ends.
-fn decode(body: &str, form: &Form) -> Result<Vec<u8>, PyError> {
+fn decode(body: &str, form: &StringSyntax) -> Result<Vec<u8>, PyError> {
     let bytes = body.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -105,7 +105,7 @@ fn decode(body: &str, form: &Form) -> Result<Vec<u8>, PyError> {
 }
 
 /// Resolves the escape after the backslash before `at`; gives back the byte after it.
-fn escape(body: &str, at: usize, form: &Form, out: &mut Vec<u8>) -> Result<usize, PyError> {
+fn escape(body: &str, at: usize, form: &StringSyntax, out: &mut Vec<u8>) -> Result<usize, PyError> {
     let bytes = body.as_bytes();
     let Some(kind) = bytes.get(at).copied() else { return Err(PyError::Invalid) };
     let single = match kind {
@@ -135,7 +135,7 @@ fn escape(body: &str, at: usize, form: &Form, out: &mut Vec<u8>) -> Result<usize
     Ok(at + 1)
 }
 
-fn octal(bytes: &[u8], at: usize, form: &Form, out: &mut Vec<u8>) -> usize {
+fn octal(bytes: &[u8], at: usize, form: &StringSyntax, out: &mut Vec<u8>) -> usize {
     let digits = bytes[at..].iter().take(3).take_while(|b| (b'0'..=b'7').contains(b));
     let (len, code) =
         digits.fold((0, 0), |(len, code), b| (len + 1, code * 8 + u32::from(b - b'0')));
@@ -147,7 +147,7 @@ fn hex(
     bytes: &[u8],
     at: usize,
     len: usize,
-    form: &Form,
+    form: &StringSyntax,
     out: &mut Vec<u8>,
 ) -> Result<usize, PyError> {
     let digits = bytes.get(at..at + len).ok_or(PyError::Invalid)?;
@@ -163,7 +163,7 @@ fn hex(
     Ok(at + len)
 }
 
-fn push(code: u32, form: &Form, out: &mut Vec<u8>) {
+fn push(code: u32, form: &StringSyntax, out: &mut Vec<u8>) {
     if form.bytes {
         out.push(code as u8);
     } else {

@@ -11,10 +11,10 @@ use super::cache::ExtractionCache;
 use super::counts::{Extracted, Rejection};
 use super::key_trie::KeyTrie;
 use super::layout::{SPAN_NAME, STATUS_MESSAGE, put};
-use crate::extract::table::{Kept, Matching, Part, Table};
+use crate::extract::table::{Kept, Matching, SpanPart, Table};
 use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId, fingerprint};
 use crate::otlp::number::span;
-use crate::otlp::request::{Broken, Step, walk};
+use crate::otlp::request::{Broken, RequestStep, walk};
 use crate::otlp::wire::{Field, Fields, Malformed};
 use crate::semconv::OWN_SCOPE;
 
@@ -42,14 +42,14 @@ pub(crate) fn extract_traces(
     };
     let mut is_ours = false;
     let walked = walk(body, |step| match step {
-        Step::Resource(encoded) => sink.enter_resource(encoded),
-        Step::Scope(name) => {
+        RequestStep::Resource(encoded) => sink.enter_resource(encoded),
+        RequestStep::Scope(name) => {
             is_ours = name == OWN_SCOPE.as_bytes();
             reader.matching.enter_scope(table, name);
             reader.scope = fingerprint(name);
         }
-        Step::Item(_) if is_ours => sink.count(Ok(())),
-        Step::Item(span) => {
+        RequestStep::Item(_) if is_ours => sink.count(Ok(())),
+        RequestStep::Item(span) => {
             let outcome = reader.read(span).and_then(|view| reader.record(&view, &mut sink));
             sink.count(outcome);
         }
@@ -230,10 +230,10 @@ fn write_texts(
     arena: &mut Vec<u8>,
 ) {
     let outermost = flags.0 & (SpanFlags::ROOT | SpanFlags::REMOTE_PARENT) != 0;
-    if outermost || keep.has(Part::SpanName) {
+    if outermost || keep.has(SpanPart::SpanName) {
         put(arena, SPAN_NAME, name);
     }
-    if keep.has(Part::StatusMessage) && !status_message.is_empty() {
+    if keep.has(SpanPart::StatusMessage) && !status_message.is_empty() {
         put(arena, STATUS_MESSAGE, status_message);
     }
 }
