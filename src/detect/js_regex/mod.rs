@@ -17,7 +17,7 @@ mod names;
 use std::borrow::Cow;
 
 use self::class::{Item, LINE_ENDS, Ranges, complement, meet, push, spell, stand_in, with_cases};
-use self::names::Groups;
+use self::names::CaptureGroups;
 use super::limits::{DFA_BYTES_MAX, REGEX_BYTES_MAX};
 
 /// Deepest nesting of the pattern as written here; a pattern of the source's has 1,000 characters.
@@ -64,7 +64,7 @@ impl JsRegex {
             pattern.encode_utf16().map(u32::from).collect()
         };
         let mut writer = Writer {
-            groups: Groups::of(&units),
+            groups: CaptureGroups::of(&units),
             units: &units,
             at: 0,
             flags,
@@ -163,7 +163,7 @@ pub(crate) struct Writer<'a> {
     pub(crate) units: &'a [u32],
     pub(crate) at: usize,
     pub(crate) flags: Flags,
-    pub(crate) groups: Groups,
+    pub(crate) groups: CaptureGroups,
     /// Whether a search could start within a character.
     unaligned: bool,
     out: String,

@@ -39,12 +39,12 @@ pub(crate) fn is_property(text: &str) -> bool {
 
 /// How many groups capture, and their names.
 #[derive(Default)]
-pub(crate) struct Groups {
+pub(crate) struct CaptureGroups {
     pub(crate) count: u32,
     pub(crate) names: Vec<Vec<u32>>,
 }
 
-impl Groups {
+impl CaptureGroups {
     /// Looks through a pattern for groups.
     pub(crate) fn of(units: &[u32]) -> Self {
         let mut groups = Self::default();

@@ -12,7 +12,7 @@ use super::{Pack, Scan};
 
 const SLOTS: usize = 16;
 
-struct Slot {
+struct CacheSlot {
     pack: Weak<Pack>,
     key: (u64, u64, usize),
     scan: Arc<Scan>,
@@ -20,7 +20,7 @@ struct Slot {
 
 struct Cache {
     hashers: (hashbrown::DefaultHashBuilder, hashbrown::DefaultHashBuilder),
-    slots: [Option<Slot>; SLOTS],
+    slots: [Option<CacheSlot>; SLOTS],
 }
 
 thread_local! {
@@ -42,7 +42,7 @@ pub(super) fn get(pack: &Arc<Pack>, text: &str, make: impl FnOnce() -> Scan) -> 
             return Arc::clone(&found.scan);
         }
         let scan = Arc::new(make());
-        *slot = Some(Slot { pack: Arc::downgrade(pack), key, scan: Arc::clone(&scan) });
+        *slot = Some(CacheSlot { pack: Arc::downgrade(pack), key, scan: Arc::clone(&scan) });
         scan
     })
 }

@@ -19,7 +19,7 @@ const AFTER: usize = 32;
 /// What form of the text a detector matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Form {
+pub enum TextForm {
     /// Invisible characters dropped, look-alikes, full-width forms and accents folded.
     #[default]
     Normalised,
@@ -74,7 +74,7 @@ pub(in crate::detect) struct Detector {
     pub(in crate::detect) kind: String,
     pub(in crate::detect) category: String,
     pub(in crate::detect) severity: Severity,
-    pub(in crate::detect) form: Form,
+    pub(in crate::detect) form: TextForm,
     pub(in crate::detect) gate: Gate,
     pub(in crate::detect) literal: Option<Vec<u8>>,
     pub(in crate::detect) pattern: Option<Expression>,

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use super::super::limits::DETECTORS_MAX;
 use super::Pack;
-use super::compile::{Detector, Form, Gate};
-use super::expression::{Expression, When};
+use super::compile::{Detector, Gate, TextForm};
+use super::expression::{CompileTime, Expression};
 use crate::detect::Severity;
 use crate::detect::normalise::shadow::fold_pattern;
 use crate::detect::prefilter::sieve::{ANCHORS_MAX, Anchors, NONE};
@@ -60,7 +60,7 @@ pub struct DetectorConfig {
     /// Text that must occur; instead of `pattern`.
     pub literal: Option<String>,
     /// The form of the text that is matched.
-    pub text: Form,
+    pub text: TextForm,
     /// Whether capitals matter.
     pub case_sensitive: bool,
     /// Literals of which one must occur for the pattern to be tried: two bytes or more, any case; a
@@ -97,15 +97,15 @@ pub(super) fn built_in(texts: &[&str]) -> Result<Arc<Pack>, SettingsError> {
             .map_err(|error| SettingsError::new(format!("built-in rule pack: {error}")))?;
         packs.push(pack);
     }
-    compile_when(&packs, When::Needed)
+    compile_when(&packs, CompileTime::Needed)
 }
 
 /// Compiles packs into one, at once, so that each mistake is found.
 pub(crate) fn compile(packs: &[PackConfig]) -> Result<Arc<Pack>, SettingsError> {
-    compile_when(packs, When::Now)
+    compile_when(packs, CompileTime::Now)
 }
 
-fn compile_when(packs: &[PackConfig], when: When) -> Result<Arc<Pack>, SettingsError> {
+fn compile_when(packs: &[PackConfig], when: CompileTime) -> Result<Arc<Pack>, SettingsError> {
     let mut anchors: Vec<String> = Vec::new();
     let mut detectors = Vec::new();
     for pack in packs {
@@ -130,7 +130,7 @@ fn compile_when(packs: &[PackConfig], when: When) -> Result<Arc<Pack>, SettingsE
 fn detector(
     config: &DetectorConfig,
     pack: &PackConfig,
-    when: When,
+    when: CompileTime,
     anchors: &mut Vec<String>,
 ) -> Result<Detector, SettingsError> {
     let syntax = pack.syntax;
@@ -228,11 +228,11 @@ fn with_named(text: &str, named: &BTreeMap<String, String>) -> Result<String, Se
 }
 
 /// The literal's folded form, for a detector of that form.
-fn fold_literal(literal: &str, form: Form) -> Cow<'_, str> {
+fn fold_literal(literal: &str, form: TextForm) -> Cow<'_, str> {
     match form {
-        Form::Lower => literal.to_lowercase().into(),
-        Form::Upper => literal.to_uppercase().into(),
-        Form::AsIs | Form::Normalised => literal.into(),
+        TextForm::Lower => literal.to_lowercase().into(),
+        TextForm::Upper => literal.to_uppercase().into(),
+        TextForm::AsIs | TextForm::Normalised => literal.into(),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::super::limits::{DFA_BYTES_MAX, MATCH_BYTES_MAX, REGEX_BYTES_MAX};
-use super::compile::Form;
+use super::compile::TextForm;
 use super::config::Syntax;
 use crate::detect::js_regex::JsRegex;
 use crate::detect::normalise::shadow::fold_pattern;
@@ -16,7 +16,7 @@ use crate::settings::SettingsError;
 
 /// When an expression is compiled.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::detect) enum When {
+pub(in crate::detect) enum CompileTime {
     /// At once: a mistake is an error.
     Now,
     /// When it is first asked for; some milliseconds then.
@@ -28,7 +28,7 @@ pub(in crate::detect) struct Expression {
     text: String,
     syntax: Syntax,
     case_sensitive: bool,
-    form: Form,
+    form: TextForm,
     compiled: OnceLock<Option<Regex>>,
 }
 
@@ -38,11 +38,11 @@ impl Expression {
         text: String,
         syntax: Syntax,
         case_sensitive: bool,
-        form: Form,
-        when: When,
+        form: TextForm,
+        when: CompileTime,
     ) -> Result<Self, SettingsError> {
         let new = Self { text, syntax, case_sensitive, form, compiled: OnceLock::new() };
-        if when == When::Now {
+        if when == CompileTime::Now {
             let _ = new.compiled.set(Some(new.compile()?));
         }
         Ok(new)
@@ -65,7 +65,8 @@ impl Expression {
                 .map(JsRegex::into_inner)
                 .map_err(|error| SettingsError::new(error.to_string()));
         }
-        let folded = if self.form == Form::Normalised { fold_pattern(text) } else { text.clone() };
+        let folded =
+            if self.form == TextForm::Normalised { fold_pattern(text) } else { text.clone() };
         let folded = with_ascii_classes(&folded);
         let longest = regex_syntax::ParserBuilder::new()
             .utf8(false)

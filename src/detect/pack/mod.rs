@@ -18,7 +18,7 @@ use std::sync::{Arc, LazyLock};
 use super::normalise::shadow::Shadow;
 use super::prefilter::gates::{Gates, members};
 use super::prefilter::profile::{Profile, unleet};
-use compile::{Detector, Flow, Form};
+use compile::{Detector, Flow, TextForm};
 
 use super::Severity;
 use super::limits::FINDINGS_MAX;
@@ -180,7 +180,7 @@ fn redact(text: &str) -> String {
 }
 
 /// The forms of a text that detectors may ask for, each made at most once.
-struct Forms<'t> {
+struct TextForms<'t> {
     text: &'t str,
     shadow: Option<Shadow>,
     lower: Option<String>,
@@ -192,8 +192,8 @@ impl Pack {
     fn new(detectors: Vec<Detector>, anchors: &[String]) -> Self {
         Self {
             gates: Gates::new(&detectors, anchors),
-            shadowed: detectors.iter().any(|detector| detector.form == Form::Normalised),
-            cased: detectors.iter().any(|d| matches!(d.form, Form::Lower | Form::Upper)),
+            shadowed: detectors.iter().any(|detector| detector.form == TextForm::Normalised),
+            cased: detectors.iter().any(|d| matches!(d.form, TextForm::Lower | TextForm::Upper)),
             detectors,
             users: AtomicUsize::new(0),
         }
@@ -248,7 +248,7 @@ impl Pack {
     pub(crate) fn scan(&self, text: &str) -> Scan {
         let mut scan = Scan::default();
         let mut profile = Profile::of(text.as_bytes());
-        let mut forms = Forms { text, shadow: None, lower: None, upper: None };
+        let mut forms = TextForms { text, shadow: None, lower: None, upper: None };
         let cased = self.cased && profile.non_ascii();
         if self.shadowed && profile.non_ascii() {
             let shadow = Shadow::of(text);
@@ -278,16 +278,16 @@ impl Pack {
         scan
     }
 
-    fn run(&self, index: usize, forms: &mut Forms<'_>, profile: &Profile, scan: &mut Scan) {
+    fn run(&self, index: usize, forms: &mut TextForms<'_>, profile: &Profile, scan: &mut Scan) {
         let detector = &self.detectors[index];
         let raw = 0..forms.text.len();
         let whole = 0..forms.normalised().len();
         let (text, regions): (&[u8], &[Range<usize>]) = match detector.form {
-            Form::Normalised if detector.gate.digits => (forms.normalised(), &profile.digits),
-            Form::Normalised => (forms.normalised(), std::slice::from_ref(&whole)),
-            Form::AsIs => (forms.text.as_bytes(), std::slice::from_ref(&raw)),
-            Form::Lower => (forms.lower().as_bytes(), &[]),
-            Form::Upper => (forms.upper().as_bytes(), &[]),
+            TextForm::Normalised if detector.gate.digits => (forms.normalised(), &profile.digits),
+            TextForm::Normalised => (forms.normalised(), std::slice::from_ref(&whole)),
+            TextForm::AsIs => (forms.text.as_bytes(), std::slice::from_ref(&raw)),
+            TextForm::Lower => (forms.lower().as_bytes(), &[]),
+            TextForm::Upper => (forms.upper().as_bytes(), &[]),
         };
         let mut hit = RawHit { detector: index as u16, count: 0, places: Vec::new() };
         if let Some(literal) = &detector.literal {
@@ -301,7 +301,7 @@ impl Pack {
             scan.gave_up.push(index as u16);
         }
         if hit.count >= detector.count_min {
-            if let (Form::Normalised, Some(shadow)) = (detector.form, &forms.shadow) {
+            if let (TextForm::Normalised, Some(shadow)) = (detector.form, &forms.shadow) {
                 hit.move_to(shadow);
             }
             scan.hits.push(hit);
@@ -309,7 +309,7 @@ impl Pack {
     }
 
     /// Looks again with digits read as the letters they resemble.
-    fn scan_leet(&self, forms: &Forms<'_>, scan: &mut Scan) {
+    fn scan_leet(&self, forms: &TextForms<'_>, scan: &mut Scan) {
         let plain = forms.normalised();
         let text: Vec<u8> = plain.iter().map(|&byte| unleet(byte)).collect();
         self.run_obfuscated(&text, scan, |found| {
@@ -320,7 +320,7 @@ impl Pack {
     }
 
     /// Looks again with words closed up whose letters have spaces between them.
-    fn scan_spaced(&self, forms: &Forms<'_>, scan: &mut Scan) {
+    fn scan_spaced(&self, forms: &TextForms<'_>, scan: &mut Scan) {
         let Some((text, places)) = super::normalise::spaced::closed_up(forms.normalised()) else {
             return;
         };
@@ -333,7 +333,7 @@ impl Pack {
     }
 
     /// Looks into runs that decode to text.
-    fn scan_encoded(&self, forms: &Forms<'_>, scan: &mut Scan) {
+    fn scan_encoded(&self, forms: &TextForms<'_>, scan: &mut Scan) {
         for (range, decoded) in super::normalise::encoded::runs(forms.normalised()) {
             let place = forms.place(range.start)..forms.place(range.end);
             self.run_obfuscated(&decoded, scan, |_| Some(place.clone()));
@@ -380,7 +380,7 @@ impl RawHit {
     }
 }
 
-impl Forms<'_> {
+impl TextForms<'_> {
     fn normalised(&self) -> &[u8] {
         self.shadow.as_ref().map_or(self.text.as_bytes(), |shadow| shadow.text.as_bytes())
     }

@@ -55,23 +55,23 @@ struct Tables {
     /// 1 where some anchor may have a gram of that hash.
     slots: Box<[u8; SLOTS]>,
     /// What a window must look like for one of the bucket's anchors to be there.
-    checks: Box<[Check; BUCKETS]>,
+    checks: Box<[WindowMask; BUCKETS]>,
     /// Where the entries of a bucket start; one more at the end.
     starts: Box<[u32; BUCKETS + 1]>,
-    entries: Vec<Entry>,
+    entries: Vec<SieveEntry>,
     /// The bits of bytes that grams keep.
     fold: u16,
 }
 
 /// What the windows of all anchors of a bucket have in common.
 #[derive(Clone, Copy)]
-struct Check {
+struct WindowMask {
     value: u64,
     mask: u64,
 }
 
 /// What no window passes.
-const NEVER: Check = Check { value: 1, mask: 0 };
+const NEVER: WindowMask = WindowMask { value: 1, mask: 0 };
 
 struct Anchor {
     bytes: Vec<u8>,
@@ -91,7 +91,7 @@ struct Notes {
     count: usize,
 }
 
-struct Entry {
+struct SieveEntry {
     bucket: u16,
     anchor: u16,
     /// Bytes from the start of the anchor to the gram; negative where the gram starts before it.
@@ -141,7 +141,7 @@ fn window(block: &Block, at: usize) -> u64 {
 /// Makes lower case of the letters of a window; takes some other characters for one.
 const LOWER: u64 = 0x2020_2020_2020_2020;
 
-impl Check {
+impl WindowMask {
     /// Of one anchor whose gram starts at this offset.
     fn of(anchor: &[u8], offset: i8) -> Self {
         let mut check = Self { value: 0, mask: 0 };
@@ -296,21 +296,21 @@ impl Tables {
         let frequencies = Frequencies::of_prose();
         for parity in 0..2 {
             let (offset, gram) = rarest(bytes, anchor.word_start, parity, frequencies);
-            let (check, head) = (Check::of(bytes, offset), Head::of(bytes));
+            let (check, head) = (WindowMask::of(bytes, offset), Head::of(bytes));
             for bytes in spellings(&gram, anchor.word_start && offset < 0, self.fold) {
                 let gram = folded(bytes, self.fold);
                 self.slots[usize::from(hash(gram as u16, (gram >> 16) as u16))] = 1;
                 let bucket = bucket(gram);
                 self.checks[bucket] = self.checks[bucket].or(check);
                 let (bucket, anchor) = (bucket as u16, index as u16);
-                self.entries.push(Entry { bucket, anchor, offset, head });
+                self.entries.push(SieveEntry { bucket, anchor, offset, head });
             }
         }
     }
 
     /// Sorts the entries by bucket, each once.
     fn sort(&mut self) {
-        let key = |entry: &Entry| (entry.bucket, entry.anchor, entry.offset);
+        let key = |entry: &SieveEntry| (entry.bucket, entry.anchor, entry.offset);
         self.entries.sort_unstable_by_key(key);
         self.entries.dedup_by_key(|entry| key(entry));
         for entry in &self.entries {
@@ -361,7 +361,7 @@ impl Tables {
     }
 
     #[inline(always)]
-    fn bucket(&self, bucket: usize) -> &[Entry] {
+    fn bucket(&self, bucket: usize) -> &[SieveEntry] {
         let bucket = bucket % BUCKETS;
         let range = self.starts[bucket] as usize..self.starts[bucket + 1] as usize;
         self.entries.get(range).unwrap_or_default()

@@ -39,7 +39,7 @@ fn first_half(hash: Sha256) -> [u8; 16] {
 
 /// What is judged, as far as an id tells it apart.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Judged<'a> {
+pub(super) enum JudgedTarget<'a> {
     /// The trace, attached to this span.
     Trace(SpanId),
     /// One call.
@@ -56,7 +56,7 @@ pub(super) enum Judged<'a> {
     Session(&'a SessionKey, SpanId),
 }
 
-impl<'a> Judged<'a> {
+impl<'a> JudgedTarget<'a> {
     /// One call with its [`ordinals`] entry.
     pub(super) fn call(call: &'a ToolCall<'_>, ordinal: u32) -> Self {
         Self::Call { span_id: call.span_id, id: call_id(call), ordinal }
@@ -100,18 +100,18 @@ pub(super) fn ordinals(calls: &[ToolCall<'_>]) -> Vec<u32> {
 pub(super) fn of_evaluation(
     info: &EvaluatorInfo,
     target: &Target,
-    judged: Judged<'_>,
+    judged: JudgedTarget<'_>,
     digest: [u8; 16],
 ) -> EvaluationId {
     let mut hash = Sha256::new();
     hash.update(&info.digest[..8]);
     match judged {
-        Judged::Session(key, _) => hash.update(key.to_bytes()),
-        Judged::Trace(span_id) => {
+        JudgedTarget::Session(key, _) => hash.update(key.to_bytes()),
+        JudgedTarget::Trace(span_id) => {
             hash.update(target.trace_id.0);
             hash.update(span_id.0);
         }
-        Judged::Call { span_id, id, .. } => {
+        JudgedTarget::Call { span_id, id, .. } => {
             hash.update(target.trace_id.0);
             hash.update(span_id.0);
             hash.update(id);
@@ -119,7 +119,7 @@ pub(super) fn of_evaluation(
     }
     hash.update(digest);
     // The first of several calls keeps the id that it would have alone.
-    if let Judged::Call { ordinal: ordinal @ 1.., .. } = judged {
+    if let JudgedTarget::Call { ordinal: ordinal @ 1.., .. } = judged {
         hash.update("call");
         hash.update(ordinal.to_be_bytes());
     }
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!((ordinals(&one), ordinals(&other)), (vec![1, 0], vec![0, 1]));
     }
 
-    fn check(judged: Judged<'_>, completion: Completion, expected: &str) {
+    fn check(judged: JudgedTarget<'_>, completion: Completion, expected: &str) {
         let info = EvaluatorInfo { digest: [1; 16], ..EvaluatorInfo::default() };
         let target = Target {
             trace_id: TraceId([2; 16]),
@@ -194,14 +194,14 @@ mod tests {
     #[test]
     fn ids_stay_what_they_are() {
         let span_id = SpanId([3; 8]);
-        let call = |ordinal| Judged::Call { span_id, id: "c", ordinal };
-        check(Judged::Trace(span_id), Completion::Idle, "ac34cb4ce66d88fdd1167aa0bbb30602");
-        check(Judged::Trace(span_id), Completion::Open, "4cb09408203ff63487369fba7d6bc8a1");
+        let call = |ordinal| JudgedTarget::Call { span_id, id: "c", ordinal };
+        check(JudgedTarget::Trace(span_id), Completion::Idle, "ac34cb4ce66d88fdd1167aa0bbb30602");
+        check(JudgedTarget::Trace(span_id), Completion::Open, "4cb09408203ff63487369fba7d6bc8a1");
         check(call(0), Completion::Idle, "7c661a44e3e6555e5d989ab4feb65a13");
         check(call(1), Completion::Idle, "718172f10e33fe3222f8d380c7fc2eb5");
         let key = |service_name| SessionKey { service_name, session_id: "s-1".into() };
         let (shop, any) = (key(Some("shop".into())), key(None));
-        let session = |key| Judged::Session(key, span_id);
+        let session = |key| JudgedTarget::Session(key, span_id);
         check(session(&shop), Completion::Idle, "c543a772bbf33908e5def1ff0e6d4c0d");
         check(session(&any), Completion::Idle, "e07a7aa0663980e9c2b6cd909fc9685c");
     }

@@ -7,19 +7,19 @@ use hashbrown::HashMap;
 const LOOKED_THROUGH_MAX: usize = 8;
 
 /// A value for each of some names, in order of appearance.
-pub(in crate::evaluate) struct Names<T> {
+pub(in crate::evaluate) struct NameMap<T> {
     entries: Vec<(String, T)>,
     /// The place of each name among them.
     places: HashMap<String, usize>,
 }
 
-impl<T> Default for Names<T> {
+impl<T> Default for NameMap<T> {
     fn default() -> Self {
         Self { entries: Vec::new(), places: HashMap::new() }
     }
 }
 
-impl<T> Names<T> {
+impl<T> NameMap<T> {
     /// The value of a name.
     #[inline]
     pub(in crate::evaluate) fn get(&self, name: &str) -> Option<&T> {
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn names_are_found_among_few_and_many() {
-        let mut names = Names::default();
+        let mut names = NameMap::default();
         for at in 0..2 * LOOKED_THROUGH_MAX {
             let name = |at: usize| format!("tool-{at}");
             assert_eq!(names.get(&name(at)), None);

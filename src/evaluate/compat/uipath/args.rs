@@ -5,7 +5,7 @@
 
 use super::answer::{self, Explained, list_of, mark, write_model};
 use super::definition::{Definition, Flag, expected_list, missing, required_map};
-use super::spans::{self, Call, ExpectedKey};
+use super::spans::{self, ExpectedKey, UipathCall};
 use crate::evaluate::evaluator::Evaluator;
 use crate::evaluate::shared::step_limit::Effort;
 use crate::model::{Facts, Outcome, Trajectory, Want};
@@ -26,7 +26,7 @@ pub(in crate::evaluate) fn build(
     })?;
     let expected = expected
         .into_iter()
-        .map(|call| ExpectedCall {
+        .map(|call| UipathExpectedArgs {
             key: ExpectedKey::new(&call.name, call.id.as_deref()),
             name: call.name,
             id: call.id,
@@ -34,15 +34,15 @@ pub(in crate::evaluate) fn build(
             args: PyValue::from(call.content),
         })
         .collect();
-    Ok(Box::new(Args { strict, expected }))
+    Ok(Box::new(UipathArgs { strict, expected }))
 }
 
-struct Args {
+struct UipathArgs {
     strict: bool,
-    expected: Vec<ExpectedCall>,
+    expected: Vec<UipathExpectedArgs>,
 }
 
-struct ExpectedCall {
+struct UipathExpectedArgs {
     key: ExpectedKey,
     name: String,
     id: Option<String>,
@@ -51,14 +51,14 @@ struct ExpectedCall {
     weight: usize,
 }
 
-impl Evaluator for Args {
+impl Evaluator for UipathArgs {
     fn facts(&self) -> Facts {
         super::facts()
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let calls = spans::calls(trajectory);
-        let args: Result<Vec<PyValue<'_>>, _> = calls.iter().map(Call::args).collect();
+        let args: Result<Vec<PyValue<'_>>, _> = calls.iter().map(UipathCall::args).collect();
         let args = match args {
             Ok(args) => args,
             Err(error) => return answer::unreadable(error),
@@ -103,16 +103,16 @@ impl Evaluator for Args {
     }
 }
 
-impl Args {
+impl UipathArgs {
     /// How many expected calls find a call of their own; `None` where finding out takes too long.
     fn serve(
         &self,
-        calls: &[Call<'_>],
+        calls: &[UipathCall<'_>],
         args: &[PyValue<'_>],
         want: Want,
     ) -> Option<(usize, Explained)> {
         let effort = Effort::new();
-        let keys: Vec<_> = calls.iter().map(Call::key).collect();
+        let keys: Vec<_> = calls.iter().map(UipathCall::key).collect();
         let mut explained = Explained::default();
         let mut taken = vec![false; calls.len()];
         let mut served = 0;

@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use super::answer::{self, mark};
 use super::definition::{Definition, Flag, missing, required_text};
 use super::lax;
-use super::spans::{self, Call, sanitize};
+use super::spans::{self, UipathCall, sanitize};
 use crate::evaluate::evaluator::{Early, Evaluator};
 use crate::evaluate::shared::report;
 use crate::model::{Facts, Outcome, Trajectory, Want};
@@ -32,10 +32,10 @@ pub(in crate::evaluate) fn build(
             _ => Err(SettingsError::new(format!("`{snake}` must be a map")).at(map.place)),
         }
     })?;
-    Ok(Box::new(Count { strict, rules }))
+    Ok(Box::new(UipathCount { strict, rules }))
 }
 
-fn read_rule((key, node): &(Key, Node)) -> Result<Rule, SettingsError> {
+fn read_rule((key, node): &(Key, Node)) -> Result<UipathCountRule, SettingsError> {
     let NodeKind::List(items) = &node.kind else {
         let message = format!("the rule of `{}` must be an operator and a count", key.text);
         return Err(SettingsError::new(message).at(node.place));
@@ -48,7 +48,7 @@ fn read_rule((key, node): &(Key, Node)) -> Result<Rule, SettingsError> {
         SettingsError::new(format!("the count of `{}` must be an integer", key.text))
             .at(count.place)
     })?;
-    Ok(Rule {
+    Ok(UipathCountRule {
         sanitized: sanitize(&key.text).into_owned(),
         name: key.text.clone(),
         operator: required_text(operator, "operator")?,
@@ -56,19 +56,19 @@ fn read_rule((key, node): &(Key, Node)) -> Result<Rule, SettingsError> {
     })
 }
 
-struct Count {
+struct UipathCount {
     strict: bool,
-    rules: Vec<Rule>,
+    rules: Vec<UipathCountRule>,
 }
 
-struct Rule {
+struct UipathCountRule {
     name: String,
     sanitized: String,
     operator: String,
     count: Number,
 }
 
-impl Rule {
+impl UipathCountRule {
     /// Whether no later call can repair it.
     fn is_passed(&self, actual: i64) -> bool {
         let order = Number::Int(actual).partial_cmp(&self.count);
@@ -98,14 +98,14 @@ impl Rule {
 const SEARCHED_MAX: usize = 32;
 
 /// How often each id, or name of a call without one, was called; in order of first calls.
-struct Counts<'c> {
+struct UipathCallCounts<'c> {
     entries: Vec<(&'c str, i64)>,
     /// The place of each key; empty for few calls.
     places: HashMap<&'c str, usize>,
 }
 
-impl<'c> Counts<'c> {
-    fn of(calls: &'c [Call<'_>]) -> Self {
+impl<'c> UipathCallCounts<'c> {
+    fn of(calls: &'c [UipathCall<'_>]) -> Self {
         let mut counts = Self { entries: Vec::with_capacity(calls.len()), places: HashMap::new() };
         for call in calls {
             let key = call.id.as_deref().unwrap_or(&call.name);
@@ -135,14 +135,14 @@ impl<'c> Counts<'c> {
     }
 }
 
-impl Evaluator for Count {
+impl Evaluator for UipathCount {
     fn facts(&self) -> Facts {
         super::facts()
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let calls = spans::calls(trajectory);
-        let counts = Counts::of(&calls);
+        let counts = UipathCallCounts::of(&calls);
         let (score, kept, explained) =
             match answer::empty(self.rules.is_empty(), calls.is_empty(), "") {
                 Some((score, explained)) => (score, 0, explained),
@@ -174,13 +174,14 @@ impl Evaluator for Count {
             return None;
         }
         let calls = spans::calls(trajectory);
-        let counts = Counts::of(&calls);
-        let passed = |rule: &&Rule| counts.get(&rule.name).is_some_and(|n| rule.is_passed(n));
+        let counts = UipathCallCounts::of(&calls);
+        let passed =
+            |rule: &&UipathCountRule| counts.get(&rule.name).is_some_and(|n| rule.is_passed(n));
         let first = self.rules.iter().find(passed)?;
         let rest = self.rules.len() - self.rules.iter().filter(passed).count();
         let best = if self.strict { 0.0 } else { rest as f64 / self.rules.len() as f64 };
         let explain = || {
-            let Rule { name, operator, count, .. } = first;
+            let UipathCountRule { name, operator, count, .. } = first;
             let actual = counts.get(name).unwrap_or(0);
             format!("{name} was called {actual} times, expected {operator} {count}")
         };
@@ -189,9 +190,13 @@ impl Evaluator for Count {
     }
 }
 
-impl Count {
+impl UipathCount {
     /// Score, rules kept, and what explains them; the operator where one does not exist.
-    fn hold(&self, counts: &Counts<'_>, want: Want) -> Result<(f64, usize, Value<'static>), &str> {
+    fn hold(
+        &self,
+        counts: &UipathCallCounts<'_>,
+        want: Want,
+    ) -> Result<(f64, usize, Value<'static>), &str> {
         let mut kept = 0;
         let mut explained = Vec::new();
         for rule in &self.rules {

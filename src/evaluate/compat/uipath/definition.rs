@@ -149,7 +149,7 @@ impl Definition {
 }
 
 /// An expected call or output: what its entry in the criteria says beside `name` and `id`.
-pub(super) struct Expected<T> {
+pub(super) struct ExpectedEntry<T> {
     /// The tool's name as written.
     pub(super) name: String,
     /// The id, where given.
@@ -163,7 +163,7 @@ pub(super) fn expected_list<T>(
     criteria: &Node,
     (snake, camel): (&str, &str),
     content: impl Fn(&Node) -> Result<T, SettingsError>,
-) -> Result<Vec<Expected<T>>, SettingsError> {
+) -> Result<Vec<ExpectedEntry<T>>, SettingsError> {
     let list = lax::field(criteria, snake, camel).ok_or_else(|| missing(snake, criteria))?;
     let NodeKind::List(items) = &list.kind else {
         return Err(SettingsError::new(format!("`{snake}` must be a list")).at(list.place));
@@ -171,7 +171,7 @@ pub(super) fn expected_list<T>(
     let read = |item: &Node| {
         let name = item.get("name").ok_or_else(|| missing("name", item))?;
         let id = item.get("id").filter(|id| id.kind != NodeKind::Null);
-        Ok(Expected {
+        Ok(ExpectedEntry {
             name: required_text(name, "name")?,
             id: id.map(|id| required_text(id, "id")).transpose()?,
             content: content(item)?,

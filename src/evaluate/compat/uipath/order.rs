@@ -3,7 +3,7 @@
 use super::answer;
 use super::definition::{Definition, Flag, missing, required_text};
 use super::lax;
-use super::spans::{self, Call, ExpectedKey, MatchKey};
+use super::spans::{self, ExpectedKey, MatchKey, UipathCall};
 use crate::evaluate::evaluator::Evaluator;
 use crate::evaluate::shared::order::{self, Masks, OrderTable};
 use crate::model::{Facts, Outcome, Trajectory, Want};
@@ -35,10 +35,10 @@ pub(in crate::evaluate) fn build(
     }
     by_id.close(names.len());
     by_name.close(names.len());
-    Ok(Box::new(Order { strict, names, keys, by_id, by_name }))
+    Ok(Box::new(UipathOrder { strict, names, keys, by_id, by_name }))
 }
 
-struct Order {
+struct UipathOrder {
     strict: bool,
     names: Vec<String>,
     keys: Vec<ExpectedKey>,
@@ -48,7 +48,7 @@ struct Order {
     by_name: Masks,
 }
 
-impl Evaluator for Order {
+impl Evaluator for UipathOrder {
     fn facts(&self) -> Facts {
         super::facts()
     }
@@ -86,14 +86,14 @@ impl Evaluator for Order {
     }
 }
 
-impl Order {
-    fn exact(&self, calls: &[Call<'_>]) -> (f64, Vec<usize>) {
+impl UipathOrder {
+    fn exact(&self, calls: &[UipathCall<'_>]) -> (f64, Vec<usize>) {
         let same = calls.len() == self.keys.len()
             && self.keys.iter().zip(calls).all(|(key, call)| key.matches(&call.key()));
         if same { (1.0, (0..self.keys.len()).collect()) } else { (0.0, Vec::new()) }
     }
 
-    fn longest(&self, calls: &[Call<'_>], want: Want) -> (f64, Vec<usize>) {
+    fn longest(&self, calls: &[UipathCall<'_>], want: Want) -> (f64, Vec<usize>) {
         let rows = calls.iter().map(|call| match call.key() {
             MatchKey { is_id: true, text } => self.by_id.get(&text),
             MatchKey { is_id: false, text } => self.by_name.get(&text),

@@ -4,7 +4,7 @@
 
 use super::answer::{self, Explained, list_of, mark, write_model};
 use super::definition::{Definition, Flag, expected_list, missing, required_text};
-use super::spans::{self, Call, ExpectedKey};
+use super::spans::{self, ExpectedKey, UipathCall};
 use crate::evaluate::evaluator::Evaluator;
 use crate::evaluate::shared::step_limit::Effort;
 use crate::model::{Facts, Outcome, Trajectory, Want};
@@ -25,36 +25,36 @@ pub(in crate::evaluate) fn build(
     })?;
     let expected = expected
         .into_iter()
-        .map(|output| ExpectedOutput {
+        .map(|output| UipathExpectedOutput {
             key: ExpectedKey::new(&output.name, output.id.as_deref()),
             name: output.name,
             id: output.id,
             output: output.content,
         })
         .collect();
-    Ok(Box::new(Output { strict, expected }))
+    Ok(Box::new(UipathOutput { strict, expected }))
 }
 
-struct Output {
+struct UipathOutput {
     strict: bool,
-    expected: Vec<ExpectedOutput>,
+    expected: Vec<UipathExpectedOutput>,
 }
 
-struct ExpectedOutput {
+struct UipathExpectedOutput {
     key: ExpectedKey,
     name: String,
     id: Option<String>,
     output: String,
 }
 
-impl Evaluator for Output {
+impl Evaluator for UipathOutput {
     fn facts(&self) -> Facts {
         super::facts()
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let calls = spans::calls(trajectory);
-        let outputs: Result<Vec<PyStr<'_>>, _> = calls.iter().map(Call::output).collect();
+        let outputs: Result<Vec<PyStr<'_>>, _> = calls.iter().map(UipathCall::output).collect();
         let outputs = match outputs {
             Ok(outputs) => outputs,
             Err(error) => return answer::unreadable(error),
@@ -91,17 +91,17 @@ impl Evaluator for Output {
     }
 }
 
-impl Output {
+impl UipathOutput {
     /// Score, how many expected results were returned, and what explains it; `None` where finding
     /// out takes too long.
     fn serve(
         &self,
-        calls: &[Call<'_>],
+        calls: &[UipathCall<'_>],
         outputs: &[PyStr<'_>],
         want: Want,
     ) -> Option<(f64, usize, Value<'static>)> {
         let effort = Effort::new();
-        let keys: Vec<_> = calls.iter().map(Call::key).collect();
+        let keys: Vec<_> = calls.iter().map(UipathCall::key).collect();
         let mut explained = Explained::default();
         let mut taken = vec![false; calls.len()];
         let mut served = 0;

@@ -13,7 +13,7 @@ const DEPTH_MAX: usize = any_value::DEPTH_MAX;
 const NAME_MAX: usize = 64;
 
 /// A tool call.
-pub(super) struct Call<'a> {
+pub(super) struct UipathCall<'a> {
     /// The name, as text.
     pub(super) name: Cow<'a, str>,
     /// The id, as text.
@@ -23,13 +23,13 @@ pub(super) struct Call<'a> {
 }
 
 /// The tool calls in order of their ends.
-pub(super) fn calls<'a>(trajectory: &Trajectory<'a>) -> Vec<Call<'a>> {
+pub(super) fn calls<'a>(trajectory: &Trajectory<'a>) -> Vec<UipathCall<'a>> {
     let mut calls = Vec::with_capacity(trajectory.kept_spans.len());
     calls.extend(trajectory.kept_spans.iter().filter_map(|span| read_call(&span.attributes)));
     calls
 }
 
-fn read_call<'a>(attributes: &[(&'a str, AnyValue<'a>)]) -> Option<Call<'a>> {
+fn read_call<'a>(attributes: &[(&'a str, AnyValue<'a>)]) -> Option<UipathCall<'a>> {
     let [mut name, mut id, mut synthesized, mut input, mut output] = [None; 5];
     for (key, value) in attributes {
         let part = match *key {
@@ -47,10 +47,10 @@ fn read_call<'a>(attributes: &[(&'a str, AnyValue<'a>)]) -> Option<Call<'a>> {
         return None;
     }
     let id = id.filter(|id| *id != AnyValue::Empty).and_then(|id| to_text(id).ok());
-    Some(Call { name: to_text(name).ok()?, id, input, output })
+    Some(UipathCall { name: to_text(name).ok()?, id, input, output })
 }
 
-impl<'a> Call<'a> {
+impl<'a> UipathCall<'a> {
     /// The arguments: a dict with text keys.
     pub(super) fn args(&self) -> Result<PyValue<'a>, PyError> {
         let read = match self.input {

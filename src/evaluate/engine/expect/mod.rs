@@ -95,11 +95,11 @@ pub fn criteria<'a>(value: &'a Value<'_>) -> Result<Value<'a>, String> {
 
 /// What is expected of which trace.
 pub struct Expectations {
-    source: Source,
+    source: ExpectationSource,
     facts: Facts,
 }
 
-enum Source {
+enum ExpectationSource {
     Dataset { key: When, rows: HashMap<String, Arc<Expectation>> },
     Attribute { name: String, template: Template, known: Known },
 }
@@ -112,14 +112,17 @@ impl Expectations {
     pub fn dataset(key: When, rows: HashMap<String, Arc<Expectation>>) -> Self {
         let facts =
             rows.values().fold(key.facts(), |facts, row| facts.union(&row.evaluator.facts()));
-        Self { source: Source::Dataset { key, rows }, facts }
+        Self { source: ExpectationSource::Dataset { key, rows }, facts }
     }
 
     /// Criteria in an attribute of the root span. `facts` are those of an evaluator that the
     /// template builds.
     pub fn attribute(name: String, template: Template, facts: Facts) -> Self {
         let facts = Facts { root_attributes: true, ..facts };
-        Self { source: Source::Attribute { name, template, known: Mutex::default() }, facts }
+        Self {
+            source: ExpectationSource::Attribute { name, template, known: Mutex::default() },
+            facts,
+        }
     }
 
     /// The facts that finding an expectation and judging against it read.
@@ -129,7 +132,7 @@ impl Expectations {
 
     /// Whether the key reads the list of tool names.
     pub fn reads_tool_names(&self) -> bool {
-        matches!(&self.source, Source::Dataset { key, .. } if key.reads_tool_names())
+        matches!(&self.source, ExpectationSource::Dataset { key, .. } if key.reads_tool_names())
     }
 
     /// What is expected of a trajectory, or the answer where nothing is, or nothing readable.
@@ -140,7 +143,7 @@ impl Expectations {
         want: Want,
     ) -> Result<Arc<Expectation>, Outcome> {
         match &self.source {
-            Source::Dataset { key, rows } => {
+            ExpectationSource::Dataset { key, rows } => {
                 let case = key.text(scope);
                 let found = case.as_ref().and_then(|case| rows.get(case)).map(Arc::clone);
                 found.ok_or_else(|| {
@@ -150,7 +153,7 @@ impl Expectations {
                     })
                 })
             }
-            Source::Attribute { name, template, known } => {
+            ExpectationSource::Attribute { name, template, known } => {
                 let found = trajectory.attributes.iter().find(|(key, _)| key == name);
                 let Some((_, value)) = found else {
                     return Err(nothing(want, || format!("the root span has no `{name}`")));

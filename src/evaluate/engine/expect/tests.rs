@@ -88,7 +88,7 @@ fn remembered_criteria_are_bounded() {
         let text = format!(r#"{{"tool_calls_count": {{"a": [">", {count}]}}}}"#);
         judged(&expectations, vec![("want", AnyValue::String(&text))]);
     }
-    let Source::Attribute { known, .. } = &expectations.source else { return };
+    let ExpectationSource::Attribute { known, .. } = &expectations.source else { return };
     assert_eq!(known.lock().unwrap().len(), 1);
 }
 

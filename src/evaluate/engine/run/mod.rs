@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::expect::{Expectation, Expectations};
-use super::identity::{self, Judged};
+use super::identity::{self, JudgedTarget};
 use super::select::{Randomness, Scope, Selected, When};
 use crate::evaluate::evaluator::{Early, Evaluator};
 use crate::model::Want;
@@ -134,7 +134,7 @@ pub struct Evidence {
 }
 
 /// Evidence with what all evaluations of it share.
-struct Subject {
+struct JudgedEvidence {
     evidence: Evidence,
     target: Arc<Target>,
 }
@@ -207,7 +207,13 @@ impl Evaluators {
                 self.evaluate_calls(chosen, trajectory, &subject, out);
                 continue;
             }
-            self.evaluate_one(chosen, trajectory, Judged::Trace(trajectory.span_id), &subject, out);
+            self.evaluate_one(
+                chosen,
+                trajectory,
+                JudgedTarget::Trace(trajectory.span_id),
+                &subject,
+                out,
+            );
             if let Some(evaluation) = out.last_mut().filter(|_| configured.is_remembered()) {
                 remember(reported, index, evaluation);
             }
@@ -243,7 +249,7 @@ impl Evaluators {
             if best >= configured.info.threshold {
                 continue;
             }
-            let judged = Judged::Trace(trajectory.span_id);
+            let judged = JudgedTarget::Trace(trajectory.span_id);
             let mut evaluation = self.evaluation(chosen, judged, &subject, outcome);
             remember(reported, index, &mut evaluation);
             out.push(evaluation);
@@ -264,7 +270,7 @@ impl Evaluators {
         let subject = self.subject(trajectory, evidence);
         for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| belongs(e)) {
             if let Some(chosen) = choices.get(index, configured) {
-                let judged = Judged::Session(key, trajectory.span_id);
+                let judged = JudgedTarget::Session(key, trajectory.span_id);
                 self.evaluate_one(chosen, trajectory, judged, &subject, out);
             }
         }
@@ -304,7 +310,7 @@ impl Evaluators {
         (Choices(choices), errors)
     }
 
-    fn subject(&self, trajectory: &Trajectory<'_>, evidence: Evidence) -> Subject {
+    fn subject(&self, trajectory: &Trajectory<'_>, evidence: Evidence) -> JudgedEvidence {
         let session_id = trajectory.session_id.as_deref().filter(|_| self.want.records);
         let target = Target {
             trace_id: trajectory.trace_id,
@@ -314,7 +320,7 @@ impl Evaluators {
             completion: evidence.completion,
             time_ns: evidence.now_ns,
         };
-        Subject { evidence, target: Arc::new(target) }
+        JudgedEvidence { evidence, target: Arc::new(target) }
     }
 
     /// Judges each call alone: the trajectory holds that one call while it is judged.
@@ -322,7 +328,7 @@ impl Evaluators {
         &self,
         chosen: Chosen<'_>,
         trajectory: &mut Trajectory<'_>,
-        subject: &Subject,
+        subject: &JudgedEvidence,
         out: &mut Vec<Evaluation>,
     ) {
         let ordinals = identity::ordinals(&trajectory.tool_calls);
@@ -331,7 +337,13 @@ impl Evaluators {
         for (call, ordinal) in rest.into_iter().zip(ordinals) {
             trajectory.tool_calls.push(call);
             if let [call] = &trajectory.tool_calls[..] {
-                self.evaluate_one(chosen, trajectory, Judged::call(call, ordinal), subject, out);
+                self.evaluate_one(
+                    chosen,
+                    trajectory,
+                    JudgedTarget::call(call, ordinal),
+                    subject,
+                    out,
+                );
             }
             done.append(&mut trajectory.tool_calls);
         }
@@ -342,8 +354,8 @@ impl Evaluators {
         &self,
         chosen: Chosen<'_>,
         trajectory: &Trajectory<'_>,
-        judged: Judged<'_>,
-        subject: &Subject,
+        judged: JudgedTarget<'_>,
+        subject: &JudgedEvidence,
         out: &mut Vec<Evaluation>,
     ) {
         let mut outcome = match chosen.evaluator() {
@@ -358,8 +370,8 @@ impl Evaluators {
     fn evaluation(
         &self,
         chosen: Chosen<'_>,
-        judged: Judged<'_>,
-        Subject { evidence, target }: &Subject,
+        judged: JudgedTarget<'_>,
+        JudgedEvidence { evidence, target }: &JudgedEvidence,
         outcome: Outcome,
     ) -> Evaluation {
         let info = chosen.info();

@@ -61,7 +61,7 @@ impl TryFrom<Value<'static>> for Occurrence {
 /// How the arguments are compared.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum MatchMode {
+enum ArgumentMatchMode {
     /// Each expected entry is there; others may be.
     #[default]
     Subset,
@@ -79,7 +79,7 @@ struct Settings {
     expected_arguments: Value<'static>,
     /// `subset` (default): at least these, compared at the top; `exact`: these and no others.
     #[serde(default)]
-    match_mode: MatchMode,
+    match_mode: ArgumentMatchMode,
     /// Which call: `first` (default), `last`, or a number counting from 0. A retry is a call of
     /// its own; of calls that were made together any may be the one.
     #[serde(default = "first")]
@@ -112,8 +112,8 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
         return Err(SettingsError::new("`expected_arguments` is not an object"));
     }
     let mode = match settings.match_mode {
-        MatchMode::Subset => ArgumentMode::Subset,
-        MatchMode::Exact => ArgumentMode::Exact,
+        ArgumentMatchMode::Subset => ArgumentMode::Subset,
+        ArgumentMatchMode::Exact => ArgumentMode::Exact,
     };
     Ok(Box::new(Correctness {
         tool_name: settings.tool_name,

@@ -115,7 +115,7 @@ fn words(text: &str, mut each: impl FnMut(&str)) {
 
 /// What the agent could have known.
 #[derive(Default)]
-struct Sources {
+struct GroundingSources {
     /// All texts in plain form, a space around each word, a line for each text.
     text: String,
     words: HashSet<String>,
@@ -125,7 +125,7 @@ struct Sources {
     incomplete: bool,
 }
 
-impl Sources {
+impl GroundingSources {
     /// Adds a text or a value; `false` once there is too much.
     fn add(&mut self, value: &Value<'_>) -> bool {
         let text = match value {
@@ -161,7 +161,7 @@ impl Sources {
 
 /// What was found so far.
 #[derive(Default)]
-struct Tally {
+struct GroundingTally {
     judged: usize,
     grounded: usize,
     /// Tool and path of values without a source.
@@ -174,7 +174,7 @@ impl Grounding {
         &self,
         value: &'v Value<'_>,
         path: &mut Vec<&'v str>,
-        sources: &Sources,
+        sources: &GroundingSources,
         tell: &mut impl FnMut(bool, &[&'v str]),
     ) {
         let min_length = self.settings.min_length;
@@ -208,15 +208,15 @@ impl Grounding {
         }
     }
 
-    fn judge(&self, trajectory: &Trajectory<'_>, want: Want) -> Result<Tally, Reason> {
+    fn judge(&self, trajectory: &Trajectory<'_>, want: Want) -> Result<GroundingTally, Reason> {
         let calls = &trajectory.tool_calls[..];
         let input = trajectory.user_input.value().ok_or(Reason::UserInputNotRecorded)?;
-        let mut sources = Sources::default();
-        let add = |sources: &mut Sources, value: &Value<'_>| {
+        let mut sources = GroundingSources::default();
+        let add = |sources: &mut GroundingSources, value: &Value<'_>| {
             if sources.add(value) { Ok(()) } else { Err(Reason::TextTooLarge) }
         };
         add(&mut sources, input)?;
-        let mut tally = Tally::default();
+        let mut tally = GroundingTally::default();
         // Calls of earlier groups whose results were not known yet.
         let mut waiting: VecDeque<Vec<&ToolCall<'_>>> = VecDeque::new();
         for group in groups(calls) {
@@ -244,8 +244,8 @@ impl Grounding {
     fn judge_group(
         &self,
         group: &[ToolCall<'_>],
-        sources: &Sources,
-        tally: &mut Tally,
+        sources: &GroundingSources,
+        tally: &mut GroundingTally,
         want: Want,
     ) -> Result<(), Reason> {
         for call in group {
@@ -282,9 +282,9 @@ fn is_known(earlier: &ToolCall<'_>, start_ns: u64) -> bool {
 
 /// Adds what a call returned.
 fn add_result(
-    sources: &mut Sources,
+    sources: &mut GroundingSources,
     call: &ToolCall<'_>,
-    add: impl Fn(&mut Sources, &Value<'_>) -> Result<(), Reason>,
+    add: impl Fn(&mut GroundingSources, &Value<'_>) -> Result<(), Reason>,
 ) -> Result<(), Reason> {
     match &call.result {
         Content::Recorded(value) => add(sources, value.get())?,
@@ -321,7 +321,7 @@ impl Evaluator for Grounding {
                 });
             }
         };
-        let Tally { judged, grounded, ungrounded } = &tally;
+        let GroundingTally { judged, grounded, ungrounded } = &tally;
         let explain = || {
             let mut text = format!("{grounded} of {judged} argument values have a source");
             if let Some((tool, path)) = ungrounded.first() {
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn sources_hold_phrases_and_scattered_words() {
-        let mut sources = Sources::default();
+        let mut sources = GroundingSources::default();
         assert!(sources.add(&"What is the weather tomorrow in New York?".into()));
         assert!(sources.hold("new york", 3));
         assert!(sources.hold("weather in New York tomorrow", 3));

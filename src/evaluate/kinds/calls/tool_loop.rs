@@ -81,7 +81,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
 }
 
 /// A loop that was found, in steps.
-struct Found {
+struct FoundLoop {
     start: usize,
     pattern: usize,
     repeats: usize,
@@ -174,10 +174,10 @@ impl Loop {
     }
 
     /// The loops, without overlap: at each place the shortest pattern that repeats too often.
-    fn find(&self, steps: &Steps<'_, '_>, mut found: impl FnMut(Found)) {
+    fn find(&self, steps: &Steps<'_, '_>, mut found: impl FnMut(FoundLoop)) {
         // run[p]: for how many steps, up to here, each is the same as the one p + 1 before it.
         let mut run = [0; PATTERN_CALLS_MAX];
-        let mut open: Option<Found> = None;
+        let mut open: Option<FoundLoop> = None;
         let mut from = 0;
         for index in 0..steps.len() {
             for pattern in 1..=self.settings.max_pattern {
@@ -190,7 +190,7 @@ impl Loop {
                     current.repeats = length / current.pattern + 1;
                     continue;
                 }
-                found(Found { ..*current });
+                found(FoundLoop { ..*current });
                 open = None;
                 from = index;
                 run = [0; PATTERN_CALLS_MAX];
@@ -202,7 +202,7 @@ impl Loop {
             if let Some(pattern) = looping {
                 let length = run[pattern - 1] + pattern;
                 let start = index + 1 - length;
-                open = Some(Found { start, pattern, repeats: length / pattern });
+                open = Some(FoundLoop { start, pattern, repeats: length / pattern });
             }
         }
         if let Some(last) = open {
@@ -257,7 +257,7 @@ impl Evaluator for Loop {
         if steps.effort.is_spent() {
             return report::not_evaluable(Reason::TrajectoryTooLarge, want, step_limit::words);
         }
-        let tools = |found: &Found| {
+        let tools = |found: &FoundLoop| {
             let pattern = found.start..found.start + found.pattern;
             pattern.flat_map(|step| steps.get(step)).map(|call| call.name.to_string())
         };
@@ -269,7 +269,7 @@ impl Evaluator for Loop {
             }
         };
         let details = || {
-            let entry = |found: &Found| {
+            let entry = |found: &FoundLoop| {
                 let entry: Map<'_> = [
                     ("start", Value::from(steps.range(found.start).start)),
                     ("tools", Value::List(tools(found).map(Value::from).collect())),

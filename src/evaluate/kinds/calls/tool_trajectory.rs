@@ -66,7 +66,7 @@ tool_trajectory/refund:
 /// How the calls are compared, and what number comes of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum MatchMode {
+enum TrajectoryMatchMode {
     /// 1 if actual and expected calls are the same one by one, else 0.
     #[serde(alias = "STRICT", alias = "exact", alias = "EXACT", alias = "exact_match")]
     Strict,
@@ -106,7 +106,7 @@ struct Settings {
     /// How the calls are compared: `strict`, `in_order` (default), `in_order_match`,
     /// `in_order_f1`, `any_order`, `any_order_f1`, `unordered`, `superset`, `subset`, `precision`
     /// or `recall`.
-    match_mode: MatchMode,
+    match_mode: TrajectoryMatchMode,
     /// When the arguments of an actual call are those of the expected one.
     argument_matcher: ArgumentMatcher,
     /// The same for single tools, by name.
@@ -125,7 +125,7 @@ struct Settings {
 }
 
 struct ToolTrajectory {
-    mode: MatchMode,
+    mode: TrajectoryMatchMode,
     matcher: CallMatcher,
     reuse_matches: bool,
     exclude_failed: bool,
@@ -133,7 +133,7 @@ struct ToolTrajectory {
 }
 
 fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
-    use MatchMode::{Precision, Recall, Subset, Superset};
+    use TrajectoryMatchMode::{Precision, Recall, Subset, Superset};
     let settings: Settings = node.read()?;
     let mode = settings.match_mode;
     if settings.reuse_matches && !matches!(mode, Precision | Recall | Subset | Superset) {
@@ -169,9 +169,13 @@ impl ToolTrajectory {
         let e = comparison.expected.len();
         let both = |count| Matched { expected: count, actual: count };
         Ok(match self.mode {
-            MatchMode::Strict => both(if comparison.is_exact()? { e } else { 0 }),
-            MatchMode::InOrder | MatchMode::InOrderF1 => both(comparison.in_order()?),
-            MatchMode::InOrderMatch => both(if comparison.is_subsequence()? { e } else { 0 }),
+            TrajectoryMatchMode::Strict => both(if comparison.is_exact()? { e } else { 0 }),
+            TrajectoryMatchMode::InOrder | TrajectoryMatchMode::InOrderF1 => {
+                both(comparison.in_order()?)
+            }
+            TrajectoryMatchMode::InOrderMatch => {
+                both(if comparison.is_subsequence()? { e } else { 0 })
+            }
             _ if self.reuse_matches => {
                 let (expected, actual) = comparison.members()?;
                 Matched { expected, actual }
@@ -189,13 +193,19 @@ impl ToolTrajectory {
         let count = matched.expected;
         match self.mode {
             _ if a == 0 && e == 0 => 1.0,
-            MatchMode::Strict | MatchMode::Unordered => all_or_nothing(a == e && count == e),
-            MatchMode::InOrderMatch | MatchMode::Superset => all_or_nothing(count == e),
-            MatchMode::InOrder | MatchMode::AnyOrder => ratio(count, a.max(e)),
-            MatchMode::InOrderF1 | MatchMode::AnyOrderF1 => report::f1(count, a, e),
-            MatchMode::Subset => all_or_nothing(matched.actual == a),
-            MatchMode::Precision => ratio(matched.actual, a),
-            MatchMode::Recall => ratio(count, e),
+            TrajectoryMatchMode::Strict | TrajectoryMatchMode::Unordered => {
+                all_or_nothing(a == e && count == e)
+            }
+            TrajectoryMatchMode::InOrderMatch | TrajectoryMatchMode::Superset => {
+                all_or_nothing(count == e)
+            }
+            TrajectoryMatchMode::InOrder | TrajectoryMatchMode::AnyOrder => ratio(count, a.max(e)),
+            TrajectoryMatchMode::InOrderF1 | TrajectoryMatchMode::AnyOrderF1 => {
+                report::f1(count, a, e)
+            }
+            TrajectoryMatchMode::Subset => all_or_nothing(matched.actual == a),
+            TrajectoryMatchMode::Precision => ratio(matched.actual, a),
+            TrajectoryMatchMode::Recall => ratio(count, e),
         }
     }
 
@@ -203,17 +213,19 @@ impl ToolTrajectory {
         let Matched { expected, actual } = matched;
         match self.mode {
             _ if a == 0 && e == 0 => "no tool call was expected and none was made".to_owned(),
-            MatchMode::Strict => match self.score(matched, a, e) {
+            TrajectoryMatchMode::Strict => match self.score(matched, a, e) {
                 1.0 => format!("all {e} tool calls are as expected"),
                 _ => format!("the {a} tool calls are not the {e} expected ones in their order"),
             },
-            MatchMode::InOrderMatch if *expected < e => {
+            TrajectoryMatchMode::InOrderMatch if *expected < e => {
                 format!("the {e} expected tool calls do not stand in order among the {a} actual")
             }
-            MatchMode::Subset | MatchMode::Precision => {
+            TrajectoryMatchMode::Subset | TrajectoryMatchMode::Precision => {
                 format!("{actual} of {a} tool calls were expected")
             }
-            MatchMode::InOrder | MatchMode::InOrderF1 | MatchMode::InOrderMatch => {
+            TrajectoryMatchMode::InOrder
+            | TrajectoryMatchMode::InOrderF1
+            | TrajectoryMatchMode::InOrderMatch => {
                 format!("{expected} of {e} expected tool calls in order, among {a} actual")
             }
             _ => format!("{expected} of {e} expected tool calls made, among {a} actual"),

@@ -6,7 +6,7 @@ use crate::model::{Outcome, Reason, Trajectory, Want};
 use crate::value::{Map, Value};
 
 /// Something that a good definition keeps.
-pub(in crate::evaluate) struct Rule<S> {
+pub(in crate::evaluate) struct DefinitionRule<S> {
     /// Its name in the details.
     pub name: &'static str,
     /// Whether a definition keeps it.
@@ -17,7 +17,7 @@ pub(in crate::evaluate) struct Rule<S> {
 pub(in crate::evaluate) fn evaluate<S>(
     definitions: &Definitions,
     trajectory: &Trajectory<'_>,
-    rules: &[Rule<S>],
+    rules: &[DefinitionRule<S>],
     settings: &S,
     want: Want,
 ) -> Outcome {
@@ -46,7 +46,9 @@ pub(in crate::evaluate) fn evaluate<S>(
         }
         sum += report::ratio(kept, rules.len());
     }
-    let holds = |rule: &Rule<S>, tool: &Tool<'_>| matches!((rule.holds)(tool, settings), Ok(true));
+    let holds = |rule: &DefinitionRule<S>, tool: &Tool<'_>| {
+        matches!((rule.holds)(tool, settings), Ok(true))
+    };
     let explain = || {
         let broken = tools.all.iter().filter(|tool| !rules.iter().all(|rule| holds(rule, tool)));
         let names = report::names(broken.map(|tool| tool.name));

@@ -9,7 +9,7 @@ use hashbrown::HashSet;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::reliability::{Rule, evaluate};
+use super::reliability::{DefinitionRule, evaluate};
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::definitions::{Definitions, Tool, required};
 use crate::model::{Facts, Outcome, Trajectory, Want};
@@ -53,20 +53,20 @@ impl Default for Settings {
     }
 }
 
-struct Limits {
+struct DescriptionLimits {
     input_args_max: usize,
     optional_args_max: usize,
 }
 
 struct Descriptions {
-    limits: Limits,
+    limits: DescriptionLimits,
     definitions: Definitions,
 }
 
 fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let settings: Settings = node.read()?;
     Ok(Box::new(Descriptions {
-        limits: Limits {
+        limits: DescriptionLimits {
             input_args_max: settings.max_input_args,
             optional_args_max: settings.max_optional_args,
         },
@@ -74,14 +74,17 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     }))
 }
 
-static RULES: [Rule<Limits>; 4] = [
-    Rule { name: "input_arguments_clarity", holds: |tool, _| Ok(all_have(tool, "description")) },
-    Rule { name: "input_arguments_types", holds: |tool, _| Ok(all_have(tool, "type")) },
-    Rule {
+static RULES: [DefinitionRule<DescriptionLimits>; 4] = [
+    DefinitionRule {
+        name: "input_arguments_clarity",
+        holds: |tool, _| Ok(all_have(tool, "description")),
+    },
+    DefinitionRule { name: "input_arguments_types", holds: |tool, _| Ok(all_have(tool, "type")) },
+    DefinitionRule {
         name: "max_num_input_arguments",
         holds: |tool, limits| Ok(properties(tool).count() <= limits.input_args_max),
     },
-    Rule {
+    DefinitionRule {
         name: "max_optional_input_arguments",
         holds: |tool, limits| {
             let required = required(tool.schema)?;

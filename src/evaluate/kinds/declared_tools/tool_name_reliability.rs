@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::reliability::{Rule, evaluate};
+use super::reliability::{DefinitionRule, evaluate};
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::definitions::{Definitions, Tool};
 use crate::model::{Facts, Outcome, Trajectory, Want};
@@ -46,20 +46,23 @@ struct Settings {
     tools_file: Option<String>,
 }
 
-struct Names {
+struct ToolNameReliability {
     definitions: Definitions,
 }
 
 fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let settings: Settings = node.read()?;
     let definitions = Definitions::new(settings.tools, settings.tools_file.as_deref())?;
-    Ok(Box::new(Names { definitions }))
+    Ok(Box::new(ToolNameReliability { definitions }))
 }
 
-static RULES: [Rule<()>; 3] = [
-    Rule { name: "snakecase_format", holds: |tool, ()| Ok(is_snake_case(tool.name)) },
-    Rule { name: "conciseness", holds: |tool, ()| Ok(segments(tool.name) <= SEGMENTS_MAX) },
-    Rule { name: "intent_over_implementation", holds: |tool, ()| Ok(says_what(tool)) },
+static RULES: [DefinitionRule<()>; 3] = [
+    DefinitionRule { name: "snakecase_format", holds: |tool, ()| Ok(is_snake_case(tool.name)) },
+    DefinitionRule {
+        name: "conciseness",
+        holds: |tool, ()| Ok(segments(tool.name) <= SEGMENTS_MAX),
+    },
+    DefinitionRule { name: "intent_over_implementation", holds: |tool, ()| Ok(says_what(tool)) },
 ];
 
 /// `[a-z][a-z0-9]*(_[a-z0-9]+)*`, as a whole.
@@ -83,7 +86,7 @@ fn says_what(tool: &Tool<'_>) -> bool {
     !IMPLEMENTATION.iter().any(|word| name.contains(word))
 }
 
-impl Evaluator for Names {
+impl Evaluator for ToolNameReliability {
     fn facts(&self) -> Facts {
         Facts { tool_definitions: true, ..Facts::default() }
     }

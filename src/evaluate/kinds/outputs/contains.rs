@@ -5,7 +5,10 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::comparison::{self, Comparer, Method, Numbers, OutputKey, Parts, Path, Subject, Target};
+use super::comparison::{
+    self, Comparer, ComparisonSubject, ComparisonTarget, Method, NumberReading, OutputKey, Parts,
+    Path,
+};
 use crate::evaluate::compat::uipath::{self, Definition, Flag, UiPathCompat};
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::settings::{Node, SettingsError};
@@ -41,7 +44,7 @@ struct Settings {
     negated: bool,
     /// What is judged: `final_output` (default), or the `tool_arguments` or `tool_results` of tool
     /// calls. Each call is compared by itself; the score is their mean.
-    target: Target,
+    target: ComparisonTarget,
     /// With `target: tool_arguments` or `tool_results`: only the calls of these tools; empty stands
     /// for all.
     tools: Vec<String>,
@@ -75,7 +78,7 @@ impl Default for Settings {
             compat: None,
             case_sensitive: false,
             negated: false,
-            target: Target::default(),
+            target: ComparisonTarget::default(),
             tools: Vec::new(),
             path: None,
             target_output_key: OutputKey::default(),
@@ -124,9 +127,10 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let criteria = criteria.ok_or_else(|| uipath::no_criteria(node))?;
     let method =
         Method::Contains { case_sensitive: settings.case_sensitive, negated: settings.negated };
-    let subject = Subject { target: settings.target, tools: settings.tools, path: settings.path };
+    let subject =
+        ComparisonSubject { target: settings.target, tools: settings.tools, path: settings.path };
     let key = settings.target_output_key;
     let subject = subject.checked(&key, definition.body.place)?;
-    let parts = Parts { subject, key, numbers: Numbers::Exact, delimiter };
+    let parts = Parts { subject, key, numbers: NumberReading::Exact, delimiter };
     Ok(Box::new(Comparer::new(method, parts, Value::from(criteria.search_text))))
 }

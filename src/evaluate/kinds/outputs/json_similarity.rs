@@ -6,7 +6,10 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::comparison::{self, Comparer, Method, Numbers, OutputKey, Parts, Path, Subject, Target};
+use super::comparison::{
+    self, Comparer, ComparisonSubject, ComparisonTarget, Method, NumberReading, OutputKey, Parts,
+    Path,
+};
 use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::settings::{Node, SettingsError};
@@ -38,7 +41,7 @@ struct Settings {
     compat: Option<UiPathCompat>,
     /// What is judged: `final_output` (default), or the `tool_arguments` or `tool_results` of tool
     /// calls. Each call is compared by itself; the score is their mean.
-    target: Target,
+    target: ComparisonTarget,
     /// With `target: tool_arguments` or `tool_results`: only the calls of these tools; empty stands
     /// for all.
     tools: Vec<String>,
@@ -70,7 +73,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             compat: None,
-            target: Target::default(),
+            target: ComparisonTarget::default(),
             tools: Vec::new(),
             path: None,
             target_output_key: OutputKey::default(),
@@ -110,9 +113,10 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let criteria = settings.criteria.or(settings.default_evaluation_criteria);
     let criteria = criteria.ok_or_else(|| uipath::no_criteria(node))?;
     let method = Method::Similar;
-    let subject = Subject { target: settings.target, tools: settings.tools, path: settings.path };
+    let subject =
+        ComparisonSubject { target: settings.target, tools: settings.tools, path: settings.path };
     let key = settings.target_output_key;
     let subject = subject.checked(&key, definition.body.place)?;
-    let parts = Parts { subject, key, numbers: Numbers::Exact, delimiter };
+    let parts = Parts { subject, key, numbers: NumberReading::Exact, delimiter };
     Ok(Box::new(Comparer::new(method, parts, criteria.expected_output)))
 }

@@ -235,14 +235,14 @@ pub struct Comparison<'c, 'a> {
     pub actual: &'c [&'c ToolCall<'a>],
     /// Where the groups stand among the actual calls, if any were made together and that matters.
     groups: Option<Vec<Range<usize>>>,
-    numbers: Option<Numbers>,
+    numbers: Option<CallNumbers>,
     effort: Effort,
     /// How many values the arguments of each expected call hold, where that matters.
     weights: Vec<usize>,
 }
 
 /// Calls with the same number are the same.
-struct Numbers {
+struct CallNumbers {
     expected: Vec<u32>,
     actual: Vec<u32>,
 }
@@ -316,7 +316,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
 
     /// The same where the calls are numbered: then every way of pairing them is the best.
     pub fn pairs_by_number(&self) -> Option<usize> {
-        self.numbers.as_ref().map(Numbers::shared)
+        self.numbers.as_ref().map(CallNumbers::shared)
     }
 
     /// Distinct calls: those of both sides, those of the actual ones, those of the expected ones.
@@ -326,7 +326,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
             return Ok((self.pairs()?, self.actual.len(), self.expected.len()));
         }
         let computed;
-        let Numbers { expected, actual } = match &self.numbers {
+        let CallNumbers { expected, actual } = match &self.numbers {
             Some(numbers) => numbers,
             None => {
                 computed = self.number();
@@ -387,8 +387,11 @@ impl<'c, 'a> Comparison<'c, 'a> {
     /// expected one; each may serve many.
     pub fn members(&self) -> Result<(usize, usize), TooLarge> {
         let (e, a) = (self.expected.len(), self.actual.len());
-        if let Some(Numbers { expected, actual }) = &self.numbers {
-            return Ok((Numbers::members(expected, actual), Numbers::members(actual, expected)));
+        if let Some(CallNumbers { expected, actual }) = &self.numbers {
+            return Ok((
+                CallNumbers::members(expected, actual),
+                CallNumbers::members(actual, expected),
+            ));
         }
         check_questions(e, a)?;
         let expected = (0..e).filter(|&e| (0..a).any(|a| self.same(e, a))).count();
@@ -410,12 +413,12 @@ impl<'c, 'a> Comparison<'c, 'a> {
         Ok(next == self.expected.len())
     }
 
-    fn number(&self) -> Numbers {
+    fn number(&self) -> CallNumbers {
         let expected = self.expected.iter().map(|call| (&*call.name, &call.arguments));
         let actual = self.actual.iter().map(|call| (&*call.name, arguments_of(call)));
         let mut expected = number(self.matcher, expected.chain(actual));
         let actual = expected.split_off(self.expected.len());
-        Numbers { expected, actual }
+        CallNumbers { expected, actual }
     }
 }
 
@@ -445,7 +448,7 @@ pub fn number<'c>(
     calls.map(number).collect()
 }
 
-impl Numbers {
+impl CallNumbers {
     /// How many of `these` are among the `others`.
     fn members(these: &[u32], others: &[u32]) -> usize {
         let others: hashbrown::HashSet<u32> = others.iter().copied().collect();

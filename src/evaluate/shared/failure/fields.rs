@@ -16,7 +16,7 @@ const NUMBER_BYTES_MAX: usize = 1000;
 /// Calls `field` with each key and the text of its value, in order; `None` where the text does not
 /// begin with a JSON object. Fields before a mistake were told.
 pub(super) fn walk(text: &str, mut field: impl FnMut(&str, &str)) -> Option<()> {
-    let mut walk = Walk { text, bytes: text.as_bytes(), at: 0 };
+    let mut walk = FieldWalk { text, bytes: text.as_bytes(), at: 0 };
     walk.white_space();
     walk.expect(b'{')?;
     walk.white_space();
@@ -49,19 +49,19 @@ fn key_span(text: &str, key: &str) -> std::ops::Range<usize> {
     start - 1..start + key.len() + 1
 }
 
-struct Walk<'a> {
+struct FieldWalk<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
 }
 
 /// Which brackets are open, one bit each: set for an object.
-struct Open {
+struct OpenBrackets {
     bits: [u64; DEPTH_MAX.div_ceil(64)],
     depth: usize,
 }
 
-impl Open {
+impl OpenBrackets {
     fn push(&mut self, object: bool) -> Option<()> {
         // The outermost object is not among these.
         if self.depth + 1 >= DEPTH_MAX {
@@ -83,7 +83,7 @@ impl Open {
     }
 }
 
-impl<'a> Walk<'a> {
+impl<'a> FieldWalk<'a> {
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
@@ -117,7 +117,7 @@ impl<'a> Walk<'a> {
 
     /// One value with all that is in it.
     fn value(&mut self) -> Option<()> {
-        let mut open = Open { bits: [0; DEPTH_MAX.div_ceil(64)], depth: 0 };
+        let mut open = OpenBrackets { bits: [0; DEPTH_MAX.div_ceil(64)], depth: 0 };
         loop {
             self.white_space();
             let opened = self.begin(&mut open)?;
@@ -145,7 +145,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Takes a scalar or an empty bracket whole, or opens a bracket and says so.
-    fn begin(&mut self, open: &mut Open) -> Option<bool> {
+    fn begin(&mut self, open: &mut OpenBrackets) -> Option<bool> {
         let first = self.peek()?;
         self.at += 1;
         match first {

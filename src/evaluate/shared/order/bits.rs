@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::evaluate::shared::names::Names;
+use crate::evaluate::shared::names::NameMap;
 
 /// Cells of the table that one comparison may cost where a cell costs next to nothing.
 pub(in crate::evaluate) const CELLS_MAX: usize = 64_000_000;
@@ -25,7 +25,7 @@ pub struct TableTooLarge {
 
 /// For each word of an alphabet, the expected positions that it stands for.
 #[derive(Default)]
-pub(in crate::evaluate) struct Masks(Names<Vec<u64>>);
+pub(in crate::evaluate) struct Masks(NameMap<Vec<u64>>);
 
 /// The expected positions that one call may take, one bit each; without bits at all for none.
 pub(in crate::evaluate) type Mask<'m> = Cow<'m, [u64]>;

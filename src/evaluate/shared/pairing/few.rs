@@ -6,7 +6,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::Groups;
+use super::CriteriaGroups;
 use super::matching::{Fit, Served};
 use crate::model::ToolCall;
 
@@ -24,7 +24,10 @@ pub(in crate::evaluate) struct Few<'g> {
 impl<'g> Few<'g> {
     /// Sorts the calls; `None` where there are too many.
     #[inline]
-    pub(in crate::evaluate) fn sort(groups: &'g Groups, calls: &[ToolCall<'_>]) -> Option<Self> {
+    pub(in crate::evaluate) fn sort(
+        groups: &'g CriteriaGroups,
+        calls: &[ToolCall<'_>],
+    ) -> Option<Self> {
         let call_count = calls.len();
         if call_count > u128::BITS as usize {
             return None;

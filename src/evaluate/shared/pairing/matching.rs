@@ -56,7 +56,7 @@ pub(in crate::evaluate) fn pairs(
         questions_left = questions_left.checked_sub(1).ok_or(MatchingTooLarge)?;
         Ok::<_, MatchingTooLarge>(if edge(at, to as usize) { Fit::Yes } else { Fit::No })
     };
-    let mut search = Search::new(left, right, near, ask);
+    let mut search = MatchingSearch::new(left, right, near, ask);
     let waiting = search.take_free()?;
     search.serve_waiting(waiting)?;
     Ok(search.served())
@@ -71,11 +71,11 @@ pub(super) fn serve<C: Iterator<Item = u32>>(
     mut fit: impl FnMut(usize, u32) -> Fit,
 ) -> Served {
     let ask = |at: usize, call: u32| Ok::<_, Infallible>(fit(at, call));
-    let Ok(served) = serve_asking(Search::new(expected, call_count, candidates, ask));
+    let Ok(served) = serve_asking(MatchingSearch::new(expected, call_count, candidates, ask));
     served
 }
 
-fn serve_asking<C, F, E>(mut search: Search<C, F>) -> Result<Served, E>
+fn serve_asking<C, F, E>(mut search: MatchingSearch<C, F>) -> Result<Served, E>
 where
     C: Iterator<Item = u32>,
     F: FnMut(usize, u32) -> Result<Fit, E>,
@@ -107,7 +107,7 @@ struct Candidates<C> {
     unknown: Vec<u32>,
 }
 
-struct Search<C, F> {
+struct MatchingSearch<C, F> {
     rows: Vec<Candidates<C>>,
     ask: F,
     left: Vec<Option<u32>>,
@@ -116,7 +116,7 @@ struct Search<C, F> {
     next: Vec<usize>,
 }
 
-impl<C, F, E> Search<C, F>
+impl<C, F, E> MatchingSearch<C, F>
 where
     C: Iterator<Item = u32>,
     F: FnMut(usize, u32) -> Result<Fit, E>,

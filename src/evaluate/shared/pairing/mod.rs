@@ -11,22 +11,22 @@ pub(in crate::evaluate) use few::Few;
 pub(in crate::evaluate) use matching::{Fit, MatchingTooLarge, QUESTIONS_MAX, Served, pairs};
 
 use super::arguments::ArgumentMatcher;
-use super::names::Names;
+use super::names::NameMap;
 use super::report;
 use crate::model::{Outcome, Reason, ToolCall, Want};
 use crate::value::{Value, json, python};
 
 /// The names and ids that the criteria mention, each with the number of its group.
 #[derive(Default)]
-pub(in crate::evaluate) struct Groups {
-    names: Names<usize>,
-    ids: Names<usize>,
+pub(in crate::evaluate) struct CriteriaGroups {
+    names: NameMap<usize>,
+    ids: NameMap<usize>,
     count: usize,
     /// The group of each expected call.
     group_of: Vec<usize>,
 }
 
-impl Groups {
+impl CriteriaGroups {
     /// Adds an expected call. It may mean the calls with its id, where the criteria give one, else
     /// those of its name.
     pub(in crate::evaluate) fn add(&mut self, name: &str, id: Option<&str>) {
@@ -87,7 +87,7 @@ impl Groups {
 
 /// Serves as many of the expected calls as can be; `fit` tells whether an actual one serves.
 pub(in crate::evaluate) fn serve(
-    groups: &Groups,
+    groups: &CriteriaGroups,
     few: Option<&Few<'_>>,
     calls: &[ToolCall<'_>],
     mut fit: impl FnMut(usize, u32) -> Fit,
@@ -178,7 +178,7 @@ pub(in crate::evaluate) fn settled(served: &Served, expected: usize, strict: boo
 pub(in crate::evaluate) fn not_recorded(
     (reason, what): (Reason, &str),
     want: Want,
-    groups: &Groups,
+    groups: &CriteriaGroups,
     calls: &[ToolCall<'_>],
     is_unknown: impl Fn(&ToolCall<'_>) -> bool,
 ) -> Outcome {

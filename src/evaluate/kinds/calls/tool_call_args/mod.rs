@@ -9,7 +9,9 @@ use serde::Deserialize;
 
 use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
 use crate::evaluate::evaluator::{Evaluator, Kind};
-use crate::evaluate::shared::pairing::{self, Few, Fit, Groups, Hashes, Served, counted, naming};
+use crate::evaluate::shared::pairing::{
+    self, CriteriaGroups, Few, Fit, Hashes, Served, counted, naming,
+};
 use crate::evaluate::shared::report;
 use crate::evaluate::shared::step_limit::{self, Effort};
 use crate::model::{Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
@@ -66,17 +68,17 @@ struct Settings {
 struct Criteria {
     /// Expected calls, in any order.
     #[serde(alias = "toolCalls")]
-    tool_calls: Vec<ExpectedCall>,
+    tool_calls: Vec<ExpectedCallArgs>,
 }
 
 /// One expected tool call.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ExpectedCall {
+struct ExpectedCallArgs {
     /// The tool's name.
     name: String,
     /// The expected arguments.
-    args: Args,
+    args: ArgsObject,
     /// The id of the call; where given, the call is found by it instead of the name.
     #[serde(default)]
     id: Option<String>,
@@ -86,9 +88,9 @@ struct ExpectedCall {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "Value<'static>")]
 #[schemars(with = "std::collections::BTreeMap<String, Value<'static>>")]
-struct Args(Value<'static>);
+struct ArgsObject(Value<'static>);
 
-impl TryFrom<Value<'static>> for Args {
+impl TryFrom<Value<'static>> for ArgsObject {
     type Error = &'static str;
 
     fn try_from(value: Value<'static>) -> Result<Self, Self::Error> {
@@ -107,7 +109,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let settings: Settings = definition.body.read()?;
     let criteria = settings.criteria.or(settings.default_evaluation_criteria);
     let criteria = criteria.ok_or_else(|| uipath::no_criteria(node))?;
-    let mut groups = Groups::default();
+    let mut groups = CriteriaGroups::default();
     criteria.tool_calls.iter().for_each(|call| groups.add(&call.name, call.id.as_deref()));
     let (strict, subset) = (settings.strict, settings.subset);
     let expected = criteria.tool_calls;
@@ -118,8 +120,8 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
 struct ToolCallArgs {
     strict: bool,
     subset: bool,
-    expected: Vec<ExpectedCall>,
-    groups: Groups,
+    expected: Vec<ExpectedCallArgs>,
+    groups: CriteriaGroups,
     /// How many values the arguments of each expected call hold.
     weights: Vec<usize>,
 }

@@ -11,7 +11,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
 use crate::evaluate::evaluator::{Early, Evaluator, Kind};
-use crate::evaluate::shared::names::Names;
+use crate::evaluate::shared::names::NameMap;
 use crate::evaluate::shared::pairing::{self, counted, naming};
 use crate::evaluate::shared::report;
 use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
@@ -69,11 +69,11 @@ struct Criteria {
 }
 
 /// A name with its operator and count.
-type WrittenRule = (String, (Operator, Count));
+type WrittenRule = (String, (Operator, ExpectedCount));
 
 fn in_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<WrittenRule>, D::Error> {
-    struct Entries;
-    impl<'de> serde::de::Visitor<'de> for Entries {
+    struct RulesVisitor;
+    impl<'de> serde::de::Visitor<'de> for RulesVisitor {
         type Value = Vec<WrittenRule>;
 
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -91,7 +91,7 @@ fn in_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<WrittenRul
             Ok(entries)
         }
     }
-    deserializer.deserialize_map(Entries)
+    deserializer.deserialize_map(RulesVisitor)
 }
 
 /// How the actual count is compared with the expected one.
@@ -143,9 +143,9 @@ impl Operator {
 
 /// An expected count: a whole number, not negative.
 #[derive(Clone, Copy, Debug)]
-struct Count(u64);
+struct ExpectedCount(u64);
 
-impl<'de> Deserialize<'de> for Count {
+impl<'de> Deserialize<'de> for ExpectedCount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
         let whole = value.as_number().and_then(Number::as_i64);
@@ -163,12 +163,12 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let settings: Settings = definition.body.read()?;
     let criteria = settings.criteria.or(settings.default_evaluation_criteria);
     let criteria = criteria.ok_or_else(|| uipath::no_criteria(node))?;
-    let rules: Vec<Rule> = criteria
+    let rules: Vec<CountRule> = criteria
         .tool_calls_count
         .into_iter()
-        .map(|(name, (operator, count))| Rule { name, operator, count: count.0 })
+        .map(|(name, (operator, count))| CountRule { name, operator, count: count.0 })
         .collect();
-    let mut places = Names::default();
+    let mut places = NameMap::default();
     for (at, rule) in rules.iter().enumerate() {
         *places.get_or_insert_with(&rule.name, || at) = at;
     }
@@ -177,18 +177,18 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
 
 struct ToolCallCount {
     strict: bool,
-    rules: Vec<Rule>,
+    rules: Vec<CountRule>,
     /// The rule of each name.
-    places: Names<usize>,
+    places: NameMap<usize>,
 }
 
-struct Rule {
+struct CountRule {
     name: String,
     operator: Operator,
     count: u64,
 }
 
-impl Rule {
+impl CountRule {
     fn holds(&self, actual: u64) -> bool {
         self.operator.holds(actual.cmp(&self.count))
     }
@@ -252,7 +252,7 @@ impl Evaluator for ToolCallCount {
             best,
             want,
             || {
-                let Rule { name, operator, count } = rule;
+                let CountRule { name, operator, count } = rule;
                 format!("{name} was called {actual} times, expected {} {count}", operator.as_str())
             },
             || {

@@ -63,16 +63,16 @@ struct Settings {
 struct Criteria {
     /// Names (or ids) of the expected calls, in order; not empty.
     #[serde(alias = "toolCallsOrder")]
-    tool_calls_order: Order,
+    tool_calls_order: ExpectedOrder,
 }
 
 /// At least one name.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "Vec<String>")]
 #[schemars(with = "Vec<String>")]
-struct Order(Vec<String>);
+struct ExpectedOrder(Vec<String>);
 
-impl TryFrom<Vec<String>> for Order {
+impl TryFrom<Vec<String>> for ExpectedOrder {
     type Error = &'static str;
 
     fn try_from(names: Vec<String>) -> Result<Self, Self::Error> {
@@ -91,7 +91,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     }
     let settings: Settings = definition.body.read()?;
     let criteria = settings.criteria.or(settings.default_evaluation_criteria);
-    let Order(names) = criteria.ok_or_else(|| uipath::no_criteria(node))?.tool_calls_order;
+    let ExpectedOrder(names) = criteria.ok_or_else(|| uipath::no_criteria(node))?.tool_calls_order;
     let mut masks = Masks::default();
     names.iter().enumerate().for_each(|(at, name)| masks.add(name, at));
     masks.close(names.len());

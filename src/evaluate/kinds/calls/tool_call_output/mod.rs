@@ -14,7 +14,7 @@ use serde::Deserialize;
 use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::pairing::{
-    self, Few, Fit, Groups, Hashes, Served, counted, naming, read_text,
+    self, CriteriaGroups, Few, Fit, Hashes, Served, counted, naming, read_text,
 };
 use crate::evaluate::shared::report;
 use crate::evaluate::shared::step_limit::{self, Effort};
@@ -93,16 +93,16 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let settings: Settings = definition.body.read()?;
     let criteria = settings.criteria.or(settings.default_evaluation_criteria);
     let criteria = criteria.ok_or_else(|| uipath::no_criteria(node))?;
-    let expected: Vec<Expected> = criteria
+    let expected: Vec<ExpectedResult> = criteria
         .tool_outputs
         .into_iter()
         .map(|output| {
             let read = read(&output.output).into_owned().into_owned();
-            Expected { weight: read.node_count(), read, written: output }
+            ExpectedResult { weight: read.node_count(), read, written: output }
         })
         .collect();
-    let mut groups = Groups::default();
-    for Expected { written, .. } in &expected {
+    let mut groups = CriteriaGroups::default();
+    for ExpectedResult { written, .. } in &expected {
         groups.add(&written.name, written.id.as_deref());
     }
     Ok(Box::new(ToolCallOutput { strict: settings.strict, expected, groups }))
@@ -110,11 +110,11 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
 
 struct ToolCallOutput {
     strict: bool,
-    expected: Vec<Expected>,
-    groups: Groups,
+    expected: Vec<ExpectedResult>,
+    groups: CriteriaGroups,
 }
 
-struct Expected {
+struct ExpectedResult {
     written: ExpectedOutput,
     /// The written result, read if it is a text that can be read.
     read: Value<'static>,
@@ -128,12 +128,12 @@ fn read<'v>(value: &'v Value<'v>) -> Cow<'v, Value<'v>> {
 }
 
 /// The results of some calls; those that are texts of something are read when first asked for.
-struct Results<'c, 'a> {
+struct CallResults<'c, 'a> {
     calls: &'c [ToolCall<'a>],
     read: OnceCell<Vec<OnceCell<Cow<'c, Value<'c>>>>>,
 }
 
-impl<'c, 'a> Results<'c, 'a> {
+impl<'c, 'a> CallResults<'c, 'a> {
     fn new(calls: &'c [ToolCall<'a>]) -> Self {
         Self { calls, read: OnceCell::new() }
     }
@@ -147,7 +147,7 @@ impl<'c, 'a> Results<'c, 'a> {
         Some(cells[call].get_or_init(|| read(value)))
     }
 
-    fn fit(&self, expected: &Expected, call: usize) -> Fit {
+    fn fit(&self, expected: &ExpectedResult, call: usize) -> Fit {
         match self.get(call) {
             Some(found) if *found == expected.read => Fit::Yes,
             Some(_) => Fit::No,
@@ -164,7 +164,7 @@ impl Evaluator for ToolCallOutput {
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let calls = &trajectory.tool_calls;
-        let results = Results::new(calls);
+        let results = CallResults::new(calls);
         let few = Few::sort(&self.groups, calls);
         let fits =
             |index: usize, call: u32| results.fit(&self.expected[index], call as usize) == Fit::Yes;
@@ -193,7 +193,7 @@ fn failed(call: &ToolCall<'_>) -> bool {
 
 impl ToolCallOutput {
     /// The most expected results that can be served; `None` where finding out takes too long.
-    fn serve(&self, few: Option<&Few<'_>>, results: &Results<'_, '_>) -> Option<Served> {
+    fn serve(&self, few: Option<&Few<'_>>, results: &CallResults<'_, '_>) -> Option<Served> {
         let (effort, calls) = (Effort::new(), results.calls);
         let expected = self.expected.iter().map(|expected| &expected.read);
         let hashes = Hashes::new(expected, (0..calls.len()).map(|call| results.get(call)));

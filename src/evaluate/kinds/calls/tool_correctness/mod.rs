@@ -61,7 +61,7 @@ tool_correctness/booking:
 /// What is compared, and what number comes of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum MatchMode {
+enum CorrectnessMatchMode {
     /// F1 over the sets of tool names (Dokimos).
     #[default]
     #[serde(alias = "NAMES_ONLY")]
@@ -103,7 +103,7 @@ enum EvaluationParam {
 struct Settings {
     /// What is compared: `names_only` (default), `names_and_order`, `names_and_args`,
     /// `best_match`, `best_match_in_order`, `call_accuracy`, `call_f1` or `parameter_match`.
-    match_mode: MatchMode,
+    match_mode: CorrectnessMatchMode,
     /// When arguments match, for `names_and_args` and `call_f1`.
     argument_matcher: ArgumentMatcher,
     /// What `best_match` and `best_match_in_order` compare besides the name: `input_parameters`,
@@ -126,7 +126,7 @@ struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            match_mode: MatchMode::default(),
+            match_mode: CorrectnessMatchMode::default(),
             argument_matcher: ArgumentMatcher::default(),
             evaluation_params: Vec::new(),
             strict_mode: false,
@@ -139,7 +139,7 @@ impl Default for Settings {
 }
 
 struct ToolCorrectness {
-    mode: MatchMode,
+    mode: CorrectnessMatchMode,
     matcher: CallMatcher,
     compares_output: bool,
     compares_arguments: bool,
@@ -150,7 +150,7 @@ struct ToolCorrectness {
 }
 
 fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
-    use MatchMode::{BestMatch, BestMatchInOrder, NamesAndOrder, NamesOnly};
+    use CorrectnessMatchMode::{BestMatch, BestMatchInOrder, NamesAndOrder, NamesOnly};
     let settings: Settings = node.read()?;
     let mode = settings.match_mode;
     let params = &settings.evaluation_params;
@@ -187,25 +187,30 @@ impl ToolCorrectness {
     fn score(&self, comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls::TooLarge> {
         let (expected, actual) = (comparison.expected.len(), comparison.actual.len());
         let value = match self.mode {
-            MatchMode::NamesOnly => names_f1(comparison),
-            MatchMode::NamesAndOrder => names_in_order(comparison)?,
-            MatchMode::NamesAndArgs => report::f1(first_fits(comparison)?, actual, expected),
-            MatchMode::BestMatch => self.graded().best(comparison)?,
-            MatchMode::BestMatchInOrder => self.graded().best_in_order(comparison)?,
-            MatchMode::CallAccuracy => python::accuracy(comparison, self.strict_order)?,
-            MatchMode::CallF1 => call_f1(comparison)?,
-            MatchMode::ParameterMatch => graded::parameters(comparison)?,
+            CorrectnessMatchMode::NamesOnly => names_f1(comparison),
+            CorrectnessMatchMode::NamesAndOrder => names_in_order(comparison)?,
+            CorrectnessMatchMode::NamesAndArgs => {
+                report::f1(first_fits(comparison)?, actual, expected)
+            }
+            CorrectnessMatchMode::BestMatch => self.graded().best(comparison)?,
+            CorrectnessMatchMode::BestMatchInOrder => self.graded().best_in_order(comparison)?,
+            CorrectnessMatchMode::CallAccuracy => python::accuracy(comparison, self.strict_order)?,
+            CorrectnessMatchMode::CallF1 => call_f1(comparison)?,
+            CorrectnessMatchMode::ParameterMatch => graded::parameters(comparison)?,
         };
         comparison.check()?;
         let zero = self.strict_mode
             && value < 1.0
-            && matches!(self.mode, MatchMode::BestMatch | MatchMode::BestMatchInOrder);
+            && matches!(
+                self.mode,
+                CorrectnessMatchMode::BestMatch | CorrectnessMatchMode::BestMatchInOrder
+            );
         Ok(if zero { 0.0 } else { value })
     }
 
     /// Whether pairs are worth a part, so that it matters which of a group's calls comes first.
     fn is_graded(&self) -> bool {
-        use MatchMode::{BestMatch, BestMatchInOrder, CallAccuracy, ParameterMatch};
+        use CorrectnessMatchMode::{BestMatch, BestMatchInOrder, CallAccuracy, ParameterMatch};
         matches!(self.mode, BestMatch | BestMatchInOrder | CallAccuracy | ParameterMatch)
     }
 
@@ -214,7 +219,7 @@ impl ToolCorrectness {
     }
 
     fn explain(comparison: &Comparison<'_, '_>, value: f64) -> String {
-        let names = Names::of(comparison);
+        let names = ToolNames::of(comparison);
         let mut text = format!(
             "{} of {} expected tools used",
             names.expected.len() - names.missing.len(),
@@ -233,14 +238,14 @@ impl ToolCorrectness {
 }
 
 /// Which tools were used and which were expected.
-struct Names<'c> {
+struct ToolNames<'c> {
     expected: Vec<&'c str>,
     correct: Vec<&'c str>,
     redundant: Vec<&'c str>,
     missing: Vec<&'c str>,
 }
 
-impl<'c> Names<'c> {
+impl<'c> ToolNames<'c> {
     fn of(comparison: &Comparison<'c, '_>) -> Self {
         let expected = distinct(comparison.expected.iter().map(|call| &*call.name));
         let actual = distinct(comparison.actual.iter().map(|call| &*call.name));
@@ -253,7 +258,7 @@ impl<'c> Names<'c> {
 }
 
 fn names_f1(comparison: &Comparison<'_, '_>) -> f64 {
-    let names = Names::of(comparison);
+    let names = ToolNames::of(comparison);
     let shared = names.correct.len();
     report::f1(shared, shared + names.redundant.len(), names.expected.len())
 }
@@ -347,7 +352,7 @@ impl Evaluator for ToolCorrectness {
 
 impl ToolCorrectness {
     fn judge(&self, expected: &[ExpectedCall], calls: &[ToolCall<'_>], want: Want) -> Outcome {
-        if expected.is_empty() && self.mode == MatchMode::ParameterMatch {
+        if expected.is_empty() && self.mode == CorrectnessMatchMode::ParameterMatch {
             return report::not_evaluable(Reason::NoExpectation, want, || {
                 "no call is expected, so there are no arguments to compare".to_owned()
             });
@@ -372,7 +377,7 @@ impl ToolCorrectness {
             Err(error) => return expected_calls::too_large(error, want),
         };
         let details = || {
-            let names = Names::of(&comparison);
+            let names = ToolNames::of(&comparison);
             let list = |names: &[&str]| report::name_list(names.iter().copied());
             let entries: Map<'_> = [
                 ("correct_tools", list(&names.correct)),

@@ -38,17 +38,17 @@ pub(super) fn accuracy(
 }
 
 /// A call's name and arguments.
-type Call<'c> = (&'c str, &'c Value<'c>);
+type NameAndArguments<'c> = (&'c str, &'c Value<'c>);
 
 /// The same of calls some of which were made together: those of a group stand at its places in the
 /// order that scores the most.
 fn accuracy_of_groups(
-    expected: &[Call<'_>],
-    actual: &[Call<'_>],
+    expected: &[NameAndArguments<'_>],
+    actual: &[NameAndArguments<'_>],
     groups: &[Range<usize>],
     comparison: &Comparison<'_, '_>,
 ) -> Result<f64, TooLarge> {
-    let names = |calls: &[Call<'_>]| {
+    let names = |calls: &[NameAndArguments<'_>]| {
         let mut names: Vec<String> = calls.iter().map(|(name, _)| (*name).to_owned()).collect();
         names.sort_unstable();
         names
@@ -66,7 +66,7 @@ fn accuracy_of_groups(
         check_questions(group.len(), group.len())?;
         let mut pairs = Heaviest::new(group.len());
         for (name, wanted) in &expected[group.clone()] {
-            let worth = |(other, given): &Call<'_>| {
+            let worth = |(other, given): &NameAndArguments<'_>| {
                 if name == other { arguments(wanted, given) } else { 0.0 }
             };
             pairs.add(actual[group.clone()].iter().map(worth), comparison.effort());

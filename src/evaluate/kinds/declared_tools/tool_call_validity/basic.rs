@@ -8,7 +8,7 @@ use crate::evaluate::shared::definitions::{InvalidDefinition, required};
 use crate::value::{Map, Number, Value};
 
 /// What is wrong with a parameter. Names it, never its value.
-enum Problem<'p> {
+enum ParameterProblem<'p> {
     Missing(&'p str),
     Unexpected(&'p str),
     Null(&'p str, &'p Value<'p>),
@@ -16,7 +16,7 @@ enum Problem<'p> {
     NotAllowed(&'p str),
 }
 
-impl fmt::Display for Problem<'_> {
+impl fmt::Display for ParameterProblem<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing(name) => write!(f, "`{name}` is missing"),
@@ -53,7 +53,7 @@ pub(super) fn check(
     let arguments = arguments.as_map().unwrap_or(&empty);
     for name in required(schema)? {
         if arguments.get(&name).is_none() {
-            error(&Problem::Missing(&name));
+            error(&ParameterProblem::Missing(&name));
         }
     }
     let properties = schema.get("properties").and_then(Value::as_map).unwrap_or(&empty);
@@ -62,7 +62,7 @@ pub(super) fn check(
         match properties.get(name) {
             Some(Value::Map(property)) => check_property(name, value, property, error),
             Some(_) => {}
-            None if closed && !properties.is_empty() => error(&Problem::Unexpected(name)),
+            None if closed && !properties.is_empty() => error(&ParameterProblem::Unexpected(name)),
             None => {}
         }
     }
@@ -78,9 +78,9 @@ fn check_property(
     match property.get("type") {
         Some(kind) if !kind.is_null() => {
             if value.is_null() {
-                error(&Problem::Null(name, kind));
+                error(&ParameterProblem::Null(name, kind));
             } else if !is_of_type(value, kind) {
-                error(&Problem::Type(name, kind));
+                error(&ParameterProblem::Type(name, kind));
             }
         }
         _ => {}
@@ -88,7 +88,7 @@ fn check_property(
     if let Some(Value::List(allowed)) = property.get("enum")
         && !allowed.iter().any(|allowed| is_allowed(value, allowed))
     {
-        error(&Problem::NotAllowed(name));
+        error(&ParameterProblem::NotAllowed(name));
     }
 }
 

@@ -47,7 +47,7 @@ impl Cost {
 /// The highest cost of any schema within `root`; a schema that refers to none costs no more than
 /// its size for each value.
 pub(super) fn highest(root: &Json) -> Cost {
-    let mut count = Count { root, known: HashMap::new(), refers: false };
+    let mut count = SchemaCost { root, known: HashMap::new(), refers: false };
     let mut most = Cost::default();
     let mut waiting = vec![root];
     while let Some(schema) = waiting.pop() {
@@ -63,14 +63,14 @@ pub(super) fn highest(root: &Json) -> Cost {
     if count.refers { most } else { Cost { inner: 1.0, ..most } }
 }
 
-struct Count<'s> {
+struct SchemaCost<'s> {
     root: &'s Json,
     /// By address; a schema that is being counted costs nothing more.
     known: HashMap<usize, Cost>,
     refers: bool,
 }
 
-impl<'s> Count<'s> {
+impl<'s> SchemaCost<'s> {
     fn of(&mut self, schema: &'s Json) -> Cost {
         let Json::Object(map) = schema else { return Cost::default() };
         let address = std::ptr::from_ref(schema) as usize;

@@ -37,11 +37,11 @@ pub(super) enum SchemaError {
 /// Compiled schemas by their text: traces repeat their definitions.
 #[derive(Default)]
 pub(super) struct Validators {
-    compiled: Mutex<Compiled>,
+    compiled: Mutex<CompiledSchemas>,
 }
 
 #[derive(Default)]
-struct Compiled {
+struct CompiledSchemas {
     by_text: hashbrown::HashMap<String, Result<Arc<Schema>, String>>,
     /// Schemas and patterns that are kept.
     kept: usize,
@@ -56,7 +56,7 @@ pub(super) struct Schema {
 }
 
 /// The compiled schemas of one trajectory, by the addresses of their definitions.
-pub(super) type Found = hashbrown::HashMap<usize, Arc<Schema>>;
+pub(super) type SchemasByAddress = hashbrown::HashMap<usize, Arc<Schema>>;
 
 impl Validators {
     /// Holds arguments against a schema; errors name the failing path and keyword.
@@ -64,7 +64,7 @@ impl Validators {
         &self,
         schema: &Value<'_>,
         arguments: &Value<'_>,
-        (found, effort): (&mut Found, &Effort),
+        (found, effort): (&mut SchemasByAddress, &Effort),
         error: &mut dyn FnMut(&dyn fmt::Display),
     ) -> Result<(), SchemaError> {
         let address = std::ptr::from_ref(schema) as usize;
@@ -84,7 +84,7 @@ impl Validators {
             return Ok(());
         }
         for problem in validator.iter_errors(&arguments).take(super::ERRORS_MAX) {
-            error(&Problem { path: problem.instance_path().to_string(), error: problem });
+            error(&SchemaProblem { path: problem.instance_path().to_string(), error: problem });
         }
         Ok(())
     }
@@ -101,7 +101,7 @@ impl Validators {
         }
         let result = compile(schema, text.len()).map(Arc::new);
         if compiled.kept >= KEPT_MAX {
-            *compiled = Compiled::default();
+            *compiled = CompiledSchemas::default();
         }
         compiled.kept += 1 + result.as_ref().map_or(0, |schema| schema.patterns);
         compiled.by_text.insert(text, result.clone());
@@ -161,12 +161,12 @@ fn extent(value: &Value<'_>) -> (usize, usize) {
 }
 
 /// One thing wrong, without the value.
-struct Problem<'p> {
+struct SchemaProblem<'p> {
     path: String,
     error: jsonschema::ValidationError<'p>,
 }
 
-impl fmt::Display for Problem<'_> {
+impl fmt::Display for SchemaProblem<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = if self.path.is_empty() { "/" } else { &self.path };
         write!(f, "{path}: {} ({})", self.error.masked(), self.error.schema_path())
@@ -205,7 +205,7 @@ mod tests {
     fn check(schema: &str, arguments: &str, found: &str) {
         let (schema, arguments) = (json::parse(schema).unwrap(), json::parse(arguments).unwrap());
         let mut errors = Vec::new();
-        let (mut schemas, effort) = (Found::default(), Effort::new());
+        let (mut schemas, effort) = (SchemasByAddress::default(), Effort::new());
         let result = Validators::default().check(
             &schema,
             &arguments,

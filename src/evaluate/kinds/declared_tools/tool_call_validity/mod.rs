@@ -105,7 +105,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
 
 /// What was found about one call.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Finding {
+enum CallValidity {
     Valid,
     Invalid,
     NotRecorded,
@@ -121,14 +121,14 @@ enum DefinitionError {
 }
 
 /// What is kept while one trajectory is judged.
-struct Work {
-    schemas: full::Found,
+struct ValidityWork {
+    schemas: full::SchemasByAddress,
     effort: Effort,
 }
 
-impl Work {
+impl ValidityWork {
     fn new() -> Self {
-        Self { schemas: full::Found::new(), effort: Effort::new() }
+        Self { schemas: full::SchemasByAddress::new(), effort: Effort::new() }
     }
 }
 
@@ -138,25 +138,25 @@ impl Validity {
         &self,
         tools: &Tools<'_>,
         call: &ToolCall<'_>,
-        work: &mut Work,
+        work: &mut ValidityWork,
         error: &mut dyn FnMut(&dyn std::fmt::Display),
-    ) -> Result<Finding, DefinitionError> {
+    ) -> Result<CallValidity, DefinitionError> {
         let empty = Value::Map(Map::new());
         let Some(tool) = tools.get(&call.name) else {
             error(&"the tool is not declared");
-            return Ok(Finding::Invalid);
+            return Ok(CallValidity::Invalid);
         };
         let arguments = match &call.arguments {
             Content::Recorded(value) => value.get(),
             _ if self.dokimos => &empty,
-            _ => return Ok(Finding::NotRecorded),
+            _ => return Ok(CallValidity::NotRecorded),
         };
         let arguments = match arguments {
             Value::Null => &empty,
             Value::Map(_) => arguments,
             _ => {
                 error(&"the arguments are not an object");
-                return Ok(Finding::Invalid);
+                return Ok(CallValidity::Invalid);
             }
         };
         let mut valid = true;
@@ -166,7 +166,7 @@ impl Validity {
         };
         match &self.full {
             Some(validators) => {
-                let Work { schemas, effort } = work;
+                let ValidityWork { schemas, effort } = work;
                 validators.check(tool.schema, arguments, (schemas, effort), &mut tell)?;
             }
             None => {
@@ -176,7 +176,7 @@ impl Validity {
                 basic::check(tool.schema, arguments, self.strict, &mut tell)?;
             }
         }
-        Ok(if valid { Finding::Valid } else { Finding::Invalid })
+        Ok(if valid { CallValidity::Valid } else { CallValidity::Invalid })
     }
 
     /// Describes each call; only for the details and the explanation.
@@ -184,8 +184,8 @@ impl Validity {
         &self,
         tools: &Tools<'_>,
         calls: &[ToolCall<'_>],
-    ) -> Vec<(String, Finding, Vec<String>)> {
-        let mut work = Work::new();
+    ) -> Vec<(String, CallValidity, Vec<String>)> {
+        let mut work = ValidityWork::new();
         let describe = |call: &ToolCall<'_>| {
             let mut errors = Vec::new();
             let finding = self.find(tools, call, &mut work, &mut |error| {
@@ -193,14 +193,18 @@ impl Validity {
                     errors.push(error.to_string());
                 }
             });
-            (call.name.to_string(), finding.unwrap_or(Finding::NotRecorded), errors)
+            (call.name.to_string(), finding.unwrap_or(CallValidity::NotRecorded), errors)
         };
         calls.iter().map(describe).collect()
     }
 
-    fn explain(results: &[(String, Finding, Vec<String>)], valid: usize, judged: usize) -> String {
+    fn explain(
+        results: &[(String, CallValidity, Vec<String>)],
+        valid: usize,
+        judged: usize,
+    ) -> String {
         let mut text = format!("{valid} of {judged} tool calls are valid");
-        let first = results.iter().find(|(_, finding, _)| *finding == Finding::Invalid);
+        let first = results.iter().find(|(_, finding, _)| *finding == CallValidity::Invalid);
         if let Some((name, _, errors)) = first {
             // Writing to a string cannot fail.
             let _ = write!(text, "; {name}: {}", errors.join(", "));
@@ -211,12 +215,12 @@ impl Validity {
         text
     }
 
-    fn details(results: Vec<(String, Finding, Vec<String>)>) -> Map<'static> {
-        let result = |(name, finding, errors): (String, Finding, Vec<String>)| {
+    fn details(results: Vec<(String, CallValidity, Vec<String>)>) -> Map<'static> {
+        let result = |(name, finding, errors): (String, CallValidity, Vec<String>)| {
             let valid = match finding {
-                Finding::Valid => Value::from(true),
-                Finding::Invalid => Value::from(false),
-                Finding::NotRecorded => Value::Null,
+                CallValidity::Valid => Value::from(true),
+                CallValidity::Invalid => Value::from(false),
+                CallValidity::NotRecorded => Value::Null,
             };
             let errors = Value::List(errors.into_iter().map(Value::from).collect());
             let entry: Map<'_> =
@@ -248,13 +252,13 @@ impl Evaluator for Validity {
                 report::no_tool_calls(want)
             };
         }
-        let (mut valid, mut judged, mut work) = (0, 0, Work::new());
+        let (mut valid, mut judged, mut work) = (0, 0, ValidityWork::new());
         for call in calls {
             match self.find(&tools, call, &mut work, &mut |_| {}) {
-                Ok(Finding::NotRecorded) => {}
+                Ok(CallValidity::NotRecorded) => {}
                 Ok(finding) => {
                     judged += 1;
-                    valid += usize::from(finding == Finding::Valid);
+                    valid += usize::from(finding == CallValidity::Valid);
                 }
                 Err(DefinitionError::Full(full::SchemaError::TooMuch)) => {
                     return report::not_evaluable(

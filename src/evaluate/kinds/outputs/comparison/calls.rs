@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use super::subject::Found;
-use super::{Compared, Comparer, Method, STEPS_MAX, Target};
+use super::subject::CallContent;
+use super::{Compared, Comparer, ComparisonTarget, Method, STEPS_MAX};
 use crate::evaluate::shared::pairing::{counted, naming};
 use crate::evaluate::shared::report;
 use crate::model::{Outcome, Reason, Trajectory, Want};
@@ -49,12 +49,15 @@ impl Comparer {
         let mut sum = Sum::default();
         for call in trajectory.tool_calls.iter().filter(|call| subject.includes(call)) {
             let compared = match subject.content(call) {
-                Found::Value(value) => self.judge(&value, &steps),
-                Found::Nothing => Ok(self.nothing()),
-                Found::NotRecorded => {
+                CallContent::Value(value) => self.judge(&value, &steps),
+                CallContent::Nothing => Ok(self.nothing()),
+                CallContent::NotRecorded => {
                     return report::not_evaluable(subject.reason(), want, || {
-                        let are =
-                            if self.subject.target == Target::ToolArguments { "are" } else { "is" };
+                        let are = if self.subject.target == ComparisonTarget::ToolArguments {
+                            "are"
+                        } else {
+                            "is"
+                        };
                         format!("the {} of `{}` {are} not recorded", subject.word(), call.name)
                     });
                 }

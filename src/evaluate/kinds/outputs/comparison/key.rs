@@ -54,7 +54,7 @@ impl TryFrom<String> for Path {
     }
 }
 
-enum Step<'p> {
+enum PathStep<'p> {
     Key(&'p str),
     Index(&'p str),
 }
@@ -130,17 +130,17 @@ fn resolve<'v>(output: &Value<'v>, path: &str) -> Result<Value<'v>, String> {
     let mut at = output;
     for step in steps {
         at = match (step, at) {
-            (Step::Key(key), Value::Map(map)) => {
+            (PathStep::Key(key), Value::Map(map)) => {
                 map.get(key).ok_or_else(|| format!("Error: {}", PyValue::text(key).repr()))?
             }
-            (Step::Key(key), other) => {
+            (PathStep::Key(key), other) => {
                 return Err(format!("Error: Cannot access key '{key}' on {}", kind(other)));
             }
-            (Step::Index(digits), Value::List(items)) => {
+            (PathStep::Index(digits), Value::List(items)) => {
                 let item = digits.parse::<usize>().ok().and_then(|index| items.get(index));
                 item.ok_or("Error: list index out of range")?
             }
-            (Step::Index(digits), other) => {
+            (PathStep::Index(digits), other) => {
                 let (digits, kind) = (digits.trim_start_matches('0'), kind(other));
                 let index = if digits.is_empty() { "0" } else { digits };
                 return Err(format!(
@@ -153,7 +153,7 @@ fn resolve<'v>(output: &Value<'v>, path: &str) -> Result<Value<'v>, String> {
 }
 
 /// Keys and `[digits]`; whatever else stands in a path is passed over.
-fn steps(path: &str) -> impl Iterator<Item = Step<'_>> {
+fn steps(path: &str) -> impl Iterator<Item = PathStep<'_>> {
     let mut rest = path;
     std::iter::from_fn(move || {
         while let Some(first) = rest.chars().next() {
@@ -163,7 +163,7 @@ fn steps(path: &str) -> impl Iterator<Item = Step<'_>> {
                 && digits.bytes().all(|b| b.is_ascii_digit())
             {
                 rest = after;
-                return Some(Step::Index(digits));
+                return Some(PathStep::Index(digits));
             }
             if matches!(first, '.' | '[' | ']') {
                 rest = &rest[1..];
@@ -172,7 +172,7 @@ fn steps(path: &str) -> impl Iterator<Item = Step<'_>> {
             let end = rest.find(['.', '[', ']']).unwrap_or(rest.len());
             let (key, after) = rest.split_at(end);
             rest = after;
-            return Some(Step::Key(key));
+            return Some(PathStep::Key(key));
         }
         None
     })

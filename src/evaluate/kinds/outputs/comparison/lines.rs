@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::{Compared, Comparer, Failure, Method};
+use super::{Compared, Comparer, ComparisonFailure, Method};
 use crate::value::python::PyValue;
 use crate::value::{Map, Value};
 
@@ -13,10 +13,10 @@ impl Comparer {
         output: &Value<'_>,
         delimiter: &str,
         steps: &Cell<usize>,
-    ) -> Result<Compared, Failure> {
+    ) -> Result<Compared, ComparisonFailure> {
         let (expected, actual) = self.both(output)?;
         if delimiter.is_empty() {
-            return Err(Failure::Error("empty separator".to_owned()));
+            return Err(ComparisonFailure::Error("empty separator".to_owned()));
         }
         let [actual_text, expected_text] =
             [&actual, expected].map(|value| self.key.unwrap(value).to_text());
@@ -57,7 +57,7 @@ impl Comparer {
         wanted: &str,
         expected: &PyValue<'_>,
         steps: &Cell<usize>,
-    ) -> Result<Result<Compared, String>, Failure> {
+    ) -> Result<Result<Compared, String>, ComparisonFailure> {
         if let Err(error) = self.key.takes_lines() {
             return Ok(Err(error));
         }

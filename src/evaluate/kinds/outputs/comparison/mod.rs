@@ -5,8 +5,8 @@
 //! which is compared by itself. Semantics are those of UiPath's output evaluators
 //! (`UiPath/uipath-python`, package `uipath` 2.11 to 2.14): numbers are printed as doubles, objects
 //! are seen as Python prints them, and a text may be judged line by line. But for `compat: uipath`
-//! an integer that no double holds stays what it is ([`Numbers`]). Comparing texts costs at most
-//! [`STEPS_MAX`] steps in one evaluation.
+//! an integer that no double holds stays what it is ([`NumberReading`]). Comparing texts costs
+//! at most [`STEPS_MAX`] steps in one evaluation.
 
 mod calls;
 mod key;
@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 
 pub(in crate::evaluate) use key::{OutputKey, Path};
-pub(in crate::evaluate) use subject::{Subject, Target};
+pub(in crate::evaluate) use subject::{ComparisonSubject, ComparisonTarget};
 
 use crate::evaluate::compat::uipath::{Definition, Flag};
 use crate::evaluate::evaluator::Evaluator;
@@ -51,7 +51,7 @@ pub(in crate::evaluate) enum Method {
 
 /// What becomes of numbers before they are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::evaluate) enum Numbers {
+pub(in crate::evaluate) enum NumberReading {
     /// All become doubles, as in the package: 2^53 + 1 is 2^53.
     Doubles,
     /// All that doubles hold become doubles; other integers stay exact.
@@ -61,9 +61,9 @@ pub(in crate::evaluate) enum Numbers {
 /// Compares final outputs, or what tool calls were given or returned.
 pub(in crate::evaluate) struct Comparer {
     method: Method,
-    subject: Subject,
+    subject: ComparisonSubject,
     key: OutputKey,
-    numbers: Numbers,
+    numbers: NumberReading,
     /// What stands between lines, if they are judged one by one.
     delimiter: Option<String>,
     /// What is expected, or why it cannot be compared with.
@@ -73,11 +73,11 @@ pub(in crate::evaluate) struct Comparer {
 /// A part of the settings that all three kinds have.
 pub(in crate::evaluate) struct Parts {
     /// What is judged.
-    pub(in crate::evaluate) subject: Subject,
+    pub(in crate::evaluate) subject: ComparisonSubject,
     /// Which part of the final output is judged, and of what is expected.
     pub(in crate::evaluate) key: OutputKey,
     /// What becomes of numbers.
-    pub(in crate::evaluate) numbers: Numbers,
+    pub(in crate::evaluate) numbers: NumberReading,
     /// What stands between lines, if they are judged one by one.
     pub(in crate::evaluate) delimiter: Option<String>,
 }
@@ -92,7 +92,12 @@ pub(in crate::evaluate) fn read_compat(definition: &Definition) -> Result<Parts,
     let delimiter = definition.text_setting("line_delimiter", "lineDelimiter")?;
     let delimiter = delimiter.unwrap_or_else(|| "\n".to_owned());
     let delimiter = by_line.then_some(delimiter);
-    Ok(Parts { subject: Subject::default(), key, numbers: Numbers::Doubles, delimiter })
+    Ok(Parts {
+        subject: ComparisonSubject::default(),
+        key,
+        numbers: NumberReading::Doubles,
+        delimiter,
+    })
 }
 
 /// What stands between lines, if they are judged one by one.
@@ -128,14 +133,14 @@ struct Compared {
 }
 
 /// Why a comparison gave no score.
-enum Failure {
+enum ComparisonFailure {
     /// What the package catches as an exception.
     Error(String),
     /// The texts are too long to be compared.
     TooLarge,
 }
 
-impl Failure {
+impl ComparisonFailure {
     fn outcome(self, error_type: &'static str) -> Outcome {
         match self {
             Self::Error(error) => {
@@ -167,11 +172,11 @@ impl Comparer {
         expected: &PyValue<'_>,
         actual: &PyValue<'_>,
         steps: &Cell<usize>,
-    ) -> Result<Compared, Failure> {
+    ) -> Result<Compared, ComparisonFailure> {
         let (shown_expected, shown_actual, score) = match self.method {
             Method::Similar => {
-                let leaves =
-                    similarity::compare(expected, actual, steps).ok_or(Failure::TooLarge)?;
+                let leaves = similarity::compare(expected, actual, steps)
+                    .ok_or(ComparisonFailure::TooLarge)?;
                 let mut details = texts(expected.to_text(), actual.to_text());
                 details.insert("matched_leaves", leaves.matched);
                 details.insert("total_leaves", leaves.total);
@@ -199,15 +204,23 @@ impl Comparer {
     }
 
     /// What is expected, and the part of an output to compare with it.
-    fn both<'v>(&self, output: &Value<'v>) -> Result<(&PyValue<'static>, PyValue<'v>), Failure> {
+    fn both<'v>(
+        &self,
+        output: &Value<'v>,
+    ) -> Result<(&PyValue<'static>, PyValue<'v>), ComparisonFailure> {
         let actual = self.key.take(output).and_then(|part| self.numbers.of(part));
-        let actual = actual.map_err(Failure::Error)?;
-        let expected = self.expected.as_ref().map_err(|error| Failure::Error(error.clone()))?;
+        let actual = actual.map_err(ComparisonFailure::Error)?;
+        let expected =
+            self.expected.as_ref().map_err(|error| ComparisonFailure::Error(error.clone()))?;
         Ok((expected, actual))
     }
 
     /// Judges one content; what is not at the path is as wrong as can be.
-    fn judge(&self, content: &Value<'_>, steps: &Cell<usize>) -> Result<Compared, Failure> {
+    fn judge(
+        &self,
+        content: &Value<'_>,
+        steps: &Cell<usize>,
+    ) -> Result<Compared, ComparisonFailure> {
         let expects_text = matches!(self.expected, Ok(PyValue::Str(_)));
         let Some(part) = self.subject.part(content, expects_text) else {
             return Ok(self.nothing());
@@ -237,7 +250,7 @@ impl Comparer {
 fn expected_part(
     key: &OutputKey,
     expected: Value<'static>,
-    numbers: Numbers,
+    numbers: NumberReading,
 ) -> Result<PyValue<'static>, String> {
     let expected = match expected {
         Value::String(text) if !key.is_whole() => json::parse(&text)
@@ -255,7 +268,7 @@ fn own(value: PyValue<'_>) -> PyValue<'static> {
     value.into_value().map_or(PyValue::None, |value| PyValue::from(value.into_owned()))
 }
 
-impl Numbers {
+impl NumberReading {
     /// The same value with its numbers as they are compared.
     fn of(self, value: Value<'_>) -> Result<PyValue<'_>, String> {
         Ok(match value {
@@ -299,7 +312,7 @@ impl Evaluator for Comparer {
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        if self.subject.target != Target::FinalOutput {
+        if self.subject.target != ComparisonTarget::FinalOutput {
             return self.evaluate_calls(trajectory, want);
         }
         let Some(output) = trajectory.final_output.value() else {

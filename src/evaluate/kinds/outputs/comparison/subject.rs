@@ -14,7 +14,7 @@ use crate::value::Value;
 /// What is compared with the expected value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(in crate::evaluate) enum Target {
+pub(in crate::evaluate) enum ComparisonTarget {
     /// What the agent answered.
     #[default]
     FinalOutput,
@@ -26,9 +26,9 @@ pub(in crate::evaluate) enum Target {
 
 /// What is judged, and which part of it.
 #[derive(Debug, Default)]
-pub(in crate::evaluate) struct Subject {
+pub(in crate::evaluate) struct ComparisonSubject {
     /// What is judged.
-    pub(in crate::evaluate) target: Target,
+    pub(in crate::evaluate) target: ComparisonTarget,
     /// The calls of which tools; all where none is named.
     pub(in crate::evaluate) tools: Vec<String>,
     /// Where in it the compared value stands.
@@ -36,7 +36,7 @@ pub(in crate::evaluate) struct Subject {
 }
 
 /// What a call holds of what is judged.
-pub(super) enum Found<'c, 'a> {
+pub(super) enum CallContent<'c, 'a> {
     /// A value.
     Value(Cow<'c, Value<'a>>),
     /// Nothing: the call failed, without words.
@@ -45,14 +45,14 @@ pub(super) enum Found<'c, 'a> {
     NotRecorded,
 }
 
-impl Subject {
+impl ComparisonSubject {
     /// Refuses settings that do not go together.
     pub(in crate::evaluate) fn checked(
         self,
         key: &OutputKey,
         place: Place,
     ) -> Result<Self, SettingsError> {
-        let of_calls = self.target != Target::FinalOutput;
+        let of_calls = self.target != ComparisonTarget::FinalOutput;
         if !of_calls && !self.tools.is_empty() {
             let message = "`tools` goes only with `target: tool_arguments` or `tool_results`";
             return Err(SettingsError::new(message).at(place));
@@ -67,9 +67,9 @@ impl Subject {
     /// The facts that it reads.
     pub(super) fn facts(&self) -> Facts {
         Facts {
-            final_output: self.target == Target::FinalOutput,
-            arguments: self.target == Target::ToolArguments,
-            results: self.target == Target::ToolResults,
+            final_output: self.target == ComparisonTarget::FinalOutput,
+            arguments: self.target == ComparisonTarget::ToolArguments,
+            results: self.target == ComparisonTarget::ToolResults,
             ..Facts::default()
         }
     }
@@ -80,35 +80,35 @@ impl Subject {
     }
 
     /// What a call was given or returned.
-    pub(super) fn content<'c, 'a>(&self, call: &'c ToolCall<'a>) -> Found<'c, 'a> {
+    pub(super) fn content<'c, 'a>(&self, call: &'c ToolCall<'a>) -> CallContent<'c, 'a> {
         let content = match self.target {
-            Target::ToolArguments => &call.arguments,
+            ComparisonTarget::ToolArguments => &call.arguments,
             _ => &call.result,
         };
         match (content.value(), &call.error) {
-            (Some(value), _) => Found::Value(Cow::Borrowed(value)),
-            (None, _) if self.target == Target::ToolArguments => Found::NotRecorded,
-            (None, Some(error)) => Found::Value(Cow::Owned(Value::String(error.clone()))),
-            (None, None) if call.status == CallStatus::Error => Found::Nothing,
-            (None, None) => Found::NotRecorded,
+            (Some(value), _) => CallContent::Value(Cow::Borrowed(value)),
+            (None, _) if self.target == ComparisonTarget::ToolArguments => CallContent::NotRecorded,
+            (None, Some(error)) => CallContent::Value(Cow::Owned(Value::String(error.clone()))),
+            (None, None) if call.status == CallStatus::Error => CallContent::Nothing,
+            (None, None) => CallContent::NotRecorded,
         }
     }
 
     /// Why a call cannot be judged whose content is not recorded.
     pub(super) fn reason(&self) -> Reason {
         match self.target {
-            Target::FinalOutput => Reason::FinalOutputNotRecorded,
-            Target::ToolArguments => Reason::ArgumentsNotRecorded,
-            Target::ToolResults => Reason::ResultNotRecorded,
+            ComparisonTarget::FinalOutput => Reason::FinalOutputNotRecorded,
+            ComparisonTarget::ToolArguments => Reason::ArgumentsNotRecorded,
+            ComparisonTarget::ToolResults => Reason::ResultNotRecorded,
         }
     }
 
     /// What is judged of a call, in words.
     pub(super) fn word(&self) -> &'static str {
         match self.target {
-            Target::FinalOutput => "final output",
-            Target::ToolArguments => "arguments",
-            Target::ToolResults => "result",
+            ComparisonTarget::FinalOutput => "final output",
+            ComparisonTarget::ToolArguments => "arguments",
+            ComparisonTarget::ToolResults => "result",
         }
     }
 
@@ -124,7 +124,7 @@ impl Subject {
             None => Cow::Borrowed(content),
             Some(path) => Cow::Owned(path.find(read_text(content).as_ref().unwrap_or(content))?),
         };
-        if expects_text || (self.target == Target::FinalOutput && self.path.is_none()) {
+        if expects_text || (self.target == ComparisonTarget::FinalOutput && self.path.is_none()) {
             return Some(found);
         }
         let read = read_text(&found).map(Value::into_owned);

@@ -6,8 +6,8 @@ use super::custom::own;
 use super::iris::{custom as iris_custom, rules};
 use super::limits::{CUSTOM_RULES_MAX, TEXT_BYTES_CEILING};
 use super::reading::Reading;
-use super::rule::Rule;
-use super::settings::{Bundle, Compat, OutputRulesConfig, Target};
+use super::rule::OutputRule;
+use super::settings::{Bundle, Compat, OutputRulesConfig, TextTarget};
 use super::{OutputRules, builtin};
 use crate::detect::pack::config::{DetectorConfig, PackConfig, compile};
 use crate::detect::pack::{self, Pack, names};
@@ -79,7 +79,7 @@ fn check_limits(config: &OutputRulesConfig, node: &Node) -> Result<(), SettingsE
 
 /// The key of `target: attribute`.
 fn target(config: &OutputRulesConfig, node: &Node) -> Result<Option<String>, SettingsError> {
-    let calls = matches!(config.target, Target::ToolArguments | Target::ToolResults);
+    let calls = matches!(config.target, TextTarget::ToolArguments | TextTarget::ToolResults);
     if !config.tools.is_empty() && !calls {
         return Err(SettingsError::new(
             "`tools` goes with `target: tool_arguments` or `tool_results`",
@@ -87,13 +87,13 @@ fn target(config: &OutputRulesConfig, node: &Node) -> Result<Option<String>, Set
         .at(place(node, "tools")));
     }
     match (config.target, &config.attribute) {
-        (Target::Attribute, None) => {
+        (TextTarget::Attribute, None) => {
             let error = SettingsError::new("`target: attribute` needs `attribute`");
             Err(error
                 .with_help("name the key, such as `attribute: my.answer`")
                 .at(place(node, "target")))
         }
-        (Target::Attribute, Some(key)) => Ok(Some(key.clone())),
+        (TextTarget::Attribute, Some(key)) => Ok(Some(key.clone())),
         (_, Some(_)) => Err(SettingsError::new("`attribute` goes with `target: attribute`")
             .at(place(node, "attribute"))),
         (_, None) => Ok(None),
@@ -148,7 +148,7 @@ fn phrases(rule: &str, list: &[String]) -> PackConfig {
 }
 
 /// Rules that only a pack of the config names.
-fn add_pack_rules(rules: &mut Vec<Rule>, packs: &[Arc<Pack>], bundle: Bundle) {
+fn add_pack_rules(rules: &mut Vec<OutputRule>, packs: &[Arc<Pack>], bundle: Bundle) {
     const BUILT_IN: [&str; 5] =
         [names::PII, names::BLOCKLIST, names::INJECTION, names::STUB, names::REFUSAL];
     if matches!(bundle, Bundle::Completeness | Bundle::Relevance | Bundle::Cost) {
@@ -159,17 +159,17 @@ fn add_pack_rules(rules: &mut Vec<Rule>, packs: &[Arc<Pack>], bundle: Bundle) {
             continue;
         }
         let rule = name.to_owned();
-        let check = move |s: &super::rule::Subject<'_>| {
+        let check = move |s: &super::rule::RuleSubject<'_>| {
             builtin::detected(s, &rule, "nothing found", "found")
         };
-        rules.push(Rule { name: name.to_owned().into(), ..Rule::new("", 1.0, check) });
+        rules.push(OutputRule { name: name.to_owned().into(), ..OutputRule::new("", 1.0, check) });
     }
 }
 
 fn custom(
     config: &OutputRulesConfig,
     node: &Node,
-    rules: &mut Vec<Rule>,
+    rules: &mut Vec<OutputRule>,
     iris_like: bool,
 ) -> Result<(), SettingsError> {
     if config.custom_rules.len() > CUSTOM_RULES_MAX {
@@ -202,7 +202,7 @@ fn custom(
 fn adjust(
     config: &OutputRulesConfig,
     node: &Node,
-    rules: &mut Vec<Rule>,
+    rules: &mut Vec<OutputRule>,
 ) -> Result<(), SettingsError> {
     let known: Vec<String> = rules.iter().map(|rule| rule.name.to_string()).collect();
     let find = |name: &str, key: &str| {

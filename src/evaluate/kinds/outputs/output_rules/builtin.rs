@@ -3,14 +3,14 @@
 //! Same names, weights and thresholds as the source's; judged by characters, words and sentences
 //! of any script, and by the default packs. What cannot be judged is skipped, never passed.
 
-use super::rule::{Rule, Subject, Verdict};
+use super::rule::{OutputRule, RuleSubject, Verdict};
 use super::settings::{Bundle, Thresholds};
 use super::words;
 use crate::detect::Severity;
 use crate::detect::pack::{Finding, names};
 
 /// The rules of a bundle in the source's order.
-pub(super) fn rules(bundle: Bundle, set: &Thresholds) -> Vec<Rule> {
+pub(super) fn rules(bundle: Bundle, set: &Thresholds) -> Vec<OutputRule> {
     match bundle {
         Bundle::Completeness => completeness(set),
         Bundle::Relevance => relevance(set),
@@ -24,22 +24,22 @@ pub(super) fn rules(bundle: Bundle, set: &Thresholds) -> Vec<Rule> {
     }
 }
 
-fn completeness(set: &Thresholds) -> Vec<Rule> {
+fn completeness(set: &Thresholds) -> Vec<OutputRule> {
     let least = set.min_output_length.or(set.min_length).unwrap_or(50.0);
     let sentences = set.min_sentences.unwrap_or(2.0);
     vec![
-        Rule::new("min_output_length", 1.0, move |s| {
+        OutputRule::new("min_output_length", 1.0, move |s| {
             let text = s.text().trim();
             let expected = s.expected.is_some_and(|expected| expected.text.trim() == text);
             let enough = if s.explain { usize::MAX } else { least.max(0.0) as usize };
             let length = words::length(text, enough) as f64;
             reaches(s, "characters", length, if expected { length } else { least })
         }),
-        Rule::new("non_empty_output", 2.0, |s| {
+        OutputRule::new("non_empty_output", 2.0, |s| {
             let passed = !words::is_invisible(s.text());
             Verdict::binary(passed, if passed { "not empty" } else { "nothing to see" }.into())
         }),
-        Rule::new("sentence_count", 0.5, move |s| {
+        OutputRule::new("sentence_count", 0.5, move |s| {
             let text = s.text().trim();
             if text.starts_with(['{', '[']) && super::iris::js::json::is_json(text) {
                 return Verdict::skipped("structured output has no sentences", "output is JSON");
@@ -47,17 +47,17 @@ fn completeness(set: &Thresholds) -> Vec<Rule> {
             let count = s.reading.units().len() as f64;
             reaches(s, "sentences or items", count, sentences)
         }),
-        Rule::new("expected_coverage", 1.5, expected_coverage),
+        OutputRule::new("expected_coverage", 1.5, expected_coverage),
     ]
 }
 
-fn reaches(s: &Subject<'_>, what: &str, value: f64, least: f64) -> Verdict {
+fn reaches(s: &RuleSubject<'_>, what: &str, value: f64, least: f64) -> Verdict {
     let passed = value >= least;
     let score = if passed { 1.0 } else { (value / least).min(0.99) };
     Verdict::scored(passed, score, s.say(|| format!("{value} {what}, at least {least} wanted")))
 }
 
-fn expected_coverage(s: &Subject<'_>) -> Verdict {
+fn expected_coverage(s: &RuleSubject<'_>) -> Verdict {
     let Some(expected) = s.expected.filter(|expected| !expected.is_blank()) else {
         return Verdict::skipped("no expected output", "criteria.expected not given");
     };
@@ -84,24 +84,24 @@ fn expected_coverage(s: &Subject<'_>) -> Verdict {
     Verdict::scored(score >= 0.5, score, message)
 }
 
-fn relevance(set: &Thresholds) -> Vec<Rule> {
+fn relevance(set: &Thresholds) -> Vec<OutputRule> {
     let keywords = set.keyword_overlap.unwrap_or(0.35);
     let topic = set.topic_consistency.unwrap_or(0.10);
     let least = set.topic_consistency_min_words.unwrap_or(6.0);
     vec![
-        Rule::new("keyword_overlap", 1.0, move |s| keyword_overlap(s, keywords)),
-        Rule::new(names::REFUSAL, 1.0, |s| {
+        OutputRule::new("keyword_overlap", 1.0, move |s| keyword_overlap(s, keywords)),
+        OutputRule::new(names::REFUSAL, 1.0, |s| {
             let verdict = detected(s, names::REFUSAL, "no refusal or hedge", "refusal or hedge");
             let score = (1.0 - 0.3 * s.hits(names::REFUSAL).count() as f64).max(0.0);
             Verdict { score, ..verdict }
         }),
-        Rule::new("topic_consistency", 1.0, move |s| topic_consistency(s, topic, least)),
+        OutputRule::new("topic_consistency", 1.0, move |s| topic_consistency(s, topic, least)),
     ]
 }
 
 const NO_INPUT: (&str, &str) = ("no user input", "user input not recorded");
 
-fn keyword_overlap(s: &Subject<'_>, least: f64) -> Verdict {
+fn keyword_overlap(s: &RuleSubject<'_>, least: f64) -> Verdict {
     let Some(input) = s.input.filter(|input| !input.is_blank()) else {
         return Verdict::skipped(NO_INPUT.0, NO_INPUT.1);
     };
@@ -122,7 +122,7 @@ fn keyword_overlap(s: &Subject<'_>, least: f64) -> Verdict {
     Verdict::scored(ratio >= least, (ratio * 2.0).min(1.0), message)
 }
 
-fn topic_consistency(s: &Subject<'_>, least: f64, words_min: f64) -> Verdict {
+fn topic_consistency(s: &RuleSubject<'_>, least: f64, words_min: f64) -> Verdict {
     let Some(input) = s.input.filter(|input| !input.is_blank()) else {
         return Verdict::skipped(NO_INPUT.0, NO_INPUT.1);
     };
@@ -148,28 +148,28 @@ fn topic_consistency(s: &Subject<'_>, least: f64, words_min: f64) -> Verdict {
     Verdict::scored(ratio >= least, (ratio * 5.0).min(1.0), message)
 }
 
-fn safety() -> Vec<Rule> {
+fn safety() -> Vec<OutputRule> {
     vec![
-        Rule::new(names::PII, 2.0, |s| {
+        OutputRule::new(names::PII, 2.0, |s| {
             detected(s, names::PII, "no personal data or credential", "found")
         })
         .critical(),
-        Rule::new(names::BLOCKLIST, 2.0, |s| {
+        OutputRule::new(names::BLOCKLIST, 2.0, |s| {
             detected(s, names::BLOCKLIST, "no banned phrase", "banned phrases")
         })
         .critical(),
-        Rule::new(names::INJECTION, 2.0, |s| {
+        OutputRule::new(names::INJECTION, 2.0, |s| {
             detected(s, names::INJECTION, "no prompt injection", "prompt injection")
         })
         .critical(),
-        Rule::new(names::STUB, 1.5, |s| {
+        OutputRule::new(names::STUB, 1.5, |s| {
             detected(s, names::STUB, "nothing unfinished", "unfinished")
         }),
     ]
 }
 
 /// A rule that fails when a detector of its name hits.
-pub(super) fn detected(s: &Subject<'_>, rule: &str, none: &'static str, some: &str) -> Verdict {
+pub(super) fn detected(s: &RuleSubject<'_>, rule: &str, none: &'static str, some: &str) -> Verdict {
     if s.nothing_found() {
         return Verdict::binary(true, none.into());
     }
@@ -200,24 +200,26 @@ pub(super) fn detected(s: &Subject<'_>, rule: &str, none: &'static str, some: &s
     Verdict { findings, critical, ..Verdict::binary(false, message) }
 }
 
-fn cost(set: &Thresholds) -> Vec<Rule> {
+fn cost(set: &Thresholds) -> Vec<OutputRule> {
     let most = set.cost_threshold.unwrap_or(0.10);
     let ratio_max = set.max_token_ratio.unwrap_or(5.0);
     vec![
-        Rule::new("cost_under_threshold", 1.0, move |s| match s.cost {
+        OutputRule::new("cost_under_threshold", 1.0, move |s| match s.cost {
             None => Verdict::skipped("the cost is not known", "cost not recorded"),
             Some(cost) => limited(s, "US dollars", cost, most),
         }),
-        Rule::new("token_efficiency", 0.5, move |s| match (s.prompt_tokens, s.completion_tokens) {
-            (Some(prompt), Some(completion)) if prompt > 0.0 => {
-                limited(s, "tokens out for each token in", completion / prompt, ratio_max)
+        OutputRule::new("token_efficiency", 0.5, move |s| {
+            match (s.prompt_tokens, s.completion_tokens) {
+                (Some(prompt), Some(completion)) if prompt > 0.0 => {
+                    limited(s, "tokens out for each token in", completion / prompt, ratio_max)
+                }
+                _ => Verdict::skipped("tokens are not known", "usage not recorded"),
             }
-            _ => Verdict::skipped("tokens are not known", "usage not recorded"),
         }),
     ]
 }
 
-fn limited(s: &Subject<'_>, what: &str, value: f64, most: f64) -> Verdict {
+fn limited(s: &RuleSubject<'_>, what: &str, value: f64, most: f64) -> Verdict {
     let passed = value <= most;
     let score = if passed { 1.0 } else { (1.0 - (value - most) / most).max(0.0) };
     let message = s.say(|| format!("{value:.4} {what}, at most {most} wanted"));

@@ -25,7 +25,7 @@ use std::sync::Arc;
 pub use crate::detect::Severity;
 pub use crate::detect::pack::config::{DetectorConfig, PackConfig, Syntax};
 pub use settings::{
-    Bundle, Compat, CustomKind, CustomRuleConfig, OutputCriteria, OutputRulesConfig, Target,
+    Bundle, Compat, CustomKind, CustomRuleConfig, OutputCriteria, OutputRulesConfig, TextTarget,
     Thresholds,
 };
 
@@ -34,7 +34,7 @@ use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::model::Want;
 use crate::model::{Facts, Outcome, Trajectory};
 use reading::Reading;
-use rule::Rule;
+use rule::OutputRule;
 
 /// Judges texts by rules.
 pub static KIND: Kind = Kind {
@@ -56,14 +56,14 @@ output_rules/safety:
 
 /// A configured evaluator.
 struct OutputRules {
-    target: Target,
+    target: TextTarget,
     tools: Vec<String>,
     /// The key of `target: attribute`.
     attribute: Option<String>,
     bundle: Bundle,
     iris: bool,
     expected: Option<Reading<'static>>,
-    rules: Vec<Rule>,
+    rules: Vec<OutputRule>,
     packs: Vec<Arc<Pack>>,
     skip_kinds: Vec<String>,
     /// Rules whose built-in detectors the config replaces.
@@ -78,12 +78,12 @@ struct OutputRules {
 impl Evaluator for OutputRules {
     fn facts(&self) -> Facts {
         Facts {
-            arguments: self.target == Target::ToolArguments,
-            results: self.target == Target::ToolResults,
-            user_input: self.target == Target::UserInput || self.reads_input,
-            final_output: self.target == Target::FinalOutput,
+            arguments: self.target == TextTarget::ToolArguments,
+            results: self.target == TextTarget::ToolResults,
+            user_input: self.target == TextTarget::UserInput || self.reads_input,
+            final_output: self.target == TextTarget::FinalOutput,
             usage: self.reads_usage,
-            root_attributes: self.target == Target::Attribute,
+            root_attributes: self.target == TextTarget::Attribute,
             attributes: self.attribute.iter().map(|key| vec![key.clone()]).collect(),
             ..Facts::default()
         }

@@ -8,7 +8,7 @@ use crate::detect::Severity;
 use crate::detect::pack::{Finding, Hit, Pack, Scan};
 
 /// The text that is judged, with what it is compared with.
-pub(super) struct Subject<'t> {
+pub(super) struct RuleSubject<'t> {
     /// The text.
     pub(super) reading: &'t Reading<'t>,
     /// What the user asked.
@@ -53,10 +53,10 @@ pub(super) struct Verdict {
 }
 
 /// Judges one text.
-pub(super) type Check = Box<dyn Fn(&Subject<'_>) -> Verdict + Send + Sync>;
+pub(super) type RuleCheck = Box<dyn Fn(&RuleSubject<'_>) -> Verdict + Send + Sync>;
 
 /// A named check.
-pub(super) struct Rule {
+pub(super) struct OutputRule {
     /// The name in results and settings.
     pub(super) name: Cow<'static, str>,
     /// Its share in the mean.
@@ -64,15 +64,15 @@ pub(super) struct Rule {
     /// Whether its failure decides.
     pub(super) severity: Severity,
     /// The check.
-    pub(super) check: Check,
+    pub(super) check: RuleCheck,
 }
 
-impl Rule {
+impl OutputRule {
     /// A rule of normal severity.
     pub(super) fn new(
         name: &'static str,
         weight: f64,
-        check: impl Fn(&Subject<'_>) -> Verdict + Send + Sync + 'static,
+        check: impl Fn(&RuleSubject<'_>) -> Verdict + Send + Sync + 'static,
     ) -> Self {
         Self {
             name: Cow::Borrowed(name),
@@ -89,7 +89,7 @@ impl Rule {
     }
 }
 
-impl Subject<'_> {
+impl RuleSubject<'_> {
     /// The text.
     pub(super) fn text(&self) -> &str {
         &self.reading.text

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use super::iris::js;
 use super::reading::Reading;
-use super::rule::{Rule, Subject, Verdict};
+use super::rule::{OutputRule, RuleSubject, Verdict};
 use super::{OutputRules, texts};
 use crate::detect::Severity;
 use crate::detect::pack::Finding;
@@ -17,7 +17,7 @@ use crate::value::{Map, Value};
 
 /// One rule's result over all texts.
 struct Result<'r> {
-    rule: &'r Rule,
+    rule: &'r OutputRule,
     verdict: Verdict,
     /// Where each finding's text stands.
     places: Vec<String>,
@@ -99,7 +99,7 @@ impl OutputRules {
         let input = input.map(Reading::new);
         let mut results: Vec<Result<'r>> = Vec::with_capacity(self.rules.len());
         for (index, (place, text)) in list.iter().enumerate() {
-            let subject = Subject {
+            let subject = RuleSubject {
                 reading: &Reading::new(&**text),
                 input: input.as_ref(),
                 expected: self.expected.as_ref(),

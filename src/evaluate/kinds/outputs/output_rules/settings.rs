@@ -16,7 +16,7 @@ pub struct OutputRulesConfig {
     /// `iris` gives the verdicts and scores of Iris 0.4.2, mistakes included.
     pub compat: Option<Compat>,
     /// Which text is judged.
-    pub target: Target,
+    pub target: TextTarget,
     /// With `target: tool_arguments` or `tool_results`: only the calls of these tools; empty stands
     /// for all.
     pub tools: Vec<String>,
@@ -50,7 +50,7 @@ impl Default for OutputRulesConfig {
         Self {
             bundle: None,
             compat: None,
-            target: Target::FinalOutput,
+            target: TextTarget::FinalOutput,
             tools: Vec::new(),
             attribute: None,
             criteria: OutputCriteria::default(),
@@ -109,7 +109,7 @@ pub enum Compat {
 /// Which text is judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Target {
+pub enum TextTarget {
     /// What the agent answered.
     #[default]
     FinalOutput,

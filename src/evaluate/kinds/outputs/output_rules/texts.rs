@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::OutputRules;
 use super::limits::TEXTS_MAX;
-use super::settings::Target;
+use super::settings::TextTarget;
 use crate::model::{CallStatus, Content, Reason, Trajectory};
 use crate::value::Value;
 
@@ -37,10 +37,12 @@ impl OutputRules {
             None => Texts { list: Vec::new(), missing: Some(reason) },
         };
         match self.target {
-            Target::FinalOutput => one(&trajectory.final_output, Reason::FinalOutputNotRecorded),
-            Target::UserInput => one(&trajectory.user_input, Reason::UserInputNotRecorded),
-            Target::ToolArguments | Target::ToolResults => self.call_texts(trajectory),
-            Target::Attribute => self.attribute_texts(trajectory),
+            TextTarget::FinalOutput => {
+                one(&trajectory.final_output, Reason::FinalOutputNotRecorded)
+            }
+            TextTarget::UserInput => one(&trajectory.user_input, Reason::UserInputNotRecorded),
+            TextTarget::ToolArguments | TextTarget::ToolResults => self.call_texts(trajectory),
+            TextTarget::Attribute => self.attribute_texts(trajectory),
         }
     }
 
@@ -54,7 +56,9 @@ impl OutputRules {
             any = true;
             let place = || Cow::Owned(format!("{} #{}", call.name, index + 1));
             let (found, reason) = match self.target {
-                Target::ToolArguments => (content(&call.arguments), Reason::ArgumentsNotRecorded),
+                TextTarget::ToolArguments => {
+                    (content(&call.arguments), Reason::ArgumentsNotRecorded)
+                }
                 _ => {
                     let error = || call.error.as_deref().map(Cow::Borrowed);
                     (content(&call.result).or_else(error), Reason::ResultNotRecorded)

@@ -93,7 +93,7 @@ impl Words {
     /// Reads a text in ASCII.
     fn read_ascii(&mut self, text: &[u8], common: &Common) {
         let blocks = word_blocks(text);
-        let mut batch = Batch { keys: [0; BATCH], places: [0; BATCH], count: 0 };
+        let mut batch = WordBatch { keys: [0; BATCH], places: [0; BATCH], count: 0 };
         let (mut before, mut marks) = (0, 0);
         for (index, pair) in blocks.windows(2).enumerate() {
             let [now, next] = [&pair[0], &pair[1]];
@@ -250,13 +250,13 @@ fn word_blocks(text: &[u8]) -> Vec<WordBlock> {
 const BATCH: usize = 64;
 
 /// Words that are not yet in a list.
-struct Batch {
+struct WordBatch {
     keys: [u64; BATCH],
     places: [u32; BATCH],
     count: usize,
 }
 
-impl Batch {
+impl WordBatch {
     /// Takes a word in if it `counts`.
     #[inline(always)]
     fn push(&mut self, key: u64, place: usize, counts: bool) {

@@ -59,14 +59,14 @@ pub(in crate::evaluate) struct CallGroup {
     call_of: Vec<u32>,
     /// The position of each call, or [`NONE`].
     position_of: Vec<u32>,
-    search: Search,
+    search: SwapSearch,
     /// Work that was done since it was last asked for.
     steps: usize,
 }
 
 /// What a search for calls that can change places needs.
 #[derive(Default)]
-struct Search {
+struct SwapSearch {
     /// The calls that were reached, one bit each.
     seen: Vec<u64>,
     /// The position that each of them was reached from.
@@ -89,7 +89,7 @@ impl CallGroup {
             taken: Vec::new(),
             call_of: Vec::new(),
             position_of: vec![NONE; count],
-            search: Search::default(),
+            search: SwapSearch::default(),
             steps: 0,
         }
     }
@@ -114,7 +114,7 @@ impl CallGroup {
     /// Looks for a free call that can take a position, others moving on; where there is none, the
     /// search holds all positions that would have to give way.
     fn reach(&mut self, position: u32) -> Option<u32> {
-        let Search { mut seen, mut from, mut queue } = std::mem::take(&mut self.search);
+        let SwapSearch { mut seen, mut from, mut queue } = std::mem::take(&mut self.search);
         seen.clear();
         seen.resize(self.free.len(), 0);
         from.resize(self.count, NONE);
@@ -141,7 +141,7 @@ impl CallGroup {
                 }
             }
         }
-        self.search = Search { seen, from, queue };
+        self.search = SwapSearch { seen, from, queue };
         found
     }
 

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::super::rule::{Check, Rule, Subject, Verdict};
+use super::super::rule::{OutputRule, RuleCheck, RuleSubject, Verdict};
 use super::super::settings::{CustomKind, CustomRuleConfig};
 use crate::detect::limits::{DFA_BYTES_MAX, REGEX_BYTES_MAX};
 use crate::settings::{Node, SettingsError};
@@ -55,7 +55,7 @@ struct CostConfig {
 pub(in super::super) fn rule(
     rule: &CustomRuleConfig,
     node: Option<&Node>,
-) -> Result<Rule, SettingsError> {
+) -> Result<OutputRule, SettingsError> {
     let empty = Node { kind: crate::settings::NodeKind::Map(Vec::new()), ..Node::default() };
     let node = node.unwrap_or(&empty);
     let weight = rule.weight.unwrap_or(1.0);
@@ -67,10 +67,10 @@ pub(in super::super) fn rule(
         message: format!("rule `{}`: {}", rule.name, error.message),
         ..error
     })?;
-    Ok(Rule { name: rule.name.clone().into(), weight, severity: rule.severity, check })
+    Ok(OutputRule { name: rule.name.clone().into(), weight, severity: rule.severity, check })
 }
 
-fn check(kind: CustomKind, node: &Node) -> Result<Check, SettingsError> {
+fn check(kind: CustomKind, node: &Node) -> Result<RuleCheck, SettingsError> {
     match kind {
         CustomKind::RegexMatch => regex(node, true),
         CustomKind::RegexNoMatch => regex(node, false),
@@ -99,7 +99,7 @@ fn positive(value: u64, node: &Node) -> Result<f64, SettingsError> {
 }
 
 fn length(
-    s: &Subject<'_>,
+    s: &RuleSubject<'_>,
     passes: impl Fn(f64) -> bool,
     score: impl Fn(f64) -> f64,
     words: &str,
@@ -111,7 +111,7 @@ fn length(
     Verdict::scored(passed, if passed { 1.0 } else { score(length) }, message)
 }
 
-fn regex(node: &Node, wanted: bool) -> Result<Check, SettingsError> {
+fn regex(node: &Node, wanted: bool) -> Result<RuleCheck, SettingsError> {
     let config: RegexConfig = node.read()?;
     let place = node.get("pattern").map_or(node.place, |node| node.place);
     let mut builder = regex::RegexBuilder::new(&config.pattern);
@@ -167,7 +167,7 @@ fn keywords(node: &Node) -> Result<(Vec<String>, f64), SettingsError> {
     Ok((config.keywords, threshold))
 }
 
-fn contains(node: &Node) -> Result<Check, SettingsError> {
+fn contains(node: &Node) -> Result<RuleCheck, SettingsError> {
     let (words, least) = keywords(node)?;
     let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
     Ok(Box::new(move |s| {
@@ -179,7 +179,7 @@ fn contains(node: &Node) -> Result<Check, SettingsError> {
     }))
 }
 
-fn excludes(node: &Node) -> Result<Check, SettingsError> {
+fn excludes(node: &Node) -> Result<RuleCheck, SettingsError> {
     let (words, _) = keywords(node)?;
     let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
     Ok(Box::new(move |s| {
@@ -198,7 +198,7 @@ fn excludes(node: &Node) -> Result<Check, SettingsError> {
     }))
 }
 
-fn schema(node: &Node) -> Result<Check, SettingsError> {
+fn schema(node: &Node) -> Result<RuleCheck, SettingsError> {
     let config: SchemaConfig = node.read().map_err(|error: SettingsError| match error.help {
         Some(_) => error,
         None => error.with_help("give a JSON Schema; `schema: true` accepts any JSON"),
@@ -237,7 +237,7 @@ fn schema(node: &Node) -> Result<Check, SettingsError> {
     }))
 }
 
-fn cost(node: &Node) -> Result<Check, SettingsError> {
+fn cost(node: &Node) -> Result<RuleCheck, SettingsError> {
     let most = node.read::<CostConfig>()?.max_cost;
     if !(most >= 0.0 && most.is_finite()) {
         return Err(SettingsError::new(format!("`max_cost` {most}"))

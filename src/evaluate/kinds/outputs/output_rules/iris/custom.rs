@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use super::super::rule::{Check, Rule, Subject, Verdict};
+use super::super::rule::{OutputRule, RuleCheck, RuleSubject, Verdict};
 use super::super::settings::{CustomKind, CustomRuleConfig};
 use super::js::{self, json, safe};
 use crate::detect::js_regex::{JsRegex, JsRegexError};
@@ -16,7 +16,7 @@ use crate::settings::SettingsError;
 const PATTERN_MAX: usize = 1000;
 
 /// Builds a rule.
-pub(in super::super) fn rule(rule: &CustomRuleConfig) -> Result<Rule, SettingsError> {
+pub(in super::super) fn rule(rule: &CustomRuleConfig) -> Result<OutputRule, SettingsError> {
     let config = &rule.config;
     let check = match rule.kind {
         CustomKind::RegexMatch => regex(config, true)?,
@@ -25,7 +25,7 @@ pub(in super::super) fn rule(rule: &CustomRuleConfig) -> Result<Rule, SettingsEr
         CustomKind::MaxLength => length(config, "max_length"),
         CustomKind::ContainsKeywords => contains(config)?,
         CustomKind::ExcludesKeywords => excludes(config)?,
-        CustomKind::JsonSchema => Box::new(|s: &Subject<'_>| {
+        CustomKind::JsonSchema => Box::new(|s: &RuleSubject<'_>| {
             let passed = json::is_json(s.text());
             let message = if passed { "Output is valid JSON" } else { "Output is not valid JSON" };
             Verdict::binary(passed, message.into())
@@ -33,14 +33,14 @@ pub(in super::super) fn rule(rule: &CustomRuleConfig) -> Result<Rule, SettingsEr
         CustomKind::CostThreshold => cost(config),
     };
     let weight = rule.weight.unwrap_or(1.0);
-    Ok(Rule { name: rule.name.clone().into(), weight, severity: rule.severity, check })
+    Ok(OutputRule { name: rule.name.clone().into(), weight, severity: rule.severity, check })
 }
 
-fn always(message: String) -> Check {
+fn always(message: String) -> RuleCheck {
     Box::new(move |_| Verdict::binary(false, message.clone().into()))
 }
 
-fn regex(config: &Map<String, Value>, wanted: bool) -> Result<Check, SettingsError> {
+fn regex(config: &Map<String, Value>, wanted: bool) -> Result<RuleCheck, SettingsError> {
     let Some(Value::String(pattern)) = config.get("pattern") else {
         return Err(SettingsError::new("the rule needs `pattern`, a text")
             .with_help("the source throws on every call without it"));
@@ -90,7 +90,7 @@ fn regex(config: &Map<String, Value>, wanted: bool) -> Result<Check, SettingsErr
     }))
 }
 
-fn length(config: &Map<String, Value>, key: &'static str) -> Check {
+fn length(config: &Map<String, Value>, key: &'static str) -> RuleCheck {
     let given = |key| config.get(key).filter(|value: &&Value| !value.is_null());
     let limit = given(key).or_else(|| given("length"));
     let Some((limit, text)) =
@@ -131,11 +131,11 @@ fn keywords(config: &Map<String, Value>) -> Result<Option<Vec<(String, String)>>
     }
 }
 
-fn wrong_keywords(kind: &str) -> Check {
+fn wrong_keywords(kind: &str) -> RuleCheck {
     always(format!("{kind} rule requires config.keywords (non-empty string array)"))
 }
 
-fn contains(config: &Map<String, Value>) -> Result<Check, SettingsError> {
+fn contains(config: &Map<String, Value>) -> Result<RuleCheck, SettingsError> {
     let Some(words) = keywords(config)? else { return Ok(wrong_keywords("contains_keywords")) };
     let least = config.get("threshold").filter(|value| !value.is_null()).map_or(1.0, to_number);
     Ok(Box::new(move |s| {
@@ -147,7 +147,7 @@ fn contains(config: &Map<String, Value>) -> Result<Check, SettingsError> {
     }))
 }
 
-fn excludes(config: &Map<String, Value>) -> Result<Check, SettingsError> {
+fn excludes(config: &Map<String, Value>) -> Result<RuleCheck, SettingsError> {
     let Some(words) = keywords(config)? else { return Ok(wrong_keywords("excludes_keywords")) };
     Ok(Box::new(move |s| {
         let text = s.text().to_lowercase();
@@ -164,7 +164,7 @@ fn excludes(config: &Map<String, Value>) -> Result<Check, SettingsError> {
     }))
 }
 
-fn cost(config: &Map<String, Value>) -> Check {
+fn cost(config: &Map<String, Value>) -> RuleCheck {
     let limit = config.get("max_cost").filter(|value| !value.is_null());
     let Some((limit, text)) =
         limit.map(numbered).filter(|(limit, _)| *limit >= 0.0 || limit.is_nan())

@@ -6,7 +6,7 @@
 use super::js;
 use crate::detect::pack::names;
 use crate::evaluate::kinds::outputs::output_rules::reading::Reading;
-use crate::evaluate::kinds::outputs::output_rules::rule::{Rule, Subject, Verdict};
+use crate::evaluate::kinds::outputs::output_rules::rule::{OutputRule, RuleSubject, Verdict};
 use crate::evaluate::kinds::outputs::output_rules::settings::{Bundle, Thresholds};
 use crate::evaluate::kinds::outputs::output_rules::words;
 
@@ -14,7 +14,7 @@ use crate::evaluate::kinds::outputs::output_rules::words;
 pub(in crate::evaluate::kinds::outputs::output_rules) fn rules(
     bundle: Bundle,
     set: &Thresholds,
-) -> Vec<Rule> {
+) -> Vec<OutputRule> {
     match bundle {
         Bundle::Completeness => completeness(set),
         Bundle::Relevance => relevance(set),
@@ -28,15 +28,15 @@ pub(in crate::evaluate::kinds::outputs::output_rules) fn rules(
     }
 }
 
-fn completeness(set: &Thresholds) -> Vec<Rule> {
+fn completeness(set: &Thresholds) -> Vec<OutputRule> {
     // Its alias `min_length` is hidden there by the default of the other.
     let least = set.min_output_length.unwrap_or(50.0);
     let sentences = set.min_sentences.unwrap_or(2.0);
     vec![
-        Rule::new("min_output_length", 1.0, move |s| {
+        OutputRule::new("min_output_length", 1.0, move |s| {
             reaches(s, "Output length", js::length(s.text()) as f64, least)
         }),
-        Rule::new("non_empty_output", 2.0, |s| {
+        OutputRule::new("non_empty_output", 2.0, |s| {
             let passed = !js::is_blank(s.text());
             Verdict::binary(
                 passed,
@@ -44,15 +44,15 @@ fn completeness(set: &Thresholds) -> Vec<Rule> {
                     .into(),
             )
         }),
-        Rule::new("sentence_count", 0.5, move |s| {
+        OutputRule::new("sentence_count", 0.5, move |s| {
             let count = s.text().split(['.', '!', '?']).filter(|part| !js::is_blank(part)).count();
             reaches(s, "Sentence count", count as f64, sentences)
         }),
-        Rule::new("expected_coverage", 1.5, expected_coverage),
+        OutputRule::new("expected_coverage", 1.5, expected_coverage),
     ]
 }
 
-fn reaches(s: &Subject<'_>, what: &str, value: f64, least: f64) -> Verdict {
+fn reaches(s: &RuleSubject<'_>, what: &str, value: f64, least: f64) -> Verdict {
     let passed = value >= least;
     let score = if passed { 1.0 } else { min(value / least, 0.99) };
     Verdict::scored(
@@ -70,7 +70,7 @@ fn min(a: f64, b: f64) -> f64 {
     if a.is_nan() || a < b { a } else { b }
 }
 
-fn expected_coverage(s: &Subject<'_>) -> Verdict {
+fn expected_coverage(s: &RuleSubject<'_>) -> Verdict {
     let Some(expected) = s.expected.filter(|expected| !expected.text.is_empty()) else {
         return Verdict::skipped("No expected output provided", "context.expected not provided");
     };
@@ -91,18 +91,18 @@ fn overlap(wanted: &Reading<'_>, text: &Reading<'_>) -> (usize, usize) {
     (seen.len(), seen.iter().filter(|&&seen| seen).count())
 }
 
-fn relevance(set: &Thresholds) -> Vec<Rule> {
+fn relevance(set: &Thresholds) -> Vec<OutputRule> {
     let keywords = set.keyword_overlap.unwrap_or(0.35);
     let topic = set.topic_consistency.unwrap_or(0.10);
     let least = set.topic_consistency_min_words.unwrap_or(6.0);
     vec![
-        Rule::new("keyword_overlap", 1.0, move |s| keyword_overlap(s, keywords)),
-        Rule::new("no_hallucination_markers", 1.0, hallucination_markers),
-        Rule::new("topic_consistency", 1.0, move |s| topic_consistency(s, topic, least)),
+        OutputRule::new("keyword_overlap", 1.0, move |s| keyword_overlap(s, keywords)),
+        OutputRule::new("no_hallucination_markers", 1.0, hallucination_markers),
+        OutputRule::new("topic_consistency", 1.0, move |s| topic_consistency(s, topic, least)),
     ]
 }
 
-fn keyword_overlap(s: &Subject<'_>, least: f64) -> Verdict {
+fn keyword_overlap(s: &RuleSubject<'_>, least: f64) -> Verdict {
     let Some(input) = s.input.filter(|input| !input.text.is_empty()) else {
         return Verdict::skipped("No input provided", "context.input not provided");
     };
@@ -118,7 +118,7 @@ fn keyword_overlap(s: &Subject<'_>, least: f64) -> Verdict {
     Verdict::scored(ratio >= least, (ratio * 2.0).min(1.0), message)
 }
 
-fn hallucination_markers(s: &Subject<'_>) -> Verdict {
+fn hallucination_markers(s: &RuleSubject<'_>) -> Verdict {
     let mut markers = Vec::new();
     let (mut citations, mut experts) = (0, 0);
     for hit in s.hits(names::REFUSAL) {
@@ -143,7 +143,7 @@ fn hallucination_markers(s: &Subject<'_>) -> Verdict {
     Verdict::scored(issues == 0, (1.0 - issues as f64 * 0.3).max(0.0), message)
 }
 
-fn topic_consistency(s: &Subject<'_>, least: f64, words_min: f64) -> Verdict {
+fn topic_consistency(s: &RuleSubject<'_>, least: f64, words_min: f64) -> Verdict {
     let Some(input) = s.input.filter(|input| !input.text.is_empty()) else {
         return Verdict::skipped("No input provided", "context.input not provided");
     };
@@ -174,17 +174,17 @@ fn topic_consistency(s: &Subject<'_>, least: f64, words_min: f64) -> Verdict {
     Verdict::scored(ratio >= least, (ratio * 5.0).min(1.0), message)
 }
 
-fn safety(set: &Thresholds) -> Vec<Rule> {
+fn safety(set: &Thresholds) -> Vec<OutputRule> {
     let words = set.blocklist.as_ref().map(|list| lower_all(list));
     let stubs = set.stub_markers.clone();
     let folded: Option<Vec<String>> =
         stubs.as_ref().map(|list| list.iter().map(|marker| marker.to_uppercase()).collect());
     vec![
-        Rule::new("no_pii", 2.0, |s| {
+        OutputRule::new("no_pii", 2.0, |s| {
             let kinds: Vec<&str> = s.hits(names::PII).map(|hit| hit.kind).collect();
             named(s, &kinds, "No PII detected", "Potential PII detected")
         }),
-        Rule::new("no_blocklist_words", 2.0, move |s| {
+        OutputRule::new("no_blocklist_words", 2.0, move |s| {
             let count = match &words {
                 None => s.hits(names::BLOCKLIST).count(),
                 Some(words) => {
@@ -194,12 +194,12 @@ fn safety(set: &Thresholds) -> Vec<Rule> {
             };
             counted(s, count, "No blocklisted content found", "Blocklisted content found")
         }),
-        Rule::new("no_injection_patterns", 2.0, |s| {
+        OutputRule::new("no_injection_patterns", 2.0, |s| {
             let count = s.hits(names::INJECTION).count();
             let found = "Potential injection patterns detected";
             counted(s, count, "No injection patterns detected", found)
         }),
-        Rule::new("no_stub_output", 1.5, move |s| {
+        OutputRule::new("no_stub_output", 1.5, move |s| {
             let found: Vec<&str> = match (&stubs, &folded) {
                 (Some(stubs), Some(folded)) => {
                     let text = s.text().to_uppercase();
@@ -220,7 +220,7 @@ pub(in crate::evaluate::kinds::outputs::output_rules) fn lower_all(list: &[Strin
     list.iter().map(|word| word.to_lowercase()).collect()
 }
 
-fn named(s: &Subject<'_>, found: &[&str], none: &'static str, some: &str) -> Verdict {
+fn named(s: &RuleSubject<'_>, found: &[&str], none: &'static str, some: &str) -> Verdict {
     let message = if found.is_empty() {
         none.into()
     } else {
@@ -229,17 +229,17 @@ fn named(s: &Subject<'_>, found: &[&str], none: &'static str, some: &str) -> Ver
     Verdict::binary(found.is_empty(), message)
 }
 
-fn counted(s: &Subject<'_>, count: usize, none: &'static str, some: &str) -> Verdict {
+fn counted(s: &RuleSubject<'_>, count: usize, none: &'static str, some: &str) -> Verdict {
     let message =
         if count == 0 { none.into() } else { s.say(|| format!("{some}: {count} match(es)")) };
     Verdict::binary(count == 0, message)
 }
 
-fn cost(set: &Thresholds) -> Vec<Rule> {
+fn cost(set: &Thresholds) -> Vec<OutputRule> {
     let most = set.cost_threshold.unwrap_or(0.10);
     let ratio_max = set.max_token_ratio.unwrap_or(5.0);
     vec![
-        Rule::new("cost_under_threshold", 1.0, move |s| {
+        OutputRule::new("cost_under_threshold", 1.0, move |s| {
             let Some(cost) = s.cost else {
                 return Verdict::skipped("Cost data not provided", "context.costUsd not provided");
             };
@@ -251,7 +251,7 @@ fn cost(set: &Thresholds) -> Vec<Rule> {
             });
             Verdict::scored(passed, under(cost, most), message)
         }),
-        Rule::new("token_efficiency", 0.5, move |s| {
+        OutputRule::new("token_efficiency", 0.5, move |s| {
             let (Some(prompt), Some(completion)) =
                 (s.prompt_tokens.filter(|&tokens| tokens != 0.0), s.completion_tokens)
             else {

@@ -5,16 +5,16 @@
 
 /// Whether `JSON.parse` would accept the text.
 pub(in crate::evaluate::kinds::outputs::output_rules) fn is_json(text: &str) -> bool {
-    let mut reader = Reader { bytes: text.as_bytes(), at: 0 };
+    let mut reader = JsonChecker { bytes: text.as_bytes(), at: 0 };
     reader.document().is_some() && reader.at == reader.bytes.len()
 }
 
-struct Reader<'a> {
+struct JsonChecker<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Reader<'_> {
+impl JsonChecker<'_> {
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }

@@ -20,7 +20,7 @@ enum Token {
 /// Whether the source would try the pattern.
 pub(in crate::evaluate::kinds::outputs::output_rules) fn is_accepted(pattern: &str) -> bool {
     let chars = decoded(pattern);
-    let mut reader = Reader { chars: &chars, at: 0 };
+    let mut reader = PatternReader { chars: &chars, at: 0 };
     let Some(alternatives) = reader.alternatives(0) else { return false };
     reader.at == chars.len() && walk_all(&alternatives, 0, &mut 0)
 }
@@ -98,12 +98,12 @@ fn walk(token: &Token, height: usize, count: &mut usize) -> bool {
     }
 }
 
-struct Reader<'a> {
+struct PatternReader<'a> {
     chars: &'a [char],
     at: usize,
 }
 
-impl Reader<'_> {
+impl PatternReader<'_> {
     fn peek(&self, ahead: usize) -> Option<char> {
         self.chars.get(self.at + ahead).copied()
     }
