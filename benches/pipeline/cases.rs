@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use spanscore::assemble::Shard;
-use spanscore::config::{Part, Plan, load};
+use spanscore::config::{ConfigPart, ResolvedConfig, load};
 use spanscore::evaluate::engine::run::{Evaluators, Evidence};
 use spanscore::extract::{Resolver, Table, extract};
 use spanscore::model::{Completion, Evaluation, SpanBatch, Want};
@@ -90,8 +90,8 @@ impl Case {
     fn settings(self) -> CollectorSettings {
         let evaluators = if self.evaluators.is_empty() { "  {}" } else { "" };
         let text = format!("{CONFIG}{evaluators}{}", self.evaluators.concat());
-        let part = Part::Text { name: "bench".into(), text };
-        Plan::new(&load(&[part], &|_| None).unwrap()).unwrap().into()
+        let part = ConfigPart::Text { name: "bench".into(), text };
+        ResolvedConfig::new(&load(&[part], &|_| None).unwrap()).unwrap().into()
     }
 }
 

@@ -19,5 +19,5 @@ mod wheel;
 
 pub use sessions::{DueSession, Sessions};
 pub use settings::{LimitsSettings, SessionKeyFields, SessionsSettings, TracesSettings};
-pub use shard::{CutTrace, Due, Running, Shard, ShardCounts};
+pub use shard::{CutTrace, Due, RunningTrace, Shard, ShardCounts};
 pub use trace::TraceLimit;

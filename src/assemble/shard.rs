@@ -42,7 +42,7 @@ pub struct Due {
 
 /// A trace that goes on, to be asked for early verdicts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Running {
+pub struct RunningTrace {
     /// Names the trace.
     pub handle: Handle,
     /// Hash of its spans, independent of their order.
@@ -74,7 +74,7 @@ pub struct ShardCounts {
     pub orphan_logs: u64,
 }
 
-struct Place {
+struct TraceSlot {
     generation: u32,
     trace: Option<Box<OpenTrace>>,
 }
@@ -84,7 +84,7 @@ pub struct Shard {
     traces: TracesSettings,
     limits: ShardLimits,
     by_id: HashMap<TraceId, u32>,
-    places: Vec<Place>,
+    places: Vec<TraceSlot>,
     free: Vec<u32>,
     wheel: Wheel<Handle>,
     /// Open traces, oldest first; stale entries are passed over.
@@ -179,7 +179,7 @@ impl Shard {
                 index
             }
             None => {
-                self.places.push(Place { generation: 0, trace });
+                self.places.push(TraceSlot { generation: 0, trace });
                 self.places.len() as u32 - 1
             }
         };
@@ -310,11 +310,11 @@ impl Shard {
 
     /// The traces of agents still at work that have grown since the last look. A trace whose root
     /// has ended is not among them: it is judged soon.
-    pub fn take_running(&mut self) -> Vec<Running> {
+    pub fn take_running(&mut self) -> Vec<RunningTrace> {
         let watched = self.watched.as_mut().map(std::mem::take).unwrap_or_default();
         let running = watched.into_iter().filter_map(|handle| {
             let trace = self.get_mut(handle).filter(|trace| trace.is_running())?;
-            Some(Running { handle, digest: trace.digest.to_be_bytes() })
+            Some(RunningTrace { handle, digest: trace.digest.to_be_bytes() })
         });
         running.collect()
     }
@@ -456,7 +456,7 @@ impl Shard {
 }
 
 /// Whether a handle names a trace that waits for judgement.
-fn is_open(places: &[Place], handle: &Handle) -> bool {
+fn is_open(places: &[TraceSlot], handle: &Handle) -> bool {
     let place = &places[handle.index as usize];
     let is_open = place.trace.as_ref().is_some_and(|trace| trace.is_open);
     place.generation == handle.generation && is_open

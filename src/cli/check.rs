@@ -3,8 +3,8 @@
 use clap::Args;
 
 use super::source::ConfigArgs;
-use super::{Exit, Failure, output};
-use crate::config::{self, Plan};
+use super::{CommandError, Exit, output};
+use crate::config::{self, ResolvedConfig};
 use crate::visible;
 
 /// Checks a config and says what it would do
@@ -27,9 +27,9 @@ pub(super) struct CheckArgs {
     print: bool,
 }
 
-pub(super) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
+pub(super) fn run(args: &CheckArgs) -> Result<Exit, CommandError> {
     let loaded = args.config.load()?;
-    let plan = Plan::new(&loaded)?;
+    let plan = ResolvedConfig::new(&loaded)?;
     if args.print {
         output::text(&config::redacted(&loaded))?;
         return Ok(Exit::Success);

@@ -3,7 +3,7 @@
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use super::{Cli, Exit, Failure, output};
+use super::{Cli, CommandError, Exit, output};
 
 /// Prints the completion script of a shell
 #[derive(Args, Debug)]
@@ -16,7 +16,7 @@ pub(super) struct CompletionsArgs {
     shell: Shell,
 }
 
-pub(super) fn run(args: &CompletionsArgs) -> Result<Exit, Failure> {
+pub(super) fn run(args: &CompletionsArgs) -> Result<Exit, CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "spanscore", &mut script);
     output::text(&String::from_utf8_lossy(&script))?;

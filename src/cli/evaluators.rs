@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::Value;
 
-use super::{Exit, Failure, output};
+use super::{CommandError, Exit, output};
 use crate::config::shared_schema;
 use crate::evaluate::{KINDS, Kind, kind};
 use crate::settings::nearest;
@@ -19,7 +19,7 @@ pub(super) struct EvaluatorsArgs {
     kind: Option<String>,
 }
 
-pub(super) fn run(args: &EvaluatorsArgs) -> Result<Exit, Failure> {
+pub(super) fn run(args: &EvaluatorsArgs) -> Result<Exit, CommandError> {
     match &args.kind {
         None => output::line(list())?,
         Some(word) => output::text(&describe(find(word)?))?,
@@ -28,7 +28,7 @@ pub(super) fn run(args: &EvaluatorsArgs) -> Result<Exit, Failure> {
 }
 
 /// A kind by its name, or by one that it has elsewhere.
-fn find(word: &str) -> Result<&'static Kind, Failure> {
+fn find(word: &str) -> Result<&'static Kind, CommandError> {
     let known_as = |kind: &&Kind| kind.also_known_as.iter().any(|(alias, _)| *alias == word);
     kind(word).or_else(|| KINDS.iter().copied().find(known_as)).ok_or_else(|| {
         let meant = nearest(word, KINDS.iter().map(|kind| kind.name));
@@ -36,7 +36,7 @@ fn find(word: &str) -> Result<&'static Kind, Failure> {
             || "`spanscore evaluators` lists them".to_owned(),
             |meant| format!("did you mean `{meant}`?"),
         );
-        Failure::Usage(format!("unknown kind of evaluator `{word}`; {help}"))
+        CommandError::Usage(format!("unknown kind of evaluator `{word}`; {help}"))
     })
 }
 

@@ -8,7 +8,7 @@ use clap::Args;
 use super::call_rows::row;
 use super::score::Format;
 use super::source::ConfigArgs;
-use super::{Exit, Failure, output, recorded};
+use super::{CommandError, Exit, output, recorded};
 use crate::model::{Facts, TraceId, Trajectory};
 use crate::pipeline::replay::Replay;
 use crate::value::Value;
@@ -43,7 +43,7 @@ pub(super) struct InspectArgs {
     sessions: bool,
 }
 
-pub(super) fn run(args: &InspectArgs) -> Result<Exit, Failure> {
+pub(super) fn run(args: &InspectArgs) -> Result<Exit, CommandError> {
     let plan = args.config.plan()?;
     let resolver = recorded::resolver(&plan, &Facts::all())?;
     let mut replay = Replay::new(&resolver, plan.config.limits, plan.config.sessions.key);
@@ -96,7 +96,7 @@ fn session_row<'a>(session: &'a Trajectory<'_>, trace_ids: &[TraceId]) -> Value<
 }
 
 /// Prints one trajectory, given in its JSON form.
-fn print(trajectory: &Value<'_>, format: Format) -> Result<(), Failure> {
+fn print(trajectory: &Value<'_>, format: Format) -> Result<(), CommandError> {
     match format {
         Format::Jsonl => output::record(trajectory),
         Format::Table => output::line(table(trajectory)),

@@ -62,7 +62,7 @@ enum Command {
 
 /// Why a command ended early.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum CommandError {
     /// The arguments do not fit together.
     #[error("{0}")]
     Usage(String),
@@ -91,7 +91,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     .into()
 }
 
-fn command(cli: Cli) -> Result<Exit, Failure> {
+fn command(cli: Cli) -> Result<Exit, CommandError> {
     match cli.command.unwrap_or(Command::Serve(cli.serve)) {
         Command::Serve(args) => serve::run(&args),
         Command::Score(args) => score::run(&args),
@@ -104,7 +104,7 @@ fn command(cli: Cli) -> Result<Exit, Failure> {
     }
 }
 
-fn schema() -> Result<Exit, Failure> {
+fn schema() -> Result<Exit, CommandError> {
     let schema = serde_json::to_string_pretty(&config::schema()).map_err(anyhow::Error::new)?;
     output::line(schema)?;
     Ok(Exit::Success)
@@ -131,21 +131,21 @@ fn report_panic(info: &PanicHookInfo<'_>) {
     }
 }
 
-fn report(failure: &Failure) -> Exit {
+fn report(failure: &CommandError) -> Exit {
     match failure {
-        Failure::ReaderGone => Exit::Success,
-        Failure::Usage(message) => {
+        CommandError::ReaderGone => Exit::Success,
+        CommandError::Usage(message) => {
             let message = visible::line(message);
             output::note(format_args!("error: {message}\n\nFor more information, try '--help'."));
             Exit::Usage
         }
-        Failure::Config(error) => {
+        CommandError::Config(error) => {
             let count = error.problems.len();
             let mistakes = if count == 1 { "mistake" } else { "mistakes" };
             output::note(format_args!("{error}\n\nerror: {count} {mistakes} in the config"));
             Exit::Config
         }
-        Failure::Runtime(error) => {
+        CommandError::Runtime(error) => {
             output::note(format_args!("error: {}", visible::line(format_args!("{error:#}"))));
             Exit::Failure
         }

@@ -8,23 +8,23 @@ use std::io::{self, Write};
 
 use comfy_table::{ContentArrangement, Row, Table, presets};
 
-use super::Failure;
+use super::CommandError;
 use crate::visible;
 
 /// Writes a line, or several, to standard output. A reader that has gone (`| head`) ends the
-/// program quietly: see [`Failure::ReaderGone`].
-pub(super) fn line(text: impl Display) -> Result<(), Failure> {
+/// program quietly: see [`CommandError::ReaderGone`].
+pub(super) fn line(text: impl Display) -> Result<(), CommandError> {
     checked(writeln!(io::stdout().lock(), "{}", visible::lines(text)))
 }
 
 /// Writes one JSON value in a line of its own, to a terminal and to a file alike: what a terminal
 /// would obey stands in escapes that read back as the same value.
-pub(super) fn record(json: impl Display) -> Result<(), Failure> {
+pub(super) fn record(json: impl Display) -> Result<(), CommandError> {
     checked(writeln!(io::stdout().lock(), "{}", visible::json(json)))
 }
 
 /// Writes text of our own to standard output as it is.
-pub(super) fn text(text: &str) -> Result<(), Failure> {
+pub(super) fn text(text: &str) -> Result<(), CommandError> {
     let mut out = io::stdout().lock();
     checked(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
@@ -44,9 +44,11 @@ pub(super) fn table(header: impl Into<Row>) -> Table {
     table
 }
 
-fn checked(written: io::Result<()>) -> Result<(), Failure> {
+fn checked(written: io::Result<()>) -> Result<(), CommandError> {
     written.map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => Failure::ReaderGone,
-        _ => Failure::Runtime(anyhow::Error::new(error).context("cannot write to standard output")),
+        io::ErrorKind::BrokenPipe => CommandError::ReaderGone,
+        _ => CommandError::Runtime(
+            anyhow::Error::new(error).context("cannot write to standard output"),
+        ),
     })
 }

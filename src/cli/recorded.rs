@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::{Failure, output};
-use crate::config::Plan;
+use super::{CommandError, output};
+use crate::config::ResolvedConfig;
 use crate::evaluate::engine::run::{Configured, Evaluators};
 use crate::extract::dialect::Dialect;
 use crate::extract::{Resolver, Table};
@@ -15,14 +15,14 @@ use crate::receive::file::read_requests;
 use crate::visible;
 
 /// Compiles the dialects of a plan for the given facts.
-pub(super) fn resolver(plan: &Plan, facts: &Facts) -> Result<Resolver, Failure> {
+pub(super) fn resolver(plan: &ResolvedConfig, facts: &Facts) -> Result<Resolver, CommandError> {
     let dialects = Dialect::with_builtin(plan.config.dialects.clone());
     let table = Table::compile(dialects, facts).map_err(anyhow::Error::new)?;
     Ok(Resolver::new(Arc::new(table)))
 }
 
 /// The facts that the evaluators of a plan read.
-pub(super) fn facts(plan: &Plan) -> Facts {
+pub(super) fn facts(plan: &ResolvedConfig) -> Facts {
     plan.evaluators.iter().fold(Facts::default(), |facts, e| facts.union(&e.facts()))
 }
 

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::Table;
 
 use super::source::ConfigArgs;
-use super::{Exit, Failure, output, recorded};
+use super::{CommandError, Exit, output, recorded};
 use crate::emit::record;
 use crate::model::{Evaluation, Label, Outcome};
 use crate::pipeline::replay::Replay;
@@ -67,7 +67,7 @@ enum FailOn {
     Never,
 }
 
-pub(super) fn run(args: &ScoreArgs) -> Result<Exit, Failure> {
+pub(super) fn run(args: &ScoreArgs) -> Result<Exit, CommandError> {
     let plan = args.config.plan()?;
     let (limits, session_key) = (plan.config.limits, plan.config.sessions.key);
     let facts = recorded::facts(&plan);
@@ -75,7 +75,7 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Exit, Failure> {
     let evaluators = recorded::judge(plan.evaluators);
     let mut replay = Replay::new(&resolver, limits, session_key);
     let is_broken = recorded::read(&mut replay, &args.files);
-    let mut printer = Printer::new(args.format);
+    let mut printer = ScorePrinter::new(args.format);
     for evaluation in replay.judge(&evaluators, recorded::now_ns()) {
         printer.take(&evaluation)?;
     }
@@ -90,28 +90,28 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Exit, Failure> {
 }
 
 /// Prints evaluations as they come, or together in the end.
-struct Printer {
+struct ScorePrinter {
     table: Option<Table>,
-    tally: Tally,
+    tally: OutcomeTally,
 }
 
 /// How many evaluations came out how.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Tally {
+struct OutcomeTally {
     pass: usize,
     fail: usize,
     not_evaluable: usize,
     failed: usize,
 }
 
-impl Printer {
+impl ScorePrinter {
     fn new(format: Format) -> Self {
         let header = ["TRACE", "EVALUATOR", "SCORE", "LABEL", "EXPLANATION"];
         let table = (format == Format::Table).then(|| output::table(header));
-        Self { table, tally: Tally::default() }
+        Self { table, tally: OutcomeTally::default() }
     }
 
-    fn take(&mut self, evaluation: &Evaluation) -> Result<(), Failure> {
+    fn take(&mut self, evaluation: &Evaluation) -> Result<(), CommandError> {
         self.tally.add(evaluation);
         match &mut self.table {
             Some(table) => {
@@ -126,7 +126,7 @@ impl Printer {
         }
     }
 
-    fn finish(self) -> Result<Tally, Failure> {
+    fn finish(self) -> Result<OutcomeTally, CommandError> {
         if let Some(table) = &self.table {
             if self.tally.count() > 0 {
                 output::line(table.trim_fmt())?;
@@ -158,7 +158,7 @@ fn row(evaluation: &Evaluation) -> [String; 5] {
     [trace, evaluation.evaluator.name.clone(), score, label.to_owned(), words]
 }
 
-impl Tally {
+impl OutcomeTally {
     fn add(&mut self, evaluation: &Evaluation) {
         match (&evaluation.outcome, evaluation.label()) {
             (Outcome::NotEvaluable { .. }, _) => self.not_evaluable += 1,
@@ -203,20 +203,20 @@ impl Tally {
 mod tests {
     use super::*;
 
-    fn check(tally: Tally, fail_on: &[FailOn], shuts: bool) {
+    fn check(tally: OutcomeTally, fail_on: &[FailOn], shuts: bool) {
         assert_eq!(tally.shuts(fail_on), shuts, "{tally:?} {fail_on:?}");
     }
 
     #[test]
     fn the_gate_shuts_for_what_is_named() {
-        let none = Tally::default();
-        let mixed = Tally { pass: 3, fail: 1, ..none };
-        let blind = Tally { pass: 1, not_evaluable: 2, ..none };
+        let none = OutcomeTally::default();
+        let mixed = OutcomeTally { pass: 3, fail: 1, ..none };
+        let blind = OutcomeTally { pass: 1, not_evaluable: 2, ..none };
         let usual = [FailOn::Fail, FailOn::Failed, FailOn::Nothing];
         check(mixed, &usual, true);
         check(blind, &usual, false);
         check(none, &usual, true);
-        check(Tally { failed: 1, ..none }, &usual, true);
+        check(OutcomeTally { failed: 1, ..none }, &usual, true);
         check(blind, &[FailOn::NotEvaluable], true);
         check(mixed, &[FailOn::Failed], false);
         check(mixed, &[FailOn::Fail, FailOn::Never], false);

@@ -14,7 +14,7 @@ use clap::Args;
 
 use self::destination::{Destination, Sent};
 use self::fresh::Fresh;
-use super::{Exit, Failure, output};
+use super::{CommandError, Exit, output};
 use crate::client::{ClientSettings, Compression, Protocol, TlsSettings, headers};
 use crate::otlp::Signal;
 use crate::receive::file::{FileError, read_requests};
@@ -141,13 +141,13 @@ impl SendArgs {
 
     /// The requests in order, read as they are sent. Only fresh ids need all of them at once, to
     /// know which span ended last.
-    fn requests(&self) -> Result<Box<dyn Iterator<Item = Read> + '_>, Failure> {
+    fn requests(&self) -> Result<Box<dyn Iterator<Item = ReadRequest> + '_>, CommandError> {
         let sample = if self.sample { Some(Ok((Signal::Traces, sample()?))) } else { None };
         let read = sample.into_iter().chain(self.files.iter().flat_map(|path| read_requests(path)));
         if !self.sample && !self.fresh_ids {
             return Ok(Box::new(read));
         }
-        let mut read: Vec<Read> = read.collect();
+        let mut read: Vec<ReadRequest> = read.collect();
         let fresh = Fresh::new(read.iter().flatten());
         for (signal, body) in read.iter_mut().flatten() {
             fresh.rewrite(*signal, body).context("cannot give fresh ids")?;
@@ -157,10 +157,10 @@ impl SendArgs {
 }
 
 /// A request, or why it cannot be read.
-type Read = Result<(Signal, Bytes), FileError>;
+type ReadRequest = Result<(Signal, Bytes), FileError>;
 
 /// The sample run as an encoded request.
-fn sample() -> Result<Bytes, Failure> {
+fn sample() -> Result<Bytes, CommandError> {
     use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
     use prost::Message;
     let request: ExportTraceServiceRequest =
@@ -168,7 +168,7 @@ fn sample() -> Result<Bytes, Failure> {
     Ok(request.encode_to_vec().into())
 }
 
-pub(super) fn run(args: &SendArgs) -> Result<Exit, Failure> {
+pub(super) fn run(args: &SendArgs) -> Result<Exit, CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -186,7 +186,7 @@ pub(super) fn run(args: &SendArgs) -> Result<Exit, Failure> {
 }
 
 /// Sends everything; says what was sent, and how many requests could not be read.
-async fn send(args: &SendArgs) -> Result<(Sent, usize), Failure> {
+async fn send(args: &SendArgs) -> Result<(Sent, usize), CommandError> {
     let destination = Destination::new(args).await?;
     let (mut total, mut unreadable) = (Sent::default(), 0);
     let mut ticks = args.rate.map(|Rate(period)| {

@@ -8,8 +8,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::source::ConfigArgs;
-use super::{Exit, Failure, output};
-use crate::config::Plan;
+use super::{CommandError, Exit, output};
+use crate::config::ResolvedConfig;
 use crate::pipeline::{Addresses, Collector, Lost};
 use crate::telemetry::start_logs;
 
@@ -29,7 +29,7 @@ pub(super) struct ServeArgs {
     config: ConfigArgs,
 }
 
-pub(super) fn run(args: &ServeArgs) -> Result<Exit, Failure> {
+pub(super) fn run(args: &ServeArgs) -> Result<Exit, CommandError> {
     let plan = args.config.plan()?;
     start_logs(&plan.config.telemetry.logs).map_err(anyhow::Error::new)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -47,7 +47,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     Ok(Exit::Lost)
 }
 
-async fn serve(plan: Plan) -> Result<Lost, Failure> {
+async fn serve(plan: ResolvedConfig) -> Result<Lost, CommandError> {
     let names = plan.exporters.iter().map(|exporter| exporter.name.clone()).collect();
     let mut signals = Signals::new().map_err(anyhow::Error::new)?;
     let collector = Collector::start(plan.into()).await.map_err(anyhow::Error::new)?;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Failure;
-use crate::config::{self, Loaded, Part, Plan};
+use super::CommandError;
+use crate::config::{self, ConfigPart, Loaded, ResolvedConfig};
 
 /// Which config to use.
 #[derive(Args, Clone, Debug, Default)]
@@ -21,15 +21,16 @@ pub(super) struct ConfigArgs {
 
 impl ConfigArgs {
     /// Reads the config.
-    pub(super) fn load(&self) -> Result<Loaded, Failure> {
-        let mut parts: Vec<Part> = self.config.iter().cloned().map(Part::File).collect();
-        parts.extend(self.set.iter().cloned().map(Part::Set));
+    pub(super) fn load(&self) -> Result<Loaded, CommandError> {
+        let mut parts: Vec<ConfigPart> =
+            self.config.iter().cloned().map(ConfigPart::File).collect();
+        parts.extend(self.set.iter().cloned().map(ConfigPart::Set));
         Ok(config::load(&parts, &config::environment)?)
     }
 
     /// Reads and checks the config.
-    pub(super) fn plan(&self) -> Result<Plan, Failure> {
-        Ok(Plan::new(&self.load()?)?)
+    pub(super) fn plan(&self) -> Result<ResolvedConfig, CommandError> {
+        Ok(ResolvedConfig::new(&self.load()?)?)
     }
 
     /// Where the config comes from, for people.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::expect::{self, ExpectSettings};
 use super::expression::compile;
 use super::read::read_all;
-use super::sources::Sources;
+use super::sources::ConfigSources;
 use super::tools_file;
 use crate::evaluate::engine::expect::Template;
 use crate::evaluate::engine::identity;
@@ -102,7 +102,7 @@ pub(super) const SHARED_KEYS: [&str; 6] =
 /// Reads all entries; what is wrong with any of them is added to `errors`.
 pub(super) fn configure(
     entries: Option<&Node>,
-    sources: &Sources,
+    sources: &ConfigSources,
     errors: &mut Vec<SettingsError>,
 ) -> Vec<Configured> {
     let Some(node) = entries else { return Vec::new() };
@@ -127,7 +127,7 @@ pub(super) fn configure(
 fn configure_one(
     key: &Key,
     node: &Node,
-    sources: &Sources,
+    sources: &ConfigSources,
     errors: &mut Vec<SettingsError>,
 ) -> Option<Configured> {
     let kind = match kind_of(key) {

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use super::dataset::{self, Mistake, Row};
 use super::expression::compile;
 use super::read::read_all;
-use super::sources::Sources;
+use super::sources::ConfigSources;
 use crate::evaluate::engine::expect::case::Case;
 use crate::evaluate::engine::expect::{Expectation, Expectations, Template};
 use crate::settings::{Node, Place, SettingsError};
@@ -66,7 +66,7 @@ pub(super) fn read(
     settings: &ExpectSettings,
     shared: &Node,
     template: Template,
-    sources: &Sources,
+    sources: &ConfigSources,
     errors: &mut Vec<SettingsError>,
 ) -> Option<Expectations> {
     let node = shared.get("expect")?;

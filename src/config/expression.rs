@@ -1,6 +1,6 @@
 //! CEL expressions in settings, their mistakes shown at their place.
 
-use super::sources::Sources;
+use super::sources::ConfigSources;
 use crate::evaluate::engine::select::{VARIABLES, When, WhenError};
 use crate::settings::{Node, NodeKind, Place, SettingsError, nearest};
 use crate::value::Value;
@@ -13,7 +13,7 @@ const EXPRESSION_BYTES_MAX: usize = 8_192;
 pub(super) fn compile(
     setting: &str,
     node: &Node,
-    sources: &Sources,
+    sources: &ConfigSources,
     errors: &mut Vec<SettingsError>,
 ) -> Option<When> {
     let NodeKind::Scalar(Value::String(text)) = &node.kind else { return None };

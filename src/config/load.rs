@@ -6,14 +6,14 @@
 
 use std::path::PathBuf;
 
-use super::sources::{ConfigError, Problem, Sources};
+use super::sources::{ConfigError, ConfigProblem, ConfigSources};
 use super::substitute::Lookup;
 use super::yaml;
 use crate::settings::{Key, Node, NodeKind, Place, SettingsError};
 
 /// One part of a config.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Part {
+pub enum ConfigPart {
     /// A file in YAML or JSON.
     File(PathBuf),
     /// A text with the name that mistakes show.
@@ -33,7 +33,7 @@ pub struct Loaded {
     /// The settings.
     pub node: Node,
     /// Where they came from.
-    pub sources: Sources,
+    pub sources: ConfigSources,
 }
 
 /// The config that holds where none is given: the annotated default.
@@ -41,20 +41,21 @@ pub const BUILT_IN: &str = include_str!("../../config/collector.yaml");
 
 /// Reads and merges the parts: the files in order, then the sections of the [`BUILT_IN`] config
 /// that none of them has, then the single values. `lookup` reads an environment variable.
-pub fn load(parts: &[Part], lookup: Lookup<'_>) -> Result<Loaded, ConfigError> {
-    let mut reader = Reader { lookup, sources: Sources::default(), problems: Vec::new() };
+pub fn load(parts: &[ConfigPart], lookup: Lookup<'_>) -> Result<Loaded, ConfigError> {
+    let mut reader =
+        ConfigReader { lookup, sources: ConfigSources::default(), problems: Vec::new() };
     let mut node = Node { kind: NodeKind::Map(Vec::new()), place: Place::default() };
     for part in parts {
         match part {
-            Part::File(path) => match std::fs::read_to_string(path) {
+            ConfigPart::File(path) => match std::fs::read_to_string(path) {
                 Ok(text) => reader.merge_file(&mut node, &path.display().to_string(), &text),
                 Err(error) => {
                     let message = format!("cannot read {}: {error}", path.display());
-                    reader.problems.push(Problem::new(message));
+                    reader.problems.push(ConfigProblem::new(message));
                 }
             },
-            Part::Text { name, text } => reader.merge_file(&mut node, name, text),
-            Part::Set(_) => {}
+            ConfigPart::Text { name, text } => reader.merge_file(&mut node, name, text),
+            ConfigPart::Set(_) => {}
         }
     }
     let mut built_in = Node::default();
@@ -67,21 +68,21 @@ pub fn load(parts: &[Part], lookup: Lookup<'_>) -> Result<Loaded, ConfigError> {
         }
     }
     for part in parts {
-        if let Part::Set(text) = part {
+        if let ConfigPart::Set(text) = part {
             reader.merge_set(&mut node, text);
         }
     }
-    let Reader { sources, problems, .. } = reader;
+    let ConfigReader { sources, problems, .. } = reader;
     if problems.is_empty() { Ok(Loaded { node, sources }) } else { Err(ConfigError { problems }) }
 }
 
-struct Reader<'a> {
+struct ConfigReader<'a> {
     lookup: Lookup<'a>,
-    sources: Sources,
-    problems: Vec<Problem>,
+    sources: ConfigSources,
+    problems: Vec<ConfigProblem>,
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     fn merge_file(&mut self, node: &mut Node, name: &str, text: &str) {
         let line_offset = self.sources.add(name, text);
         let read = read_file(text, line_offset, &mut self.sources, self.lookup);
@@ -114,7 +115,7 @@ pub fn environment(name: &str) -> Option<String> {
 fn read_file(
     text: &str,
     line_offset: u32,
-    sources: &mut Sources,
+    sources: &mut ConfigSources,
     lookup: Lookup<'_>,
 ) -> Result<Node, Vec<SettingsError>> {
     let node = yaml::parse(text, line_offset, &mut |written| sources.resolve(&written, lookup))?;
@@ -128,7 +129,7 @@ fn read_file(
 fn read_set(
     text: &str,
     line_offset: u32,
-    sources: &mut Sources,
+    sources: &mut ConfigSources,
     lookup: Lookup<'_>,
 ) -> Result<Node, Vec<SettingsError>> {
     let start = Place { line: line_offset + 1, column: 1 };

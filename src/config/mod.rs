@@ -1,8 +1,9 @@
 //! The config as written, and the plan it resolves to.
 //!
-//! In: YAML files, `--set` values and the environment. Out: a [`Plan`] that the pipeline builds its
-//! stages from, or every mistake with its file, line, column and the nearest valid word. Each stage
-//! keeps its own settings beside its code; [`Config`] only names the sections.
+//! In: YAML files, `--set` values and the environment. Out: a [`ResolvedConfig`] that the
+//! pipeline builds its stages from, or every mistake with its file, line, column and the nearest
+//! valid word. Each stage keeps its own settings beside its code; [`Config`] only names the
+//! sections.
 
 mod dataset;
 mod evaluators;
@@ -24,9 +25,9 @@ mod yaml;
 pub use evaluators::{EvaluatorsConfig, LevelSetting, SharedSettings};
 pub use expect::ExpectSettings;
 pub use exporters::ExportersConfig;
-pub use load::{BUILT_IN, Loaded, Part, environment, load};
-pub use plan::{Config, Plan};
+pub use load::{BUILT_IN, ConfigPart, Loaded, environment, load};
+pub use plan::{Config, ResolvedConfig};
 pub use print::{REDACTED, redacted};
 pub use schema::{schema, shared_schema};
-pub use sources::{ConfigError, Problem, Sources};
+pub use sources::{ConfigError, ConfigProblem, ConfigSources};
 pub use substitute::Lookup;

@@ -7,7 +7,7 @@ use super::evaluators::{self, EvaluatorsConfig};
 use super::exporters::ExportersConfig;
 use super::load::Loaded;
 use super::read::read_all;
-use super::sources::{ConfigError, Sources};
+use super::sources::{ConfigError, ConfigSources};
 use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::emit;
 use crate::emit::settings::ExporterSettings;
@@ -65,7 +65,7 @@ impl Default for Config {
 }
 
 /// A config that was checked and resolved: nothing in it can fail any more but the world.
-pub struct Plan {
+pub struct ResolvedConfig {
     /// The sections, without the evaluators.
     pub config: Config,
     /// The evaluators in the order of the config.
@@ -74,7 +74,7 @@ pub struct Plan {
     pub exporters: Vec<ExporterSettings>,
 }
 
-impl Plan {
+impl ResolvedConfig {
     /// Checks a config; on mistakes, all that were found.
     pub fn new(loaded: &Loaded) -> Result<Self, ConfigError> {
         let mut errors = Vec::new();
@@ -120,7 +120,7 @@ fn check_receivers(config: &Config, node: &Node, errors: &mut Vec<SettingsError>
     errors.push(error.at(place));
 }
 
-impl Plan {
+impl ResolvedConfig {
     /// What the plan does, for people: a title and its lines.
     pub fn summary(&self) -> Vec<(&'static str, Vec<String>)> {
         let evaluators = self.evaluators.iter().map(|configured| {
@@ -153,7 +153,7 @@ impl Plan {
     }
 }
 
-fn report(mut errors: Vec<SettingsError>, sources: &Sources) -> ConfigError {
+fn report(mut errors: Vec<SettingsError>, sources: &ConfigSources) -> ConfigError {
     errors.sort_by_key(|error| error.place.map(|place| (place.line, place.column)));
     errors.dedup();
     ConfigError { problems: errors.into_iter().map(|error| sources.problem(error)).collect() }

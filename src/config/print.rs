@@ -6,8 +6,8 @@
 use std::fmt::Write;
 
 use super::load::Loaded;
-use super::scalar::{self, Form};
-use super::sources::Sources;
+use super::scalar::{self, ScalarForm};
+use super::sources::ConfigSources;
 use crate::settings::{Node, NodeKind};
 use crate::value::Value;
 use crate::visible;
@@ -25,17 +25,17 @@ const SECRET_KEYS: [&str; 1] = ["key_pem"];
 
 /// Prints the config in block form.
 pub fn redacted(loaded: &Loaded) -> String {
-    let mut printer = Printer { sources: &loaded.sources, out: String::new() };
+    let mut printer = ConfigPrinter { sources: &loaded.sources, out: String::new() };
     printer.block(&loaded.node, 0, false);
     printer.out
 }
 
-struct Printer<'a> {
-    sources: &'a Sources,
+struct ConfigPrinter<'a> {
+    sources: &'a ConfigSources,
     out: String,
 }
 
-impl Printer<'_> {
+impl ConfigPrinter<'_> {
     /// Prints the entries or items of a collection, one a line.
     fn block(&mut self, node: &Node, indent: usize, secret: bool) {
         match &node.kind {
@@ -70,9 +70,11 @@ impl Printer<'_> {
             }
             _ => match (self.sources.reference(node.place), &node.kind) {
                 (Some((written, form)), _) => match form {
-                    Form::Plain if !written.contains(visible::is_hidden) => written.to_owned(),
-                    Form::Plain | Form::Quoted => quoted(written),
-                    Form::Tagged(tag) => format!("!!{} {}", tag.name(), quoted(written)),
+                    ScalarForm::Plain if !written.contains(visible::is_hidden) => {
+                        written.to_owned()
+                    }
+                    ScalarForm::Plain | ScalarForm::Quoted => quoted(written),
+                    ScalarForm::Tagged(tag) => format!("!!{} {}", tag.name(), quoted(written)),
                 },
                 (None, NodeKind::Scalar(Value::String(_))) if secret => quoted(REDACTED),
                 (None, NodeKind::Scalar(Value::String(value))) => text(&value.replace('$', "$$")),
@@ -102,10 +104,10 @@ fn quoted(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Part, load};
+    use crate::config::{ConfigPart, load};
 
     fn check(text: &str, printed: &str) {
-        let part = |text: &str| Part::Text { name: "config.yaml".into(), text: text.into() };
+        let part = |text: &str| ConfigPart::Text { name: "config.yaml".into(), text: text.into() };
         let lookup = |_: &str| Some("s3cret".to_owned());
         let loaded = load(&[part(text)], &lookup).expect(text);
         let shown = redacted(&loaded);

@@ -8,7 +8,7 @@ use crate::value::{Number, Value};
 
 /// What tells the type of a scalar.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Form {
+pub(super) enum ScalarForm {
     /// Its text: it stood without quotes.
     Plain,
     /// Its quotes: it is text.
@@ -53,13 +53,13 @@ impl ScalarTag {
 }
 
 /// Types a scalar. A mistake does not show the text, which may be a secret.
-pub(super) fn typed(text: &str, form: Form) -> Result<NodeKind, SettingsError> {
+pub(super) fn typed(text: &str, form: ScalarForm) -> Result<NodeKind, SettingsError> {
     let tag = match form {
-        Form::Plain => return plain(text),
-        Form::Quoted | Form::Tagged(ScalarTag::Str) => {
+        ScalarForm::Plain => return plain(text),
+        ScalarForm::Quoted | ScalarForm::Tagged(ScalarTag::Str) => {
             return Ok(NodeKind::Scalar(Value::from(text.to_owned())));
         }
-        Form::Tagged(tag) => tag,
+        ScalarForm::Tagged(tag) => tag,
     };
     let found = plain(text)?;
     Ok(match (tag, found) {
@@ -198,7 +198,7 @@ mod tests {
     fn a_tag_says_what_the_text_must_be() {
         let read = |name: &str, text: &str| {
             let tag = ScalarTag::of(name).expect(name);
-            typed(text, Form::Tagged(tag)).map(|kind| {
+            typed(text, ScalarForm::Tagged(tag)).map(|kind| {
                 crate::settings::Node { kind, ..Default::default() }.to_value().to_string()
             })
         };

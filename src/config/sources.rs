@@ -6,7 +6,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::scalar::{self, Form};
+use super::scalar::{self, ScalarForm};
 use super::substitute;
 use super::yaml::Written;
 use crate::settings::{NodeKind, Place, SettingsError};
@@ -17,13 +17,13 @@ const LINE_CHARS_MAX: usize = 120;
 
 /// The texts that a config was read from.
 #[derive(Debug, Default)]
-pub struct Sources {
-    texts: Vec<Source>,
+pub struct ConfigSources {
+    texts: Vec<SourceText>,
     references: Vec<Reference>,
 }
 
 #[derive(Debug)]
-struct Source {
+struct SourceText {
     name: String,
     text: String,
     line_offset: u32,
@@ -34,18 +34,18 @@ struct Source {
 struct Reference {
     place: Place,
     written: String,
-    form: Form,
+    form: ScalarForm,
     values: Vec<(String, String)>,
 }
 
-impl Sources {
+impl ConfigSources {
     /// Adds a text; its lines follow those of the others. Gives back what to add to its lines.
     pub(super) fn add(&mut self, name: &str, text: &str) -> u32 {
         let line_offset = self.texts.last().map_or(0, |last| {
             let lines = last.text.lines().count() + 1;
             last.line_offset.saturating_add(u32::try_from(lines).unwrap_or(u32::MAX))
         });
-        self.texts.push(Source { name: name.to_owned(), text: text.to_owned(), line_offset });
+        self.texts.push(SourceText { name: name.to_owned(), text: text.to_owned(), line_offset });
         line_offset
     }
 
@@ -59,7 +59,7 @@ impl Sources {
             return scalar::typed(written.text, written.form);
         };
         let form = match written.form {
-            Form::Plain if !found.whole => Form::Quoted,
+            ScalarForm::Plain if !found.whole => ScalarForm::Quoted,
             form => form,
         };
         if !found.values.is_empty() {
@@ -74,8 +74,8 @@ impl Sources {
     }
 
     /// What was written at a place where the value came from the environment, and what tells its
-    /// type: [`Form::Plain`] only where it was one reference without quotes.
-    pub(super) fn reference(&self, place: Place) -> Option<(&str, Form)> {
+    /// type: [`ScalarForm::Plain`] only where it was one reference without quotes.
+    pub(super) fn reference(&self, place: Place) -> Option<(&str, ScalarForm)> {
         self.reference_at(place).map(|reference| (reference.written.as_str(), reference.form))
     }
 
@@ -83,7 +83,7 @@ impl Sources {
         self.references.iter().find(|reference| reference.place == place)
     }
 
-    fn source_of(&self, place: Place) -> Option<&Source> {
+    fn source_of(&self, place: Place) -> Option<&SourceText> {
         self.texts.iter().rev().find(|source| source.line_offset < place.line)
     }
 
@@ -122,14 +122,14 @@ impl Sources {
     }
 
     /// A mistake with its file, line and source text; what came from the environment is masked.
-    pub(super) fn problem(&self, error: SettingsError) -> Problem {
+    pub(super) fn problem(&self, error: SettingsError) -> ConfigProblem {
         let mut problem =
-            Problem { at: None, message: error.message, help: error.help, shown: None };
+            ConfigProblem { at: None, message: error.message, help: error.help, shown: None };
         let reference = error.place.and_then(|place| self.reference_at(place));
         if let Some(reference) = reference {
             mask(&mut problem.message, &reference.values, 1);
             let typed_otherwise = problem.message.contains("expected a text");
-            if reference.form == Form::Plain && typed_otherwise && problem.help.is_none() {
+            if reference.form == ScalarForm::Plain && typed_otherwise && problem.help.is_none() {
                 problem.help =
                     Some(format!("where text is meant, quote it: \"{}\"", reference.written));
             }
@@ -164,7 +164,7 @@ fn mask(message: &mut String, values: &[(String, String)], chars_min: usize) {
 
 /// One mistake in a config.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Problem {
+pub struct ConfigProblem {
     /// File, line and column, from 1.
     pub at: Option<(String, u32, u32)>,
     /// What is wrong.
@@ -175,7 +175,7 @@ pub struct Problem {
     shown: Option<String>,
 }
 
-impl Problem {
+impl ConfigProblem {
     /// A mistake without a place.
     pub(super) fn new(message: impl Into<String>) -> Self {
         Self { at: None, message: message.into(), help: None, shown: None }
@@ -184,7 +184,7 @@ impl Problem {
 
 /// `file:line:column: message`, the source line with a caret, and the help; a config may be a
 /// stranger's, so all of it is made [`visible`].
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A line that begins at the left is ours.
         let message = visible::lines(&self.message).to_string().replace('\n', "\n    ");
@@ -235,7 +235,7 @@ fn excerpt(line: &str, at: usize) -> (String, usize, usize) {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub struct ConfigError {
     /// The mistakes in the order of the files.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ConfigProblem>,
 }
 
 impl fmt::Display for ConfigError {

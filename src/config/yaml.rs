@@ -12,7 +12,7 @@ use serde_saphyr::granit_parser::{
     Event, Marker, Options, Parser, ScalarStyle, StructureStyle, Tag,
 };
 
-use super::scalar::{self, Form, ScalarTag};
+use super::scalar::{self, ScalarForm, ScalarTag};
 use super::stand_in::StandIns;
 use crate::settings::{Key, Node, NodeKind, Place, SettingsError};
 
@@ -28,7 +28,7 @@ pub(super) struct Written<'a> {
     /// Its text, escapes resolved.
     pub(super) text: &'a str,
     /// What tells its type.
-    pub(super) form: Form,
+    pub(super) form: ScalarForm,
     /// Where it stands.
     pub(super) place: Place,
 }
@@ -46,7 +46,7 @@ pub(super) fn parse(
         return Err(vec![SettingsError::new(format!("larger than {TEXT_BYTES_MAX} bytes"))]);
     }
     let (text, stand_ins) = StandIns::replace(text);
-    let mut reader = Reader::new(line_offset, resolve, stand_ins);
+    let mut reader = YamlReader::new(line_offset, resolve, stand_ins);
     let mut options = Options::default();
     options.set_emit_comments(false);
     for event in Parser::new_from_str_with_options(&text, options) {
@@ -68,11 +68,11 @@ pub(super) fn parse(
     if reader.errors.is_empty() { Ok(reader.root) } else { Err(reader.errors) }
 }
 
-struct Reader<'a> {
+struct YamlReader<'a> {
     line_offset: u32,
     resolve: Resolve<'a>,
     stand_ins: StandIns,
-    open: Vec<Open>,
+    open: Vec<OpenCollection>,
     anchors: HashMap<usize, Node>,
     node_count: usize,
     document_count: usize,
@@ -81,7 +81,7 @@ struct Reader<'a> {
 }
 
 /// A collection that has not ended.
-struct Open {
+struct OpenCollection {
     node: Node,
     anchor: usize,
     /// The key whose value comes next, and whether it stood without quotes.
@@ -92,7 +92,7 @@ struct Open {
     merged: Vec<Node>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> YamlReader<'a> {
     fn new(line_offset: u32, resolve: Resolve<'a>, stand_ins: StandIns) -> Self {
         Self {
             line_offset,
@@ -151,8 +151,8 @@ impl<'a> Reader<'a> {
         place: Place,
     ) -> Result<(), SettingsError> {
         let form = match tag {
-            None if style == ScalarStyle::Plain => Ok(Form::Plain),
-            None => Ok(Form::Quoted),
+            None if style == ScalarStyle::Plain => Ok(ScalarForm::Plain),
+            None => Ok(ScalarForm::Quoted),
             Some(tag) => scalar_form(tag),
         };
         let is_quoted = matches!(style, ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted);
@@ -164,7 +164,7 @@ impl<'a> Reader<'a> {
         let is_key = self.expects_key();
         let kind = form.and_then(|form| match (is_key, form) {
             // Keys are texts, whatever they look like.
-            (true, Form::Plain) => scalar::typed(text, Form::Quoted),
+            (true, ScalarForm::Plain) => scalar::typed(text, ScalarForm::Quoted),
             (true, form) => scalar::typed(text, form),
             (false, form) => (self.resolve)(Written { text, form, place }),
         });
@@ -215,7 +215,7 @@ impl<'a> Reader<'a> {
             (StructureStyle::Block, Some((key, _))) => key.place,
             _ => place,
         };
-        self.open.push(Open {
+        self.open.push(OpenCollection {
             node: Node { kind, place },
             anchor,
             key: None,
@@ -325,12 +325,12 @@ fn outside_of_quotes(char: char) -> SettingsError {
 }
 
 /// What a tag says of a scalar.
-fn scalar_form(tag: &Tag) -> Result<Form, SettingsError> {
+fn scalar_form(tag: &Tag) -> Result<ScalarForm, SettingsError> {
     match tag.core_suffix() {
-        Some(name) => {
-            ScalarTag::of(name).map(Form::Tagged).ok_or_else(|| misplaced_tag(name, "a scalar"))
-        }
-        None if is_non_specific(tag) => Ok(Form::Quoted),
+        Some(name) => ScalarTag::of(name)
+            .map(ScalarForm::Tagged)
+            .ok_or_else(|| misplaced_tag(name, "a scalar")),
+        None if is_non_specific(tag) => Ok(ScalarForm::Quoted),
         None => Err(unknown_tag(tag)),
     }
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 
 use super::counters::{Loss, Seldom};
-use super::queue::{Batch, Deliver, Delivery};
+use super::queue::{Deliver, Delivery, EvaluationBatch};
 use super::record;
 use super::settings::{Color, ConsoleFormat, ConsoleSettings};
 use crate::model::{Evaluation, Label, Outcome};
@@ -138,7 +138,7 @@ impl Console {
         Self { format: settings.format, style, broken: Seldom::new() }
     }
 
-    fn render(&self, batch: &Batch) -> String {
+    fn render(&self, batch: &EvaluationBatch) -> String {
         let mut out = String::new();
         for evaluations in batch {
             match self.format {
@@ -153,7 +153,7 @@ impl Console {
 }
 
 impl Deliver for Console {
-    async fn deliver(&self, batch: Batch) -> Delivery {
+    async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
         let count = batch.iter().map(|evaluations| evaluations.len() as u64).sum();
         let text = self.render(&batch);
         let write = move || {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::counters::{Loss, Seldom};
-use super::queue::{Batch, Deliver, Delivery};
+use super::queue::{Deliver, Delivery, EvaluationBatch};
 use super::record;
 use super::settings::FileSettings;
 
@@ -37,7 +37,7 @@ impl RecordFile {
 }
 
 impl Deliver for RecordFile {
-    async fn deliver(&self, batch: Batch) -> Delivery {
+    async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
         let mut lines = String::new();
         let mut ends = Vec::new();
         for evaluation in batch.iter().flat_map(|evaluations| evaluations.iter()) {

@@ -40,16 +40,16 @@ pub use counters::Loss;
 use crate::client::Protocol;
 use crate::model::{Evaluation, Want};
 use counters::{Counters, Instruments};
-use queue::{Deliver, Limits, Queue};
+use queue::{Deliver, Queue, QueueLimits};
 use scores::{Grouping, Scores};
-use settings::{ExporterSettings, Form, KindSettings, QueueSettings};
+use settings::{EvaluationForm, ExporterSettings, KindSettings, QueueSettings};
 
 /// Most bytes held for a console or a file.
 pub const LOCAL_QUEUE_BYTES_MAX: usize = 64 << 20;
 
 /// Why an exporter could not start.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum ExporterStartError {
     /// The file cannot be opened.
     #[error("exporter `{exporter}`: cannot open `{path}` for writing: {error}")]
     File {
@@ -118,7 +118,7 @@ impl Exporters {
         settings: &[ExporterSettings],
         meter: &Meter,
         registry: &::prometheus::Registry,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, ExporterStartError> {
         let mut exporters = Self {
             instruments: Instruments::new(meter),
             lanes: Vec::new(),
@@ -135,7 +135,7 @@ impl Exporters {
         &mut self,
         exporter: &ExporterSettings,
         registry: &::prometheus::Registry,
-    ) -> Result<(), StartError> {
+    ) -> Result<(), ExporterStartError> {
         let name = exporter.name.as_str();
         match &exporter.kind {
             KindSettings::Console(settings) => {
@@ -149,7 +149,7 @@ impl Exporters {
                 self.want.details |= settings.include_content;
                 let file = file::RecordFile::open(settings).map_err(|error| {
                     let (exporter, path) = (name.to_owned(), settings.path.clone());
-                    StartError::File { exporter, path, error }
+                    ExporterStartError::File { exporter, path, error }
                 })?;
                 self.queue(name, local_limits(Duration::from_millis(200)), file);
             }
@@ -157,7 +157,10 @@ impl Exporters {
                 let scores = Arc::new(Scores::new(Grouping::Service, settings.series_max));
                 prometheus::ScoreCollector::new(scores.clone())
                     .and_then(|collector| registry.register(Box::new(collector)))
-                    .map_err(|error| StartError::Metrics { exporter: name.to_owned(), error })?;
+                    .map_err(|error| ExporterStartError::Metrics {
+                        exporter: name.to_owned(),
+                        error,
+                    })?;
                 self.lanes.push(Lane::Scores(scores));
             }
             KindSettings::Otlp(protocol, settings) => {
@@ -171,27 +174,27 @@ impl Exporters {
         &mut self,
         name: &str,
         protocol: Protocol,
-        settings: &settings::OtlpSettings,
-    ) -> Result<(), StartError> {
+        settings: &settings::OtlpExporterSettings,
+    ) -> Result<(), ExporterStartError> {
         self.want.explanation |= settings.include_content;
         self.want.details |= settings.include_content;
         let backend = otlp::Backend::new(name, protocol, settings)
-            .map_err(|error| StartError::Client { exporter: name.to_owned(), error })?;
+            .map_err(|error| ExporterStartError::Client { exporter: name.to_owned(), error })?;
         let backend = Arc::new(backend);
-        if settings.has(Form::Metric) {
+        if settings.has(EvaluationForm::Metric) {
             let scores = Arc::new(Scores::new(Grouping::Resource, settings.series_max));
             self.lanes.push(Lane::Scores(scores.clone()));
             let interval = settings.metrics_interval.0;
             let (closing, handle) = otlp::report::start(backend.clone(), scores, interval);
             self.task(Task { closing, queue: None, handle });
         }
-        if settings.has(Form::Event) || settings.has(Form::Span) {
+        if settings.has(EvaluationForm::Event) || settings.has(EvaluationForm::Span) {
             self.queue(name, limits(&settings.sending_queue), otlp::Sender::new(backend, settings));
         }
         Ok(())
     }
 
-    fn queue(&mut self, name: &str, limits: Limits, end: impl Deliver) {
+    fn queue(&mut self, name: &str, limits: QueueLimits, end: impl Deliver) {
         self.want.records = true;
         let (queue, handle) = Queue::start(name, limits, &self.instruments, end);
         let queue = Arc::new(queue);
@@ -291,8 +294,8 @@ impl Exporters {
     }
 }
 
-fn local_limits(flush_timeout: Duration) -> Limits {
-    Limits {
+fn local_limits(flush_timeout: Duration) -> QueueLimits {
+    QueueLimits {
         bytes_max: LOCAL_QUEUE_BYTES_MAX,
         consumers: 1,
         flush_timeout,
@@ -301,9 +304,9 @@ fn local_limits(flush_timeout: Duration) -> Limits {
     }
 }
 
-fn limits(queue: &QueueSettings) -> Limits {
+fn limits(queue: &QueueSettings) -> QueueLimits {
     let without_queue = queue.batch.max_bytes.saturating_mul(queue.num_consumers.saturating_add(1));
-    Limits {
+    QueueLimits {
         bytes_max: if queue.enabled { queue.queue_size } else { without_queue },
         consumers: queue.num_consumers,
         flush_timeout: queue.batch.flush_timeout.0,

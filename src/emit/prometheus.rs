@@ -7,7 +7,7 @@ use std::sync::Arc;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Counter, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 
-use super::scores::{ANSWERS, BOUNDS, Scores, Series, Source};
+use super::scores::{ANSWERS, BOUNDS, ScoreSource, Scores, Series};
 
 /// Name of the counter.
 pub const COUNT: &str = "spanscore_evaluation_count_total";
@@ -62,7 +62,7 @@ fn family(name: &str, help: &str, kind: MetricType, metrics: Vec<Metric>) -> Met
     family
 }
 
-fn labels(source: &Source, series: &Series) -> Vec<LabelPair> {
+fn labels(source: &ScoreSource, series: &Series) -> Vec<LabelPair> {
     let service = source.resource.as_ref().map_or("", |resource| &resource.service_name);
     let mut labels = vec![
         label("agent", &source.agent),
@@ -82,7 +82,7 @@ fn label(name: &str, value: &str) -> LabelPair {
     pair
 }
 
-fn count_metrics(source: &Source, series: &Series) -> impl Iterator<Item = Metric> {
+fn count_metrics(source: &ScoreSource, series: &Series) -> impl Iterator<Item = Metric> {
     ANSWERS.iter().zip(series.counts).map(move |((outcome, verdict), count)| {
         let mut labels = labels(source, series);
         labels.push(label("label", verdict.unwrap_or_default()));
@@ -96,7 +96,7 @@ fn count_metrics(source: &Source, series: &Series) -> impl Iterator<Item = Metri
     })
 }
 
-fn score_metric(source: &Source, series: &Series) -> Metric {
+fn score_metric(source: &ScoreSource, series: &Series) -> Metric {
     let mut labels = labels(source, series);
     labels.sort_by(|a, b| a.name().cmp(b.name()));
     let mut up_to = 0;

@@ -22,12 +22,12 @@ use crate::model::Evaluation;
 use crate::panics::{Panicked, caught_future};
 
 /// Evaluations on their way, in the order offered.
-pub(crate) type Batch = Vec<Arc<[Evaluation]>>;
+pub(crate) type EvaluationBatch = Vec<Arc<[Evaluation]>>;
 
 /// Where batches end: a console, a file, a backend.
 pub(crate) trait Deliver: Send + Sync + 'static {
     /// Delivers one batch, trying again as the settings say. Dropping the future gives up.
-    fn deliver(&self, batch: Batch) -> impl Future<Output = Delivery> + Send;
+    fn deliver(&self, batch: EvaluationBatch) -> impl Future<Output = Delivery> + Send;
 }
 
 /// What became of a batch.
@@ -41,7 +41,7 @@ pub(crate) struct Delivery {
 
 /// Limits of one queue.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct QueueLimits {
     /// Most bytes held.
     pub(crate) bytes_max: usize,
     /// Deliveries at once.
@@ -73,7 +73,7 @@ impl Held {
 }
 
 /// What the ends of a queue share.
-struct Shared {
+struct QueueShared {
     held: Arc<Held>,
     counters: Counters,
     closing: CancellationToken,
@@ -85,14 +85,14 @@ struct Shared {
 
 /// The room that evaluations take in a queue, until it is known what became of them.
 struct Room {
-    shared: Arc<Shared>,
+    shared: Arc<QueueShared>,
     bytes: usize,
     evaluations: u64,
 }
 
 impl Room {
     /// Room for evaluations, if there is as much.
-    fn take(shared: &Arc<Shared>, bytes: usize, evaluations: u64, max: usize) -> Option<Self> {
+    fn take(shared: &Arc<QueueShared>, bytes: usize, evaluations: u64, max: usize) -> Option<Self> {
         let is_taken = shared.held.take(bytes, max);
         is_taken.then(|| Self { shared: Arc::clone(shared), bytes, evaluations })
     }
@@ -126,7 +126,7 @@ impl Drop for Room {
     }
 }
 
-struct Entry {
+struct QueueEntry {
     evaluations: Arc<[Evaluation]>,
     room: Room,
 }
@@ -134,8 +134,8 @@ struct Entry {
 /// The offering end of a queue.
 pub(crate) struct Queue {
     name: Arc<str>,
-    sender: mpsc::UnboundedSender<Entry>,
-    shared: Arc<Shared>,
+    sender: mpsc::UnboundedSender<QueueEntry>,
+    shared: Arc<QueueShared>,
     bytes_max: usize,
     full: Seldom,
 }
@@ -144,12 +144,12 @@ impl Queue {
     /// Starts the task that empties the queue into `end`. Must be called in a Tokio runtime.
     pub(crate) fn start(
         name: &str,
-        limits: Limits,
+        limits: QueueLimits,
         instruments: &Instruments,
         end: impl Deliver,
     ) -> (Self, JoinHandle<()>) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(QueueShared {
             held: Arc::default(),
             counters: instruments.of(name),
             closing: CancellationToken::new(),
@@ -178,8 +178,8 @@ impl Queue {
             }
             return;
         };
-        let entry = Entry { evaluations: evaluations.clone(), room };
-        if let Err(mpsc::error::SendError(Entry { room, .. })) = self.sender.send(entry) {
+        let entry = QueueEntry { evaluations: evaluations.clone(), room };
+        if let Err(mpsc::error::SendError(QueueEntry { room, .. })) = self.sender.send(entry) {
             room.settle(Delivery { sent: 0, lost: vec![(Loss::ShuttingDown, count)] });
         }
     }
@@ -216,8 +216,8 @@ async fn delivered(delivering: impl Future<Output = Delivery>, count: u64) -> De
 
 /// The emptying end of a queue.
 struct Drain {
-    receiver: mpsc::UnboundedReceiver<Entry>,
-    limits: Limits,
+    receiver: mpsc::UnboundedReceiver<QueueEntry>,
+    limits: QueueLimits,
     closing: CancellationToken,
 }
 
@@ -248,8 +248,8 @@ impl Drain {
     }
 
     /// The next batch with its room; `None` once the queue is closed and empty.
-    async fn gather(&mut self) -> Option<(Batch, Room)> {
-        let Entry { evaluations, mut room } = self.next(None).await?;
+    async fn gather(&mut self) -> Option<(EvaluationBatch, Room)> {
+        let QueueEntry { evaluations, mut room } = self.next(None).await?;
         // A timeout beyond the end of time is none.
         let deadline = Instant::now().checked_add(self.limits.flush_timeout);
         let mut count = evaluations.len();
@@ -264,7 +264,7 @@ impl Drain {
     }
 
     /// The next entry; `None` at the deadline, or once the queue is closed and empty.
-    async fn next(&mut self, deadline: Option<Instant>) -> Option<Entry> {
+    async fn next(&mut self, deadline: Option<Instant>) -> Option<QueueEntry> {
         if let Ok(entry) = self.receiver.try_recv() {
             return Some(entry);
         }

@@ -27,7 +27,7 @@ pub(crate) enum Grouping {
 }
 
 /// Where evaluations come from.
-pub(crate) struct Source {
+pub(crate) struct ScoreSource {
     /// The resource seen first; `None` for the overflow source.
     pub(crate) resource: Option<Arc<Resource>>,
     /// The agent, empty when unknown.
@@ -77,19 +77,19 @@ impl Series {
 }
 
 #[derive(PartialEq, Eq, Hash)]
-struct Key {
+struct ScoreSourceKey {
     source: Box<[u8]>,
     agent: Box<str>,
 }
 
 #[derive(Hash)]
-struct KeyRef<'a> {
+struct ScoreSourceKeyRef<'a> {
     source: &'a [u8],
     agent: &'a str,
 }
 
-impl Equivalent<Key> for KeyRef<'_> {
-    fn equivalent(&self, key: &Key) -> bool {
+impl Equivalent<ScoreSourceKey> for ScoreSourceKeyRef<'_> {
+    fn equivalent(&self, key: &ScoreSourceKey) -> bool {
         *self.source == *key.source && *self.agent == *key.agent
     }
 }
@@ -98,15 +98,15 @@ impl Equivalent<Key> for KeyRef<'_> {
 pub(crate) struct Scores {
     grouping: Grouping,
     series_max: usize,
-    table: Mutex<Table>,
+    table: Mutex<ScoreTable>,
 }
 
 #[derive(Default)]
-pub(crate) struct Table {
-    places: HashMap<Key, usize>,
-    sources: Vec<Source>,
+pub(crate) struct ScoreTable {
+    places: HashMap<ScoreSourceKey, usize>,
+    sources: Vec<ScoreSource>,
     series_count: usize,
-    overflow: Option<Source>,
+    overflow: Option<ScoreSource>,
 }
 
 impl Scores {
@@ -132,17 +132,17 @@ impl Scores {
     }
 
     /// Calls `read` with each source, the overflow source last.
-    pub(crate) fn read(&self, read: impl FnMut(&Source)) {
+    pub(crate) fn read(&self, read: impl FnMut(&ScoreSource)) {
         let table = self.lock();
         table.sources.iter().chain(&table.overflow).for_each(read);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, ScoreTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Table {
+impl ScoreTable {
     /// Where the source stands; `None` for the overflow source.
     fn place(
         &mut self,
@@ -155,16 +155,16 @@ impl Table {
             Grouping::Resource => &evaluation.target.resource.encoded,
         };
         let agent = evaluation.target.agent_name.as_deref().unwrap_or_default();
-        if let Some(place) = self.places.get(&KeyRef { source, agent }) {
+        if let Some(place) = self.places.get(&ScoreSourceKeyRef { source, agent }) {
             return Some(*place);
         }
         if self.series_count >= series_max {
             return None;
         }
         let place = self.sources.len();
-        self.places.insert(Key { source: source.into(), agent: agent.into() }, place);
+        self.places.insert(ScoreSourceKey { source: source.into(), agent: agent.into() }, place);
         let (resource, agent) = (Some(evaluation.target.resource.clone()), agent.to_owned());
-        self.sources.push(Source { resource, agent, series: Vec::new() });
+        self.sources.push(ScoreSource { resource, agent, series: Vec::new() });
         Some(place)
     }
 
@@ -183,7 +183,7 @@ impl Table {
                 return found_or_new(&mut source.series, found, evaluator);
             }
         }
-        let source = self.overflow.get_or_insert_with(|| Source {
+        let source = self.overflow.get_or_insert_with(|| ScoreSource {
             resource: None,
             agent: String::new(),
             series: Vec::new(),

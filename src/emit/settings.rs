@@ -9,7 +9,8 @@ use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
 pub use otlp::{
-    BatchSettings, Form, OtlpSettings, Placement, QueueSettings, RetrySettings, Secret, Sizer,
+    BatchSettings, EvaluationForm, OtlpExporterSettings, Placement, QueueSettings, RetrySettings,
+    Secret, Sizer,
 };
 
 use crate::client::Protocol;
@@ -54,13 +55,13 @@ pub static KINDS: &[ExporterKind] = &[
         name: "otlp_grpc",
         aliases: &["otlp"],
         about: "Sends evaluations as OTLP log events, spans and metrics over gRPC.",
-        schema: || schemars::schema_for!(OtlpSettings),
+        schema: || schemars::schema_for!(OtlpExporterSettings),
     },
     ExporterKind {
         name: "otlp_http",
         aliases: &["otlphttp"],
         about: "Sends evaluations as OTLP log events, spans and metrics over HTTP.",
-        schema: || schemars::schema_for!(OtlpSettings),
+        schema: || schemars::schema_for!(OtlpExporterSettings),
     },
 ];
 
@@ -83,7 +84,7 @@ pub enum KindSettings {
     /// `prometheus`.
     Prometheus(PrometheusSettings),
     /// `otlp_grpc` and `otlp_http`.
-    Otlp(Protocol, Box<OtlpSettings>),
+    Otlp(Protocol, Box<OtlpExporterSettings>),
 }
 
 /// Prints evaluations on standard output.
@@ -232,7 +233,7 @@ fn read_file(node: &Node) -> Result<FileSettings, SettingsError> {
 }
 
 fn read_otlp(protocol: Protocol, node: &Node) -> Result<KindSettings, SettingsError> {
-    let otlp: OtlpSettings = node.read()?;
+    let otlp: OtlpExporterSettings = node.read()?;
     otlp.check(protocol).map_err(|(key, error)| match node.get(key) {
         Some(value) => error.at(value.place),
         None => error,

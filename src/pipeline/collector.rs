@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Lost, Outlet, Pipeline, PipelineSettings};
 use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
-use crate::config::Plan;
+use crate::config::ResolvedConfig;
 use crate::emit::settings::ExporterSettings;
 use crate::emit::{self, Exporters, Unsent};
 use crate::evaluate::engine::run::{Configured, Evaluators};
@@ -50,8 +50,8 @@ pub struct CollectorSettings {
     pub shard_count: Option<usize>,
 }
 
-impl From<Plan> for CollectorSettings {
-    fn from(plan: Plan) -> Self {
+impl From<ResolvedConfig> for CollectorSettings {
+    fn from(plan: ResolvedConfig) -> Self {
         let config = plan.config;
         Self {
             receivers: config.receivers,
@@ -70,7 +70,7 @@ impl From<Plan> for CollectorSettings {
 
 /// Why a collector cannot start.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum CollectorStartError {
     /// The endpoints for metrics and health.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
@@ -79,10 +79,10 @@ pub enum StartError {
     Dialects(#[from] TableError),
     /// An exporter.
     #[error(transparent)]
-    Exporter(#[from] emit::StartError),
+    Exporter(#[from] emit::ExporterStartError),
     /// A receiver.
     #[error(transparent)]
-    Receiver(#[from] receive::StartError),
+    Receiver(#[from] receive::ReceiverStartError),
 }
 
 /// Where a running collector can be reached.
@@ -109,7 +109,7 @@ pub struct Collector {
 
 impl Collector {
     /// Starts every stage on the current runtime; nothing is left running on an error.
-    pub async fn start(settings: CollectorSettings) -> Result<Self, StartError> {
+    pub async fn start(settings: CollectorSettings) -> Result<Self, CollectorStartError> {
         let telemetry = Telemetry::start(&settings.telemetry).await?;
         let meter = telemetry.meter();
         let exporters = Exporters::start(&settings.exporters, &meter, telemetry.registry())?;

@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::backlog::Backlog;
 use super::metrics::PipelineMetrics;
 use super::pool::BatchPool;
-use super::worker::Work;
+use super::worker::ShardMessage;
 use super::{RETRY_AFTER, ROOM_WAIT};
 use crate::extract::{Extracted, ExtractionCache, Table, extract};
 use crate::model::SpanBatch;
@@ -24,7 +24,7 @@ const PERMIT_BYTES: usize = 1024;
 /// Refuses, extracts, and hands to the shards.
 pub struct PipelineIntake {
     table: Arc<Table>,
-    shards: Vec<mpsc::Sender<Work>>,
+    shards: Vec<mpsc::Sender<ShardMessage>>,
     room: Arc<Semaphore>,
     permits: u32,
     is_closed: AtomicBool,
@@ -38,7 +38,7 @@ pub struct PipelineIntake {
 impl PipelineIntake {
     pub(super) fn new(
         table: Arc<Table>,
-        shards: Vec<mpsc::Sender<Work>>,
+        shards: Vec<mpsc::Sender<ShardMessage>>,
         queue_bytes: usize,
         metrics: Arc<PipelineMetrics>,
         pool: Arc<BatchPool>,
@@ -62,7 +62,7 @@ impl PipelineIntake {
     }
 
     /// Refuses from now on, and sends each shard a last word.
-    pub(super) async fn close(&self, last: Work) {
+    pub(super) async fn close(&self, last: ShardMessage) {
         self.is_closed.store(true, Ordering::Release);
         for shard in &self.shards {
             // A shard that is gone has nothing to be told.
@@ -124,7 +124,7 @@ impl PipelineIntake {
         }
         for (place, batch) in places {
             self.backlog.queue(batch.spans.len());
-            place.send(Work::Batch { batch: Arc::new(batch), _room: Arc::clone(&permit) });
+            place.send(ShardMessage::Batch { batch: Arc::new(batch), _room: Arc::clone(&permit) });
         }
         Ok(())
     }
@@ -178,7 +178,7 @@ mod tests {
     use crate::model::{SpanRecord, Want};
     use crate::telemetry::Telemetry;
 
-    fn intake(shards: Vec<mpsc::Sender<Work>>, telemetry: &Telemetry) -> PipelineIntake {
+    fn intake(shards: Vec<mpsc::Sender<ShardMessage>>, telemetry: &Telemetry) -> PipelineIntake {
         let evaluators = Evaluators::new(Vec::new(), Want::ALL);
         let table = Table::compile(Dialect::with_builtin(Vec::new()), &evaluators.facts()).unwrap();
         let meter = telemetry.meter();
@@ -211,7 +211,7 @@ mod tests {
         let intake = intake(vec![first, second], &telemetry);
         let permit = || async { intake.room_for(1).await.unwrap() };
         assert_eq!(intake.hand_over(vec![batch(), batch()], permit().await).await, Ok(()));
-        assert!(matches!(first_queue.try_recv(), Ok(Work::Batch { .. })));
+        assert!(matches!(first_queue.try_recv(), Ok(ShardMessage::Batch { .. })));
         drop(second_queue);
         let refused = intake.hand_over(vec![batch(), batch()], permit().await).await;
         assert_eq!(refused, Err(Refused::ShuttingDown));
@@ -220,7 +220,7 @@ mod tests {
             intake.hand_over(vec![batch(), SpanBatch::default()], permit().await).await,
             Ok(())
         );
-        assert!(matches!(first_queue.try_recv(), Ok(Work::Batch { .. })));
+        assert!(matches!(first_queue.try_recv(), Ok(ShardMessage::Batch { .. })));
         assert_eq!(intake.room.available_permits(), intake.permits as usize);
     }
 }

@@ -40,12 +40,12 @@ pub(super) struct PipelineMetrics {
 
 /// Judged traces, counted before they are added to the metrics.
 #[derive(Default)]
-pub(super) struct Judged {
+pub(super) struct JudgedCounts {
     completions: Vec<(Completion, u64)>,
     when_errors: WhenErrors,
 }
 
-impl Judged {
+impl JudgedCounts {
     /// Counts one trace.
     pub(super) fn add(&mut self, completion: Completion, errors: WhenErrors) {
         match self.completions.iter_mut().find(|(known, _)| *known == completion) {
@@ -167,7 +167,7 @@ impl PipelineMetrics {
         }
     }
 
-    pub(super) fn judged(&self, judged: &Judged, took: Duration) {
+    pub(super) fn judged(&self, judged: &JudgedCounts, took: Duration) {
         self.time.add(took.as_secs_f64(), &[]);
         for (completion, count) in &judged.completions {
             self.judged.add(*count, &[KeyValue::new("completion", completion.as_str())]);

@@ -36,13 +36,13 @@ use crate::model::Evaluation;
 
 use backlog::Backlog;
 pub use backlog::Unjudged;
-pub use collector::{Addresses, Collector, CollectorSettings, StartError};
+pub use collector::{Addresses, Collector, CollectorSettings, CollectorStartError};
 pub use intake::PipelineIntake;
 pub use lost::Lost;
 use metrics::PipelineMetrics;
 use pool::BatchPool;
 use sessions::{QUEUED_TRACES_MAX, SessionSender, SessionWorker};
-use worker::{Work, Worker};
+use worker::{ShardMessage, Worker};
 
 /// How long a sender waits for room before it is told to come again.
 pub const ROOM_WAIT: Duration = Duration::from_secs(1);
@@ -154,7 +154,7 @@ impl Pipeline {
     /// Takes no more, judges what is open with reason `shutdown`, and ends once that is with the
     /// outlet.
     pub async fn shutdown(mut self) {
-        self.intake.close(Work::Drain).await;
+        self.intake.close(ShardMessage::Drain).await;
         while let Some(ended) = self.workers.join_next().await {
             if let Err(error) = ended {
                 tracing::error!(%error, "shard ended badly");

@@ -15,10 +15,10 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::Outlet;
 use super::backlog::Backlog;
 use super::guard::Guarded;
-use super::metrics::{Judged, PipelineMetrics};
+use super::metrics::{JudgedCounts, PipelineMetrics};
 use super::pool::BatchPool;
 use super::sessions::{SessionSender, SessionTrace};
-use crate::assemble::{Due, Running, Shard};
+use crate::assemble::{Due, RunningTrace, Shard};
 use crate::evaluate::engine::run::{Evaluators, Evidence};
 use crate::extract::Resolver;
 use crate::model::{Completion, Evaluation, Reported, SessionKey, SpanBatch, TraceSpans};
@@ -33,7 +33,7 @@ const WORK_MAX: usize = 32;
 
 /// What a shard is told.
 #[derive(Clone)]
-pub(super) enum Work {
+pub(super) enum ShardMessage {
     /// Records of one request; the room it took in the queue is free when this is dropped.
     Batch { batch: Arc<SpanBatch>, _room: Arc<OwnedSemaphorePermit> },
     /// Take what senders already have a place for, judge what is open and end.
@@ -60,7 +60,7 @@ pub(super) struct Worker {
 
 impl Worker {
     /// Works until it is told to drain or every sender is gone.
-    pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Work>) {
+    pub(super) async fn run(mut self, mut queue: mpsc::Receiver<ShardMessage>) {
         let start = Instant::now();
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -74,9 +74,11 @@ impl Worker {
                     is_open = count > 0;
                     for work in work.drain(..) {
                         match work {
-                            Work::Batch { batch, .. } => self.arrived(batch, now_ms, &mut due),
+                            ShardMessage::Batch { batch, .. } => {
+                                self.arrived(batch, now_ms, &mut due);
+                            }
                             // What has a place in the queue was acknowledged, or soon is.
-                            Work::Drain => queue.close(),
+                            ShardMessage::Drain => queue.close(),
                         }
                     }
                 }
@@ -125,7 +127,7 @@ impl Worker {
             let started = Instant::now();
             let mut evaluations =
                 Vec::with_capacity(some.len() * self.evaluators.evaluators().len());
-            let mut judged = Judged::default();
+            let mut judged = JudgedCounts::default();
             let mut said = Vec::with_capacity(some.len());
             for due in some {
                 said.push(self.evaluate_one(due, now_ns, &mut judged, &mut evaluations));
@@ -176,7 +178,7 @@ impl Worker {
     /// added.
     fn evaluate_early(
         &self,
-        running: Running,
+        running: RunningTrace,
         now_ns: u64,
         out: &mut Vec<Evaluation>,
     ) -> Option<Vec<Reported>> {
@@ -216,7 +218,7 @@ impl Worker {
         &self,
         due: &Due,
         now_ns: u64,
-        judged: &mut Judged,
+        judged: &mut JudgedCounts,
         out: &mut Vec<Evaluation>,
     ) -> Option<Vec<Reported>> {
         let mut reported = self.shard.reported(due.handle).to_vec();

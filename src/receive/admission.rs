@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::settings::OtlpSettings;
-use super::status::Failure;
+use super::settings::OtlpReceiverSettings;
+use super::status::RefusedRequest;
 
 /// The limits that all connections share.
 pub(super) struct Admission {
@@ -21,7 +21,7 @@ pub(super) struct Admission {
 }
 
 impl Admission {
-    pub(super) fn new(settings: &OtlpSettings) -> Self {
+    pub(super) fn new(settings: &OtlpReceiverSettings) -> Self {
         let requests = settings.max_concurrent_requests.clamp(1, Semaphore::MAX_PERMITS);
         Self {
             requests: Arc::new(Semaphore::new(requests)),
@@ -32,14 +32,14 @@ impl Admission {
     }
 
     /// Lets a request in, after waiting for room if there is none.
-    pub(super) async fn enter(&self) -> Result<Ticket, Failure> {
+    pub(super) async fn enter(&self) -> Result<Ticket, RefusedRequest> {
         let permit = match Arc::clone(&self.requests).try_acquire_owned() {
             Ok(permit) => permit,
             Err(_) => {
                 let waiting = Arc::clone(&self.requests).acquire_owned();
                 match tokio::time::timeout(self.wait, waiting).await {
                     Ok(Ok(permit)) => permit,
-                    _ => return Err(Failure::overloaded("too many concurrent requests")),
+                    _ => return Err(RefusedRequest::overloaded("too many concurrent requests")),
                 }
             }
         };
@@ -62,11 +62,11 @@ pub(super) struct Ticket {
 
 impl Ticket {
     /// Takes a share of the bytes in flight; does not wait.
-    pub(super) fn hold(&mut self, bytes: usize) -> Result<(), Failure> {
+    pub(super) fn hold(&mut self, bytes: usize) -> Result<(), RefusedRequest> {
         self.held += bytes;
         let held_by_all = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if held_by_all > self.bytes_max {
-            return Err(Failure::overloaded("too many bytes in flight"));
+            return Err(RefusedRequest::overloaded("too many bytes in flight"));
         }
         Ok(())
     }
@@ -81,15 +81,15 @@ impl Drop for Ticket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::receive::status::Reason;
+    use crate::receive::status::RefusalReason;
     use crate::settings::HumanDuration;
 
     fn admission() -> Admission {
-        Admission::new(&OtlpSettings {
+        Admission::new(&OtlpReceiverSettings {
             max_concurrent_requests: 1,
             max_in_flight_mib: 1,
             wait_for_room: HumanDuration::from_millis(1),
-            ..OtlpSettings::default()
+            ..OtlpReceiverSettings::default()
         })
     }
 
@@ -97,7 +97,10 @@ mod tests {
     async fn one_request_past_the_limit_is_overload_until_room_is_given_back() {
         let admission = admission();
         let ticket = admission.enter().await.ok();
-        assert_eq!(admission.enter().await.err().map(|f| f.reason), Some(Reason::Overloaded));
+        assert_eq!(
+            admission.enter().await.err().map(|f| f.reason),
+            Some(RefusalReason::Overloaded)
+        );
         drop(ticket);
         assert!(admission.enter().await.is_ok());
     }
@@ -107,7 +110,7 @@ mod tests {
         let admission = admission();
         let mut ticket = admission.enter().await.unwrap();
         assert!(ticket.hold(1 << 20).is_ok());
-        assert_eq!(ticket.hold(1).err().map(|f| f.reason), Some(Reason::Overloaded));
+        assert_eq!(ticket.hold(1).err().map(|f| f.reason), Some(RefusalReason::Overloaded));
         drop(ticket);
         assert!(admission.enter().await.unwrap().hold(1 << 20).is_ok());
     }

@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
 use super::admission::Ticket;
-use super::status::{Failure, Reason};
+use super::status::{RefusalReason, RefusedRequest};
 
 /// Room that is reserved for a body on its word alone; more only as it arrives.
 const TRUST_BYTES: usize = 2 << 20;
@@ -29,7 +29,7 @@ impl<'a> BodyReader<'a> {
     }
 
     /// Reads until `len` bytes are there or the body ends.
-    pub(super) async fn fill(&mut self, len: usize) -> Result<&[u8], Failure> {
+    pub(super) async fn fill(&mut self, len: usize) -> Result<&[u8], RefusedRequest> {
         while self.bytes().len() < len {
             if !self.next_frame(0).await? {
                 break;
@@ -43,7 +43,7 @@ impl<'a> BodyReader<'a> {
         mut self,
         expected: usize,
         bytes_max: usize,
-    ) -> Result<Option<Bytes>, Failure> {
+    ) -> Result<Option<Bytes>, RefusedRequest> {
         while self.bytes().len() <= bytes_max {
             if !self.next_frame(expected).await? {
                 let whole = if self.more.is_empty() { self.read } else { self.more.freeze() };
@@ -58,13 +58,16 @@ impl<'a> BodyReader<'a> {
     }
 
     /// Takes one frame in; false at the end. `expected` is the size of the whole, if known.
-    async fn next_frame(&mut self, expected: usize) -> Result<bool, Failure> {
+    async fn next_frame(&mut self, expected: usize) -> Result<bool, RefusedRequest> {
         if self.body.is_end_stream() {
             return Ok(false);
         }
         let Some(frame) = self.body.frame().await else { return Ok(false) };
         let frame = frame.map_err(|error| {
-            Failure::new(Reason::Disconnected, format!("the body ended early: {error}"))
+            RefusedRequest::new(
+                RefusalReason::Disconnected,
+                format!("the body ended early: {error}"),
+            )
         })?;
         let Ok(data) = frame.into_data() else { return Ok(true) };
         self.ticket.hold(data.len())?;

@@ -8,7 +8,7 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::Refused;
-use super::status::Failure;
+use super::status::RefusedRequest;
 
 /// What ports, connections and requests look at to know how far the end is.
 #[derive(Clone, Default)]
@@ -29,7 +29,7 @@ pub(super) type UnderWay = TaskTrackerToken;
 
 impl Closing {
     /// Lets a request in, unless the process ends.
-    pub(super) fn enter(&self) -> Result<UnderWay, Failure> {
+    pub(super) fn enter(&self) -> Result<UnderWay, RefusedRequest> {
         // Before the look: a request that is let in is waited for.
         let under_way = self.under_way.token();
         if self.refuse.is_cancelled() { Err(shutting_down()) } else { Ok(under_way) }
@@ -38,8 +38,8 @@ impl Closing {
     /// Waits for a sender for as long as the process can.
     pub(super) async fn unless_hurried<T>(
         &self,
-        reading: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
+        reading: impl Future<Output = Result<T, RefusedRequest>>,
+    ) -> Result<T, RefusedRequest> {
         tokio::select! {
             biased;
             read = reading => read,
@@ -61,6 +61,6 @@ impl Closing {
     }
 }
 
-fn shutting_down() -> Failure {
-    Failure::from(Refused::ShuttingDown)
+fn shutting_down() -> RefusedRequest {
+    RefusedRequest::from(Refused::ShuttingDown)
 }

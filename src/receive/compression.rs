@@ -7,7 +7,7 @@
 use std::io::{self, Read};
 
 use super::admission::Ticket;
-use super::status::{Failure, Reason};
+use super::status::{RefusalReason, RefusedRequest};
 
 /// Output is asked of the ticket in steps of this many bytes.
 const STEP_BYTES: usize = 1 << 20;
@@ -24,7 +24,7 @@ pub(super) enum ContentCoding {
 
 impl ContentCoding {
     /// Reads a `Content-Encoding` or `grpc-encoding`; `None` inside means not compressed.
-    pub(super) fn from_header(name: &[u8]) -> Result<Option<Self>, Failure> {
+    pub(super) fn from_header(name: &[u8]) -> Result<Option<Self>, RefusedRequest> {
         let known: [(&[u8], Option<Self>); 5] = [
             (b"", None),
             (b"identity", None),
@@ -40,7 +40,7 @@ impl ContentCoding {
             .ok_or_else(|| {
                 let name = String::from_utf8_lossy(name);
                 let message = format!("unknown encoding {name:?}, known are gzip and zstd");
-                Failure::new(Reason::Encoding, message)
+                RefusedRequest::new(RefusalReason::Encoding, message)
             })
     }
 
@@ -95,13 +95,13 @@ pub(super) fn decompress(
     bytes_max: usize,
     setting: &str,
     ticket: &mut Ticket,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<Vec<u8>, RefusedRequest> {
     let malformed = |error: io::Error| {
-        Failure::new(Reason::Malformed, format!("cannot be decompressed: {error}"))
+        RefusedRequest::new(RefusalReason::Malformed, format!("cannot be decompressed: {error}"))
     };
     let declared = compression.declared_bytes(body);
     if declared.is_some_and(|bytes| bytes > bytes_max) {
-        return Err(Failure::too_large(bytes_max, setting));
+        return Err(RefusedRequest::too_large(bytes_max, setting));
     }
     let mut reader = compression.reader(body, bytes_max).map_err(malformed)?;
     let expected = declared.unwrap_or(body.len().saturating_mul(4)).min(bytes_max);
@@ -111,7 +111,7 @@ pub(super) fn decompress(
         let read = reader.by_ref().take(step as u64).read_to_end(&mut out).map_err(malformed)?;
         ticket.hold(read)?;
         if out.len() > bytes_max {
-            return Err(Failure::too_large(bytes_max, setting));
+            return Err(RefusedRequest::too_large(bytes_max, setting));
         }
         if read < step {
             return Ok(out);
@@ -123,11 +123,11 @@ pub(super) fn decompress(
 mod tests {
     use super::*;
     use crate::receive::admission::Admission;
-    use crate::receive::settings::OtlpSettings;
+    use crate::receive::settings::OtlpReceiverSettings;
 
     #[tokio::test]
     async fn without_a_limit_a_body_is_decompressed_whole() {
-        let mut ticket = Admission::new(&OtlpSettings::default()).enter().await.unwrap();
+        let mut ticket = Admission::new(&OtlpReceiverSettings::default()).enter().await.unwrap();
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         io::Write::write_all(&mut gzip, b"spans").unwrap();
         let zstd = zstd::encode_all(&b"spans"[..], 0).unwrap();

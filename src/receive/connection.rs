@@ -55,7 +55,7 @@ pub(super) async fn serve_connection<S: Serve>(
     let service = service_fn(move |request: Request<Incoming>| {
         counted.is_http2.fetch_or(request.version() == Version::HTTP_2, Ordering::Relaxed);
         let service = Arc::clone(&service);
-        let running = Running::start(&counted);
+        let running = RunningRequest::start(&counted);
         // Here and not in the request's own task, where large headers would wait for their turn.
         let admitted = service.admit(request);
         async move {
@@ -146,9 +146,9 @@ impl Activity {
 }
 
 /// A request that runs, until dropped.
-struct Running(Arc<Activity>);
+struct RunningRequest(Arc<Activity>);
 
-impl Running {
+impl RunningRequest {
     fn start(activity: &Arc<Activity>) -> Self {
         activity.started.fetch_add(1, Ordering::Relaxed);
         activity.running.fetch_add(1, Ordering::Relaxed);
@@ -156,7 +156,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningRequest {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::Relaxed);
     }
@@ -171,11 +171,11 @@ mod tests {
         let activity = Arc::new(Activity::default());
         let mut before = 0;
         assert_eq!(activity.verdict(&mut before), Some(Closed::HeaderTimeout));
-        let running = Running::start(&activity);
+        let running = RunningRequest::start(&activity);
         assert_eq!(activity.verdict(&mut before), None);
         assert_eq!(activity.verdict(&mut before), None);
         drop(running);
-        drop(Running::start(&activity));
+        drop(RunningRequest::start(&activity));
         assert_eq!(activity.verdict(&mut before), None);
         assert_eq!(activity.verdict(&mut before), Some(Closed::Idle));
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName};
 
-use super::status::{Failure, Reason};
+use super::status::{RefusalReason, RefusedRequest};
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
@@ -16,11 +16,11 @@ const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 const DIGITS_MAX: usize = 8;
 
 /// How long the caller waits, if it says so.
-pub(super) fn timeout_of(headers: &HeaderMap) -> Result<Option<Duration>, Failure> {
+pub(super) fn timeout_of(headers: &HeaderMap) -> Result<Option<Duration>, RefusedRequest> {
     let Some(value) = headers.get(GRPC_TIMEOUT) else { return Ok(None) };
     let malformed = || {
         let message = format!("grpc-timeout is not one to {DIGITS_MAX} digits and one of HMSmun");
-        Failure::new(Reason::Malformed, message)
+        RefusedRequest::new(RefusalReason::Malformed, message)
     };
     parse(value.as_bytes()).map(Some).ok_or_else(malformed)
 }
@@ -47,9 +47,10 @@ fn parse(value: &[u8]) -> Option<Duration> {
 /// it may have been taken then; the same spans again change nothing.
 pub(super) async fn within<T>(
     timeout: Option<Duration>,
-    answering: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
-    let passed = || Failure::new(Reason::Deadline, "the call's own deadline has passed");
+    answering: impl Future<Output = Result<T, RefusedRequest>>,
+) -> Result<T, RefusedRequest> {
+    let passed =
+        || RefusedRequest::new(RefusalReason::Deadline, "the call's own deadline has passed");
     match timeout {
         None => answering.await,
         Some(timeout) if timeout.is_zero() => Err(passed()),

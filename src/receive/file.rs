@@ -39,14 +39,14 @@ pub struct FileError {
 }
 
 /// The requests of one input, in order; see [`read_requests`].
-pub struct Requests {
+pub struct FileRequests {
     name: String,
-    source: Source,
+    source: RequestInput,
     ready: VecDeque<Result<(Signal, Bytes), FileError>>,
 }
 
 /// What is left to read.
-enum Source {
+enum RequestInput {
     /// Text, request by request.
     Text(TextSplitter<Box<dyn BufRead>>),
     /// One binary request.
@@ -56,15 +56,15 @@ enum Source {
 
 /// Reads the requests of a file; `-` is standard input. A file that cannot be opened is the first
 /// and only item; after a bad request reading goes on with the next.
-pub fn read_requests(path: &Path) -> Requests {
+pub fn read_requests(path: &Path) -> FileRequests {
     let name =
         if path == Path::new("-") { "standard input".into() } else { path.to_string_lossy() };
     let name = name.into_owned();
     match open(path).and_then(|reader| source(&name, reader)) {
-        Ok(source) => Requests { name, source, ready: VecDeque::new() },
+        Ok(source) => FileRequests { name, source, ready: VecDeque::new() },
         Err(error) => {
             let failed = Err(FileError { place: name.clone(), message: error.to_string() });
-            Requests { name, source: Source::Done, ready: VecDeque::from([failed]) }
+            FileRequests { name, source: RequestInput::Done, ready: VecDeque::from([failed]) }
         }
     }
 }
@@ -81,12 +81,12 @@ fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
     Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, unpacked)))
 }
 
-fn source(name: &str, mut reader: Box<dyn BufRead>) -> io::Result<Source> {
+fn source(name: &str, mut reader: Box<dyn BufRead>) -> io::Result<RequestInput> {
     let start = reader.fill_buf()?;
     Ok(if is_text(name, &start[..start.len().min(SNIFF_BYTES)]) {
-        Source::Text(TextSplitter::new(reader, REQUEST_BYTES_MAX))
+        RequestInput::Text(TextSplitter::new(reader, REQUEST_BYTES_MAX))
     } else {
-        Source::Binary(reader)
+        RequestInput::Binary(reader)
     })
 }
 
@@ -114,7 +114,7 @@ fn is_text(name: &str, start: &[u8]) -> bool {
     }
 }
 
-impl Iterator for Requests {
+impl Iterator for FileRequests {
     type Item = Result<(Signal, Bytes), FileError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -122,19 +122,19 @@ impl Iterator for Requests {
             if let Some(request) = self.ready.pop_front() {
                 return Some(request);
             }
-            match std::mem::replace(&mut self.source, Source::Done) {
-                Source::Done => return None,
-                Source::Binary(reader) => {
+            match std::mem::replace(&mut self.source, RequestInput::Done) {
+                RequestInput::Done => return None,
+                RequestInput::Binary(reader) => {
                     let request = self.read_binary(reader);
                     self.ready.extend(request);
                 }
-                Source::Text(splitter) => self.read_text(splitter),
+                RequestInput::Text(splitter) => self.read_text(splitter),
             }
         }
     }
 }
 
-impl Requests {
+impl FileRequests {
     fn error(&self, line: Option<u64>, message: impl Into<String>) -> FileError {
         let place = match line {
             Some(line) => format!("{}:{line}", self.name),
@@ -176,7 +176,7 @@ impl Requests {
             Ok(requests) => self.ready.extend(requests.into_iter().map(Ok)),
             Err(message) => self.ready.push_back(Err(self.error(line, message))),
         }
-        self.source = Source::Text(splitter);
+        self.source = RequestInput::Text(splitter);
     }
 }
 

@@ -21,7 +21,7 @@ use super::deadline::{timeout_of, within};
 use super::head::check_size;
 use super::ingest::{BodyLimit, Ingest, Packed};
 use super::metrics::Transport;
-use super::status::{Failure, Reason, response_protobuf};
+use super::status::{RefusalReason, RefusedRequest, response_protobuf};
 use super::{Accepted, Intake};
 use crate::otlp::Signal;
 
@@ -49,7 +49,7 @@ pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
 
 /// A call to the wrong port.
 pub(super) fn refuse_call(message: &str) -> Response<Answer> {
-    failed(&Failure::new(Reason::NotFound, message))
+    failed(&RefusedRequest::new(RefusalReason::NotFound, message))
 }
 
 impl<I: Intake> GrpcService<I> {
@@ -57,8 +57,8 @@ impl<I: Intake> GrpcService<I> {
     pub(super) fn by_its_head(&self, request: Request<Incoming>) -> Admitted {
         let metrics = &self.ingest.metrics;
         if !is_grpc(request.headers()) || request.version() != Version::HTTP_2 {
-            metrics.refused_request(Transport::Grpc, Reason::ContentType);
-            let code = Transport::Http.failure(Reason::ContentType);
+            metrics.refused_request(Transport::Grpc, RefusalReason::ContentType);
+            let code = Transport::Http.failure(RefusalReason::ContentType);
             metrics.answered(Transport::Grpc, code);
             return ControlFlow::Break(not_a_call());
         }
@@ -83,17 +83,17 @@ impl<I: Intake> GrpcService<I> {
         }
     }
 
-    fn refused(&self, failure: &Failure) -> Response<Answer> {
+    fn refused(&self, failure: &RefusedRequest) -> Response<Answer> {
         let metrics = &self.ingest.metrics;
         metrics.refused_request(Transport::Grpc, failure.reason);
         metrics.answered(Transport::Grpc, Transport::Grpc.failure(failure.reason));
         failed(failure)
     }
 
-    async fn export(&self, request: Request<Incoming>) -> Result<Accepted, Failure> {
+    async fn export(&self, request: Request<Incoming>) -> Result<Accepted, RefusedRequest> {
         let (head, mut body) = request.into_parts();
         if head.method != Method::POST {
-            return Err(Failure::new(Reason::Method, "a gRPC call is a POST"));
+            return Err(RefusedRequest::new(RefusalReason::Method, "a gRPC call is a POST"));
         }
         let signal = signal_of(head.uri.path())?;
         let _under_way = self.ingest.closing.enter()?;
@@ -107,7 +107,7 @@ impl<I: Intake> GrpcService<I> {
             (true, Some(encoding)) => Some(encoding),
             (true, None) => {
                 let message = "the message is compressed, but grpc-encoding does not say how";
-                return Err(Failure::new(Reason::EncodingMissing, message));
+                return Err(RefusedRequest::new(RefusalReason::EncodingMissing, message));
             }
         };
         let packed = Packed { signal, body, compression, is_json: false };
@@ -115,8 +115,11 @@ impl<I: Intake> GrpcService<I> {
     }
 
     /// Reads the one message of a call, and whether it is compressed.
-    async fn read_message(&self, mut reader: BodyReader<'_>) -> Result<(bool, Bytes), Failure> {
-        let malformed = |message: &str| Failure::new(Reason::Malformed, message);
+    async fn read_message(
+        &self,
+        mut reader: BodyReader<'_>,
+    ) -> Result<(bool, Bytes), RefusedRequest> {
+        let malformed = |message: &str| RefusedRequest::new(RefusalReason::Malformed, message);
         let start = reader.fill(PREFIX_BYTES).await?;
         let Some(&[flag, a, b, c, d]) = start.first_chunk() else {
             return Err(malformed("the call ends before its message"));
@@ -140,9 +143,11 @@ impl<I: Intake> GrpcService<I> {
     }
 }
 
-fn signal_of(path: &str) -> Result<Signal, Failure> {
+fn signal_of(path: &str) -> Result<Signal, RefusedRequest> {
     let known = Signal::ALL.into_iter().find(|signal| signal.grpc_path() == path);
-    known.ok_or_else(|| Failure::new(Reason::NotFound, format!("unknown method {path:?}")))
+    known.ok_or_else(|| {
+        RefusedRequest::new(RefusalReason::NotFound, format!("unknown method {path:?}"))
+    })
 }
 
 fn succeeded(accepted: &Accepted) -> Response<Answer> {
@@ -158,9 +163,9 @@ fn succeeded(accepted: &Accepted) -> Response<Answer> {
     response
 }
 
-fn failed(failure: &Failure) -> Response<Answer> {
+fn failed(failure: &RefusedRequest) -> Response<Answer> {
     let mut response = failure.to_grpc().into_http();
-    if failure.reason == Reason::Method {
+    if failure.reason == RefusalReason::Method {
         *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
     }

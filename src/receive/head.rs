@@ -6,7 +6,7 @@
 
 use http::Request;
 
-use super::status::{Failure, Reason};
+use super::status::{RefusalReason, RefusedRequest};
 
 /// Most bytes of a request's headers as HTTP/2 counts them: of each field the name, the value and
 /// 32 more. Twice the default that the gRPC specification suggests.
@@ -20,7 +20,7 @@ pub(super) const HEADER_BYTES_READ: u32 = 320 << 10;
 const FIELD_BYTES: usize = 32;
 
 /// Refuses a request whose headers are too large.
-pub(super) fn check_size<B>(request: &Request<B>) -> Result<(), Failure> {
+pub(super) fn check_size<B>(request: &Request<B>) -> Result<(), RefusedRequest> {
     let path = request.uri().path_and_query().map_or("", |path| path.as_str());
     let host = request.uri().authority().map_or("", |authority| authority.as_str());
     let fields = request.headers().iter();
@@ -29,7 +29,7 @@ pub(super) fn check_size<B>(request: &Request<B>) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!("the headers are larger than {HEADER_BYTES_MAX} bytes");
-    Err(Failure::new(Reason::HeadersTooLarge, message))
+    Err(RefusedRequest::new(RefusalReason::HeadersTooLarge, message))
 }
 
 #[cfg(test)]
@@ -44,7 +44,7 @@ mod tests {
         };
         assert!(sized(HEADER_BYTES_MAX).is_ok());
         let failure = sized(HEADER_BYTES_MAX + 1).unwrap_err();
-        assert_eq!((failure.reason, failure.retry_after()), (Reason::HeadersTooLarge, None));
+        assert_eq!((failure.reason, failure.retry_after()), (RefusalReason::HeadersTooLarge, None));
         let path = format!("/{}", "p".repeat(HEADER_BYTES_MAX));
         assert!(check_size(&Request::post(path).body(()).unwrap()).is_err());
     }

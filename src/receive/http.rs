@@ -25,7 +25,7 @@ use super::head::check_size;
 use super::ingest::{BodyLimit, Ingest, Packed};
 use super::metrics::Transport;
 use super::settings::HttpSettings;
-use super::status::{Failure, Reason, response_json, response_protobuf};
+use super::status::{RefusalReason, RefusedRequest, response_json, response_protobuf};
 use super::{Accepted, Intake};
 use crate::otlp::Signal;
 
@@ -57,8 +57,8 @@ impl<I: Intake> HttpService<I> {
     pub(super) fn by_its_head(&self, request: Request<Incoming>) -> Admitted {
         if is_grpc(request.headers()) {
             let metrics = &self.ingest.metrics;
-            metrics.refused_request(Transport::Http, Reason::NotFound);
-            metrics.answered(Transport::Http, Transport::Grpc.failure(Reason::NotFound));
+            metrics.refused_request(Transport::Http, RefusalReason::NotFound);
+            metrics.answered(Transport::Http, Transport::Grpc.failure(RefusalReason::NotFound));
             return ControlFlow::Break(refuse_call(
                 "this port takes OTLP/HTTP; OTLP/gRPC is at receivers.otlp.protocols.grpc.endpoint",
             ));
@@ -83,7 +83,7 @@ impl<I: Intake> HttpService<I> {
             Err(failure) => {
                 let mut response = self.refused(encoding, &failure);
                 // The sender should not wait on a connection that goes soon.
-                if failure.reason == Reason::ShuttingDown && version < Version::HTTP_2 {
+                if failure.reason == RefusalReason::ShuttingDown && version < Version::HTTP_2 {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
                 response
@@ -91,7 +91,7 @@ impl<I: Intake> HttpService<I> {
         }
     }
 
-    fn refused(&self, encoding: Option<Encoding>, failure: &Failure) -> Response<Answer> {
+    fn refused(&self, encoding: Option<Encoding>, failure: &RefusedRequest) -> Response<Answer> {
         let metrics = &self.ingest.metrics;
         metrics.refused_request(Transport::Http, failure.reason);
         metrics.answered(Transport::Http, Transport::Http.failure(failure.reason));
@@ -102,15 +102,15 @@ impl<I: Intake> HttpService<I> {
         &self,
         request: Request<Incoming>,
         encoding: Option<Encoding>,
-    ) -> Result<(Signal, Accepted), Failure> {
+    ) -> Result<(Signal, Accepted), RefusedRequest> {
         let (head, mut body) = request.into_parts();
         let signal = self.signal_of(head.uri.path())?;
         if head.method != Method::POST {
-            return Err(Failure::new(Reason::Method, "only POST is known here"));
+            return Err(RefusedRequest::new(RefusalReason::Method, "only POST is known here"));
         }
         let Some(encoding) = encoding else {
             let message = "the content type is neither application/x-protobuf nor application/json";
-            return Err(Failure::new(Reason::ContentType, message));
+            return Err(RefusedRequest::new(RefusalReason::ContentType, message));
         };
         let compression = compression_of(&head.headers)?;
         let _under_way = self.enter(&head.headers, &mut body).await?;
@@ -128,7 +128,7 @@ impl<I: Intake> HttpService<I> {
         Ok((signal, accepted))
     }
 
-    fn signal_of(&self, path: &str) -> Result<Signal, Failure> {
+    fn signal_of(&self, path: &str) -> Result<Signal, RefusedRequest> {
         let path = path.strip_suffix('/').unwrap_or(path);
         self.paths
             .iter()
@@ -137,7 +137,7 @@ impl<I: Intake> HttpService<I> {
             .ok_or_else(|| {
                 let [traces, logs, metrics] = self.paths.each_ref().map(|(path, _)| path);
                 let message = format!("no such path, known are {traces}, {logs} and {metrics}");
-                Failure::new(Reason::NotFound, message)
+                RefusedRequest::new(RefusalReason::NotFound, message)
             })
     }
 
@@ -146,7 +146,7 @@ impl<I: Intake> HttpService<I> {
         &self,
         headers: &HeaderMap,
         body: &mut Incoming,
-    ) -> Result<usize, Failure> {
+    ) -> Result<usize, RefusedRequest> {
         let declared = headers.get(CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
         let declared: usize = declared.unwrap_or_default();
         if declared <= self.limit.bytes_max {
@@ -157,7 +157,11 @@ impl<I: Intake> HttpService<I> {
     }
 
     /// Lets a request in, unless the process ends.
-    async fn enter(&self, headers: &HeaderMap, body: &mut Incoming) -> Result<UnderWay, Failure> {
+    async fn enter(
+        &self,
+        headers: &HeaderMap,
+        body: &mut Incoming,
+    ) -> Result<UnderWay, RefusedRequest> {
         let entered = self.ingest.closing.enter();
         if entered.is_err() {
             self.drain_sent(headers, body).await;
@@ -188,7 +192,7 @@ fn encoding_of(headers: &HeaderMap) -> Option<Encoding> {
 }
 
 /// The one compression of a body; several in a row are not supported.
-fn compression_of(headers: &HeaderMap) -> Result<Option<ContentCoding>, Failure> {
+fn compression_of(headers: &HeaderMap) -> Result<Option<ContentCoding>, RefusedRequest> {
     let mut found = None;
     for header in headers.get_all(CONTENT_ENCODING) {
         for name in header.as_bytes().split(|byte| *byte == b',') {
@@ -197,7 +201,7 @@ fn compression_of(headers: &HeaderMap) -> Result<Option<ContentCoding>, Failure>
                 (compression, None) => found = compression,
                 (Some(_), Some(_)) => {
                     let message = "a body that is compressed twice is not supported";
-                    return Err(Failure::new(Reason::Encoding, message));
+                    return Err(RefusedRequest::new(RefusalReason::Encoding, message));
                 }
             }
         }
@@ -213,7 +217,7 @@ fn succeeded(signal: Signal, encoding: Option<Encoding>, accepted: &Accepted) ->
     respond(StatusCode::OK, encoding, body)
 }
 
-fn failed(encoding: Option<Encoding>, failure: &Failure) -> Response<Answer> {
+fn failed(encoding: Option<Encoding>, failure: &RefusedRequest) -> Response<Answer> {
     let body = match encoding {
         Some(Encoding::Protobuf) => failure.to_protobuf(),
         Some(Encoding::Json) | None => failure.to_json(),
@@ -225,8 +229,10 @@ fn failed(encoding: Option<Encoding>, failure: &Failure) -> Response<Answer> {
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
     }
     match failure.reason {
-        Reason::Method => headers.insert(ALLOW, HeaderValue::from_static("POST")),
-        Reason::Encoding => headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, zstd")),
+        RefusalReason::Method => headers.insert(ALLOW, HeaderValue::from_static("POST")),
+        RefusalReason::Encoding => {
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, zstd"))
+        }
         _ => None,
     };
     response

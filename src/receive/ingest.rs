@@ -9,7 +9,7 @@ use super::admission::{Admission, Ticket};
 use super::closing::Closing;
 use super::compression::{ContentCoding, decompress};
 use super::metrics::{ReceiverMetrics, Transport};
-use super::status::{Failure, Reason};
+use super::status::{RefusalReason, RefusedRequest};
 use super::{Accepted, Intake};
 use crate::otlp::wire::{Field, Fields, Malformed};
 use crate::otlp::{Signal, json};
@@ -45,8 +45,8 @@ pub(super) struct BodyLimit {
 }
 
 impl BodyLimit {
-    pub(super) fn exceeded(self) -> Failure {
-        Failure::too_large(self.bytes_max, self.setting)
+    pub(super) fn exceeded(self) -> RefusedRequest {
+        RefusedRequest::too_large(self.bytes_max, self.setting)
     }
 }
 
@@ -54,9 +54,9 @@ impl<I: Intake> Ingest<I> {
     /// Bounds the time that reading a body may take.
     pub(super) async fn in_time<T>(
         &self,
-        reading: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
-        let late = || Failure::new(Reason::Timeout, "the body came too slowly");
+        reading: impl Future<Output = Result<T, RefusedRequest>>,
+    ) -> Result<T, RefusedRequest> {
+        let late = || RefusedRequest::new(RefusalReason::Timeout, "the body came too slowly");
         let reading = self.closing.unless_hurried(reading);
         tokio::time::timeout(self.read_timeout, reading).await.unwrap_or_else(|_| Err(late()))
     }
@@ -69,7 +69,7 @@ impl<I: Intake> Ingest<I> {
         packed: Packed,
         limit: BodyLimit,
         ticket: Ticket,
-    ) -> Result<Accepted, Failure> {
+    ) -> Result<Accepted, RefusedRequest> {
         let taking = self.unpack_and_hand_over(transport, packed, limit, ticket);
         caught_future(taking).await.unwrap_or_else(|Panicked| Err(fault()))
     }
@@ -80,7 +80,7 @@ impl<I: Intake> Ingest<I> {
         packed: Packed,
         limit: BodyLimit,
         mut ticket: Ticket,
-    ) -> Result<Accepted, Failure> {
+    ) -> Result<Accepted, RefusedRequest> {
         self.metrics.received(transport, packed.body.len());
         let signal = packed.signal;
         let body = if packed.compression.is_none() && !packed.is_json {
@@ -106,18 +106,18 @@ impl<I: Intake> Ingest<I> {
         signal: Signal,
         body: &[u8],
         outcome: Result<Accepted, super::Refused>,
-    ) -> Result<Accepted, Failure> {
+    ) -> Result<Accepted, RefusedRequest> {
         match outcome {
             Ok(accepted) => {
                 self.metrics.accepted(transport, signal, accepted.accepted);
                 if accepted.rejected > 0 {
                     let rejected = accepted.rejected;
-                    self.metrics.refused(transport, signal, Reason::Rejected, rejected);
+                    self.metrics.refused(transport, signal, RefusalReason::Rejected, rejected);
                 }
                 Ok(accepted)
             }
             Err(refused) => {
-                let failure = Failure::from(refused);
+                let failure = RefusedRequest::from(refused);
                 let items = item_count(signal, body);
                 self.metrics.refused(transport, signal, failure.reason, items);
                 Err(failure)
@@ -126,11 +126,14 @@ impl<I: Intake> Ingest<I> {
     }
 }
 
-fn fault() -> Failure {
-    Failure::new(Reason::Fault, "a fault in the collector, see its log; do not send this again")
+fn fault() -> RefusedRequest {
+    RefusedRequest::new(
+        RefusalReason::Fault,
+        "a fault in the collector, see its log; do not send this again",
+    )
 }
 
-fn unpack(packed: Packed, limit: BodyLimit, ticket: &mut Ticket) -> Result<Bytes, Failure> {
+fn unpack(packed: Packed, limit: BodyLimit, ticket: &mut Ticket) -> Result<Bytes, RefusedRequest> {
     let body = match packed.compression {
         None => packed.body,
         Some(compression) => {
@@ -142,7 +145,7 @@ fn unpack(packed: Packed, limit: BodyLimit, ticket: &mut Ticket) -> Result<Bytes
         return Ok(body);
     }
     let request = json::transcode(packed.signal, &body)
-        .map_err(|error| Failure::new(Reason::Malformed, error.to_string()))?;
+        .map_err(|error| RefusedRequest::new(RefusalReason::Malformed, error.to_string()))?;
     ticket.hold(request.len())?;
     Ok(request)
 }

@@ -18,7 +18,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// Why the receivers cannot start.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum ReceiverStartError {
     /// An address cannot be listened on.
     #[error("cannot listen on {endpoint}: {error}; {remedy} {setting}")]
     Bind {
@@ -33,7 +33,7 @@ pub enum StartError {
     },
 }
 
-impl StartError {
+impl ReceiverStartError {
     /// The error of binding an endpoint, with what can be done about it.
     pub fn bind(endpoint: &str, setting: &'static str, error: io::Error) -> Self {
         let remedy = match error.kind() {
@@ -51,8 +51,8 @@ impl StartError {
 pub(super) async fn bind(
     endpoint: &str,
     setting: &'static str,
-) -> Result<(TcpListener, SocketAddr), StartError> {
-    let failed = |error| StartError::bind(endpoint, setting, error);
+) -> Result<(TcpListener, SocketAddr), ReceiverStartError> {
+    let failed = |error| ReceiverStartError::bind(endpoint, setting, error);
     let listener = TcpListener::bind(endpoint).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     Ok((listener, address))
@@ -60,7 +60,7 @@ pub(super) async fn bind(
 
 /// What all ports share.
 #[derive(Clone)]
-pub(super) struct Shared {
+pub(super) struct PortContext {
     pub(super) connections: Arc<Semaphore>,
     pub(super) metrics: Arc<ReceiverMetrics>,
     /// Runs the ports and their connections.
@@ -78,7 +78,7 @@ pub(super) struct Port<S> {
 
 impl<S: Serve> Port<S> {
     /// Accepts connections until told to stop; the port is closed when this returns.
-    pub(super) async fn run(self, shared: Shared) {
+    pub(super) async fn run(self, shared: PortContext) {
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -95,7 +95,7 @@ impl<S: Serve> Port<S> {
         }
     }
 
-    fn open(&self, stream: TcpStream, shared: &Shared) {
+    fn open(&self, stream: TcpStream, shared: &PortContext) {
         let metrics = Arc::clone(&shared.metrics);
         let Ok(permit) = Arc::clone(&shared.connections).try_acquire_owned() else {
             metrics.closed(self.transport, Closed::Limit, 1);

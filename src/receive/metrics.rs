@@ -7,7 +7,7 @@
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter, UpDownCounter};
 
-use super::status::Reason;
+use super::status::RefusalReason;
 use crate::otlp::Signal;
 
 /// How data came in.
@@ -76,8 +76,12 @@ impl Closed {
 const SIGNALS: [Signal; 3] = [Signal::Traces, Signal::Logs, Signal::Metrics];
 
 /// Why items are not taken whose number is known: the intake has seen them.
-const ITEM_REASONS: [Reason; 4] =
-    [Reason::Rejected, Reason::Malformed, Reason::Overloaded, Reason::ShuttingDown];
+const ITEM_REASONS: [RefusalReason; 4] = [
+    RefusalReason::Rejected,
+    RefusalReason::Malformed,
+    RefusalReason::Overloaded,
+    RefusalReason::ShuttingDown,
+];
 
 /// The receivers' instruments.
 pub(super) struct ReceiverMetrics {
@@ -145,7 +149,9 @@ impl ReceiverMetrics {
                     counter.add(0, &with(&labels, "reason", reason.name()));
                 }
             }
-            for reason in Reason::ALL.into_iter().filter(|reason| *reason != Reason::Rejected) {
+            for reason in
+                RefusalReason::ALL.into_iter().filter(|reason| *reason != RefusalReason::Rejected)
+            {
                 self.refused_requests.add(0, &with(&labels, "reason", reason.name()));
                 self.requests.add(0, &with(&labels, "code", transport.failure(reason)));
             }
@@ -163,12 +169,18 @@ impl ReceiverMetrics {
         self.accepted[index(signal)].add(items, &labels(transport));
     }
 
-    pub(super) fn refused(&self, transport: Transport, signal: Signal, why: Reason, items: u64) {
+    pub(super) fn refused(
+        &self,
+        transport: Transport,
+        signal: Signal,
+        why: RefusalReason,
+        items: u64,
+    ) {
         let labels = with(&labels(transport), "reason", why.name());
         self.refused[index(signal)].add(items, &labels);
     }
 
-    pub(super) fn refused_request(&self, transport: Transport, why: Reason) {
+    pub(super) fn refused_request(&self, transport: Transport, why: RefusalReason) {
         self.refused_requests.add(1, &with(&labels(transport), "reason", why.name()));
     }
 
@@ -204,7 +216,7 @@ impl Transport {
     }
 
     /// The `code` of a request that was not.
-    pub(super) fn failure(self, why: Reason) -> &'static str {
+    pub(super) fn failure(self, why: RefusalReason) -> &'static str {
         match self {
             Self::Grpc => grpc_code_name(why.grpc_code()),
             Self::Http => http_status_name(why.http_status().as_u16()),

@@ -28,7 +28,7 @@ use bytes::Bytes;
 
 use crate::otlp::Signal;
 
-pub use listen::StartError;
+pub use listen::ReceiverStartError;
 pub use server::Receivers;
 
 /// What became of a request's items.

@@ -21,7 +21,7 @@ use super::grpc::GrpcService;
 use super::head::HEADER_BYTES_READ;
 use super::http::{HttpService, paths};
 use super::ingest::{BodyLimit, Ingest};
-use super::listen::{Port, Shared, StartError, bind};
+use super::listen::{Port, PortContext, ReceiverStartError, bind};
 use super::metrics::{ReceiverMetrics, Transport};
 use super::settings::{GrpcSettings, HttpSettings, KeepaliveSettings, ReceiversSettings};
 
@@ -38,7 +38,7 @@ const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
 pub struct Receivers {
     grpc_address: Option<SocketAddr>,
     http_address: Option<SocketAddr>,
-    shared: Shared,
+    shared: PortContext,
 }
 
 impl Receivers {
@@ -50,7 +50,7 @@ impl Receivers {
         settings: &ReceiversSettings,
         intake: I,
         meter: &Meter,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, ReceiverStartError> {
         let otlp = settings.otlp.clone().unwrap_or_default();
         let protocols = match settings.otlp {
             Some(_) => otlp.protocols.clone(),
@@ -65,7 +65,7 @@ impl Receivers {
             closing: closing.clone(),
             read_timeout: otlp.read_timeout.0,
         });
-        let shared = Shared {
+        let shared = PortContext {
             connections: Arc::new(Semaphore::new(
                 otlp.max_connections.clamp(1, Semaphore::MAX_PERMITS),
             )),
@@ -164,7 +164,7 @@ impl<I: Intake> Serve for HttpService<I> {
 async fn grpc_port<I: Intake>(
     settings: &GrpcSettings,
     ingest: Arc<Ingest<I>>,
-) -> Result<(Port<GrpcService<I>>, SocketAddr), StartError> {
+) -> Result<(Port<GrpcService<I>>, SocketAddr), ReceiverStartError> {
     let setting = "receivers.otlp.protocols.grpc.endpoint";
     let (listener, address) = bind(&settings.endpoint, setting).await?;
     let limit = BodyLimit {
@@ -187,7 +187,7 @@ async fn grpc_port<I: Intake>(
 async fn http_port<I: Intake>(
     settings: &HttpSettings,
     ingest: Arc<Ingest<I>>,
-) -> Result<(Port<HttpService<I>>, SocketAddr), StartError> {
+) -> Result<(Port<HttpService<I>>, SocketAddr), ReceiverStartError> {
     let setting = "receivers.otlp.protocols.http.endpoint";
     let (listener, address) = bind(&settings.endpoint, setting).await?;
     let limit = BodyLimit {

@@ -17,19 +17,19 @@ const MIB: usize = 1 << 20;
 pub struct ReceiversSettings {
     /// The OTLP receiver; off when other settings stand under `receivers` without it.
     #[serde(default, deserialize_with = "named")]
-    pub otlp: Option<OtlpSettings>,
+    pub otlp: Option<OtlpReceiverSettings>,
 }
 
 impl Default for ReceiversSettings {
     fn default() -> Self {
-        Self { otlp: Some(OtlpSettings::default()) }
+        Self { otlp: Some(OtlpReceiverSettings::default()) }
     }
 }
 
 /// The OTLP receiver: its protocols, and the limits that they share.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct OtlpSettings {
+pub struct OtlpReceiverSettings {
     /// The protocols; one that is not named is off.
     pub protocols: ProtocolsSettings,
     /// Requests that are read or handed over at the same time, over both protocols. Default 256.
@@ -54,7 +54,7 @@ pub struct OtlpSettings {
     pub read_timeout: HumanDuration,
 }
 
-impl Default for OtlpSettings {
+impl Default for OtlpReceiverSettings {
     fn default() -> Self {
         Self {
             protocols: ProtocolsSettings::default(),
@@ -67,7 +67,7 @@ impl Default for OtlpSettings {
     }
 }
 
-impl OtlpSettings {
+impl OtlpReceiverSettings {
     /// `max_in_flight_mib` in bytes.
     pub fn in_flight_bytes_max(&self) -> usize {
         self.max_in_flight_mib.saturating_mul(MIB)

@@ -29,7 +29,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Why a request was not taken; the `reason` of the counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Reason {
+pub(super) enum RefusalReason {
     /// Larger than the limit, before or after decompression.
     TooLarge,
     /// Its headers are larger than their limit.
@@ -62,7 +62,7 @@ pub(super) enum Reason {
     Rejected,
 }
 
-impl Reason {
+impl RefusalReason {
     /// All, in the order of declaration.
     pub(super) const ALL: [Self; 15] = [
         Self::TooLarge,
@@ -136,30 +136,31 @@ impl Reason {
 
 /// A request that was not taken, and what its sender hears.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Failure {
-    pub(super) reason: Reason,
+pub(super) struct RefusedRequest {
+    pub(super) reason: RefusalReason,
     pub(super) message: String,
     retry_after: Duration,
 }
 
-impl Failure {
-    pub(super) fn new(reason: Reason, message: impl Into<String>) -> Self {
+impl RefusedRequest {
+    pub(super) fn new(reason: RefusalReason, message: impl Into<String>) -> Self {
         let message = cut(message.into());
         Self { reason, message, retry_after: RETRY_AFTER }
     }
 
     pub(super) fn overloaded(what: &str) -> Self {
-        Self::new(Reason::Overloaded, format!("overloaded: {what}, try again later"))
+        Self::new(RefusalReason::Overloaded, format!("overloaded: {what}, try again later"))
     }
 
     pub(super) fn too_large(bytes_max: usize, setting: &str) -> Self {
         let message = format!("the request is larger than {bytes_max} bytes, see {setting}");
-        Self::new(Reason::TooLarge, message)
+        Self::new(RefusalReason::TooLarge, message)
     }
 
     /// When to try again, if the sender should.
     pub(super) fn retry_after(&self) -> Option<Duration> {
-        matches!(self.reason, Reason::Overloaded | Reason::ShuttingDown).then_some(self.retry_after)
+        matches!(self.reason, RefusalReason::Overloaded | RefusalReason::ShuttingDown)
+            .then_some(self.retry_after)
     }
 
     /// The gRPC status. The retry hint stands in `grpc-status-details-bin`, as OTLP says, and in
@@ -174,7 +175,7 @@ impl Failure {
             metadata.insert_bin(RETRY_INFO_TRAILER, trailer);
             details.push(retry.to_any());
         }
-        if self.reason == Reason::Encoding {
+        if self.reason == RefusalReason::Encoding {
             let known = MetadataValue::from_static("identity,gzip,zstd");
             metadata.insert("grpc-accept-encoding", known);
         }
@@ -206,15 +207,15 @@ impl Failure {
     }
 }
 
-impl From<Refused> for Failure {
+impl From<Refused> for RefusedRequest {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::Malformed(message) => Self::new(Reason::Malformed, message),
+            Refused::Malformed(message) => Self::new(RefusalReason::Malformed, message),
             Refused::Overloaded { retry_after } => {
                 Self { retry_after, ..Self::overloaded("no room") }
             }
             Refused::ShuttingDown => {
-                Self::new(Reason::ShuttingDown, "shutting down, try again later")
+                Self::new(RefusalReason::ShuttingDown, "shutting down, try again later")
             }
         }
     }
@@ -260,9 +261,9 @@ mod tests {
 
     #[test]
     fn only_overload_and_shutdown_ask_for_another_try() {
-        for reason in Reason::ALL {
-            let retried = matches!(reason, Reason::Overloaded | Reason::ShuttingDown);
-            let failure = Failure::new(reason, "text");
+        for reason in RefusalReason::ALL {
+            let retried = matches!(reason, RefusalReason::Overloaded | RefusalReason::ShuttingDown);
+            let failure = RefusedRequest::new(reason, "text");
             assert_eq!(failure.retry_after().is_some(), retried, "{reason:?}");
             let status = failure.to_grpc();
             assert_eq!(status.details().is_empty(), !retried, "{reason:?}");
@@ -273,9 +274,13 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_between_characters() {
-        let failure = Failure::new(Reason::Malformed, "ä".repeat(MESSAGE_BYTES_MAX) + "b");
+        let failure =
+            RefusedRequest::new(RefusalReason::Malformed, "ä".repeat(MESSAGE_BYTES_MAX) + "b");
         assert_eq!(failure.message.len(), MESSAGE_BYTES_MAX);
-        let odd = Failure::new(Reason::Malformed, "b".to_owned() + &"ä".repeat(MESSAGE_BYTES_MAX));
+        let odd = RefusedRequest::new(
+            RefusalReason::Malformed,
+            "b".to_owned() + &"ä".repeat(MESSAGE_BYTES_MAX),
+        );
         assert_eq!(odd.message.len(), MESSAGE_BYTES_MAX - 1);
     }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use spanscore::config::{Part, Plan, load};
+use spanscore::config::{ConfigPart, ResolvedConfig, load};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -30,17 +30,17 @@ fn environment(name: &str) -> Option<String> {
 }
 
 /// What is said of a config, or that it holds.
-fn said(parts: &[Part]) -> String {
-    let plan = load(parts, &environment).and_then(|loaded| Plan::new(&loaded));
+fn said(parts: &[ConfigPart]) -> String {
+    let plan = load(parts, &environment).and_then(|loaded| ResolvedConfig::new(&loaded));
     match plan {
         Ok(_) => "no mistakes".to_owned(),
         Err(error) => error.to_string(),
     }
 }
 
-fn named(path: &Path) -> Part {
+fn named(path: &Path) -> ConfigPart {
     let name = path.file_name().expect("a file").to_string_lossy().into_owned();
-    Part::Text { name, text: fs::read_to_string(path).expect("a readable file") }
+    ConfigPart::Text { name, text: fs::read_to_string(path).expect("a readable file") }
 }
 
 /// Runs with snapshots beside the fixtures.
@@ -70,7 +70,12 @@ fn the_annotated_default_and_the_examples_hold() {
     for folder in ["config", "config/examples"] {
         for path in yaml_files(folder) {
             // As a file: an example may name others beside it.
-            assert_eq!(said(&[Part::File(path.clone())]), "no mistakes", "{}", path.display());
+            assert_eq!(
+                said(&[ConfigPart::File(path.clone())]),
+                "no mistakes",
+                "{}",
+                path.display()
+            );
         }
     }
 }
@@ -96,7 +101,7 @@ fn configs_in_the_documentation_hold() {
                 continue;
             }
             let name = path.display().to_string();
-            let part = Part::Text { name: name.clone(), text: block.to_owned() };
+            let part = ConfigPart::Text { name: name.clone(), text: block.to_owned() };
             assert_eq!(said(&[part]), "no mistakes", "{name}:\n{block}");
         }
     }
@@ -111,7 +116,7 @@ fn the_examples_of_the_kinds_hold() {
             true => kind.example.to_owned(),
             false => format!("evaluators:\n{}", indented().collect::<String>()),
         };
-        let part = Part::Text { name: kind.name.into(), text };
+        let part = ConfigPart::Text { name: kind.name.into(), text };
         assert_eq!(said(std::slice::from_ref(&part)), "no mistakes", "{}", kind.example);
         let node = load(&[part], &environment).expect("reads").node;
         let value = serde_json::from_str(&node.to_value().to_string()).expect("JSON");
@@ -132,7 +137,7 @@ fn the_readme_lists_every_kind() {
 #[test]
 fn the_annotated_default_says_what_holds_without_it() {
     let loaded = load(&[], &environment).expect("the default reads");
-    let plan = Plan::new(&loaded).expect("the default holds");
+    let plan = ResolvedConfig::new(&loaded).expect("the default holds");
     assert_eq!(plan.config, spanscore::config::Config::default());
     let names: Vec<_> = plan.evaluators.iter().map(|e| e.info.name.as_str()).collect();
     assert_eq!(names, ["tool_error", "tool_efficiency"]);
@@ -143,9 +148,9 @@ fn the_annotated_default_says_what_holds_without_it() {
 #[test]
 fn a_section_that_is_left_out_is_as_in_the_default() {
     let plan = |text: &str| {
-        let part = Part::Text { name: "config.yaml".into(), text: text.into() };
-        let loaded = load(&[part, Part::Set("limits.queue_mib=7".into())], &environment);
-        Plan::new(&loaded.expect("reads")).expect("holds")
+        let part = ConfigPart::Text { name: "config.yaml".into(), text: text.into() };
+        let loaded = load(&[part, ConfigPart::Set("limits.queue_mib=7".into())], &environment);
+        ResolvedConfig::new(&loaded.expect("reads")).expect("holds")
     };
     assert_eq!(plan("").evaluators.len(), 2);
     assert_eq!(plan("evaluators: {}").evaluators.len(), 0);
@@ -156,20 +161,20 @@ fn a_section_that_is_left_out_is_as_in_the_default() {
 
 #[test]
 fn later_files_and_values_win_and_mistakes_name_their_file() {
-    let part = |name: &str, text: &str| Part::Text { name: name.into(), text: text.into() };
+    let part = |name: &str, text: &str| ConfigPart::Text { name: name.into(), text: text.into() };
     let base = part("base.yaml", "evaluators:\n  tool_error: {threshold: 0.5}\n");
     let over = part("over.yaml", "evaluators:\n  tool_error:\n    sample: 0.1\n");
-    let set = Part::Set("evaluators.tool_error.threshold=0.75".into());
+    let set = ConfigPart::Set("evaluators.tool_error.threshold=0.75".into());
     let loaded = load(&[base.clone(), over, set], &environment).expect("reads");
-    let plan = Plan::new(&loaded).expect("holds");
+    let plan = ResolvedConfig::new(&loaded).expect("holds");
     assert_eq!(plan.evaluators[0].info.threshold, 0.75);
     assert_eq!(plan.evaluators[0].sample, 0.1);
 
     let over = part("over.yaml", "\nevaluators: {tool_error: {smaple: 0.1}}\n");
-    let set = Part::Set("evaluators.tool_error.treshold=1".into());
+    let set = ConfigPart::Set("evaluators.tool_error.treshold=1".into());
     beside_fixtures(|| {
         insta::assert_snapshot!("merged_files", said(&[base, over, set]));
-        let set = |text: &str| said(&[Part::Set(text.into())]);
+        let set = |text: &str| said(&[ConfigPart::Set(text.into())]);
         insta::assert_snapshot!("set_without_value", set("limits.open_traces_max"));
         insta::assert_snapshot!("set_wrong_value", set("shutdown_timeout=soon"));
     });
@@ -212,7 +217,7 @@ fn a_tagged_reference_is_replaced_and_is_what_its_tag_says() {
         _ => None,
     };
     let read = |value: &str| {
-        let part = Part::Text { name: "own.yaml".into(), text: format!("x: {value}\n") };
+        let part = ConfigPart::Text { name: "own.yaml".into(), text: format!("x: {value}\n") };
         let loaded = load(&[part], &lookup).map_err(|error| error.to_string())?;
         Ok(loaded.node.get("x").map(|node| node.to_value().to_string()).unwrap_or_default())
     };

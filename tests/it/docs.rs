@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use spanscore::config::{Part, Plan, load};
+use spanscore::config::{ConfigPart, ResolvedConfig, load};
 
 use crate::support::collector::Running;
 use crate::support::spans::{request, searches};
@@ -101,8 +101,8 @@ fn mistakes_in_the_config_of_the_readme_are_shown_as_it_says() {
     let readme = page("README.md");
     let config = readme.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
     let text = config.expect("a config").replace("threshold: 1.0", "treshold: 1.0");
-    let part = Part::Text { name: "spanscore.yaml".to_owned(), text };
-    let plan = load(&[part], &|_| None).and_then(|loaded| Plan::new(&loaded));
+    let part = ConfigPart::Text { name: "spanscore.yaml".to_owned(), text };
+    let plan = load(&[part], &|_| None).and_then(|loaded| ResolvedConfig::new(&loaded));
     let said = plan.err().expect("a mistake").to_string();
     assert!(readme.contains(&format!("```text\n{said}\n```")), "{said}");
     assert!(page("docs/config.md").contains(&format!("```\n{said}\n```")), "{said}");

@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use serde_json::Value as Json;
-use spanscore::config::Part;
+use spanscore::config::ConfigPart;
 use spanscore::evaluate::engine::run::Evaluators;
 use spanscore::evaluate::kind;
 use spanscore::model::{Content, Evaluation, Outcome, ToolCall, Trajectory, Usage, Want};
@@ -116,7 +116,7 @@ evaluators:
 
 /// Runs a pipeline on requests; after the first `awaited` of them waits for an evaluation.
 async fn run(requests: Vec<Vec<Json>>, awaited: usize) -> Vec<Evaluation> {
-    let part = Part::Text { name: "spanscore.yaml".into(), text: CONFIG.into() };
+    let part = ConfigPart::Text { name: "spanscore.yaml".into(), text: CONFIG.into() };
     let plan = plan(part);
     let evaluators = Evaluators::new(plan.evaluators, Want::ALL);
     let resolver = Arc::new(resolver(&evaluators));

@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-use spanscore::config::{Part, Plan, load};
+use spanscore::config::{ConfigPart, ResolvedConfig, load};
 use spanscore::evaluate::{KINDS, Kind, kind};
 use spanscore::model::{
     CallStatus, Content, Outcome, ToolCall, ToolDefinition, Trajectory, Usage, Want,
@@ -17,7 +17,7 @@ use spanscore::settings::Node;
 use spanscore::value::{Map, Value};
 
 fn yaml(name: &str, text: String) -> Value<'static> {
-    let part = Part::Text { name: name.to_owned(), text };
+    let part = ConfigPart::Text { name: name.to_owned(), text };
     match load(&[part], &|_| None) {
         Ok(loaded) => loaded.node.to_value(),
         Err(error) => panic!("{name}: {error}"),
@@ -173,9 +173,9 @@ fn example_of_each_kind_is_a_valid_config() {
             true => kind.example.to_owned(),
             false => format!("evaluators:\n{indented}"),
         };
-        let part = Part::Text { name: kind.name.to_owned(), text };
+        let part = ConfigPart::Text { name: kind.name.to_owned(), text };
         let loaded = load(&[part], &|_| None).unwrap_or_else(|error| panic!("{error}"));
-        let plan = Plan::new(&loaded).unwrap_or_else(|error| panic!("{error}"));
+        let plan = ResolvedConfig::new(&loaded).unwrap_or_else(|error| panic!("{error}"));
         assert!(!plan.evaluators.is_empty(), "{}", kind.name);
         assert!(plan.evaluators.iter().all(|one| one.info.kind == kind.name), "{}", kind.name);
     }

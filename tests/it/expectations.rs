@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
-use spanscore::config::{Part, Plan, load};
+use spanscore::config::{ConfigPart, ResolvedConfig, load};
 use spanscore::evaluate::engine::run::Evaluators;
 use spanscore::extract::dialect::Dialect;
 use spanscore::extract::{Resolver, Table};
@@ -55,11 +55,11 @@ pub(crate) fn resolver(evaluators: &Evaluators) -> Resolver {
     Resolver::new(Arc::new(Table::compile(dialects, &evaluators.facts()).unwrap()))
 }
 
-pub(crate) fn plan(part: Part) -> Plan {
-    Plan::new(&load(&[part], &|_| None).unwrap()).unwrap()
+pub(crate) fn plan(part: ConfigPart) -> ResolvedConfig {
+    ResolvedConfig::new(&load(&[part], &|_| None).unwrap()).unwrap()
 }
 
-fn judged(part: Part, spans: &[Json]) -> Vec<Evaluation> {
+fn judged(part: ConfigPart, spans: &[Json]) -> Vec<Evaluation> {
     let evaluators = Evaluators::new(plan(part).evaluators, Want::ALL);
     let resolver = resolver(&evaluators);
     let mut replay = Replay::new(&resolver, Default::default(), Default::default());
@@ -80,9 +80,9 @@ fn said(evaluations: &[Evaluation], name: &str) -> Vec<String> {
     answers.collect()
 }
 
-fn example() -> Part {
+fn example() -> ConfigPart {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/examples");
-    Part::File(folder.join("expectations.yaml"))
+    ConfigPart::File(folder.join("expectations.yaml"))
 }
 
 #[test]
@@ -160,7 +160,7 @@ evaluators:
         call(3, 2, "a", "{}"),
         root(3, &[("session.id", "other")]),
     ];
-    let evaluations = judged(Part::File(path), &spans);
+    let evaluations = judged(ConfigPart::File(path), &spans);
     let expected = ["1 2 1", "1 3 0", "2 2 no_expectation", "3 2 no_expectation"];
     assert_eq!(said(&evaluations, "tool_call_args/call"), expected);
     let expected = ["2 1 1", "3 1 no_expectation"];

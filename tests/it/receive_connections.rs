@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
-use spanscore::receive::settings::OtlpSettings;
+use spanscore::receive::settings::OtlpReceiverSettings;
 use spanscore::settings::HumanDuration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -160,7 +160,8 @@ async fn senders_are_told_to_come_again_while_the_process_ends() {
 #[tokio::test]
 async fn a_request_that_is_taken_is_waited_for_and_one_that_does_not_end_is_answered() {
     let long = HumanDuration::from_secs(60);
-    let harness = Harness::with(OtlpSettings { read_timeout: long, ..small_settings() }).await;
+    let harness =
+        Harness::with(OtlpReceiverSettings { read_timeout: long, ..small_settings() }).await;
     harness.intake.gate.forget_permits(usize::MAX);
     let mut taken = TcpStream::connect(harness.http).await.unwrap();
     taken.write_all(EMPTY_REQUEST).await.unwrap();

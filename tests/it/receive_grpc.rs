@@ -188,7 +188,7 @@ async fn a_call_that_is_cut_hears_at_which_byte() {
 #[tokio::test]
 async fn one_call_past_the_limit_is_unavailable() {
     let settings = small_settings();
-    let mut harness = Harness::with(spanscore::receive::settings::OtlpSettings {
+    let mut harness = Harness::with(spanscore::receive::settings::OtlpReceiverSettings {
         max_concurrent_requests: 1,
         ..settings
     })

@@ -7,7 +7,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
 use reqwest::{Client, Method, Response};
 use spanscore::otlp::Signal;
-use spanscore::receive::settings::{OtlpSettings, ReceiversSettings};
+use spanscore::receive::settings::{OtlpReceiverSettings, ReceiversSettings};
 use spanscore::receive::{Accepted, Receivers, Refused};
 use spanscore::settings::HumanDuration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -248,7 +248,8 @@ async fn slow_senders_are_cut_off() {
 
 #[tokio::test]
 async fn one_connection_past_the_limit_is_closed() {
-    let harness = Harness::with(OtlpSettings { max_connections: 1, ..small_settings() }).await;
+    let harness =
+        Harness::with(OtlpReceiverSettings { max_connections: 1, ..small_settings() }).await;
     let first = TcpStream::connect(harness.http).await.unwrap();
     while !harness
         .telemetry

@@ -10,7 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use reqwest::{Client, Method};
-use spanscore::receive::settings::OtlpSettings;
+use spanscore::receive::settings::OtlpReceiverSettings;
 use spanscore::settings::HumanDuration;
 use tokio::net::TcpStream;
 use tonic::Code;
@@ -107,9 +107,9 @@ async fn headers_beyond_the_limit_are_431() {
 }
 
 /// Settings under which only a call's own deadline ends a wait.
-fn patient() -> OtlpSettings {
+fn patient() -> OtlpReceiverSettings {
     let long = HumanDuration::from_secs(20);
-    OtlpSettings {
+    OtlpReceiverSettings {
         max_concurrent_requests: 1,
         wait_for_room: long,
         read_timeout: long,

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
-use spanscore::config::Part;
+use spanscore::config::ConfigPart;
 use spanscore::evaluate::KINDS;
 use spanscore::evaluate::engine::run::Evaluators;
 use spanscore::model::{Evaluation, Want};
@@ -111,7 +111,7 @@ fn judged(config: &str, requests: &[Vec<Json>]) -> Vec<String> {
     let written = WRITTEN.into_iter();
     let text = written.fold(config.to_owned(), |text, (word, long)| text.replace(word, long));
     let judge =
-        Evaluators::new(plan(Part::Text { name: "test".into(), text }).evaluators, Want::ALL);
+        Evaluators::new(plan(ConfigPart::Text { name: "test".into(), text }).evaluators, Want::ALL);
     let resolver = resolver(&judge);
     let mut replay = Replay::new(&resolver, Default::default(), Default::default());
     for spans in requests {

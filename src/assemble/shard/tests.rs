@@ -428,7 +428,7 @@ fn running_traces_are_shown_as_they_grow() {
         let mut due = Vec::new();
         shard.add(&batch(records), 0, &mut due);
         let running = shard.take_running();
-        let id = |running: Running| shard.trace(running.handle).unwrap().trace_id.0[0];
+        let id = |running: RunningTrace| shard.trace(running.handle).unwrap().trace_id.0[0];
         running.into_iter().map(id).collect::<Vec<_>>()
     };
     let mut unwatched = shard(|_, _| {});

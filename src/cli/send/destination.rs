@@ -82,7 +82,7 @@ impl Destination {
 
     /// Sends one request, more than once if need be.
     pub(super) async fn send(&self, signal: Signal, body: Bytes) -> anyhow::Result<Sent> {
-        let message = Decoded::new(signal, &body).context("the request is not OTLP")?;
+        let message = TypedRequest::new(signal, &body).context("the request is not OTLP")?;
         let encoded = match self.json {
             true => message.json()?,
             false => body.to_vec(),
@@ -113,13 +113,13 @@ impl Destination {
 }
 
 /// A request in its typed form.
-enum Decoded {
+enum TypedRequest {
     Traces(ExportTraceServiceRequest),
     Logs(ExportLogsServiceRequest),
     Metrics(ExportMetricsServiceRequest),
 }
 
-impl Decoded {
+impl TypedRequest {
     fn new(signal: Signal, body: &Bytes) -> Result<Self, prost::DecodeError> {
         Ok(match signal {
             Signal::Traces => Self::Traces(Message::decode(body.clone())?),
@@ -172,7 +172,7 @@ mod tests {
         let resource = ResourceMetrics { scope_metrics: vec![scope], ..Default::default() };
         let request = ExportMetricsServiceRequest { resource_metrics: vec![resource] };
         let body: Bytes = request.encode_to_vec().into();
-        let message = Decoded::new(Signal::Metrics, &body).expect("OTLP");
+        let message = TypedRequest::new(Signal::Metrics, &body).expect("OTLP");
         assert_eq!(message.item_count(&body), 5);
     }
 

@@ -1,7 +1,7 @@
 use std::path::Path;
 
-use super::super::load::{Part, load};
-use super::super::plan::Plan;
+use super::super::load::{ConfigPart, load};
+use super::super::plan::ResolvedConfig;
 use crate::model::Facts;
 
 /// A folder with a dataset, and what is said of an evaluator that expects it.
@@ -16,10 +16,10 @@ fn said(files: &[(&str, &str)], evaluator: &str) -> String {
     }
 }
 
-fn plan(path: &Path, evaluator: &str) -> Result<Plan, String> {
+fn plan(path: &Path, evaluator: &str) -> Result<ResolvedConfig, String> {
     let text = format!("evaluators:\n  {evaluator}\n");
-    let part = Part::Text { name: path.display().to_string(), text };
-    let plan = load(&[part], &|_| None).and_then(|loaded| Plan::new(&loaded));
+    let part = ConfigPart::Text { name: path.display().to_string(), text };
+    let plan = load(&[part], &|_| None).and_then(|loaded| ResolvedConfig::new(&loaded));
     plan.map_err(|error| {
         let said = error.problems.iter().map(|problem| match &problem.help {
             Some(help) => format!("{} ({help})", problem.message),

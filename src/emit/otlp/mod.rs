@@ -12,9 +12,9 @@ use bytes::Bytes;
 use prost::Message;
 
 use super::counters::{Loss, Seldom};
-use super::queue::{Batch, Deliver, Delivery, size_of_evaluation};
+use super::queue::{Deliver, Delivery, EvaluationBatch, size_of_evaluation};
 use super::retry::{AttemptError, GivenUp, retry};
-use super::settings::{Form, OtlpSettings, RetrySettings};
+use super::settings::{EvaluationForm, OtlpExporterSettings, RetrySettings};
 use crate::client::{Client, Protocol, SendError, Taken};
 use crate::model::Evaluation;
 use crate::otlp::Signal;
@@ -38,7 +38,7 @@ impl Backend {
     pub(crate) fn new(
         name: &str,
         protocol: Protocol,
-        settings: &OtlpSettings,
+        settings: &OtlpExporterSettings,
     ) -> Result<Self, String> {
         let client = settings.client(protocol).map_err(|error| error.to_string())?;
         let client = Client::new(&client)?;
@@ -109,23 +109,24 @@ pub(crate) struct Sender {
 }
 
 /// Some evaluations, encoded in each form that is sent.
-struct Requests {
+struct EncodedRequests {
     count: u64,
     events: Option<Vec<u8>>,
     spans: Option<Vec<u8>>,
 }
 
 impl Sender {
-    pub(crate) fn new(backend: Arc<Backend>, settings: &OtlpSettings) -> Self {
+    pub(crate) fn new(backend: Arc<Backend>, settings: &OtlpExporterSettings) -> Self {
         let options = Options { placement: settings.placement, content: settings.include_content };
         let batch = &settings.sending_queue.batch;
-        let (event, span) = (settings.has(Form::Event), settings.has(Form::Span));
+        let (event, span) =
+            (settings.has(EvaluationForm::Event), settings.has(EvaluationForm::Span));
         let (count_max, bytes_max) = (batch.max_size, batch.max_bytes);
         Self { backend, options, event, span, count_max, bytes_max }
     }
 
     /// The batch in parts that each fit one request.
-    fn requests(&self, batch: &Batch) -> Vec<Requests> {
+    fn requests(&self, batch: &EvaluationBatch) -> Vec<EncodedRequests> {
         let all: Vec<&Evaluation> = batch.iter().flat_map(|part| part.iter()).collect();
         let mut requests = Vec::new();
         let mut rest = all.as_slice();
@@ -133,7 +134,7 @@ impl Sender {
             let (part, after) = rest.split_at(self.request_len(rest));
             let events = self.event.then(|| convert::events(part, self.options).encode_to_vec());
             let spans = self.span.then(|| convert::spans(part, self.options).encode_to_vec());
-            requests.push(Requests { count: part.len() as u64, events, spans });
+            requests.push(EncodedRequests { count: part.len() as u64, events, spans });
             rest = after;
         }
         requests
@@ -161,11 +162,11 @@ impl Sender {
 }
 
 impl Deliver for Sender {
-    async fn deliver(&self, batch: Batch) -> Delivery {
+    async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
         let mut delivery = Delivery::default();
         let requests = self.requests(&batch);
         drop(batch);
-        for Requests { count, events, spans } in requests {
+        for EncodedRequests { count, events, spans } in requests {
             let (events, spans) =
                 tokio::join!(self.send(Signal::Logs, events), self.send(Signal::Traces, spans));
             account(&mut delivery, count, [events, spans]);

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use super::*;
 use crate::emit::sample;
 
-const LIMITS: Limits = Limits {
+const LIMITS: QueueLimits = QueueLimits {
     bytes_max: 1000,
     consumers: 2,
     flush_timeout: Duration::from_millis(200),
@@ -37,7 +37,7 @@ impl Noting {
 }
 
 impl Deliver for Noting {
-    async fn deliver(&self, batch: Batch) -> Delivery {
+    async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
         let count = batch.iter().map(|part| part.len()).sum::<usize>();
         assert_ne!(self.poison, Some(count), "a fault while delivering");
         let at_ms = self.started.elapsed().as_millis() as u64;
@@ -57,7 +57,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    fn start(limits: Limits, end: impl Deliver) -> Self {
+    fn start(limits: QueueLimits, end: impl Deliver) -> Self {
         let registry = Registry::new();
         let reader = opentelemetry_prometheus::exporter()
             .with_registry(registry.clone())
@@ -211,7 +211,7 @@ struct Unstoppable {
 }
 
 impl Deliver for Unstoppable {
-    async fn deliver(&self, batch: Batch) -> Delivery {
+    async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
         self.started.notify_one();
         self.gate.lock().expect("not poisoned").recv().expect("the test goes on");
         Delivery { sent: batch.iter().map(|part| part.len() as u64).sum(), lost: Vec::new() }
@@ -238,7 +238,7 @@ async fn delivery_that_ends_while_the_queue_is_given_up_is_counted_once() {
 async fn queue_without_end_of_its_flush_timeout_waits_for_a_full_batch() {
     let end = Noting::new(None);
     let mut fixture =
-        Fixture::start(Limits { flush_timeout: Duration::MAX, ..LIMITS }, end.clone());
+        Fixture::start(QueueLimits { flush_timeout: Duration::MAX, ..LIMITS }, end.clone());
     fixture.offer(3, 10);
     tokio::time::sleep(Duration::from_secs(3600)).await;
     fixture.offer(1, 10);

@@ -12,7 +12,7 @@ use crate::settings::{HumanDuration, SettingsError};
 /// Sends evaluations to an OTLP backend.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct OtlpSettings {
+pub struct OtlpExporterSettings {
     /// Where to. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or `host:4317` (TLS
     /// unless `tls.insecure`). HTTP: the base address, such as `http://host:4318`; `/v1/logs`,
     /// `/v1/traces` and `/v1/metrics` are appended to its path.
@@ -27,7 +27,7 @@ pub struct OtlpSettings {
     pub tls: TlsSettings,
     /// The forms that an evaluation leaves in.
     #[schemars(length(min = 1))]
-    pub forms: Vec<Form>,
+    pub forms: Vec<EvaluationForm>,
     /// Where the span of an evaluation stands.
     pub placement: Placement,
     /// Whether explanations and details, which may quote arguments and results, leave the
@@ -44,7 +44,7 @@ pub struct OtlpSettings {
     pub retry_on_failure: RetrySettings,
 }
 
-impl Default for OtlpSettings {
+impl Default for OtlpExporterSettings {
     fn default() -> Self {
         Self {
             endpoint: String::new(),
@@ -52,7 +52,7 @@ impl Default for OtlpSettings {
             compression: Compression::Gzip,
             timeout: HumanDuration::from_secs(10),
             tls: TlsSettings::default(),
-            forms: vec![Form::Event, Form::Span, Form::Metric],
+            forms: vec![EvaluationForm::Event, EvaluationForm::Span, EvaluationForm::Metric],
             placement: Placement::Child,
             include_content: false,
             metrics_interval: HumanDuration::from_secs(10),
@@ -63,7 +63,7 @@ impl Default for OtlpSettings {
     }
 }
 
-impl OtlpSettings {
+impl OtlpExporterSettings {
     /// What is wrong, with the key it stands under.
     pub(super) fn check(&self, protocol: Protocol) -> Result<(), (&'static str, SettingsError)> {
         let error = |key, text: &str| Err((key, SettingsError::new(text)));
@@ -104,7 +104,7 @@ impl OtlpSettings {
     }
 
     /// Whether evaluations leave in this form.
-    pub fn has(&self, form: Form) -> bool {
+    pub fn has(&self, form: EvaluationForm) -> bool {
         self.forms.contains(&form)
     }
 }
@@ -123,7 +123,7 @@ impl fmt::Debug for Secret {
 /// A form that an evaluation leaves in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Form {
+pub enum EvaluationForm {
     /// A log event `gen_ai.evaluation.result` on the judged trace and span.
     Event,
     /// A span `evaluate {name}`.

@@ -74,15 +74,15 @@ async fn work_that_was_taken_is_judged_although_it_stands_behind_the_drain() {
     let (sender, queue) = mpsc::channel(2 * WORK_MAX + 2);
     let room = Arc::new(tokio::sync::Semaphore::new(1));
     let room = Arc::new(room.acquire_owned().await.unwrap());
-    sender.send(Work::Drain).await.unwrap();
+    sender.send(ShardMessage::Drain).await.unwrap();
     let place = sender.clone().reserve_owned().await.unwrap();
     for _ in 0..2 * WORK_MAX {
-        let work = Work::Batch { batch: Arc::clone(&batch), _room: Arc::clone(&room) };
+        let work = ShardMessage::Batch { batch: Arc::clone(&batch), _room: Arc::clone(&room) };
         sender.send(work).await.unwrap();
     }
     let running = tokio::spawn(worker.run(queue));
     sender.closed().await;
-    place.send(Work::Batch { batch, _room: room });
+    place.send(ShardMessage::Batch { batch, _room: room });
     running.await.unwrap();
     counted(&telemetry, "spanscore_assemble_judged_traces_total{completion=\"shutdown\"} 1");
     let again = 2 * WORK_MAX * count;
@@ -103,9 +103,9 @@ async fn what_comes_behind_the_last_word_is_judged_too() {
     let room = Arc::new(tokio::sync::Semaphore::new(1)).acquire_owned().await.unwrap();
     let (sender, queue) = mpsc::channel(WORK_MAX + 1);
     for _ in 0..WORK_MAX {
-        sender.send(Work::Drain).await.unwrap();
+        sender.send(ShardMessage::Drain).await.unwrap();
     }
-    let batch = Work::Batch { batch: sample(&worker), _room: Arc::new(room) };
+    let batch = ShardMessage::Batch { batch: sample(&worker), _room: Arc::new(room) };
     sender.send(batch).await.unwrap();
     worker.run(queue).await;
     counted(&telemetry, "spanscore_assemble_judged_traces_total{completion=\"shutdown\"} 1");
@@ -126,7 +126,7 @@ async fn what_is_acknowledged_is_in_the_backlog_until_it_is_judged() {
     intake.accept(Signal::Traces, request).await.unwrap();
     assert_eq!(backlog.unjudged(), Unjudged { records: 6, ..Unjudged::default() });
 
-    let Some(Work::Batch { batch, .. }) = queue.recv().await else { panic!("a batch") };
+    let Some(ShardMessage::Batch { batch, .. }) = queue.recv().await else { panic!("a batch") };
     let mut due = Vec::new();
     worker.arrived(batch, 0, &mut due);
     assert_eq!(backlog.unjudged(), Unjudged { traces: 1, ..Unjudged::default() });

@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use prost::Message;
-use spanscore::config::{Part, Plan, load};
+use spanscore::config::{ConfigPart, ResolvedConfig, load};
 use spanscore::pipeline::{Collector, CollectorSettings, Lost};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
@@ -169,10 +169,10 @@ impl Running {
 }
 
 fn settings(config: &str, backend: SocketAddr) -> CollectorSettings {
-    let part = |name: &str, text: &str| Part::Text { name: name.into(), text: text.into() };
+    let part = |name: &str, text: &str| ConfigPart::Text { name: name.into(), text: text.into() };
     let lookup = |name: &str| (name == "BACKEND").then(|| backend.to_string());
     let loaded = load(&[part("base", BASE), part("test", config)], &lookup).expect("a config");
-    match Plan::new(&loaded) {
+    match ResolvedConfig::new(&loaded) {
         Ok(plan) => plan.into(),
         Err(error) => panic!("{error}"),
     }

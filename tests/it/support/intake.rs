@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use spanscore::otlp::Signal;
-use spanscore::receive::settings::{OtlpSettings, ProtocolsSettings, ReceiversSettings};
+use spanscore::receive::settings::{OtlpReceiverSettings, ProtocolsSettings, ReceiversSettings};
 use spanscore::receive::{Accepted, Intake, Receivers, Refused};
 use spanscore::settings::HumanDuration;
 use spanscore::telemetry::Telemetry;
@@ -63,7 +63,7 @@ pub(crate) struct Harness {
 }
 
 /// Settings with small limits: bodies of 1 MiB, waits of 200 ms.
-pub(crate) fn small_settings() -> OtlpSettings {
+pub(crate) fn small_settings() -> OtlpReceiverSettings {
     let mut protocols = ProtocolsSettings::default();
     let short = HumanDuration::from_millis(200);
     if let Some(grpc) = &mut protocols.grpc {
@@ -74,7 +74,12 @@ pub(crate) fn small_settings() -> OtlpSettings {
         http.endpoint = "127.0.0.1:0".to_owned();
         http.max_request_body_size = 1 << 20;
     }
-    OtlpSettings { protocols, wait_for_room: short, read_timeout: short, ..Default::default() }
+    OtlpReceiverSettings {
+        protocols,
+        wait_for_room: short,
+        read_timeout: short,
+        ..Default::default()
+    }
 }
 
 impl Harness {
@@ -82,7 +87,7 @@ impl Harness {
         Self::with(small_settings()).await
     }
 
-    pub(crate) async fn with(otlp: OtlpSettings) -> Self {
+    pub(crate) async fn with(otlp: OtlpReceiverSettings) -> Self {
         let intake = Arc::new(FakeIntake::default());
         let telemetry = Telemetry::without_endpoints().unwrap();
         let settings = ReceiversSettings { otlp: Some(otlp) };

@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource as ProtoResource;
 
 use super::attributes::Attributes;
 use super::{proto_resource, scope};
-use crate::emit::scores::{ANSWERS, BOUNDS, Scores, Series, Source};
+use crate::emit::scores::{ANSWERS, BOUNDS, ScoreSource, Scores, Series};
 use crate::semconv::{OWN_SCOPE, SERVICE_NAME};
 
 /// Times of a report, Unix nanoseconds.
@@ -27,7 +27,7 @@ pub(crate) fn metrics(scores: &Scores, start_ns: u64, now_ns: u64) -> ExportMetr
     ExportMetricsServiceRequest { resource_metrics }
 }
 
-fn of_source(source: &Source, times: Times) -> ResourceMetrics {
+fn of_source(source: &ScoreSource, times: Times) -> ResourceMetrics {
     let resource = source.resource.as_ref().map_or_else(own_resource, |r| proto_resource(r));
     let counts = source.series.iter().flat_map(|series| count_points(source, series, times));
     let scored = source.series.iter().filter(|series| series.scored() > 0);
@@ -68,7 +68,7 @@ fn named(name: &str, unit: &str, description: &str, data: metric::Data) -> Metri
     }
 }
 
-fn attributes(source: &Source, series: &Series) -> Attributes {
+fn attributes(source: &ScoreSource, series: &Series) -> Attributes {
     let mut attributes = Attributes::default();
     attributes.text("gen_ai.evaluation.name", series.evaluator.name.as_str());
     attributes.text("spanscore.evaluator.kind", series.evaluator.kind);
@@ -82,7 +82,7 @@ fn attributes(source: &Source, series: &Series) -> Attributes {
 }
 
 fn count_points(
-    source: &Source,
+    source: &ScoreSource,
     series: &Series,
     times: Times,
 ) -> impl Iterator<Item = NumberDataPoint> {
@@ -104,7 +104,7 @@ fn count_points(
     })
 }
 
-fn score_point(source: &Source, series: &Series, times: Times) -> HistogramDataPoint {
+fn score_point(source: &ScoreSource, series: &Series, times: Times) -> HistogramDataPoint {
     HistogramDataPoint {
         attributes: attributes(source, series).0,
         start_time_unix_nano: times.start_ns,
