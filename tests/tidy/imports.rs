@@ -52,11 +52,8 @@ impl Tree {
     /// Reads the files below `src`.
     pub(crate) fn new(sources: &[Source]) -> Self {
         let only_tests = test_modules(sources);
-        let is_shipped = |source: &&Source| {
-            let module = module_of(&source.path);
-            !source.is_test_file() && !only_tests.iter().any(|test| module.starts_with(test))
-        };
-        let files: Vec<_> = sources.iter().filter(is_shipped).map(File::read).collect();
+        let shipped = sources.iter().filter(|source| !is_test_module(source, &only_tests));
+        let files: Vec<_> = shipped.map(File::read).collect();
         let modules: BTreeSet<Path> = files.iter().flat_map(|file| file.modules()).collect();
         let names = |file: &File<'_>| (file.source.path.clone(), file.named(&modules));
         let files = files.iter().map(names).collect();
@@ -87,7 +84,7 @@ impl Tree {
 }
 
 /// The modules of files that are declared for tests alone.
-fn test_modules(sources: &[Source]) -> Vec<Path> {
+pub(crate) fn test_modules(sources: &[Source]) -> Vec<Path> {
     let mut found = Vec::new();
     for source in sources {
         let module = module_of(&source.path);
@@ -95,6 +92,12 @@ fn test_modules(sources: &[Source]) -> Vec<Path> {
         found.extend(tests.map(|one| [module.clone(), vec![one.name]].concat()));
     }
     found
+}
+
+/// Whether a file is only built for tests: all of it, or one of these modules with what is in it.
+pub(crate) fn is_test_module(source: &Source, only_tests: &[Path]) -> bool {
+    let module = module_of(&source.path);
+    source.is_test_file() || only_tests.iter().any(|test| module.starts_with(test))
 }
 
 /// The module that a file holds: that of `src/a/b.rs` and of `src/a/b/mod.rs` is `a::b`.
@@ -336,7 +339,7 @@ fn split_group(group: &str) -> Vec<&str> {
 }
 
 /// Where a word stands that is no part of another.
-fn words(bare: &str, word: &str) -> Vec<usize> {
+pub(crate) fn words(bare: &str, word: &str) -> Vec<usize> {
     let bytes = bare.as_bytes();
     let is_part = |at: Option<&u8>| at.is_some_and(|byte| is_word(*byte) || *byte == b'#');
     let found = bare.match_indices(word).map(|(at, _)| at).filter(|at| {
@@ -346,12 +349,12 @@ fn words(bare: &str, word: &str) -> Vec<usize> {
     found.collect()
 }
 
-fn skip_space(bare: &str, at: usize) -> usize {
+pub(crate) fn skip_space(bare: &str, at: usize) -> usize {
     let rest = &bare[at.min(bare.len())..];
     at + (rest.len() - rest.trim_start().len())
 }
 
-fn identifier(bare: &str, at: usize) -> &str {
+pub(crate) fn identifier(bare: &str, at: usize) -> &str {
     let rest = &bare[at.min(bare.len())..];
     &rest[..rest.bytes().take_while(|byte| is_word(*byte)).count()]
 }

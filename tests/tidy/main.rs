@@ -1,10 +1,11 @@
 //! The rules of the house, held against the source.
 //!
 //! A rule without a test is a wish. Each exception stands in a list here with its reason. What
-//! reads the source (`source`, `imports`) and the rules for rooms (`rooms`) are tested on texts of
-//! their own.
+//! reads the source (`source`, `imports`) and the rules for rooms (`rooms`) and names (`names`) are
+//! tested on texts of their own.
 
 mod imports;
+mod names;
 mod rooms;
 mod source;
 
@@ -246,6 +247,11 @@ fn rooms_import_what_they_may() {
 #[test]
 fn no_rooms_form_a_circle() {
     hold(rooms::circles(&Tree::new(&Source::all(&["src"])), ROOMS));
+}
+
+#[test]
+fn no_name_of_a_type_means_two_things() {
+    hold(names::breaches(&Source::all(&["src"])));
 }
 
 /// Whether a path is one that these names stand for, or lies inside of it.
