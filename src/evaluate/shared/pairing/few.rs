@@ -14,7 +14,7 @@ use crate::model::ToolCall;
 const TRIED_MAX: usize = 4_096;
 
 /// The calls of a trajectory by their groups.
-pub(in crate::evaluate) struct Few<'g> {
+pub(super) struct Few<'g> {
     group_of: &'g [usize],
     call_count: usize,
     /// The calls of each group, one bit each.
@@ -24,10 +24,7 @@ pub(in crate::evaluate) struct Few<'g> {
 impl<'g> Few<'g> {
     /// Sorts the calls; `None` where there are too many.
     #[inline]
-    pub(in crate::evaluate) fn sort(
-        groups: &'g CriteriaGroups,
-        calls: &[ToolCall<'_>],
-    ) -> Option<Self> {
+    pub(super) fn sort(groups: &'g CriteriaGroups, calls: &[ToolCall<'_>]) -> Option<Self> {
         let call_count = calls.len();
         if call_count > u128::BITS as usize {
             return None;
@@ -39,10 +36,7 @@ impl<'g> Few<'g> {
 
     /// Serves each expected call by the next free one that `fits`, which is what most traces want;
     /// `None` where that leaves one without a call, or would take long.
-    pub(in crate::evaluate) fn in_turn(
-        &self,
-        mut fits: impl FnMut(usize, u32) -> bool,
-    ) -> Option<Served> {
+    pub(super) fn in_turn(&self, mut fits: impl FnMut(usize, u32) -> bool) -> Option<Served> {
         let expected = self.group_of.len();
         if expected > self.call_count || expected.saturating_mul(self.call_count) > TRIED_MAX {
             return None;
@@ -62,10 +56,7 @@ impl<'g> Few<'g> {
 
     /// Serves each expected call by the first free one that fits, as far as there is one; `None`
     /// where another choice may serve more.
-    pub(in crate::evaluate) fn at_sight(
-        &self,
-        mut fit: impl FnMut(usize, u32) -> Fit,
-    ) -> Option<Served> {
+    pub(super) fn at_sight(&self, mut fit: impl FnMut(usize, u32) -> Fit) -> Option<Served> {
         let mut partners: SmallVec<[Option<u32>; 8]> = SmallVec::new();
         let mut unknown: SmallVec<[u128; 4]> = SmallVec::new();
         let mut taken = 0_u128;

@@ -7,7 +7,6 @@ mod matching;
 
 use hashbrown::DefaultHashBuilder;
 
-pub(in crate::evaluate) use few::Few;
 pub(in crate::evaluate) use matching::{Fit, MatchingTooLarge, QUESTIONS_MAX, Served, pairs};
 
 use super::arguments::ArgumentMatcher;
@@ -15,6 +14,7 @@ use super::names::NameMap;
 use super::report;
 use crate::model::{Outcome, Reason, ToolCall, Want};
 use crate::value::{Value, json, python};
+use few::Few;
 
 /// The names and ids that the criteria mention, each with the number of its group.
 #[derive(Default)]
@@ -85,13 +85,22 @@ impl CriteriaGroups {
     }
 }
 
-/// Serves as many of the expected calls as can be; `fit` tells whether an actual one serves.
-pub(in crate::evaluate) fn serve(
+/// Serves as many of the expected calls as can be.
+///
+/// `fits` tells at once whether an actual call serves an expected one, and is asked for few pairs
+/// only. Where that does not serve them all, `prepare` gives what tells it for many.
+#[inline]
+pub(in crate::evaluate) fn serve<F: FnMut(usize, u32) -> Fit>(
     groups: &CriteriaGroups,
-    few: Option<&Few<'_>>,
     calls: &[ToolCall<'_>],
-    mut fit: impl FnMut(usize, u32) -> Fit,
+    fits: impl FnMut(usize, u32) -> bool,
+    prepare: impl FnOnce() -> F,
 ) -> Served {
+    let few = Few::sort(groups, calls);
+    if let Some(served) = few.as_ref().and_then(|few| few.in_turn(fits)) {
+        return served;
+    }
+    let mut fit = prepare();
     if let Some(served) = few.and_then(|few| few.at_sight(&mut fit)) {
         return served;
     }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::pairing::{
-    self, CriteriaGroups, Few, Fit, Hashes, Served, counted, naming,
+    self, CriteriaGroups, Fit, Hashes, Served, counted, naming,
 };
 use crate::evaluate::shared::report;
 use crate::evaluate::shared::step_limit::{self, Effort};
@@ -133,12 +133,7 @@ impl Evaluator for ToolCallArgs {
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let calls = &trajectory.tool_calls;
-        let few = Few::sort(&self.groups, calls);
-        let fits = |index: usize, call: u32| {
-            self.fit(&self.expected[index].args.0, &calls[call as usize]) == Fit::Yes
-        };
-        let in_turn = few.as_ref().and_then(|few| few.in_turn(fits));
-        let Some(served) = in_turn.or_else(|| self.serve(few.as_ref(), calls)) else {
+        let Some(served) = self.serve(calls) else {
             return report::not_evaluable(Reason::TrajectoryTooLarge, want, step_limit::words);
         };
         let Some(score) = pairing::settled(&served, self.expected.len(), self.strict) else {
@@ -158,23 +153,28 @@ impl Evaluator for ToolCallArgs {
 
 impl ToolCallArgs {
     /// The most expected calls that can be served; `None` where finding out takes too long.
-    fn serve(&self, few: Option<&Few<'_>>, calls: &[ToolCall<'_>]) -> Option<Served> {
-        let effort = Effort::new();
-        let hashes = (!self.subset).then(|| {
-            let expected = self.expected.iter().map(|call| &call.args.0);
-            Hashes::new(expected, calls.iter().map(|call| call.arguments.value()))
-        });
-        let served = pairing::serve(&self.groups, few, calls, |at, call| {
-            let call = call as usize;
-            let (expected, weight) = (&self.expected[at].args.0, self.weights[at]);
-            let differs = hashes.as_ref().is_some_and(|hashes| hashes.differ(at, call));
-            let entries = calls[call].arguments.value().and_then(Value::as_map).map_or(0, Map::len);
-            let cost = if differs { 1 } else { 1 + weight * (1 + entries / 4) };
-            match effort.spend(cost) {
-                true if !differs => self.fit(expected, &calls[call]),
-                _ => Fit::No,
+    fn serve(&self, calls: &[ToolCall<'_>]) -> Option<Served> {
+        let effort = &Effort::new();
+        let fits = |at: usize, call: u32| {
+            self.fit(&self.expected[at].args.0, &calls[call as usize]) == Fit::Yes
+        };
+        let prepare = || {
+            let hashes = (!self.subset).then(|| {
+                let expected = self.expected.iter().map(|call| &call.args.0);
+                Hashes::new(expected, calls.iter().map(|call| call.arguments.value()))
+            });
+            move |at: usize, call: u32| {
+                let call = call as usize;
+                let (expected, weight) = (&self.expected[at].args.0, self.weights[at]);
+                let differs = hashes.as_ref().is_some_and(|hashes| hashes.differ(at, call));
+                let arguments = calls[call].arguments.value().and_then(Value::as_map);
+                let entries = arguments.map_or(0, Map::len);
+                let cost = if differs { 1 } else { 1 + weight * (1 + entries / 4) };
+                let is_within = effort.spend(cost);
+                if is_within && !differs { self.fit(expected, &calls[call]) } else { Fit::No }
             }
-        });
+        };
+        let served = pairing::serve(&self.groups, calls, fits, prepare);
         (!effort.is_spent()).then_some(served)
     }
 

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::pairing::{
-    self, CriteriaGroups, Few, Fit, Hashes, Served, counted, naming, read_text,
+    self, CriteriaGroups, Fit, Hashes, Served, counted, naming, read_text,
 };
 use crate::evaluate::shared::report;
 use crate::evaluate::shared::step_limit::{self, Effort};
@@ -164,12 +164,7 @@ impl Evaluator for ToolCallOutput {
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let calls = &trajectory.tool_calls;
-        let results = CallResults::new(calls);
-        let few = Few::sort(&self.groups, calls);
-        let fits =
-            |index: usize, call: u32| results.fit(&self.expected[index], call as usize) == Fit::Yes;
-        let in_turn = few.as_ref().and_then(|few| few.in_turn(fits));
-        let Some(served) = in_turn.or_else(|| self.serve(few.as_ref(), &results)) else {
+        let Some(served) = self.serve(&CallResults::new(calls)) else {
             return report::not_evaluable(Reason::TrajectoryTooLarge, want, step_limit::words);
         };
         let Some(score) = pairing::settled(&served, self.expected.len(), self.strict) else {
@@ -193,18 +188,22 @@ fn failed(call: &ToolCall<'_>) -> bool {
 
 impl ToolCallOutput {
     /// The most expected results that can be served; `None` where finding out takes too long.
-    fn serve(&self, few: Option<&Few<'_>>, results: &CallResults<'_, '_>) -> Option<Served> {
-        let (effort, calls) = (Effort::new(), results.calls);
-        let expected = self.expected.iter().map(|expected| &expected.read);
-        let hashes = Hashes::new(expected, (0..calls.len()).map(|call| results.get(call)));
-        let served = pairing::serve(&self.groups, few, calls, |at, call| {
-            let (expected, call) = (&self.expected[at], call as usize);
-            let differs = hashes.differ(at, call);
-            match effort.spend(if differs { 1 } else { 1 + expected.weight }) {
-                true if !differs => results.fit(expected, call),
-                _ => Fit::No,
+    fn serve(&self, results: &CallResults<'_, '_>) -> Option<Served> {
+        let effort = &Effort::new();
+        let calls = results.calls;
+        let fits =
+            |at: usize, call: u32| results.fit(&self.expected[at], call as usize) == Fit::Yes;
+        let prepare = || {
+            let expected = self.expected.iter().map(|expected| &expected.read);
+            let hashes = Hashes::new(expected, (0..calls.len()).map(|call| results.get(call)));
+            move |at: usize, call: u32| {
+                let (expected, call) = (&self.expected[at], call as usize);
+                let differs = hashes.differ(at, call);
+                let is_within = effort.spend(if differs { 1 } else { 1 + expected.weight });
+                if is_within && !differs { results.fit(expected, call) } else { Fit::No }
             }
-        });
+        };
+        let served = pairing::serve(&self.groups, calls, fits, prepare);
         (!effort.is_spent()).then_some(served)
     }
 
