@@ -192,9 +192,10 @@ impl OpenTrace {
             self.spans.spans[index].flags.set(SpanFlags::CONFLICT);
         }
         self.digest = self.digest.wrapping_add(self.evidence(index));
-        match is_conflict {
-            true => Added::Conflict { is_news: order.is_gt() || self.digest != before },
-            false => Added::New,
+        if is_conflict {
+            Added::Conflict { is_news: order.is_gt() || self.digest != before }
+        } else {
+            Added::New
         }
     }
 

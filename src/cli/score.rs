@@ -81,11 +81,13 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Exit, CommandError> {
     }
     let tally = printer.finish()?;
     let is_shut = tally.shuts(&args.fail_on);
-    Ok(match is_broken {
-        // That nothing was judged says little where not everything could be read.
-        true if !is_shut || tally.count() == 0 => Exit::Failure,
-        _ if is_shut => Exit::Gate,
-        _ => Exit::Success,
+    // That nothing was judged says little where not everything could be read.
+    Ok(if is_broken && (!is_shut || tally.count() == 0) {
+        Exit::Failure
+    } else if is_shut {
+        Exit::Gate
+    } else {
+        Exit::Success
     })
 }
 

@@ -84,10 +84,7 @@ impl SendError {
             _ => false,
         };
         let error = format!("{:?}: {}", status.code(), short(status.message()));
-        match retryable {
-            true => Self::Retryable { after, error },
-            false => Self::Refused(error),
-        }
+        if retryable { Self::Retryable { after, error } } else { Self::Refused(error) }
     }
 
     /// What an HTTP status means; `after` is its `Retry-After`, `body` its first bytes.
@@ -112,11 +109,12 @@ fn unreadable(error: impl std::error::Error) -> SendError {
 /// The message of an error's body: `google.rpc.Status` in JSON or in protobuf, or plain text. A
 /// text is no such message, as those hold a control character before theirs.
 fn message_of(body: &[u8], is_json: bool) -> Cow<'_, str> {
-    let message = match is_json {
-        true => serde_json::from_slice(body).ok().and_then(|status: serde_json::Value| {
-            Some(status.get("message")?.as_str()?.to_owned())
-        }),
-        false => RpcStatus::decode(body).ok().map(|status| status.message),
+    let message = if is_json {
+        serde_json::from_slice(body)
+            .ok()
+            .and_then(|status: serde_json::Value| Some(status.get("message")?.as_str()?.to_owned()))
+    } else {
+        RpcStatus::decode(body).ok().map(|status| status.message)
     };
     match message.filter(|message| !message.is_empty()) {
         Some(message) => message.into(),

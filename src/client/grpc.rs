@@ -79,10 +79,7 @@ fn endpoint(uri: Uri, settings: &ClientSettings) -> Result<Endpoint, String> {
         .http2_keep_alive_interval(KEEP_ALIVE)
         .user_agent(USER_AGENT)
         .map_err(|error| error.to_string())?;
-    match secure {
-        true => endpoint.tls_config(tls(&settings.tls)?).map_err(chain),
-        false => Ok(endpoint),
-    }
+    if secure { endpoint.tls_config(tls(&settings.tls)?).map_err(chain) } else { Ok(endpoint) }
 }
 
 fn tls(settings: &TlsSettings) -> Result<ClientTlsConfig, String> {

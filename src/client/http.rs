@@ -90,9 +90,10 @@ impl HttpClient {
 fn broken(error: reqwest::Error) -> SendError {
     let is_unreachable = error.is_connect() || error.is_builder();
     let error = answer::short(&chain(error.without_url()));
-    match is_unreachable {
-        true => SendError::Unreachable(error),
-        false => SendError::Retryable { after: None, error },
+    if is_unreachable {
+        SendError::Unreachable(error)
+    } else {
+        SendError::Retryable { after: None, error }
     }
 }
 

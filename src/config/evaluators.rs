@@ -245,9 +245,10 @@ fn read_shared(kind: &Kind, node: &Node) -> Result<SharedSettings, SettingsError
         let message = "`early` goes only with `level: trace`";
         return Err(SettingsError::new(message).at(place("early")));
     }
-    let fraction = |key: &str, value: f64| match (0.0..=1.0).contains(&value) {
-        true => Ok(()),
-        false => {
+    let fraction = |key: &str, value: f64| {
+        if (0.0..=1.0).contains(&value) {
+            Ok(())
+        } else {
             Err(SettingsError::new(format!("`{key}` is {value}, outside 0 to 1")).at(place(key)))
         }
     };

@@ -105,19 +105,21 @@ impl ConfigSources {
             let rest: String = shown.chars().skip(scalar.column as usize - 1).collect();
             let quoted = u32::from(rest.starts_with(['"', '\'']));
             let exact = rest.chars().skip(quoted as usize).collect::<String>().starts_with(wanted);
-            return match exact {
-                true => Place { column: scalar.column + quoted + column, ..scalar },
-                false => scalar,
+            return if exact {
+                Place { column: scalar.column + quoted + column, ..scalar }
+            } else {
+                scalar
             };
         }
         // A block scalar shows its lines as they are, indented.
         let indent = |text: &str| (text.chars().count() - text.trim_start().chars().count()) as u32;
-        match shown.trim() == wanted.trim() {
-            true => Place {
+        if shown.trim() == wanted.trim() {
+            Place {
                 line: scalar.line + line,
                 column: (indent(shown) + 1 + column).saturating_sub(indent(wanted)),
-            },
-            false => scalar,
+            }
+        } else {
+            scalar
         }
     }
 

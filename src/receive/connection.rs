@@ -112,12 +112,14 @@ pub(super) async fn serve_connection<S: Serve>(
 fn why(error: Box<dyn Error + Send + Sync>) -> Option<Closed> {
     let error = error.downcast::<hyper::Error>().ok()?;
     let breach = error.source().and_then(|source| source.downcast_ref::<h2::Error>());
-    match error.is_timeout() {
+    if error.is_timeout() {
         // Only the one of HTTP/2 has a cause.
-        true if error.source().is_some() => Some(Closed::PingTimeout),
-        true => Some(Closed::HeaderTimeout),
-        false if error.is_parse() => Some(Closed::Protocol),
-        false => breach.filter(|breach| breach.is_library()).map(|_| Closed::Protocol),
+        let is_ping = error.source().is_some();
+        Some(if is_ping { Closed::PingTimeout } else { Closed::HeaderTimeout })
+    } else if error.is_parse() {
+        Some(Closed::Protocol)
+    } else {
+        breach.filter(|breach| breach.is_library()).map(|_| Closed::Protocol)
     }
 }
 

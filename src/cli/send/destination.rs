@@ -83,10 +83,7 @@ impl Destination {
     /// Sends one request, more than once if need be.
     pub(super) async fn send(&self, signal: Signal, body: Bytes) -> anyhow::Result<Sent> {
         let message = TypedRequest::new(signal, &body).context("the request is not OTLP")?;
-        let encoded = match self.json {
-            true => message.json()?,
-            false => body.to_vec(),
-        };
+        let encoded = if self.json { message.json()? } else { body.to_vec() };
         let request = self.client.prepare(encoded);
         let mut pause = Duration::from_millis(200);
         for attempt in 1.. {

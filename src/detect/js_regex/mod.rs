@@ -461,9 +461,10 @@ impl Writer<'_> {
             (_, _, true) => format!("(?i:[{body}])"),
             (..) => format!("[{body}]"),
         };
-        match ends.is_empty() {
-            true => self.out.push_str(&class),
-            false => self.out.push_str(&format!("(?:{class}{ends})")),
+        if ends.is_empty() {
+            self.out.push_str(&class);
+        } else {
+            self.out.push_str(&format!("(?:{class}{ends})"));
         }
     }
 }

@@ -76,9 +76,10 @@ impl Shadow {
         nfkd: &icu_normalizer::DecomposingNormalizerBorrowed<'_>,
     ) {
         // What looks Latin stands before the first Hebrew letter.
-        match (!in_mixed || c >= '\u{590}') && stays(c) {
-            true => self.text.push(c),
-            false => self.push_folded(c, in_mixed, nfkd),
+        if (!in_mixed || c >= '\u{590}') && stays(c) {
+            self.text.push(c);
+        } else {
+            self.push_folded(c, in_mixed, nfkd);
         }
     }
 

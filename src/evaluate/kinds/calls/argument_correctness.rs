@@ -186,9 +186,10 @@ impl Evaluator for Correctness {
             let differences = given.clone().map(|actual| self.differences(actual));
             differences.min_by_key(|keys| (keys.len(), keys.clone())).unwrap_or_default()
         };
-        let explain = || match right {
-            true => format!("{tool} got the expected arguments"),
-            false => {
+        let explain = || {
+            if right {
+                format!("{tool} got the expected arguments")
+            } else {
                 let differences = differences();
                 let names = report::names(differences.iter().map(String::as_str));
                 format!("{tool} got other arguments than expected: {names}")

@@ -23,11 +23,12 @@ pub(in crate::evaluate) fn evaluate<S>(
 ) -> Outcome {
     let tools = definitions.of(trajectory);
     if tools.all.is_empty() {
-        return match definitions.is_given() {
-            true => report::scored(1.0, want, || "no tool is declared".into(), Map::new),
-            false => report::not_evaluable(Reason::ToolDefinitionsNotRecorded, want, || {
+        return if definitions.is_given() {
+            report::scored(1.0, want, || "no tool is declared".into(), Map::new)
+        } else {
+            report::not_evaluable(Reason::ToolDefinitionsNotRecorded, want, || {
                 "no definition of the tools is known".to_owned()
-            }),
+            })
         };
     }
     let mut sum = 0.0;
@@ -52,9 +53,10 @@ pub(in crate::evaluate) fn evaluate<S>(
     let explain = || {
         let broken = tools.all.iter().filter(|tool| !rules.iter().all(|rule| holds(rule, tool)));
         let names = report::names(broken.map(|tool| tool.name));
-        match names.is_empty() {
-            true => format!("all {} tools keep all rules", tools.all.len()),
-            false => format!("not all rules are kept by {names}"),
+        if names.is_empty() {
+            format!("all {} tools keep all rules", tools.all.len())
+        } else {
+            format!("not all rules are kept by {names}")
         }
     };
     let details = || {

@@ -29,10 +29,11 @@ pub(super) fn walk(text: &str, mut field: impl FnMut(&str, &str)) -> Option<()> 
         let start = walk.at;
         walk.value()?;
         let value = &text[start..walk.at];
-        match key.contains('\\') {
+        if key.contains('\\') {
             // The quotes stand around the key.
-            true => field(json::parse(&text[key_span(text, key)]).ok()?.as_str()?, value),
-            false => field(key, value),
+            field(json::parse(&text[key_span(text, key)]).ok()?.as_str()?, value);
+        } else {
+            field(key, value);
         }
         walk.white_space();
         if walk.take(b'}') {

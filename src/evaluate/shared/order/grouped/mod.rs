@@ -308,9 +308,10 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
     }
 
     fn spend(&self, effort: &Effort, steps: usize) -> Result<(), TableTooLarge> {
-        match effort.spend(steps) {
-            true => Ok(()),
-            false => Err(TableTooLarge { cells_max: self.questions_max }),
+        if effort.spend(steps) {
+            Ok(())
+        } else {
+            Err(TableTooLarge { cells_max: self.questions_max })
         }
     }
 

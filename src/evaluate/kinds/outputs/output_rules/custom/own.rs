@@ -190,9 +190,10 @@ fn excludes(node: &Node) -> Result<RuleCheck, SettingsError> {
             .filter(|(_, word)| text.contains(*word))
             .map(|(word, _)| word.as_str())
             .collect();
-        let message = match found.is_empty() {
-            true => "no excluded keyword".into(),
-            false => s.say(|| format!("excluded keywords: {}", found.join(", "))),
+        let message = if found.is_empty() {
+            "no excluded keyword".into()
+        } else {
+            s.say(|| format!("excluded keywords: {}", found.join(", ")))
         };
         Verdict::binary(found.is_empty(), message)
     }))

@@ -156,9 +156,10 @@ fn excludes(config: &Map<String, Value>) -> Result<RuleCheck, SettingsError> {
             .filter(|(_, word)| text.contains(word))
             .map(|(name, _)| name.as_str())
             .collect();
-        let message = match found.is_empty() {
-            true => "No excluded keywords found".into(),
-            false => s.say(|| format!("Found excluded keywords: {}", found.join(", "))),
+        let message = if found.is_empty() {
+            "No excluded keywords found".into()
+        } else {
+            s.say(|| format!("Found excluded keywords: {}", found.join(", ")))
         };
         Verdict::binary(found.is_empty(), message)
     }))

@@ -262,9 +262,10 @@ fn cost(set: &Thresholds) -> Vec<OutputRule> {
             let passed = ratio <= ratio_max;
             let message = s.say(|| {
                 let (ratio, most) = (js::to_fixed(ratio, 2), js::number(ratio_max));
-                match passed {
-                    true => format!("Token ratio ({ratio}) is within limits (max {most})"),
-                    false => format!("Token ratio ({ratio}) exceeds max ({most})"),
+                if passed {
+                    format!("Token ratio ({ratio}) is within limits (max {most})")
+                } else {
+                    format!("Token ratio ({ratio}) exceeds max ({most})")
                 }
             });
             Verdict::scored(passed, under(ratio, ratio_max), message)
