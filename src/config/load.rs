@@ -8,8 +8,7 @@ use std::path::PathBuf;
 
 use super::sources::{ConfigError, ConfigProblem, ConfigSources};
 use super::substitute::Lookup;
-use super::yaml;
-use crate::settings::{Key, Node, NodeKind, Place, SettingsError};
+use crate::settings::{Key, Node, NodeKind, Place, SettingsError, yaml};
 
 /// One part of a config.
 #[derive(Clone, Debug, PartialEq)]

@@ -14,13 +14,10 @@ mod load;
 mod plan;
 mod print;
 mod read;
-mod scalar;
 mod schema;
 mod sources;
-mod stand_in;
 mod substitute;
 mod tools_file;
-mod yaml;
 
 pub use evaluators::{EvaluatorsConfig, LevelSetting, SharedSettings};
 pub use expect::ExpectSettings;

@@ -6,8 +6,8 @@
 use std::fmt::Write;
 
 use super::load::Loaded;
-use super::scalar::{self, ScalarForm};
 use super::sources::ConfigSources;
+use crate::settings::yaml::scalar::{self, ScalarForm};
 use crate::settings::{Node, NodeKind};
 use crate::value::Value;
 use crate::visible;

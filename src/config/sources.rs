@@ -6,9 +6,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::scalar::{self, ScalarForm};
 use super::substitute;
-use super::yaml::Written;
+use crate::settings::yaml::Written;
+use crate::settings::yaml::scalar::{self, ScalarForm};
 use crate::settings::{NodeKind, Place, SettingsError};
 use crate::visible;
 

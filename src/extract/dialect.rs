@@ -23,6 +23,8 @@ use serde::Deserialize;
 
 pub use source::{Condition, FactSource, From, OnlyIf, Scalar};
 
+use crate::settings::yaml;
+
 /// How one instrumentation writes tool calls and other facts into spans.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -235,8 +237,8 @@ impl Dialect {
     pub fn builtin() -> &'static [Dialect] {
         static BUILTIN: OnceLock<Vec<Dialect>> = OnceLock::new();
         BUILTIN.get_or_init(|| {
-            let read = |(_, text): &(&str, &str)| {
-                serde_saphyr::from_str::<Vec<Dialect>>(text).unwrap_or_default()
+            let read = |(_, text): &(&str, &str)| -> Vec<Dialect> {
+                yaml::read(text).and_then(|node| node.read()).unwrap_or_default()
             };
             FAMILIES.iter().flat_map(read).collect()
         })
@@ -283,7 +285,7 @@ mod tests {
     #[test]
     fn built_in_dialects_can_be_read() {
         for (family, text) in FAMILIES {
-            let read = serde_saphyr::from_str::<Vec<Dialect>>(text);
+            let read = yaml::read(text).and_then(|node| node.read::<Vec<Dialect>>());
             assert!(read.is_ok(), "{family}: {}", read.unwrap_err());
         }
         let names: Vec<_> = Dialect::builtin().iter().map(|dialect| &dialect.name).collect();

@@ -9,6 +9,7 @@ mod check;
 mod de;
 mod duration;
 mod nearest;
+pub mod yaml;
 
 use std::fmt;
 

@@ -12,6 +12,7 @@ use spanscore::extract::dialect::Dialect;
 use crate::captures::{Request, resolver, rows, traces};
 use spanscore::otlp::Signal;
 use spanscore::otlp::json::transcode;
+use spanscore::settings::yaml;
 
 fn any_value(value: &Json) -> Json {
     match value {
@@ -245,7 +246,7 @@ const INVENTED: &str = include_str!("../fixtures/invented_dialect.yaml");
 
 #[test]
 fn an_invented_framework_takes_a_config_entry_only() {
-    let own: Vec<Dialect> = serde_saphyr::from_str(INVENTED).unwrap();
+    let own: Vec<Dialect> = yaml::read(INVENTED).unwrap().read().unwrap();
     let root = json!({
         "acme.kind": "turn", "acme.bot": "helper", "acme.chat": "chat-7",
         "acme.question": "where is it?", "acme.answer": "here"

@@ -15,7 +15,7 @@ use crate::detect::Severity;
 use crate::detect::normalise::shadow::fold_pattern;
 use crate::detect::prefilter::sieve::{ANCHORS_MAX, Anchors, NONE};
 use crate::detect::validate::Validator;
-use crate::settings::SettingsError;
+use crate::settings::{SettingsError, yaml};
 
 /// A rule pack.
 #[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
@@ -93,7 +93,8 @@ pub struct DetectorConfig {
 pub(super) fn built_in(texts: &[&str]) -> Result<Arc<Pack>, SettingsError> {
     let mut packs = Vec::with_capacity(texts.len());
     for text in texts {
-        let pack: PackConfig = serde_saphyr::from_str(text)
+        let pack: PackConfig = yaml::read(text)
+            .and_then(|node| node.read())
             .map_err(|error| SettingsError::new(format!("built-in rule pack: {error}")))?;
         packs.push(pack);
     }

@@ -3,12 +3,12 @@
 //! Integers beyond 64 bits stay exact. `yes`, `no`, `on` and `off` are text, as YAML 1.2 has it. A
 //! tag says what the text must be: where it is not, that is a mistake.
 
-use crate::settings::{NodeKind, SettingsError};
+use super::super::{NodeKind, SettingsError};
 use crate::value::{Number, Value};
 
 /// What tells the type of a scalar.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ScalarForm {
+pub(crate) enum ScalarForm {
     /// Its text: it stood without quotes.
     Plain,
     /// Its quotes: it is text.
@@ -19,7 +19,7 @@ pub(super) enum ScalarForm {
 
 /// A tag of the core schema for scalars.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ScalarTag {
+pub(crate) enum ScalarTag {
     /// `!!str`
     Str,
     /// `!!null`
@@ -36,12 +36,12 @@ impl ScalarTag {
     const ALL: [Self; 5] = [Self::Str, Self::Null, Self::Bool, Self::Int, Self::Float];
 
     /// The tag of that name, without its `!!`.
-    pub(super) fn of(name: &str) -> Option<Self> {
+    pub(crate) fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tag| tag.name() == name)
     }
 
     /// Its name, without `!!`.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Str => "str",
             Self::Null => "null",
@@ -53,7 +53,7 @@ impl ScalarTag {
 }
 
 /// Types a scalar. A mistake does not show the text, which may be a secret.
-pub(super) fn typed(text: &str, form: ScalarForm) -> Result<NodeKind, SettingsError> {
+pub(crate) fn typed(text: &str, form: ScalarForm) -> Result<NodeKind, SettingsError> {
     let tag = match form {
         ScalarForm::Plain => return plain(text),
         ScalarForm::Quoted | ScalarForm::Tagged(ScalarTag::Str) => {
@@ -80,7 +80,7 @@ pub(super) fn typed(text: &str, form: ScalarForm) -> Result<NodeKind, SettingsEr
 }
 
 /// Types a scalar that stood without quotes.
-pub(super) fn plain(text: &str) -> Result<NodeKind, SettingsError> {
+pub(crate) fn plain(text: &str) -> Result<NodeKind, SettingsError> {
     Ok(match text {
         "" | "~" | "null" | "Null" | "NULL" => NodeKind::Null,
         "true" | "True" | "TRUE" => NodeKind::Scalar(Value::Bool(true)),

@@ -7,37 +7,50 @@
 //!
 //! Limits: [`TEXT_BYTES_MAX`], [`DEPTH_MAX`], [`NODES_MAX`] (after aliases are expanded).
 
-use hashbrown::HashMap;
-use serde_saphyr::granit_parser::{
-    Event, Marker, Options, Parser, ScalarStyle, StructureStyle, Tag,
-};
+pub(crate) mod scalar;
+mod stand_in;
 
-use super::scalar::{self, ScalarForm, ScalarTag};
-use super::stand_in::StandIns;
-use crate::settings::{Key, Node, NodeKind, Place, SettingsError};
+use granit_parser::{Event, Marker, Options, Parser, ScalarStyle, StructureStyle, Tag};
+use hashbrown::HashMap;
+
+use self::scalar::{ScalarForm, ScalarTag};
+use self::stand_in::StandIns;
+use super::{Key, Node, NodeKind, Place, SettingsError};
 
 /// Longest text that is read, bytes.
-pub(super) const TEXT_BYTES_MAX: usize = 16 << 20;
+const TEXT_BYTES_MAX: usize = 16 << 20;
 /// Deepest nesting.
-pub(super) const DEPTH_MAX: usize = 128;
+const DEPTH_MAX: usize = 128;
 /// Most nodes, so that aliases of aliases cannot fill the memory.
-pub(super) const NODES_MAX: usize = 1_000_000;
+const NODES_MAX: usize = 1_000_000;
 
 /// A scalar as the parser found it.
-pub(super) struct Written<'a> {
+pub(crate) struct Written<'a> {
     /// Its text, escapes resolved.
-    pub(super) text: &'a str,
+    pub(crate) text: &'a str,
     /// What tells its type.
-    pub(super) form: ScalarForm,
+    pub(crate) form: ScalarForm,
     /// Where it stands.
-    pub(super) place: Place,
+    pub(crate) place: Place,
 }
 
 /// Turns a scalar into a value: the place where variables are replaced.
-pub(super) type Resolve<'a> = &'a mut dyn FnMut(Written<'_>) -> Result<NodeKind, SettingsError>;
+pub(crate) type Resolve<'a> = &'a mut dyn FnMut(Written<'_>) -> Result<NodeKind, SettingsError>;
 
-/// Reads one document. `line_offset` is added to every line. On mistakes, all that were found.
-pub(super) fn parse(
+/// Reads one document whose scalars stand for themselves.
+///
+/// # Errors
+/// The first mistake, with its place.
+pub fn read(text: &str) -> Result<Node, SettingsError> {
+    parse(text, 0, &mut |written| scalar::typed(written.text, written.form))
+        .map_err(|mut errors| errors.swap_remove(0))
+}
+
+/// Reads one document. `line_offset` is added to every line.
+///
+/// # Errors
+/// All mistakes that were found, at least one.
+pub(crate) fn parse(
     text: &str,
     line_offset: u32,
     resolve: Resolve<'_>,
