@@ -31,6 +31,7 @@ impl Client {
     /// # Errors
     /// What is wrong with the settings, or with a file that they name.
     pub fn new(settings: &ClientSettings) -> Result<Self, String> {
+        use_cryptography();
         Ok(Self(match settings.resolve().map_err(|error| error.to_string())? {
             Endpoint::Grpc(uri) => Carrier::Grpc(Box::new(grpc::GrpcClient::new(uri, settings)?)),
             Endpoint::Http(base) => Carrier::Http(http::HttpClient::new(&base, settings)?),
@@ -42,6 +43,7 @@ impl Client {
     /// # Errors
     /// Those of [`Client::new`], and why there is no connection.
     pub async fn connect(settings: &ClientSettings) -> Result<Self, String> {
+        use_cryptography();
         match settings.resolve().map_err(|error| error.to_string())? {
             Endpoint::Grpc(uri) => {
                 Ok(Self(Carrier::Grpc(Box::new(grpc::GrpcClient::connect(uri, settings).await?))))
@@ -69,4 +71,9 @@ impl Client {
             Carrier::Http(client) => client.send(signal, request).await,
         }
     }
+}
+
+/// Names the cryptography of TLS, once for the process. Whoever has named one before keeps it.
+fn use_cryptography() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
 }
