@@ -5,16 +5,83 @@
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::counters::{Loss, Seldom};
-use super::queue::{Deliver, Delivery, EvaluationBatch};
+use super::queue::{Deliver, Delivery, EvaluationBatch, QueueLimits};
 use super::record;
-use super::settings::{Color, ConsoleFormat, ConsoleSettings};
+use super::settings::{Exporter, ExporterKind};
+use super::{ExporterStartError, Starting};
 use crate::model::{Evaluation, Label, Outcome};
 use crate::visible;
 
 /// Longest name or explanation on a line, in characters before escapes; the rest is cut and marked.
 pub const TEXT_CHARS_MAX: usize = 300;
+
+/// `console`.
+pub static KIND: ExporterKind = ExporterKind {
+    name: "console",
+    aliases: &[],
+    about: "Prints each trace's evaluations as soon as they are made.",
+    single: false,
+    schema: || schemars::schema_for!(ConsoleSettings),
+    read: |node| Ok(Arc::new(node.read::<ConsoleSettings>()?)),
+};
+
+/// Prints evaluations on standard output.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ConsoleSettings {
+    /// `text` for people, `jsonl` for one JSON object a line.
+    pub format: ConsoleFormat,
+    /// Whether to colour text: `auto` colours on a terminal unless `NO_COLOR` is set.
+    pub color: Color,
+    /// Whether explanations and details, which may quote arguments and results, are shown.
+    /// The console stays on this machine, so they are.
+    pub include_content: bool,
+}
+
+impl Default for ConsoleSettings {
+    fn default() -> Self {
+        Self { format: ConsoleFormat::Text, color: Color::Auto, include_content: true }
+    }
+}
+
+/// How the console prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ConsoleFormat {
+    /// One readable line per evaluation, grouped by trace.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Jsonl,
+}
+
+/// When text is coloured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Color {
+    /// On a terminal, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl Exporter for ConsoleSettings {
+    fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
+        starting.show(self.include_content, self.format == ConsoleFormat::Jsonl);
+        starting.queue(QueueLimits::local(Duration::ZERO), Console::new(self));
+        Ok(())
+    }
+}
 
 /// How evaluations are printed.
 #[derive(Clone, Copy, Debug, PartialEq)]

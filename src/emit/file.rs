@@ -12,11 +12,87 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::counters::{Loss, Seldom};
-use super::queue::{Deliver, Delivery, EvaluationBatch};
+use super::queue::{Deliver, Delivery, EvaluationBatch, QueueLimits};
 use super::record;
-use super::settings::FileSettings;
+use super::settings::{Exporter, ExporterKind};
+use super::{ExporterStartError, Starting};
+use crate::settings::{Node, SettingsError};
+
+/// `file`.
+pub(crate) static KIND: ExporterKind = ExporterKind {
+    name: "file",
+    aliases: &[],
+    about: "Appends one JSON object a line for each evaluation to a file.",
+    single: false,
+    schema: || schemars::schema_for!(FileSettings),
+    read: |node| Ok(Arc::new(read(node)?)),
+};
+
+/// Longest wait for more evaluations before a batch is written.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// Appends evaluations to a file as JSON Lines. A file that another program has moved away or
+/// deleted is opened anew at its path with the next batch.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct FileSettings {
+    /// The file; it is made if it does not exist, its folder is not.
+    pub(crate) path: String,
+    /// When the file is set aside for a new one.
+    pub(crate) rotation: RotationSettings,
+    /// Whether explanations and details, which may quote arguments and results, are written.
+    /// The file stays on this machine, so they are.
+    pub(crate) include_content: bool,
+}
+
+impl Default for FileSettings {
+    fn default() -> Self {
+        Self { path: String::new(), rotation: RotationSettings::default(), include_content: true }
+    }
+}
+
+/// Rotation of a file by size.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RotationSettings {
+    /// Size in MiB (1024 * 1024 bytes) beyond which the file becomes `<path>.1`; 0 never rotates:
+    /// for a file that another program rotates.
+    pub(crate) max_megabytes: u64,
+    /// How many files that were set aside are kept; the oldest is deleted.
+    pub(crate) max_backups: u32,
+}
+
+impl Default for RotationSettings {
+    fn default() -> Self {
+        Self { max_megabytes: 100, max_backups: 10 }
+    }
+}
+
+fn read(node: &Node) -> Result<FileSettings, SettingsError> {
+    let file: FileSettings = node.read()?;
+    if file.path.is_empty() {
+        return Err(SettingsError::new("`path` is missing").with_help("name the file to write"));
+    }
+    Ok(file)
+}
+
+impl Exporter for FileSettings {
+    fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
+        let file = RecordFile::open(self).map_err(|error| {
+            let (exporter, path) = (starting.name().to_owned(), self.path.clone());
+            ExporterStartError::File { exporter, path, error }
+        })?;
+        starting.show(self.include_content, true);
+        starting.queue(QueueLimits::local(FLUSH_TIMEOUT), file);
+        Ok(())
+    }
+}
 
 /// Writes records to a file.
 pub(crate) struct RecordFile {

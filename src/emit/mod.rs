@@ -32,20 +32,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use opentelemetry::metrics::Meter;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 pub use counters::Loss;
 
-use crate::client::Protocol;
 use crate::model::{Evaluation, Want};
 use counters::{Counters, Instruments};
 use queue::{Deliver, Queue, QueueLimits};
-use scores::{Grouping, Scores};
-use settings::{EvaluationForm, ExporterSettings, KindSettings, QueueSettings};
-
-/// Most bytes held for a console or a file.
-pub const LOCAL_QUEUE_BYTES_MAX: usize = 64 << 20;
+use scores::Scores;
+use settings::ExporterSettings;
 
 /// Why an exporter could not start.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +105,51 @@ struct Task {
     handle: JoinHandle<()>,
 }
 
+/// One exporter while it starts: where it says what it needs.
+pub struct Starting<'a> {
+    name: &'a str,
+    exporters: &'a mut Exporters,
+    registry: &'a ::prometheus::Registry,
+}
+
+impl Starting<'_> {
+    /// Its name in the config.
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    /// The metrics that the process shows.
+    fn registry(&self) -> &::prometheus::Registry {
+        self.registry
+    }
+
+    /// Says whether it shows what evaluators wrote as text, and of that the details.
+    fn show(&mut self, content: bool, details: bool) {
+        self.exporters.want.explanation |= content;
+        self.exporters.want.details |= content && details;
+    }
+
+    /// Adds a queue of evaluations with something that delivers its batches.
+    fn queue(&mut self, limits: QueueLimits, end: impl Deliver) {
+        let exporters = &mut *self.exporters;
+        exporters.want.records = true;
+        let (queue, handle) = Queue::start(self.name, limits, &exporters.instruments, end);
+        let queue = Arc::new(queue);
+        exporters.lanes.push(Lane::Queue(queue.clone()));
+        exporters.task(Task { closing: queue.closing(), queue: Some(queue), handle });
+    }
+
+    /// Adds scores that are counted as evaluations are offered.
+    fn scores(&mut self, scores: Arc<Scores>) {
+        self.exporters.lanes.push(Lane::Scores(scores));
+    }
+
+    /// Adds a task that ends by itself after its token is cancelled.
+    fn task(&mut self, closing: CancellationToken, handle: JoinHandle<()>) {
+        self.exporters.task(Task { closing, queue: None, handle });
+    }
+}
+
 impl Exporters {
     /// Starts all exporters; must be called in a Tokio runtime. Backends need not be there yet.
     /// `meter` takes what the exporters tell of themselves, `registry` the scores of the
@@ -125,81 +165,10 @@ impl Exporters {
             tasks: Mutex::default(),
             want: Want::SCORE,
         };
-        for exporter in settings {
-            exporters.add(exporter, registry)?;
+        for ExporterSettings { name, exporter } in settings {
+            exporter.start(&mut Starting { name, exporters: &mut exporters, registry })?;
         }
         Ok(exporters)
-    }
-
-    fn add(
-        &mut self,
-        exporter: &ExporterSettings,
-        registry: &::prometheus::Registry,
-    ) -> Result<(), ExporterStartError> {
-        let name = exporter.name.as_str();
-        match &exporter.kind {
-            KindSettings::Console(settings) => {
-                self.want.explanation |= settings.include_content;
-                self.want.details |=
-                    settings.include_content && settings.format == settings::ConsoleFormat::Jsonl;
-                self.queue(name, local_limits(Duration::ZERO), console::Console::new(settings));
-            }
-            KindSettings::File(settings) => {
-                self.want.explanation |= settings.include_content;
-                self.want.details |= settings.include_content;
-                let file = file::RecordFile::open(settings).map_err(|error| {
-                    let (exporter, path) = (name.to_owned(), settings.path.clone());
-                    ExporterStartError::File { exporter, path, error }
-                })?;
-                self.queue(name, local_limits(Duration::from_millis(200)), file);
-            }
-            KindSettings::Prometheus(settings) => {
-                let scores = Arc::new(Scores::new(Grouping::Service, settings.series_max));
-                prometheus::ScoreCollector::new(scores.clone())
-                    .and_then(|collector| registry.register(Box::new(collector)))
-                    .map_err(|error| ExporterStartError::Metrics {
-                        exporter: name.to_owned(),
-                        error,
-                    })?;
-                self.lanes.push(Lane::Scores(scores));
-            }
-            KindSettings::Otlp(protocol, settings) => {
-                self.add_otlp(name, *protocol, settings)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn add_otlp(
-        &mut self,
-        name: &str,
-        protocol: Protocol,
-        settings: &settings::OtlpExporterSettings,
-    ) -> Result<(), ExporterStartError> {
-        self.want.explanation |= settings.include_content;
-        self.want.details |= settings.include_content;
-        let backend = otlp::Backend::new(name, protocol, settings)
-            .map_err(|error| ExporterStartError::Client { exporter: name.to_owned(), error })?;
-        let backend = Arc::new(backend);
-        if settings.has(EvaluationForm::Metric) {
-            let scores = Arc::new(Scores::new(Grouping::Resource, settings.series_max));
-            self.lanes.push(Lane::Scores(scores.clone()));
-            let interval = settings.metrics_interval.0;
-            let (closing, handle) = otlp::report::start(backend.clone(), scores, interval);
-            self.task(Task { closing, queue: None, handle });
-        }
-        if settings.has(EvaluationForm::Event) || settings.has(EvaluationForm::Span) {
-            self.queue(name, limits(&settings.sending_queue), otlp::Sender::new(backend, settings));
-        }
-        Ok(())
-    }
-
-    fn queue(&mut self, name: &str, limits: QueueLimits, end: impl Deliver) {
-        self.want.records = true;
-        let (queue, handle) = Queue::start(name, limits, &self.instruments, end);
-        let queue = Arc::new(queue);
-        self.lanes.push(Lane::Queue(queue.clone()));
-        self.task(Task { closing: queue.closing(), queue: Some(queue), handle });
     }
 
     fn task(&mut self, task: Task) {
@@ -291,26 +260,5 @@ impl Exporters {
             unsent.push(Unsent { exporter, evaluations });
         }
         unsent
-    }
-}
-
-fn local_limits(flush_timeout: Duration) -> QueueLimits {
-    QueueLimits {
-        bytes_max: LOCAL_QUEUE_BYTES_MAX,
-        consumers: 1,
-        flush_timeout,
-        batch_count: 8192,
-        batch_bytes: 1 << 20,
-    }
-}
-
-fn limits(queue: &QueueSettings) -> QueueLimits {
-    let without_queue = queue.batch.max_bytes.saturating_mul(queue.num_consumers.saturating_add(1));
-    QueueLimits {
-        bytes_max: if queue.enabled { queue.queue_size } else { without_queue },
-        consumers: queue.num_consumers,
-        flush_timeout: queue.batch.flush_timeout.0,
-        batch_count: queue.batch.max_size,
-        batch_bytes: queue.batch.max_bytes,
     }
 }

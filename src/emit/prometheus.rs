@@ -6,8 +6,12 @@ use std::sync::Arc;
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Counter, Histogram, LabelPair, Metric, MetricFamily, MetricType};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::scores::{ANSWERS, BOUNDS, ScoreSource, Scores, Series};
+use super::scores::{ANSWERS, BOUNDS, Grouping, ScoreSource, Scores, Series};
+use super::settings::{Exporter, ExporterKind};
+use super::{ExporterStartError, Starting};
 
 /// Name of the counter.
 pub const COUNT: &str = "spanscore_evaluation_count_total";
@@ -16,6 +20,45 @@ pub const SCORE: &str = "spanscore_evaluation_score";
 
 const COUNT_HELP: &str = "Evaluations by outcome and label.";
 const SCORE_HELP: &str = "Scores, 0 to 1.";
+
+/// `prometheus`.
+pub static KIND: ExporterKind = ExporterKind {
+    name: "prometheus",
+    aliases: &[],
+    about: "Shows counts and a histogram of the scores on the metrics endpoint.",
+    single: true,
+    schema: || schemars::schema_for!(PrometheusSettings),
+    read: |node| Ok(Arc::new(node.read::<PrometheusSettings>()?)),
+};
+
+/// Shows score metrics on the metrics endpoint of the process.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PrometheusSettings {
+    /// Most combinations of evaluator, service and agent that have series of their own; those
+    /// beyond are counted together, with empty `service` and `agent` and `overflow="true"`.
+    pub series_max: usize,
+}
+
+impl Default for PrometheusSettings {
+    fn default() -> Self {
+        Self { series_max: 1000 }
+    }
+}
+
+impl Exporter for PrometheusSettings {
+    fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
+        let scores = Arc::new(Scores::new(Grouping::Service, self.series_max));
+        ScoreCollector::new(scores.clone())
+            .and_then(|collector| starting.registry().register(Box::new(collector)))
+            .map_err(|error| ExporterStartError::Metrics {
+                exporter: starting.name().to_owned(),
+                error,
+            })?;
+        starting.scores(scores);
+        Ok(())
+    }
+}
 
 /// Shows the series of one exporter.
 pub(crate) struct ScoreCollector {

@@ -8,6 +8,8 @@
 //! where a task is stopped before, or panics, it settles itself by being dropped. So each
 //! evaluation is counted once, as sent or as lost, and its bytes are given back once.
 
+mod limits;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,6 +18,8 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Duration, Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
+
+pub(crate) use limits::{QueueLimits, QueueSettings};
 
 use super::counters::{Counters, Instruments, Loss, Seldom};
 use crate::model::Evaluation;
@@ -37,21 +41,6 @@ pub(crate) struct Delivery {
     pub(crate) sent: u64,
     /// Evaluations that did not.
     pub(crate) lost: Vec<(Loss, u64)>,
-}
-
-/// Limits of one queue.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct QueueLimits {
-    /// Most bytes held.
-    pub(crate) bytes_max: usize,
-    /// Deliveries at once.
-    pub(crate) consumers: usize,
-    /// Longest wait for more evaluations before a batch goes.
-    pub(crate) flush_timeout: Duration,
-    /// Evaluations after which a batch goes.
-    pub(crate) batch_count: usize,
-    /// Bytes after which a batch goes.
-    pub(crate) batch_bytes: usize,
 }
 
 /// What a queue holds now.

@@ -4,12 +4,63 @@ use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 
-use super::settings::RetrySettings;
+use crate::settings::HumanDuration;
 
 /// Longest wait that a backend may ask for; a longer one counts as this.
 pub(crate) const SERVER_DELAY_MAX: Duration = Duration::from_secs(300);
+
+/// How a failed request is tried again: waits grow from `initial_interval` by `multiplier` up to
+/// `max_interval`, each varied at random, and never shorter than the backend asks for.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RetrySettings {
+    /// Whether a failed request is tried again.
+    pub(crate) enabled: bool,
+    /// First wait.
+    pub(crate) initial_interval: HumanDuration,
+    /// Part of a wait by which it is varied at random, 0 to 1.
+    pub(crate) randomization_factor: f64,
+    /// Growth of the wait from try to try, at least 1.
+    pub(crate) multiplier: f64,
+    /// Longest wait.
+    pub(crate) max_interval: HumanDuration,
+    /// Time after which a request is given up and its evaluations are counted as failed; 0 never
+    /// gives up.
+    pub(crate) max_elapsed_time: HumanDuration,
+}
+
+impl Default for RetrySettings {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            initial_interval: HumanDuration::from_secs(1),
+            randomization_factor: 0.5,
+            multiplier: 1.5,
+            max_interval: HumanDuration::from_secs(30),
+            max_elapsed_time: HumanDuration::from_secs(300),
+        }
+    }
+}
+
+impl RetrySettings {
+    /// What is wrong.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        if !(0.0..=1.0).contains(&self.randomization_factor) {
+            return Err("`randomization_factor` must be 0 to 1");
+        }
+        if !(1.0..=100.0).contains(&self.multiplier) {
+            return Err("`multiplier` must be 1 to 100");
+        }
+        if self.initial_interval.0.is_zero() || self.initial_interval > self.max_interval {
+            return Err("`initial_interval` must be above zero and at most `max_interval`");
+        }
+        Ok(())
+    }
+}
 
 /// Why one attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,7 +146,6 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::settings::HumanDuration;
 
     fn settings(max_elapsed_secs: u64) -> RetrySettings {
         RetrySettings {

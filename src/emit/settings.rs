@@ -1,25 +1,28 @@
-//! Settings of the exporters, as a user writes them under `exporters:`.
+//! The kinds of exporters, and the `exporters:` map that a user writes.
 //!
-//! The map is keyed `kind` or `kind/name`. [`read`] turns it into typed settings and checks what
-//! can be checked without opening anything; mistakes name their place and the nearest valid word.
+//! The map is keyed `kind` or `kind/name`. [`read`] turns it into exporters that are ready to start
+//! and checks what can be checked without opening anything; mistakes name their place and the
+//! nearest valid word.
+//!
+//! A new kind is a file with its settings, its `impl Exporter` and an [`ExporterKind`]; it is
+//! registered by its line in [`KINDS`].
 
-mod otlp;
+use std::fmt;
+use std::sync::Arc;
 
-use schemars::{JsonSchema, Schema};
-use serde::Deserialize;
+use schemars::Schema;
 
-pub use otlp::{
-    BatchSettings, EvaluationForm, OtlpExporterSettings, Placement, QueueSettings, RetrySettings,
-    Secret, Sizer,
-};
-
-use crate::client::Protocol;
+use super::{ExporterStartError, Starting, console, file, otlp, prometheus};
 use crate::settings::{Node, NodeKind, SettingsError, nearest};
 
 /// Most exporters that one process runs; each holds a queue of its own.
 pub const EXPORTERS_MAX: usize = 64;
 
-/// A kind of exporter, for documentation and the schema of the config.
+/// All kinds, in the order of the documentation.
+pub static KINDS: &[&ExporterKind] =
+    &[&console::KIND, &file::KIND, &prometheus::KIND, &otlp::GRPC, &otlp::HTTP];
+
+/// A kind of exporter.
 pub struct ExporterKind {
     /// The word in the config.
     pub name: &'static str,
@@ -27,162 +30,42 @@ pub struct ExporterKind {
     pub aliases: &'static [&'static str],
     /// What it does, in one sentence.
     pub about: &'static str,
+    /// Whether one process runs at most one of it.
+    pub single: bool,
     /// JSON Schema of its settings.
     pub schema: fn() -> Schema,
+    /// Reads and checks its settings.
+    pub read: fn(&Node) -> Result<Arc<dyn Exporter>, SettingsError>,
 }
 
-/// All kinds, in the order of the documentation.
-pub static KINDS: &[ExporterKind] = &[
-    ExporterKind {
-        name: "console",
-        aliases: &[],
-        about: "Prints each trace's evaluations as soon as they are made.",
-        schema: || schemars::schema_for!(ConsoleSettings),
-    },
-    ExporterKind {
-        name: "file",
-        aliases: &[],
-        about: "Appends one JSON object a line for each evaluation to a file.",
-        schema: || schemars::schema_for!(FileSettings),
-    },
-    ExporterKind {
-        name: "prometheus",
-        aliases: &[],
-        about: "Shows counts and a histogram of the scores on the metrics endpoint.",
-        schema: || schemars::schema_for!(PrometheusSettings),
-    },
-    ExporterKind {
-        name: "otlp_grpc",
-        aliases: &["otlp"],
-        about: "Sends evaluations as OTLP log events, spans and metrics over gRPC.",
-        schema: || schemars::schema_for!(OtlpExporterSettings),
-    },
-    ExporterKind {
-        name: "otlp_http",
-        aliases: &["otlphttp"],
-        about: "Sends evaluations as OTLP log events, spans and metrics over HTTP.",
-        schema: || schemars::schema_for!(OtlpExporterSettings),
-    },
-];
+impl ExporterKind {
+    fn words(&self) -> impl Iterator<Item = &'static str> {
+        self.aliases.iter().chain([&self.name]).copied()
+    }
+}
+
+/// The settings of one exporter, checked.
+pub trait Exporter: fmt::Debug + Send + Sync {
+    /// Says what it shows of an evaluation and starts what delivers it.
+    ///
+    /// # Errors
+    /// Why it cannot start.
+    fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError>;
+}
 
 /// One configured exporter.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct ExporterSettings {
     /// `kind` or `kind/name` as written: the `exporter` label of its metrics.
     pub name: String,
     /// What it is.
-    pub kind: KindSettings,
-}
-
-/// Settings by kind.
-#[derive(Clone, Debug, PartialEq)]
-pub enum KindSettings {
-    /// `console`.
-    Console(ConsoleSettings),
-    /// `file`.
-    File(FileSettings),
-    /// `prometheus`.
-    Prometheus(PrometheusSettings),
-    /// `otlp_grpc` and `otlp_http`.
-    Otlp(Protocol, Box<OtlpExporterSettings>),
-}
-
-/// Prints evaluations on standard output.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ConsoleSettings {
-    /// `text` for people, `jsonl` for one JSON object a line.
-    pub format: ConsoleFormat,
-    /// Whether to colour text: `auto` colours on a terminal unless `NO_COLOR` is set.
-    pub color: Color,
-    /// Whether explanations and details, which may quote arguments and results, are shown.
-    /// The console stays on this machine, so they are.
-    pub include_content: bool,
-}
-
-impl Default for ConsoleSettings {
-    fn default() -> Self {
-        Self { format: ConsoleFormat::Text, color: Color::Auto, include_content: true }
-    }
-}
-
-/// How the console prints.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ConsoleFormat {
-    /// One readable line per evaluation, grouped by trace.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Jsonl,
-}
-
-/// When text is coloured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Color {
-    /// On a terminal, unless `NO_COLOR` is set.
-    #[default]
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
-}
-
-/// Appends evaluations to a file as JSON Lines. A file that another program has moved away or
-/// deleted is opened anew at its path with the next batch.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct FileSettings {
-    /// The file; it is made if it does not exist, its folder is not.
-    pub path: String,
-    /// When the file is set aside for a new one.
-    pub rotation: RotationSettings,
-    /// Whether explanations and details, which may quote arguments and results, are written.
-    /// The file stays on this machine, so they are.
-    pub include_content: bool,
-}
-
-impl Default for FileSettings {
-    fn default() -> Self {
-        Self { path: String::new(), rotation: RotationSettings::default(), include_content: true }
-    }
-}
-
-/// Rotation of a file by size.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct RotationSettings {
-    /// Size in MiB (1024 * 1024 bytes) beyond which the file becomes `<path>.1`; 0 never rotates:
-    /// for a file that another program rotates.
-    pub max_megabytes: u64,
-    /// How many files that were set aside are kept; the oldest is deleted.
-    pub max_backups: u32,
-}
-
-impl Default for RotationSettings {
-    fn default() -> Self {
-        Self { max_megabytes: 100, max_backups: 10 }
-    }
-}
-
-/// Shows score metrics on the metrics endpoint of the process.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct PrometheusSettings {
-    /// Most combinations of evaluator, service and agent that have series of their own; those
-    /// beyond are counted together, with empty `service` and `agent` and `overflow="true"`.
-    pub series_max: usize,
-}
-
-impl Default for PrometheusSettings {
-    fn default() -> Self {
-        Self { series_max: 1000 }
-    }
+    pub exporter: Arc<dyn Exporter>,
 }
 
 /// Reads the `exporters:` map, in the order written.
+///
+/// # Errors
+/// The first mistake, with its place.
 pub fn read(exporters: &Node) -> Result<Vec<ExporterSettings>, SettingsError> {
     match exporters.kind {
         NodeKind::Map(_) | NodeKind::Null => {}
@@ -191,16 +74,16 @@ pub fn read(exporters: &Node) -> Result<Vec<ExporterSettings>, SettingsError> {
             return Err(error.at(exporters.place));
         }
     }
-    let read: Vec<_> = exporters
-        .entries()
-        .map(|(key, node)| read_one(&key.text, node).map_err(|e| e.at(node.place).at(key.place)))
-        .collect::<Result<_, _>>()?;
-    let is_scraped =
-        |exporter: &&ExporterSettings| matches!(exporter.kind, KindSettings::Prometheus(_));
-    if let Some(second) = read.iter().filter(is_scraped).nth(1) {
-        let key = exporters.entries().map(|(key, _)| key).find(|key| key.text == second.name);
-        let error = SettingsError::new("only one `prometheus` exporter can run");
-        return Err(error.at(key.map_or(exporters.place, |key| key.place)));
+    let (mut read, mut singles) = (Vec::new(), Vec::new());
+    for (key, node) in exporters.entries() {
+        let kind = kind_of(&key.text).map_err(|error| error.at(key.place))?;
+        let exporter = read_one(kind, node).map_err(|e| e.at(node.place).at(key.place))?;
+        read.push(ExporterSettings { name: key.text.clone(), exporter });
+        if kind.single && singles.contains(&kind.name) {
+            let error = SettingsError::new(format!("only one `{}` exporter can run", kind.name));
+            return Err(error.at(key.place));
+        }
+        singles.push(kind.name);
     }
     if read.len() > EXPORTERS_MAX {
         let error = SettingsError::new(format!("more than {EXPORTERS_MAX} exporters"));
@@ -209,40 +92,19 @@ pub fn read(exporters: &Node) -> Result<Vec<ExporterSettings>, SettingsError> {
     Ok(read)
 }
 
-fn read_one(name: &str, node: &Node) -> Result<ExporterSettings, SettingsError> {
+fn read_one(kind: &ExporterKind, node: &Node) -> Result<Arc<dyn Exporter>, SettingsError> {
     let empty = Node { kind: NodeKind::Map(Vec::new()), place: node.place };
-    let node = if node.kind == NodeKind::Null { &empty } else { node };
-    let kind = name.split_once('/').map_or(name, |(kind, _)| kind);
-    let kind = match kind {
-        "console" => KindSettings::Console(node.read()?),
-        "file" => KindSettings::File(read_file(node)?),
-        "prometheus" => KindSettings::Prometheus(node.read()?),
-        "otlp_grpc" | "otlp" => read_otlp(Protocol::Grpc, node)?,
-        "otlp_http" | "otlphttp" => read_otlp(Protocol::HttpProtobuf, node)?,
-        _ => return Err(unknown_kind(kind)),
-    };
-    Ok(ExporterSettings { name: name.to_owned(), kind })
+    (kind.read)(if node.kind == NodeKind::Null { &empty } else { node })
 }
 
-fn read_file(node: &Node) -> Result<FileSettings, SettingsError> {
-    let file: FileSettings = node.read()?;
-    if file.path.is_empty() {
-        return Err(SettingsError::new("`path` is missing").with_help("name the file to write"));
-    }
-    Ok(file)
-}
-
-fn read_otlp(protocol: Protocol, node: &Node) -> Result<KindSettings, SettingsError> {
-    let otlp: OtlpExporterSettings = node.read()?;
-    otlp.check(protocol).map_err(|(key, error)| match node.get(key) {
-        Some(value) => error.at(value.place),
-        None => error,
-    })?;
-    Ok(KindSettings::Otlp(protocol, Box::new(otlp)))
+fn kind_of(name: &str) -> Result<&'static ExporterKind, SettingsError> {
+    let word = name.split_once('/').map_or(name, |(word, _)| word);
+    let found = KINDS.iter().find(|kind| kind.words().any(|known| known == word));
+    found.copied().ok_or_else(|| unknown_kind(word))
 }
 
 fn unknown_kind(kind: &str) -> SettingsError {
-    let words = || KINDS.iter().flat_map(|k| k.aliases.iter().chain([&k.name])).copied();
+    let words = || KINDS.iter().flat_map(|kind| kind.words());
     let error = SettingsError::new(format!("unknown exporter `{kind}`"));
     match nearest(kind, words()) {
         Some(meant) => error.with_help(format!("did you mean `{meant}`?")),

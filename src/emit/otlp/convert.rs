@@ -21,8 +21,8 @@ use prost::Message;
 
 pub(crate) use metrics::metrics;
 
+use super::settings::Placement;
 use crate::emit::record::plain_explanation;
-use crate::emit::settings::Placement;
 use crate::model::{Evaluation, Outcome, Resource, SpanId};
 use crate::semconv::{OWN_SCOPE, SERVICE_NAME};
 use attributes::Attributes;

@@ -4,7 +4,8 @@
 //! time for trying is over. What a backend rejects of a request it took is counted.
 
 mod convert;
-pub(crate) mod report;
+mod report;
+mod settings;
 
 use std::sync::Arc;
 
@@ -13,15 +14,79 @@ use prost::Message;
 
 use super::counters::{Loss, Seldom};
 use super::queue::{Deliver, Delivery, EvaluationBatch, size_of_evaluation};
-use super::retry::{AttemptError, GivenUp, retry};
-use super::settings::{EvaluationForm, OtlpExporterSettings, RetrySettings};
+use super::retry::{AttemptError, GivenUp, RetrySettings, retry};
+use super::scores::{Grouping, Scores};
+use super::settings::{Exporter, ExporterKind};
+use super::{ExporterStartError, Starting};
 use crate::client::{Client, Protocol, SendError, Taken};
 use crate::model::Evaluation;
 use crate::otlp::Signal;
+use crate::settings::{Node, SettingsError};
 use convert::Options;
+use settings::{EvaluationForm, OtlpExporterSettings};
 
 /// Bytes that the names of its attributes add to an encoded evaluation, about.
 const NAMES_BYTES: usize = 1024;
+
+/// `otlp_grpc`.
+pub(crate) static GRPC: ExporterKind = ExporterKind {
+    name: "otlp_grpc",
+    aliases: &["otlp"],
+    about: "Sends evaluations as OTLP log events, spans and metrics over gRPC.",
+    single: false,
+    schema: || schemars::schema_for!(OtlpExporterSettings),
+    read: |node| Ok(Arc::new(Otlp::read(Protocol::Grpc, node)?)),
+};
+
+/// `otlp_http`.
+pub(crate) static HTTP: ExporterKind = ExporterKind {
+    name: "otlp_http",
+    aliases: &["otlphttp"],
+    about: "Sends evaluations as OTLP log events, spans and metrics over HTTP.",
+    single: false,
+    schema: || schemars::schema_for!(OtlpExporterSettings),
+    read: |node| Ok(Arc::new(Otlp::read(Protocol::HttpProtobuf, node)?)),
+};
+
+/// One configured OTLP exporter.
+#[derive(Debug)]
+struct Otlp {
+    protocol: Protocol,
+    settings: OtlpExporterSettings,
+}
+
+impl Otlp {
+    fn read(protocol: Protocol, node: &Node) -> Result<Self, SettingsError> {
+        let settings: OtlpExporterSettings = node.read()?;
+        settings.check(protocol).map_err(|(key, error)| match node.get(key) {
+            Some(value) => error.at(value.place),
+            None => error,
+        })?;
+        Ok(Self { protocol, settings })
+    }
+}
+
+impl Exporter for Otlp {
+    fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
+        let settings = &self.settings;
+        let backend = Backend::new(starting.name(), self.protocol, settings).map_err(|error| {
+            ExporterStartError::Client { exporter: starting.name().to_owned(), error }
+        })?;
+        let backend = Arc::new(backend);
+        starting.show(settings.include_content, true);
+        if settings.has(EvaluationForm::Metric) {
+            let scores = Arc::new(Scores::new(Grouping::Resource, settings.series_max));
+            starting.scores(scores.clone());
+            let (closing, task) =
+                report::start(backend.clone(), scores, settings.metrics_interval.0);
+            starting.task(closing, task);
+        }
+        if settings.has(EvaluationForm::Event) || settings.has(EvaluationForm::Span) {
+            starting.queue((&settings.sending_queue).into(), Sender::new(backend, settings));
+        }
+        Ok(())
+    }
+}
 
 /// One OTLP backend.
 pub(crate) struct Backend {

@@ -13,9 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::Backend;
 use super::convert;
-use crate::emit::retry::{AttemptError, SERVER_DELAY_MAX};
+use crate::emit::retry::{AttemptError, RetrySettings, SERVER_DELAY_MAX};
 use crate::emit::scores::Scores;
-use crate::emit::settings::RetrySettings;
 use crate::otlp::Signal;
 use crate::settings::HumanDuration;
 

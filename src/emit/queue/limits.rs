@@ -1,0 +1,125 @@
+//! Limits of a queue, and the settings that they come from.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::settings::HumanDuration;
+
+/// Limits of one queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueueLimits {
+    /// Most bytes held.
+    pub(crate) bytes_max: usize,
+    /// Deliveries at once.
+    pub(crate) consumers: usize,
+    /// Longest wait for more evaluations before a batch goes.
+    pub(crate) flush_timeout: Duration,
+    /// Evaluations after which a batch goes.
+    pub(crate) batch_count: usize,
+    /// Bytes after which a batch goes.
+    pub(crate) batch_bytes: usize,
+}
+
+/// Most bytes held for a console or a file.
+pub(crate) const LOCAL_QUEUE_BYTES_MAX: usize = 64 << 20;
+
+impl QueueLimits {
+    /// Of a queue to a place on this machine.
+    pub(crate) fn local(flush_timeout: Duration) -> Self {
+        Self {
+            bytes_max: LOCAL_QUEUE_BYTES_MAX,
+            consumers: 1,
+            flush_timeout,
+            batch_count: 8192,
+            batch_bytes: 1 << 20,
+        }
+    }
+}
+
+impl From<&QueueSettings> for QueueLimits {
+    fn from(queue: &QueueSettings) -> Self {
+        let batch = &queue.batch;
+        let without_queue = batch.max_bytes.saturating_mul(queue.num_consumers.saturating_add(1));
+        Self {
+            bytes_max: if queue.enabled { queue.queue_size } else { without_queue },
+            consumers: queue.num_consumers,
+            flush_timeout: batch.flush_timeout.0,
+            batch_count: batch.max_size,
+            batch_bytes: batch.max_bytes,
+        }
+    }
+}
+
+/// The queue between the pipeline and a backend. The pipeline never waits for it: what does not
+/// fit is dropped and counted.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct QueueSettings {
+    /// Whether there is a queue. Without one, only what is being sent and what is being gathered
+    /// for the next request is held, one batch for each consumer.
+    pub(crate) enabled: bool,
+    /// How many requests are on their way at once.
+    #[schemars(range(min = 1, max = 1000))]
+    pub(crate) num_consumers: usize,
+    /// Most bytes held, waiting and on their way; as counted in memory, before encoding.
+    pub(crate) queue_size: usize,
+    /// What `queue_size` counts: `bytes`.
+    pub(crate) sizer: Sizer,
+    /// How evaluations are put together into requests.
+    pub(crate) batch: BatchSettings,
+}
+
+impl Default for QueueSettings {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            num_consumers: 10,
+            queue_size: 64 << 20,
+            sizer: Sizer::Bytes,
+            batch: BatchSettings::default(),
+        }
+    }
+}
+
+impl QueueSettings {
+    /// What is wrong.
+    pub(in crate::emit) fn check(&self) -> Result<(), &'static str> {
+        if !(1..=1000).contains(&self.num_consumers) {
+            return Err("`num_consumers` must be 1 to 1000");
+        }
+        if self.queue_size == 0 || self.batch.max_size == 0 || self.batch.max_bytes == 0 {
+            return Err("`queue_size`, `batch.max_size` and `batch.max_bytes` must be above zero");
+        }
+        Ok(())
+    }
+}
+
+/// What the size of a queue counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Sizer {
+    /// Bytes: the only one that bounds memory.
+    #[default]
+    Bytes,
+}
+
+/// How evaluations are put together into requests.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct BatchSettings {
+    /// Longest wait for more before what there is is sent.
+    pub(crate) flush_timeout: HumanDuration,
+    /// Most evaluations in one request.
+    pub(crate) max_size: usize,
+    /// Most bytes in one request, estimated before compression; gRPC backends refuse messages over
+    /// 4 MiB by default.
+    pub(crate) max_bytes: usize,
+}
+
+impl Default for BatchSettings {
+    fn default() -> Self {
+        Self { flush_timeout: HumanDuration::from_millis(200), max_size: 8192, max_bytes: 2 << 20 }
+    }
+}
