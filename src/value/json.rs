@@ -4,6 +4,9 @@
 //! become U+FFFD. Numbers stay exact ([`Number`]); one written with a fraction or an exponent is a
 //! double, and may overflow to infinity.
 
+#[cfg(test)]
+pub(crate) mod hard_texts;
+
 use std::borrow::Cow;
 use std::fmt;
 
@@ -368,6 +371,15 @@ mod tests {
         check("", "not valid JSON at byte 0");
         check("{\"a\" 1}", "not valid JSON at byte 5");
         check("\u{feff}1", "not valid JSON at byte 0");
+    }
+
+    #[test]
+    fn hard_texts_read_as_ever() {
+        let read = |text: &str| match parse(text) {
+            Ok(value) => value.to_string(),
+            Err(error) => error.to_string(),
+        };
+        insta::assert_snapshot!(hard_texts::table(read));
     }
 
     #[test]

@@ -239,6 +239,7 @@ mod tests {
 
     use super::*;
     use crate::value::Value;
+    use crate::value::json::hard_texts;
 
     fn fields(text: &str) -> Option<Vec<(String, String)>> {
         let mut found = Vec::new();
@@ -265,6 +266,16 @@ mod tests {
         check(r#"{'a': 1}"#, None);
         check("[1]", None);
         check("{\"a\": \"\u{1}\"}", None);
+    }
+
+    #[test]
+    fn hard_texts_read_as_ever() {
+        let read = |text: &str| {
+            let mut told = Vec::new();
+            let end = walk(text, |key, value| told.push((key.to_owned(), value.to_owned())));
+            format!("{end:?} {told:?}")
+        };
+        insta::assert_snapshot!(hard_texts::table(read));
     }
 
     #[test]

@@ -163,6 +163,12 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::is_json;
+    use crate::value::json::hard_texts;
+
+    #[test]
+    fn hard_texts_read_as_ever() {
+        insta::assert_snapshot!(hard_texts::table(|text| is_json(text).to_string()));
+    }
 
     #[test]
     fn accepts_what_json_parse_accepts() {
