@@ -138,6 +138,12 @@ const ROOMS: &[Room] = &[
 /// What every stage may import.
 const VOCABULARY: &[&str] = &["model", "otlp", "panics", "semconv", "settings", "value", "visible"];
 
+/// Where the tokens of JSON are read, for all its dialects.
+const JSON_LEXER: &str = "src/value/json/lexer.rs";
+
+/// How code spells the choice that only JSON's escapes have: a quote, a backslash or a slash.
+const JSON_ESCAPES: &str = r"b'\\' | b'/'";
+
 /// Rooms whose functions are `(state, input, now) -> outputs`.
 const PURE: &[&str] =
     &["model", "value", "visible", "otlp", "detect", "extract", "assemble", "evaluate"];
@@ -293,4 +299,12 @@ fn the_code_holds_no_unfinished_work_and_no_way_to_panic() {
         }
     }
     hold(breaches);
+}
+
+#[test]
+fn escapes_of_json_are_read_in_one_file() {
+    let sources = Source::all(&["src"]);
+    let reads = |source: &&Source| source.shipped().any(|(_, line)| line.contains(JSON_ESCAPES));
+    let files: Vec<_> = sources.iter().filter(reads).map(|source| &*source.path).collect();
+    assert_eq!(files, [JSON_LEXER]);
 }

@@ -4,6 +4,7 @@ use opentelemetry::metrics::MeterProvider;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use prometheus::{Registry, TextEncoder};
 use tokio::sync::Notify;
+use tokio::time::Duration;
 
 use super::*;
 use crate::emit::sample;

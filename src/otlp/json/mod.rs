@@ -6,7 +6,7 @@
 //! default, ids are hexadecimal in any case, integers may be strings. An id of a wrong length is
 //! handed on, so that it costs its span and not the batch. Limits: [`DEPTH_MAX`].
 
-mod lexer;
+mod reader;
 mod scalar;
 mod schema;
 #[cfg(test)]
@@ -16,7 +16,7 @@ mod transcode;
 use bytes::Bytes;
 
 use super::Signal;
-use lexer::Lexer;
+use reader::OtlpJsonReader;
 
 /// Deepest nesting of objects and lists. An attribute value takes three levels for each of its
 /// own.
@@ -39,37 +39,37 @@ pub fn transcode(signal: Signal, text: &[u8]) -> Result<Bytes, OtlpJsonError> {
 
 /// The signals that a request in JSON holds, by the keys of its top object.
 pub fn signals(text: &[u8]) -> Result<Vec<Signal>, OtlpJsonError> {
-    let mut lexer = Lexer::new(text)?;
+    let mut reader = OtlpJsonReader::new(text)?;
     let mut found = Vec::new();
-    lexer.expect(b'{')?;
-    while lexer.peek() == Some(b'"') {
-        let key = lexer.string()?;
+    reader.expect(b'{')?;
+    while reader.peek() == Some(b'"') {
+        let key = reader.string()?;
         let signals = [Signal::Traces, Signal::Logs, Signal::Metrics];
         found.extend(signals.into_iter().find(|signal| schema::request_key(*signal) == key));
-        lexer.expect(b':')?;
-        skip_value(&mut lexer)?;
-        if lexer.peek() == Some(b',') {
-            lexer.bump();
+        reader.expect(b':')?;
+        skip_value(&mut reader)?;
+        if reader.peek() == Some(b',') {
+            reader.bump();
         }
     }
     Ok(found)
 }
 
 /// Passes over one value; only its brackets and strings are looked at.
-fn skip_value(lexer: &mut Lexer<'_>) -> Result<(), OtlpJsonError> {
+fn skip_value(reader: &mut OtlpJsonReader<'_>) -> Result<(), OtlpJsonError> {
     let mut depth = 0usize;
     loop {
-        match lexer.peek() {
+        match reader.peek() {
             Some(b'{' | b'[') => {
-                lexer.bump();
+                reader.bump();
                 depth += 1;
             }
             Some(b'}' | b']') if depth > 0 => {
-                lexer.bump();
+                reader.bump();
                 depth -= 1;
             }
-            Some(b',' | b':') if depth > 0 => lexer.bump(),
-            _ => lexer.skip_scalar()?,
+            Some(b',' | b':') if depth > 0 => reader.bump(),
+            _ => reader.skip_scalar()?,
         }
         if depth == 0 {
             return Ok(());

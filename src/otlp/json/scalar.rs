@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use super::OtlpJsonError;
-use super::lexer::Lexer;
+use super::reader::OtlpJsonReader;
 use super::schema::{FieldKind, FieldSchema};
 
 /// Wire type of strings, bytes and messages.
@@ -63,110 +63,110 @@ fn bytes(out: &mut Vec<u8>, number: u32, value: &[u8]) {
 
 /// Reads the next value as `field` wants it and writes it.
 pub(super) fn write(
-    lexer: &mut Lexer<'_>,
+    reader: &mut OtlpJsonReader<'_>,
     field: &FieldSchema,
     out: &mut Vec<u8>,
 ) -> Result<(), OtlpJsonError> {
     let number = field.number;
     match field.kind {
-        FieldKind::String => bytes(out, number, string(lexer, field)?.as_bytes()),
-        FieldKind::Id => id(out, number, &string(lexer, field)?),
+        FieldKind::String => bytes(out, number, string(reader, field)?.as_bytes()),
+        FieldKind::Id => id(out, number, &string(reader, field)?),
         FieldKind::Base64 => {
             let value = BASE64
-                .decode(string(lexer, field)?.as_bytes())
-                .map_err(|_| wrong(lexer, field, "base64"))?;
+                .decode(string(reader, field)?.as_bytes())
+                .map_err(|_| wrong(reader, field, "base64"))?;
             bytes(out, number, &value);
         }
         FieldKind::Bool => {
-            let value = boolean(lexer, field)?;
+            let value = boolean(reader, field)?;
             tag(out, number, WIRE_VARINT);
             out.push(u8::from(value));
         }
         FieldKind::Varint => {
-            let value = integer(lexer, field)?;
+            let value = integer(reader, field)?;
             tag(out, number, WIRE_VARINT);
             varint(out, value);
         }
         FieldKind::Zigzag => {
-            let value = integer(lexer, field)?.cast_signed();
+            let value = integer(reader, field)?.cast_signed();
             tag(out, number, WIRE_VARINT);
             varint(out, ((value << 1) ^ (value >> 63)).cast_unsigned());
         }
         FieldKind::Enum => {
-            if lexer.peek() == Some(b'"') {
-                return Err(wrong(lexer, field, "a number, names are not allowed"));
+            if reader.peek() == Some(b'"') {
+                return Err(wrong(reader, field, "a number, names are not allowed"));
             }
-            let value = integer(lexer, field)?;
+            let value = integer(reader, field)?;
             tag(out, number, WIRE_VARINT);
             varint(out, value);
         }
         FieldKind::Fixed32 => {
-            let value = u32::try_from(integer(lexer, field)?)
-                .map_err(|_| wrong(lexer, field, "a number below 2^32"))?;
+            let value = u32::try_from(integer(reader, field)?)
+                .map_err(|_| wrong(reader, field, "a number below 2^32"))?;
             tag(out, number, WIRE_FIXED32);
             out.extend_from_slice(&value.to_le_bytes());
         }
         FieldKind::Fixed64 => {
-            let value = unsigned(lexer, field)?;
+            let value = unsigned(reader, field)?;
             tag(out, number, WIRE_FIXED64);
             out.extend_from_slice(&value.to_le_bytes());
         }
         FieldKind::SignedFixed64 => {
-            let value = integer(lexer, field)?;
+            let value = integer(reader, field)?;
             tag(out, number, WIRE_FIXED64);
             out.extend_from_slice(&value.to_le_bytes());
         }
         FieldKind::Double => {
-            let value = double(lexer, field)?;
+            let value = double(reader, field)?;
             tag(out, number, WIRE_FIXED64);
             out.extend_from_slice(&value.to_le_bytes());
         }
         // The walk opens messages itself.
-        FieldKind::Message(_) => return Err(wrong(lexer, field, "an object")),
+        FieldKind::Message(_) => return Err(wrong(reader, field, "an object")),
     }
     Ok(())
 }
 
-fn wrong(lexer: &Lexer<'_>, field: &FieldSchema, what: &str) -> OtlpJsonError {
-    lexer.error(format!("`{}` must be {what}", field.name))
+fn wrong(reader: &OtlpJsonReader<'_>, field: &FieldSchema, what: &str) -> OtlpJsonError {
+    reader.error(format!("`{}` must be {what}", field.name))
 }
 
 fn string<'a>(
-    lexer: &mut Lexer<'a>,
+    reader: &mut OtlpJsonReader<'a>,
     field: &FieldSchema,
 ) -> Result<std::borrow::Cow<'a, str>, OtlpJsonError> {
-    match lexer.peek() {
-        Some(b'"') => lexer.string(),
-        _ => Err(wrong(lexer, field, "a string")),
+    match reader.peek() {
+        Some(b'"') => reader.string(),
+        _ => Err(wrong(reader, field, "a string")),
     }
 }
 
-fn boolean(lexer: &mut Lexer<'_>, field: &FieldSchema) -> Result<bool, OtlpJsonError> {
-    match lexer.peek() {
-        Some(b't') => lexer.word("true").map(|()| true),
-        Some(b'f') => lexer.word("false").map(|()| false),
-        _ => Err(wrong(lexer, field, "true or false")),
+fn boolean(reader: &mut OtlpJsonReader<'_>, field: &FieldSchema) -> Result<bool, OtlpJsonError> {
+    match reader.peek() {
+        Some(b't') => reader.word("true").map(|()| true),
+        Some(b'f') => reader.word("false").map(|()| false),
+        _ => Err(wrong(reader, field, "true or false")),
     }
 }
 
 /// An integer of 64 bits, written as a number or a string; negative ones in two's complement.
-fn integer(lexer: &mut Lexer<'_>, field: &FieldSchema) -> Result<u64, OtlpJsonError> {
-    let parsed = any_integer(lexer)?;
+fn integer(reader: &mut OtlpJsonReader<'_>, field: &FieldSchema) -> Result<u64, OtlpJsonError> {
+    let parsed = any_integer(reader)?;
     let signed = |value| i64::try_from(value).map(i64::cast_unsigned);
     let value = parsed.and_then(|value| u64::try_from(value).or_else(|_| signed(value)).ok());
-    value.ok_or_else(|| wrong(lexer, field, "an integer of 64 bits"))
+    value.ok_or_else(|| wrong(reader, field, "an integer of 64 bits"))
 }
 
 /// An integer of 64 bits that is not negative, written as a number or a string.
-fn unsigned(lexer: &mut Lexer<'_>, field: &FieldSchema) -> Result<u64, OtlpJsonError> {
-    let value = any_integer(lexer)?.and_then(|value| u64::try_from(value).ok());
-    value.ok_or_else(|| wrong(lexer, field, "a number from 0 to 2^64 - 1"))
+fn unsigned(reader: &mut OtlpJsonReader<'_>, field: &FieldSchema) -> Result<u64, OtlpJsonError> {
+    let value = any_integer(reader)?.and_then(|value| u64::try_from(value).ok());
+    value.ok_or_else(|| wrong(reader, field, "a number from 0 to 2^64 - 1"))
 }
 
-fn any_integer(lexer: &mut Lexer<'_>) -> Result<Option<i128>, OtlpJsonError> {
-    Ok(match lexer.peek() {
-        Some(b'"') => parse_integer(&lexer.string()?),
-        Some(b'-' | b'0'..=b'9') => parse_integer(lexer.number()?),
+fn any_integer(reader: &mut OtlpJsonReader<'_>) -> Result<Option<i128>, OtlpJsonError> {
+    Ok(match reader.peek() {
+        Some(b'"') => parse_integer(&reader.string()?),
+        Some(b'-' | b'0'..=b'9') => parse_integer(reader.number()?),
         _ => None,
     })
 }
@@ -184,18 +184,18 @@ fn parse_integer(text: &str) -> Option<i128> {
     is_integer.then_some(value as i128)
 }
 
-fn double(lexer: &mut Lexer<'_>, field: &FieldSchema) -> Result<f64, OtlpJsonError> {
-    let parsed = match lexer.peek() {
-        Some(b'"') => match &*lexer.string()? {
+fn double(reader: &mut OtlpJsonReader<'_>, field: &FieldSchema) -> Result<f64, OtlpJsonError> {
+    let parsed = match reader.peek() {
+        Some(b'"') => match &*reader.string()? {
             "NaN" => Some(f64::NAN),
             "Infinity" => Some(f64::INFINITY),
             "-Infinity" => Some(f64::NEG_INFINITY),
             text => text.parse().ok().filter(|value: &f64| value.is_finite()),
         },
-        Some(b'-' | b'0'..=b'9') => lexer.number()?.parse().ok(),
+        Some(b'-' | b'0'..=b'9') => reader.number()?.parse().ok(),
         _ => None,
     };
-    parsed.ok_or_else(|| wrong(lexer, field, "a number"))
+    parsed.ok_or_else(|| wrong(reader, field, "a number"))
 }
 
 /// Writes an id of any length; one that is not hexadecimal becomes [`NOT_AN_ID`].

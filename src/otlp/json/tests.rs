@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use prost::Message;
 
 use super::*;
+use crate::value::json::hard_texts;
 
 fn traces(text: &str) -> Result<ExportTraceServiceRequest, OtlpJsonError> {
     let request = transcode(Signal::Traces, text.as_bytes())?;
@@ -147,6 +148,49 @@ fn what_the_specification_forbids_is_refused() {
         assert!(span(bad).is_err(), "{bad}");
     }
     assert!(transcode(Signal::Traces, b"{\"a\": \"\xff\"}").is_err());
+}
+
+/// What becomes of a text where this stands before it: bytes, or the error.
+fn outcome(before: &str, text: &str, after: &str) -> String {
+    let text = format!("{before}{text}{after}");
+    let request = transcode(Signal::Metrics, text.as_bytes());
+    request.map_or_else(|error| error.to_string(), |request| format!("{request:?}"))
+}
+
+#[test]
+fn hard_texts_read_as_ever() {
+    let read = |text: &str| {
+        let signals = signals(text.as_bytes()).map_err(|error| error.to_string());
+        format!("{}, {signals:?}", outcome("", text, ""))
+    };
+    insta::assert_snapshot!("hard_texts", hard_texts::table(read));
+}
+
+#[test]
+fn hard_texts_in_fields_read_as_ever() {
+    let metric = r#"{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"#;
+    let read = |text: &str| {
+        let name = outcome(&format!("{metric}\"name\": "), text, "}]}]}]}");
+        let [int, double] = ["asInt", "asDouble"].map(|field| {
+            let before = format!("{metric}\"gauge\":{{\"dataPoints\":[{{\"{field}\": ");
+            outcome(&before, text, "}]}}]}]}]}")
+        });
+        format!("{name}, {int}, {double}")
+    };
+    insta::assert_snapshot!("hard_texts_in_fields", hard_texts::table(read));
+}
+
+#[test]
+fn bytes_that_are_no_text_are_refused_where_they_stand() {
+    for (text, at) in [
+        (&b"\xff"[..], 0),
+        (b"{\"a\": \"\xc3\"}", 7),
+        (b"{\"a\": \"\xed\xa0\x80\"}", 7),
+        (b"\xef\xbb\xbf{\xff", 4),
+    ] {
+        let error = transcode(Signal::Traces, text).unwrap_err();
+        assert_eq!((error.at, &*error.message), (at, "not UTF-8"), "{text:?}");
+    }
 }
 
 /// An attribute nested so many levels deep.

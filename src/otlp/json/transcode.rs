@@ -7,7 +7,7 @@
 
 use bytes::Bytes;
 
-use super::lexer::Lexer;
+use super::reader::OtlpJsonReader;
 use super::schema::{FieldKind, FieldSchema, MessageSchema};
 use super::{DEPTH_MAX, OtlpJsonError, scalar};
 
@@ -35,24 +35,24 @@ enum JsonFrame {
 /// Transcodes one request; nothing but white space may follow it.
 pub(super) fn transcode(root: &'static MessageSchema, text: &[u8]) -> Result<Bytes, OtlpJsonError> {
     let mut walk = Transcoder {
-        lexer: Lexer::new(text)?,
+        reader: OtlpJsonReader::new(text)?,
         out: Vec::with_capacity(text.len() / 2),
         open: Vec::with_capacity(EXACT_DEPTH_MAX),
         is_first: true,
     };
-    walk.lexer.expect(b'{')?;
+    walk.reader.expect(b'{')?;
     walk.open(JsonFrame::Message { message: root, length_at: None })?;
     while !walk.open.is_empty() {
         walk.step()?;
     }
-    match walk.lexer.peek() {
+    match walk.reader.peek() {
         None => Ok(walk.out.into()),
-        Some(_) => Err(walk.lexer.error("something follows the request")),
+        Some(_) => Err(walk.reader.error("something follows the request")),
     }
 }
 
 struct Transcoder<'a> {
-    lexer: Lexer<'a>,
+    reader: OtlpJsonReader<'a>,
     out: Vec<u8>,
     open: Vec<JsonFrame>,
     /// Nothing of the innermost object or list has been read.
@@ -67,17 +67,17 @@ impl Transcoder<'_> {
             JsonFrame::Message { .. } | JsonFrame::UnknownObject => b'}',
             JsonFrame::List(_) | JsonFrame::UnknownList => b']',
         };
-        if self.lexer.peek() == Some(end) {
-            self.lexer.bump();
+        if self.reader.peek() == Some(end) {
+            self.reader.bump();
             return self.close();
         }
         if !std::mem::replace(&mut self.is_first, false) {
-            self.lexer.expect(b',')?;
+            self.reader.expect(b',')?;
         }
         match *frame {
             JsonFrame::Message { message, .. } => {
-                let name = self.lexer.string()?;
-                self.lexer.expect(b':')?;
+                let name = self.reader.string()?;
+                self.reader.expect(b':')?;
                 match message.field(&name) {
                     Some(field) => self.field(field),
                     None => self.unknown(),
@@ -85,8 +85,8 @@ impl Transcoder<'_> {
             }
             JsonFrame::List(field) => self.element(field),
             JsonFrame::UnknownObject => {
-                self.lexer.string()?;
-                self.lexer.expect(b':')?;
+                self.reader.string()?;
+                self.reader.expect(b':')?;
                 self.unknown()
             }
             JsonFrame::UnknownList => self.unknown(),
@@ -94,23 +94,23 @@ impl Transcoder<'_> {
     }
 
     fn field(&mut self, field: &'static FieldSchema) -> Result<(), OtlpJsonError> {
-        match (self.lexer.peek(), field.is_list) {
-            (Some(b'n'), _) => self.lexer.word("null"),
+        match (self.reader.peek(), field.is_list) {
+            (Some(b'n'), _) => self.reader.word("null"),
             (Some(b'['), true) => {
-                self.lexer.bump();
+                self.reader.bump();
                 self.open(JsonFrame::List(field))
             }
-            (_, true) => Err(self.lexer.error(format!("`{}` must be a list", field.name))),
+            (_, true) => Err(self.reader.error(format!("`{}` must be a list", field.name))),
             (_, false) => self.value(field),
         }
     }
 
     /// An element of a list. A `null` keeps its place where it stands for a message.
     fn element(&mut self, field: &'static FieldSchema) -> Result<(), OtlpJsonError> {
-        if self.lexer.peek() != Some(b'n') {
+        if self.reader.peek() != Some(b'n') {
             return self.value(field);
         }
-        self.lexer.word("null")?;
+        self.reader.word("null")?;
         if matches!(field.kind, FieldKind::Message(_)) {
             scalar::tag(&mut self.out, field.number, scalar::WIRE_BYTES);
             self.out.push(0);
@@ -120,12 +120,12 @@ impl Transcoder<'_> {
 
     fn value(&mut self, field: &'static FieldSchema) -> Result<(), OtlpJsonError> {
         let FieldKind::Message(message) = field.kind else {
-            return scalar::write(&mut self.lexer, field, &mut self.out);
+            return scalar::write(&mut self.reader, field, &mut self.out);
         };
-        if self.lexer.peek() != Some(b'{') {
-            return Err(self.lexer.error(format!("`{}` must be an object", field.name)));
+        if self.reader.peek() != Some(b'{') {
+            return Err(self.reader.error(format!("`{}` must be an object", field.name)));
         }
-        self.lexer.bump();
+        self.reader.bump();
         scalar::tag(&mut self.out, field.number, scalar::WIRE_BYTES);
         let length_at = Some(self.out.len());
         let kept = if self.is_exact() { 1 } else { PADDED_LENGTH_BYTES };
@@ -134,18 +134,18 @@ impl Transcoder<'_> {
     }
 
     fn unknown(&mut self) -> Result<(), OtlpJsonError> {
-        let frame = match self.lexer.peek() {
+        let frame = match self.reader.peek() {
             Some(b'{') => JsonFrame::UnknownObject,
             Some(b'[') => JsonFrame::UnknownList,
-            _ => return self.lexer.skip_scalar(),
+            _ => return self.reader.skip_scalar(),
         };
-        self.lexer.bump();
+        self.reader.bump();
         self.open(frame)
     }
 
     fn open(&mut self, frame: JsonFrame) -> Result<(), OtlpJsonError> {
         if self.open.len() >= DEPTH_MAX {
-            return Err(self.lexer.error(format!("nested deeper than {DEPTH_MAX} levels")));
+            return Err(self.reader.error(format!("nested deeper than {DEPTH_MAX} levels")));
         }
         self.open.push(frame);
         self.is_first = true;
@@ -172,7 +172,7 @@ impl Transcoder<'_> {
     fn write_padded_length(&mut self, at: usize) -> Result<(), OtlpJsonError> {
         let len = self.out.len() - at - PADDED_LENGTH_BYTES;
         if len > PADDED_LENGTH_MAX {
-            return Err(self.lexer.error("a nested value is too large"));
+            return Err(self.reader.error("a nested value is too large"));
         }
         scalar::varint_at(&mut self.out[at..at + PADDED_LENGTH_BYTES], len as u64);
         Ok(())

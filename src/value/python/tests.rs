@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::value::json::hard_texts;
 
 /// What CPython prints for the value of a text, or the kind of error it raises.
 fn shown(result: Result<PyValue<'_>, PyError>) -> String {
@@ -77,6 +78,16 @@ fn json_reads_as_json_loads_reads_it() {
     ] {
         assert_eq!(shown(json::parse(text)), expected, "{text:?}");
     }
+}
+
+#[test]
+fn hard_texts_read_as_ever() {
+    let read = |text: &str| {
+        let entry = json::entry(text, "k");
+        let entry = entry.map(|found| found.map(|at| at.map(|value| value.repr())));
+        format!("{}, {entry:?}", shown(json::parse(text)))
+    };
+    insta::assert_snapshot!(hard_texts::table(read));
 }
 
 #[test]

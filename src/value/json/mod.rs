@@ -1,0 +1,20 @@
+//! JSON: one lexer, and what reads and writes values with it.
+//!
+//! RFC 8259, strict, with these limits: [`DEPTH_MAX`] levels; lone surrogates in `\u` escapes
+//! become U+FFFD. Numbers stay exact ([`Number`](super::Number)); one written with a fraction or an
+//! exponent is a double, and may overflow to infinity.
+//!
+//! All readers of the project take their tokens from [`lexer`]: this one, Python's
+//! ([`python::json`](super::python::json)), the transcoder of OTLP/JSON
+//! ([`otlp::json`](crate::otlp::json)), and those that look for the end of a value or only check it
+//! ([`skip`]).
+
+#[cfg(test)]
+pub(crate) mod hard_texts;
+pub mod lexer;
+mod read;
+pub mod skip;
+mod write;
+
+pub use read::{DEPTH_MAX, JsonError, parse, parse_prefix};
+pub use write::{write, write_string};
