@@ -141,10 +141,13 @@ enum DecodeStep {
     JsonOrPyliteral,
     JsonOrPyOrText,
     Path(Vec<Segment>),
-    Part { kind: String, field: String },
+    Part {
+        kind: String,
+        field: String,
+    },
     Role(String),
-    UserText,
-    AssistantText,
+    /// The entry of [`DECODERS`] at this place.
+    Named(usize),
     Unwrap,
     UnwrapResult,
     ContentText,
@@ -160,14 +163,20 @@ enum Segment {
     Index(usize),
 }
 
+/// A decoder in a file of its own: nothing where there is nothing to read.
+type Decoder = for<'a> fn(Value<'a>) -> Option<Decoded<'a>>;
+
+/// The decoders that need nothing but the value, by their words: a new one is added here.
+const DECODERS: &[(&str, Decoder)] =
+    &[("user_text", messages::user_text), ("assistant_text", messages::assistant_text)];
+
+/// The decoders whose outcome is known for plain words or JSON without their steps.
 const WORDS: &[(&str, DecodeStep)] = &[
     ("value", DecodeStep::Value),
     ("json", DecodeStep::Json),
     ("json_or_text", DecodeStep::JsonOrText),
     ("json_or_pyliteral", DecodeStep::JsonOrPyliteral),
     ("json_or_py_or_text", DecodeStep::JsonOrPyOrText),
-    ("user_text", DecodeStep::UserText),
-    ("assistant_text", DecodeStep::AssistantText),
     ("unwrap", DecodeStep::Unwrap),
     ("unwrap_result", DecodeStep::UnwrapResult),
     ("content_text", DecodeStep::ContentText),
@@ -265,12 +274,18 @@ fn step(word: &str) -> Result<DecodeStep, String> {
     if let Some((_, step)) = WORDS.iter().find(|(known, _)| *known == word) {
         return Ok(step.clone());
     }
-    let words = WORDS.iter().map(|(known, _)| *known);
-    Err(match nearest(word, words) {
+    if let Some(at) = DECODERS.iter().position(|(known, _)| *known == word) {
+        return Ok(DecodeStep::Named(at));
+    }
+    let words = || {
+        let decoders = DECODERS.iter().map(|(known, _)| *known);
+        WORDS.iter().map(|(known, _)| *known).chain(decoders)
+    };
+    Err(match nearest(word, words()) {
         Some(meant) => format!("unknown decoder `{word}` (did you mean `{meant}`?)"),
         None => format!(
             "unknown decoder `{word}` (known are {}, json:$.path, messages:part.field, role:name)",
-            WORDS.iter().map(|(known, _)| *known).collect::<Vec<_>>().join(", ")
+            words().collect::<Vec<_>>().join(", ")
         ),
     })
 }
@@ -325,8 +340,7 @@ fn apply<'a>(step: &DecodeStep, value: Value<'a>) -> Option<Decoded<'a>> {
         DecodeStep::Path(path) => follow(structured(value)?, path)?,
         DecodeStep::Part { kind, field } => shapes::part_field(structured(value)?, kind, field)?,
         DecodeStep::Role(role) => shapes::with_role(json_or_text(value), role),
-        DecodeStep::UserText => return messages::user_text(value),
-        DecodeStep::AssistantText => return messages::assistant_text(value),
+        DecodeStep::Named(at) => return DECODERS.get(*at).and_then(|(_, decode)| decode(value)),
         DecodeStep::Unwrap => shapes::unwrap(value),
         DecodeStep::UnwrapResult => shapes::unwrap_result(value),
         DecodeStep::ContentText => shapes::content_text(value),
