@@ -286,10 +286,11 @@ mod tests {
     fn built_in_dialects_can_be_read() {
         for (family, text) in FAMILIES {
             let read = yaml::read(text).and_then(|node| node.read::<Vec<Dialect>>());
-            assert!(read.is_ok(), "{family}: {}", read.unwrap_err());
+            assert!(read.is_ok_and(|dialects| !dialects.is_empty()), "{family}");
         }
-        let names: Vec<_> = Dialect::builtin().iter().map(|dialect| &dialect.name).collect();
-        assert_eq!(names.len(), 42, "{names:?}");
+        let mut names: Vec<_> = Dialect::builtin().iter().map(|dialect| &dialect.name).collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
     }
 
     #[test]
