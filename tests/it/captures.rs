@@ -294,13 +294,13 @@ fn check_all(fixtures: &[Fixture]) {
 #[test]
 fn captures_of_running_frameworks_give_their_calls() {
     let captures = captures();
-    assert_eq!(captures.len(), 50);
+    assert!(captures.len() >= 50, "{} captures", captures.len());
     check_all(&captures);
 }
 
 #[test]
 fn samples_of_every_dialect_give_their_calls() {
     let samples = samples();
-    assert_eq!(samples.len(), 39);
+    assert!(samples.len() >= 39, "{} samples", samples.len());
     check_all(&samples);
 }
