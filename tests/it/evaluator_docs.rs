@@ -75,7 +75,4 @@ fn documentation_describes_each_kind_as_it_is() {
         return;
     }
     assert!(text[end..] == described, "docs/evaluators.md is out of date: run with UPDATE_DOCS=1");
-    for kind in kinds {
-        assert!(text.contains(kind.example), "{}", kind.name);
-    }
 }
