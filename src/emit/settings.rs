@@ -12,15 +12,20 @@ use std::sync::Arc;
 
 use schemars::Schema;
 
-use super::{ExporterStartError, Starting, console, file, otlp, prometheus};
+use super::{ExporterStartError, Starting};
 use crate::settings::{Node, NodeKind, SettingsError, nearest};
 
 /// Most exporters that one process runs; each holds a queue of its own.
 pub const EXPORTERS_MAX: usize = 64;
 
 /// All kinds, in the order of the documentation.
-pub static KINDS: &[&ExporterKind] =
-    &[&console::KIND, &file::KIND, &prometheus::KIND, &otlp::GRPC, &otlp::HTTP];
+pub static KINDS: &[&ExporterKind] = &[
+    &super::console::KIND,
+    &super::file::KIND,
+    &super::prometheus::KIND,
+    &super::otlp::GRPC,
+    &super::otlp::HTTP,
+];
 
 /// A kind of exporter.
 pub struct ExporterKind {
@@ -141,10 +146,9 @@ mod tests {
     fn mistakes_name_the_nearest_word_or_the_remedy() {
         check("[]", "`exporters` takes a map keyed `kind` or `kind/name`");
         check(r#"{"consol": {}}"#, "unknown exporter `consol` (did you mean `console`?)");
-        check(
-            r#"{"kafka": {}}"#,
-            "unknown exporter `kafka` (known are console, file, prometheus, otlp_grpc, otlp_http)",
-        );
+        let known: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
+        let unknown = format!("unknown exporter `kafka` (known are {})", known.join(", "));
+        check(r#"{"kafka": {}}"#, &unknown);
         check(r#"{"file": {}}"#, "`path` is missing (name the file to write)");
         check(r#"{"console": {"format": "json"}}"#, "unknown value `json` (did you mean `jsonl`?)");
     }
