@@ -308,3 +308,18 @@ fn escapes_of_json_are_read_in_one_file() {
     let files: Vec<_> = sources.iter().filter(reads).map(|source| &*source.path).collect();
     assert_eq!(files, [JSON_LEXER]);
 }
+
+/// `CONTRIBUTING.md` shows how a newcomer adds a kind, a dialect and an exporter.
+#[test]
+fn exercises_of_a_newcomer_still_apply() {
+    for exercise in ["evaluator", "dialect", "exporter"] {
+        let diff = format!("docs/exercises/{exercise}.diff");
+        let applied = std::process::Command::new("git")
+            .args(["apply", "--check", &diff])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .expect("git can be run");
+        let said = String::from_utf8_lossy(&applied.stderr);
+        assert!(applied.status.success(), "apply it by hand and write {diff} anew: {said}");
+    }
+}
