@@ -313,7 +313,7 @@ fn escapes_of_json_are_read_in_one_file() {
 #[test]
 fn exercises_of_a_newcomer_still_apply() {
     for exercise in ["evaluator", "dialect", "exporter"] {
-        let diff = format!("docs/exercises/{exercise}.diff");
+        let diff = format!("tests/exercises/{exercise}.diff");
         let applied = std::process::Command::new("git")
             .args(["apply", "--check", &diff])
             .current_dir(env!("CARGO_MANIFEST_DIR"))
