@@ -4,6 +4,7 @@
 //! of services and agents are chosen by strangers, so beyond `series_max` series whatever is new
 //! is counted per evaluator in the overflow source: nothing goes uncounted, only unnamed.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::{Equivalent, HashMap};
@@ -17,6 +18,21 @@ pub(crate) const BOUNDS: [f64; 11] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.
 pub(crate) const ANSWERS: [(&str, Option<&str>); 4] =
     [("scored", Some("pass")), ("scored", Some("fail")), ("not_evaluable", None), ("failed", None)];
 
+/// Longest name of a service or an agent in a series, bytes; of a longer one the rest is cut, and
+/// `…` stands at its end. A scraper takes each of them with every series.
+pub(crate) const NAME_BYTES_MAX: usize = 200;
+/// Largest encoded resource that has series of its own.
+const RESOURCE_BYTES_MAX: usize = 16 << 10;
+
+/// The name as a series shows it.
+fn shown(name: &str) -> Cow<'_, str> {
+    if name.len() <= NAME_BYTES_MAX {
+        return Cow::Borrowed(name);
+    }
+    let cut = name.floor_char_boundary(NAME_BYTES_MAX);
+    Cow::Owned(format!("{}…", &name[..cut]))
+}
+
 /// What tells sources apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Grouping {
@@ -28,7 +44,7 @@ pub(crate) enum Grouping {
 
 /// Where evaluations come from.
 pub(crate) struct ScoreSource {
-    /// The resource seen first; `None` for the overflow source.
+    /// What is shown of the resource seen first; `None` for the overflow source.
     pub(crate) resource: Option<Arc<Resource>>,
     /// The agent, empty when unknown.
     pub(crate) agent: String,
@@ -150,21 +166,31 @@ impl ScoreTable {
         evaluation: &Evaluation,
         series_max: usize,
     ) -> Option<usize> {
+        let resource = &evaluation.target.resource;
+        let service = shown(&resource.service_name);
         let source = match grouping {
-            Grouping::Service => evaluation.target.resource.service_name.as_bytes(),
-            Grouping::Resource => &evaluation.target.resource.encoded,
+            Grouping::Service => service.as_bytes(),
+            Grouping::Resource => &resource.encoded,
         };
-        let agent = evaluation.target.agent_name.as_deref().unwrap_or_default();
+        let agent = shown(evaluation.target.agent_name.as_deref().unwrap_or_default());
+        let agent = &*agent;
         if let Some(place) = self.places.get(&ScoreSourceKeyRef { source, agent }) {
             return Some(*place);
         }
-        if self.series_count >= series_max {
+        if self.series_count >= series_max || source.len() > RESOURCE_BYTES_MAX {
             return None;
         }
         let place = self.sources.len();
         self.places.insert(ScoreSourceKey { source: source.into(), agent: agent.into() }, place);
-        let (resource, agent) = (Some(evaluation.target.resource.clone()), agent.to_owned());
-        self.sources.push(ScoreSource { resource, agent, series: Vec::new() });
+        let kept = match grouping {
+            Grouping::Resource => Arc::clone(resource),
+            // The rest of it would be held for nothing.
+            Grouping::Service => {
+                Arc::new(Resource { encoded: Vec::new(), service_name: service.into() })
+            }
+        };
+        let agent = agent.to_owned();
+        self.sources.push(ScoreSource { resource: Some(kept), agent, series: Vec::new() });
         Some(place)
     }
 
@@ -256,6 +282,21 @@ mod tests {
             counts(&scores),
             [one("shop", "a", 2), one("shop", "b", 1), one("overflow", "", 2)]
         );
+    }
+
+    #[test]
+    fn names_that_are_too_long_are_cut_and_resources_that_are_counted_together() {
+        let scores = Scores::new(Grouping::Service, 10);
+        let long = "é".repeat(1 << 20);
+        scores.record(&[from(&long), from(&format!("{long}x"))]);
+        let expected = format!("{}…", "é".repeat(NAME_BYTES_MAX / 2));
+        assert_eq!(counts(&scores), [("shop".into(), expected, [2, 0, 0, 0])]);
+        let mut large = sample::scored(1.0);
+        let resource = Resource { encoded: vec![0; RESOURCE_BYTES_MAX + 1], ..Default::default() };
+        Arc::make_mut(&mut large.target).resource = Arc::new(resource);
+        let scores = Scores::new(Grouping::Resource, 10);
+        scores.record(&[large]);
+        assert_eq!(counts(&scores), [("overflow".into(), String::new(), [1, 0, 0, 0])]);
     }
 
     #[test]
