@@ -80,6 +80,9 @@ pub enum CollectorStartError {
     /// An exporter.
     #[error(transparent)]
     Exporter(#[from] emit::ExporterStartError),
+    /// The threads of the shards.
+    #[error("cannot start a thread for each shard: {0}")]
+    Threads(std::io::Error),
     /// A receiver.
     #[error(transparent)]
     Receiver(#[from] receive::ReceiverStartError),
@@ -133,7 +136,9 @@ impl Collector {
             Arc::new(evaluators),
             &outlet,
             &meter,
-        );
+        )
+        .map_err(CollectorStartError::Threads)?;
+        telemetry.readiness().watch(pipeline.heartbeats());
         let receivers = Receivers::start(&settings.receivers, pipeline.intake(), &meter).await?;
         telemetry.readiness().set(true);
         let shutdown_timeout = settings.shutdown_timeout;
@@ -169,18 +174,21 @@ impl Collector {
         }
         let backlog = self.pipeline.backlog();
         tokio::select! {
+            // In a hurry the shards are not even told.
             biased;
-            () = self.pipeline.shutdown() => {}
             () = no_more_time(all / 2) => {
                 tracing::warn!("open traces could not all be judged in time");
             }
+            () = self.pipeline.shutdown() => {}
         }
         let left = || deadline.saturating_duration_since(Instant::now());
         self.exporters.shutdown(no_more_time(left().max(all / 4))).await;
         let close_time = if hurry.is_cancelled() { Duration::ZERO } else { left().min(CLOSE_TIME) };
         self.receivers.drain(close_time).await;
+        // In this order: what a shard judges in between counts twice rather than not at all.
+        let unjudged = backlog.unjudged();
         let unsent = since(&lost_before, self.exporters.lost());
-        Lost { unsent, unjudged: backlog.unjudged() }
+        Lost { unsent, unjudged }
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use opentelemetry::metrics::Meter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::{Instant, timeout_at};
 
 use super::backlog::Backlog;
 use super::metrics::PipelineMetrics;
@@ -71,20 +72,26 @@ impl PipelineIntake {
     }
 
     /// Waits for room for a request; refuses when there is none in time.
-    async fn room_for(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Refused> {
+    async fn room_for(
+        &self,
+        bytes: usize,
+        deadline: Instant,
+    ) -> Result<OwnedSemaphorePermit, Refused> {
         let permits = u32::try_from(bytes.div_ceil(PERMIT_BYTES).max(1)).unwrap_or(u32::MAX);
         let permits = permits.min(self.permits);
         if let Ok(permit) = Arc::clone(&self.room).try_acquire_many_owned(permits) {
             return Ok(permit);
         }
         let wait = Arc::clone(&self.room).acquire_many_owned(permits);
-        match tokio::time::timeout(ROOM_WAIT, wait).await {
+        match timeout_at(deadline, wait).await {
             Ok(Ok(permit)) => Ok(permit),
-            _ => {
-                self.metrics.refused("queue_full");
-                Err(Refused::Overloaded { retry_after: RETRY_AFTER })
-            }
+            _ => Err(self.overloaded("queue_full")),
         }
+    }
+
+    fn overloaded(&self, reason: &'static str) -> Refused {
+        self.metrics.refused(reason);
+        Refused::Overloaded { retry_after: RETRY_AFTER }
     }
 
     fn extract(
@@ -110,6 +117,7 @@ impl PipelineIntake {
         &self,
         batches: Vec<SpanBatch>,
         permit: OwnedSemaphorePermit,
+        deadline: Instant,
     ) -> Result<(), Refused> {
         let permit = Arc::new(permit);
         let mut places = Vec::with_capacity(self.shards.len());
@@ -119,7 +127,10 @@ impl PipelineIntake {
                 continue;
             }
             // A shard that gave a place does not end before it is used or given back.
-            let place = shard.reserve().await.map_err(|_| Refused::ShuttingDown)?;
+            let place = match timeout_at(deadline, shard.reserve()).await {
+                Ok(place) => place.map_err(|_| Refused::ShuttingDown)?,
+                Err(_) => return Err(self.overloaded("shard_full")),
+            };
             places.push((place, batch));
         }
         for (place, batch) in places {
@@ -154,13 +165,14 @@ impl Intake for PipelineIntake {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(Refused::ShuttingDown);
         }
-        let permit = self.room_for(body.len()).await?;
+        let deadline = Instant::now() + ROOM_WAIT;
+        let permit = self.room_for(body.len(), deadline).await?;
         let mut batches: Vec<_> = self.shards.iter().map(|_| self.pool.take()).collect();
         let extracted = self
             .extract(signal, &body, &mut batches)
             .map_err(|error| Refused::Malformed(error.to_string()))?;
         drop(body);
-        self.hand_over(batches, permit).await?;
+        self.hand_over(batches, permit, deadline).await?;
         self.metrics.extracted(&extracted);
         Ok(Accepted {
             accepted: extracted.accepted,
@@ -203,21 +215,44 @@ mod tests {
         SpanBatch { spans: vec![record], ..SpanBatch::default() }
     }
 
+    fn soon() -> Instant {
+        Instant::now() + ROOM_WAIT
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn request_for_a_shard_that_is_full_is_refused_in_time_and_counted() {
+        let telemetry = Telemetry::without_endpoints().unwrap();
+        let (first, _first_queue) = mpsc::channel(4);
+        let (second, _second_queue) = mpsc::channel(1);
+        let intake = intake(vec![first, second], &telemetry);
+        let give = async |batches| {
+            let permit = intake.room_for(1, soon()).await.unwrap();
+            intake.hand_over(batches, permit, soon()).await
+        };
+        assert_eq!(give(vec![batch(), batch()]).await, Ok(()));
+        let started = Instant::now();
+        let refused = give(vec![batch(), batch()]).await;
+        assert_eq!(refused, Err(Refused::Overloaded { retry_after: RETRY_AFTER }));
+        assert_eq!(started.elapsed(), ROOM_WAIT);
+        assert!(telemetry.exposition().contains("reason=\"shard_full\"} 1"));
+        assert_eq!(give(vec![batch(), SpanBatch::default()]).await, Ok(()), "the others go on");
+    }
+
     #[tokio::test]
     async fn request_that_one_shard_cannot_take_is_taken_by_none() {
         let telemetry = Telemetry::without_endpoints().unwrap();
         let (first, mut first_queue) = mpsc::channel(4);
         let (second, second_queue) = mpsc::channel(4);
         let intake = intake(vec![first, second], &telemetry);
-        let permit = || async { intake.room_for(1).await.unwrap() };
-        assert_eq!(intake.hand_over(vec![batch(), batch()], permit().await).await, Ok(()));
+        let permit = || async { intake.room_for(1, soon()).await.unwrap() };
+        assert_eq!(intake.hand_over(vec![batch(), batch()], permit().await, soon()).await, Ok(()));
         assert!(matches!(first_queue.try_recv(), Ok(ShardMessage::Batch { .. })));
         drop(second_queue);
-        let refused = intake.hand_over(vec![batch(), batch()], permit().await).await;
+        let refused = intake.hand_over(vec![batch(), batch()], permit().await, soon()).await;
         assert_eq!(refused, Err(Refused::ShuttingDown));
         assert!(first_queue.try_recv().is_err(), "the sender will come again with it");
         assert_eq!(
-            intake.hand_over(vec![batch(), SpanBatch::default()], permit().await).await,
+            intake.hand_over(vec![batch(), SpanBatch::default()], permit().await, soon()).await,
             Ok(())
         );
         assert!(matches!(first_queue.try_recv(), Ok(ShardMessage::Batch { .. })));

@@ -19,6 +19,7 @@ mod metrics;
 mod pool;
 pub mod replay;
 mod sessions;
+mod threads;
 mod worker;
 
 use std::sync::Arc;
@@ -26,13 +27,13 @@ use std::time::Duration;
 
 use opentelemetry::metrics::Meter;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
 use crate::assemble::Sessions;
 use crate::assemble::{LimitsSettings, SessionsSettings, Shard, TracesSettings};
 use crate::evaluate::engine::run::Evaluators;
 use crate::extract::Resolver;
 use crate::model::Evaluation;
+use crate::telemetry::Heartbeats;
 
 use backlog::Backlog;
 pub use backlog::Unjudged;
@@ -42,6 +43,7 @@ pub use lost::Lost;
 use metrics::PipelineMetrics;
 use pool::BatchPool;
 use sessions::{QUEUED_TRACES_MAX, SessionSender, SessionWorker};
+use threads::Threads;
 use worker::{ShardMessage, Worker};
 
 /// How long a sender waits for room before it is told to come again.
@@ -62,32 +64,41 @@ pub struct PipelineSettings {
     pub sessions: SessionsSettings,
     /// How much is kept.
     pub limits: LimitsSettings,
-    /// Shards, each a task of its own; one per core.
+    /// Shards, each on a thread of its own; one per core.
     pub shard_count: usize,
 }
 
 /// The running stages between receivers and exporters.
 pub struct Pipeline {
     intake: Arc<PipelineIntake>,
-    workers: JoinSet<()>,
+    threads: Threads,
     backlog: Arc<Backlog>,
+    heartbeats: Arc<Heartbeats>,
 }
 
 impl Pipeline {
-    /// Starts one worker per shard on the current runtime.
+    /// Starts one worker per shard, each on a thread of its own.
+    ///
+    /// # Errors
+    /// What the system says where it has no thread to give.
     pub fn start(
         settings: &PipelineSettings,
         resolver: Arc<Resolver>,
         evaluators: Arc<Evaluators>,
         outlet: &Outlet,
         meter: &Meter,
-    ) -> Self {
+    ) -> std::io::Result<Self> {
         let shard_count = settings.shard_count.max(1);
         let metrics = Arc::new(PipelineMetrics::new(meter, &evaluators));
         let pool = Arc::new(BatchPool::default());
         let backlog = Arc::new(Backlog::new(shard_count));
-        let mut workers = JoinSet::new();
-        let session_sender = evaluators.has_session_level().then(|| {
+        // The owner of sessions stands behind the shards.
+        let heartbeats =
+            Arc::new(Heartbeats::new(shard_count + usize::from(evaluators.has_session_level())));
+        show_silence(meter, &heartbeats);
+        let mut threads = Threads::default();
+        let mut session_sender = None;
+        if evaluators.has_session_level() {
             let (queue, receiver) = mpsc::channel(QUEUED_TRACES_MAX);
             let worker = SessionWorker {
                 settings: settings.sessions,
@@ -97,10 +108,12 @@ impl Pipeline {
                 outlet: Arc::clone(outlet),
                 metrics: Arc::clone(&metrics),
                 backlog: Arc::clone(&backlog),
+                heartbeats: Arc::clone(&heartbeats),
+                place: shard_count,
             };
-            workers.spawn(worker.run(receiver));
-            SessionSender { fields: settings.sessions.key, queue }
-        });
+            threads.spawn("sessions".to_owned(), worker.run(receiver))?;
+            session_sender = Some(SessionSender { fields: settings.sessions.key, queue });
+        }
         let mut senders = Vec::with_capacity(shard_count);
         for index in 0..shard_count {
             let (sender, receiver) = mpsc::channel(QUEUED_REQUESTS_MAX);
@@ -124,9 +137,10 @@ impl Pipeline {
                 metrics: Arc::clone(&metrics),
                 pool: Arc::clone(&pool),
                 backlog: Arc::clone(&backlog),
+                heartbeats: Arc::clone(&heartbeats),
                 sessions: session_sender.clone(),
             };
-            workers.spawn(worker.run(receiver));
+            threads.spawn(format!("shard-{index}"), worker.run(receiver))?;
         }
         let queue_bytes = (settings.limits.queue_mib as usize) << 20;
         let intake = Arc::new(PipelineIntake::new(
@@ -138,12 +152,17 @@ impl Pipeline {
             Arc::clone(&backlog),
             meter,
         ));
-        Self { intake, workers, backlog }
+        Ok(Self { intake, threads, backlog, heartbeats })
     }
 
     /// Where receivers hand their requests.
     pub fn intake(&self) -> Arc<PipelineIntake> {
         Arc::clone(&self.intake)
+    }
+
+    /// Signs of life of all that judges.
+    fn heartbeats(&self) -> Arc<Heartbeats> {
+        Arc::clone(&self.heartbeats)
     }
 
     /// What it was given and has not judged; counts on while it stops.
@@ -153,12 +172,19 @@ impl Pipeline {
 
     /// Takes no more, judges what is open with reason `shutdown`, and ends once that is with the
     /// outlet.
-    pub async fn shutdown(mut self) {
+    pub async fn shutdown(self) {
         self.intake.close(ShardMessage::Drain).await;
-        while let Some(ended) = self.workers.join_next().await {
-            if let Err(error) = ended {
-                tracing::error!(%error, "shard ended badly");
-            }
-        }
+        self.threads.join().await;
     }
+}
+
+/// Shows how long the shard that has been silent longest has not moved, whenever metrics are read.
+fn show_silence(meter: &Meter, heartbeats: &Arc<Heartbeats>) {
+    let heartbeats = Arc::clone(heartbeats);
+    meter
+        .f64_observable_gauge("spanscore.pipeline.silence")
+        .with_description("Time since the shard that is held up longest has moved.")
+        .with_unit("s")
+        .with_callback(move |silence| silence.observe(heartbeats.silence().as_secs_f64(), &[]))
+        .build();
 }

@@ -21,6 +21,7 @@ use crate::extract::{Resolver, reconcile};
 use crate::model::session::join_session;
 use crate::model::{Completion, Evaluation, SessionKey, TraceSpans, Trajectory};
 use crate::panics::caught;
+use crate::telemetry::Heartbeats;
 
 /// Traces that may wait for the owner of sessions.
 pub(super) const QUEUED_TRACES_MAX: usize = 4096;
@@ -48,6 +49,10 @@ pub(super) struct SessionWorker {
     pub(super) outlet: Outlet,
     pub(super) metrics: Arc<PipelineMetrics>,
     pub(super) backlog: Arc<Backlog>,
+    /// Told that it moves.
+    pub(super) heartbeats: Arc<Heartbeats>,
+    /// Its place among them.
+    pub(super) place: usize,
 }
 
 impl SessionWorker {
@@ -58,6 +63,7 @@ impl SessionWorker {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut due = Vec::new();
         loop {
+            self.heartbeats.beat(self.place);
             tokio::select! {
                 received = queue.recv() => {
                     let Some(SessionTrace { key, trace, digest }) = received else { break };
@@ -81,6 +87,7 @@ impl SessionWorker {
             own.judge_all(Completion::Shutdown, due);
         });
         self.metrics.sessions(&mut self.sessions);
+        self.heartbeats.end(self.place);
     }
 
     fn judge_all(&mut self, completion: Completion, due: &mut Vec<DueSession>) {
@@ -91,6 +98,7 @@ impl SessionWorker {
     fn judge_due(&mut self, due: &mut Vec<DueSession>) {
         let mut left = self.sessions.open_count() + due.len();
         for due in due.drain(..) {
+            self.heartbeats.beat(self.place);
             self.backlog.set_sessions(left);
             left -= 1;
             let now_ns = unix_ns(SystemTime::now());

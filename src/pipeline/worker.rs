@@ -23,6 +23,7 @@ use crate::evaluate::engine::run::{Evaluators, Evidence};
 use crate::extract::Resolver;
 use crate::model::{Completion, Evaluation, Reported, SessionKey, SpanBatch, TraceSpans};
 use crate::panics::caught;
+use crate::telemetry::Heartbeats;
 
 /// How often deadlines are looked at.
 pub(super) const TICK: Duration = Duration::from_millis(50);
@@ -54,6 +55,8 @@ pub(super) struct Worker {
     pub(super) pool: Arc<BatchPool>,
     /// Told of what is taken in and judged.
     pub(super) backlog: Arc<Backlog>,
+    /// Told that it moves.
+    pub(super) heartbeats: Arc<Heartbeats>,
     /// Where judged traces go when sessions are judged too.
     pub(super) sessions: Option<SessionSender>,
 }
@@ -68,6 +71,7 @@ impl Worker {
         let mut due = Vec::new();
         let mut is_open = true;
         while is_open {
+            self.heartbeats.beat(self.index);
             tokio::select! {
                 count = queue.recv_many(&mut work, WORK_MAX) => {
                     let now_ms = elapsed_ms(start);
@@ -95,6 +99,7 @@ impl Worker {
         let now_ms = elapsed_ms(start);
         self.guarded(now_ms, &mut due, |own, due| own.judge_all(Completion::Shutdown, now_ms, due));
         self.metrics.shard(self.index, &mut self.shard);
+        self.heartbeats.end(self.index);
     }
 
     fn arrived(&mut self, batch: Arc<SpanBatch>, now_ms: u64, due: &mut Vec<Due>) {
@@ -130,6 +135,7 @@ impl Worker {
             let mut judged = JudgedCounts::default();
             let mut said = Vec::with_capacity(some.len());
             for due in some {
+                self.heartbeats.beat(self.index);
                 said.push(self.evaluate_one(due, now_ns, &mut judged, &mut evaluations));
             }
             self.metrics.judged(&judged, started.elapsed());

@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 pub use logs::{LogsError, start_logs};
-pub use readiness::Readiness;
+pub use readiness::{Heartbeats, Readiness};
 pub use settings::{HealthSettings, LogFormat, LogsSettings, MetricsSettings, TelemetrySettings};
 
 /// Why telemetry cannot start.

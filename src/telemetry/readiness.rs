@@ -1,20 +1,114 @@
-//! Whether the process should get requests.
+//! Whether the process should get requests, and whether it still moves.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
-/// A flag that the pipeline sets and the health endpoint shows. Not ready at first.
+/// What the health endpoint shows. Not ready at first.
 #[derive(Clone, Debug, Default)]
-pub struct Readiness(Arc<AtomicBool>);
+pub struct Readiness(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    is_ready: AtomicBool,
+    heartbeats: OnceLock<Arc<Heartbeats>>,
+}
 
 impl Readiness {
     /// Says that requests are welcome, or no longer.
     pub fn set(&self, is_ready: bool) {
-        self.0.store(is_ready, Ordering::Release);
+        self.0.is_ready.store(is_ready, Ordering::Release);
     }
 
     /// Whether requests are welcome.
     pub fn is_ready(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.0.is_ready.load(Ordering::Acquire)
+    }
+
+    /// Names what must keep moving, once.
+    pub fn watch(&self, heartbeats: Arc<Heartbeats>) {
+        // What was named first is still what moves.
+        let _ = self.0.heartbeats.set(heartbeats);
+    }
+
+    /// How long the one that has been silent longest has not moved; zero where nothing is watched.
+    pub fn silence(&self) -> Duration {
+        self.0.heartbeats.get().map_or(Duration::ZERO, |heartbeats| heartbeats.silence())
+    }
+}
+
+/// Stands for one that has ended and need not move any more.
+const ENDED: u64 = u64::MAX;
+
+/// Signs of life of some that must keep moving, each at its place.
+#[derive(Debug)]
+pub struct Heartbeats {
+    started: Instant,
+    /// Milliseconds after `started`.
+    last: Vec<AtomicU64>,
+}
+
+impl Heartbeats {
+    /// Of so many, which all move now.
+    pub fn new(count: usize) -> Self {
+        let last = std::iter::repeat_with(AtomicU64::default).take(count).collect();
+        Self { started: Instant::now(), last }
+    }
+
+    /// The one at that place moves.
+    pub fn beat(&self, place: usize) {
+        self.set(place, self.after_start(Instant::now()));
+    }
+
+    /// The one at that place has ended.
+    pub fn end(&self, place: usize) {
+        self.set(place, ENDED);
+    }
+
+    /// How long the one that has been silent longest has not moved.
+    pub fn silence(&self) -> Duration {
+        self.silence_at(Instant::now())
+    }
+
+    fn set(&self, place: usize, to: u64) {
+        if let Some(last) = self.last.get(place) {
+            last.store(to, Ordering::Relaxed);
+        }
+    }
+
+    fn after_start(&self, now: Instant) -> u64 {
+        let since = now.saturating_duration_since(self.started);
+        u64::try_from(since.as_millis()).unwrap_or(ENDED - 1)
+    }
+
+    fn silence_at(&self, now: Instant) -> Duration {
+        let now = self.after_start(now);
+        let last = self.last.iter().map(|last| last.load(Ordering::Relaxed));
+        let silences = last.filter(|last| *last != ENDED).map(|last| now.saturating_sub(last));
+        Duration::from_millis(silences.max().unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_is_that_of_the_one_that_has_not_moved_longest() {
+        let heartbeats = Heartbeats::new(2);
+        let at = |seconds: u64| heartbeats.started + Duration::from_secs(seconds);
+        assert_eq!(heartbeats.silence_at(at(7)), Duration::from_secs(7));
+        heartbeats.set(0, 6_000);
+        assert_eq!(heartbeats.silence_at(at(7)), Duration::from_secs(7));
+        heartbeats.set(1, 5_000);
+        assert_eq!(heartbeats.silence_at(at(7)), Duration::from_secs(2));
+    }
+
+    #[test]
+    fn one_that_has_ended_need_not_move() {
+        let heartbeats = Heartbeats::new(1);
+        heartbeats.end(0);
+        let later = heartbeats.started + Duration::from_secs(100);
+        assert_eq!(heartbeats.silence_at(later), Duration::ZERO);
     }
 }

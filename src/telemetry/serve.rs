@@ -3,6 +3,7 @@
 //! Few peers come here, and none of them may hold the process up: connections are limited in number
 //! and in the time that they may be silent.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,38 +18,66 @@ use hyper_util::service::TowerToHyperService;
 use prometheus::{Encoder, Registry, TEXT_FORMAT, TextEncoder};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Readiness;
 
-/// Connections that are open at the same time; further ones wait to be accepted.
+/// Connections that are open at the same time; one more closes the oldest: a probe that comes now
+/// is worth more than a peer that is silent.
 const CONNECTIONS_MAX: usize = 64;
 /// From the opening of a connection, or the end of an answer, to the end of a request's headers.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// A failing `accept` (out of file descriptors, mostly) is tried again after this time.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// `GET /metrics`.
+/// Silence after which the process is not ready: requests go elsewhere while something is held up.
+const READY_SILENCE_MAX: Duration = Duration::from_secs(5);
+/// Silence after which the process counts as stuck: whoever runs it may start it anew.
+const LIVE_SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// `GET /metrics`. The page is written beside the network's threads, one at a time: it may be
+/// large, and several scrapes at once would hold as many.
 pub(super) fn metrics_router(registry: Registry) -> Router {
+    let turn = Arc::new(Semaphore::new(1));
     let scrape = move || async move {
-        ([(CONTENT_TYPE, TEXT_FORMAT)], exposition(&registry)).into_response()
+        let turn = turn.acquire_owned().await;
+        let page = tokio::task::spawn_blocking(move || {
+            let page = exposition(&registry);
+            drop(turn);
+            page
+        });
+        match page.await {
+            Ok(page) => ([(CONTENT_TYPE, TEXT_FORMAT)], page).into_response(),
+            Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        }
     };
     Router::new().route("/metrics", get(scrape))
 }
 
 /// `GET /livez`, `/readyz` and `/`.
 pub(super) fn health_router(readiness: Readiness) -> Router {
+    let liveness = readiness.clone();
+    let live = move || async move { answer("alive", liveness.silence(), LIVE_SILENCE_MAX) };
     let ready = move || async move {
         if readiness.is_ready() {
-            (StatusCode::OK, "ready\n")
+            answer("ready", readiness.silence(), READY_SILENCE_MAX)
         } else {
-            (StatusCode::SERVICE_UNAVAILABLE, "not ready\n")
+            (StatusCode::SERVICE_UNAVAILABLE, "not ready\n".to_owned())
         }
     };
     Router::new()
-        .route("/livez", get(|| async { "alive\n" }))
+        .route("/livez", get(live))
         .route("/readyz", get(ready.clone()))
         .route("/", get(ready))
+}
+
+fn answer(well: &str, silence: Duration, silence_max: Duration) -> (StatusCode, String) {
+    if silence <= silence_max {
+        return (StatusCode::OK, format!("{well}\n"));
+    }
+    let said = format!("not {well}: a shard has not moved for {} s\n", silence.as_secs());
+    (StatusCode::SERVICE_UNAVAILABLE, said)
 }
 
 /// Serves until told to stop; open connections end with it.
@@ -60,26 +89,32 @@ pub(super) async fn run(listener: TcpListener, router: Router, stop: Cancellatio
 }
 
 async fn accept(listener: TcpListener, router: Router, stop: &CancellationToken) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
+    loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_RETRY).await;
             continue;
         };
+        open.retain(|connection| !connection.is_finished());
+        if open.len() >= CONNECTIONS_MAX
+            && let Some(oldest) = open.pop_front()
+        {
+            oldest.abort();
+        }
         let service = TowerToHyperService::new(router.clone());
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(SILENCE_MAX)
             .serve_connection(TokioIo::new(stream), service);
         let stop = stop.clone();
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             // How a connection ends is of no interest here.
             tokio::select! {
                 _ = connection => {}
                 () = stop.cancelled() => {}
             }
-            drop(permit);
         });
+        open.push_back(task.abort_handle());
     }
 }
 

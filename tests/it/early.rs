@@ -131,7 +131,8 @@ async fn run(requests: Vec<Vec<Json>>, awaited: usize) -> Vec<Evaluation> {
         shard_count: 1,
     };
     let meter = opentelemetry::global::meter("test");
-    let pipeline = Pipeline::start(&settings, resolver, Arc::new(evaluators), &outlet, &meter);
+    let pipeline =
+        Pipeline::start(&settings, resolver, Arc::new(evaluators), &outlet, &meter).unwrap();
     let mut all = Vec::new();
     for (index, spans) in requests.iter().enumerate() {
         pipeline.intake().accept(Signal::Traces, request(spans).into()).await.unwrap();

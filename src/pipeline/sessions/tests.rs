@@ -24,6 +24,8 @@ fn worker(evaluators: Vec<Configured>) -> (SessionWorker, Arc<Mutex<Vec<Evaluati
         evaluators: Arc::new(evaluators),
         outlet: Arc::new(move |evaluations| outlet.lock().unwrap().extend(evaluations)),
         backlog: Arc::new(Backlog::new(1)),
+        heartbeats: Arc::new(Heartbeats::new(1)),
+        place: 0,
     };
     (worker, out)
 }

@@ -39,6 +39,7 @@ fn worker(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Worker {
         metrics: Arc::new(metrics),
         pool: Arc::default(),
         backlog: Arc::new(Backlog::new(1)),
+        heartbeats: Arc::new(Heartbeats::new(1)),
         sessions: None,
     }
 }

@@ -1,0 +1,80 @@
+//! Threads of their own for whatever judges.
+//!
+//! Judging takes as long as it takes. On the runtime of the network it would hold up receivers,
+//! probes and exporters with it; beside it, the system shares the cores out between them.
+
+use std::future::Future;
+use std::io;
+
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::RecvError;
+
+/// The threads of one pipeline.
+#[derive(Default)]
+pub(super) struct Threads(Vec<(String, oneshot::Receiver<()>)>);
+
+impl Threads {
+    /// Runs some work to its end on a thread of that name, with a clock but no network.
+    ///
+    /// # Errors
+    /// What the system says where it has no thread or timer to give.
+    pub(super) fn spawn(
+        &mut self,
+        name: String,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let (ended, end) = oneshot::channel();
+        std::thread::Builder::new().name(name.clone()).spawn(move || {
+            runtime.block_on(work);
+            // Nobody waits any more where the pipeline was dropped.
+            let _ = ended.send(());
+        })?;
+        self.0.push((name, end));
+        Ok(())
+    }
+
+    /// Waits until all have ended.
+    pub(super) async fn join(self) {
+        for (name, end) in self.0 {
+            let ended: Result<(), RecvError> = end.await;
+            if ended.is_err() {
+                tracing::error!(thread = name, "a thread ended badly");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_that_never_yields_holds_up_nobody_else() {
+        let mut threads = Threads::default();
+        let (go_on, waited) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (asked, done) = (Arc::clone(&go_on), Arc::clone(&waited));
+        let busy = async move {
+            while !asked.load(Ordering::Acquire) {
+                std::hint::spin_loop();
+            }
+            done.store(true, Ordering::Release);
+        };
+        threads.spawn("busy".into(), busy).expect("a thread");
+        // This runtime has one thread, which is here.
+        tokio::task::yield_now().await;
+        go_on.store(true, Ordering::Release);
+        threads.join().await;
+        assert!(waited.load(Ordering::Acquire));
+    }
+
+    #[tokio::test]
+    async fn thread_that_panics_is_not_waited_for_forever() {
+        let mut threads = Threads::default();
+        threads.spawn("broken".into(), async { panic!("on purpose") }).expect("a thread");
+        threads.join().await;
+    }
+}
