@@ -1,7 +1,9 @@
 //! Who may come in: limits on requests and bytes at the same time, over all protocols.
 //!
-//! A request without room waits a moment, since some senders never try again, and is then refused
-//! as overload. What it holds is given back when its [`Ticket`] is dropped.
+//! While its body comes, a request holds the bytes that have come and one of [`READING_MAX`] places:
+//! whoever sends slowly keeps nobody else out. Once the body is whole it needs a turn. Without one
+//! it waits a moment, since some senders never try again, and is then refused as overload. What it
+//! holds is given back when its [`Ticket`] is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,8 +14,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::settings::OtlpReceiverSettings;
 use super::status::RefusedRequest;
 
+/// Requests whose bodies are on their way, over all protocols. Each takes some kilobytes beside the
+/// bytes that have come.
+const READING_MAX: usize = 16_384;
+
 /// The limits that all connections share.
 pub(super) struct Admission {
+    reading: Arc<Semaphore>,
     requests: Arc<Semaphore>,
     wait: Duration,
     bytes: Arc<AtomicUsize>,
@@ -24,6 +31,7 @@ impl Admission {
     pub(super) fn new(settings: &OtlpReceiverSettings) -> Self {
         let requests = settings.max_concurrent_requests.clamp(1, Semaphore::MAX_PERMITS);
         Self {
+            reading: Arc::new(Semaphore::new(READING_MAX)),
             requests: Arc::new(Semaphore::new(requests)),
             wait: settings.wait_for_room.0,
             bytes: Arc::default(),
@@ -31,9 +39,22 @@ impl Admission {
         }
     }
 
-    /// Lets a request in, after waiting for room if there is none.
-    pub(super) async fn enter(&self) -> Result<Ticket, RefusedRequest> {
-        let permit = match Arc::clone(&self.requests).try_acquire_owned() {
+    /// Lets the body of a request come; does not wait.
+    pub(super) fn enter(&self) -> Result<Ticket, RefusedRequest> {
+        let Ok(place) = Arc::clone(&self.reading).try_acquire_owned() else {
+            return Err(RefusedRequest::overloaded("too many requests are being read"));
+        };
+        Ok(Ticket {
+            _place: place,
+            bytes: Arc::clone(&self.bytes),
+            bytes_max: self.bytes_max,
+            held: 0,
+        })
+    }
+
+    /// Gives a request its turn once its body is whole, after waiting for one if there is none.
+    pub(super) async fn turn(&self, mut ticket: Ticket) -> Result<Ticket, RefusedRequest> {
+        ticket._place = match Arc::clone(&self.requests).try_acquire_owned() {
             Ok(permit) => permit,
             Err(_) => {
                 let waiting = Arc::clone(&self.requests).acquire_owned();
@@ -43,18 +64,14 @@ impl Admission {
                 }
             }
         };
-        Ok(Ticket {
-            _permit: permit,
-            bytes: Arc::clone(&self.bytes),
-            bytes_max: self.bytes_max,
-            held: 0,
-        })
+        Ok(ticket)
     }
 }
 
 /// One request's share of the limits.
 pub(super) struct Ticket {
-    _permit: OwnedSemaphorePermit,
+    /// Among those that are read, then among those that are worked on.
+    _place: OwnedSemaphorePermit,
     bytes: Arc<AtomicUsize>,
     bytes_max: usize,
     held: usize,
@@ -96,22 +113,30 @@ mod tests {
     #[tokio::test]
     async fn one_request_past_the_limit_is_overload_until_room_is_given_back() {
         let admission = admission();
-        let ticket = admission.enter().await.ok();
-        assert_eq!(
-            admission.enter().await.err().map(|f| f.reason),
-            Some(RefusalReason::Overloaded)
-        );
+        let turn = async || admission.turn(admission.enter().unwrap()).await;
+        let ticket = turn().await.ok();
+        assert_eq!(turn().await.err().map(|f| f.reason), Some(RefusalReason::Overloaded));
         drop(ticket);
-        assert!(admission.enter().await.is_ok());
+        assert!(turn().await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn bodies_on_their_way_keep_no_turn_from_others() {
+        let admission = admission();
+        let slow: Vec<_> = (0..1000).map(|_| admission.enter().ok()).collect();
+        assert!(admission.turn(admission.enter().unwrap()).await.is_ok());
+        assert!(slow.iter().all(Option::is_some));
+        let rest: Vec<_> = (0..READING_MAX).map_while(|_| admission.enter().ok()).collect();
+        assert_eq!(slow.len() + rest.len(), READING_MAX);
     }
 
     #[tokio::test]
     async fn one_byte_past_the_limit_is_overload_until_room_is_given_back() {
         let admission = admission();
-        let mut ticket = admission.enter().await.unwrap();
+        let mut ticket = admission.enter().unwrap();
         assert!(ticket.hold(1 << 20).is_ok());
         assert_eq!(ticket.hold(1).err().map(|f| f.reason), Some(RefusalReason::Overloaded));
         drop(ticket);
-        assert!(admission.enter().await.unwrap().hold(1 << 20).is_ok());
+        assert!(admission.enter().unwrap().hold(1 << 20).is_ok());
     }
 }

@@ -99,7 +99,7 @@ impl<I: Intake> GrpcService<I> {
         let _under_way = self.ingest.closing.enter()?;
         let encoding = head.headers.get(GRPC_ENCODING);
         let encoding = ContentCoding::from_header(encoding.map_or(b"", HeaderValue::as_bytes))?;
-        let mut ticket = self.ingest.admission.enter().await?;
+        let mut ticket = self.ingest.admission.enter()?;
         let reader = BodyReader::new(&mut body, &mut ticket);
         let (compressed, body) = self.ingest.in_time(self.read_message(reader)).await?;
         let compression = match (compressed, encoding) {

@@ -115,7 +115,7 @@ impl<I: Intake> HttpService<I> {
         let compression = compression_of(&head.headers)?;
         let _under_way = self.enter(&head.headers, &mut body).await?;
         let bytes = self.declared_bytes(&head.headers, &mut body).await?;
-        let mut ticket = self.ingest.admission.enter().await?;
+        let mut ticket = self.ingest.admission.enter()?;
         let reader = BodyReader::new(&mut body, &mut ticket);
         let reading = reader.finish(bytes, self.limit.bytes_max);
         let Some(body) = self.ingest.in_time(reading).await? else {

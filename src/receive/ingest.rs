@@ -83,6 +83,7 @@ impl<I: Intake> Ingest<I> {
     ) -> Result<Accepted, RefusedRequest> {
         self.metrics.received(transport, packed.body.len());
         let signal = packed.signal;
+        ticket = self.admission.turn(ticket).await?;
         let body = if packed.compression.is_none() && !packed.is_json {
             packed.body
         } else if packed.body.len() <= UNPACK_IN_PLACE_BYTES_MAX {

@@ -32,8 +32,8 @@ impl Default for ReceiversSettings {
 pub struct OtlpReceiverSettings {
     /// The protocols; one that is not named is off.
     pub protocols: ProtocolsSettings,
-    /// Requests that are read or handed over at the same time, over both protocols. Default 256.
-    /// One more waits up to `wait_for_room` and is then refused as overload.
+    /// Requests that have come whole and are worked on at the same time, over both protocols.
+    /// Default 256. One more waits up to `wait_for_room` and is then refused as overload.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub max_concurrent_requests: usize,

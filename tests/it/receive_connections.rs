@@ -115,7 +115,7 @@ const EMPTY_REQUEST: &[u8] = b"POST /v1/traces HTTP/1.1\r\nhost: a\r\n\
     content-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n";
 
 /// Reads the head of an answer.
-async fn head(stream: &mut TcpStream) -> String {
+async fn head_of(stream: &mut TcpStream) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await.unwrap());
@@ -136,7 +136,7 @@ async fn senders_are_told_to_come_again_while_the_process_ends() {
     let mut harness = Harness::start().await;
     let mut kept = TcpStream::connect(harness.http).await.unwrap();
     kept.write_all(EMPTY_REQUEST).await.unwrap();
-    assert!(head(&mut kept).await.starts_with("HTTP/1.1 200 "));
+    assert!(head_of(&mut kept).await.starts_with("HTTP/1.1 200 "));
     let mut client = TraceServiceClient::connect(format!("http://{}", harness.grpc)).await.unwrap();
     client.export(ExportTraceServiceRequest::default()).await.unwrap();
     harness.intake.take();
@@ -145,7 +145,7 @@ async fn senders_are_told_to_come_again_while_the_process_ends() {
     let mut fresh = TcpStream::connect(harness.http).await.unwrap();
     for stream in [&mut kept, &mut fresh] {
         stream.write_all(EMPTY_REQUEST).await.unwrap();
-        assert_told_to_come_again(&head(stream).await);
+        assert_told_to_come_again(&head_of(stream).await);
     }
     for _ in 0..2 {
         let status = client.export(ExportTraceServiceRequest::default()).await.unwrap_err();
@@ -173,12 +173,39 @@ async fn a_request_that_is_taken_is_waited_for_and_one_that_does_not_end_is_answ
         content-type: application/x-protobuf\r\ncontent-length: 10\r\n\r\n";
     unfinished.write_all(start).await.unwrap();
     // Only who reads a body asks for it.
-    assert!(head(&mut unfinished).await.starts_with("HTTP/1.1 100 "));
+    assert!(head_of(&mut unfinished).await.starts_with("HTTP/1.1 100 "));
     unfinished.write_all(b"abc").await.unwrap();
     let soon = tokio::time::sleep(Duration::from_millis(50));
     assert!(!harness.receivers.as_ref().unwrap().settle(soon).await);
-    assert_told_to_come_again(&head(&mut unfinished).await);
+    assert_told_to_come_again(&head_of(&mut unfinished).await);
     harness.intake.gate.add_permits(1);
-    assert!(head(&mut taken).await.starts_with("HTTP/1.1 200 "));
+    assert!(head_of(&mut taken).await.starts_with("HTTP/1.1 200 "));
     assert!(harness.receivers.as_ref().unwrap().settle(std::future::pending()).await);
+}
+
+#[tokio::test]
+async fn bodies_that_come_slowly_keep_nobody_else_out() {
+    let mut harness = Harness::with(OtlpReceiverSettings {
+        max_concurrent_requests: 4,
+        max_connections: 100,
+        wait_for_room: HumanDuration::from_millis(1),
+        read_timeout: HumanDuration::from_secs(60),
+        ..small_settings()
+    })
+    .await;
+    let mut slow = Vec::new();
+    for _ in 0..40 {
+        let mut stream = TcpStream::connect(harness.http).await.unwrap();
+        let head = "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n\
+                    Content-Length: 100\r\nExpect: 100-continue\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // It is told to go on, so its request is being read.
+        assert!(head_of(&mut stream).await.contains("100 Continue"));
+        slow.push(stream);
+    }
+    let mut client = TraceServiceClient::connect(format!("http://{}", harness.grpc)).await.unwrap();
+    let answer = client.export(ExportTraceServiceRequest::default()).await;
+    assert!(answer.is_ok(), "{answer:?}");
+    drop(slow);
+    assert!(harness.drain(Duration::from_secs(5)).await);
 }
