@@ -24,6 +24,9 @@ pub(crate) struct MessageCall<'a> {
     pub name: Cow<'a, str>,
     /// The arguments.
     pub arguments: Decoded<'a>,
+    /// How many times a result stands between a call and the next before this call: calls with no
+    /// result between them were made together.
+    pub turn: u32,
 }
 
 /// A tool's result in a message.
@@ -48,6 +51,9 @@ pub(crate) struct Messages<'a> {
     pub user: Option<Cow<'a, str>>,
     /// The text of the last message of a model that has one.
     pub assistant: Option<Cow<'a, str>>,
+    /// The turn of the last call, and the number of results before it.
+    turn: u32,
+    answered: usize,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -178,7 +184,12 @@ impl<'a> Messages<'a> {
             .into_iter()
             .find_map(|key| map.remove(key))
             .map_or(Decoded::Value(Value::Null), message_arguments);
-        self.calls.push(MessageCall { id, item_id, name, arguments });
+        let answered = self.results.len();
+        if self.calls.last().is_some() && answered != self.answered {
+            self.turn += 1;
+        }
+        self.answered = answered;
+        self.calls.push(MessageCall { id, item_id, name, arguments, turn: self.turn });
         true
     }
 

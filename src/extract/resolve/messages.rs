@@ -36,15 +36,32 @@ pub(super) struct LlmCall<'a> {
     pub(super) dialect: u16,
     /// A span tells of it too.
     pub(super) on_span: bool,
-    /// Place among the calls that models asked for; `u32::MAX` of a call that an input repeats.
-    pub(super) requested: u32,
+    /// The message that asked for it.
+    pub(super) asked: Asked,
+}
+
+/// The place of a call in the messages of models.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    /// Place among the calls that models asked for; `u32::MAX` where no message tells of it.
+    pub(super) order: u32,
+    /// Number of the message; `u32::MAX` where none tells of it.
+    pub(super) message: u32,
+    /// When the model had answered, Unix nanoseconds; 0 where that is not known.
+    pub(super) time_ns: u64,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self { order: u32::MAX, message: u32::MAX, time_ns: 0 }
+    }
 }
 
 impl<'a> LlmCall<'a> {
     fn new(plan: &ReadingPlan, call: MessageCall<'a>, found: &FoundValue<'a>) -> Self {
         let dialect = dialect_of(plan, found);
         let (span, time_ns) = (found.span, found.end_ns);
-        Self { call, span, time_ns, dialect, on_span: false, requested: u32::MAX }
+        Self { call, span, time_ns, dialect, on_span: false, asked: Asked::default() }
     }
 
     /// Whether it is a call of its own. `names` are the tools that have spans in this trace.
@@ -137,8 +154,9 @@ pub(super) fn requested<'a>(
     outputs.sort_by_key(|ModelOutput { found, .. }| (found.end_ns, found.start_ns, found.source));
     let mut calls: Vec<LlmCall<'a>> = Vec::new();
     let mut places: HashMap<Cow<'a, str>, usize> = HashMap::new();
+    let (mut message, mut last) = (0, None);
     for ModelOutput { found, calls: known } in outputs {
-        let (span, time_ns) = (found.span, found.end_ns);
+        let (span, start_ns, time_ns) = (found.span, found.start_ns, found.end_ns);
         let dialect = dialect_of(plan, &found);
         let read = || read_messages(plan, found).map(|messages| messages.calls);
         for call in known.or_else(read).unwrap_or_default() {
@@ -156,8 +174,10 @@ pub(super) fn requested<'a>(
                 // The same answer on two spans, one inside the other.
                 continue;
             }
-            let requested = calls.len() as u32;
-            calls.push(LlmCall { call, span, time_ns, dialect, on_span: false, requested });
+            let key = (span, start_ns, call.turn);
+            message += u32::from(last.replace(key) != Some(key));
+            let asked = Asked { order: calls.len() as u32, message, time_ns };
+            calls.push(LlmCall { call, span, time_ns, dialect, on_span: false, asked });
         }
     }
     calls
@@ -270,6 +290,7 @@ fn join_with<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>]) {
             let Some(at) = waiting.take(requested, &call.call.name, fits) else { continue };
             requested[at].on_span = true;
             call.call.id = requested[at].call.id.clone();
+            call.asked = requested[at].asked;
             *joined = true;
             take_arguments(call, &requested[at]);
         }
@@ -326,7 +347,7 @@ fn join_by_id<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>]) {
     for call in calls {
         let Some(&at) = call.call.id.as_ref().and_then(|id| by_id.get(id)) else { continue };
         requested[at].on_span = true;
-        call.requested = call.requested.min(requested[at].requested);
+        call.asked = requested[at].asked;
         take_arguments(call, &requested[at]);
     }
 }

@@ -106,17 +106,17 @@ impl Resolver {
         let agent_of =
             |span: u32| gathered.agent_of(agents.get(span as usize).copied().unwrap_or(NONE));
         let mut tool_calls = Together::with_capacity(on_spans.len());
-        for SpanCall { call, span, part_of, requested, .. } in on_spans {
+        for SpanCall { call, span, part_of, asked, .. } in on_spans {
             if part_of.is_none() {
-                tool_calls.add(ToolCall { agent: agent_of(span), ..call }, span, requested);
+                tool_calls.add(ToolCall { agent: agent_of(span), ..call }, span, asked);
             }
         }
         for call in requested {
-            let (span, requested) = (call.span, call.requested);
+            let (span, asked) = (call.span, call.asked);
             let call = call.into_tool_call(plan, &tree);
-            tool_calls.add(ToolCall { agent: agent_of(span), ..call }, span, requested);
+            tool_calls.add(ToolCall { agent: agent_of(span), ..call }, span, asked);
         }
-        let tool_calls = tool_calls.in_order(&tree);
+        let tool_calls = tool_calls.in_order(&tree, &gathered, &agents);
         let mut trajectory = Trajectory {
             trace_id: trace.trace_id,
             session_id: gathered.session.as_ref().map(|(_, id)| id.clone()),

@@ -21,6 +21,8 @@ pub(super) struct RecordShape {
     pub(super) dialects: Vec<u16>,
     /// The record hands over to another agent.
     pub(super) handoff: bool,
+    /// The record is a model call.
+    pub(super) model: bool,
     /// The record announces a span.
     pub(super) pending: bool,
     /// The sources of all facts but those of tool calls that read anything but an attribute, with
@@ -42,6 +44,7 @@ impl RecordShape {
         for meaning in facts.conditions().filter_map(|id| plan.meaning_of(id)) {
             shape.dialects.extend_from_slice(&meaning.tool);
             shape.handoff |= meaning.handoff;
+            shape.model |= meaning.model;
             shape.pending |= meaning.pending;
         }
         shape.dialects.sort_unstable();
