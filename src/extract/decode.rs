@@ -3,6 +3,7 @@
 //! A [`Decode`] is data: the `decode` of a [`FactSource`](super::dialect::FactSource). It never
 //! fails: what cannot be read is [`Decoded::Unreadable`], what is not there yields nothing.
 
+mod answers;
 mod definitions;
 mod messages;
 mod shapes;
@@ -325,8 +326,8 @@ fn apply<'a>(step: &DecodeStep, value: Value<'a>) -> Option<Decoded<'a>> {
         DecodeStep::Path(path) => follow(structured(value)?, path)?,
         DecodeStep::Part { kind, field } => shapes::part_field(structured(value)?, kind, field)?,
         DecodeStep::Role(role) => shapes::with_role(json_or_text(value), role),
-        DecodeStep::UserText => return messages::user_text(value),
-        DecodeStep::AssistantText => return messages::assistant_text(value),
+        DecodeStep::UserText => return answers::user_text(value),
+        DecodeStep::AssistantText => return answers::assistant_text(value),
         DecodeStep::Unwrap => shapes::unwrap(value),
         DecodeStep::UnwrapResult => shapes::unwrap_result(value),
         DecodeStep::ContentText => shapes::content_text(value),

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::shapes::{block_text, message_arguments, message_result, plain_text};
+use super::shapes::{block_text, message_arguments, message_result};
 use super::{Decoded, is_bracketed, json_or_text};
 use crate::value::{Map, Value};
 
@@ -54,6 +54,10 @@ pub(crate) struct Messages<'a> {
     /// The turn of the last call, and the number of results before it.
     turn: u32,
     answered: usize,
+    /// How many texts of models there were.
+    spoken: u32,
+    /// Whether any message says who wrote it.
+    pub has_author: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -111,7 +115,10 @@ impl<'a> Messages<'a> {
     fn text(&mut self, text: Cow<'a, str>, author: Author) {
         match author {
             Author::User => self.user = Some(text),
-            Author::Assistant if !text.is_empty() => self.assistant = Some(text),
+            Author::Assistant if !text.is_empty() => {
+                self.assistant = Some(text);
+                self.spoken += 1;
+            }
             _ => {}
         }
     }
@@ -120,7 +127,9 @@ impl<'a> Messages<'a> {
         if self.call(&mut map) || self.result(&mut map) {
             return;
         }
-        let author = author(&map).unwrap_or(outer);
+        let own_author = author(&map);
+        let author = own_author.unwrap_or(outer);
+        self.has_author |= own_author.is_some();
         if author == Author::Tool && self.tool_message(&mut map) {
             return;
         }
@@ -129,11 +138,17 @@ impl<'a> Messages<'a> {
             self.text(Cow::Owned(text), author);
             return;
         }
+        let said_nothing = own_author == Some(Author::Assistant) && has_content(&map);
+        let before = (self.calls.len(), self.spoken);
         // In the order in which they are to be read: a message's text before its calls.
         for key in ENVELOPES {
             if let Some(inner) = map.remove(key) {
                 self.walk(inner, author, depth + 1);
             }
+        }
+        // A model that asks for no tool and says nothing has given an empty answer.
+        if said_nothing && before == (self.calls.len(), self.spoken) {
+            self.assistant = Some(Cow::Borrowed(""));
         }
     }
 
@@ -272,70 +287,6 @@ const ENVELOPES: [&str; 20] = [
     "result",
 ];
 
-/// The text of the last message of a user; a text that holds no messages is that text itself.
-pub(super) fn user_text(value: Value<'_>) -> Option<Decoded<'_>> {
-    last_text(value, Author::User)
-}
-
-/// The text of the model's last message; a text that holds no messages is that text itself.
-pub(super) fn assistant_text(value: Value<'_>) -> Option<Decoded<'_>> {
-    last_text(value, Author::Assistant)
-}
-
-/// Keys of a bare object that holds a user's input or a model's answer.
-const INPUT_KEYS: [&str; 9] =
-    ["input", "query", "question", "prompt", "task", "text", "user", "user_msg", "content"];
-const OUTPUT_KEYS: [&str; 9] =
-    ["output", "text", "answer", "result", "response", "raw", "final_output", "content", "object"];
-
-fn last_text(value: Value<'_>, author: Author) -> Option<Decoded<'_>> {
-    let value = match json_or_text(value) {
-        // The beginning of a message list that was cut off is no text of a person.
-        Value::String(text) if text.starts_with("[{\"") || text.starts_with("{\"") => {
-            return Some(Decoded::Unreadable(text));
-        }
-        Value::String(text) if text.is_empty() => return None,
-        Value::Null => return None,
-        text @ Value::String(_) => return Some(Decoded::Value(text)),
-        value => value,
-    };
-    let messages = Messages::read(value.clone());
-    let found = if author == Author::User { messages.user } else { messages.assistant };
-    if let Some(text) = found {
-        return Some(Decoded::Value(Value::String(text)));
-    }
-    if !messages.calls.is_empty() || !messages.results.is_empty() {
-        return None;
-    }
-    bare_text(value, if author == Author::User { &INPUT_KEYS } else { &OUTPUT_KEYS }, 0)
-        .map(Decoded::Value)
-}
-
-/// The text of an object that is no message.
-fn bare_text<'a>(value: Value<'a>, keys: &[&str], depth: usize) -> Option<Value<'a>> {
-    if depth > DEPTH_MAX {
-        return None;
-    }
-    match value {
-        Value::String(text) => (!text.is_empty()).then_some(Value::String(text)),
-        Value::List(items) => plain_text(Value::List(items)).map(Value::String),
-        Value::Map(mut map) => {
-            if let Some(kwargs) = map.remove("kwargs")
-                && let Some(found) = bare_text(kwargs, keys, depth + 1)
-            {
-                return Some(found);
-            }
-            if let Some(Value::List(args)) = map.remove("args")
-                && let Some(first) = args.into_iter().next()
-            {
-                return bare_text(first, keys, depth + 1);
-            }
-            keys.iter().find_map(|key| bare_text(map.remove(key)?, keys, depth + 1))
-        }
-        _ => None,
-    }
-}
-
 fn kind<'m>(map: &'m Map<'_>) -> Option<&'m str> {
     map.get("type").and_then(Value::as_str)
 }
@@ -357,6 +308,21 @@ fn is_result(map: &Map<'_>) -> bool {
 fn is_error(map: &Map<'_>) -> bool {
     let flag = ["is_error", "isError"].iter().any(|key| map.get(key) == Some(&Value::Bool(true)));
     flag || map.get("status").and_then(Value::as_str) == Some("error")
+}
+
+/// Whether a message has content, be it empty.
+fn has_content(map: &Map<'_>) -> bool {
+    let has = |map: &Map<'_>| {
+        ["content", "contents", "parts"].iter().any(|key| {
+            map.get(key).is_some_and(|content| match content {
+                Value::String(text) => text.is_empty(),
+                Value::List(items) => items.iter().all(|item| block_text(item) == Some("")),
+                _ => false,
+            })
+        })
+    };
+    let inner = |key| map.get(key).and_then(Value::as_map).is_some_and(has);
+    has(map) || inner("data") || inner("kwargs")
 }
 
 /// Who wrote a message, if the object is one.

@@ -1,7 +1,5 @@
 //! Envelopes that frameworks put around arguments and results.
 
-use std::borrow::Cow;
-
 use super::{Decoded, is_bracketed, json_or_py_or_text, json_or_text, read_json, structured};
 use crate::value::{Map, Value};
 
@@ -184,14 +182,5 @@ pub(super) fn message_result(value: Value<'_>) -> Value<'_> {
             }
         }
         value => json_or_py_or_text(unwrap_result(value)),
-    }
-}
-
-/// A text that a tool result or message holds, if it is one.
-pub(super) fn plain_text(value: Value<'_>) -> Option<Cow<'_, str>> {
-    match value {
-        Value::String(text) => Some(text),
-        Value::List(blocks) => joined_text(&blocks).map(Cow::Owned),
-        _ => None,
     }
 }
