@@ -6,6 +6,7 @@
 mod answers;
 mod definitions;
 mod messages;
+mod repr;
 mod shapes;
 
 use std::borrow::Cow;
@@ -342,7 +343,8 @@ fn apply<'a>(step: &DecodeStep, value: Value<'a>) -> Option<Decoded<'a>> {
 /// literal with brackets.
 fn is_words(text: &str) -> bool {
     let is_json_word = || ["true", "false", "null"].iter().any(|word| text.starts_with(word));
-    text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) && !is_json_word()
+    let begins_so = text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic);
+    begins_so && !is_json_word() && !repr::may_print_fields(text)
 }
 
 /// A text as JSON, read once more where that gives a text holding an object or list.

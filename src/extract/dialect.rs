@@ -292,7 +292,7 @@ mod tests {
             assert!(read.is_ok(), "{family}: {}", read.unwrap_err());
         }
         let names: Vec<_> = Dialect::builtin().iter().map(|dialect| &dialect.name).collect();
-        assert_eq!(names.len(), 42, "{names:?}");
+        assert_eq!(names.len(), 46, "{names:?}");
     }
 
     #[test]

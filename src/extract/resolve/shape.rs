@@ -64,7 +64,10 @@ impl RecordShape {
         }
         for (role, sources) in CALL_ROLES.into_iter().zip(&mut shape.call) {
             let of = |dialect: &u16| plan.call_sources(*dialect, role).iter().filter(applies);
-            *sources = shape.dialects.iter().flat_map(of).copied().collect();
+            // Which call failed is for the dialect to say that knows the span best: others may take
+            // a copied status for its own.
+            let count = if role == Role::Error { 1 } else { shape.dialects.len() };
+            *sources = shape.dialects.iter().take(count).flat_map(of).copied().collect();
         }
         shape
     }
