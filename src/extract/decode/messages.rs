@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use hashbrown::HashSet;
+
 use super::shapes::{block_text, message_arguments, message_result};
 use super::{Decoded, is_bracketed, json_or_text};
 use crate::value::{Map, Value};
@@ -32,8 +34,10 @@ pub(crate) struct MessageCall<'a> {
 /// A tool's result in a message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MessageResult<'a> {
-    /// The id of the call.
+    /// The id of the call; empty where neither the result nor its call has one.
     pub id: Cow<'a, str>,
+    /// Place of its call among [`Messages::calls`], where these messages hold it.
+    pub call: Option<u32>,
     /// What the tool gave back.
     pub value: Value<'a>,
     /// Whether it is marked as an error.
@@ -56,6 +60,8 @@ pub(crate) struct Messages<'a> {
     answered: usize,
     /// How many texts of models there were.
     spoken: u32,
+    /// The places of the calls that have a result.
+    answered_calls: HashSet<u32>,
     /// Whether any message says who wrote it.
     pub has_author: bool,
 }
@@ -222,16 +228,47 @@ impl<'a> Messages<'a> {
         let ids =
             ["call_id", "tool_use_id", "toolUseId", "toolCallId", "tool_call_id", "ref", "id"];
         let is_error = is_error(map);
-        let Some(id) = take_text(map, &ids) else { return true };
+        let (id, name) = (take_text(map, &ids), take_text(map, &NAMES));
         let value = ["response", "result", "output", "content"]
             .into_iter()
             .find_map(|key| map.remove(key))
             .unwrap_or_default();
-        self.push_result(id, value, is_error);
+        self.push_result(id, name, value, is_error);
         true
     }
 
-    fn push_result(&mut self, id: Cow<'a, str>, value: Value<'a>, is_error: bool) {
+    /// The call that a result belongs to: that of its id, else the first without a result, of its
+    /// tool where it names one.
+    fn call_of(&self, id: Option<&str>, name: Option<&str>) -> Option<u32> {
+        let waits = |at: &usize| !self.answered_calls.contains(&(*at as u32));
+        let mut places = 0..self.calls.len();
+        if let Some(id) = id {
+            let has_id = |at: &usize| self.calls[*at].id.as_deref() == Some(id);
+            let same = places.clone().filter(waits).find(has_id);
+            if let Some(at) = same.or_else(|| places.clone().rev().find(has_id)) {
+                return Some(at as u32);
+            }
+            // An id that no call has belongs to a call of that tool that has another one.
+            name?;
+        }
+        let of_tool = |at: &usize| name.is_none_or(|name| self.calls[*at].name == name);
+        places.find(|at| waits(at) && of_tool(at)).map(|at| at as u32)
+    }
+
+    fn push_result(
+        &mut self,
+        id: Option<Cow<'a, str>>,
+        name: Option<Cow<'a, str>>,
+        value: Value<'a>,
+        is_error: bool,
+    ) {
+        let mut call = self.call_of(id.as_deref(), name.as_deref());
+        if call.is_none() && id.is_none() {
+            call = self.call_of(None, None);
+        }
+        let of_call = call.and_then(|at| self.calls.get(at as usize)?.id.clone());
+        let Some(id) = of_call.or(id).or(call.map(|_| Cow::Borrowed(""))) else { return };
+        self.answered_calls.extend(call);
         let (value, is_error) = match value {
             // The Vercel AI SDK tells the kind of the output beside it.
             Value::Map(mut map) if map.get("type").is_some() && map.get("value").is_some() => {
@@ -240,7 +277,7 @@ impl<'a> Messages<'a> {
             }
             value => (value, is_error),
         };
-        self.results.push(MessageResult { id, value: message_result(value), is_error });
+        self.results.push(MessageResult { id, call, value: message_result(value), is_error });
     }
 
     /// A message of the role `tool` that names its call.
@@ -255,12 +292,32 @@ impl<'a> Messages<'a> {
         }
         let is_error = is_error(map);
         // A log event of a tool message carries the call's id as `id`.
-        let Some(id) = take_text(map, &["tool_call_id", "id"]) else { return false };
-        let value = ["content", "contents", "output"].into_iter().find_map(|key| map.remove(key));
-        let Some(value) = value else { return false };
-        self.push_result(id, unwrap_contents(value), is_error);
+        let id = take_text(map, &["tool_call_id", "id"]);
+        let is_content = |key: &&str| {
+            map.get(key).is_some_and(|content| id.is_some() || !holds_results(content))
+        };
+        let Some(key) = ["content", "contents", "output"].into_iter().find(is_content) else {
+            return false;
+        };
+        let name = take_text(map, &NAMES);
+        let value = map.remove(key).unwrap_or_default();
+        self.push_result(id, name, unwrap_contents(value), is_error);
         true
     }
+}
+
+/// Keys of the tool that a result is of.
+const NAMES: [&str; 3] = ["name", "tool_name", "toolName"];
+
+/// Whether the content of a tool's message is a list of results that name their calls themselves.
+fn holds_results(content: &Value<'_>) -> bool {
+    let Some(items) = content.as_list() else { return false };
+    items.iter().filter_map(Value::as_map).any(|map| {
+        is_result(map)
+            || ["toolResult", "functionResponse", "function_response", "tool_call_result"]
+                .iter()
+                .any(|key| map.get(key).is_some())
+    })
 }
 
 /// Keys under which messages, or parts of them, stand.

@@ -64,6 +64,19 @@ impl<'a> LlmCall<'a> {
         Self { call, span, time_ns, dialect, on_span: false, asked: Asked::default() }
     }
 
+    /// Whether a later answer gives the same id to another call: some instrumentations number the
+    /// calls of each message where the model gives no ids.
+    fn is_other(&self, call: &MessageCall<'a>, span: u32, time_ns: u64) -> bool {
+        let both_read = |one: &Decoded<'_>, other: &Decoded<'_>| {
+            matches!((one, other), (Decoded::Value(Value::Map(_)), Decoded::Value(Value::Map(_))))
+        };
+        self.span != span
+            && self.time_ns < time_ns
+            && (self.call.name != call.name
+                || both_read(&self.call.arguments, &call.arguments)
+                    && self.call.arguments != call.arguments)
+    }
+
     /// Whether it is a call of its own. `names` are the tools that have spans in this trace.
     pub(super) fn role(&self, names: &SpanToolNames<'_, '_>, handoff: bool) -> RequestedAs {
         if self.on_span {
@@ -155,13 +168,23 @@ pub(super) fn requested<'a>(
     let mut calls: Vec<LlmCall<'a>> = Vec::new();
     let mut places: HashMap<Cow<'a, str>, usize> = HashMap::new();
     let (mut message, mut last) = (0, None);
+    // The record whose calls came last, the source that gave them, and the first of them.
+    let mut answer = ((u32::MAX, 0), u16::MAX, 0);
     for ModelOutput { found, calls: known } in outputs {
         let (span, start_ns, time_ns) = (found.span, found.start_ns, found.end_ns);
+        let source = found.source;
         let dialect = dialect_of(plan, &found);
         let read = || read_messages(plan, found).map(|messages| messages.calls);
         for call in known.or_else(read).unwrap_or_default() {
+            if answer.0 != (span, start_ns) {
+                answer = ((span, start_ns), source, calls.len());
+            }
+            if answer.1 != source && says_again(calls.get_mut(answer.2..), &call) {
+                continue;
+            }
             if let Some(id) = call.id.as_ref().or(call.item_id.as_ref()) {
-                if places.contains_key(id) {
+                let other = places.get(id).and_then(|at| calls.get(*at));
+                if other.is_some_and(|other| !other.is_other(&call, span, time_ns)) {
                     continue;
                 }
                 places.insert(id.clone(), calls.len());
@@ -181,6 +204,20 @@ pub(super) fn requested<'a>(
         }
     }
     calls
+}
+
+/// Whether another source has given the same call of the same answer, which takes the id.
+fn says_again<'a>(calls: Option<&mut [LlmCall<'a>]>, call: &MessageCall<'a>) -> bool {
+    let is_same = |known: &&mut LlmCall<'a>| {
+        known.call.name == call.name
+            && known.call.arguments == call.arguments
+            && (known.call.id.is_none() || call.id.is_none() || known.call.id == call.id)
+    };
+    let Some(known) = calls.unwrap_or_default().iter_mut().find(is_same) else { return false };
+    if known.call.id.is_none() {
+        known.call.id.clone_from(&call.id);
+    }
+    true
 }
 
 /// Whether a text may hold a tool call; every shape of call has one of these words.
@@ -246,9 +283,9 @@ fn lacks(call: &SpanCall<'_>) -> bool {
     call.part_of.is_none() && (call.call.id.is_none() || call.bare_arguments || no_arguments)
 }
 
-/// Whether only the id of the model's output item is known, not the id of the call.
+/// Whether the id of the call is not known, or only that of the model's output item.
 fn lacks_id(call: &LlmCall<'_>) -> bool {
-    !call.on_span && call.call.id.is_none() && call.call.item_id.is_some()
+    !call.on_span && call.call.id.is_none()
 }
 
 /// Takes the ids of calls from inputs that repeat them.
@@ -390,35 +427,81 @@ pub(super) struct MessageResults<'a, 'g> {
     plan: &'a ReadingPlan,
     /// Inputs not read yet, the last one at the end.
     unread: Vec<&'g FoundValue<'a>>,
-    known: HashMap<Cow<'a, str>, MessageResult<'a>>,
+    known: HashMap<Cow<'a, str>, Vec<MessageResult<'a>>>,
+    /// Results of calls without ids, with those calls, from the last input that has any.
+    unnamed: Vec<(MessageCall<'a>, MessageResult<'a>)>,
+    has_unnamed: bool,
 }
 
 impl<'a, 'g> MessageResults<'a, 'g> {
     pub(super) fn new(plan: &'a ReadingPlan, model_inputs: &'g [FoundValue<'a>]) -> Self {
         let mut unread: Vec<_> = model_inputs.iter().filter(|found| may_hold_call(found)).collect();
-        unread.sort_by_key(|found| (found.end_ns, found.start_ns));
-        Self { plan, unread, known: HashMap::new() }
+        unread.sort_by_key(|found| (found.end_ns, found.start_ns, found.span, !found.source));
+        Self { plan, unread, known: HashMap::new(), unnamed: Vec::new(), has_unnamed: false }
     }
 
-    /// The result of a call, from the last input that repeats it.
-    pub(super) fn of(&mut self, id: &str) -> Option<&MessageResult<'a>> {
+    /// The result of a call, from the last input that repeats it; of several calls of one id that
+    /// of the place among them.
+    pub(super) fn of(&mut self, id: &str, place: usize) -> Option<&MessageResult<'a>> {
         while !self.known.contains_key(id) {
             self.read_next()?;
         }
-        self.known.get(id)
+        let results = self.known.get(id)?;
+        results.get(place).or_else(|| results.last().filter(|_| place == 0))
     }
 
+    /// The result of a call without an id; each is given once.
+    pub(super) fn of_unnamed(&mut self, call: &ToolCall<'_>) -> Option<MessageResult<'a>> {
+        while !self.has_unnamed {
+            self.read_next()?;
+        }
+        let place = self.unnamed.iter().position(|(known, _)| {
+            let arguments = match &known.arguments {
+                Decoded::Value(value) => Some(value),
+                Decoded::Unreadable(_) => None,
+            };
+            known.name == call.name && arguments == call.arguments.value()
+        })?;
+        Some(self.unnamed.remove(place).1)
+    }
+
+    /// Reads the last input that is not read, with whatever else its span holds.
     fn read_next(&mut self) -> Option<()> {
+        let span = self.unread.last()?.span;
+        while self.unread.last().is_some_and(|found| found.span == span) {
+            self.read_one();
+        }
+        Some(())
+    }
+
+    fn read_one(&mut self) -> Option<()> {
         let found = self.unread.pop()?;
         if let Some(messages) = read_messages(self.plan, found.clone()) {
             // Within one input the last result of an id is the latest; across inputs the last
             // input is read first.
-            let mut fresh = HashMap::new();
+            let mut fresh: HashMap<_, Vec<_>> = HashMap::new();
             for result in messages.results {
-                fresh.insert(result.id.clone(), result);
+                if !result.id.is_empty() {
+                    fresh.entry(result.id.clone()).or_default().push(result);
+                } else if let Some(call) =
+                    result.call.and_then(|at| messages.calls.get(at as usize))
+                {
+                    if !self.has_unnamed {
+                        self.unnamed.push((call.clone(), result));
+                    }
+                }
             }
-            for (id, result) in fresh {
-                self.known.entry(id).or_insert(result);
+            self.has_unnamed |= !self.unnamed.is_empty();
+            for (id, results) in fresh {
+                let known = self.known.entry(id).or_default();
+                if known.is_empty() {
+                    *known = results;
+                    continue;
+                }
+                // The body of a request may say what the flattened messages leave out.
+                for (known, other) in known.iter_mut().zip(results) {
+                    known.is_error |= other.is_error;
+                }
             }
         }
         Some(())
@@ -427,7 +510,7 @@ impl<'a, 'g> MessageResults<'a, 'g> {
     /// Everything that the last input repeats, for calls of other traces.
     pub(super) fn into_last(mut self) -> Vec<MessageResult<'a>> {
         while self.known.is_empty() && self.read_next().is_some() {}
-        let mut all: Vec<_> = self.known.into_values().collect();
+        let mut all: Vec<_> = self.known.into_values().flatten().collect();
         all.sort_by(|a, b| a.id.cmp(&b.id));
         all
     }

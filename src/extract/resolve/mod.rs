@@ -39,7 +39,9 @@ mod unflatten;
 
 use std::sync::Arc;
 
-use hashbrown::HashSet;
+use std::borrow::Cow;
+
+use hashbrown::{HashMap, HashSet};
 
 pub use self::diagnostics::{CallInMessage, Explanation, GivenBy, SpanExplanation};
 pub(crate) use read::raw_text;
@@ -54,7 +56,7 @@ use self::together::Together;
 use self::tool_calls::SpanCall;
 use self::tree::{NONE, Tree};
 use super::table::Table;
-use crate::model::{Content, ToolCall, TraceSpans, Trajectory};
+use crate::model::{Content, Origin, ToolCall, TraceSpans, Trajectory};
 
 /// Turns complete traces into trajectories; built once from a [`Table`].
 #[derive(Debug)]
@@ -138,21 +140,33 @@ fn join_results<'a>(
     trajectory: &mut Trajectory<'a>,
     has_span_calls: bool,
 ) {
-    let lacks = |call: &ToolCall<'_>| {
-        call.id.is_some() && matches!(call.result, Content::NotRecorded | Content::Redacted)
-    };
+    let lacks =
+        |call: &ToolCall<'_>| matches!(call.result, Content::NotRecorded | Content::Redacted);
     let wanted = trajectory.tool_calls.iter().any(lacks);
     if gathered.model_inputs.is_empty() || (has_span_calls && !wanted) {
         return;
     }
     let mut results = messages::MessageResults::new(plan, &gathered.model_inputs);
-    for call in trajectory.tool_calls.iter_mut().filter(|call| lacks(call)) {
-        let Some(id) = &call.id else { continue };
-        if let Some(result) = results.of(id) {
-            call.result = Content::ready(result.value.clone());
+    let mut places: HashMap<Cow<'_, str>, usize> = HashMap::new();
+    for call in &mut trajectory.tool_calls {
+        let place = call.id.as_ref().map(|id| {
+            let place = places.entry(id.clone()).or_default();
+            *place += 1;
+            *place - 1
+        });
+        if !lacks(call) {
+            continue;
+        }
+        let found = match (&call.id, place) {
+            (Some(id), Some(place)) => results.of(id, place).cloned(),
+            _ if call.origin == Origin::Llm => results.of_unnamed(call),
+            _ => None,
+        };
+        if let Some(result) = found {
             if result.is_error {
                 call.fail(&result.value);
             }
+            call.result = Content::ready(result.value);
         }
     }
     // Without a single tool span this may be one of several traces of a run, each of which repeats

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use hashbrown::HashMap;
 
 use super::super::dialect::Role;
-use super::plan::{CALL_ROLES, PlannedSource, ReadingPlan};
+use super::plan::{CALL_ROLES, FactPlace, PlannedSource, ReadingPlan};
 use crate::extract::record::layout::FactsReader;
 use crate::extract::table::KeySlot;
 
@@ -64,10 +64,15 @@ impl RecordShape {
         }
         for (role, sources) in CALL_ROLES.into_iter().zip(&mut shape.call) {
             let of = |dialect: &u16| plan.call_sources(*dialect, role).iter().filter(applies);
-            // Which call failed is for the dialect to say that knows the span best: others may take
-            // a copied status for its own.
-            let count = if role == Role::Error { 1 } else { shape.dialects.len() };
-            *sources = shape.dialects.iter().take(count).flat_map(of).copied().collect();
+            *sources = shape.dialects.iter().flat_map(of).copied().collect();
+            // What a status means is for the dialect to say that knows the span best: it may be
+            // copied from another span.
+            let first = shape.dialects.first().copied();
+            sources.retain(|number| {
+                plan.sources.get(usize::from(*number)).is_none_or(|source| {
+                    !matches!(source.read, FactPlace::Status) || Some(source.dialect) == first
+                })
+            });
         }
         shape
     }
