@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use hashbrown::HashSet;
 
-use super::shapes::{block_text, message_arguments, message_result};
+use super::shapes::{block_text, joined_text, message_arguments, message_result};
 use super::{Decoded, is_bracketed, json_or_text};
 use crate::value::{Map, Value};
 
@@ -119,6 +119,15 @@ impl<'a> Messages<'a> {
     }
 
     fn text(&mut self, text: Cow<'a, str>, author: Author) {
+        // Content that is a list of blocks may be written as a text.
+        let text = if text.starts_with("[{\"") && author != Author::Unknown {
+            match json_or_text(Value::from(&*text)).as_list().and_then(joined_text) {
+                Some(joined) => Cow::Owned(joined),
+                None => text,
+            }
+        } else {
+            text
+        };
         match author {
             Author::User => self.user = Some(text),
             Author::Assistant if !text.is_empty() => {

@@ -206,16 +206,21 @@ pub(super) fn requested<'a>(
     calls
 }
 
-/// Whether another source has given the same call of the same answer, which takes the id.
+/// Whether another source has given the same call of the same answer, which takes what it lacks.
 fn says_again<'a>(calls: Option<&mut [LlmCall<'a>]>, call: &MessageCall<'a>) -> bool {
     let is_same = |known: &&mut LlmCall<'a>| {
         known.call.name == call.name
-            && known.call.arguments == call.arguments
-            && (known.call.id.is_none() || call.id.is_none() || known.call.id == call.id)
+            && match (&known.call.id, &call.id) {
+                (Some(id), Some(other)) => id == other,
+                _ => known.call.arguments == call.arguments,
+            }
     };
     let Some(known) = calls.unwrap_or_default().iter_mut().find(is_same) else { return false };
     if known.call.id.is_none() {
         known.call.id.clone_from(&call.id);
+    }
+    if known.call.arguments == Decoded::Value(Value::Null) {
+        known.call.arguments.clone_from(&call.arguments);
     }
     true
 }
@@ -309,8 +314,14 @@ fn join_with<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>]) {
     if calls.iter().any(|call| call.call.id.is_some()) {
         join_by_id(calls, requested);
     }
-    let waits = |call: &SpanCall<'_>| call.part_of.is_none() && call.call.id.is_none();
-    if !calls.iter().any(waits) {
+    // Some spans have an id of their own making, which no message knows.
+    let is_foreign = |call: &SpanCall<'_>| call.call.id.is_some() && call.asked.message == u32::MAX;
+    let has_ids = requested.iter().any(|call| !call.on_span && call.call.id.is_some());
+    let waits = |call: &SpanCall<'_>, exact: bool| {
+        let foreign = exact && has_ids && is_foreign(call);
+        call.part_of.is_none() && (call.call.id.is_none() || foreign)
+    };
+    if !calls.iter().any(|call| waits(call, true)) {
         return;
     }
     let mut waiting = Waiting::new(requested);
@@ -320,13 +331,15 @@ fn join_with<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>]) {
     let mut joined = vec![false; calls.len()];
     for &exact in passes {
         for (call, joined) in calls.iter_mut().zip(&mut joined) {
-            if !waits(call) || *joined {
+            if !waits(call, exact) || *joined {
                 continue;
             }
             let fits = |requested: &LlmCall<'a>| !exact || same_arguments(call, requested);
             let Some(at) = waiting.take(requested, &call.call.name, fits) else { continue };
             requested[at].on_span = true;
-            call.call.id = requested[at].call.id.clone();
+            if requested[at].call.id.is_some() {
+                call.call.id = requested[at].call.id.clone();
+            }
             call.asked = requested[at].asked;
             *joined = true;
             take_arguments(call, &requested[at]);
