@@ -88,13 +88,14 @@ fn call<'a>(call: &'a ToolCall<'_>, group: &[ToolCall<'_>]) -> Value<'a> {
         ("start_time_unix_nano", time(call.start_ns)),
         ("end_time_unix_nano", time(call.end_ns)),
     ]);
-    match object {
-        Value::Map(mut map) if group.len() > 1 => {
-            map.insert("group", u64::from(call.group));
-            Value::Map(map)
-        }
-        object => object,
+    let Value::Map(mut map) = object else { return object };
+    if group.len() > 1 {
+        map.insert("group", u64::from(call.group));
     }
+    if call.is_output {
+        map.insert("is_output", true);
+    }
+    Value::Map(map)
 }
 
 /// Content as `inspect` shows it.

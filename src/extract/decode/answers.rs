@@ -146,7 +146,7 @@ fn unwrapped_map<'a>(mut map: Map<'a>, speaker: Speaker) -> Result<Value<'a>, Ma
     let whole = if speaker == Speaker::User { "inputs" } else { "outputs" };
     if map.len() > 1
         && map.get(whole).is_some()
-        && map.iter().all(|(key, _)| key == whole || BESIDE.contains(&&*key))
+        && map.iter().all(|(key, _)| key == whole || BESIDE.contains(&key))
     {
         return Ok(map.remove(whole).unwrap_or_default());
     }
@@ -166,7 +166,7 @@ fn unwrapped_map<'a>(mut map: Map<'a>, speaker: Speaker) -> Result<Value<'a>, Ma
 fn is_function_call(map: &Map<'_>) -> bool {
     let known = ["args", "kwargs", "sanitize_inputs_outputs"];
     (map.get("args").is_some() || map.get("kwargs").is_some())
-        && map.iter().all(|(key, _)| known.contains(&&*key))
+        && map.iter().all(|(key, _)| known.contains(&key))
 }
 
 /// The only argument, else those that have names, else all of them.

@@ -10,8 +10,10 @@
 //! flat         messages that stand in attributes with numbers in their keys, and `unflatten`
 //! tool_calls   tool calls on spans: of several dialects the first wins, the others fill gaps
 //! merge        the same call on several spans
+//! message_results  results of calls from what models were given
 //! messages     ids, arguments, results and whole calls from the messages of models
 //! together     the order of the calls, and which of them were made together
+//! output_tools calls by which a framework returns the answer
 //! facts        user input, final output, usage, definitions
 //! session      what the traces of one session say of each other's calls
 //! diagnostics  for each span which dialects matched, what gave each field, what was dropped and
@@ -27,7 +29,9 @@ mod flat;
 mod form;
 mod gather;
 mod merge;
+mod message_results;
 mod messages;
+mod output_tools;
 mod plan;
 mod read;
 mod session;
@@ -129,6 +133,7 @@ impl Resolver {
         };
         join_results(plan, &gathered, &mut trajectory, has_span_calls);
         facts::fill(plan, &self.table, trace, &tree, gathered, &mut trajectory);
+        output_tools::mark(&mut trajectory);
         trajectory
     }
 }
@@ -146,7 +151,7 @@ fn join_results<'a>(
     if gathered.model_inputs.is_empty() || (has_span_calls && !wanted) {
         return;
     }
-    let mut results = messages::MessageResults::new(plan, &gathered.model_inputs);
+    let mut results = message_results::MessageResults::new(plan, &gathered.model_inputs);
     let mut places: HashMap<Cow<'_, str>, usize> = HashMap::new();
     for call in &mut trajectory.tool_calls {
         let place = call.id.as_ref().map(|id| {
