@@ -33,6 +33,7 @@ pub fn row<'a>(trajectory: &'a Trajectory<'_>) -> Value<'a> {
         ("end_time_unix_nano", Value::from(trajectory.end_ns)),
         ("user_input", content(&trajectory.user_input)),
         ("final_output", content(&trajectory.final_output)),
+        ("not_recorded", not_recorded(trajectory)),
         ("tool_calls", Value::List(calls)),
         ("tool_definitions", Value::List(definitions.collect())),
         ("model", text(trajectory.model.as_deref())),
@@ -41,6 +42,25 @@ pub fn row<'a>(trajectory: &'a Trajectory<'_>) -> Value<'a> {
         ("resource", attributes(resource)),
         ("attributes", attributes(trajectory.attributes.iter().copied())),
     ])
+}
+
+/// What the telemetry does not say: `null` is a value too.
+fn not_recorded<'a>(trajectory: &Trajectory<'_>) -> Value<'a> {
+    missing([
+        ("session_id", trajectory.session_id.is_none()),
+        ("agent_name", trajectory.agent_name.is_none()),
+        ("user_input", is_missing(&trajectory.user_input)),
+        ("final_output", is_missing(&trajectory.final_output)),
+    ])
+}
+
+fn is_missing(content: &Content<'_>) -> bool {
+    matches!(content, Content::NotRecorded | Content::Redacted)
+}
+
+fn missing<'a, const N: usize>(fields: [(&'static str, bool); N]) -> Value<'a> {
+    let missing = fields.into_iter().filter(|(_, is_missing)| *is_missing);
+    Value::List(missing.map(|(name, _)| Value::from(name)).collect())
 }
 
 /// A call; with the number of its group where it was made together with others.
@@ -53,6 +73,14 @@ fn call<'a>(call: &'a ToolCall<'_>, group: &[ToolCall<'_>]) -> Value<'a> {
         ("result", content(&call.result)),
         ("status", Value::from(call.status.as_str())),
         ("error", text(call.error.as_deref())),
+        (
+            "not_recorded",
+            missing([
+                ("id", call.id.is_none()),
+                ("arguments", is_missing(&call.arguments)),
+                ("result", is_missing(&call.result)),
+            ]),
+        ),
         ("agent", text(call.agent.as_deref())),
         ("origin", Value::from(call.origin.as_str())),
         ("span_id", Value::from(call.span_id.to_string())),
@@ -60,13 +88,14 @@ fn call<'a>(call: &'a ToolCall<'_>, group: &[ToolCall<'_>]) -> Value<'a> {
         ("start_time_unix_nano", time(call.start_ns)),
         ("end_time_unix_nano", time(call.end_ns)),
     ]);
-    match object {
-        Value::Map(mut map) if group.len() > 1 => {
-            map.insert("group", u64::from(call.group));
-            Value::Map(map)
-        }
-        object => object,
+    let Value::Map(mut map) = object else { return object };
+    if group.len() > 1 {
+        map.insert("group", u64::from(call.group));
     }
+    if call.is_output {
+        map.insert("is_output", true);
+    }
+    Value::Map(map)
 }
 
 /// Content as `inspect` shows it.

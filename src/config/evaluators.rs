@@ -14,9 +14,11 @@ use super::tools_file;
 use crate::evaluate::engine::expect::Template;
 use crate::evaluate::engine::identity;
 use crate::evaluate::engine::run::{Against, Configured};
+use crate::evaluate::engine::tool_choice::{ToolChoice, texts_of};
 use crate::evaluate::{KINDS, Kind, kind};
 use crate::model::{EvaluatorInfo, Level};
 use crate::settings::{Key, Node, NodeKind, SettingsError, nearest};
+use crate::value::Value;
 
 /// Most evaluators of one config.
 const EVALUATORS_MAX: usize = 1_000;
@@ -67,6 +69,10 @@ pub struct SharedSettings {
     /// evaluation of the complete trace then revises that verdict. Only `tool_call_count`,
     /// `tool_policy`, `tool_loop` and `tool_budget` know before the end. Default `false`.
     pub early: bool,
+    /// Globs of the only tools whose calls it sees, such as `search_*`; all without it.
+    pub only_tools: Vec<String>,
+    /// Globs of tools whose calls it does not see.
+    pub exclude_tools: Vec<String>,
 }
 
 impl Default for SharedSettings {
@@ -78,6 +84,8 @@ impl Default for SharedSettings {
             level: LevelSetting::Trace,
             expect: None,
             early: false,
+            only_tools: Vec::new(),
+            exclude_tools: Vec::new(),
         }
     }
 }
@@ -96,8 +104,8 @@ pub enum LevelSetting {
 }
 
 /// The keys of [`SharedSettings`].
-pub(super) const SHARED_KEYS: [&str; 6] =
-    ["when", "sample", "threshold", "level", "expect", "early"];
+pub(super) const SHARED_KEYS: [&str; 8] =
+    ["when", "sample", "threshold", "level", "expect", "early", "only_tools", "exclude_tools"];
 
 /// Reads all entries; what is wrong with any of them is added to `errors`.
 pub(super) fn configure(
@@ -153,6 +161,7 @@ fn configure_one(
         }
     };
     let info = settings.as_ref().map(|settings| Arc::new(info(kind, key, settings, &own)));
+    let named = texts_of(&own.to_value());
     let against = match shared.get("expect").filter(|node| node.kind != NodeKind::Null) {
         None => read_all(&own, errors, |own| (kind.build)(own)).map(Against::Settings),
         Some(_) => {
@@ -162,7 +171,8 @@ fn configure_one(
         }
     };
     let (settings, info, against) = (settings?, info?, against?);
-    Some(Configured { info, when, sample: settings.sample, early: settings.early, against })
+    let tools = ToolChoice { only: settings.only_tools, exclude: settings.exclude_tools, named };
+    Some(Configured { info, when, sample: settings.sample, early: settings.early, tools, against })
 }
 
 fn info(kind: &'static Kind, key: &Key, settings: &SharedSettings, own: &Node) -> EvaluatorInfo {
@@ -171,12 +181,24 @@ fn info(kind: &'static Kind, key: &Key, settings: &SharedSettings, own: &Node) -
         LevelSetting::Trace => Level::Trace,
         LevelSetting::Session => Level::Session,
     };
+    let mut judged_by = own.to_value();
+    // What it sees is part of what it is.
+    if let Value::Map(map) = &mut judged_by {
+        for (key, globs) in
+            [("only_tools", &settings.only_tools), ("exclude_tools", &settings.exclude_tools)]
+        {
+            if !globs.is_empty() {
+                let globs = globs.iter().map(|glob| Value::from(glob.clone()));
+                map.insert(key, Value::List(globs.collect()));
+            }
+        }
+    }
     EvaluatorInfo {
         kind: kind.name,
         name: key.text.clone(),
         threshold: settings.threshold.unwrap_or(kind.threshold),
         level,
-        digest: identity::of_evaluator(&key.text, level, &own.to_value()),
+        digest: identity::of_evaluator(&key.text, level, &judged_by),
     }
 }
 

@@ -3,8 +3,10 @@
 //! A [`Decode`] is data: the `decode` of a [`FactSource`](super::dialect::FactSource). It never
 //! fails: what cannot be read is [`Decoded::Unreadable`], what is not there yields nothing.
 
+mod answers;
 mod definitions;
 mod messages;
+mod repr;
 mod shapes;
 
 use std::borrow::Cow;
@@ -168,7 +170,7 @@ type Decoder = for<'a> fn(Value<'a>) -> Option<Decoded<'a>>;
 
 /// The decoders that need nothing but the value, by their words: a new one is added here.
 const DECODERS: &[(&str, Decoder)] =
-    &[("user_text", messages::user_text), ("assistant_text", messages::assistant_text)];
+    &[("user_text", answers::user_text), ("assistant_text", answers::assistant_text)];
 
 /// The decoders whose outcome is known for plain words or JSON without their steps.
 const WORDS: &[(&str, DecodeStep)] = &[
@@ -355,7 +357,8 @@ fn apply<'a>(step: &DecodeStep, value: Value<'a>) -> Option<Decoded<'a>> {
 /// literal with brackets.
 fn is_words(text: &str) -> bool {
     let is_json_word = || ["true", "false", "null"].iter().any(|word| text.starts_with(word));
-    text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) && !is_json_word()
+    let begins_so = text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic);
+    begins_so && !is_json_word() && !repr::may_print_fields(text)
 }
 
 /// A text as JSON, read once more where that gives a text holding an object or list.

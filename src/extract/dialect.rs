@@ -51,6 +51,9 @@ pub struct Dialect {
     /// Spans of an agent or of a model call: a trace that holds one is an agent's run even
     /// without tool calls.
     pub agent_span: Option<Condition>,
+    /// Spans of a model call. Where no message says which calls were made together, those between
+    /// two model calls of one agent were.
+    pub model_span: Option<Condition>,
     /// The session (conversation) that a span belongs to.
     pub session_id: Vec<FactSource>,
     /// The agent that a span belongs to; a call takes it from the nearest enclosing span, its own

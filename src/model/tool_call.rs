@@ -133,6 +133,9 @@ pub struct ToolCall<'a> {
     pub agent: Option<Cow<'a, str>>,
     /// Where the call was found.
     pub origin: Origin,
+    /// It is a framework's own way to return the answer: its arguments are the final output, and
+    /// no evaluator sees it unless its settings or criteria name it.
+    pub is_output: bool,
     /// The span the call stands on.
     pub span_id: SpanId,
     /// The dialect that read it.

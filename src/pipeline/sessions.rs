@@ -168,7 +168,7 @@ pub(super) fn evaluate_session(
         now_ns,
     };
     let errors = joined(resolver, due)
-        .map(|session| evaluators.evaluate_session(&session, &due.key, evidence, &mut out))
+        .map(|mut session| evaluators.evaluate_session(&mut session, &due.key, evidence, &mut out))
         .unwrap_or_default();
     (out, errors)
 }

@@ -200,8 +200,8 @@ impl Worker {
         };
         let before = out.len();
         let judged = caught(|| {
-            let trajectory = self.resolver.resolve(trace);
-            self.evaluators.evaluate_early(&trajectory, evidence, &mut reported, out);
+            let mut trajectory = self.resolver.resolve(trace);
+            self.evaluators.evaluate_early(&mut trajectory, evidence, &mut reported, out);
         });
         if judged.is_err() {
             out.truncate(before);

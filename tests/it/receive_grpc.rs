@@ -126,7 +126,7 @@ async fn refusals_have_the_codes_of_otlp() {
 
 /// Posts a raw call; the status stands in the headers, since errors are Trailers-Only.
 async fn raw(harness: &Harness, path: &str, encoding: &str, body: Vec<u8>) -> (String, String) {
-    let client = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
+    let client = crate::support::web_client().http2_prior_knowledge().build().unwrap();
     let response = client
         .post(format!("http://{}{path}", harness.grpc))
         .header("content-type", "application/grpc")
@@ -177,7 +177,7 @@ async fn bad_calls_are_answered_at_once() {
 #[tokio::test]
 async fn a_call_that_is_cut_hears_at_which_byte() {
     let harness = Harness::start().await;
-    let client = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
+    let client = crate::support::web_client().http2_prior_knowledge().build().unwrap();
     let call = client.post(format!("http://{}{EXPORT}", harness.grpc));
     let call = call.header("content-type", "application/grpc").body(vec![0, 0, 0, 0, 9, 1, 2]);
     let response = call.send().await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
-use reqwest::{Client, Method, Response};
+use reqwest::{Method, Response};
 use spanscore::otlp::Signal;
 use spanscore::receive::settings::{OtlpReceiverSettings, ReceiversSettings};
 use spanscore::receive::{Accepted, Receivers, Refused};
@@ -37,7 +37,12 @@ async fn post(
     encoding: Option<&str>,
     body: impl Into<reqwest::Body>,
 ) -> Response {
-    let request = Client::new().post(harness.url(path)).header("content-type", kind).body(body);
+    let request = crate::support::web_client()
+        .build()
+        .unwrap()
+        .post(harness.url(path))
+        .header("content-type", kind)
+        .body(body);
     let request = match encoding {
         Some(encoding) => request.header("content-encoding", encoding),
         None => request,
@@ -77,8 +82,8 @@ async fn protobuf_reaches_the_intake_unchanged() {
 async fn bodies_of_many_frames_arrive_whole_over_both_versions_of_http() {
     let harness = Harness::start().await;
     let body: Vec<u8> = (0..900_000u32).map(|index| index as u8).collect();
-    let h2 = Client::builder().http2_prior_knowledge().build().unwrap();
-    for client in [Client::new(), h2] {
+    let h2 = crate::support::web_client().http2_prior_knowledge().build().unwrap();
+    for client in [crate::support::web_client().build().unwrap(), h2] {
         let request = client.post(harness.url("/v1/traces")).header("content-type", PROTOBUF);
         assert_eq!(request.body(body.clone()).send().await.unwrap().status(), 200);
         assert_eq!(harness.intake.take()[0].1, body);
@@ -194,7 +199,13 @@ async fn bombs_are_refused_at_the_limit_or_by_what_they_declare() {
 #[tokio::test]
 async fn answers_carry_the_headers_of_their_status() {
     let harness = Harness::start().await;
-    let get = Client::new().request(Method::GET, harness.url("/v1/traces")).send().await.unwrap();
+    let get = crate::support::web_client()
+        .build()
+        .unwrap()
+        .request(Method::GET, harness.url("/v1/traces"))
+        .send()
+        .await
+        .unwrap();
     assert_eq!((get.status().as_u16(), &get.headers()["allow"]), (405, &"POST".parse().unwrap()));
     let unknown = post(&harness, "/v1/traces", JSON, Some("br"), "").await;
     assert_eq!(unknown.headers()["accept-encoding"], "gzip, zstd");
@@ -270,10 +281,17 @@ async fn one_connection_past_the_limit_is_closed() {
 async fn a_sender_at_the_wrong_port_is_told_so() {
     let harness = Harness::start().await;
     let url = format!("http://{}/v1/traces", harness.grpc);
-    let response = Client::new().post(url).header("content-type", PROTOBUF).send().await.unwrap();
+    let response = crate::support::web_client()
+        .build()
+        .unwrap()
+        .post(url)
+        .header("content-type", PROTOBUF)
+        .send()
+        .await
+        .unwrap();
     assert_eq!(response.status(), 415);
     assert!(response.text().await.unwrap().contains("protocols.http.endpoint"));
-    let h2 = Client::builder().http2_prior_knowledge().build().unwrap();
+    let h2 = crate::support::web_client().http2_prior_knowledge().build().unwrap();
     let call = h2.post(harness.url("/a.B/C")).header("content-type", "application/grpc");
     let response = call.send().await.unwrap();
     assert_eq!(response.headers()["grpc-status"], "12");

@@ -22,7 +22,7 @@ const EXPORT: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Expor
 const EMPTY: [u8; 5] = [0; 5];
 
 fn h2() -> Client {
-    Client::builder().http2_prior_knowledge().build().unwrap()
+    crate::support::web_client().http2_prior_knowledge().build().unwrap()
 }
 
 fn call(harness: &Harness, client: &Client, method: Method) -> reqwest::RequestBuilder {
@@ -49,7 +49,10 @@ async fn only_a_post_over_http_2_is_a_call() {
         assert_eq!(response.headers()["allow"], "POST");
         assert_eq!(response.headers()["grpc-status"], "12");
     }
-    let response = call(&harness, &Client::new(), Method::POST).send().await.unwrap();
+    let response = call(&harness, &crate::support::web_client().build().unwrap(), Method::POST)
+        .send()
+        .await
+        .unwrap();
     assert_eq!(response.status(), 415);
     assert_eq!(harness.intake.take(), []);
     harness.assert_counted(&refused("method", "grpc", 3));
@@ -93,7 +96,7 @@ async fn metadata_beyond_the_limit_is_refused_for_good() {
 #[tokio::test]
 async fn headers_beyond_the_limit_are_431() {
     let harness = Harness::start().await;
-    for client in [Client::new(), h2()] {
+    for client in [crate::support::web_client().build().unwrap(), h2()] {
         let post = |bytes: usize| {
             let request = client.post(harness.url("/v1/traces"));
             request.header("content-type", "application/json").header("x-long", "v".repeat(bytes))

@@ -16,7 +16,8 @@ fn settings() -> TelemetrySettings {
 }
 
 async fn get(address: Option<std::net::SocketAddr>, path: &str) -> (u16, String) {
-    let response = reqwest::get(format!("http://{}{path}", address.unwrap())).await.unwrap();
+    let client = crate::support::web_client().build().unwrap();
+    let response = client.get(format!("http://{}{path}", address.unwrap())).send().await.unwrap();
     (response.status().as_u16(), response.text().await.unwrap())
 }
 

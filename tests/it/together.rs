@@ -49,13 +49,67 @@ fn check(spans: &[Json], expected: &[&str]) {
 #[test]
 fn calls_of_one_instant_are_one_group_in_whatever_order_they_came() {
     let spans = [
-        tool(1, None, "slow", (5, 9)),
+        tool(1, None, "slow", (5, 7)),
         tool(2, None, "c", (5, 6)),
         tool(3, None, "a", (5, 6)),
         tool(4, None, "last", (8, 8)),
-        tool(0, None, "first", (4, 20)),
+        tool(0, None, "first", (4, 5)),
     ];
     check(&spans, &["first 1", "a 2", "c 2", "slow 2", "last 3"]);
+}
+
+#[test]
+fn without_messages_and_model_calls_overlap_in_time_is_one_group() {
+    let spans = [
+        tool(0, None, "a", (1, 4)),
+        tool(1, None, "b", (3, 6)),
+        tool(2, None, "c", (5, 7)),
+        tool(3, None, "d", (7, 9)),
+    ];
+    check(&spans, &["a 1", "b 1", "c 1", "d 2"]);
+}
+
+#[test]
+fn a_call_within_a_call_follows_it_and_overlaps_only_what_is_beside_it() {
+    let spans = [
+        tool(0, None, "outer", (1, 9)),
+        tool(1, Some(0), "inner", (2, 4)),
+        tool(2, Some(0), "next", (5, 6)),
+        tool(3, None, "beside", (3, 7)),
+    ];
+    check(&spans, &["outer 1", "beside 1", "inner 2", "next 3"]);
+}
+
+/// A model's span without content; the times are milliseconds.
+fn model(at: usize, parent: Option<usize>, times_ms: (u64, u64)) -> Json {
+    let mut span = span(at, parent, "model", json!({ "openinference.span.kind": "LLM" }));
+    span["startTimeUnixNano"] = (times_ms.0 * 1_000_000).to_string().into();
+    span["endTimeUnixNano"] = (times_ms.1 * 1_000_000).to_string().into();
+    span
+}
+
+#[test]
+fn without_messages_calls_between_two_model_calls_are_one_group() {
+    let spans = [
+        model(0, None, (1, 2)),
+        tool(1, None, "a", (3, 4)),
+        tool(2, None, "b", (5, 6)),
+        model(3, None, (7, 8)),
+        tool(4, None, "c", (9, 10)),
+    ];
+    check(&spans, &["a 1", "b 1", "c 2"]);
+}
+
+#[test]
+fn model_calls_within_a_call_part_only_what_is_within_it() {
+    let spans = [
+        model(0, None, (1, 2)),
+        tool(1, None, "ask_other", (3, 20)),
+        model(2, Some(1), (4, 5)),
+        tool(3, Some(1), "inner", (6, 7)),
+        tool(4, None, "late", (8, 9)),
+    ];
+    check(&spans, &["ask_other 1", "late 1", "inner 2"]);
 }
 
 #[test]
@@ -167,15 +221,17 @@ fn trajectory(calls: &[Call]) -> Trajectory<'static> {
 
 /// The score, or the reason why there is none.
 fn judged(name: &str, settings: &str, calls: &[Call]) -> Result<f64, &'static str> {
+    score(name, settings, &trajectory(calls))
+}
+
+fn score(name: &str, settings: &str, trajectory: &Trajectory<'_>) -> Result<f64, &'static str> {
     let node = Node::from_value(&value::json::parse(settings).unwrap());
     let evaluator = (kind(name).unwrap().build)(&node).unwrap();
-    let trajectory = trajectory(calls);
-    let answers =
-        [Want::SCORE, Want::ALL].map(|want| match evaluator.evaluate(&trajectory, want) {
-            Outcome::Scored(score) => Ok(score.value),
-            Outcome::NotEvaluable { reason, .. } => Err(reason.as_str()),
-            Outcome::Failed { error, .. } => panic!("{error}"),
-        });
+    let answers = [Want::SCORE, Want::ALL].map(|want| match evaluator.evaluate(trajectory, want) {
+        Outcome::Scored(score) => Ok(score.value),
+        Outcome::NotEvaluable { reason, .. } => Err(reason.as_str()),
+        Outcome::Failed { error, .. } => panic!("{error}"),
+    });
     assert_eq!(answers[0], answers[1], "{name} {settings}");
     answers[0]
 }
@@ -251,8 +307,56 @@ fn others() -> Vec<(&'static str, String)> {
     ]
 }
 
+/// A model's message that asks for `a`, `b`, `a` and `c`, and the spans of those calls, each with
+/// its start and its duration in milliseconds.
+fn asked_for(times: &[(u64, u64)]) -> Vec<Json> {
+    let names = ["a", "b", "a", "c"];
+    let call = |(at, name): (usize, &&str)| {
+        json!({ "type": "tool_call", "id": format!("call_{at}"), "name": name,
+                "arguments": { "x": at % 2 + 1 } })
+    };
+    let parts: Vec<Json> = names.iter().enumerate().map(call).collect();
+    let message = json!([{ "role": "assistant", "parts": parts }]).to_string();
+    let asks = json!({ "gen_ai.operation.name": "chat", "gen_ai.output.messages": message });
+    let mut spans = vec![span(0, None, "chat", asks)];
+    for (at, (name, (start, lasts))) in names.iter().zip(times).enumerate() {
+        let attributes = json!({
+            "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name,
+            "gen_ai.tool.call.id": format!("call_{at}"),
+            "gen_ai.tool.call.arguments": json!({ "x": at % 2 + 1 }).to_string(),
+            "gen_ai.tool.call.result": "4711",
+        });
+        let mut tool = span(at + 1, None, name, attributes);
+        tool["startTimeUnixNano"] = ((start + 3) * 1_000_000).to_string().into();
+        tool["endTimeUnixNano"] = ((start + lasts + 3) * 1_000_000).to_string().into();
+        spans.push(tool);
+    }
+    spans
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn any_interleaving_of_the_calls_of_one_message_scores_alike(
+        times in prop::collection::vec((0_u64..9, 0_u64..9), 4),
+        order in Just(vec![0, 1, 2, 3, 4]).prop_shuffle(),
+    ) {
+        let resolver = resolver(Vec::new());
+        let scores = |spans: &[Json]| {
+            let traces = traces(&resolver, &[request("x", spans)]);
+            let trajectory = resolver.resolve(&traces[0]);
+            let kinds = ordered().into_iter().chain(others());
+            let scores: Vec<_> =
+                kinds.map(|(name, settings)| score(name, &settings, &trajectory)).collect();
+            (shown(&trajectory), scores)
+        };
+        let spans = asked_for(&times);
+        let spans: Vec<Json> = order.into_iter().map(|at: usize| spans[at].clone()).collect();
+        let (found, same) = (scores(&spans), scores(&asked_for(&[(0, 1), (2, 1), (4, 1), (6, 1)])));
+        prop_assert_eq!(&found.0, &["a 1", "b 1", "a 1", "c 1"].map(str::to_owned));
+        prop_assert_eq!(found, same);
+    }
 
     #[test]
     fn ordered_kinds_score_the_best_order_inside_the_groups(groups in calls()) {

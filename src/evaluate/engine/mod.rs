@@ -5,3 +5,4 @@ pub mod expect;
 pub mod identity;
 pub mod run;
 pub mod select;
+pub mod tool_choice;

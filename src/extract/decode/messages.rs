@@ -6,7 +6,9 @@
 
 use std::borrow::Cow;
 
-use super::shapes::{block_text, message_arguments, message_result, plain_text};
+use hashbrown::HashSet;
+
+use super::shapes::{block_text, joined_text, message_arguments, message_result};
 use super::{Decoded, is_bracketed, json_or_text};
 use crate::value::{Map, Value};
 
@@ -24,13 +26,18 @@ pub(crate) struct MessageCall<'a> {
     pub name: Cow<'a, str>,
     /// The arguments.
     pub arguments: Decoded<'a>,
+    /// How many times a result stands between a call and the next before this call: calls with no
+    /// result between them were made together.
+    pub turn: u32,
 }
 
 /// A tool's result in a message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MessageResult<'a> {
-    /// The id of the call.
+    /// The id of the call; empty where neither the result nor its call has one.
     pub id: Cow<'a, str>,
+    /// Place of its call among [`Messages::calls`], where these messages hold it.
+    pub call: Option<u32>,
     /// What the tool gave back.
     pub value: Value<'a>,
     /// Whether it is marked as an error.
@@ -48,6 +55,15 @@ pub(crate) struct Messages<'a> {
     pub user: Option<Cow<'a, str>>,
     /// The text of the last message of a model that has one.
     pub assistant: Option<Cow<'a, str>>,
+    /// The turn of the last call, and the number of results before it.
+    turn: u32,
+    answered: usize,
+    /// How many texts of models there were.
+    spoken: u32,
+    /// The places of the calls that have a result.
+    answered_calls: HashSet<u32>,
+    /// Whether any message says who wrote it.
+    pub has_author: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -103,9 +119,21 @@ impl<'a> Messages<'a> {
     }
 
     fn text(&mut self, text: Cow<'a, str>, author: Author) {
+        // Content that is a list of blocks may be written as a text.
+        let text = if text.starts_with("[{\"") && author != Author::Unknown {
+            match json_or_text(Value::from(&*text)).as_list().and_then(joined_text) {
+                Some(joined) => Cow::Owned(joined),
+                None => text,
+            }
+        } else {
+            text
+        };
         match author {
             Author::User => self.user = Some(text),
-            Author::Assistant if !text.is_empty() => self.assistant = Some(text),
+            Author::Assistant if !text.is_empty() => {
+                self.assistant = Some(text);
+                self.spoken += 1;
+            }
             _ => {}
         }
     }
@@ -114,7 +142,9 @@ impl<'a> Messages<'a> {
         if self.call(&mut map) || self.result(&mut map) {
             return;
         }
-        let author = author(&map).unwrap_or(outer);
+        let own_author = author(&map);
+        let author = own_author.unwrap_or(outer);
+        self.has_author |= own_author.is_some();
         if author == Author::Tool && self.tool_message(&mut map) {
             return;
         }
@@ -123,11 +153,17 @@ impl<'a> Messages<'a> {
             self.text(Cow::Owned(text), author);
             return;
         }
+        let said_nothing = own_author == Some(Author::Assistant) && has_content(&map);
+        let before = (self.calls.len(), self.spoken);
         // In the order in which they are to be read: a message's text before its calls.
         for key in ENVELOPES {
             if let Some(inner) = map.remove(key) {
                 self.walk(inner, author, depth + 1);
             }
+        }
+        // A model that asks for no tool and says nothing has given an empty answer.
+        if said_nothing && before == (self.calls.len(), self.spoken) {
+            self.assistant = Some(Cow::Borrowed(""));
         }
     }
 
@@ -178,7 +214,12 @@ impl<'a> Messages<'a> {
             .into_iter()
             .find_map(|key| map.remove(key))
             .map_or(Decoded::Value(Value::Null), message_arguments);
-        self.calls.push(MessageCall { id, item_id, name, arguments });
+        let answered = self.results.len();
+        if self.calls.last().is_some() && answered != self.answered {
+            self.turn += 1;
+        }
+        self.answered = answered;
+        self.calls.push(MessageCall { id, item_id, name, arguments, turn: self.turn });
         true
     }
 
@@ -196,16 +237,47 @@ impl<'a> Messages<'a> {
         let ids =
             ["call_id", "tool_use_id", "toolUseId", "toolCallId", "tool_call_id", "ref", "id"];
         let is_error = is_error(map);
-        let Some(id) = take_text(map, &ids) else { return true };
+        let (id, name) = (take_text(map, &ids), take_text(map, &NAMES));
         let value = ["response", "result", "output", "content"]
             .into_iter()
             .find_map(|key| map.remove(key))
             .unwrap_or_default();
-        self.push_result(id, value, is_error);
+        self.push_result(id, name, value, is_error);
         true
     }
 
-    fn push_result(&mut self, id: Cow<'a, str>, value: Value<'a>, is_error: bool) {
+    /// The call that a result belongs to: that of its id, else the first without a result, of its
+    /// tool where it names one.
+    fn call_of(&self, id: Option<&str>, name: Option<&str>) -> Option<u32> {
+        let waits = |at: &usize| !self.answered_calls.contains(&(*at as u32));
+        let mut places = 0..self.calls.len();
+        if let Some(id) = id {
+            let has_id = |at: &usize| self.calls[*at].id.as_deref() == Some(id);
+            let same = places.clone().filter(waits).find(has_id);
+            if let Some(at) = same.or_else(|| places.clone().rev().find(has_id)) {
+                return Some(at as u32);
+            }
+            // An id that no call has belongs to a call of that tool that has another one.
+            name?;
+        }
+        let of_tool = |at: &usize| name.is_none_or(|name| self.calls[*at].name == name);
+        places.find(|at| waits(at) && of_tool(at)).map(|at| at as u32)
+    }
+
+    fn push_result(
+        &mut self,
+        id: Option<Cow<'a, str>>,
+        name: Option<Cow<'a, str>>,
+        value: Value<'a>,
+        is_error: bool,
+    ) {
+        let mut call = self.call_of(id.as_deref(), name.as_deref());
+        if call.is_none() && id.is_none() {
+            call = self.call_of(None, None);
+        }
+        let of_call = call.and_then(|at| self.calls.get(at as usize)?.id.clone());
+        let Some(id) = of_call.or(id).or(call.map(|_| Cow::Borrowed(""))) else { return };
+        self.answered_calls.extend(call);
         let (value, is_error) = match value {
             // The Vercel AI SDK tells the kind of the output beside it.
             Value::Map(mut map) if map.get("type").is_some() && map.get("value").is_some() => {
@@ -214,7 +286,7 @@ impl<'a> Messages<'a> {
             }
             value => (value, is_error),
         };
-        self.results.push(MessageResult { id, value: message_result(value), is_error });
+        self.results.push(MessageResult { id, call, value: message_result(value), is_error });
     }
 
     /// A message of the role `tool` that names its call.
@@ -229,12 +301,32 @@ impl<'a> Messages<'a> {
         }
         let is_error = is_error(map);
         // A log event of a tool message carries the call's id as `id`.
-        let Some(id) = take_text(map, &["tool_call_id", "id"]) else { return false };
-        let value = ["content", "contents", "output"].into_iter().find_map(|key| map.remove(key));
-        let Some(value) = value else { return false };
-        self.push_result(id, unwrap_contents(value), is_error);
+        let id = take_text(map, &["tool_call_id", "id"]);
+        let is_content = |key: &&str| {
+            map.get(key).is_some_and(|content| id.is_some() || !holds_results(content))
+        };
+        let Some(key) = ["content", "contents", "output"].into_iter().find(is_content) else {
+            return false;
+        };
+        let name = take_text(map, &NAMES);
+        let value = map.remove(key).unwrap_or_default();
+        self.push_result(id, name, unwrap_contents(value), is_error);
         true
     }
+}
+
+/// Keys of the tool that a result is of.
+const NAMES: [&str; 3] = ["name", "tool_name", "toolName"];
+
+/// Whether the content of a tool's message is a list of results that name their calls themselves.
+fn holds_results(content: &Value<'_>) -> bool {
+    let Some(items) = content.as_list() else { return false };
+    items.iter().filter_map(Value::as_map).any(|map| {
+        is_result(map)
+            || ["toolResult", "functionResponse", "function_response", "tool_call_result"]
+                .iter()
+                .any(|key| map.get(key).is_some())
+    })
 }
 
 /// Keys under which messages, or parts of them, stand.
@@ -261,70 +353,6 @@ const ENVELOPES: [&str; 20] = [
     "result",
 ];
 
-/// The text of the last message of a user; a text that holds no messages is that text itself.
-pub(super) fn user_text(value: Value<'_>) -> Option<Decoded<'_>> {
-    last_text(value, Author::User)
-}
-
-/// The text of the model's last message; a text that holds no messages is that text itself.
-pub(super) fn assistant_text(value: Value<'_>) -> Option<Decoded<'_>> {
-    last_text(value, Author::Assistant)
-}
-
-/// Keys of a bare object that holds a user's input or a model's answer.
-const INPUT_KEYS: [&str; 9] =
-    ["input", "query", "question", "prompt", "task", "text", "user", "user_msg", "content"];
-const OUTPUT_KEYS: [&str; 9] =
-    ["output", "text", "answer", "result", "response", "raw", "final_output", "content", "object"];
-
-fn last_text(value: Value<'_>, author: Author) -> Option<Decoded<'_>> {
-    let value = match json_or_text(value) {
-        // The beginning of a message list that was cut off is no text of a person.
-        Value::String(text) if text.starts_with("[{\"") || text.starts_with("{\"") => {
-            return Some(Decoded::Unreadable(text));
-        }
-        Value::String(text) if text.is_empty() => return None,
-        Value::Null => return None,
-        text @ Value::String(_) => return Some(Decoded::Value(text)),
-        value => value,
-    };
-    let messages = Messages::read(value.clone());
-    let found = if author == Author::User { messages.user } else { messages.assistant };
-    if let Some(text) = found {
-        return Some(Decoded::Value(Value::String(text)));
-    }
-    if !messages.calls.is_empty() || !messages.results.is_empty() {
-        return None;
-    }
-    bare_text(value, if author == Author::User { &INPUT_KEYS } else { &OUTPUT_KEYS }, 0)
-        .map(Decoded::Value)
-}
-
-/// The text of an object that is no message.
-fn bare_text<'a>(value: Value<'a>, keys: &[&str], depth: usize) -> Option<Value<'a>> {
-    if depth > DEPTH_MAX {
-        return None;
-    }
-    match value {
-        Value::String(text) => (!text.is_empty()).then_some(Value::String(text)),
-        Value::List(items) => plain_text(Value::List(items)).map(Value::String),
-        Value::Map(mut map) => {
-            if let Some(kwargs) = map.remove("kwargs")
-                && let Some(found) = bare_text(kwargs, keys, depth + 1)
-            {
-                return Some(found);
-            }
-            if let Some(Value::List(args)) = map.remove("args")
-                && let Some(first) = args.into_iter().next()
-            {
-                return bare_text(first, keys, depth + 1);
-            }
-            keys.iter().find_map(|key| bare_text(map.remove(key)?, keys, depth + 1))
-        }
-        _ => None,
-    }
-}
-
 fn kind<'m>(map: &'m Map<'_>) -> Option<&'m str> {
     map.get("type").and_then(Value::as_str)
 }
@@ -346,6 +374,21 @@ fn is_result(map: &Map<'_>) -> bool {
 fn is_error(map: &Map<'_>) -> bool {
     let flag = ["is_error", "isError"].iter().any(|key| map.get(key) == Some(&Value::Bool(true)));
     flag || map.get("status").and_then(Value::as_str) == Some("error")
+}
+
+/// Whether a message has content, be it empty.
+fn has_content(map: &Map<'_>) -> bool {
+    let has = |map: &Map<'_>| {
+        ["content", "contents", "parts"].iter().any(|key| {
+            map.get(key).is_some_and(|content| match content {
+                Value::String(text) => text.is_empty(),
+                Value::List(items) => items.iter().all(|item| block_text(item) == Some("")),
+                _ => false,
+            })
+        })
+    };
+    let inner = |key| map.get(key).and_then(Value::as_map).is_some_and(has);
+    has(map) || inner("data") || inner("kwargs")
 }
 
 /// Who wrote a message, if the object is one.

@@ -1,8 +1,6 @@
 //! Envelopes that frameworks put around arguments and results.
 
-use std::borrow::Cow;
-
-use super::{Decoded, is_bracketed, json_or_py_or_text, json_or_text, read_json, structured};
+use super::{Decoded, is_bracketed, json_or_py_or_text, json_or_text, read_json, repr};
 use crate::value::{Map, Value};
 
 /// `{args, kwargs, sanitize_inputs_outputs}` without positional arguments: its `kwargs`.
@@ -85,10 +83,21 @@ fn single_json_block(mut blocks: Vec<Value<'_>>) -> Value<'_> {
 fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
     let mut map = match value {
         Value::Map(map) => map,
+        Value::String(text) => match repr::fields(&text) {
+            Some(fields) => return printed(fields).map_err(|_| Value::String(text)),
+            None => return Err(Value::String(text)),
+        },
         value => return Err(value),
     };
     let is_message =
         |map: &Map<'_>| map.get("tool_call_id").is_some() && map.get("content").is_some();
+    if map.len() == 1
+        && let Some(Value::Map(inner)) = map.get("output")
+        && tool_message_fields(Value::Map(inner.clone())).is_ok()
+        && let Some(inner) = map.remove("output")
+    {
+        return tool_message_fields(inner);
+    }
     for inner in ["data", "kwargs"] {
         if map.get(inner).and_then(Value::as_map).is_some_and(is_message)
             && let Some(Value::Map(fields)) = map.remove(inner)
@@ -103,20 +112,37 @@ fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
     Err(Value::Map(map))
 }
 
+/// The fields of a printed message; of a printed result (`status='failure' result=... error='...'`)
+/// as those of a message.
+fn printed(mut map: Map<'static>) -> Result<Map<'static>, ()> {
+    if map.get("content").is_some() && (map.get("tool_call_id").is_some() || map.len() > 1) {
+        return Ok(map);
+    }
+    let (Some(status), true) = (map.get("status").cloned(), map.get("result").is_some()) else {
+        return Err(());
+    };
+    let failed = matches!(status.as_str(), Some("failure" | "error" | "failed"));
+    let error = map.remove("error").filter(|error| failed && !error.is_null());
+    let content = map.remove("result").filter(|result| !failed || !result.is_null());
+    let status = Value::from(if failed { "error" } else { "success" });
+    let fields = [("content", content.or(error).unwrap_or_default()), ("status", status)];
+    Ok(fields.into_iter().collect())
+}
+
 pub(super) fn tool_message(value: Value<'_>) -> Value<'_> {
-    match tool_message_fields(json_or_text(value)) {
+    match tool_message_fields(json_or_py_or_text(value)) {
         Ok(mut fields) => content_text(fields.remove("content").unwrap_or_default()),
         Err(value) => value,
     }
 }
 
 pub(super) fn tool_message_id(value: Value<'_>) -> Option<Value<'_>> {
-    let mut fields = tool_message_fields(structured(value)?).ok()?;
+    let mut fields = tool_message_fields(json_or_py_or_text(value)).ok()?;
     fields.remove("tool_call_id").filter(|id| id.as_str().is_some_and(|id| !id.is_empty()))
 }
 
 pub(super) fn tool_message_error(value: Value<'_>) -> Option<Value<'_>> {
-    let mut fields = tool_message_fields(structured(value)?).ok()?;
+    let mut fields = tool_message_fields(json_or_py_or_text(value)).ok()?;
     (fields.get("status").and_then(Value::as_str) == Some("error"))
         .then(|| content_text(fields.remove("content").unwrap_or_default()))
 }
@@ -180,18 +206,10 @@ pub(super) fn message_result(value: Value<'_>) -> Value<'_> {
         Value::String(text) if is_bracketed(&text) => {
             match json_or_py_or_text(Value::String(text)) {
                 list @ Value::List(_) => content_text(list),
-                value => value,
+                value => unwrap_result(value),
             }
         }
+        Value::String(text) if repr::may_print_fields(&text) => tool_message(Value::String(text)),
         value => json_or_py_or_text(unwrap_result(value)),
-    }
-}
-
-/// A text that a tool result or message holds, if it is one.
-pub(super) fn plain_text(value: Value<'_>) -> Option<Cow<'_, str>> {
-    match value {
-        Value::String(text) => Some(text),
-        Value::List(blocks) => joined_text(&blocks).map(Cow::Owned),
-        _ => None,
     }
 }

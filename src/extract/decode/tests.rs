@@ -147,3 +147,43 @@ fn the_last_texts_of_user_and_model_are_found() {
         "nothing",
     );
 }
+
+#[test]
+fn answers_and_questions_are_the_values_that_they_are() {
+    for (text, expected) in [
+        (r#"{"city":"Brno","temp":-2.5}"#, r#"{"city":"Brno","temp":-2.5}"#),
+        (r#"{"content":"x","n":1}"#, r#"{"content":"x","n":1}"#),
+        ("{'rain': True, 'mm': None}", r#"{"rain":true,"mm":null}"#),
+        ("[1,2]", "[1,2]"),
+        (r#"["a","b"]"#, r#"["a","b"]"#),
+        ("42", "42"),
+        ("true", "true"),
+        ("null", "null"),
+        ("", r#""""#),
+        ("{}", "{}"),
+        (r#"[{"type":"text","text":"a"},{"type":"text","text":"b"}]"#, r#""ab""#),
+        (r#"{"output":{"n":1}}"#, r#"{"n":1}"#),
+        (r#"{"outputs":42,"kwargs":{"tags":[]}}"#, "42"),
+        (r#"{"messages":[{"type":"ai","data":{"content":""}}]}"#, r#""""#),
+        (
+            r#"{"messages":[{"role":"assistant","content":"x"}],"structured_response":{"n":1}}"#,
+            r#"{"n":1}"#,
+        ),
+        (
+            r#"{"messages":[{"role":"assistant","content":"x"}],"structured_response":null}"#,
+            r#""x""#,
+        ),
+        (r#"{"message":{"role":"assistant"}}"#, "nothing"),
+    ] {
+        check("assistant_text", text, expected);
+    }
+    for (text, expected) in [
+        (r#"{"city":"Brno","days":2}"#, r#"{"city":"Brno","days":2}"#),
+        (r#"{"args":["q"],"kwargs":{}}"#, r#""q""#),
+        (r#"{"args":[],"kwargs":{"text":"q"}}"#, r#""q""#),
+        (r#"{"inputs":{"q":"hello"},"tags":[],"metadata":{}}"#, r#"{"q":"hello"}"#),
+        ("7", "7"),
+    ] {
+        check("user_text", text, expected);
+    }
+}

@@ -61,15 +61,37 @@ pub(super) fn fill<'a>(
 
 fn first_text<'a>(plan: &'a ReadingPlan, found: Vec<FoundValue<'a>>) -> Content<'a> {
     let mut poor = Content::NotRecorded;
+    let mut empty = None;
     for found in found {
+        // Of one source the newest counts, be it empty.
+        if empty == Some(found.source) {
+            continue;
+        }
         let Some(source) = plan.sources.get(usize::from(found.source)) else { continue };
         match read::content(&source.source, found.raw) {
+            Some(content) if content.value().is_some_and(|value| is_weak(source.role, value)) => {
+                if content.value().is_some_and(|value| value.as_str() == Some("")) {
+                    empty = Some(found.source);
+                }
+                poor = if poor.is_recorded() { poor } else { content };
+            }
             Some(content) if content.is_recorded() => return content,
             Some(content) if matches!(poor, Content::NotRecorded) => poor = content,
             _ => {}
         }
     }
     poor
+}
+
+/// Whether another source may know better: a function around the agent may return nothing, and what
+/// it was given may be more than what the user asked.
+fn is_weak(role: Role, value: &Value<'_>) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Map(_) | Value::List(_) => role == Role::UserInput,
+        _ => false,
+    }
 }
 
 /// Definitions of lists, and of the tool spans that describe their tool.

@@ -143,7 +143,7 @@ impl<'a> FlatCall<'a> {
         let arguments = self.arguments.map_or(Decoded::Value(Value::Null), |arguments| {
             message_arguments(Value::from(arguments))
         });
-        Some(MessageCall { id, item_id, name: Cow::Borrowed(name), arguments })
+        Some(MessageCall { id, item_id, name: Cow::Borrowed(name), arguments, turn: 0 })
     }
 }
 

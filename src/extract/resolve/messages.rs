@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::super::decode::{Decoded, MessageCall, MessageResult, Messages};
+use super::super::decode::{Decoded, MessageCall, Messages};
 use super::gather::{FoundValue, Gathered, ModelOutput};
 use super::plan::ReadingPlan;
 use super::read::{self, Raw};
@@ -36,15 +36,45 @@ pub(super) struct LlmCall<'a> {
     pub(super) dialect: u16,
     /// A span tells of it too.
     pub(super) on_span: bool,
-    /// Place among the calls that models asked for; `u32::MAX` of a call that an input repeats.
-    pub(super) requested: u32,
+    /// The message that asked for it.
+    pub(super) asked: Asked,
+}
+
+/// The place of a call in the messages of models.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    /// Place among the calls that models asked for; `u32::MAX` where no message tells of it.
+    pub(super) order: u32,
+    /// Number of the message; `u32::MAX` where none tells of it.
+    pub(super) message: u32,
+    /// When the model had answered, Unix nanoseconds; 0 where that is not known.
+    pub(super) time_ns: u64,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self { order: u32::MAX, message: u32::MAX, time_ns: 0 }
+    }
 }
 
 impl<'a> LlmCall<'a> {
     fn new(plan: &ReadingPlan, call: MessageCall<'a>, found: &FoundValue<'a>) -> Self {
         let dialect = dialect_of(plan, found);
         let (span, time_ns) = (found.span, found.end_ns);
-        Self { call, span, time_ns, dialect, on_span: false, requested: u32::MAX }
+        Self { call, span, time_ns, dialect, on_span: false, asked: Asked::default() }
+    }
+
+    /// Whether a later answer gives the same id to another call: some instrumentations number the
+    /// calls of each message where the model gives no ids.
+    fn is_other(&self, call: &MessageCall<'a>, span: u32, time_ns: u64) -> bool {
+        let both_read = |one: &Decoded<'_>, other: &Decoded<'_>| {
+            matches!((one, other), (Decoded::Value(Value::Map(_)), Decoded::Value(Value::Map(_))))
+        };
+        self.span != span
+            && self.time_ns < time_ns
+            && (self.call.name != call.name
+                || both_read(&self.call.arguments, &call.arguments)
+                    && self.call.arguments != call.arguments)
     }
 
     /// Whether it is a call of its own. `names` are the tools that have spans in this trace.
@@ -137,13 +167,24 @@ pub(super) fn requested<'a>(
     outputs.sort_by_key(|ModelOutput { found, .. }| (found.end_ns, found.start_ns, found.source));
     let mut calls: Vec<LlmCall<'a>> = Vec::new();
     let mut places: HashMap<Cow<'a, str>, usize> = HashMap::new();
+    let (mut message, mut last) = (0, None);
+    // The record whose calls came last, the source that gave them, and the first of them.
+    let mut answer = ((u32::MAX, 0), u16::MAX, 0);
     for ModelOutput { found, calls: known } in outputs {
-        let (span, time_ns) = (found.span, found.end_ns);
+        let (span, start_ns, time_ns) = (found.span, found.start_ns, found.end_ns);
+        let source = found.source;
         let dialect = dialect_of(plan, &found);
         let read = || read_messages(plan, found).map(|messages| messages.calls);
         for call in known.or_else(read).unwrap_or_default() {
+            if answer.0 != (span, start_ns) {
+                answer = ((span, start_ns), source, calls.len());
+            }
+            if answer.1 != source && says_again(calls.get_mut(answer.2..), &call) {
+                continue;
+            }
             if let Some(id) = call.id.as_ref().or(call.item_id.as_ref()) {
-                if places.contains_key(id) {
+                let other = places.get(id).and_then(|at| calls.get(*at));
+                if other.is_some_and(|other| !other.is_other(&call, span, time_ns)) {
                     continue;
                 }
                 places.insert(id.clone(), calls.len());
@@ -156,15 +197,36 @@ pub(super) fn requested<'a>(
                 // The same answer on two spans, one inside the other.
                 continue;
             }
-            let requested = calls.len() as u32;
-            calls.push(LlmCall { call, span, time_ns, dialect, on_span: false, requested });
+            let key = (span, start_ns, call.turn);
+            message += u32::from(last.replace(key) != Some(key));
+            let asked = Asked { order: calls.len() as u32, message, time_ns };
+            calls.push(LlmCall { call, span, time_ns, dialect, on_span: false, asked });
         }
     }
     calls
 }
 
+/// Whether another source has given the same call of the same answer, which takes what it lacks.
+fn says_again<'a>(calls: Option<&mut [LlmCall<'a>]>, call: &MessageCall<'a>) -> bool {
+    let is_same = |known: &&mut LlmCall<'a>| {
+        known.call.name == call.name
+            && match (&known.call.id, &call.id) {
+                (Some(id), Some(other)) => id == other,
+                _ => known.call.arguments == call.arguments,
+            }
+    };
+    let Some(known) = calls.unwrap_or_default().iter_mut().find(is_same) else { return false };
+    if known.call.id.is_none() {
+        known.call.id.clone_from(&call.id);
+    }
+    if known.call.arguments == Decoded::Value(Value::Null) {
+        known.call.arguments.clone_from(&call.arguments);
+    }
+    true
+}
+
 /// Whether a text may hold a tool call; every shape of call has one of these words.
-fn may_hold_call(found: &FoundValue<'_>) -> bool {
+pub(super) fn may_hold_call(found: &FoundValue<'_>) -> bool {
     let Raw::Any(value) = &found.raw else { return true };
     let Some(text) = value.as_str() else { return true };
     ["tool", "function", "Tool"]
@@ -172,7 +234,10 @@ fn may_hold_call(found: &FoundValue<'_>) -> bool {
         .any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some())
 }
 
-fn read_messages<'a>(plan: &'a ReadingPlan, found: FoundValue<'a>) -> Option<Messages<'a>> {
+pub(super) fn read_messages<'a>(
+    plan: &'a ReadingPlan,
+    found: FoundValue<'a>,
+) -> Option<Messages<'a>> {
     let source = plan.sources.get(usize::from(found.source))?;
     match read::decoded(&source.source, found.raw)? {
         Decoded::Value(value) => Some(Messages::read(value)),
@@ -226,9 +291,9 @@ fn lacks(call: &SpanCall<'_>) -> bool {
     call.part_of.is_none() && (call.call.id.is_none() || call.bare_arguments || no_arguments)
 }
 
-/// Whether only the id of the model's output item is known, not the id of the call.
+/// Whether the id of the call is not known, or only that of the model's output item.
 fn lacks_id(call: &LlmCall<'_>) -> bool {
-    !call.on_span && call.call.id.is_none() && call.call.item_id.is_some()
+    !call.on_span && call.call.id.is_none()
 }
 
 /// Takes the ids of calls from inputs that repeat them.
@@ -252,8 +317,14 @@ fn join_with<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>]) {
     if calls.iter().any(|call| call.call.id.is_some()) {
         join_by_id(calls, requested);
     }
-    let waits = |call: &SpanCall<'_>| call.part_of.is_none() && call.call.id.is_none();
-    if !calls.iter().any(waits) {
+    // Some spans have an id of their own making, which no message knows.
+    let is_foreign = |call: &SpanCall<'_>| call.call.id.is_some() && call.asked.message == u32::MAX;
+    let has_ids = requested.iter().any(|call| !call.on_span && call.call.id.is_some());
+    let waits = |call: &SpanCall<'_>, exact: bool| {
+        let foreign = exact && has_ids && is_foreign(call);
+        call.part_of.is_none() && (call.call.id.is_none() || foreign)
+    };
+    if !calls.iter().any(|call| waits(call, true)) {
         return;
     }
     let mut waiting = Waiting::new(requested);
@@ -263,13 +334,16 @@ fn join_with<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>]) {
     let mut joined = vec![false; calls.len()];
     for &exact in passes {
         for (call, joined) in calls.iter_mut().zip(&mut joined) {
-            if !waits(call) || *joined {
+            if !waits(call, exact) || *joined {
                 continue;
             }
             let fits = |requested: &LlmCall<'a>| !exact || same_arguments(call, requested);
             let Some(at) = waiting.take(requested, &call.call.name, fits) else { continue };
             requested[at].on_span = true;
-            call.call.id = requested[at].call.id.clone();
+            if requested[at].call.id.is_some() {
+                call.call.id = requested[at].call.id.clone();
+            }
+            call.asked = requested[at].asked;
             *joined = true;
             take_arguments(call, &requested[at]);
         }
@@ -326,7 +400,7 @@ fn join_by_id<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>]) {
     for call in calls {
         let Some(&at) = call.call.id.as_ref().and_then(|id| by_id.get(id)) else { continue };
         requested[at].on_span = true;
-        call.requested = call.requested.min(requested[at].requested);
+        call.asked = requested[at].asked;
         take_arguments(call, &requested[at]);
     }
 }
@@ -361,53 +435,5 @@ fn take_arguments<'a>(call: &mut SpanCall<'a>, requested: &LlmCall<'a>) {
     if let Decoded::Value(value @ Value::Map(_)) = &requested.call.arguments {
         call.call.arguments = Content::ready(value.clone());
         call.bare_arguments = false;
-    }
-}
-
-/// Results that messages give back to models, by the id of the call.
-pub(super) struct MessageResults<'a, 'g> {
-    plan: &'a ReadingPlan,
-    /// Inputs not read yet, the last one at the end.
-    unread: Vec<&'g FoundValue<'a>>,
-    known: HashMap<Cow<'a, str>, MessageResult<'a>>,
-}
-
-impl<'a, 'g> MessageResults<'a, 'g> {
-    pub(super) fn new(plan: &'a ReadingPlan, model_inputs: &'g [FoundValue<'a>]) -> Self {
-        let mut unread: Vec<_> = model_inputs.iter().filter(|found| may_hold_call(found)).collect();
-        unread.sort_by_key(|found| (found.end_ns, found.start_ns));
-        Self { plan, unread, known: HashMap::new() }
-    }
-
-    /// The result of a call, from the last input that repeats it.
-    pub(super) fn of(&mut self, id: &str) -> Option<&MessageResult<'a>> {
-        while !self.known.contains_key(id) {
-            self.read_next()?;
-        }
-        self.known.get(id)
-    }
-
-    fn read_next(&mut self) -> Option<()> {
-        let found = self.unread.pop()?;
-        if let Some(messages) = read_messages(self.plan, found.clone()) {
-            // Within one input the last result of an id is the latest; across inputs the last
-            // input is read first.
-            let mut fresh = HashMap::new();
-            for result in messages.results {
-                fresh.insert(result.id.clone(), result);
-            }
-            for (id, result) in fresh {
-                self.known.entry(id).or_insert(result);
-            }
-        }
-        Some(())
-    }
-
-    /// Everything that the last input repeats, for calls of other traces.
-    pub(super) fn into_last(mut self) -> Vec<MessageResult<'a>> {
-        while self.known.is_empty() && self.read_next().is_some() {}
-        let mut all: Vec<_> = self.known.into_values().collect();
-        all.sort_by(|a, b| a.id.cmp(&b.id));
-        all
     }
 }

@@ -10,8 +10,10 @@
 //! flat         messages that stand in attributes with numbers in their keys, and `unflatten`
 //! tool_calls   tool calls on spans: of several dialects the first wins, the others fill gaps
 //! merge        the same call on several spans
+//! message_results  results of calls from what models were given
 //! messages     ids, arguments, results and whole calls from the messages of models
 //! together     the order of the calls, and which of them were made together
+//! output_tools calls by which a framework returns the answer
 //! facts        user input, final output, usage, definitions
 //! session      what the traces of one session say of each other's calls
 //! diagnostics  for each span which dialects matched, what gave each field, what was dropped and
@@ -27,7 +29,9 @@ mod flat;
 mod form;
 mod gather;
 mod merge;
+mod message_results;
 mod messages;
+mod output_tools;
 mod plan;
 mod read;
 mod session;
@@ -39,7 +43,9 @@ mod unflatten;
 
 use std::sync::Arc;
 
-use hashbrown::HashSet;
+use std::borrow::Cow;
+
+use hashbrown::{HashMap, HashSet};
 
 pub use self::diagnostics::{CallInMessage, Explanation, GivenBy, SpanExplanation};
 pub(crate) use read::raw_text;
@@ -54,7 +60,7 @@ use self::together::Together;
 use self::tool_calls::SpanCall;
 use self::tree::{NONE, Tree};
 use super::table::Table;
-use crate::model::{Content, ToolCall, TraceSpans, Trajectory};
+use crate::model::{Content, Origin, ToolCall, TraceSpans, Trajectory};
 
 /// Turns complete traces into trajectories; built once from a [`Table`].
 #[derive(Debug)]
@@ -106,17 +112,17 @@ impl Resolver {
         let agent_of =
             |span: u32| gathered.agent_of(agents.get(span as usize).copied().unwrap_or(NONE));
         let mut tool_calls = Together::with_capacity(on_spans.len());
-        for SpanCall { call, span, part_of, requested, .. } in on_spans {
+        for SpanCall { call, span, part_of, asked, .. } in on_spans {
             if part_of.is_none() {
-                tool_calls.add(ToolCall { agent: agent_of(span), ..call }, span, requested);
+                tool_calls.add(ToolCall { agent: agent_of(span), ..call }, span, asked);
             }
         }
         for call in requested {
-            let (span, requested) = (call.span, call.requested);
+            let (span, asked) = (call.span, call.asked);
             let call = call.into_tool_call(plan, &tree);
-            tool_calls.add(ToolCall { agent: agent_of(span), ..call }, span, requested);
+            tool_calls.add(ToolCall { agent: agent_of(span), ..call }, span, asked);
         }
-        let tool_calls = tool_calls.in_order(&tree);
+        let tool_calls = tool_calls.in_order(&tree, &gathered, &agents);
         let mut trajectory = Trajectory {
             trace_id: trace.trace_id,
             session_id: gathered.session.as_ref().map(|(_, id)| id.clone()),
@@ -127,6 +133,7 @@ impl Resolver {
         };
         join_results(plan, &gathered, &mut trajectory, has_span_calls);
         facts::fill(plan, &self.table, trace, &tree, gathered, &mut trajectory);
+        output_tools::mark(&mut trajectory);
         trajectory
     }
 }
@@ -138,21 +145,33 @@ fn join_results<'a>(
     trajectory: &mut Trajectory<'a>,
     has_span_calls: bool,
 ) {
-    let lacks = |call: &ToolCall<'_>| {
-        call.id.is_some() && matches!(call.result, Content::NotRecorded | Content::Redacted)
-    };
+    let lacks =
+        |call: &ToolCall<'_>| matches!(call.result, Content::NotRecorded | Content::Redacted);
     let wanted = trajectory.tool_calls.iter().any(lacks);
     if gathered.model_inputs.is_empty() || (has_span_calls && !wanted) {
         return;
     }
-    let mut results = messages::MessageResults::new(plan, &gathered.model_inputs);
-    for call in trajectory.tool_calls.iter_mut().filter(|call| lacks(call)) {
-        let Some(id) = &call.id else { continue };
-        if let Some(result) = results.of(id) {
-            call.result = Content::ready(result.value.clone());
+    let mut results = message_results::MessageResults::new(plan, &gathered.model_inputs);
+    let mut places: HashMap<Cow<'_, str>, usize> = HashMap::new();
+    for call in &mut trajectory.tool_calls {
+        let place = call.id.as_ref().map(|id| {
+            let place = places.entry(id.clone()).or_default();
+            *place += 1;
+            *place - 1
+        });
+        if !lacks(call) {
+            continue;
+        }
+        let found = match (&call.id, place) {
+            (Some(id), Some(place)) => results.of(id, place).cloned(),
+            _ if call.origin == Origin::Llm => results.of_unnamed(call),
+            _ => None,
+        };
+        if let Some(result) = found {
             if result.is_error {
                 call.fail(&result.value);
             }
+            call.result = Content::ready(result.value);
         }
     }
     // Without a single tool span this may be one of several traces of a run, each of which repeats

@@ -47,6 +47,7 @@ pub(super) struct Meaning {
     pub(super) tool: Vec<u16>,
     pub(super) exclude: Option<u16>,
     pub(super) handoff: bool,
+    pub(super) model: bool,
     pub(super) pending: bool,
 }
 
@@ -93,6 +94,9 @@ impl ReadingPlan {
             }
             if let Some(meaning) = plan.meaning(table, dialect.handoff.as_ref()) {
                 meaning.handoff = true;
+            }
+            if let Some(meaning) = plan.meaning(table, dialect.model_span.as_ref()) {
+                meaning.model = true;
             }
             if let Some(meaning) = plan.meaning(table, dialect.pending.as_ref()) {
                 meaning.pending = true;

@@ -16,6 +16,13 @@ use crate::value::{Map, Value};
 /// Texts that stand where content was taken out.
 const REDACTED: [&str; 2] = ["<REDACTED>", "__REDACTED__"];
 
+/// How Logfire's scrubbing begins.
+const SCRUBBED: &str = "[Scrubbed due to ";
+
+fn is_redacted(text: &str) -> bool {
+    REDACTED.contains(&text) || text.starts_with(SCRUBBED)
+}
+
 /// Texts that stand where there is no content.
 const NO_CONTENT: [&str; 3] = ["N/A", "None", "<not serializable>"];
 
@@ -122,7 +129,7 @@ pub(super) fn text<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Cow<'a, str>
 
 /// An id; the placeholders for "none" yield nothing.
 pub(super) fn id<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Cow<'a, str>> {
-    text(source, raw).filter(|id| !NO_ID.contains(&&**id))
+    text(source, raw).filter(|id| !NO_ID.contains(&&**id) && !is_redacted(id))
 }
 
 /// The value of a source once it is decoded and stripped.
@@ -184,7 +191,7 @@ fn is_json_schema(value: &Value<'_>) -> bool {
 /// Decoding waits until the value is asked for where its outcome can be foreseen.
 pub(super) fn content<'a>(source: &'a FactSource, raw: Raw<'a>) -> Option<Content<'a>> {
     if let Some(text) = raw.as_str() {
-        if REDACTED.contains(&text) {
+        if is_redacted(text) {
             return Some(Content::Redacted);
         }
         if NO_CONTENT.contains(&text) {
@@ -207,7 +214,7 @@ pub(super) fn content<'a>(source: &'a FactSource, raw: Raw<'a>) -> Option<Conten
         return Some(Content::Recorded(Lazy::new(move || decode_late(source, value))));
     }
     Some(match decoded(source, raw)? {
-        Decoded::Value(Value::String(text)) if REDACTED.contains(&&*text) => Content::Redacted,
+        Decoded::Value(Value::String(text)) if is_redacted(&text) => Content::Redacted,
         Decoded::Value(Value::String(text)) if NO_CONTENT.contains(&&*text) => return None,
         Decoded::Value(value) => Content::ready(value),
         Decoded::Unreadable(text) => Content::Unreadable(text),

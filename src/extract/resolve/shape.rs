@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use hashbrown::HashMap;
 
 use super::super::dialect::Role;
-use super::plan::{CALL_ROLES, PlannedSource, ReadingPlan};
+use super::plan::{CALL_ROLES, FactPlace, PlannedSource, ReadingPlan};
 use crate::extract::record::layout::FactsReader;
 use crate::extract::table::KeySlot;
 
@@ -21,6 +21,8 @@ pub(super) struct RecordShape {
     pub(super) dialects: Vec<u16>,
     /// The record hands over to another agent.
     pub(super) handoff: bool,
+    /// The record is a model call.
+    pub(super) model: bool,
     /// The record announces a span.
     pub(super) pending: bool,
     /// The sources of all facts but those of tool calls that read anything but an attribute, with
@@ -42,6 +44,7 @@ impl RecordShape {
         for meaning in facts.conditions().filter_map(|id| plan.meaning_of(id)) {
             shape.dialects.extend_from_slice(&meaning.tool);
             shape.handoff |= meaning.handoff;
+            shape.model |= meaning.model;
             shape.pending |= meaning.pending;
         }
         shape.dialects.sort_unstable();
@@ -62,6 +65,14 @@ impl RecordShape {
         for (role, sources) in CALL_ROLES.into_iter().zip(&mut shape.call) {
             let of = |dialect: &u16| plan.call_sources(*dialect, role).iter().filter(applies);
             *sources = shape.dialects.iter().flat_map(of).copied().collect();
+            // What a status means is for the dialect to say that knows the span best: it may be
+            // copied from another span.
+            let first = shape.dialects.first().copied();
+            sources.retain(|number| {
+                plan.sources.get(usize::from(*number)).is_none_or(|source| {
+                    !matches!(source.read, FactPlace::Status) || Some(source.dialect) == first
+                })
+            });
         }
         shape
     }

@@ -6,6 +6,7 @@ use std::cell::OnceCell;
 use super::super::decode::Decoded;
 use super::super::dialect::{FactSource, Role};
 use super::form::{Candidate, RecordForm};
+use super::messages::Asked;
 use super::plan::{FactPlace, PlannedSource, ReadingPlan};
 use super::read::{self, Raw};
 use super::tree::{Span, Tree};
@@ -19,8 +20,8 @@ pub(super) struct SpanCall<'a> {
     pub(super) call: ToolCall<'a>,
     /// Place of the span.
     pub(super) span: u32,
-    /// Place among the calls that models asked for; `u32::MAX` where no message tells.
-    pub(super) requested: u32,
+    /// The model's message that asked for it.
+    pub(super) asked: Asked,
     /// What gave its fields.
     pub(super) sources: FieldSources,
     /// The arguments are a bare value where an object is due.
@@ -99,7 +100,7 @@ impl<'a> ToolCallReader<'a, '_> {
                 ..ToolCall::default()
             },
             span: at,
-            requested: u32::MAX,
+            asked: Asked::default(),
             sources: FieldSources { name: Some(by_name), ..FieldSources::default() },
             bare_arguments: false,
             part_of: None,

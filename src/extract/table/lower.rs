@@ -71,6 +71,9 @@ fn lower_marks(builder: &mut Builder, dialect: &Dialect) -> Result<(), TableErro
     if let Some(condition) = &dialect.handoff {
         mark(condition, |_| {})?;
     }
+    if let Some(condition) = &dialect.model_span {
+        mark(condition, |_| {})?;
+    }
     if let Some(condition) = &dialect.pending {
         mark(condition, |compiled| compiled.pending = true)?;
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::evaluate::engine::run::{Against, Configured};
+use crate::evaluate::engine::tool_choice::ToolChoice;
 use crate::evaluate::{Early, Evaluator};
 use crate::model::{EvaluatorInfo, Facts, Level, Outcome, Score, Trajectory, Want};
 use crate::value::Value;
@@ -53,6 +54,7 @@ pub(in crate::pipeline) fn configured(name: &str, level: Level, brittle: Brittle
         when: None,
         sample: 1.0,
         early: level == Level::Trace,
+        tools: ToolChoice::default(),
         against: Against::Settings(Box::new(brittle)),
     }
 }

@@ -62,7 +62,11 @@ async fn http_senders_are_told_to_come_again_until_the_end() {
     running.send(request(searches(7, &[2]))).await;
     let url = format!("http://{}/v1/traces", running.http);
     let sending = async {
-        let post = reqwest::Client::new().post(url).header("content-type", "application/json");
+        let post = crate::support::web_client()
+            .build()
+            .unwrap()
+            .post(url)
+            .header("content-type", "application/json");
         post.body("{}").send().await.unwrap()
     };
     let ((_, unsent), response) = tokio::join!(running.stop(), sending);

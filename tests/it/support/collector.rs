@@ -77,7 +77,14 @@ impl Running {
         let addresses = collector.addresses();
         let (grpc, http) = (addresses.grpc.expect("gRPC"), addresses.http.expect("HTTP"));
         let client = connect(grpc).await;
-        Self { collector, backend, grpc, http, client, web: reqwest::Client::new() }
+        Self {
+            collector,
+            backend,
+            grpc,
+            http,
+            client,
+            web: crate::support::web_client().build().unwrap(),
+        }
     }
 
     /// Another connection.

@@ -6,3 +6,9 @@ pub(crate) mod fake_backend;
 pub(crate) mod intake;
 pub(crate) mod program;
 pub(crate) mod spans;
+
+/// A client over HTTP. Reqwest asks for somebody to name the cryptography before it makes one.
+pub(crate) fn web_client() -> reqwest::ClientBuilder {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
+}

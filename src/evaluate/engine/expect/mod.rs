@@ -13,6 +13,7 @@ use hashbrown::HashMap;
 
 use super::identity;
 use super::select::{Scope, When};
+use super::tool_choice::texts_of;
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::model::{EvaluatorInfo, Facts, Outcome, Reason, Trajectory, Want};
 use crate::settings::{Key, Node, NodeKind, Place, SettingsError};
@@ -31,6 +32,8 @@ pub struct Expectation {
     pub info: Arc<EvaluatorInfo>,
     /// Judges against it.
     pub evaluator: Box<dyn Evaluator>,
+    /// The texts in the criteria: an output tool among them is seen.
+    pub named: Vec<String>,
 }
 
 /// An evaluator that lacks only its criteria.
@@ -49,7 +52,7 @@ impl Template {
         let evaluator = (self.kind.build)(&self.with(&placed(criteria, place), place))?;
         let digest = identity::with_criteria(self.info.digest, criteria);
         let info = EvaluatorInfo { name: self.info.name.clone(), digest, ..*self.info };
-        Ok(Expectation { info: Arc::new(info), evaluator })
+        Ok(Expectation { info: Arc::new(info), evaluator, named: texts_of(criteria) })
     }
 
     /// The settings with criteria, which stand last: settings are read before them.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::expect::{Expectation, Expectations};
 use super::identity::{self, JudgedTarget};
 use super::select::{Randomness, Scope, Selected, When};
+use super::tool_choice::ToolChoice;
 use crate::evaluate::evaluator::{Early, Evaluator};
 use crate::model::Want;
 use crate::model::{
@@ -23,6 +24,8 @@ pub struct Configured {
     pub sample: f64,
     /// Whether it speaks before a trace is complete, if it knows enough.
     pub early: bool,
+    /// Which tool calls it sees.
+    pub tools: ToolChoice,
     /// What it judges against.
     pub against: Against,
 }
@@ -102,6 +105,19 @@ impl Chosen<'_> {
             Some(Ok(expectation)) => &expectation.info,
             _ => &self.configured.info,
         }
+    }
+
+    /// Runs something while the trajectory holds only the calls that the evaluator sees.
+    fn narrow<T>(
+        &self,
+        trajectory: &mut Trajectory<'_>,
+        run: impl FnOnce(&mut Trajectory<'_>) -> T,
+    ) -> T {
+        let named = match self.expectation {
+            Some(Ok(expectation)) => &expectation.named[..],
+            _ => &[],
+        };
+        self.configured.tools.narrow(trajectory, named, run)
     }
 
     #[inline]
@@ -203,17 +219,17 @@ impl Evaluators {
         let subject = self.subject(trajectory, evidence);
         for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| belongs(e)) {
             let Some(chosen) = choices.get(index, configured) else { continue };
+            chosen.narrow(trajectory, |trajectory| {
+                if configured.info.level == Level::Call {
+                    self.evaluate_calls(chosen, trajectory, &subject, out);
+                } else {
+                    let judged = JudgedTarget::Trace(trajectory.span_id);
+                    self.evaluate_one(chosen, trajectory, judged, &subject, out);
+                }
+            });
             if configured.info.level == Level::Call {
-                self.evaluate_calls(chosen, trajectory, &subject, out);
                 continue;
             }
-            self.evaluate_one(
-                chosen,
-                trajectory,
-                JudgedTarget::Trace(trajectory.span_id),
-                &subject,
-                out,
-            );
             if let Some(evaluation) = out.last_mut().filter(|_| configured.is_remembered()) {
                 remember(reported, index, evaluation);
             }
@@ -225,7 +241,7 @@ impl Evaluators {
     /// pushes the verdicts that nothing still to come can change.
     pub fn evaluate_early(
         &self,
-        trajectory: &Trajectory<'_>,
+        trajectory: &mut Trajectory<'_>,
         evidence: Evidence,
         reported: &mut Vec<Reported>,
         out: &mut Vec<Evaluation>,
@@ -243,9 +259,8 @@ impl Evaluators {
             }
             let Some(chosen) = choices.get(index, configured) else { continue };
             let Ok(evaluator) = chosen.evaluator() else { continue };
-            let Some(Early { outcome, best }) = evaluator.early(trajectory, self.want) else {
-                continue;
-            };
+            let early = chosen.narrow(trajectory, |seen| evaluator.early(seen, self.want));
+            let Some(Early { outcome, best }) = early else { continue };
             if best >= configured.info.threshold {
                 continue;
             }
@@ -259,7 +274,7 @@ impl Evaluators {
     /// Judges a session, given as one trajectory with the calls of all its traces.
     pub fn evaluate_session(
         &self,
-        trajectory: &Trajectory<'_>,
+        trajectory: &mut Trajectory<'_>,
         key: &SessionKey,
         evidence: Evidence,
         out: &mut Vec<Evaluation>,
@@ -271,7 +286,9 @@ impl Evaluators {
         for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| belongs(e)) {
             if let Some(chosen) = choices.get(index, configured) {
                 let judged = JudgedTarget::Session(key, trajectory.span_id);
-                self.evaluate_one(chosen, trajectory, judged, &subject, out);
+                chosen.narrow(trajectory, |seen| {
+                    self.evaluate_one(chosen, seen, judged, &subject, out);
+                });
             }
         }
         errors

@@ -33,6 +33,7 @@ fn configured(name: &str, level: Level, when: Option<&str>) -> Configured {
         when: when.map(|text| When::compile(text).expect(text)),
         sample: 1.0,
         early: false,
+        tools: ToolChoice::default(),
         against: Against::Settings(Box::new(Calls)),
     }
 }
@@ -144,7 +145,7 @@ fn session_is_sampled_by_its_key_whatever_trace_comes_last() {
         let mut half = configured("half", Level::Session, None);
         half.sample = 0.5;
         let session_id: Box<str> = session.to_string().into();
-        let trajectory = Trajectory {
+        let mut trajectory = Trajectory {
             trace_id: TraceId([trace; 16]),
             session_id: Some(session_id.to_string().into()),
             ..Trajectory::default()
@@ -159,7 +160,7 @@ fn session_is_sampled_by_its_key_whatever_trace_comes_last() {
         let key = SessionKey { service_name: service.map(Box::from), session_id };
         let mut out = Vec::new();
         Evaluators::new(vec![half], Want::ALL).evaluate_session(
-            &trajectory,
+            &mut trajectory,
             &key,
             evidence,
             &mut out,
@@ -229,7 +230,7 @@ fn early_verdict_is_said_once_and_revised_by_the_final_one() {
     let (mut reported, mut out) = (Vec::new(), Vec::new());
     for (digest, call_count) in [(1, 1), (2, 2), (3, 3)] {
         let evidence = evidence(digest, Completion::Open);
-        judge.evaluate_early(&trajectory(call_count), evidence, &mut reported, &mut out);
+        judge.evaluate_early(&mut trajectory(call_count), evidence, &mut reported, &mut out);
     }
     assert_eq!(out.len(), 1);
     assert!(!judge.may_report(&reported));
@@ -261,7 +262,7 @@ fn early_verdict_is_said_once_and_revised_by_the_final_one() {
 fn verdict_that_may_still_pass_is_not_said() {
     let judge = Evaluators::new(vec![early(0.5)], Want::ALL);
     let call = || ToolCall::default();
-    let trajectory = Trajectory { tool_calls: vec![call(), call()], ..Trajectory::default() };
+    let mut trajectory = Trajectory { tool_calls: vec![call(), call()], ..Trajectory::default() };
     let evidence = Evidence {
         digest: [1; 16],
         revised: None,
@@ -270,6 +271,6 @@ fn verdict_that_may_still_pass_is_not_said() {
         now_ns: 7,
     };
     let (mut reported, mut out) = (Vec::new(), Vec::new());
-    judge.evaluate_early(&trajectory, evidence, &mut reported, &mut out);
+    judge.evaluate_early(&mut trajectory, evidence, &mut reported, &mut out);
     assert!(out.is_empty() && reported.is_empty());
 }

@@ -22,6 +22,7 @@ pub(in crate::evaluate) use subject::{ComparisonSubject, ComparisonTarget};
 
 use crate::evaluate::compat::uipath::{Definition, Flag};
 use crate::evaluate::evaluator::Evaluator;
+use crate::evaluate::shared::pairing::read_text;
 use crate::evaluate::shared::step_limit::STEPS_MAX;
 use crate::model::{Facts, Outcome, Reason, Score, Trajectory, Want};
 use crate::settings::{Node, Place, SettingsError};
@@ -68,6 +69,8 @@ pub(in crate::evaluate) struct Comparer {
     delimiter: Option<String>,
     /// What is expected, or why it cannot be compared with.
     expected: Result<PyValue<'static>, String>,
+    /// The object or list that an expected text is the text of.
+    expected_in_text: Option<PyValue<'static>>,
 }
 
 /// A part of the settings that all three kinds have.
@@ -164,7 +167,13 @@ impl Comparer {
             _ => expected_part(&key, expected, numbers),
         };
         let delimiter = delimiter.filter(|_| !key.is_list());
-        Self { method, subject, key, numbers, delimiter, expected }
+        let text = match &expected {
+            Ok(PyValue::Str(_)) => expected.as_ref().ok().map(PyValue::to_text),
+            _ => None,
+        };
+        let in_text = text.and_then(|text| read_text(&Value::from(text)).map(Value::into_owned));
+        let expected_in_text = in_text.and_then(|value| numbers.of(value).ok());
+        Self { method, subject, key, numbers, delimiter, expected, expected_in_text }
     }
 
     fn compare(
@@ -210,8 +219,14 @@ impl Comparer {
     ) -> Result<(&PyValue<'static>, PyValue<'v>), ComparisonFailure> {
         let actual = self.key.take(output).and_then(|part| self.numbers.of(part));
         let actual = actual.map_err(ComparisonFailure::Error)?;
-        let expected =
+        let mut expected =
             self.expected.as_ref().map_err(|error| ComparisonFailure::Error(error.clone()))?;
+        if !self.is_compat()
+            && !matches!(actual, PyValue::Str(_))
+            && let Some(in_text) = &self.expected_in_text
+        {
+            expected = in_text;
+        }
         Ok((expected, actual))
     }
 
@@ -221,8 +236,8 @@ impl Comparer {
         content: &Value<'_>,
         steps: &Cell<usize>,
     ) -> Result<Compared, ComparisonFailure> {
-        let expects_text = matches!(self.expected, Ok(PyValue::Str(_)));
-        let Some(part) = self.subject.part(content, expects_text) else {
+        let expects_text = matches!(self.expected, Ok(PyValue::Str(_))) && self.key.is_whole();
+        let Some(part) = self.subject.part(content, expects_text || self.is_compat()) else {
             return Ok(self.nothing());
         };
         match &self.delimiter {
@@ -232,6 +247,11 @@ impl Comparer {
                 self.compare(expected, &actual, steps)
             }
         }
+    }
+
+    /// Whether texts are taken as the package takes them.
+    fn is_compat(&self) -> bool {
+        self.numbers == NumberReading::Doubles
     }
 
     /// The answer where nothing is there to compare.

@@ -113,18 +113,18 @@ impl ComparisonSubject {
     }
 
     /// The compared part of a content; `None` where nothing stands at the path. A text that is JSON
-    /// (or a Python object or list) is read where a path leads into it, or where something else
-    /// than a text is expected, but for a final output as a whole, which stays as it is.
+    /// (or a Python object or list) is read where a path leads into it, and where `keeps_text` does
+    /// not say that texts stay what they are.
     pub(super) fn part<'v>(
         &self,
         content: &'v Value<'_>,
-        expects_text: bool,
+        keeps_text: bool,
     ) -> Option<Cow<'v, Value<'v>>> {
         let found = match &self.path {
             None => Cow::Borrowed(content),
             Some(path) => Cow::Owned(path.find(read_text(content).as_ref().unwrap_or(content))?),
         };
-        if expects_text || (self.target == ComparisonTarget::FinalOutput && self.path.is_none()) {
+        if keeps_text {
             return Some(found);
         }
         let read = read_text(&found).map(Value::into_owned);

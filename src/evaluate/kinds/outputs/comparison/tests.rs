@@ -260,3 +260,31 @@ fn a_path_leads_into_the_final_output_too() {
     let does_not = "`total` of the final output does not equal the expected one";
     check("exact_match", settings, "{}", 0.0, does_not);
 }
+
+#[test]
+fn json_text_is_compared_as_json_where_no_text_is_expected() {
+    let score =
+        |kind, settings: &str, output: &'static str| match outcome(kind, settings, Some(output)) {
+            Outcome::Scored(score) => score.value,
+            other => panic!("{settings}: {other:?}"),
+        };
+    let object = r#"{"criteria": {"expected_output": {"city": "Rome", "rain": true}}}"#;
+    let text = r#"{"criteria": {"expected_output": "{\"rain\": true, \"city\": \"Rome\"}"}}"#;
+    let key = r#"{"target_output_key": "city",
+                  "criteria": {"expected_output": {"city": "Rome"}}}"#;
+    for output in [
+        r#"{"rain": true, "city": "Rome"}"#,
+        r#""{\"rain\": true, \"city\": \"Rome\"}""#,
+        r#""{'rain': True, 'city': 'Rome'}""#,
+    ] {
+        assert_eq!(score("exact_match", object, output), 1.0, "{output}");
+        assert_eq!(score("json_similarity", object, output), 1.0, "{output}");
+        assert_eq!(score("exact_match", key, output), 1.0, "{output}");
+    }
+    assert_eq!(score("exact_match", text, r#"{"rain": true, "city": "Rome"}"#), 1.0);
+    let number = r#"{"criteria": {"expected_output": 42}}"#;
+    assert_eq!(score("exact_match", number, r#""42""#), 1.0);
+    let words = r#"{"criteria": {"expected_output": "42"}}"#;
+    assert_eq!(score("exact_match", words, r#""42""#), 1.0);
+    assert_eq!(score("exact_match", words, "42"), 1.0);
+}

@@ -1,0 +1,218 @@
+//! What a user asked and an agent answered: a text, an object, a list, a number, a truth value or
+//! `null`, each as what it is, out of the envelopes that instrumentations put around it.
+//!
+//! A list of chat messages is unwrapped to the text of its last message of the right author; so is
+//! what wraps the arguments or the return value of a decorated function, or LangChain's callbacks.
+//! Anything else stands for itself: an answer may have members of any name.
+
+use super::messages::Messages;
+use super::shapes::joined_text;
+use super::{Decoded, json_or_py_or_text};
+use crate::value::{Map, Value};
+
+/// Envelopes one within the other; what lies deeper stands for itself.
+const DEPTH_MAX: usize = 8;
+
+/// Whose words are looked for.
+#[derive(Clone, Copy, PartialEq)]
+enum Speaker {
+    User,
+    Agent,
+}
+
+/// What the user asked.
+pub(super) fn user_text(value: Value<'_>) -> Option<Decoded<'_>> {
+    recorded(value, Speaker::User, 0)
+}
+
+/// What the agent answered.
+pub(super) fn assistant_text(value: Value<'_>) -> Option<Decoded<'_>> {
+    recorded(value, Speaker::Agent, 0)
+}
+
+fn recorded(value: Value<'_>, speaker: Speaker, depth: usize) -> Option<Decoded<'_>> {
+    if value.is_null() && depth == 0 {
+        return None;
+    }
+    let mut value = match json_or_py_or_text(value) {
+        // The beginning of a message list that was cut off is no text of a person.
+        Value::String(text) if text.starts_with("[{\"") || text.starts_with("{\"") => {
+            return Some(Decoded::Unreadable(text));
+        }
+        value @ (Value::Map(_) | Value::List(_)) => value,
+        value => return Some(Decoded::Value(value)),
+    };
+    if speaker == Speaker::Agent
+        && let Some(answer) = structured_response(&mut value, 0)
+    {
+        return Some(Decoded::Value(answer));
+    }
+    let messages = Messages::read(value.clone());
+    let has_messages =
+        messages.has_author || !messages.calls.is_empty() || !messages.results.is_empty();
+    let own = if speaker == Speaker::User { messages.user } else { messages.assistant };
+    if let Some(text) = own {
+        return Some(Decoded::Value(Value::String(text)));
+    }
+    if has_messages {
+        return None;
+    }
+    if depth >= DEPTH_MAX {
+        return Some(Decoded::Value(value));
+    }
+    match unwrapped(value, speaker) {
+        Ok(inner) => recorded(inner, speaker, depth + 1),
+        Err(value) => Some(Decoded::Value(value)),
+    }
+}
+
+/// The answer of a LangGraph state that has one beside its messages.
+fn structured_response<'a>(value: &mut Value<'a>, depth: usize) -> Option<Value<'a>> {
+    let Value::Map(map) = value else { return None };
+    if map.get("messages").is_some()
+        && map.get("structured_response").is_some_and(|answer| !answer.is_null())
+    {
+        let answer = map.remove("structured_response")?;
+        return Some(serialised(json_or_py_or_text(answer)));
+    }
+    let inner = ["outputs", "output"].into_iter().find(|key| map.get(key).is_some())?;
+    if depth >= DEPTH_MAX {
+        return None;
+    }
+    let mut inner = map.get(inner)?.clone();
+    structured_response(&mut inner, depth + 1)
+}
+
+/// The fields of an object in LangChain's own serialisation.
+fn serialised(value: Value<'_>) -> Value<'_> {
+    match value {
+        Value::Map(mut map) if map.get("lc").is_some() && map.get("kwargs").is_some() => {
+            map.remove("kwargs").unwrap_or_default()
+        }
+        value => value,
+    }
+}
+
+/// What an envelope holds; gives back what is none.
+fn unwrapped<'a>(value: Value<'a>, speaker: Speaker) -> Result<Value<'a>, Value<'a>> {
+    match value {
+        Value::Map(map) => unwrapped_map(map, speaker).map_err(Value::Map),
+        Value::List(items) => {
+            let is_block = |item: &Value<'_>| item.as_map().is_some();
+            match joined_text(&items) {
+                Some(text) if items.iter().all(is_block) => Ok(Value::from(text)),
+                _ => Err(Value::List(items)),
+            }
+        }
+        value => Err(value),
+    }
+}
+
+/// Members that stand beside `inputs` or `outputs` in LangChain's callbacks.
+const BESIDE: [&str; 6] = ["tags", "metadata", "kwargs", "run_type", "name", "input_str"];
+
+/// Keys of what a function that asks an agent is given: the user's words among switches.
+const INPUT_KEYS: [&str; 10] = [
+    "input",
+    "query",
+    "question",
+    "prompt",
+    "task",
+    "text",
+    "user",
+    "user_msg",
+    "content",
+    "user_input",
+];
+
+/// Keys of objects that hold an answer and nothing else.
+const OUTPUT_KEYS: [&str; 8] =
+    ["output", "outputs", "text", "result", "response", "raw", "final_output", "content"];
+
+fn unwrapped_map<'a>(mut map: Map<'a>, speaker: Speaker) -> Result<Value<'a>, Map<'a>> {
+    if map.get("lc").is_some() && map.get("kwargs").is_some() {
+        return Ok(map.remove("kwargs").unwrap_or_default());
+    }
+    if is_function_call(&map) {
+        return Ok(function_arguments(map));
+    }
+    // LangWatch tells the kind of a value beside it.
+    if map.len() == 2 && map.get("type").is_some_and(|kind| kind.as_str().is_some()) {
+        if let Some(value) = map.remove("value") {
+            return Ok(value);
+        }
+        return Err(map);
+    }
+    let whole = if speaker == Speaker::User { "inputs" } else { "outputs" };
+    if map.len() > 1
+        && map.get(whole).is_some()
+        && map.iter().all(|(key, _)| key == whole || BESIDE.contains(&key))
+    {
+        return Ok(map.remove(whole).unwrap_or_default());
+    }
+    let key = match speaker {
+        Speaker::User => only(&map, &INPUT_KEYS, |other| {
+            !matches!(other, Value::String(_) | Value::List(_) | Value::Map(_)) || is_empty(other)
+        }),
+        Speaker::Agent => only(&map, &OUTPUT_KEYS, is_empty),
+    };
+    match key {
+        Some(key) => Ok(map.remove(key).unwrap_or_default()),
+        None => Err(map),
+    }
+}
+
+/// `{args, kwargs}`: what a decorated function was called with.
+fn is_function_call(map: &Map<'_>) -> bool {
+    let known = ["args", "kwargs", "sanitize_inputs_outputs"];
+    (map.get("args").is_some() || map.get("kwargs").is_some())
+        && map.iter().all(|(key, _)| known.contains(&key))
+}
+
+/// The only argument, else those that have names, else all of them.
+fn function_arguments(mut map: Map<'_>) -> Value<'_> {
+    let args = match map.remove("args") {
+        Some(Value::List(args)) => args,
+        _ => Vec::new(),
+    };
+    let kwargs = match map.remove("kwargs") {
+        Some(Value::Map(kwargs)) => kwargs,
+        _ => Map::default(),
+    };
+    if !kwargs.is_empty() {
+        let only = kwargs.iter().map(|(_, value)| value).next().filter(|_| kwargs.len() == 1);
+        return match only.cloned() {
+            Some(value) if args.is_empty() => value,
+            _ => Value::Map(kwargs),
+        };
+    }
+    let mut args = args.into_iter();
+    match (args.next(), args.len()) {
+        (Some(only), 0) => only,
+        (Some(first), _) => Value::List([first].into_iter().chain(args).collect()),
+        (None, _) => Value::Null,
+    }
+}
+
+/// The key, one of some, of the only thing that an object holds; `is_nothing` says which others
+/// hold nothing.
+fn only(
+    map: &Map<'_>,
+    keys: &[&'static str],
+    is_nothing: impl Fn(&Value<'_>) -> bool,
+) -> Option<&'static str> {
+    let found = *keys.iter().find(|key| map.get(key).is_some())?;
+    let is_text = map.get(found)?.as_str().is_some_and(|text| !text.is_empty());
+    let mut others = map.iter().filter(|(key, _)| *key != found);
+    ((is_text || map.len() == 1) && others.all(|(_, value)| is_nothing(value))).then_some(found)
+}
+
+fn is_empty(value: &Value<'_>) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::List(items) => items.is_empty(),
+        Value::Map(map) => map.is_empty(),
+        _ => false,
+    }
+}

@@ -1,0 +1,105 @@
+//! Results of tool calls that stand in what models were given: by the id of the call, else by its
+//! tool and arguments.
+
+use std::borrow::Cow;
+
+use hashbrown::HashMap;
+
+use super::super::decode::{Decoded, MessageCall, MessageResult};
+use super::gather::FoundValue;
+use super::messages::{may_hold_call, read_messages};
+use super::plan::ReadingPlan;
+use crate::model::ToolCall;
+
+/// Results that messages give back to models, by the id of the call.
+pub(super) struct MessageResults<'a, 'g> {
+    plan: &'a ReadingPlan,
+    /// Inputs not read yet, the last one at the end.
+    unread: Vec<&'g FoundValue<'a>>,
+    known: HashMap<Cow<'a, str>, Vec<MessageResult<'a>>>,
+    /// Results of calls without ids, with those calls, from the last input that has any.
+    unnamed: Vec<(MessageCall<'a>, MessageResult<'a>)>,
+    has_unnamed: bool,
+}
+
+impl<'a, 'g> MessageResults<'a, 'g> {
+    pub(super) fn new(plan: &'a ReadingPlan, model_inputs: &'g [FoundValue<'a>]) -> Self {
+        let mut unread: Vec<_> = model_inputs.iter().filter(|found| may_hold_call(found)).collect();
+        unread.sort_by_key(|found| (found.end_ns, found.start_ns, found.span, !found.source));
+        Self { plan, unread, known: HashMap::new(), unnamed: Vec::new(), has_unnamed: false }
+    }
+
+    /// The result of a call, from the last input that repeats it; of several calls of one id that
+    /// of the place among them.
+    pub(super) fn of(&mut self, id: &str, place: usize) -> Option<&MessageResult<'a>> {
+        while !self.known.contains_key(id) {
+            self.read_next()?;
+        }
+        let results = self.known.get(id)?;
+        results.get(place).or_else(|| results.last().filter(|_| place == 0))
+    }
+
+    /// The result of a call without an id; each is given once.
+    pub(super) fn of_unnamed(&mut self, call: &ToolCall<'_>) -> Option<MessageResult<'a>> {
+        while !self.has_unnamed {
+            self.read_next()?;
+        }
+        let place = self.unnamed.iter().position(|(known, _)| {
+            let arguments = match &known.arguments {
+                Decoded::Value(value) => Some(value),
+                Decoded::Unreadable(_) => None,
+            };
+            known.name == call.name && arguments == call.arguments.value()
+        })?;
+        Some(self.unnamed.remove(place).1)
+    }
+
+    /// Reads the last input that is not read, with whatever else its span holds.
+    fn read_next(&mut self) -> Option<()> {
+        let span = self.unread.last()?.span;
+        while self.unread.last().is_some_and(|found| found.span == span) {
+            self.read_one();
+        }
+        Some(())
+    }
+
+    fn read_one(&mut self) -> Option<()> {
+        let found = self.unread.pop()?;
+        if let Some(messages) = read_messages(self.plan, found.clone()) {
+            // Within one input the last result of an id is the latest; across inputs the last
+            // input is read first.
+            let mut fresh: HashMap<_, Vec<_>> = HashMap::new();
+            for result in messages.results {
+                if !result.id.is_empty() {
+                    fresh.entry(result.id.clone()).or_default().push(result);
+                } else if let Some(call) =
+                    result.call.and_then(|at| messages.calls.get(at as usize))
+                    && !self.has_unnamed
+                {
+                    self.unnamed.push((call.clone(), result));
+                }
+            }
+            self.has_unnamed |= !self.unnamed.is_empty();
+            for (id, results) in fresh {
+                let known = self.known.entry(id).or_default();
+                if known.is_empty() {
+                    *known = results;
+                    continue;
+                }
+                // The body of a request may say what the flattened messages leave out.
+                for (known, other) in known.iter_mut().zip(results) {
+                    known.is_error |= other.is_error;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Everything that the last input repeats, for calls of other traces.
+    pub(super) fn into_last(mut self) -> Vec<MessageResult<'a>> {
+        while self.known.is_empty() && self.read_next().is_some() {}
+        let mut all: Vec<_> = self.known.into_values().flatten().collect();
+        all.sort_by(|a, b| a.id.cmp(&b.id));
+        all
+    }
+}

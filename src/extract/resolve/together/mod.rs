@@ -1,0 +1,221 @@
+//! The order of a trace's calls, and which of them were made together.
+//!
+//! Calls of one model message are one group. Of calls that no message tells of, those that one
+//! agent made between two of its model calls are ([`turns`]); where the agent has no model spans,
+//! those that overlap in time. Calls that start in the same instant always are: clocks that count
+//! milliseconds tell no more of them. A call whose span is within another call's span follows that
+//! one all the same. Inside a group the calls are listed in the order of the message, without one
+//! by what the telemetry says: start, end, name, span. Who judges must not read an order into that.
+
+mod sets;
+mod turns;
+
+use self::sets::Sets;
+use super::gather::Gathered;
+use super::messages::Asked;
+use super::tree::{NONE, Tree, depths};
+use crate::model::{Origin, ToolCall};
+
+/// A trace's calls on their way into order.
+pub(super) struct Together<'a> {
+    calls: Vec<ToolCall<'a>>,
+    places: Vec<CallPlace>,
+}
+
+/// Where a call was found.
+#[derive(Clone, Copy)]
+struct CallPlace {
+    /// Place of its span.
+    span: u32,
+    /// The model's message that asked for it.
+    asked: Asked,
+}
+
+impl<'a> Together<'a> {
+    pub(super) fn with_capacity(count: usize) -> Self {
+        Self { calls: Vec::with_capacity(count), places: Vec::with_capacity(count) }
+    }
+
+    /// Adds a call: first those on spans, in the order of the spans, then those of messages.
+    pub(super) fn add(&mut self, call: ToolCall<'a>, span: u32, asked: Asked) {
+        self.calls.push(call);
+        self.places.push(CallPlace { span, asked });
+    }
+
+    /// The calls in order, with the numbers of their groups; `agents` are the places of the spans
+    /// that name the agent of each span.
+    pub(super) fn in_order(
+        self,
+        tree: &Tree<'a>,
+        gathered: &Gathered<'a>,
+        agents: &[u32],
+    ) -> Vec<ToolCall<'a>> {
+        let Self { mut calls, places } = self;
+        if calls.len() < 2 {
+            calls.iter_mut().for_each(|call| call.group = 1);
+            return calls;
+        }
+        let nest = Nest::new(tree, &calls, &places);
+        let mut sets = Sets::new(calls.len());
+        join_messages(&places, &mut sets);
+        turns::join(tree, gathered, agents, &nest, &calls, &places, &mut sets);
+        join_instants(&calls, &mut sets);
+        let groups = groups(&calls, &places, &nest, &mut sets);
+        let mut order: Vec<u32> = (0..calls.len() as u32).collect();
+        order.sort_by(|one, other| {
+            let (one_at, other_at) = (*one as usize, *other as usize);
+            let (one, other) = (&calls[one_at], &calls[other_at]);
+            let end = |call: &ToolCall<'_>| call.end_ns.wrapping_sub(1);
+            groups[one_at]
+                .cmp(&groups[other_at])
+                .then_with(|| places[one_at].asked.order.cmp(&places[other_at].asked.order))
+                .then_with(|| one.start_ns.cmp(&other.start_ns))
+                .then_with(|| end(one).cmp(&end(other)))
+                .then_with(|| one.name.cmp(&other.name))
+                .then_with(|| one.span_id.cmp(&other.span_id))
+        });
+        let (mut number, mut last) = (0, None);
+        for &at in &order {
+            let group = Some(groups[at as usize]);
+            number += u32::from(last != group);
+            last = group;
+            calls[at as usize].group = number;
+        }
+        let mut calls: Vec<_> = calls.into_iter().map(Some).collect();
+        order.into_iter().filter_map(|at| calls[at as usize].take()).collect()
+    }
+}
+
+/// Which calls are within which.
+struct Nest {
+    /// For each span the place of the call on it, or on the nearest span around it.
+    nearest: Vec<u32>,
+    /// For each call the place of the call that its span is within.
+    outer: Vec<u32>,
+}
+
+impl Nest {
+    fn new(tree: &Tree<'_>, calls: &[ToolCall<'_>], places: &[CallPlace]) -> Self {
+        let mut call_on = vec![NONE; tree.spans.len()];
+        for (at, (call, place)) in (0..).zip(calls.iter().zip(places)) {
+            if call.origin == Origin::Span {
+                call_on[place.span as usize] = at;
+            }
+        }
+        let nearest = tree.inherit(|at| call_on.get(at as usize).copied().unwrap_or(NONE));
+        let outer = |(call, place): (&ToolCall<'_>, &CallPlace)| {
+            let around = match call.origin {
+                Origin::Span => tree.get(place.span).map_or(NONE, |span| span.parent),
+                Origin::Llm => place.span,
+            };
+            nearest.get(around as usize).copied().unwrap_or(NONE)
+        };
+        let outer = calls.iter().zip(places).map(outer).collect();
+        Self { nearest, outer }
+    }
+
+    /// The call that a span is within, not the call on it.
+    fn around(&self, tree: &Tree<'_>, span: u32) -> u32 {
+        let parent = tree.get(span).map_or(NONE, |span| span.parent);
+        self.nearest.get(parent as usize).copied().unwrap_or(NONE)
+    }
+}
+
+/// Calls of one message.
+fn join_messages(places: &[CallPlace], sets: &mut Sets) {
+    let asked = |at: &u32| places[*at as usize].asked.message;
+    let mut asked_for: Vec<u32> = (0..places.len() as u32).filter(|at| asked(at) != NONE).collect();
+    asked_for.sort_by_key(asked);
+    sets.join_runs(&asked_for, |one, next| asked(&one) == asked(&next));
+}
+
+/// Calls of one instant.
+fn join_instants(calls: &[ToolCall<'_>], sets: &mut Sets) {
+    let start = |at: &u32| calls[*at as usize].start_ns;
+    let mut by_start: Vec<u32> = (0..calls.len() as u32).collect();
+    by_start.sort_by_key(start);
+    sets.join_runs(&by_start, |one, next| start(&one) == start(&next));
+}
+
+/// What tells the group of a call: when it began, how deep within other groups, which it is.
+type GroupKey = (u64, u32, u32, u32);
+
+/// The groups of calls: their sets, but that a call follows the calls that it is within.
+fn groups(
+    calls: &[ToolCall<'_>],
+    places: &[CallPlace],
+    nest: &Nest,
+    sets: &mut Sets,
+) -> Vec<GroupKey> {
+    let set_of: Vec<u32> = (0..calls.len() as u32).map(|at| sets.of(at)).collect();
+    // The nearest call around that is of the same set.
+    let mut within = vec![NONE; calls.len()];
+    let all = depths(&nest.outer);
+    let mut outer_first: Vec<u32> = (0..calls.len() as u32).collect();
+    outer_first.sort_by_key(|at| all[*at as usize]);
+    for &at in &outer_first {
+        let mut outer = nest.outer[at as usize];
+        for _ in 0..DEPTH_MAX {
+            if outer == NONE || set_of[outer as usize] == set_of[at as usize] {
+                break;
+            }
+            outer = nest.outer[outer as usize];
+        }
+        let same = outer != NONE && set_of[outer as usize] == set_of[at as usize];
+        within[at as usize] = if same { outer } else { NONE };
+    }
+    let levels = depths(&within);
+    let mut known = hashbrown::HashMap::new();
+    let mut group_of = vec![0_u32; calls.len()];
+    let mut begun: Vec<(u64, u32, u32)> = Vec::new();
+    for (at, call) in calls.iter().enumerate() {
+        let next = begun.len() as u32;
+        let group = *known.entry((set_of[at], levels[at])).or_insert(next);
+        if group == next {
+            begun.push((u64::MAX, 0, NONE));
+        }
+        group_of[at] = group;
+        let (begin, _, order) = &mut begun[group as usize];
+        let asked = places[at].asked;
+        let own = if asked.time_ns == 0 { call.start_ns } else { call.start_ns.min(asked.time_ns) };
+        *begin = (*begin).min(own);
+        *order = (*order).min(asked.order);
+    }
+    // A group begins no earlier than those that its calls are within.
+    for &at in &outer_first {
+        let outer = nest.outer[at as usize];
+        let (inner, outer) = match group_of.get(outer as usize) {
+            Some(outer) if *outer != group_of[at as usize] => {
+                (group_of[at as usize] as usize, begun[*outer as usize])
+            }
+            _ => continue,
+        };
+        let (begin, depth, _) = &mut begun[inner];
+        (*begin, *depth) = ((*begin).max(outer.0), (*depth).max(outer.1 + 1));
+    }
+    let first = first_names(calls, &group_of, begun.len());
+    let key = |group: &u32| {
+        let (begin, depth, order) = begun[*group as usize];
+        (begin, depth, order, first[*group as usize])
+    };
+    group_of.iter().map(key).collect()
+}
+
+/// For each group its rank among all by the span of its first call, which no order of arrival
+/// changes.
+fn first_names(calls: &[ToolCall<'_>], group_of: &[u32], count: usize) -> Vec<u32> {
+    let mut first = vec![None; count];
+    for (call, group) in calls.iter().zip(group_of) {
+        let own = (call.end_ns.wrapping_sub(1), &*call.name, call.span_id);
+        let place: &mut Option<_> = &mut first[*group as usize];
+        *place = Some(place.map_or(own, |known: (u64, &str, _)| known.min(own)));
+    }
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by_key(|group| first[*group]);
+    let mut ranks = vec![0; count];
+    (0..).zip(order).for_each(|(rank, group)| ranks[group] = rank);
+    ranks
+}
+
+/// How far up a call of the same set is looked for.
+const DEPTH_MAX: usize = 64;

@@ -1,0 +1,51 @@
+//! Disjoint sets: which calls belong together, for any of several reasons.
+
+/// Numbers from 0, each in one set.
+pub(super) struct Sets {
+    above: Vec<u32>,
+}
+
+impl Sets {
+    pub(super) fn new(count: usize) -> Self {
+        Self { above: (0..count as u32).collect() }
+    }
+
+    /// The lowest number of the set that a number is in.
+    pub(super) fn of(&mut self, mut at: u32) -> u32 {
+        while self.above[at as usize] != at {
+            let above = self.above[at as usize];
+            self.above[at as usize] = self.above[above as usize];
+            at = above;
+        }
+        at
+    }
+
+    /// Makes the sets of two numbers one.
+    pub(super) fn join(&mut self, one: u32, other: u32) {
+        let (one, other) = (self.of(one), self.of(other));
+        self.above[one.max(other) as usize] = one.min(other);
+    }
+
+    /// Joins neighbours that belong together.
+    pub(super) fn join_runs(&mut self, numbers: &[u32], together: impl Fn(u32, u32) -> bool) {
+        for [one, next] in numbers.array_windows() {
+            if together(*one, *next) {
+                self.join(*one, *next);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_join_transitively() {
+        let mut sets = Sets::new(6);
+        sets.join_runs(&[4, 2, 5, 0], |one, next| one > next);
+        sets.join(2, 3);
+        let of: Vec<u32> = (0..6).map(|at| sets.of(at)).collect();
+        assert_eq!(of, [0, 1, 2, 2, 2, 0]);
+    }
+}
