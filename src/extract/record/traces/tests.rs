@@ -45,15 +45,12 @@ fn a_tool_span_keeps_what_its_dialect_reads_and_nothing_else() {
 
 #[test]
 fn what_no_evaluator_reads_is_not_kept() {
-    let cases = [
-        (Facts::default(), false, false),
-        (Facts { arguments: true, ..Facts::default() }, true, false),
-        (Facts { results: true, ..Facts::default() }, false, true),
-    ];
-    for (needed, arguments, results) in cases {
+    for arguments in [false, true] {
+        let needed = Facts { arguments, ..Facts::default() };
         let (_, batch) = extract(&table(&needed), &request("any", vec![tool_span(1)]));
         assert_eq!(holds_text(&batch, "{\"q\":1}"), arguments);
-        assert_eq!(holds_text(&batch, "found"), results);
+        // A result may tell that the call failed, which is needed whatever is evaluated.
+        assert!(holds_text(&batch, "found"));
         assert!(holds_text(&batch, "find"));
     }
 }
