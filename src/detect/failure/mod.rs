@@ -1,6 +1,7 @@
 //! Whether a tool's result says that the call failed.
 //!
-//! In goes a result, out comes what it says and why ([`FailureFinding`]); nothing where it is an ordinary
+//! In goes a result, out comes what it says and why ([`FailureFinding`]); nothing where it is an
+//! ordinary
 //! result. What decides is data (`packs/failures.yaml`, and packs of a config): conditions on the
 //! fields of a JSON object, and expressions that are bound to a place of the text, its beginning or
 //! its end, far more than to words. A text is looked at in what stands around it: JSON in a text,
