@@ -15,8 +15,7 @@ pub struct FailurePackConfig {
     pub texts: Vec<TextDetectorConfig>,
     /// Detectors of the fields of a JSON object, which come before those of texts.
     pub fields: Vec<FieldDetectorConfig>,
-    /// ResultFields that hold what the tool said, such as `content`: what stands in them is
-    /// judged like a
+    /// Fields that hold what the tool said, such as `content`: what stands in them is judged like a
     /// result, where no detector of fields has decided.
     pub inside: Vec<String>,
 }
