@@ -2,17 +2,27 @@
 
 use std::borrow::Cow;
 
+use crate::evaluate::{FailureJudge, FailureSettings};
 use crate::extract::raw_text;
 use crate::model::tool_call::groups;
 use crate::model::{Content, ToolCall, Trajectory, Usage};
 use crate::otlp::AnyValue;
 use crate::value::{Map, Value};
 
+/// The object of a trajectory, with failures told by the built-in table.
+pub fn row<'a>(trajectory: &'a Trajectory<'_>) -> Value<'a> {
+    let failures = FailureJudge::new(&FailureSettings::default());
+    judged_row(trajectory, failures.as_ref().ok())
+}
+
 /// The object of a trajectory; what is not recorded is `null`, what could not be read stands as it
 /// is under `_raw`.
-pub fn row<'a>(trajectory: &'a Trajectory<'_>) -> Value<'a> {
-    let calls =
-        groups(&trajectory.tool_calls).flat_map(|group| group.iter().map(|c| call(c, group)));
+pub(super) fn judged_row<'a>(
+    trajectory: &'a Trajectory<'_>,
+    failures: Option<&FailureJudge>,
+) -> Value<'a> {
+    let calls = groups(&trajectory.tool_calls)
+        .flat_map(|group| group.iter().map(|c| call(c, group, failures)));
     let calls: Vec<Value<'a>> = calls.collect();
     let definitions = trajectory.tool_definitions.iter().map(|definition| {
         object([
@@ -64,7 +74,12 @@ fn missing<'a, const N: usize>(fields: [(&'static str, bool); N]) -> Value<'a> {
 }
 
 /// A call; with the number of its group where it was made together with others.
-fn call<'a>(call: &'a ToolCall<'_>, group: &[ToolCall<'_>]) -> Value<'a> {
+fn call<'a>(
+    call: &'a ToolCall<'_>,
+    group: &[ToolCall<'_>],
+    failures: Option<&FailureJudge>,
+) -> Value<'a> {
+    let (failed, reason) = failures.map_or((None, None), |failures| failures.judge(call));
     let time = |ns: u64| if ns == 0 { Value::Null } else { Value::from(ns) };
     let object = object([
         ("name", Value::from(&*call.name)),
@@ -73,6 +88,8 @@ fn call<'a>(call: &'a ToolCall<'_>, group: &[ToolCall<'_>]) -> Value<'a> {
         ("result", content(&call.result)),
         ("status", Value::from(call.status.as_str())),
         ("error", text(call.error.as_deref())),
+        ("failed", Value::from(failed)),
+        ("failed_reason", Value::from(reason.map(str::to_owned))),
         (
             "not_recorded",
             missing([

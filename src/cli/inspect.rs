@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::call_rows::row;
+use super::call_rows::judged_row;
 use super::score::Format;
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output, recorded};
+use crate::evaluate::FailureJudge;
 use crate::model::{Facts, TraceId, Trajectory};
 use crate::pipeline::replay::Replay;
 use crate::value::Value;
@@ -18,7 +19,8 @@ use crate::visible;
 ///
 /// Reads what `score` reads. With `--format jsonl` one object a line for each trace, everything
 /// that evaluators see, `null` where the telemetry does not say. Calls made together have the
-/// number of their `group`.
+/// number of their `group`. `status` is what the telemetry says of a call, `failed` what evaluators
+/// make of it and of the result.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -45,6 +47,7 @@ pub(super) struct InspectArgs {
 
 pub(super) fn run(args: &InspectArgs) -> Result<Exit, CommandError> {
     let plan = args.config.plan()?;
+    let failures = FailureJudge::new(&plan.config.failures).map_err(anyhow::Error::new)?;
     let resolver = recorded::resolver(&plan, &Facts::all())?;
     let mut replay = Replay::new(&resolver, plan.config.limits, plan.config.sessions.key);
     let is_broken = recorded::read(&mut replay, &args.files);
@@ -61,14 +64,14 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit, CommandError> {
         replay.for_each_session(|session, trace_ids| {
             shown += trace_ids.len();
             if printed.is_ok() {
-                printed = print(&session_row(session, trace_ids), args.format);
+                printed = print(&session_row(session, trace_ids, &failures), args.format);
             }
         });
     } else {
         replay.for_each(|trajectory| {
             shown += 1;
             if printed.is_ok() {
-                printed = print(&row(trajectory), args.format);
+                printed = print(&judged_row(trajectory, Some(&failures)), args.format);
             }
         });
     }
@@ -84,9 +87,13 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit, CommandError> {
 }
 
 /// A session's row: that of a trajectory, with all its traces.
-fn session_row<'a>(session: &'a Trajectory<'_>, trace_ids: &[TraceId]) -> Value<'a> {
+fn session_row<'a>(
+    session: &'a Trajectory<'_>,
+    trace_ids: &[TraceId],
+    failures: &FailureJudge,
+) -> Value<'a> {
     let ids = trace_ids.iter().map(|id| Value::from(id.to_string())).collect();
-    match row(session) {
+    match judged_row(session, Some(failures)) {
         Value::Map(mut map) => {
             map.insert("trace_ids", Value::List(ids));
             Value::Map(map)
@@ -121,7 +128,7 @@ fn table(trajectory: &Value<'_>) -> String {
     }
     let has_groups = calls.iter().any(|call| call.get("group").is_some());
     let group = has_groups.then_some("GROUP");
-    let heads = ["  TOOL", "STATUS", "ARGUMENTS", "RESULT", "DIALECT"];
+    let heads = ["  TOOL", "STATUS", "FAILED", "ARGUMENTS", "RESULT", "DIALECT"];
     let mut table = output::table(heads.into_iter().chain(group).collect::<Vec<_>>());
     for call in calls {
         let result = match call.get("error").filter(|error| !error.is_null()) {
@@ -131,6 +138,7 @@ fn table(trajectory: &Value<'_>) -> String {
         let row = [
             format!("  {}", cell(call.get("name"))),
             cell(call.get("status")),
+            failed(call),
             cell(call.get("arguments")),
             result,
             cell(call.get("dialect")),
@@ -141,6 +149,17 @@ fn table(trajectory: &Value<'_>) -> String {
     out.push_str(&table.trim_fmt());
     out.push('\n');
     out
+}
+
+/// Whether a call failed, with the reason.
+fn failed(call: &Value<'_>) -> String {
+    let reason = call.get("failed_reason").and_then(Value::as_str);
+    match (call.get("failed").and_then(Value::as_bool), reason) {
+        (None, _) => "-".to_owned(),
+        (Some(false), None) => "no".to_owned(),
+        (Some(false), Some(reason)) => format!("no: {}", visible::line(reason)),
+        (Some(true), reason) => format!("yes: {}", visible::line(reason.unwrap_or_default())),
+    }
 }
 
 fn cell(value: Option<&Value<'_>>) -> String {
@@ -165,17 +184,18 @@ mod tests {
         let text = r#"{"trace_id": "0a", "service_name": "shop", "agent_name": null,
             "user_input": "refund\nplease", "tool_calls": [
               {"name": "find", "status": "ok", "arguments": {"id": 1}, "result": [], "error": null,
-               "dialect": "openinference"},
+               "failed": false, "failed_reason": null, "dialect": "openinference"},
               {"name": "pay", "status": "error", "arguments": null, "result": null,
-               "error": "refused", "dialect": "openinference"}]}"#;
+               "error": "refused", "failed": true, "failed_reason": "it said so",
+               "dialect": "openinference"}]}"#;
         let shown = table(&json::parse(text).expect("JSON"));
         insta::assert_snapshot!(shown, @r#"
         trace 0a
           service name  shop
           user input    refund\nplease
-           TOOL  STATUS  ARGUMENTS  RESULT   DIALECT
-           find  ok      {"id":1}   []       openinference
-           pay   error   -          refused  openinference
+           TOOL  STATUS  FAILED           ARGUMENTS  RESULT   DIALECT
+           find  ok      no               {"id":1}   []       openinference
+           pay   error   yes: it said so  -          refused  openinference
         "#);
     }
 
@@ -188,10 +208,10 @@ mod tests {
         let shown = table(&json::parse(text).expect("JSON"));
         insta::assert_snapshot!(shown, @r"
         trace 0a
-           TOOL  STATUS  ARGUMENTS  RESULT  DIALECT        GROUP
-           find  ok      -          -       openinference  -
-           hold  ok      -          -       openinference  2
-           pay   ok      -          -       openinference  2
+           TOOL  STATUS  FAILED  ARGUMENTS  RESULT  DIALECT        GROUP
+           find  ok      -       -          -       openinference  -
+           hold  ok      -       -          -       openinference  2
+           pay   ok      -       -          -       openinference  2
         ");
     }
 }

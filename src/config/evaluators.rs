@@ -107,9 +107,11 @@ pub enum LevelSetting {
 pub(super) const SHARED_KEYS: [&str; 8] =
     ["when", "sample", "threshold", "level", "expect", "early", "only_tools", "exclude_tools"];
 
-/// Reads all entries; what is wrong with any of them is added to `errors`.
+/// Reads all entries, with the section `failures` for those that ask for it and have none; what
+/// is wrong with any of them is added to `errors`.
 pub(super) fn configure(
     entries: Option<&Node>,
+    failures: Option<&Node>,
     sources: &ConfigSources,
     errors: &mut Vec<SettingsError>,
 ) -> Vec<Configured> {
@@ -129,12 +131,16 @@ pub(super) fn configure(
         );
         return Vec::new();
     }
-    entries.iter().filter_map(|(key, node)| configure_one(key, node, sources, errors)).collect()
+    entries
+        .iter()
+        .filter_map(|(key, node)| configure_one(key, node, failures, sources, errors))
+        .collect()
 }
 
 fn configure_one(
     key: &Key,
     node: &Node,
+    failures: Option<&Node>,
     sources: &ConfigSources,
     errors: &mut Vec<SettingsError>,
 ) -> Option<Configured> {
@@ -153,6 +159,7 @@ fn configure_one(
     let (shared, own) = node.split(|key| SHARED_KEYS.contains(&key));
     let settings = read_all(&shared, errors, |node| read_shared(kind, node));
     let when = shared.get("when").and_then(|when| compile("when", when, sources, errors));
+    let own = with_failures(kind, own, failures);
     let own = match tools_file::resolve(own) {
         Ok(own) => own,
         Err(error) => {
@@ -200,6 +207,20 @@ fn info(kind: &'static Kind, key: &Key, settings: &SharedSettings, own: &Node) -
         level,
         digest: identity::of_evaluator(&key.text, level, &judged_by),
     }
+}
+
+/// The settings of an evaluator with the section `failures` of the config, where its kind asks
+/// whether calls failed and it has none of its own: so they belong to its identity.
+fn with_failures(kind: &Kind, mut own: Node, failures: Option<&Node>) -> Node {
+    const KEY: &str = "failures";
+    let schema = (kind.schema)();
+    let asks = schema.get("properties").is_some_and(|own| own.get(KEY).is_some());
+    if let (true, Some(failures), NodeKind::Map(entries)) = (asks, failures, &mut own.kind)
+        && !entries.iter().any(|(key, _)| key.text == KEY)
+    {
+        entries.push((Key { text: KEY.to_owned(), place: failures.place }, failures.clone()));
+    }
+    own
 }
 
 /// The kind that a key names.

@@ -12,6 +12,7 @@ use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::emit;
 use crate::emit::settings::ExporterSettings;
 use crate::evaluate::engine::run::Configured;
+use crate::evaluate::{FailureJudge, FailureSettings};
 use crate::extract::Table;
 use crate::extract::dialect::Dialect;
 use crate::model::{Facts, Level};
@@ -38,6 +39,9 @@ pub struct Config {
     pub sessions: SessionsSettings,
     /// How much is kept.
     pub limits: LimitsSettings,
+    /// How results of tools are read for failures, for every evaluator that asks; one with a
+    /// `failures` of its own uses that instead.
+    pub failures: FailureSettings,
     /// How traces are scored: a map keyed `kind/name`, such as `tool_call_args/refund`.
     pub evaluators: EvaluatorsConfig,
     /// Where evaluations leave: a map keyed `kind` or `kind/name`, such as `otlp_grpc/backend`.
@@ -56,6 +60,7 @@ impl Default for Config {
             traces: TracesSettings::default(),
             sessions: SessionsSettings::default(),
             limits: LimitsSettings::default(),
+            failures: FailureSettings::default(),
             evaluators: EvaluatorsConfig,
             exporters: ExportersConfig,
             telemetry: TelemetrySettings::default(),
@@ -81,10 +86,12 @@ impl ResolvedConfig {
         let config = read_all(&loaded.node, &mut errors, |node| node.read::<Config>());
         if let Some(config) = &config {
             check_dialects(config, &loaded.node, &mut errors);
+            check_failures(config, &loaded.node, &mut errors);
             check_receivers(config, &loaded.node, &mut errors);
         }
         let entries = loaded.node.get("evaluators");
-        let evaluators = evaluators::configure(entries, &loaded.sources, &mut errors);
+        let defaults = loaded.node.get("failures");
+        let evaluators = evaluators::configure(entries, defaults, &loaded.sources, &mut errors);
         let exporters = match loaded.node.get("exporters") {
             Some(node) => read_all(node, &mut errors, emit::settings::read),
             None => Some(Vec::new()),
@@ -104,6 +111,14 @@ fn check_dialects(config: &Config, node: &Node, errors: &mut Vec<SettingsError>)
     if let Err(error) = Table::compile(dialects, &Facts::all()) {
         let place = node.get("dialects").map_or(node.place, |dialects| dialects.place);
         errors.push(SettingsError::new(error.to_string()).at(place));
+    }
+}
+
+/// The detectors must compile, whether an evaluator asks for them or not.
+fn check_failures(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
+    if let Err(error) = FailureJudge::new(&config.failures) {
+        let place = node.get("failures").map_or(node.place, |failures| failures.place);
+        errors.push(error.at(place));
     }
 }
 

@@ -18,3 +18,15 @@ pub(crate) const NUMBER_BYTES_MAX: usize = 256 << 10;
 /// Matches of one detector in one text that its check or context may refuse; what follows more of
 /// them is not searched, and the rule says so.
 pub(crate) const REFUSED_MAX: u32 = 4096;
+/// Bytes at the beginning of a result that detectors of failures read; what a tool says of
+/// a failure stands first.
+pub(crate) const HEAD_BYTES_MAX: usize = 4096;
+/// Bytes at the end of a result that detectors of failures read: exit codes stand last.
+pub(crate) const TAIL_BYTES_MAX: usize = 2048;
+/// Largest field of a result that is read, and largest list or Python literal, bytes; a larger one
+/// counts as something that is there.
+pub(crate) const FIELD_BYTES_MAX: usize = 64 << 10;
+/// Deepest envelope around what a tool said: a message, its content, a block of it.
+pub(crate) const ENVELOPE_DEPTH_MAX: usize = 4;
+/// Most entries of a list, all of which must say that they failed.
+pub(crate) const ENTRIES_MAX: usize = 64;

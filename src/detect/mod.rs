@@ -8,12 +8,14 @@
 //! ```text
 //! pack        detectors as they are written, compiled and run; packs/*.yaml are the built-in ones
 //! prefilter   which detectors a text may hit at all
+//! failure     whether a tool's result says that the call failed
 //! normalise   the text as a reader sees it, with a map back to its bytes
 //! validate    check digits and plausible ranges
 //! js_regex    ECMAScript's patterns in linear time
 //! ```
 
 pub(crate) mod bytes;
+pub mod failure;
 pub(crate) mod js_regex;
 pub(crate) mod letters;
 pub(crate) mod limits;

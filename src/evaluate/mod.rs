@@ -13,5 +13,6 @@ pub mod shared;
 
 pub use evaluator::{Early, Evaluator, Kind};
 pub use kinds::{KINDS, kind};
+pub use shared::failure::{FailureJudge, FailureSettings};
 
 pub use crate::model::Want;

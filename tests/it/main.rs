@@ -13,6 +13,7 @@ mod emit;
 mod evaluator_docs;
 mod evaluators;
 mod expectations;
+mod failures;
 mod parity_dokimos;
 mod parity_iris;
 mod parity_uipath;

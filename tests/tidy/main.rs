@@ -67,7 +67,7 @@ const ROOMS: &[Room] = &[
     Room { name: "evaluate/evaluator", imports: &["model", "settings"] },
     Room {
         name: "evaluate/shared",
-        imports: &["evaluate/evaluator", "model", "settings", "value"],
+        imports: &["detect", "evaluate/evaluator", "model", "settings", "value"],
     },
     Room {
         name: "evaluate/compat",

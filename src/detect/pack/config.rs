@@ -90,7 +90,7 @@ pub struct DetectorConfig {
 
 /// Compiles built-in packs into one. Their expressions are known to be right; each is compiled when
 /// first needed, as all together take the better part of a second.
-pub(super) fn built_in(texts: &[&str]) -> Result<Arc<Pack>, SettingsError> {
+pub(super) fn built_in_texts(texts: &[&str]) -> Result<Arc<Pack>, SettingsError> {
     let mut packs = Vec::with_capacity(texts.len());
     for text in texts {
         let pack: PackConfig = yaml::read(text)
@@ -98,7 +98,12 @@ pub(super) fn built_in(texts: &[&str]) -> Result<Arc<Pack>, SettingsError> {
             .map_err(|error| SettingsError::new(format!("built-in rule pack: {error}")))?;
         packs.push(pack);
     }
-    compile_when(&packs, CompileTime::Needed)
+    built_in(&packs)
+}
+
+/// Compiles packs whose expressions are known to be right; each is compiled when first needed.
+pub(crate) fn built_in(packs: &[PackConfig]) -> Result<Arc<Pack>, SettingsError> {
+    compile_when(packs, CompileTime::Needed)
 }
 
 /// Compiles packs into one, at once, so that each mistake is found.

@@ -59,19 +59,19 @@ fn given_out(pack: &BuiltIn) -> Result<Arc<Pack>, SettingsError> {
 /// The source's detectors: those of `compat: iris`.
 pub(crate) fn iris() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn =
-        LazyLock::new(|| config::built_in(&[include_str!("../packs/iris.yaml")]));
+        LazyLock::new(|| config::built_in_texts(&[include_str!("../packs/iris.yaml")]));
     given_out(&PACK)
 }
 
 /// Ours of refusals, which texts judged for safety alone are not searched for.
 pub(crate) fn refusal() -> Result<Arc<Pack>, SettingsError> {
-    static PACK: BuiltIn = LazyLock::new(|| config::built_in(&[REFUSAL]));
+    static PACK: BuiltIn = LazyLock::new(|| config::built_in_texts(&[REFUSAL]));
     given_out(&PACK)
 }
 
 /// Ours but those of refusals.
 pub(crate) fn safety() -> Result<Arc<Pack>, SettingsError> {
-    static PACK: BuiltIn = LazyLock::new(|| config::built_in(&SAFETY));
+    static PACK: BuiltIn = LazyLock::new(|| config::built_in_texts(&SAFETY));
     given_out(&PACK)
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn safety() -> Result<Arc<Pack>, SettingsError> {
 pub(crate) fn all() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn = LazyLock::new(|| {
         let [personal, credentials, injection, output] = SAFETY;
-        config::built_in(&[personal, credentials, injection, output, REFUSAL])
+        config::built_in_texts(&[personal, credentials, injection, output, REFUSAL])
     });
     given_out(&PACK)
 }
@@ -216,6 +216,13 @@ impl Pack {
                 places: &hit.places,
             })
         })
+    }
+
+    /// The kind and the category of the first detector of a rule that hit.
+    pub(crate) fn first(&self, scan: &Scan, rule: &str) -> Option<(&str, &str)> {
+        let mut hits = scan.hits.iter().map(|hit| &self.detectors[usize::from(hit.detector)]);
+        let detector = hits.find(|detector| detector.rule == rule)?;
+        Some((&detector.kind, &detector.category))
     }
 
     /// The first detector of a rule that gave up on a text, by its kind.

@@ -6,9 +6,10 @@
 //!
 //! All readers of the project take their tokens from [`lexer`]: this one, Python's
 //! ([`python::json`](super::python::json)), the transcoder of OTLP/JSON
-//! ([`otlp::json`](crate::otlp::json)), and those that look for the end of a value or only check it
-//! ([`skip`]).
+//! ([`otlp::json`](crate::otlp::json)), and those that look for the end of a value, only check it
+//! ([`skip`]) or want some fields of an object ([`fields`]).
 
+pub mod fields;
 #[cfg(test)]
 pub(crate) mod hard_texts;
 pub mod lexer;

@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::evaluate::evaluator::{Early, Evaluator, Kind};
+use crate::evaluate::shared::failure::{FailureRules, FailureSettings};
 use crate::evaluate::shared::{expected_calls, report};
 use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{HumanDuration, Node, SettingsError};
@@ -53,6 +54,8 @@ struct Settings {
     max_calls_per_tool: BTreeMap<String, usize>,
     /// Whether calls that failed do not count. Default `false`.
     exclude_failed: bool,
+    /// How results are read for failures, beside the built-in table.
+    failures: FailureSettings,
     /// Longest that a tool call may take.
     max_latency: Option<HumanDuration>,
     /// The share of tool calls, in percent, that must keep to `max_latency`: 95 allows one in
@@ -74,6 +77,8 @@ struct Settings {
 
 struct Budget {
     settings: Settings,
+    /// By what failed calls are told, where they do not count.
+    exclude_failed: Option<FailureRules>,
 }
 
 fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
@@ -85,7 +90,9 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     if percentile.is_some() && settings.max_latency.is_none() {
         return Err(SettingsError::new("`latency_percentile` goes only with `max_latency`"));
     }
-    let budget = Budget { settings };
+    let exclude_failed =
+        FailureRules::excluding(settings.exclude_failed, &settings.failures, false)?;
+    let budget = Budget { settings, exclude_failed };
     let nothing = Trajectory::default();
     if budget.limits(&nothing).is_empty() && budget.settings.max_calls_per_tool.is_empty() {
         return Err(SettingsError::new("the budget has no limit").with_help(
@@ -136,7 +143,7 @@ impl Budget {
         [
             max_calls.map(|most| {
                 let used =
-                    expected_calls::counted(&trajectory.tool_calls, self.settings.exclude_failed);
+                    expected_calls::counted(&trajectory.tool_calls, self.exclude_failed.as_ref());
                 Limit::new("calls", Some(used.len() as f64), most as f64)
             }),
             max_latency.map(|most| {
@@ -172,7 +179,7 @@ impl Budget {
     }
 
     fn limits_of_tools(&self, calls: &[ToolCall<'_>]) -> Vec<Limit> {
-        let counted = expected_calls::counted(calls, self.settings.exclude_failed);
+        let counted = expected_calls::counted(calls, self.exclude_failed.as_ref());
         let limit = |(tool, most): (&String, &usize)| {
             let used = counted.iter().filter(|call| call.name == **tool).count();
             let tool = Some(tool.clone());

@@ -1,8 +1,9 @@
 //! `tool_error`: the share of tool calls that succeeded.
 //!
-//! A call failed when its telemetry says so, or when its result is blank, holds a top-level
-//! `error`, or is what the settings call an error. A result that the telemetry does not hold is
-//! not a blank one: such a call succeeded if its span says so, and otherwise does not count.
+//! A call failed when its telemetry says so, or when its result does, by the table of detectors or
+//! by the settings. What a person refused or stopped did not fail. A result that the
+//! telemetry does not hold is not a blank one: such a call succeeded if its span says so, and
+//! otherwise does not count.
 //! With `compat: dokimos` the result alone decides, and none is a blank one.
 
 use memchr::memmem;
@@ -12,7 +13,7 @@ use serde::Deserialize;
 
 use crate::evaluate::compat::DokimosCompat;
 use crate::evaluate::evaluator::{Evaluator, Kind};
-use crate::evaluate::shared::failure::{CallOutcome, FailureRules};
+use crate::evaluate::shared::failure::{CallOutcome, FailureRules, FailureSettings};
 use crate::evaluate::shared::report;
 use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::SettingsError;
@@ -35,7 +36,7 @@ pub static KIND: Kind = Kind {
     build: |node| Ok(Box::new(ToolError::new(node.read()?)?)),
     example: "\
 tool_error:
-  treat_blank_as_error: false
+  treat_blank_as_error: true
   error_detector:
     contains: HTTP 500
 ",
@@ -45,14 +46,17 @@ tool_error:
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// Whether an empty result, or one of white space alone, is a failure. Default `true`.
-    treat_blank_as_error: bool,
-    /// Whether a result that is a JSON object with a top-level `error` other than `null` is a
+    /// Whether an empty result, or one of white space alone, is a failure. Default `false`, with
+    /// `compat: dokimos` `true`.
+    treat_blank_as_error: Option<bool>,
+    /// Whether a result that is a JSON object with a top-level `error` that says something is a
     /// failure. Default `true`.
     detect_json_error_field: bool,
     /// Whether a result with a top-level `isError: true`, as the Model Context Protocol marks a
     /// failed call, is a failure. Default `true`; not looked at with `compat`.
     detect_mcp_error: bool,
+    /// How results are read for failures, beside the built-in table.
+    failures: FailureSettings,
     /// What else in a result's text is a failure.
     error_detector: ErrorDetector,
     /// `dokimos` gives Dokimos' numbers: the span's status does not count, a result that is not
@@ -63,9 +67,10 @@ struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            treat_blank_as_error: true,
+            treat_blank_as_error: None,
             detect_json_error_field: true,
             detect_mcp_error: true,
+            failures: FailureSettings::default(),
             error_detector: ErrorDetector::default(),
             compat: None,
         }
@@ -96,43 +101,64 @@ impl ToolError {
         };
         let dokimos = settings.compat.is_some();
         let rules = FailureRules {
-            blank: settings.treat_blank_as_error,
+            blank: settings.treat_blank_as_error.unwrap_or(dokimos),
             error_field: settings.detect_json_error_field,
             mcp_error: settings.detect_mcp_error && !dokimos,
             result_alone: dokimos,
             contains: contains.map(|text| memmem::Finder::new(text.as_bytes()).into_owned()),
             matches: matches.map(compile).transpose()?,
+            ..FailureRules::new(&settings.failures)?
         };
-        Ok(Self { rules })
+        // Dokimos looks at fields alone.
+        let detectors = rules.detectors.filter(|_| !dokimos);
+        Ok(Self { rules: FailureRules { detectors, ..rules } })
+    }
+}
+
+/// The calls of a trajectory, each with how it ended.
+struct Judged<'c, 'a, 'r> {
+    calls: &'c [ToolCall<'a>],
+    outcomes: Vec<CallOutcome<'r>>,
+}
+
+impl<'c, 'r> Judged<'c, '_, 'r> {
+    fn count(&self, is: impl Fn(&CallOutcome<'r>) -> bool) -> usize {
+        self.outcomes.iter().filter(|outcome| is(outcome)).count()
     }
 
-    fn explain(&self, calls: &[ToolCall<'_>], failed: usize, judged: usize) -> String {
+    fn names(&self, is: impl Fn(&CallOutcome<'r>) -> bool) -> String {
+        let calls = self.calls.iter().zip(&self.outcomes);
+        report::names(calls.filter(|(_, outcome)| is(outcome)).map(|(call, _)| &*call.name))
+    }
+
+    fn explain(&self, failed: usize, judged: usize) -> String {
         let mut text = format!("{} of {judged} tool calls succeeded", judged - failed);
-        let of_kind = |kind: fn(CallOutcome) -> bool| {
-            calls.iter().filter(move |call| kind(self.rules.outcome(call))).map(|call| &*call.name)
-        };
-        if failed > 0 {
-            text.push_str("; failed: ");
-            text.push_str(&report::names(of_kind(|found| matches!(found, CallOutcome::Failed(_)))));
-        }
-        if judged < calls.len() {
-            text.push_str("; result not recorded: ");
-            text.push_str(&report::names(of_kind(|found| found == CallOutcome::NotRecorded)));
+        let groups: [(&str, fn(&CallOutcome<'r>) -> bool); 3] = [
+            ("failed", |outcome| matches!(outcome, CallOutcome::Failed(_))),
+            ("stopped by a person", |outcome| matches!(outcome, CallOutcome::Stopped(_))),
+            ("result not recorded", |outcome| *outcome == CallOutcome::NotRecorded),
+        ];
+        for (what, is) in groups {
+            let names = self.names(is);
+            if !names.is_empty() {
+                text.push_str(&format!("; {what}: {names}"));
+            }
         }
         text
     }
 
-    fn details(&self, calls: &[ToolCall<'_>]) -> Map<'static> {
-        let results = calls.iter().map(|call| {
-            let (errored, reason) = match self.rules.outcome(call) {
+    fn details(&self) -> Map<'static> {
+        let results = self.calls.iter().zip(&self.outcomes).map(|(call, outcome)| {
+            let (errored, reason) = match *outcome {
                 CallOutcome::Succeeded => (Value::from(false), ""),
+                CallOutcome::Stopped(finding) => (Value::from(false), finding.kind),
                 CallOutcome::Failed(cause) => (Value::from(true), cause.as_str()),
                 CallOutcome::NotRecorded => (Value::Null, "the result is not recorded"),
             };
-            let entry: Map<'_> = [
+            let entry: Map<'static> = [
                 ("name", Value::from(call.name.to_string())),
                 ("errored", errored),
-                ("reason", reason.into()),
+                ("reason", Value::from(reason.to_owned())),
             ]
             .into_iter()
             .collect();
@@ -144,45 +170,35 @@ impl ToolError {
 
 impl Evaluator for ToolError {
     fn facts(&self) -> Facts {
-        let FailureRules { blank, error_field, mcp_error, .. } = self.rules;
-        let results = blank || error_field || mcp_error || self.rules.has_detector();
+        let FailureRules { blank, error_field, mcp_error, detectors, .. } = &self.rules;
+        let fields = *blank || *error_field || *mcp_error;
+        let results = fields || detectors.is_some() || self.rules.has_detector();
         Facts { results, ..Facts::default() }
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let calls = &trajectory.tool_calls[..];
+        let outcomes = calls.iter().map(|call| self.rules.outcome(call)).collect();
+        let judged = Judged { calls, outcomes };
         if calls.is_empty() {
             if self.rules.result_alone {
-                return report::scored(
-                    1.0,
-                    want,
-                    || "no tool was called".into(),
-                    || self.details(calls),
-                );
+                let explain = || "no tool was called".into();
+                return report::scored(1.0, want, explain, || judged.details());
             }
             return report::no_tool_calls(want);
         }
-        let (mut failed, mut judged) = (0, 0);
-        for call in calls {
-            match self.rules.outcome(call) {
-                CallOutcome::Succeeded => judged += 1,
-                CallOutcome::Failed(_) => {
-                    judged += 1;
-                    failed += 1;
-                }
-                CallOutcome::NotRecorded => {}
-            }
-        }
-        if judged == 0 {
+        let failed = judged.count(|outcome| matches!(outcome, CallOutcome::Failed(_)));
+        let known = judged.count(|outcome| *outcome != CallOutcome::NotRecorded);
+        if known == 0 {
             return report::not_evaluable(Reason::ResultNotRecorded, want, || {
                 "neither a result nor a status is recorded of any tool call".to_owned()
             });
         }
         report::scored(
-            report::ratio(judged - failed, judged),
+            report::ratio(known - failed, known),
             want,
-            || self.explain(calls, failed, judged),
-            || self.details(calls),
+            || judged.explain(failed, known),
+            || judged.details(),
         )
     }
 }
@@ -190,11 +206,14 @@ impl Evaluator for ToolError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evaluate::shared::failure::FailureCause;
     use crate::model::{CallStatus, Content};
 
-    fn find(settings: Settings, call: ToolCall<'_>) -> CallOutcome {
-        ToolError::new(settings).unwrap().rules.outcome(&call)
+    fn find(settings: Settings, call: ToolCall<'_>) -> String {
+        let error = ToolError::new(settings).unwrap();
+        match error.rules.outcome(&call) {
+            CallOutcome::Failed(cause) => cause.as_str().to_owned(),
+            other => format!("{other:?}"),
+        }
     }
 
     fn text(result: &'static str) -> ToolCall<'static> {
@@ -205,15 +224,17 @@ mod tests {
         }
     }
 
+    const STATUS: &str = "the telemetry says that it failed";
+
     #[test]
     fn result_that_is_not_recorded_is_no_blank_one() {
         let call = |status| ToolCall { status, ..ToolCall::default() };
         let found = |status| find(Settings::default(), call(status));
-        assert_eq!(found(CallStatus::Ok), CallOutcome::Succeeded);
-        assert_eq!(found(CallStatus::Unknown), CallOutcome::NotRecorded);
-        assert_eq!(found(CallStatus::Error), CallOutcome::Failed(FailureCause::Status));
+        assert_eq!(found(CallStatus::Ok), "Succeeded");
+        assert_eq!(found(CallStatus::Unknown), "NotRecorded");
+        assert_eq!(found(CallStatus::Error), STATUS);
         let dokimos = Settings { compat: Some(DokimosCompat::Dokimos), ..Default::default() };
-        assert_eq!(find(dokimos, call(CallStatus::Ok)), CallOutcome::Failed(FailureCause::Blank));
+        assert_eq!(find(dokimos, call(CallStatus::Ok)), "blank result");
     }
 
     #[test]
@@ -221,18 +242,48 @@ mod tests {
         let check = |result, found| {
             assert_eq!(find(Settings::default(), text(result)), found, "{result}");
         };
-        check(" \n", CallOutcome::Failed(FailureCause::Blank));
-        check("null", CallOutcome::Succeeded);
-        check(r#" {"error": false} and more"#, CallOutcome::Failed(FailureCause::ErrorField));
-        check(r#"{"\u0065rror": 1}"#, CallOutcome::Failed(FailureCause::ErrorField));
-        check(r#"{"error": null}"#, CallOutcome::Succeeded);
-        check(r#"{"data": {"error": 1}}"#, CallOutcome::Succeeded);
-        check(r#"{"error": 1"#, CallOutcome::Succeeded);
-        check(r#"{"content": [], "isError": true}"#, CallOutcome::Failed(FailureCause::McpError));
+        const FIELD: &str = "the result has a top-level `error`";
+        check(" \n", "Succeeded");
+        check("null", "Succeeded");
+        check(r#" {"error": "nobody"} and more"#, FIELD);
+        check(r#" {"error": false} and more"#, "Succeeded");
+        check(r#"{"\u0065rror": 1}"#, FIELD);
+        check(r#"{"error": null}"#, "Succeeded");
+        check(r#"{"data": {"error": 1}}"#, "Succeeded");
+        check(r#"{"content": [], "isError": true}"#, "the result says `isError`");
+        check("Error: disk on fire", "the result begins with an error");
     }
 
     #[test]
-    fn cut_off_result_shows_only_what_the_detector_finds() {
+    fn dokimos_looks_at_the_field_alone() {
+        let dokimos = || Settings { compat: Some(DokimosCompat::Dokimos), ..Default::default() };
+        assert_eq!(find(dokimos(), text("Error: disk on fire")), "Succeeded");
+        assert_eq!(find(dokimos(), text(r#"{"isError": true}"#)), "Succeeded");
+        assert_eq!(
+            find(dokimos(), text(r#"{"error": false}"#)),
+            "the result has a top-level `error`"
+        );
+        assert_eq!(find(dokimos(), text(" ")), "blank result");
+    }
+
+    #[test]
+    fn a_person_who_refuses_is_no_failure() {
+        let refused = ToolCall {
+            status: CallStatus::Error,
+            error: Some("The tool call was denied by the user".into()),
+            ..Default::default()
+        };
+        assert!(find(Settings::default(), refused).contains("a person refused the call"));
+        let interrupted = ToolCall {
+            status: CallStatus::Error,
+            error: Some("GraphInterrupt((Interrupt(value='approve?'),))".into()),
+            ..Default::default()
+        };
+        assert!(find(Settings::default(), interrupted).contains("interrupted"));
+    }
+
+    #[test]
+    fn cut_off_result_still_shows_its_error() {
         let detector = ErrorDetector { contains: Some("HTTP 5".into()), matches: None };
         let settings = Settings { error_detector: detector, ..Default::default() };
         let call = |text: &'static str| ToolCall {
@@ -242,8 +293,9 @@ mod tests {
         };
         assert_eq!(
             find(settings.clone(), call("x HTTP 500 {\"er")),
-            CallOutcome::Failed(FailureCause::Detected)
+            "the error detector matches the result"
         );
-        assert_eq!(find(settings, call("{\"error\": \"lo")), CallOutcome::Succeeded);
+        assert!(find(settings.clone(), call("{\"error\": \"lo")).contains("begins with"));
+        assert!(find(settings, call("Error executing tool: too lo")).contains("begins with"));
     }
 }

@@ -9,7 +9,8 @@ use serde::Deserialize;
 
 use crate::evaluate::evaluator::{Early, Evaluator, Kind};
 use crate::evaluate::shared::definitions::{Definitions, Tools};
-use crate::evaluate::shared::{failure, report};
+use crate::evaluate::shared::failure::{CallOutcome, FailureRules, FailureSettings};
+use crate::evaluate::shared::report;
 use crate::model::tool_call::groups;
 use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
@@ -55,17 +56,21 @@ struct Settings {
     required_before: BTreeMap<String, Vec<String>>,
     /// For a tool, how often it may be called.
     max_calls: BTreeMap<String, usize>,
-    /// Whether only tools may be called that the agent was told of. Default `false`.
+    /// Whether only tools may be called that the agent was told of. Where no definitions are known,
+    /// a call breaks it of whose tool the framework says that it does not exist. Default `false`.
     declared_only: bool,
     /// Definitions for `declared_only`, in addition to those that the trace carries.
     tools: Option<Value<'static>>,
     /// A JSON file of the same form, read once at the start.
     tools_file: Option<String>,
+    /// How results are read for failures, beside the built-in table.
+    failures: FailureSettings,
 }
 
 struct Policy {
     settings: Settings,
     definitions: Definitions,
+    failures: FailureRules,
 }
 
 fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
@@ -82,7 +87,8 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
         ));
     }
     let definitions = Definitions::new(settings.tools.take(), settings.tools_file.as_deref())?;
-    Ok(Box::new(Policy { settings, definitions }))
+    let failures = FailureRules::new(&settings.failures)?;
+    Ok(Box::new(Policy { settings, definitions, failures }))
 }
 
 /// One broken rule.
@@ -115,12 +121,16 @@ impl Policy {
         broken: &mut dyn FnMut(Violation<'v>),
     ) {
         let rules = &self.settings;
-        let mut done = Done::default();
+        let mut done = Done { rules: &self.failures, ends: hashbrown::HashMap::new() };
         for group in groups(calls) {
             for call in group {
                 let tool = &*call.name;
                 self.check_name(tool, broken);
-                if tools.is_some_and(|tools| tools.get(tool).is_none()) {
+                let is_declared = match tools {
+                    Some(tools) => tools.get(tool).is_some(),
+                    None => !rules.declared_only || !self.failures.tool_is_unknown(call),
+                };
+                if !is_declared {
                     broken(Violation { rule: "declared_only", tool, missing: None });
                 }
                 for needed in rules.required_before.get(tool).into_iter().flatten() {
@@ -207,27 +217,30 @@ impl<'v> Violations<'v> {
 }
 
 /// When tools had first succeeded, Unix nanoseconds; 0 where no end is recorded.
-#[derive(Default)]
-struct Done<'c>(hashbrown::HashMap<&'c str, u64>);
+struct Done<'c> {
+    rules: &'c FailureRules,
+    ends: hashbrown::HashMap<&'c str, u64>,
+}
 
 impl<'c> Done<'c> {
     fn add(&mut self, call: &'c ToolCall<'_>) {
-        if failure::failed(call) != Some(true) {
-            let first = self.0.entry(&call.name).or_insert(call.end_ns);
+        let outcome = self.rules.outcome(call);
+        if matches!(outcome, CallOutcome::Succeeded | CallOutcome::NotRecorded) {
+            let first = self.ends.entry(&call.name).or_insert(call.end_ns);
             *first = call.end_ns.min(*first);
         }
     }
 
     /// Whether a tool had succeeded when `later` began.
     fn before(&self, tool: &str, later: &ToolCall<'_>) -> bool {
-        self.0.get(tool).is_some_and(|end_ns| *end_ns <= later.start_ns)
+        self.ends.get(tool).is_some_and(|end_ns| *end_ns <= later.start_ns)
     }
 }
 
 impl Evaluator for Policy {
     fn facts(&self) -> Facts {
         Facts {
-            results: !self.settings.required_before.is_empty(),
+            results: !self.settings.required_before.is_empty() || self.settings.declared_only,
             tool_definitions: self.settings.declared_only,
             ..Facts::default()
         }

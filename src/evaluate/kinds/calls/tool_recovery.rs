@@ -13,8 +13,10 @@ use serde::Deserialize;
 
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::arguments::ArgumentMatcher;
-use crate::evaluate::shared::{failure, report};
+use crate::evaluate::shared::failure::{FailureRules, FailureSettings};
+use crate::evaluate::shared::report;
 use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
 /// Failed calls that are followed up in one trajectory; a larger one is not evaluable.
@@ -29,7 +31,7 @@ pub static KIND: Kind = Kind {
     needs_criteria: false,
     early: false,
     schema: || schemars::schema_for!(Settings),
-    build: |node| Ok(Box::new(Recovery { settings: node.read()? })),
+    build,
     example: "\
 tool_recovery:
   max_blind_retries: 1
@@ -50,6 +52,8 @@ struct Settings {
     fallbacks: BTreeMap<String, Vec<String>>,
     /// When a retry has the same arguments.
     argument_matcher: ArgumentMatcher,
+    /// How results are read for failures, beside the built-in table.
+    failures: FailureSettings,
 }
 
 impl Default for Settings {
@@ -59,12 +63,20 @@ impl Default for Settings {
             detect_ignored_errors: true,
             fallbacks: BTreeMap::new(),
             argument_matcher: ArgumentMatcher::default(),
+            failures: FailureSettings::default(),
         }
     }
 }
 
 struct Recovery {
     settings: Settings,
+    failures: FailureRules,
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let settings: Settings = node.read()?;
+    let failures = FailureRules::new(&settings.failures)?;
+    Ok(Box::new(Recovery { settings, failures }))
 }
 
 /// What the agent did after a failed call; of several calls that were made together the first of
@@ -213,7 +225,7 @@ impl Evaluator for Recovery {
         if calls.is_empty() {
             return report::no_tool_calls(want);
         }
-        let has_failed = |call| failure::failed(call) == Some(true);
+        let has_failed = |call| self.failures.failed(call) == Some(true);
         let run = Run { calls, failed: calls.iter().map(has_failed).collect() };
         let failed = (0..calls.len()).filter(|&index| run.failed[index]);
         let failed: Vec<usize> = failed.take(FAILED_CALLS_MAX + 1).collect();

@@ -16,6 +16,7 @@ use crate::evaluate::shared::arguments::ArgumentMatcher;
 use crate::evaluate::shared::expected_calls::{
     self, CallMatcher, Comparison, Criteria, ExpectedCall,
 };
+use crate::evaluate::shared::failure::{FailureRules, FailureSettings};
 use crate::evaluate::shared::{report, turns};
 use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
@@ -116,6 +117,8 @@ struct Settings {
     reuse_matches: bool,
     /// Whether calls that failed are left out, so that a retry counts once. Default `false`.
     exclude_failed: bool,
+    /// How results are read for failures, beside the built-in table.
+    failures: FailureSettings,
     /// `dokimos` takes arguments that are not recorded for empty ones, and calls that were made
     /// together in the order in which they are listed.
     compat: Option<DokimosCompat>,
@@ -128,7 +131,7 @@ struct ToolTrajectory {
     mode: TrajectoryMatchMode,
     matcher: CallMatcher,
     reuse_matches: bool,
-    exclude_failed: bool,
+    exclude_failed: Option<FailureRules>,
     criteria: Criteria,
 }
 
@@ -136,6 +139,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     use TrajectoryMatchMode::{Precision, Recall, Subset, Superset};
     let settings: Settings = node.read()?;
     let mode = settings.match_mode;
+    let is_compat = settings.compat.is_some();
     if settings.reuse_matches && !matches!(mode, Precision | Recall | Subset | Superset) {
         return Err(SettingsError::new(
             "`reuse_matches` goes only with superset, subset, precision and recall",
@@ -150,7 +154,11 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
             is_listed: settings.compat.is_some(),
         },
         reuse_matches: settings.reuse_matches,
-        exclude_failed: settings.exclude_failed,
+        exclude_failed: FailureRules::excluding(
+            settings.exclude_failed,
+            &settings.failures,
+            is_compat,
+        )?,
         criteria: expected_calls::required(settings.criteria, node)?,
     }))
 }
@@ -251,7 +259,7 @@ impl Evaluator for ToolTrajectory {
     fn facts(&self) -> Facts {
         Facts {
             arguments: self.matcher.reads_arguments(),
-            results: self.exclude_failed,
+            results: self.exclude_failed.is_some(),
             ..Facts::default()
         }
     }
@@ -267,7 +275,7 @@ impl Evaluator for ToolTrajectory {
 
 impl ToolTrajectory {
     fn judge(&self, expected: &[ExpectedCall], calls: &[ToolCall<'_>], want: Want) -> Outcome {
-        let actual = expected_calls::counted(calls, self.exclude_failed);
+        let actual = expected_calls::counted(calls, self.exclude_failed.as_ref());
         if let Some(obstacle) = self.matcher.obstacle(expected, &actual, want) {
             return obstacle;
         }

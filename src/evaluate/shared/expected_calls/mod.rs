@@ -14,11 +14,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::ArgumentMatcher;
+use super::failure::FailureRules;
 use super::order;
 use super::order::grouped::{self, InOrder};
 use super::pairing::{self, MatchingTooLarge};
+use super::report;
 use super::step_limit::{Effort, STEPS_MAX};
-use super::{failure, report};
 use crate::model::{Outcome, Reason, ToolCall, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
@@ -165,9 +166,13 @@ pub fn arguments_of<'c, 'a>(call: &'c ToolCall<'a>) -> &'c Value<'a> {
     call.arguments.value().unwrap_or(&NO_ARGUMENTS)
 }
 
-/// The calls of a trajectory, without the failed ones where those do not count.
-pub fn counted<'c, 'a>(calls: &'c [ToolCall<'a>], exclude_failed: bool) -> Vec<&'c ToolCall<'a>> {
-    let counts = |call: &&ToolCall<'_>| !exclude_failed || failure::failed(call) != Some(true);
+/// The calls of a trajectory, without those that failed by the rules, where these are given.
+pub(in crate::evaluate) fn counted<'c, 'a>(
+    calls: &'c [ToolCall<'a>],
+    exclude_failed: Option<&FailureRules>,
+) -> Vec<&'c ToolCall<'a>> {
+    let failed = |call: &ToolCall<'_>| exclude_failed.and_then(|rules| rules.failed(call));
+    let counts = |call: &&ToolCall<'_>| failed(call) != Some(true);
     calls.iter().filter(counts).collect()
 }
 

@@ -1,22 +1,65 @@
 //! Whether a tool call failed.
 //!
-//! `tool_error` decides it by its settings; the other kinds and the comparison with expected calls
-//! ask [`failed`], which decides by fixed rules. The span is asked first, then the result.
+//! One decision serves every kind: an error on the span or in the message of the result decides,
+//! unless its text says that a person stopped or refused the call. OK says only that the function
+//! returned: the result still speaks, by the table of [`detect::failure`](crate::detect::failure).
 
-mod fields;
+mod judge;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use memchr::memmem;
 use regex::Regex;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::text;
+use crate::detect::failure::config::{FailurePackConfig, Says};
+use crate::detect::failure::{FailureDetectors, FailureFinding};
 use crate::model::{CallStatus, Content, ToolCall};
+use crate::settings::SettingsError;
+use crate::value::json::fields;
 use crate::value::{Map, Value};
+pub use judge::FailureJudge;
+
+/// The family of the detectors of tools that do not exist.
+const UNKNOWN_TOOL: &str = "unknown_tool";
+/// Families that `tool_error` can switch off.
+const ERROR_FIELD: &str = "error_field";
+const MCP_ERROR: &str = "mcp_error";
+
+/// How results are read for failures.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FailureSettings {
+    /// Whether the built-in table is used. Default `true`.
+    pub built_in: bool,
+    /// Packs of your own, which come before the built-in table.
+    #[schemars(with = "Vec<FailurePackConfig>")]
+    pub packs: FailurePacks,
+}
+
+/// Packs as they are written.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub struct FailurePacks(Vec<FailurePackConfig>);
+
+impl PartialEq for FailurePacks {
+    fn eq(&self, other: &Self) -> bool {
+        format!("{:?}", self.0) == format!("{:?}", other.0)
+    }
+}
+
+impl Default for FailureSettings {
+    fn default() -> Self {
+        Self { built_in: true, packs: FailurePacks::default() }
+    }
+}
 
 /// Why a call counts as failed.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(in crate::evaluate) enum FailureCause {
+pub(in crate::evaluate) enum FailureCause<'r> {
     /// The status or the error of its span.
     Status,
     /// An empty result, or one of white space alone.
@@ -27,38 +70,42 @@ pub(in crate::evaluate) enum FailureCause {
     ErrorField,
     /// `isError: true` in the result.
     McpError,
+    /// What the result says, by the table.
+    Said(FailureFinding<'r>),
 }
 
-impl FailureCause {
+impl<'r> FailureCause<'r> {
     /// The words for it.
-    pub(in crate::evaluate) fn as_str(self) -> &'static str {
+    pub(in crate::evaluate) fn as_str(self) -> &'r str {
         match self {
             Self::Status => "the telemetry says that it failed",
             Self::Blank => "blank result",
             Self::Detected => "the error detector matches the result",
             Self::ErrorField => "the result has a top-level `error`",
             Self::McpError => "the result says `isError`",
+            Self::Said(finding) => finding.kind,
         }
     }
 }
 
 /// How a call ended, as far as the telemetry tells.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(in crate::evaluate) enum CallOutcome {
+pub(in crate::evaluate) enum CallOutcome<'r> {
     /// Nothing says that it failed.
     Succeeded,
+    /// A person refused it, or it waits for one: no failure, and nothing was done.
+    Stopped(FailureFinding<'r>),
     /// It failed.
-    Failed(FailureCause),
+    Failed(FailureCause<'r>),
     /// Neither a result nor a status is recorded.
     NotRecorded,
 }
 
 /// What makes a call a failed one.
-#[derive(Debug)]
 pub(in crate::evaluate) struct FailureRules {
     /// A blank result.
     pub(in crate::evaluate) blank: bool,
-    /// A top-level `error` other than `null` in the result.
+    /// A top-level `error` in the result.
     pub(in crate::evaluate) error_field: bool,
     /// A top-level `isError: true` in the result.
     pub(in crate::evaluate) mcp_error: bool,
@@ -68,44 +115,95 @@ pub(in crate::evaluate) struct FailureRules {
     pub(in crate::evaluate) contains: Option<memmem::Finder<'static>>,
     /// A pattern in the result.
     pub(in crate::evaluate) matches: Option<Regex>,
-}
-
-/// Whether a call failed by its span, a top-level `error` or `isError: true`; `None` where that is
-/// not recorded. A blank result is no failure.
-pub(in crate::evaluate) fn failed(call: &ToolCall<'_>) -> Option<bool> {
-    const RULES: FailureRules = FailureRules {
-        blank: false,
-        error_field: true,
-        mcp_error: true,
-        result_alone: false,
-        contains: None,
-        matches: None,
-    };
-    match RULES.outcome(call) {
-        CallOutcome::Succeeded => Some(false),
-        CallOutcome::Failed(_) => Some(true),
-        CallOutcome::NotRecorded => None,
-    }
+    /// The table; nothing where fields alone are looked at.
+    pub(in crate::evaluate) detectors: Option<Arc<FailureDetectors>>,
 }
 
 impl FailureRules {
+    /// The decision that serves every kind.
+    pub(in crate::evaluate) fn new(settings: &FailureSettings) -> Result<Self, SettingsError> {
+        let FailureSettings { built_in, packs: FailurePacks(packs) } = settings;
+        let has_table = *built_in || !packs.is_empty();
+        let detectors = has_table.then(|| FailureDetectors::new(packs, *built_in)).transpose()?;
+        Ok(Self {
+            blank: false,
+            error_field: true,
+            mcp_error: true,
+            result_alone: false,
+            contains: None,
+            matches: None,
+            detectors,
+        })
+    }
+
+    /// The rules where failed calls are treated apart, else nothing. For systems whose numbers are
+    /// kept, the table is not asked: fields alone are.
+    pub(in crate::evaluate) fn excluding(
+        is_wanted: bool,
+        settings: &FailureSettings,
+        is_compat: bool,
+    ) -> Result<Option<Self>, SettingsError> {
+        if !is_wanted {
+            return Ok(None);
+        }
+        let fields_alone = FailureSettings { built_in: false, ..FailureSettings::default() };
+        Self::new(if is_compat { &fields_alone } else { settings }).map(Some)
+    }
+
+    /// Whether a call failed; `None` where that is not recorded.
+    pub(in crate::evaluate) fn failed(&self, call: &ToolCall<'_>) -> Option<bool> {
+        match self.outcome(call) {
+            CallOutcome::Succeeded | CallOutcome::Stopped(_) => Some(false),
+            CallOutcome::Failed(_) => Some(true),
+            CallOutcome::NotRecorded => None,
+        }
+    }
+
+    /// Whether the framework says of a call that its tool does not exist.
+    pub(in crate::evaluate) fn tool_is_unknown(&self, call: &ToolCall<'_>) -> bool {
+        let Some(detectors) = &self.detectors else { return false };
+        let error = call.error.as_deref().and_then(|error| detectors.judge_text(error));
+        let said = || call.result.value().and_then(|result| detectors.judge(result));
+        error.or_else(said).is_some_and(|finding| finding.category == UNKNOWN_TOOL)
+    }
+
     /// How a call ended by these rules.
-    pub(in crate::evaluate) fn outcome(&self, call: &ToolCall<'_>) -> CallOutcome {
+    pub(in crate::evaluate) fn outcome(&self, call: &ToolCall<'_>) -> CallOutcome<'_> {
         if !self.result_alone && (call.status == CallStatus::Error || call.error.is_some()) {
-            return CallOutcome::Failed(FailureCause::Status);
+            return match self.stopped(call) {
+                Some(finding) => CallOutcome::Stopped(finding),
+                None => CallOutcome::Failed(FailureCause::Status),
+            };
         }
         let failed = match &call.result {
             Content::Recorded(value) => self.result_failed(value.get()),
             // What is left of the text may still show the error.
             Content::Unreadable(text) if self.detects(text) => Some(FailureCause::Detected),
+            Content::Unreadable(text) if !self.result_alone => {
+                self.detectors.as_ref().and_then(|detectors| self.said(detectors.judge_text(text)))
+            }
             _ if self.result_alone => self.blank.then_some(FailureCause::Blank),
             _ if call.status == CallStatus::Unknown => return CallOutcome::NotRecorded,
             _ => None,
         };
-        failed.map_or(CallOutcome::Succeeded, CallOutcome::Failed)
+        match failed {
+            None => CallOutcome::Succeeded,
+            Some(FailureCause::Said(finding)) if finding.says != Says::Failed => {
+                CallOutcome::Stopped(finding)
+            }
+            Some(cause) => CallOutcome::Failed(cause),
+        }
     }
 
-    fn result_failed(&self, result: &Value<'_>) -> Option<FailureCause> {
+    /// Whether what the telemetry calls an error is a person's doing.
+    fn stopped(&self, call: &ToolCall<'_>) -> Option<FailureFinding<'_>> {
+        let detectors = self.detectors.as_ref()?;
+        let error = call.error.as_deref().and_then(|error| detectors.judge_text(error));
+        let said = || call.result.value().and_then(|result| detectors.judge(result));
+        error.or_else(said).filter(|finding| finding.says != Says::Failed)
+    }
+
+    fn result_failed(&self, result: &Value<'_>) -> Option<FailureCause<'_>> {
         if let Value::String(text) = result
             && text::is_blank(text)
         {
@@ -115,6 +213,24 @@ impl FailureRules {
         if self.has_detector() && self.detects(&text_of(result)) {
             return Some(FailureCause::Detected);
         }
+        match &self.detectors {
+            Some(detectors) => self.said(detectors.judge(result)),
+            None => self.fields_failed(result),
+        }
+    }
+
+    /// What the table found, where the settings do not switch that off.
+    fn said<'r>(&self, finding: Option<FailureFinding<'r>>) -> Option<FailureCause<'r>> {
+        let is_off = |finding: &FailureFinding<'_>| match finding.category {
+            ERROR_FIELD => !self.error_field,
+            MCP_ERROR => !self.mcp_error,
+            _ => false,
+        };
+        finding.filter(|finding| !is_off(finding)).map(FailureCause::Said)
+    }
+
+    /// Whether the fields at the top of a result alone say that it failed.
+    fn fields_failed(&self, result: &Value<'_>) -> Option<FailureCause<'static>> {
         match result {
             Value::Map(map) => self.field_failed(map),
             Value::String(text) if self.may_hold_field(text) => {
@@ -131,13 +247,13 @@ impl FailureRules {
         }
     }
 
-    fn field_failed(&self, map: &Map<'_>) -> Option<FailureCause> {
+    fn field_failed(&self, map: &Map<'_>) -> Option<FailureCause<'static>> {
         let error = map.get("error").is_some_and(|error| !error.is_null());
         let is_error = map.get("isError").and_then(Value::as_bool) == Some(true);
         self.cause(error, is_error)
     }
 
-    fn cause(&self, error: bool, is_error: bool) -> Option<FailureCause> {
+    fn cause(&self, error: bool, is_error: bool) -> Option<FailureCause<'static>> {
         if self.error_field && error {
             return Some(FailureCause::ErrorField);
         }
@@ -151,7 +267,7 @@ impl FailureRules {
                 || memmem::find(text.as_bytes(), b"\\u").is_some())
     }
 
-    /// Whether the text of results is searched.
+    /// Whether the text of results is searched for what the settings name.
     pub(in crate::evaluate) fn has_detector(&self) -> bool {
         self.contains.is_some() || self.matches.is_some()
     }

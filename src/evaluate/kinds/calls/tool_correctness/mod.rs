@@ -19,6 +19,7 @@ use crate::evaluate::shared::arguments::ArgumentMatcher;
 use crate::evaluate::shared::expected_calls::{
     self, CallMatcher, Comparison, Criteria, ExpectedCall, arguments_of,
 };
+use crate::evaluate::shared::failure::{FailureRules, FailureSettings};
 use crate::evaluate::shared::order;
 use crate::evaluate::shared::order::grouped::{CallGroup, InOrder};
 use crate::evaluate::shared::{report, turns};
@@ -115,6 +116,8 @@ struct Settings {
     strict_order: bool,
     /// Whether calls that failed are left out. Default `false`.
     exclude_failed: bool,
+    /// How results are read for failures, beside the built-in table.
+    failures: FailureSettings,
     /// `dokimos` takes arguments that are not recorded for empty ones, and calls that were made
     /// together in the order in which they are listed.
     compat: Option<DokimosCompat>,
@@ -132,6 +135,7 @@ impl Default for Settings {
             strict_mode: false,
             strict_order: true,
             exclude_failed: false,
+            failures: FailureSettings::default(),
             compat: None,
             criteria: None,
         }
@@ -145,7 +149,7 @@ struct ToolCorrectness {
     compares_arguments: bool,
     strict_mode: bool,
     strict_order: bool,
-    exclude_failed: bool,
+    exclude_failed: Option<FailureRules>,
     criteria: Criteria,
 }
 
@@ -153,6 +157,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     use CorrectnessMatchMode::{BestMatch, BestMatchInOrder, NamesAndOrder, NamesOnly};
     let settings: Settings = node.read()?;
     let mode = settings.match_mode;
+    let is_compat = settings.compat.is_some();
     let params = &settings.evaluation_params;
     let compares_arguments = match mode {
         NamesOnly | NamesAndOrder => false,
@@ -172,7 +177,11 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
         },
         strict_mode: settings.strict_mode,
         strict_order: settings.strict_order,
-        exclude_failed: settings.exclude_failed,
+        exclude_failed: FailureRules::excluding(
+            settings.exclude_failed,
+            &settings.failures,
+            is_compat,
+        )?,
         criteria: expected_calls::required(settings.criteria, node)?,
     }))
 }
@@ -336,7 +345,7 @@ impl Evaluator for ToolCorrectness {
     fn facts(&self) -> Facts {
         Facts {
             arguments: self.compares_arguments,
-            results: self.compares_output || self.exclude_failed,
+            results: self.compares_output || self.exclude_failed.is_some(),
             ..Facts::default()
         }
     }
@@ -357,7 +366,7 @@ impl ToolCorrectness {
                 "no call is expected, so there are no arguments to compare".to_owned()
             });
         }
-        let mut actual = expected_calls::counted(calls, self.exclude_failed);
+        let mut actual = expected_calls::counted(calls, self.exclude_failed.as_ref());
         if let Some(obstacle) = self.matcher.obstacle(expected, &actual, want) {
             return obstacle;
         }

@@ -14,9 +14,11 @@ use std::hash::BuildHasher;
 use crate::evaluate::compat::DokimosCompat;
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::arguments::{ArgumentMatcher, ArgumentMode};
+use crate::evaluate::shared::failure::{FailureRules, FailureSettings};
 use crate::evaluate::shared::order::grouped;
-use crate::evaluate::shared::{failure, report};
+use crate::evaluate::shared::report;
 use crate::model::{Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
 /// Values that may be compared with others, counting those within; a trajectory that would cost
@@ -35,7 +37,7 @@ pub static KIND: Kind = Kind {
     needs_criteria: false,
     early: false,
     schema: || schemars::schema_for!(Settings),
-    build: |node| Ok(Box::new(ToolEfficiency { settings: node.read()? })),
+    build,
     example: "\
 tool_efficiency:
   threshold: 0.8
@@ -53,6 +55,8 @@ struct Settings {
     argument_matcher: ArgumentMatcher,
     /// Whether repeating a call that failed is no redundancy. Default `false`.
     allow_retries: bool,
+    /// How results are read for failures, beside the built-in table.
+    failures: FailureSettings,
     /// `dokimos` gives Dokimos' numbers: arguments that are not recorded are empty ones, a trace
     /// without calls scores 1, and calls that were made together are taken as they are listed.
     compat: Option<DokimosCompat>,
@@ -60,6 +64,12 @@ struct Settings {
 
 struct ToolEfficiency {
     settings: Settings,
+    /// By what failed calls are told, where they may be repeated.
+    failures: Option<FailureRules>,
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    Ok(Box::new(ToolEfficiency::new(node.read()?)?))
 }
 
 /// The calls of a trajectory in the order in which they are looked at.
@@ -93,6 +103,13 @@ enum Obstacle {
 const NO_ARGUMENTS: Value<'static> = Value::Null;
 
 impl ToolEfficiency {
+    fn new(settings: Settings) -> Result<Self, SettingsError> {
+        let is_compat = settings.compat.is_some();
+        let failures =
+            FailureRules::excluding(settings.allow_retries, &settings.failures, is_compat)?;
+        Ok(Self { settings, failures })
+    }
+
     fn matcher(&self) -> &ArgumentMatcher {
         &self.settings.argument_matcher
     }
@@ -113,7 +130,7 @@ impl ToolEfficiency {
             ArgumentMode::Exact | ArgumentMode::Ignore => 0,
         };
         let failed = |call: &ToolCall<'_>| {
-            self.settings.allow_retries && failure::failed(call) == Some(true)
+            self.failures.as_ref().and_then(|rules| rules.failed(call)) == Some(true)
         };
         listed.places = (0..calls.len()).collect();
         for group in listed.places.chunk_by_mut(|one, next| calls[*one].is_with(&calls[*next])) {
@@ -260,9 +277,9 @@ impl ToolEfficiency {
         // The last call that repeats a distinct one: what a further repetition retries.
         let mut last: hashbrown::HashMap<usize, usize> = hashbrown::HashMap::new();
         self.walk(calls, |index, earlier| {
-            if self.settings.allow_retries {
+            if let Some(rules) = &self.failures {
                 let retried = last.insert(earlier, index).unwrap_or(earlier);
-                if failure::failed(&calls[retried]) == Some(true) {
+                if rules.failed(&calls[retried]) == Some(true) {
                     return;
                 }
             }

@@ -19,7 +19,7 @@ fn call(name: &str, arguments: Option<i64>, status: CallStatus) -> ToolCall<'sta
 
 fn evaluate(settings: Settings, tool_calls: Vec<ToolCall<'_>>) -> Outcome {
     let trajectory = Trajectory { tool_calls, ..Trajectory::default() };
-    ToolEfficiency { settings }.evaluate(&trajectory, Want::ALL)
+    ToolEfficiency::new(settings).unwrap().evaluate(&trajectory, Want::ALL)
 }
 
 fn score(settings: Settings, calls: Vec<ToolCall<'_>>) -> Option<f64> {
@@ -69,7 +69,7 @@ proptest! {
     ) {
         let calls: Vec<_> =
             calls.iter().map(|(name, n)| call(name, Some(*n), CallStatus::Ok)).collect();
-        let evaluator = ToolEfficiency { settings: Settings::default() };
+        let evaluator = ToolEfficiency::new(Settings::default()).unwrap();
         let calls = evaluator.listed(&calls);
         let (mut scanned, mut grouped, mut searched) = (Vec::new(), Vec::new(), Vec::new());
         prop_assert!(evaluator.scan(&calls, |index, kept| scanned.push((index, kept))).is_ok());

@@ -1,12 +1,12 @@
 //! The fields at the top of a JSON object, found without building the object.
 //!
-//! Results are long and errors rare, so this walks over the text once and builds no value. Only
-//! the first value of the text is read; what follows is not looked at. Strict as RFC 8259, and with
-//! the limits of the reader that Dokimos uses: [`DEPTH_MAX`] levels, numbers of
+//! For long texts of which a few fields matter: this walks over the text once and builds no value.
+//! Only the first value of the text is read; what follows is not looked at. Strict as RFC 8259, and
+//! with the limits of the reader that Dokimos uses: [`DEPTH_MAX`] levels, numbers of
 //! [`NUMBER_BYTES_MAX`] characters.
 
-use crate::value::json::lexer::JsonLexer;
-use crate::value::json::skip::{SkipLimits, skip_value};
+use super::lexer::JsonLexer;
+use super::skip::{SkipLimits, skip_value};
 
 /// Deepest nesting; deeper text is not JSON.
 const DEPTH_MAX: usize = 1000;
@@ -20,7 +20,7 @@ const VALUE_LIMITS: SkipLimits =
 
 /// Calls `field` with each key and the text of its value, in order; `None` where the text does not
 /// begin with a JSON object. Fields before a mistake were told.
-pub(super) fn walk(text: &str, mut field: impl FnMut(&str, &str)) -> Option<()> {
+pub fn walk<'a>(text: &'a str, mut field: impl FnMut(&str, &'a str)) -> Option<()> {
     let mut lexer = JsonLexer::new(text);
     lexer.white_space();
     expect(&mut lexer, b'{')?;

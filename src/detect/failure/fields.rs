@@ -1,0 +1,226 @@
+//! Conditions on the fields of a JSON object, and the object reduced to the fields they read.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use regex::{Regex, RegexBuilder};
+
+use super::config::{ConditionConfig, FieldDetectorConfig, Says};
+use crate::detect::limits::{DFA_BYTES_MAX, ENTRIES_MAX, FIELD_BYTES_MAX, REGEX_BYTES_MAX};
+use crate::settings::SettingsError;
+use crate::value::json::{self, fields};
+use crate::value::{Map, Value};
+
+/// Texts that stand for nothing.
+const NOTHING: &[&str] = &[
+    "",
+    "none",
+    "null",
+    "nil",
+    "undefined",
+    "false",
+    "n/a",
+    "0",
+    "ok",
+    "okay",
+    "success",
+    "no error",
+    "no errors",
+    "none.",
+    "not_error",
+];
+
+/// The fields of one object that matter.
+pub(super) struct ResultFields<'v> {
+    entries: Vec<(String, Cow<'v, Value<'v>>)>,
+    /// How many fields the object has.
+    count: usize,
+}
+
+/// A name without what does not matter: case, `_`, `-` and spaces.
+pub(super) fn folded(name: &str) -> String {
+    let letters = name.chars().filter(|c| !matches!(c, '_' | '-' | ' '));
+    letters.flat_map(char::to_lowercase).collect()
+}
+
+impl<'v> ResultFields<'v> {
+    /// Those of an object.
+    pub(super) fn of_map(map: &'v Map<'v>, wanted: &BTreeSet<String>) -> Self {
+        let entries = map.iter().map(|(key, value)| (folded(key), Cow::Borrowed(value)));
+        let entries = entries.filter(|(key, _)| wanted.contains(key));
+        Self { entries: entries.collect(), count: map.len() }
+    }
+
+    /// Those of a text that begins with a JSON object, with what a cut off one still shows; `None`
+    /// where it has no field.
+    pub(super) fn of_text(text: &'v str, wanted: &BTreeSet<String>) -> Option<Self> {
+        let mut found = Self { entries: Vec::new(), count: 0 };
+        let whole = fields::walk(text, |key, value| {
+            found.count += 1;
+            let key = folded(key);
+            if wanted.contains(&key) {
+                found.entries.push((key, Cow::Owned(read(value.trim()))));
+            }
+        });
+        (whole.is_some() || found.count > 0).then_some(found)
+    }
+
+    /// How many fields the object has.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// A field by its folded name; of a repeated one the last.
+    pub(super) fn get(&self, name: &str) -> Option<&Value<'v>> {
+        let named = self.entries.iter().rev().find(|(key, _)| key == name);
+        named.map(|(_, value)| &**value)
+    }
+
+    fn at(&self, path: &[String]) -> Option<&Value<'v>> {
+        let (first, rest) = path.split_first()?;
+        rest.iter().try_fold(self.get(first)?, |value, name| {
+            let entry = || value.as_list()?.get(name.parse::<usize>().ok()?);
+            let Some(map) = value.as_map() else { return entry() };
+            map.iter().take(ENTRIES_MAX).find(|(key, _)| folded(key) == *name).map(|(_, v)| v)
+        })
+    }
+}
+
+/// A field's value; one that is too large is a text that says nothing but that it is there.
+fn read(text: &str) -> Value<'_> {
+    let small = (text.len() <= FIELD_BYTES_MAX).then(|| json::parse(text).ok()).flatten();
+    small.unwrap_or(Value::String(Cow::Borrowed("...")))
+}
+
+/// A detector of fields, compiled.
+pub(super) struct FieldDetector {
+    pub(super) says: Says,
+    pub(super) kind: String,
+    pub(super) category: String,
+    when: Vec<FieldCondition>,
+    unless: Vec<FieldCondition>,
+    keys_max: usize,
+}
+
+struct FieldCondition {
+    paths: Vec<Vec<String>>,
+    filled: bool,
+    is: Vec<String>,
+    range: Option<(i64, i64)>,
+    matches: Option<Regex>,
+}
+
+impl FieldDetector {
+    pub(super) fn new(config: &FieldDetectorConfig) -> Result<Self, SettingsError> {
+        if config.kind.is_empty() || config.when.is_empty() {
+            return Err(SettingsError::new("`kind` and `when` are needed"));
+        }
+        let compile = |conditions: &[ConditionConfig]| {
+            conditions.iter().map(FieldCondition::new).collect::<Result<Vec<_>, _>>()
+        };
+        Ok(Self {
+            says: config.says,
+            kind: config.kind.clone(),
+            category: config.category.clone(),
+            when: compile(&config.when)?,
+            unless: compile(&config.unless)?,
+            keys_max: config.keys_max.unwrap_or(usize::MAX),
+        })
+    }
+
+    /// Whether the fields are those of such an object.
+    pub(super) fn hits(&self, fields: &ResultFields<'_>) -> bool {
+        fields.count() <= self.keys_max
+            && self.when.iter().all(|condition| condition.holds(fields))
+            && !self.unless.iter().any(|condition| condition.holds(fields))
+    }
+
+    /// The names at the top of the object that it reads.
+    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
+        let conditions = self.when.iter().chain(&self.unless);
+        conditions.flat_map(|condition| condition.paths.iter().filter_map(|path| path.first()))
+    }
+}
+
+impl FieldCondition {
+    fn new(config: &ConditionConfig) -> Result<Self, SettingsError> {
+        let range = (config.from.is_some() || config.to.is_some())
+            .then(|| (config.from.unwrap_or(i64::MIN), config.to.unwrap_or(i64::MAX)));
+        let tests =
+            [config.filled, !config.is.is_empty(), range.is_some(), config.matches.is_some()];
+        if config.at.is_empty() || tests.iter().filter(|given| **given).count() != 1 {
+            let help = "as in `{at: [status], is: [error]}`";
+            return Err(SettingsError::new(
+                "a condition has `at` and one of `filled`, `is`, `from` with `to`, `matches`",
+            )
+            .with_help(help));
+        }
+        let compile = |text: &String| {
+            RegexBuilder::new(text)
+                .case_insensitive(true)
+                .size_limit(REGEX_BYTES_MAX)
+                .dfa_size_limit(DFA_BYTES_MAX)
+                .build()
+                .map_err(|error| SettingsError::new(format!("`{text}` is no expression: {error}")))
+        };
+        Ok(Self {
+            paths: config.at.iter().map(|at| at.split('.').map(folded).collect()).collect(),
+            filled: config.filled,
+            is: config.is.iter().map(|text| text.to_lowercase()).collect(),
+            range,
+            matches: config.matches.as_ref().map(compile).transpose()?,
+        })
+    }
+
+    fn holds(&self, fields: &ResultFields<'_>) -> bool {
+        self.paths.iter().filter_map(|path| fields.at(path)).any(|value| self.passes(value))
+    }
+
+    fn passes(&self, value: &Value<'_>) -> bool {
+        if self.filled {
+            return is_filled(value);
+        }
+        if let Some((from, to)) = self.range {
+            return whole_number(value).is_some_and(|number| (from..=to).contains(&number));
+        }
+        if let Some(expression) = &self.matches {
+            return value.as_str().is_some_and(|text| expression.is_match(text));
+        }
+        let text = match value {
+            Value::String(text) => text.trim().to_lowercase(),
+            Value::Map(_) | Value::List(_) => return false,
+            other => other.to_string(),
+        };
+        self.is.contains(&text)
+    }
+}
+
+/// Whether a value says something. A fraction is a measure, such as a margin of error.
+fn is_filled(value: &Value<'_>) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !NOTHING.contains(&&*text.trim().to_lowercase()),
+        Value::List(list) => list.iter().any(is_filled),
+        Value::Map(map) => map.iter().any(|(_, value)| is_filled(value)),
+        // One that does not fit is not 0.
+        Value::Number(number) => number.is_integer() && number.as_i64() != Some(0),
+        Value::Bool(true) => true,
+    }
+}
+
+/// A whole number, or that at the beginning of a text, as in `404 Not Found`.
+fn whole_number(value: &Value<'_>) -> Option<i64> {
+    match value {
+        Value::Number(number) if number.is_integer() => number.as_i64(),
+        Value::String(text) => {
+            let text = text.trim();
+            let (sign, digits) = (text.starts_with('-'), text.trim_start_matches('-'));
+            let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+            if digits[end..].starts_with(|c: char| !c.is_whitespace()) {
+                return None;
+            }
+            digits[..end].parse().ok().map(|number: i64| if sign { -number } else { number })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,94 @@
+//! Whether a tool call failed, by its result alone: held against results labelled by hand, each
+//! with where it comes from.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use spanscore::evaluate::{FailureJudge, FailureSettings};
+use spanscore::model::{CallStatus, Content, ToolCall};
+use spanscore::value::{Value, json};
+
+#[derive(Deserialize)]
+struct Labelled {
+    /// Which part of the set: what the detectors were written from, what they were first measured
+    /// on, and what was written afterwards in other words.
+    half: String,
+    origin: String,
+    class: String,
+    failed: bool,
+    result: serde_json::Value,
+}
+
+/// How many of a class are labelled so, and how many were judged otherwise.
+#[derive(Default)]
+struct Tally {
+    failures: usize,
+    missed: usize,
+    ordinary: usize,
+    alarms: usize,
+}
+
+impl Tally {
+    fn add(&mut self, failed: bool, right: bool) {
+        let (all, wrong) = match failed {
+            true => (&mut self.failures, &mut self.missed),
+            false => (&mut self.ordinary, &mut self.alarms),
+        };
+        *all += 1;
+        *wrong += usize::from(!right);
+    }
+}
+
+fn labelled() -> Vec<Labelled> {
+    let text = std::fs::read_to_string("tests/fixtures/failures.jsonl").expect("the fixture");
+    text.lines().map(|line| serde_json::from_str(line).expect("a labelled result")).collect()
+}
+
+/// The judgement on a result as it is recorded: a text, and an object as value and as text.
+fn judged(judge: &FailureJudge, result: &serde_json::Value) -> Vec<(bool, String)> {
+    let text = result.to_string();
+    let mut forms = vec![json::parse(&text).expect("JSON")];
+    if !result.is_string() {
+        forms.push(Value::String(text.clone().into()));
+    }
+    let judged = forms.into_iter().map(|form| {
+        let result = Content::ready(form);
+        let call = ToolCall { result, status: CallStatus::Ok, ..ToolCall::default() };
+        let (failed, reason) = judge.judge(&call);
+        (failed == Some(true), reason.unwrap_or_default().to_owned())
+    });
+    judged.collect()
+}
+
+#[test]
+fn labelled_results_are_judged_as_a_person_would() {
+    let judge = FailureJudge::new(&FailureSettings::default()).expect("the built-in table");
+    let mut by_half: BTreeMap<String, Tally> = BTreeMap::new();
+    let mut by_class: BTreeMap<String, Tally> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for one in labelled() {
+        let found = judged(&judge, &one.result);
+        let right = found.iter().all(|(failed, _)| *failed == one.failed);
+        by_half.entry(one.half.clone()).or_default().add(one.failed, right);
+        by_class.entry(one.class.clone()).or_default().add(one.failed, right);
+        if !right {
+            let (half, origin, result) = (&one.half, &one.origin, &one.result);
+            wrong.push(format!("{half} {} ({origin}): {result} {found:?}", one.failed));
+        }
+    }
+    let mut table = String::from("| class | failures | found | ordinary | false alarms |\n");
+    table.push_str("|---|---|---|---|---|\n");
+    for (name, tally) in by_class.iter().chain(&by_half) {
+        let Tally { failures, missed, ordinary, alarms } = tally;
+        let found = failures - missed;
+        table.push_str(&format!("| {name} | {failures} | {found} | {ordinary} | {alarms} |\n"));
+    }
+    println!("{}\n{table}", wrong.join("\n"));
+    let sum = |of: fn(&Tally) -> usize| by_half.values().map(of).sum::<usize>();
+    let (failures, ordinary) = (sum(|t| t.failures), sum(|t| t.ordinary));
+    assert!(failures + ordinary >= 300);
+    assert!(sum(|t| t.missed) * 100 <= failures * 5, "{table}");
+    assert!(sum(|t| t.alarms) * 100 <= ordinary * 2, "{table}");
+    let docs = std::fs::read_to_string("docs/failures.md").unwrap_or_default();
+    assert!(docs.contains(&table), "docs/failures.md holds another table than\n{table}");
+}
