@@ -12,6 +12,7 @@
 
 mod backlog;
 mod collector;
+mod costly;
 mod guard;
 mod intake;
 mod lost;
@@ -37,6 +38,7 @@ use crate::model::Evaluation;
 use backlog::Backlog;
 pub use backlog::Unjudged;
 pub use collector::{Addresses, Collector, CollectorSettings, CollectorStartError};
+use costly::Costly;
 pub use intake::PipelineIntake;
 pub use lost::Lost;
 use metrics::PipelineMetrics;
@@ -96,6 +98,7 @@ impl Pipeline {
                 evaluators: Arc::clone(&evaluators),
                 outlet: Arc::clone(outlet),
                 metrics: Arc::clone(&metrics),
+                trace_steps: u64::from(settings.limits.trace_steps),
                 backlog: Arc::clone(&backlog),
             };
             workers.spawn(worker.run(receiver));
@@ -123,6 +126,8 @@ impl Pipeline {
                 outlet: Arc::clone(outlet),
                 metrics: Arc::clone(&metrics),
                 pool: Arc::clone(&pool),
+                trace_steps: u64::from(settings.limits.trace_steps),
+                costly: Costly::default(),
                 backlog: Arc::clone(&backlog),
                 sessions: session_sender.clone(),
             };

@@ -30,3 +30,4 @@ mod telemetry;
 mod terminal;
 mod together;
 mod traps;
+mod work;
