@@ -21,7 +21,7 @@ use super::prefilter::profile::{Profile, unleet};
 use compile::{Detector, Flow, TextForm};
 
 use super::Severity;
-use super::limits::{FINDINGS_MAX, STEPS_PER_BYTE};
+use super::limits::{DETECTOR_STEPS_PER_BYTE, FINDINGS_MAX, STEPS_PER_BYTE};
 use crate::settings::SettingsError;
 
 /// Names of the rules that detectors of the built-in packs belong to.
@@ -119,10 +119,16 @@ impl Scan {
         self.steps
     }
 
-    /// Takes the steps of going through so many bytes; `false` where they are not left.
-    fn take(&mut self, bytes: usize, steps_max: usize) -> bool {
+    /// Takes the steps of one pass over so many bytes, by a detector or by the gates; `false` where
+    /// they are not left.
+    fn take(&mut self, bytes: usize, by: Option<&Detector>, steps_max: usize) -> bool {
         if !self.cut {
-            self.steps = self.steps.saturating_add(bytes * STEPS_PER_BYTE);
+            let steps = match by {
+                // Detectors of numbers search only where digits are.
+                Some(detector) if !detector.gate.digits => DETECTOR_STEPS_PER_BYTE,
+                _ => STEPS_PER_BYTE,
+            };
+            self.steps = self.steps.saturating_add(bytes * steps);
             self.cut = self.steps > steps_max;
         }
         !self.cut
@@ -265,7 +271,7 @@ impl Pack {
     /// Scans a text. A scan that would take more steps than it may stops: its findings are void.
     pub(crate) fn scan(&self, text: &str, steps_max: usize) -> Scan {
         let mut scan = Scan::default();
-        if !scan.take(text.len(), steps_max) {
+        if !scan.take(text.len(), None, steps_max) {
             return scan;
         }
         let mut profile = Profile::of(text.as_bytes());
@@ -284,7 +290,7 @@ impl Pack {
         }
         for index in members(&self.gates.candidates(&anchors, &profile)) {
             if self.detectors[index].gate.is_open(&anchors, &profile) {
-                if !scan.take(text.len(), steps_max) {
+                if !scan.take(text.len(), self.detectors.get(index), steps_max) {
                     return scan;
                 }
                 self.run(index, &mut forms, &profile, &mut scan);
@@ -370,7 +376,7 @@ impl Pack {
         scan: &mut Scan,
         place: impl Fn(Range<usize>) -> Option<Range<usize>>,
     ) {
-        if !scan.take(text.len(), steps_max) {
+        if !scan.take(text.len(), None, steps_max) {
             return;
         }
         let Some(anchors) = self.gates.obfuscated_anchors(text) else { return };
@@ -380,7 +386,7 @@ impl Pack {
             if !detector.obfuscated || !detector.gate.is_open(&anchors, &profile) {
                 continue;
             }
-            if !scan.take(text.len(), steps_max) {
+            if !scan.take(text.len(), Some(detector), steps_max) {
                 return;
             }
             let mut hit = RawHit { detector: index as u16, count: 0, places: Vec::new() };

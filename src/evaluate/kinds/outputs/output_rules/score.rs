@@ -61,10 +61,11 @@ pub(super) fn judge_calls(
     }
     let explain = want.explanation || want.details;
     let results = rules.results(trajectory, &texts.list, input, explain);
-    if trajectory.effort.is_spent() {
+    let failed = results.iter().any(|result| result.is_failed());
+    // What was not searched could have failed any rule; what did fail stays true.
+    if trajectory.effort.is_spent() && !failed {
         return not_evaluable(Reason::TrajectoryTooLarge, step_limit::words());
     }
-    let failed = results.iter().any(|result| result.is_failed());
     // A text that is not there could have failed any rule; what did fail stays true.
     if let (Some(reason), false) = (texts.missing, failed) {
         return not_evaluable(reason, "not every text that matters is recorded".to_owned());
