@@ -160,12 +160,15 @@ fn change(expression: &mut IdedExpr, patterns: &mut Vec<Arc<Regex>>) -> Result<(
             // The interpreter knows `map` and `filter` by their form, which stays.
             match &mut it.loop_step.expr {
                 Expr::Call(step) if is_literal && step.func_name == operators::CONDITIONAL => {
-                    step.args.first_mut().map(|guard| take_first(guard, steps, no()));
+                    if let Some(guard) = step.args.first_mut() {
+                        take_first(guard, steps, no());
+                    }
                 }
                 Expr::Call(step) if is_literal && step.func_name == operators::ADD => {
-                    if let Some(Expr::List(added)) = step.args.get_mut(1).map(|it| &mut it.expr) {
-                        let first = added.elements.first_mut();
-                        first.map(|item| take_first(item, steps, LiteralValue::Null));
+                    if let Some(Expr::List(added)) = step.args.get_mut(1).map(|it| &mut it.expr)
+                        && let Some(item) = added.elements.first_mut()
+                    {
+                        take_first(item, steps, LiteralValue::Null);
                     }
                 }
                 _ => take_first(&mut it.loop_cond, steps, no()),
@@ -204,4 +207,99 @@ fn search_once(call: &mut CallExpr, patterns: &mut Vec<Arc<Regex>>) -> Result<()
     call.func_name = search_name(patterns.len());
     patterns.push(Arc::new(compiled));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use cel::Env;
+
+    use super::*;
+    use crate::evaluate::engine::select::Scope;
+    use crate::model::{ToolCall, Trajectory};
+
+    fn counted(text: &str) -> (Arc<Env>, Counted) {
+        let environment = Arc::new(Env::stdlib());
+        let program = environment.compile(text).unwrap();
+        let counted = Counted::new(program.expression());
+        (environment, counted.ok().expect(text))
+    }
+
+    /// What an expression gives for so many tools, and the steps that it took.
+    fn evaluate(text: &str, tools: usize, steps: usize) -> (Option<Value>, usize) {
+        let call = |at| ToolCall { name: format!("t{at}").into(), ..ToolCall::default() };
+        let trajectory =
+            Trajectory { tool_calls: (0..tools).map(call).collect(), ..Trajectory::default() };
+        let scope = Scope::with_steps(&trajectory, steps);
+        let (environment, counted) = counted(text);
+        let mut context = Context::with_env(environment);
+        context.set_variable_resolver(&scope);
+        let value = counted.execute(&mut context, scope.steps_left());
+        (value.ok(), steps - scope.steps_left().left())
+    }
+
+    #[test]
+    fn macros_give_what_they_gave() {
+        let check = |text: &str| {
+            let (found, _) = evaluate(text, 3, 1_000_000);
+            assert_eq!(found, Some(Value::Bool(true)), "{text}");
+        };
+        check(r#"tool_names.exists(t, t == "t2") && !tool_names.exists(t, t == "t3")"#);
+        check(r#"tool_names.all(t, t.startsWith("t"))"#);
+        check(r#"tool_names.exists_one(t, t == "t1")"#);
+        check(r#"tool_names.filter(t, t != "t1") == ["t0", "t2"]"#);
+        check(r#"tool_names.map(t, t + "!") == ["t0!", "t1!", "t2!"]"#);
+        check(r#"tool_names.map(t, t != "t1", size(t)) == [2, 2]"#);
+        check(r#"tool_names.exists(t, t.matches("^t[2-9]$")) && matches("ab", "b$")"#);
+        check(r#"[[1, 2], [3]].map(l, l.filter(x, x > 1)) == [[2], [3]]"#);
+        // An error of one item is absorbed by another that decides.
+        check(r#"[0, 1].exists(n, 1 / n == 1)"#);
+    }
+
+    #[test]
+    fn rounds_and_searches_are_counted() {
+        let taken = |text: &str, tools| evaluate(text, tools, usize::MAX / 2).1;
+        for text in [
+            r#"tool_names.all(t, t.matches("^t"))"#,
+            r#"tool_names.map(t, t + "!").size() > 0"#,
+            r#"tool_names.filter(t, t != "x").size() > 0"#,
+            r#"tool_names.exists_one(t, t == "x")"#,
+        ] {
+            let (few, many) = (taken(text, 100), taken(text, 400));
+            assert!(many > 3 * few && many < 5 * few, "{text}: {few}, then {many}");
+        }
+        let nested = r#"tool_names.all(a, !tool_names.exists(b, b == a + "x"))"#;
+        assert!(taken(nested, 400) > 10 * taken(nested, 100));
+        let known = r#"tool_names.all(a, a in tool_names)"#;
+        assert!(taken(known, 400) > 10 * taken(known, 100) / 4);
+    }
+
+    #[test]
+    fn what_would_take_more_steps_fails_at_once() {
+        for text in [
+            r#"tool_names.all(a, !tool_names.exists(b, b == a + "x"))"#,
+            r#"tool_names.exists(a, tool_names.filter(b, b == a + "x").size() > 0)"#,
+            r#"tool_names.map(a, tool_names.map(b, b)).size() > 0"#,
+            r#"!tool_names.all(t, t.matches("^t")) || tool_names.all(t, t.matches("t"))"#,
+        ] {
+            let (found, taken) = evaluate(text, 1000, 100_000);
+            assert_eq!((found, taken), (None, 100_000), "{text}");
+        }
+    }
+
+    #[test]
+    fn patterns_are_texts_of_the_expression() {
+        let refused = |text: &str| {
+            let program = Env::stdlib().compile(text).unwrap();
+            match Counted::new(program.expression()) {
+                Err(Uncountable::PatternOfData) => "data",
+                Err(Uncountable::Pattern(_)) => "pattern",
+                Ok(_) => "",
+            }
+        };
+        assert_eq!(refused(r#"span_name.matches("a+")"#), "");
+        assert_eq!(refused(r#"span_name.matches(agent_name)"#), "data");
+        assert_eq!(refused(r#"tool_names.exists(t, matches("x", "^" + t))"#), "data");
+        assert_eq!(refused(r#"span_name.matches("(a")"#), "pattern");
+        assert_eq!(refused(r#"span_name.matches("\\w{1000}{1000}")"#), "pattern");
+    }
 }

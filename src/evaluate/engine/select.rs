@@ -231,6 +231,14 @@ impl<'a> Scope<'a> {
     }
 }
 
+#[cfg(test)]
+impl<'a> Scope<'a> {
+    /// With tool names, and so many steps.
+    pub(super) fn with_steps(trajectory: &'a Trajectory<'_>, steps: usize) -> Self {
+        Self { steps: StepsLeft::new(steps), ..Self::new(trajectory, true) }
+    }
+}
+
 impl VariableResolver for Scope<'_> {
     fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
         let text = |text: &'b str| Some(CowVal::owned(CelString::from(text)));
@@ -271,6 +279,11 @@ impl Scope<'_> {
     pub fn begin(&mut self, effort: &Effort) {
         self.given = effort.left().min(STEPS_MAX);
         self.steps = StepsLeft::new(self.given);
+    }
+
+    #[cfg(test)]
+    pub(super) fn steps_left(&self) -> &StepsLeft {
+        &self.steps
     }
 
     /// Takes what the expressions took since then from the steps of the trace.

@@ -150,10 +150,10 @@ impl Resolver {
                 None if span.excluded_by.is_some() => "dropped: excluded".into(),
                 None => "no tool call".into(),
             };
-            if let Some(SpanOutcome::Call(sources)) = outcome {
-                if let Some(call) = calls.get(&record.span_id) {
-                    span.given_by = self.explain_fields(sources, call);
-                }
+            if let Some(SpanOutcome::Call(sources)) = outcome
+                && let Some(call) = calls.get(&record.span_id)
+            {
+                span.given_by = self.explain_fields(sources, call);
             }
             spans.push(span);
         }

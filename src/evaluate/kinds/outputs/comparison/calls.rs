@@ -47,7 +47,7 @@ impl Comparer {
         let mut sum = Sum::default();
         for call in trajectory.tool_calls.iter().filter(|call| subject.includes(call)) {
             let compared = match subject.content(call) {
-                CallContent::Value(value) => self.judge(&value, &effort),
+                CallContent::Value(value) => self.judge(&value, effort),
                 CallContent::Nothing => Ok(self.nothing()),
                 CallContent::NotRecorded => {
                     return report::not_evaluable(subject.reason(), want, || {
