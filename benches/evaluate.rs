@@ -18,7 +18,7 @@ use spanscore::evaluate::{Evaluator, kind};
 use spanscore::model::tool_call::Lazy;
 use spanscore::model::trajectory::KeptSpan;
 use spanscore::model::{
-    CallStatus, Content, Outcome, SpanId, ToolCall, ToolDefinition, Trajectory, Usage, Want,
+    CallStatus, Content, Effort, Outcome, SpanId, ToolCall, ToolDefinition, Trajectory, Usage, Want,
 };
 use spanscore::otlp::AnyValue;
 use spanscore::settings::Node;
@@ -146,6 +146,7 @@ impl Texts {
             final_output: Content::ready("All ten orders were refunded.".into()),
             kept_spans: self.calls.iter().enumerate().map(kept_span).collect(),
             end_ns: 10_000_000,
+            effort: Effort::new(u64::MAX),
             ..Trajectory::default()
         }
     }
@@ -203,10 +204,16 @@ fn evaluate(c: &mut Criterion) {
         let outcome = evaluator.evaluate(&trajectory, Want::SCORE);
         assert!(matches!(outcome, Outcome::Scored(_)), "{name} {settings}: {outcome:?}");
         group.bench_function("decoded, score", |b| {
-            b.iter(|| black_box(evaluator.evaluate(black_box(&trajectory), Want::SCORE)));
+            b.iter(|| {
+                trajectory.effort.begin(0);
+                black_box(evaluator.evaluate(black_box(&trajectory), Want::SCORE))
+            });
         });
         group.bench_function("decoded, all", |b| {
-            b.iter(|| black_box(evaluator.evaluate(black_box(&trajectory), Want::ALL)));
+            b.iter(|| {
+                trajectory.effort.begin(0);
+                black_box(evaluator.evaluate(black_box(&trajectory), Want::ALL))
+            });
         });
         group.bench_function("from text, score", |b| {
             b.iter_batched_ref(

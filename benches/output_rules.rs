@@ -14,7 +14,7 @@ use std::sync::Arc;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group};
 use spanscore::evaluate::kinds::outputs::output_rules;
 use spanscore::evaluate::{Evaluator, Want};
-use spanscore::model::{Content, Resource, Trajectory, Usage};
+use spanscore::model::{Content, Effort, Resource, Trajectory, Usage};
 use spanscore::settings::Node;
 use spanscore::value::json;
 
@@ -44,6 +44,7 @@ fn trajectory(output: String) -> Trajectory<'static> {
         cost: Some(0.02),
         usage: Usage { input_tokens: Some(900), output_tokens: Some(250), ..Usage::default() },
         resource: Arc::new(Resource::default()),
+        effort: Effort::new(u64::MAX),
         ..Trajectory::default()
     }
 }
@@ -74,6 +75,7 @@ fn typical(c: &mut Criterion) {
                 group.bench_function(format!("{name}/{behaviour}/{what}"), |b| {
                     b.iter(|| {
                         next = (next + 1) % texts.len();
+                        texts[next].effort.begin(0);
                         black_box(evaluator.evaluate(&texts[next], want))
                     });
                 });
@@ -144,6 +146,7 @@ fn once(case: &str, times: usize) {
     let compat = COMPAT.iter().find(|known| known.0 == behaviour).expect("`default` or `iris`").1;
     let evaluator = bundle(name, compat);
     for text in texts.iter().cycle().take(times) {
+        text.effort.begin(0);
         black_box(evaluator.evaluate(text, Want::SCORE));
     }
 }

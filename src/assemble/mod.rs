@@ -20,4 +20,4 @@ mod wheel;
 pub use sessions::{DueSession, Sessions};
 pub use settings::{LimitsSettings, SessionKeyFields, SessionsSettings, TracesSettings};
 pub use shard::{CutTrace, Due, RunningTrace, Shard, ShardCounts};
-pub use trace::TraceLimit;
+pub use trace::{TakenSteps, TraceLimit};

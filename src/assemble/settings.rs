@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::model::effort::TRACE_STEPS;
 use crate::model::{SessionKey, Trajectory};
 use crate::settings::{HumanDuration, above_zero};
 
@@ -21,6 +22,9 @@ pub struct TracesSettings {
     pub age_max: HumanDuration,
     /// How long a judged trace is remembered, so that late spans make a revision of it.
     pub remember_period: HumanDuration,
+    /// The longest that late spans wait to make a revision. The first revision waits as long as the
+    /// first judgement, each further one twice as long as the one before it, up to this.
+    pub revision_wait_max: HumanDuration,
 }
 
 impl Default for TracesSettings {
@@ -30,6 +34,7 @@ impl Default for TracesSettings {
             idle_timeout: HumanDuration::from_secs(30),
             age_max: HumanDuration::from_secs(30 * 60),
             remember_period: HumanDuration::from_secs(30),
+            revision_wait_max: HumanDuration::from_secs(60),
         }
     }
 }
@@ -67,6 +72,13 @@ pub struct LimitsSettings {
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub queue_mib: u32,
+    /// Steps that one trace may take to be read and judged, all its evaluations and revisions
+    /// together: a step is about two nanoseconds of one core. Beyond it evaluations are not
+    /// evaluable, `trace_too_expensive`. Each judgement of a session has as many. Verdicts before
+    /// the end of a trace have a quarter of them, beside these.
+    #[serde(deserialize_with = "above_zero")]
+    #[schemars(range(min = 1))]
+    pub trace_steps: u32,
 }
 
 impl Default for LimitsSettings {
@@ -78,6 +90,7 @@ impl Default for LimitsSettings {
             memory_mib: 1024,
             remembered_mib: 256,
             queue_mib: 256,
+            trace_steps: TRACE_STEPS,
         }
     }
 }

@@ -12,7 +12,7 @@ pub use room::CutTrace;
 
 use hashbrown::HashMap;
 
-use super::trace::{Added, OpenTrace, State, TraceLimits};
+use super::trace::{Added, OpenTrace, State, TakenSteps, TraceLimits};
 use super::wheel::{TICK_MS, Wheel};
 use super::{LimitsSettings, TracesSettings};
 use crate::model::{Completion, Reported, SpanBatch, SpanRecord, TraceId, TraceSpans};
@@ -328,6 +328,19 @@ impl Shard {
     pub fn keep_reported(&mut self, handle: Handle, reported: Vec<Reported>) {
         if let Some(trace) = self.get_mut(handle) {
             trace.reported = reported;
+        }
+    }
+
+    /// Steps that a trace has taken so far.
+    pub fn steps(&self, handle: Handle) -> TakenSteps {
+        self.get(handle).map_or_else(TakenSteps::default, |trace| trace.steps)
+    }
+
+    /// Adds steps to those that a trace has taken.
+    pub fn take_steps(&mut self, handle: Handle, steps: TakenSteps) {
+        if let Some(trace) = self.get_mut(handle) {
+            trace.steps.judged = trace.steps.judged.saturating_add(steps.judged);
+            trace.steps.early = trace.steps.early.saturating_add(steps.early);
         }
     }
 

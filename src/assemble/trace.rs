@@ -104,6 +104,8 @@ pub(super) struct OpenTrace {
     pub(super) left_out: Option<LeftOut>,
     /// What evaluators said of it that they must know again.
     pub(super) reported: Vec<Reported>,
+    /// Steps that its judgements took, and those that asked for verdicts before the end.
+    pub(super) steps: TakenSteps,
     /// Bytes that are counted as held for it since it was judged; 0 while it is open.
     pub(super) remembered_bytes: usize,
     /// How large it was when it was last looked at while open.
@@ -131,6 +133,7 @@ impl OpenTrace {
             judged: None,
             left_out: None,
             reported: Vec::new(),
+            steps: TakenSteps::default(),
             remembered_bytes: 0,
             looked_at: 0,
             armed_ms: u64::MAX,
@@ -374,17 +377,37 @@ impl OpenTrace {
         has_grown
     }
 
+    /// How long a judgement waits that would wait so long if it were the first. Each further
+    /// revision waits twice as long as the one before it, so that a trickle of late spans costs no
+    /// more than a few judgements.
+    fn revision_wait(&self, first_ms: u64, settings: &super::TracesSettings) -> u64 {
+        let revisions = self.judged.map_or(0, |(count, _)| count.saturating_sub(1)).min(32);
+        let longest = settings.revision_wait_max.as_ms().max(first_ms);
+        first_ms.saturating_mul(1 << revisions).min(longest)
+    }
+
     /// When the trace is complete if nothing more comes, and why.
     pub(super) fn deadline(&self, settings: &super::TracesSettings) -> (u64, Completion) {
         let age = (self.first_ms.saturating_add(settings.age_max.as_ms()), Completion::AgeMax);
-        let rest = if self.root_ended {
-            (self.last_ms.saturating_add(settings.quiet_period.as_ms()), Completion::RootEnded)
+        let (first_ms, why) = if self.root_ended {
+            (settings.quiet_period.as_ms(), Completion::RootEnded)
         } else {
-            (self.last_ms.saturating_add(settings.idle_timeout.as_ms()), Completion::Idle)
+            (settings.idle_timeout.as_ms(), Completion::Idle)
         };
+        let wait_ms = self.revision_wait(first_ms, settings);
+        let rest = (self.last_ms.saturating_add(wait_ms), why);
         // A judged trace that is reopened was complete before: its age says nothing.
         if self.judged.is_none() && age.0 < rest.0 { age } else { rest }
     }
+}
+
+/// Steps that a trace has taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TakenSteps {
+    /// To be judged.
+    pub judged: u64,
+    /// To be asked for verdicts before its end.
+    pub early: u64,
 }
 
 /// Spreads the bits of a number (the finaliser of splitmix64).

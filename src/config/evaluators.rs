@@ -179,7 +179,27 @@ fn configure_one(
     };
     let (settings, info, against) = (settings?, info?, against?);
     let tools = ToolChoice { only: settings.only_tools, exclude: settings.exclude_tools, named };
-    Some(Configured { info, when, sample: settings.sample, early: settings.early, tools, against })
+    let (sample, early) = (settings.sample, settings.early);
+    let configured = Configured { info, when, sample, early, tools, against };
+    if settings.level == LevelSetting::Call && !configured.reads_calls() {
+        let place = shared.get("level").map_or(key.place, |level| level.place);
+        errors.push(no_calls(kind).at(place));
+        return None;
+    }
+    Some(configured)
+}
+
+/// The same answer for each call would say nothing of any of them.
+fn no_calls(kind: &Kind) -> SettingsError {
+    let message = format!("`{}` does not judge calls with these settings", kind.name);
+    let schema = (kind.schema)();
+    let own = schema.get("properties").and_then(|properties| properties.as_object());
+    let help = if own.is_some_and(|own| own.contains_key("target")) {
+        "`level: call` goes with `target: tool_arguments` or `target: tool_results`"
+    } else {
+        "leave `level` out, or say `trace` or `session`"
+    };
+    SettingsError::new(message).with_help(help)
 }
 
 fn info(kind: &'static Kind, key: &Key, settings: &SharedSettings, own: &Node) -> EvaluatorInfo {

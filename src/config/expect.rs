@@ -95,8 +95,7 @@ pub(super) fn read(
         (None, None, Some(attribute)) => {
             let place = node.get("attribute").map_or(node.place, |node| node.place);
             let tried = try_out(&template, &sample, place, errors)?;
-            let facts = tried.evaluator.facts();
-            Some(Expectations::attribute(attribute.to_owned(), template, facts))
+            Some(Expectations::attribute(attribute.to_owned(), template, &*tried.evaluator))
         }
         (Some(_), None, None) => refuse("`expect` lacks `key`".to_owned(), help, node.place),
         (None, Some(_), None) => refuse("`expect` lacks `file`".to_owned(), help, node.place),

@@ -34,6 +34,18 @@ pub(super) fn compile(
                 .replace("'<EOF>'", "end");
             (format!("`{setting}` is not valid CEL: {message}"), None, line - 1, column - 1)
         }
+        Err(WhenError::PatternOfData) => {
+            let (line, column) = find_word(text, "matches");
+            let message = format!("`matches` in `{setting}` takes a pattern written as a text");
+            let help = "a pattern made of data would be compiled for each trace; compare with \
+                        `==`, `contains` or `in`";
+            (message, Some(help.to_owned()), line, column)
+        }
+        Err(WhenError::Pattern { message }) => {
+            let (line, column) = find_word(text, "matches");
+            let why = message.lines().last().unwrap_or_default().to_owned();
+            (format!("`matches` in `{setting}` takes a pattern: {why}"), None, line, column)
+        }
         Err(WhenError::UnknownName { name }) => {
             let (line, column) = find_word(text, &name);
             let help = match nearest(&name, VARIABLES) {

@@ -4,6 +4,10 @@
 pub(crate) const REGEX_BYTES_MAX: usize = 8 << 20;
 /// Largest cache of one pattern's lazy automaton, bytes.
 pub(crate) const DFA_BYTES_MAX: usize = 4 << 20;
+/// Steps of one pass over a byte of a text: that of the gates, or of a detector of numbers.
+pub(crate) const STEPS_PER_BYTE: usize = 2;
+/// Steps of the pass of any other detector whose gate is open.
+pub(crate) const DETECTOR_STEPS_PER_BYTE: usize = 8;
 /// Most detectors in the packs that a config adds to one evaluator.
 pub(crate) const DETECTORS_MAX: usize = 512;
 /// Longest text a detector's pattern may match, bytes: what keeps finding all matches linear.

@@ -1,6 +1,6 @@
 //! What an evaluator is, and what a kind of evaluator is.
 
-use crate::model::{Facts, Outcome, Trajectory, Want};
+use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 
 /// Judges trajectories.
@@ -15,11 +15,26 @@ pub trait Evaluator: Send + Sync {
     /// `level: session` the calls of all its traces.
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome;
 
+    /// Whether the answer depends on the calls at all. Where it does not, `level: call` would give
+    /// each call the same answer, and the config refuses it.
+    fn reads_calls(&self) -> bool {
+        true
+    }
+
+    /// Judges each call alone, with what is the same for all calls of the trajectory made once;
+    /// `None` where nothing is. The calls of the trajectory itself are not to be looked at.
+    fn call_judge<'t>(&'t self, _: &'t Trajectory<'_>, _: Want) -> Option<CallJudge<'t>> {
+        None
+    }
+
     /// Judges a trace that goes on: what no later call can repair. `None` while the end is open.
     fn early(&self, _: &Trajectory<'_>, _: Want) -> Option<Early> {
         None
     }
 }
+
+/// Judges one call after the other.
+pub type CallJudge<'t> = Box<dyn FnMut(&ToolCall<'_>) -> Outcome + 't>;
 
 /// What an evaluator knows before the end of a trace.
 #[derive(Clone, Debug, PartialEq)]

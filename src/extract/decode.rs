@@ -15,7 +15,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
-pub(crate) use definitions::tool_definitions;
+pub(crate) use definitions::{FoundDefinitions, tool_definitions};
 pub(crate) use messages::{MessageCall, MessageResult, Messages};
 pub(super) use shapes::message_arguments;
 

@@ -81,13 +81,15 @@ pub enum Reason {
     TextTooLarge,
     /// The trajectory is larger than the limit for what an evaluator reads.
     TrajectoryTooLarge,
+    /// Judging the trace, all its evaluations together, would take more than `limits.trace_steps`.
+    TraceTooExpensive,
     /// The text holds too little to judge.
     InsufficientData,
 }
 
 impl Reason {
     /// All, in the order of declaration.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::ArgumentsNotRecorded,
         Self::ResultNotRecorded,
         Self::UserInputNotRecorded,
@@ -98,6 +100,7 @@ impl Reason {
         Self::NoToolCalls,
         Self::TextTooLarge,
         Self::TrajectoryTooLarge,
+        Self::TraceTooExpensive,
         Self::InsufficientData,
     ];
 
@@ -114,6 +117,7 @@ impl Reason {
             Self::NoToolCalls => "no_tool_calls",
             Self::TextTooLarge => "text_too_large",
             Self::TrajectoryTooLarge => "trajectory_too_large",
+            Self::TraceTooExpensive => "trace_too_expensive",
             Self::InsufficientData => "insufficient_data",
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** nothing here does I/O, reads a clock, or imports a stage.
 
+pub mod effort;
 pub mod evaluation;
 pub mod facts;
 pub mod id;
@@ -10,6 +11,7 @@ pub mod span;
 pub mod tool_call;
 pub mod trajectory;
 
+pub use self::effort::Effort;
 pub use self::evaluation::{
     Evaluation, EvaluatorInfo, Label, Level, Outcome, Reason, Reported, Score, Target,
 };

@@ -1,6 +1,10 @@
 //! What tells sessions apart, and a session as one trajectory: the calls of all its traces.
 
-use super::{ToolCall, Trajectory, Usage};
+use std::borrow::Cow;
+
+use hashbrown::HashMap;
+
+use super::{Effort, ToolCall, ToolDefinition, Trajectory, Usage};
 
 /// What tells a session apart from all others.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -33,10 +37,21 @@ impl SessionKey {
 pub fn join_session<'a>(trajectories: Vec<Trajectory<'a>>) -> Option<Trajectory<'a>> {
     let mut turns = trajectories.into_iter();
     let mut session = turns.next()?;
+    let definitions = std::mem::take(&mut session.tool_definitions);
+    let mut tools = SessionTools::default();
+    let mut is_spent = session.effort.is_trace_spent();
+    definitions.into_iter().for_each(|tool| tools.put(tool));
     session.turn_starts.push(session.start_ns);
     for turn in turns {
         session.turn_starts.push(turn.start_ns);
-        join(&mut session, turn);
+        is_spent |= turn.effort.is_trace_spent();
+        join(&mut session, &mut tools, turn);
+    }
+    session.tool_definitions = tools.list;
+    // The traces were read within their own steps.
+    session.effort = Effort::new(session.effort.given());
+    if is_spent {
+        session.effort.exhaust();
     }
     put_in_order(&mut session.tool_calls);
     session.kept_spans.sort_by_key(|span| span.end_ns);
@@ -64,19 +79,34 @@ fn put_in_order(calls: &mut Vec<ToolCall<'_>>) {
     }
 }
 
-fn join<'a>(session: &mut Trajectory<'a>, mut turn: Trajectory<'a>) {
+/// The definitions of a session's tools: of a repeated name the first place and the last content.
+#[derive(Default)]
+struct SessionTools<'a> {
+    list: Vec<ToolDefinition<'a>>,
+    places: HashMap<Cow<'a, str>, usize>,
+}
+
+impl<'a> SessionTools<'a> {
+    fn put(&mut self, tool: ToolDefinition<'a>) {
+        match self.places.get(&tool.name) {
+            Some(place) => self.list[*place] = tool,
+            None => {
+                self.places.insert(tool.name.clone(), self.list.len());
+                self.list.push(tool);
+            }
+        }
+    }
+}
+
+fn join<'a>(session: &mut Trajectory<'a>, tools: &mut SessionTools<'a>, mut turn: Trajectory<'a>) {
     // Numbers of groups go on from turn to turn.
     let last = session.tool_calls.iter().map(|call| call.group).max().unwrap_or(0);
     let grouped = turn.tool_calls.iter_mut().filter(|call| call.group != 0);
     grouped.for_each(|call| call.group += last);
     session.tool_calls.append(&mut turn.tool_calls);
     session.kept_spans.append(&mut turn.kept_spans);
-    for tool in turn.tool_definitions {
-        match session.tool_definitions.iter_mut().find(|known| known.name == tool.name) {
-            Some(known) => *known = tool,
-            None => session.tool_definitions.push(tool),
-        }
-    }
+    turn.tool_definitions.into_iter().for_each(|tool| tools.put(tool));
+    session.bytes = session.bytes.saturating_add(turn.bytes);
     session.usage = add(session.usage, turn.usage);
     session.cost = sum(session.cost, turn.cost, |a, b| (a + b).min(f64::MAX));
     session.agent_name = session.agent_name.take().or(turn.agent_name);

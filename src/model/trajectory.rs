@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::tool_call::groups;
-use super::{Content, Resource, SpanId, ToolCall, ToolDefinition, TraceId};
+use super::{Content, Effort, Resource, SpanId, ToolCall, ToolDefinition, TraceId};
 use crate::otlp::AnyValue;
 use crate::value::Value;
 
@@ -117,6 +117,10 @@ pub struct Trajectory<'a> {
     /// ([`Facts::attributes`](super::Facts)), in order of their ends; of one instant, spans before
     /// those that they are within.
     pub kept_spans: Vec<KeptSpan<'a>>,
+    /// Bytes of the records that it was read from.
+    pub bytes: usize,
+    /// What judging it may still cost; what reading it took is taken.
+    pub effort: Effort,
 }
 
 impl<'a> Trajectory<'a> {

@@ -173,6 +173,8 @@ impl Collector {
             tracing::warn!("requests that did not end were told to come again");
         }
         let backlog = self.pipeline.backlog();
+        // While somebody may still send, a shard that was not told to end does not.
+        let _intake = self.pipeline.intake();
         tokio::select! {
             // In a hurry the shards are not even told.
             biased;

@@ -28,6 +28,7 @@ pub(super) struct PipelineMetrics {
     sessions: Counter<u64>,
     session_losses: Counter<u64>,
     when_errors: Counter<u64>,
+    expensive: Counter<u64>,
     panics: Counter<u64>,
     time: Counter<f64>,
     not_evaluable: Counter<u64>,
@@ -43,6 +44,8 @@ pub(super) struct PipelineMetrics {
 pub(super) struct JudgedCounts {
     completions: Vec<(Completion, u64)>,
     when_errors: WhenErrors,
+    /// Traces of which not all was judged, as it would have taken too many steps.
+    pub(super) expensive: u64,
 }
 
 impl JudgedCounts {
@@ -63,6 +66,9 @@ const COMPLETIONS: [Completion; 5] = [
     Completion::Shutdown,
     Completion::Evicted,
 ];
+
+/// The reason of [`PipelineMetrics::expensive`].
+const EXPENSIVE: &str = "trace_steps";
 
 fn reason(word: &'static str) -> [KeyValue; 1] {
     [KeyValue::new("reason", word)]
@@ -97,6 +103,10 @@ impl PipelineMetrics {
             when_errors: counter(
                 "spanscore.evaluate.when_errors",
                 "Expressions of `when` that could not be evaluated.",
+            ),
+            expensive: counter(
+                "spanscore.evaluate.limited_targets",
+                "Traces and sessions not judged in part, as a limit of work was met.",
             ),
             panics: counter("spanscore.evaluate.panics", "Faults of ours that were survived."),
             time: meter
@@ -140,6 +150,7 @@ impl PipelineMetrics {
             self.evicted.add(0, &reason(word));
         }
         self.reopened.add(0, &[]);
+        self.expensive.add(0, &reason(EXPENSIVE));
         self.panics.add(0, &[]);
         self.time.add(0.0, &[]);
         for evaluator in &self.evaluators {
@@ -172,11 +183,17 @@ impl PipelineMetrics {
         for (completion, count) in &judged.completions {
             self.judged.add(*count, &[KeyValue::new("completion", completion.as_str())]);
         }
+        if judged.expensive > 0 {
+            self.expensive.add(judged.expensive, &reason(EXPENSIVE));
+        }
         self.count_when_errors(&judged.when_errors);
     }
 
-    pub(super) fn session_judged(&self, errors: &WhenErrors) {
+    pub(super) fn session_judged(&self, errors: &WhenErrors, is_spent: bool) {
         self.sessions.add(1, &[]);
+        if is_spent {
+            self.expensive.add(1, &reason(EXPENSIVE));
+        }
         self.count_when_errors(errors);
     }
 

@@ -12,6 +12,7 @@
 
 mod backlog;
 mod collector;
+mod costly;
 mod guard;
 mod intake;
 mod lost;
@@ -38,6 +39,7 @@ use crate::telemetry::Heartbeats;
 use backlog::Backlog;
 pub use backlog::Unjudged;
 pub use collector::{Addresses, Collector, CollectorSettings, CollectorStartError};
+use costly::Costly;
 pub use intake::PipelineIntake;
 pub use lost::Lost;
 use metrics::PipelineMetrics;
@@ -107,6 +109,7 @@ impl Pipeline {
                 evaluators: Arc::clone(&evaluators),
                 outlet: Arc::clone(outlet),
                 metrics: Arc::clone(&metrics),
+                trace_steps: u64::from(settings.limits.trace_steps),
                 backlog: Arc::clone(&backlog),
                 heartbeats: Arc::clone(&heartbeats),
                 place: shard_count,
@@ -136,6 +139,8 @@ impl Pipeline {
                 outlet: Arc::clone(outlet),
                 metrics: Arc::clone(&metrics),
                 pool: Arc::clone(&pool),
+                trace_steps: u64::from(settings.limits.trace_steps),
+                costly: Costly::default(),
                 backlog: Arc::clone(&backlog),
                 heartbeats: Arc::clone(&heartbeats),
                 sessions: session_sender.clone(),

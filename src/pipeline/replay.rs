@@ -12,7 +12,9 @@ use crate::assemble::{
 };
 use crate::evaluate::engine::run::{Evaluators, Evidence};
 use crate::extract::{Explanation, Extracted, ExtractionCache, Resolver, SessionCalls, extract};
-use crate::model::{Completion, Evaluation, SessionKey, SpanBatch, TraceId, Trajectory};
+use crate::model::{
+    Completion, Effort, Evaluation, SessionKey, SpanBatch, TraceId, TraceSpans, Trajectory,
+};
 use crate::otlp::Signal;
 use crate::otlp::request::Broken;
 
@@ -24,6 +26,7 @@ pub struct Replay<'r> {
     evicted: Vec<Due>,
     cache: ExtractionCache,
     session_key: SessionKeyFields,
+    trace_steps: u64,
 }
 
 impl<'r> Replay<'r> {
@@ -46,6 +49,7 @@ impl<'r> Replay<'r> {
             evicted: Vec::new(),
             cache: ExtractionCache::default(),
             session_key,
+            trace_steps: u64::from(limits.trace_steps),
         }
     }
 
@@ -95,7 +99,8 @@ impl<'r> Replay<'r> {
         out: &mut Vec<Evaluation>,
     ) {
         for due in &self.sessions(due) {
-            out.append(&mut evaluate_session(self.resolver, evaluators, due, now_ns).0);
+            let answer = evaluate_session(self.resolver, evaluators, due, self.trace_steps, now_ns);
+            out.extend(answer.evaluations);
         }
     }
 
@@ -111,7 +116,7 @@ impl<'r> Replay<'r> {
         let mut due_sessions = Vec::new();
         for due in due {
             let Some(trace) = self.shard.trace(due.handle) else { continue };
-            if let Some(key) = self.session_key.of(&self.resolver.resolve(trace)) {
+            if let Some(key) = self.session_key.of(&self.resolve(trace)) {
                 let trace = Arc::new(trace.clone());
                 sessions.add(key, trace, due.digest, 0, &mut due_sessions);
             }
@@ -142,7 +147,7 @@ impl<'r> Replay<'r> {
         let due = self.due();
         for session in self.sessions(&due) {
             let ids: Vec<_> = session.traces.iter().map(|trace| trace.trace_id).collect();
-            if let Some(joined) = joined(self.resolver, &session) {
+            if let Some(joined) = joined(self.resolver, &session, self.trace_steps) {
                 visit(&joined, &ids);
             }
         }
@@ -156,9 +161,13 @@ impl<'r> Replay<'r> {
         due
     }
 
+    fn resolve<'t>(&'t self, trace: &'t TraceSpans) -> Trajectory<'t> {
+        self.resolver.resolve_within(trace, Effort::new(self.trace_steps))
+    }
+
     fn trajectories(&self, due: &[Due]) -> Vec<Trajectory<'_>> {
         let traces = due.iter().filter_map(|due| self.shard.trace(due.handle));
-        let mut trajectories: Vec<_> = traces.map(|trace| self.resolver.resolve(trace)).collect();
+        let mut trajectories: Vec<_> = traces.map(|trace| self.resolve(trace)).collect();
         reconcile_sessions(&mut trajectories, self.session_key);
         trajectories
     }

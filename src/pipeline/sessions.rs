@@ -19,7 +19,7 @@ use crate::assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
 use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
 use crate::extract::{Resolver, reconcile};
 use crate::model::session::join_session;
-use crate::model::{Completion, Evaluation, SessionKey, TraceSpans, Trajectory};
+use crate::model::{Completion, Effort, Evaluation, SessionKey, TraceSpans, Trajectory};
 use crate::panics::caught;
 use crate::telemetry::Heartbeats;
 
@@ -48,6 +48,8 @@ pub(super) struct SessionWorker {
     pub(super) evaluators: Arc<Evaluators>,
     pub(super) outlet: Outlet,
     pub(super) metrics: Arc<PipelineMetrics>,
+    /// Steps that one judgement of a session may take, and the reading of each of its traces.
+    pub(super) trace_steps: u64,
     pub(super) backlog: Arc<Backlog>,
     /// Told that it moves.
     pub(super) heartbeats: Arc<Heartbeats>,
@@ -102,16 +104,17 @@ impl SessionWorker {
             self.backlog.set_sessions(left);
             left -= 1;
             let now_ns = unix_ns(SystemTime::now());
-            let judged =
-                caught(|| evaluate_session(&self.resolver, &self.evaluators, &due, now_ns));
-            let Ok((evaluations, errors)) = judged else {
+            let judged = caught(|| {
+                evaluate_session(&self.resolver, &self.evaluators, &due, self.trace_steps, now_ns)
+            });
+            let Ok(SessionAnswer { evaluations, errors, is_spent }) = judged else {
                 self.metrics.panicked();
                 self.sessions.not_judged(&due);
                 tracing::error!("judging a session panicked; it is lost");
                 continue;
             };
             self.metrics.evaluations(&evaluations);
-            self.metrics.session_judged(&errors);
+            self.metrics.session_judged(&errors, is_spent);
             if !evaluations.is_empty() {
                 (self.outlet)(evaluations);
             }
@@ -145,11 +148,26 @@ impl Guarded for SessionWorker {
 }
 
 /// A session as one trajectory, its traces corrected by what they know of each other.
-pub(super) fn joined<'a>(resolver: &'a Resolver, due: &'a DueSession) -> Option<Trajectory<'a>> {
-    let mut trajectories: Vec<_> = due.traces.iter().map(|trace| resolver.resolve(trace)).collect();
+pub(super) fn joined<'a>(
+    resolver: &'a Resolver,
+    due: &'a DueSession,
+    trace_steps: u64,
+) -> Option<Trajectory<'a>> {
+    let read =
+        |trace: &'a Arc<TraceSpans>| resolver.resolve_within(trace, Effort::new(trace_steps));
+    let mut trajectories: Vec<_> = due.traces.iter().map(read).collect();
     trajectories.sort_by_key(|trajectory| (trajectory.start_ns, trajectory.trace_id));
     reconcile(&mut trajectories);
     join_session(trajectories)
+}
+
+/// What came of judging a session.
+#[derive(Default)]
+pub(super) struct SessionAnswer {
+    pub(super) evaluations: Vec<Evaluation>,
+    pub(super) errors: WhenErrors,
+    /// It would have taken more steps than it had.
+    pub(super) is_spent: bool,
 }
 
 /// Judges one session on all its traces.
@@ -157,9 +175,10 @@ pub(super) fn evaluate_session(
     resolver: &Resolver,
     evaluators: &Evaluators,
     due: &DueSession,
+    trace_steps: u64,
     now_ns: u64,
-) -> (Vec<Evaluation>, WhenErrors) {
-    let mut out = Vec::new();
+) -> SessionAnswer {
+    let mut answer = SessionAnswer::default();
     let evidence = Evidence {
         digest: due.digest,
         revised: due.revised,
@@ -167,10 +186,12 @@ pub(super) fn evaluate_session(
         completion: due.completion,
         now_ns,
     };
-    let errors = joined(resolver, due)
-        .map(|mut session| evaluators.evaluate_session(&mut session, &due.key, evidence, &mut out))
-        .unwrap_or_default();
-    (out, errors)
+    if let Some(mut session) = joined(resolver, due, trace_steps) {
+        let SessionAnswer { evaluations, errors, is_spent } = &mut answer;
+        *errors = evaluators.evaluate_session(&mut session, &due.key, evidence, evaluations);
+        *is_spent = session.effort.is_trace_spent();
+    }
+    answer
 }
 
 #[cfg(test)]

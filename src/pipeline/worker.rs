@@ -14,14 +14,15 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Outlet;
 use super::backlog::Backlog;
+use super::costly::Costly;
 use super::guard::Guarded;
 use super::metrics::{JudgedCounts, PipelineMetrics};
 use super::pool::BatchPool;
 use super::sessions::{SessionSender, SessionTrace};
-use crate::assemble::{Due, RunningTrace, Shard};
+use crate::assemble::{Due, RunningTrace, Shard, TakenSteps};
 use crate::evaluate::engine::run::{Evaluators, Evidence};
 use crate::extract::Resolver;
-use crate::model::{Completion, Evaluation, Reported, SessionKey, SpanBatch, TraceSpans};
+use crate::model::{Completion, Effort, Evaluation, Reported, SessionKey, SpanBatch, TraceSpans};
 use crate::panics::caught;
 use crate::telemetry::Heartbeats;
 
@@ -29,6 +30,9 @@ use crate::telemetry::Heartbeats;
 pub(super) const TICK: Duration = Duration::from_millis(50);
 /// Traces whose evaluations are handed out together.
 const JUDGED_MAX: usize = 64;
+/// Verdicts before the end of a trace have this part of its steps, beside them: what is judged at
+/// the end must not depend on how the spans came.
+const EARLY_SHARE: u64 = 4;
 /// Requests taken from the queue at once.
 const WORK_MAX: usize = 32;
 
@@ -53,10 +57,14 @@ pub(super) struct Worker {
     pub(super) metrics: Arc<PipelineMetrics>,
     /// Where batches go that have been added.
     pub(super) pool: Arc<BatchPool>,
+    /// Tells of traces that are too expensive, seldom.
+    pub(super) costly: Costly,
     /// Told of what is taken in and judged.
     pub(super) backlog: Arc<Backlog>,
     /// Told that it moves.
     pub(super) heartbeats: Arc<Heartbeats>,
+    /// Steps that one trace may take, all its judgements together.
+    pub(super) trace_steps: u64,
     /// Where judged traces go when sessions are judged too.
     pub(super) sessions: Option<SessionSender>,
 }
@@ -136,11 +144,15 @@ impl Worker {
             let mut said = Vec::with_capacity(some.len());
             for due in some {
                 self.heartbeats.beat(self.index);
-                said.push(self.evaluate_one(due, now_ns, &mut judged, &mut evaluations));
+                let steps = self.shard.steps(due.handle).judged;
+                let effort = Effort::new(self.trace_steps.saturating_sub(steps));
+                let done = self.evaluate_one(due, effort, now_ns, &mut judged, &mut evaluations);
+                said.push(done);
             }
             self.metrics.judged(&judged, started.elapsed());
             self.hand_out(evaluations);
-            for (due, reported) in some.iter().zip(said) {
+            for (due, (reported, steps)) in some.iter().zip(said) {
+                self.shard.take_steps(due.handle, TakenSteps { judged: steps, early: 0 });
                 match reported {
                     Some(reported) => self.shard.keep_reported(due.handle, reported),
                     None => self.shard.not_judged(due),
@@ -171,7 +183,8 @@ impl Worker {
         let mut evaluations = Vec::new();
         let mut said = Vec::new();
         for running in running {
-            let reported = self.evaluate_early(running, now_ns, &mut evaluations);
+            let (reported, steps) = self.evaluate_early(running, now_ns, &mut evaluations);
+            self.shard.take_steps(running.handle, TakenSteps { judged: 0, early: steps });
             said.extend(reported.map(|reported| (running.handle, reported)));
         }
         self.hand_out(evaluations);
@@ -181,16 +194,20 @@ impl Worker {
     }
 
     /// Pushes early verdicts; gives what was said of the trace with them, `None` if nothing was
-    /// added.
+    /// added, and the steps that it took.
     fn evaluate_early(
         &self,
         running: RunningTrace,
         now_ns: u64,
         out: &mut Vec<Evaluation>,
-    ) -> Option<Vec<Reported>> {
+    ) -> (Option<Vec<Reported>>, u64) {
         let mut reported = self.shard.reported(running.handle).to_vec();
-        let trace =
-            self.shard.trace(running.handle).filter(|_| self.evaluators.may_report(&reported))?;
+        let steps_max =
+            (self.trace_steps / EARLY_SHARE).saturating_sub(self.shard.steps(running.handle).early);
+        let asks = steps_max > 0 && self.evaluators.may_report(&reported);
+        let Some(trace) = self.shard.trace(running.handle).filter(|_| asks) else {
+            return (None, 0);
+        };
         let evidence = Evidence {
             digest: running.digest,
             revised: None,
@@ -200,15 +217,17 @@ impl Worker {
         };
         let before = out.len();
         let judged = caught(|| {
-            let mut trajectory = self.resolver.resolve(trace);
+            let mut trajectory = self.resolver.resolve_within(trace, Effort::new(steps_max));
             self.evaluators.evaluate_early(&mut trajectory, evidence, &mut reported, out);
+            trajectory.effort.taken()
         });
         if judged.is_err() {
             out.truncate(before);
             self.metrics.panicked();
             tracing::error!(trace_id = %trace.trace_id, "judging an open trace panicked");
         }
-        (out.len() > before).then_some(reported)
+        let reported = (out.len() > before).then_some(reported);
+        (reported, judged.unwrap_or(steps_max))
     }
 
     fn hand_to_session(&self, key: Option<SessionKey>, trace: &TraceSpans, digest: [u8; 16]) {
@@ -219,16 +238,19 @@ impl Worker {
         }
     }
 
-    /// Judges a trace; gives what was said of it with that, `None` if nothing came of it.
+    /// Judges a trace; gives what was said of it with that, `None` if nothing came of it, and the
+    /// steps that it took.
     fn evaluate_one(
         &self,
         due: &Due,
+        effort: Effort,
         now_ns: u64,
         judged: &mut JudgedCounts,
         out: &mut Vec<Evaluation>,
-    ) -> Option<Vec<Reported>> {
+    ) -> (Option<Vec<Reported>>, u64) {
         let mut reported = self.shard.reported(due.handle).to_vec();
-        let trace = self.shard.trace(due.handle)?;
+        let Some(trace) = self.shard.trace(due.handle) else { return (None, 0) };
+        let given = effort.given();
         let evidence = Evidence {
             digest: due.digest,
             revised: due.revised,
@@ -238,23 +260,28 @@ impl Worker {
         };
         let before = out.len();
         let outcome = caught(|| {
-            let mut trajectory = self.resolver.resolve(trace);
+            let mut trajectory = self.resolver.resolve_within(trace, effort);
             let errors =
                 self.evaluators.evaluate_trace(&mut trajectory, evidence, &mut reported, out);
             let session = self.sessions.as_ref().and_then(|it| it.fields.of(&trajectory));
-            (errors, session)
+            (errors, session, trajectory.effort)
         });
         match outcome {
-            Ok((errors, session)) => {
+            Ok((errors, session, effort)) => {
                 self.hand_to_session(session, trace, due.digest);
                 judged.add(due.completion, errors);
-                Some(reported)
+                if effort.is_trace_spent() {
+                    judged.expensive += 1;
+                    self.costly.tell(trace.trace_id, trace.spans.len(), trace.arena.len());
+                }
+                (Some(reported), effort.taken())
             }
             Err(_) => {
                 out.truncate(before);
                 self.metrics.panicked();
                 tracing::error!(trace_id = %trace.trace_id, "judging a trace panicked; it is lost");
-                None
+                // How far it came is not known.
+                (None, given / 4)
             }
         }
     }

@@ -5,7 +5,9 @@
 //! sides, which these tests would show by never ending.
 
 use spanscore::evaluate::{Want, kind};
-use spanscore::model::{CallStatus, Content, Outcome, ToolCall, ToolDefinition, Trajectory};
+use spanscore::model::{
+    CallStatus, Content, Effort, Outcome, ToolCall, ToolDefinition, Trajectory,
+};
 use spanscore::settings::Node;
 use spanscore::value::{Map, Value, json};
 
@@ -45,6 +47,8 @@ fn trajectory(calls: usize) -> Trajectory<'static> {
             description: "Searches.".into(),
             input_schema: json::parse(r#"{"type":"object","required":["last"]}"#).unwrap(),
         }],
+        // Each evaluation has steps of its own here.
+        effort: Effort::new(u64::MAX),
         ..Trajectory::default()
     }
 }
@@ -57,6 +61,7 @@ fn list(write: impl Fn(usize) -> String) -> String {
 fn answer(name: &str, settings: &str, trajectory: &Trajectory<'_>) -> String {
     let node = Node::from_value(&json::parse(settings).unwrap());
     let evaluator = (kind(name).unwrap().build)(&node).unwrap();
+    assert!(trajectory.effort.begin(0));
     match evaluator.evaluate(trajectory, Want::ALL) {
         // Sums of a thousand shares differ from the mean in the last digits.
         Outcome::Scored(score) => ((score.value * 1e9).round() / 1e9).to_string(),
@@ -158,6 +163,7 @@ fn large_and_deep_arguments_cost_no_more_than_their_size() {
             description: "Searches.".into(),
             input_schema: object([("properties".to_owned(), properties)]),
         }],
+        effort: Effort::new(u64::MAX),
         ..Trajectory::default()
     };
     let check = |name: &str, settings: &str, expected: &str| {

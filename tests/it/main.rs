@@ -31,3 +31,4 @@ mod telemetry;
 mod terminal;
 mod together;
 mod traps;
+mod work;

@@ -21,6 +21,7 @@ fn shard(change: impl FnOnce(&mut TracesSettings, &mut LimitsSettings)) -> Shard
         idle_timeout: HumanDuration::from_secs(10),
         age_max: HumanDuration::from_secs(100),
         remember_period: HumanDuration::from_secs(20),
+        ..TracesSettings::default()
     };
     let mut limits = LimitsSettings::default();
     change(&mut traces, &mut limits);
@@ -180,12 +181,27 @@ fn trace_that_is_revised_again_and_again_keeps_no_other_remembered() {
     for revision in 1..5 {
         let now_ms = u64::from(revision) * 10_000;
         add(&mut shard, now_ms, &[(1, revision as u16, TOOL)]);
-        let judged = tick(&mut shard, now_ms + 1_000);
+        let judged = tick(&mut shard, now_ms + 8_000);
         assert_eq!(judged, [(1, Completion::RootEnded, revision, revision as usize + 1)]);
     }
     assert_eq!((shard.trace_count(), shard.judged.len()), (1, 1));
     tick(&mut shard, 100_000);
     assert_eq!((shard.trace_count(), shard.bytes(), shard.remembered_bytes), (0, 0, 0));
+}
+
+#[test]
+fn each_further_revision_of_a_trace_waits_twice_as_long() {
+    let mut shard = shard(|traces, _| traces.revision_wait_max = HumanDuration::from_secs(5));
+    add(&mut shard, 0, &[(1, 0, ROOT)]);
+    assert_eq!(tick(&mut shard, 1_000).len(), 1);
+    let mut now_ms = 1_000;
+    for (revision, wait_ms) in (1..).zip([1_000, 2_000, 4_000, 5_000, 5_000]) {
+        add(&mut shard, now_ms, &[(1, revision as u16, TOOL)]);
+        assert_eq!(tick(&mut shard, now_ms + wait_ms - TICK_MS), []);
+        now_ms += wait_ms;
+        let judged = tick(&mut shard, now_ms);
+        assert_eq!(judged, [(1, Completion::RootEnded, revision, revision as usize + 1)]);
+    }
 }
 
 #[test]

@@ -219,7 +219,8 @@ impl TextDetectors {
     }
 
     fn judge(&self, text: &str) -> Option<FailureFinding<'_>> {
-        let scan: Scan = self.pack.scan(text);
+        // What is looked at of a result is cut to some kibibytes, so nothing is counted here.
+        let scan: Scan = self.pack.scan(text, usize::MAX);
         if scan.is_empty() {
             return None;
         }

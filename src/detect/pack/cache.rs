@@ -42,6 +42,10 @@ pub(super) fn get(pack: &Arc<Pack>, text: &str, make: impl FnOnce() -> Scan) -> 
             return Arc::clone(&found.scan);
         }
         let scan = Arc::new(make());
+        if scan.cut {
+            // Whoever has more steps may come to the end.
+            return scan;
+        }
         *slot = Some(CacheSlot { pack: Arc::downgrade(pack), key, scan: Arc::clone(&scan) });
         scan
     })

@@ -21,7 +21,7 @@ use super::prefilter::profile::{Profile, unleet};
 use compile::{Detector, Flow, TextForm};
 
 use super::Severity;
-use super::limits::FINDINGS_MAX;
+use super::limits::{DETECTOR_STEPS_PER_BYTE, FINDINGS_MAX, STEPS_PER_BYTE};
 use crate::settings::SettingsError;
 
 /// Names of the rules that detectors of the built-in packs belong to.
@@ -102,12 +102,36 @@ pub(crate) struct Scan {
     hits: Vec<RawHit>,
     /// Detectors that gave up, as too many of their matches were refused.
     gave_up: Vec<u16>,
+    /// Steps that it took.
+    steps: usize,
+    /// Whether it stopped before the end, as it would have taken more than it may.
+    cut: bool,
 }
 
 impl Scan {
     /// Whether no detector hit or gave up.
     pub(crate) fn is_empty(&self) -> bool {
         self.hits.is_empty() && self.gave_up.is_empty()
+    }
+
+    /// Steps that it took: more than it was allowed where it did not come to the end.
+    pub(crate) fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// Takes the steps of one pass over so many bytes, by a detector or by the gates; `false` where
+    /// they are not left.
+    fn take(&mut self, bytes: usize, by: Option<&Detector>, steps_max: usize) -> bool {
+        if !self.cut {
+            let steps = match by {
+                // Detectors of numbers search only where digits are.
+                Some(detector) if !detector.gate.digits => DETECTOR_STEPS_PER_BYTE,
+                _ => STEPS_PER_BYTE,
+            };
+            self.steps = self.steps.saturating_add(bytes * steps);
+            self.cut = self.steps > steps_max;
+        }
+        !self.cut
     }
 }
 
@@ -243,17 +267,20 @@ impl Pack {
     }
 
     /// Scans a text, or gives the scan that another evaluator has just made of the same text.
-    pub(crate) fn scan_cached(self: &Arc<Self>, text: &str) -> Arc<Scan> {
+    pub(crate) fn scan_cached(self: &Arc<Self>, text: &str, steps_max: usize) -> Arc<Scan> {
         // A sole evaluator has no other's scan to find: it would hash each text for nothing.
         if self.users.load(Ordering::Relaxed) < 2 {
-            return Arc::new(self.scan(text));
+            return Arc::new(self.scan(text, steps_max));
         }
-        cache::get(self, text, || self.scan(text))
+        cache::get(self, text, || self.scan(text, steps_max))
     }
 
-    /// Scans a text.
-    pub(crate) fn scan(&self, text: &str) -> Scan {
+    /// Scans a text. A scan that would take more steps than it may stops: its findings are void.
+    pub(crate) fn scan(&self, text: &str, steps_max: usize) -> Scan {
         let mut scan = Scan::default();
+        if !scan.take(text.len(), None, steps_max) {
+            return scan;
+        }
         let mut profile = Profile::of(text.as_bytes());
         let mut forms = TextForms { text, shadow: None, lower: None, upper: None };
         let cased = self.cased && profile.non_ascii();
@@ -270,17 +297,20 @@ impl Pack {
         }
         for index in members(&self.gates.candidates(&anchors, &profile)) {
             if self.detectors[index].gate.is_open(&anchors, &profile) {
+                if !scan.take(text.len(), self.detectors.get(index), steps_max) {
+                    return scan;
+                }
                 self.run(index, &mut forms, &profile, &mut scan);
             }
         }
         if profile.leet {
-            self.scan_leet(&forms, &mut scan);
+            self.scan_leet(&forms, &mut scan, steps_max);
         }
         if profile.spaced {
-            self.scan_spaced(&forms, &mut scan);
+            self.scan_spaced(&forms, &mut scan, steps_max);
         }
         if profile.long_token {
-            self.scan_encoded(&forms, &mut scan);
+            self.scan_encoded(&forms, &mut scan, steps_max);
         }
         scan
     }
@@ -316,10 +346,10 @@ impl Pack {
     }
 
     /// Looks again with digits read as the letters they resemble.
-    fn scan_leet(&self, forms: &TextForms<'_>, scan: &mut Scan) {
+    fn scan_leet(&self, forms: &TextForms<'_>, scan: &mut Scan, steps_max: usize) {
         let plain = forms.normalised();
         let text: Vec<u8> = plain.iter().map(|&byte| unleet(byte)).collect();
-        self.run_obfuscated(&text, scan, |found| {
+        self.run_obfuscated((&text, steps_max), scan, |found| {
             // Where nothing was replaced the plain pass has the finding already.
             (plain[found.clone()] != text[found.clone()])
                 .then(|| forms.place(found.start)..forms.place(found.end))
@@ -327,12 +357,12 @@ impl Pack {
     }
 
     /// Looks again with words closed up whose letters have spaces between them.
-    fn scan_spaced(&self, forms: &TextForms<'_>, scan: &mut Scan) {
+    fn scan_spaced(&self, forms: &TextForms<'_>, scan: &mut Scan, steps_max: usize) {
         let Some((text, places)) = super::normalise::spaced::closed_up(forms.normalised()) else {
             return;
         };
         let place = |at: usize| forms.place(places.get(at).map_or(0, |&place| place as usize));
-        self.run_obfuscated(&text, scan, |found| {
+        self.run_obfuscated((&text, steps_max), scan, |found| {
             let (first, last) = (place(found.start), place(found.end - 1) + 1);
             // Where nothing was closed up the plain pass has the finding already.
             (last - first > found.len()).then_some(first..last)
@@ -340,25 +370,31 @@ impl Pack {
     }
 
     /// Looks into runs that decode to text.
-    fn scan_encoded(&self, forms: &TextForms<'_>, scan: &mut Scan) {
+    fn scan_encoded(&self, forms: &TextForms<'_>, scan: &mut Scan, steps_max: usize) {
         for (range, decoded) in super::normalise::encoded::runs(forms.normalised()) {
             let place = forms.place(range.start)..forms.place(range.end);
-            self.run_obfuscated(&decoded, scan, |_| Some(place.clone()));
+            self.run_obfuscated((&decoded, steps_max), scan, |_| Some(place.clone()));
         }
     }
 
     fn run_obfuscated(
         &self,
-        text: &[u8],
+        (text, steps_max): (&[u8], usize),
         scan: &mut Scan,
         place: impl Fn(Range<usize>) -> Option<Range<usize>>,
     ) {
+        if !scan.take(text.len(), None, steps_max) {
+            return;
+        }
         let Some(anchors) = self.gates.obfuscated_anchors(text) else { return };
         let profile = Profile::default();
         for index in members(&self.gates.candidates(&anchors, &profile)) {
             let detector = &self.detectors[index];
             if !detector.obfuscated || !detector.gate.is_open(&anchors, &profile) {
                 continue;
+            }
+            if !scan.take(text.len(), Some(detector), steps_max) {
+                return;
             }
             let mut hit = RawHit { detector: index as u16, count: 0, places: Vec::new() };
             let mut take = |found| place(found).map_or(Flow::Refuse, |found| hit.add(found));

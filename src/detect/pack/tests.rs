@@ -3,7 +3,7 @@ use super::*;
 
 fn kinds(text: &str) -> Vec<String> {
     let pack = safety().unwrap();
-    let scan = pack.scan(text);
+    let scan = pack.scan(text, usize::MAX);
     let rules: Vec<String> = pack.rules().into_iter().map(str::to_owned).collect();
     let mut kinds: Vec<String> = rules
         .iter()
@@ -31,7 +31,7 @@ fn built_in_packs_compile() {
 fn places_lead_to_the_original_text() {
     let text = "ok é SSN １２３-４５-\u{200b}６７８９ end";
     let pack = safety().unwrap();
-    let scan = pack.scan(text);
+    let scan = pack.scan(text, usize::MAX);
     let finding = pack.hits(&scan, names::PII).next().and_then(|hit| hit.findings(text).next());
     let finding = finding.unwrap();
     assert_eq!(&text[finding.range], "１２３-４５-\u{200b}６７８９");
@@ -81,7 +81,7 @@ fn hostile_texts_end() {
 fn what_too_many_look_alikes_hide_is_said() {
     let pack = safety().unwrap();
     let check = |text: &str, rule: &str, kind: Option<&str>| {
-        assert_eq!(pack.gave_up(&pack.scan(text), rule), kind);
+        assert_eq!(pack.gave_up(&pack.scan(text, usize::MAX), rule), kind);
     };
     let most = REFUSED_MAX as usize;
     check(&"DAN ".repeat(most), names::INJECTION, None);

@@ -14,13 +14,21 @@ use cel::common::types::{
 };
 use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
-use cel::{Context, Env, ExecutionError, IdedExpr, Program};
+use cel::{Context, Env, ExecutionError, IdedExpr};
 use sha2::{Digest, Sha256};
 
-use crate::model::{Facts, SessionKey, TraceId, Trajectory};
+use super::counted::{self, Counted, StepsLeft, Uncountable};
+use crate::model::{Effort, Facts, SessionKey, TraceId, Trajectory};
 use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_values;
 use crate::value::{Number, Value};
+
+/// Steps that one expression may take for one trajectory.
+pub const STEPS_MAX: usize = 16_000_000;
+/// Steps for each name, whenever an expression reads the list of them.
+const STEPS_PER_NAME: usize = 8;
+/// Bytes of attributes for each step, whenever an expression reads the map of them.
+const BYTES_PER_STEP: usize = 32;
 
 /// The names that an expression may use.
 pub const VARIABLES: [&str; 8] = [
@@ -36,7 +44,7 @@ pub const VARIABLES: [&str; 8] = [
 
 /// A compiled expression: a `when`, or the `key` of an expectation.
 pub struct When {
-    program: Program,
+    counted: Counted,
     environment: Arc<Env>,
     attributes: bool,
     tool_names: bool,
@@ -52,6 +60,15 @@ pub enum WhenError {
         line: usize,
         /// Column within the line, from 1.
         column: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// A pattern is made of data: compiled for each trace, it would cost what a sender likes.
+    #[error("the pattern of `matches` is not a text written in the expression")]
+    PatternOfData,
+    /// A pattern of `matches` is none.
+    #[error("not a pattern: {message}")]
+    Pattern {
         /// What is wrong.
         message: String,
     },
@@ -72,6 +89,8 @@ pub enum Selected {
     No,
     /// The expression could not be evaluated (or gave no truth value): taken as no, and counted.
     Error,
+    /// To find out would take more than [`STEPS_MAX`] steps, or than the trace has.
+    TooExpensive,
 }
 
 impl When {
@@ -99,7 +118,11 @@ impl When {
         }
         let (attributes, tool_names) =
             (references.has_variable("attributes"), references.has_variable("tool_names"));
-        Ok(Self { program, environment, attributes, tool_names })
+        let counted = Counted::new(program.expression()).map_err(|error| match error {
+            Uncountable::PatternOfData => WhenError::PatternOfData,
+            Uncountable::Pattern(message) => WhenError::Pattern { message },
+        })?;
+        Ok(Self { counted, environment, attributes, tool_names })
     }
 
     /// The facts that the expression reads.
@@ -109,9 +132,8 @@ impl When {
 
     /// Whether the expression holds for a trajectory.
     pub fn selects(&self, scope: &Scope<'_>) -> Selected {
-        let mut context = Context::with_env(Arc::clone(&self.environment));
-        context.set_variable_resolver(scope);
-        match self.program.execute(&context) {
+        match self.execute(scope) {
+            _ if scope.steps.is_spent() => Selected::TooExpensive,
             Ok(cel::Value::Bool(true)) => Selected::Yes,
             Ok(cel::Value::Bool(false)) | Err(ExecutionError::NoSuchKey(_)) => Selected::No,
             Ok(_) | Err(_) => Selected::Error,
@@ -121,14 +143,19 @@ impl When {
     /// The text that the expression gives for a trajectory, whole numbers as their digits; `None`
     /// where the trajectory does not carry what it asks for, or it gives something else.
     pub fn text(&self, scope: &Scope<'_>) -> Option<String> {
-        let mut context = Context::with_env(Arc::clone(&self.environment));
-        context.set_variable_resolver(scope);
-        match self.program.execute(&context) {
+        match self.execute(scope) {
+            _ if scope.steps.is_spent() => None,
             Ok(cel::Value::String(text)) => Some(text.to_string()),
             Ok(cel::Value::Int(number)) => Some(number.to_string()),
             Ok(cel::Value::UInt(number)) => Some(number.to_string()),
             Ok(_) | Err(_) => None,
         }
+    }
+
+    fn execute(&self, scope: &Scope<'_>) -> Result<cel::Value, ExecutionError> {
+        let mut context = Context::with_env(Arc::clone(&self.environment));
+        context.set_variable_resolver(scope);
+        self.counted.execute(&mut context, &scope.steps)
     }
 
     /// Whether the expression reads the list of tool names, which costs a copy to provide.
@@ -170,9 +197,13 @@ pub struct Scope<'a> {
     session_id: &'a str,
     trace_id: TraceId,
     span_name: &'a str,
-    tool_names: Vec<&'a str>,
+    names: Vec<&'a str>,
+    tool_names: OnceLock<CelList<'a>>,
+    steps: StepsLeft,
+    given: usize,
     encoded_resource: &'a [u8],
     attribute_list: &'a [(&'a str, AnyValue<'a>)],
+    attribute_bytes: usize,
     resource: OnceLock<CelMap<'a>>,
     attributes: OnceLock<CelMap<'a>>,
 }
@@ -187,12 +218,24 @@ impl<'a> Scope<'a> {
             session_id: trajectory.session_id.as_deref().unwrap_or_default(),
             trace_id: trajectory.trace_id,
             span_name: &trajectory.span_name,
-            tool_names: if tool_names { names.collect() } else { Vec::new() },
+            names: if tool_names { names.collect() } else { Vec::new() },
+            tool_names: OnceLock::new(),
+            steps: StepsLeft::new(STEPS_MAX),
+            given: STEPS_MAX,
             encoded_resource: &trajectory.resource.encoded,
             attribute_list: &trajectory.attributes,
+            attribute_bytes: trajectory.attributes.iter().map(bytes).sum(),
             resource: OnceLock::new(),
             attributes: OnceLock::new(),
         }
+    }
+}
+
+#[cfg(test)]
+impl<'a> Scope<'a> {
+    /// With tool names, and so many steps.
+    pub(super) fn with_steps(trajectory: &'a Trajectory<'_>, steps: usize) -> Self {
+        Self { steps: StepsLeft::new(steps), ..Self::new(trajectory, true) }
     }
 }
 
@@ -205,21 +248,68 @@ impl VariableResolver for Scope<'_> {
             "session_id" => text(self.session_id),
             "span_name" => text(self.span_name),
             "trace_id" => Some(CowVal::owned(CelString::from(self.trace_id.to_string()))),
-            "resource" => Some(CowVal::Borrowed(
-                self.resource.get_or_init(|| map(key_values(self.encoded_resource).flatten())),
-            )),
-            "attributes" => Some(CowVal::Borrowed(
-                self.attributes.get_or_init(|| map(self.attribute_list.iter().copied())),
-            )),
-            "tool_names" => Some(CowVal::owned(CelList::from(
-                self.tool_names
-                    .iter()
-                    .map(|name| Box::new(CelString::from(*name)) as Box<dyn Val + 'b>)
-                    .collect::<Vec<_>>(),
-            ))),
-            _ => None,
+            "resource" => {
+                self.take(self.encoded_resource.len() / BYTES_PER_STEP)?;
+                let map = || map(key_values(self.encoded_resource).flatten());
+                Some(CowVal::Borrowed(self.resource.get_or_init(map)))
+            }
+            "attributes" => {
+                self.take(self.attribute_bytes / BYTES_PER_STEP)?;
+                let map = || map(self.attribute_list.iter().copied());
+                Some(CowVal::Borrowed(self.attributes.get_or_init(map)))
+            }
+            "tool_names" => {
+                self.take(self.names.len() * STEPS_PER_NAME)?;
+                Some(CowVal::Borrowed(self.tool_names.get_or_init(|| list(&self.names))))
+            }
+            other => {
+                self.take(counted::steps_of(other)?)?;
+                Some(CowVal::owned(CelBool::from(true)))
+            }
         }
     }
+}
+
+impl Scope<'_> {
+    fn take(&self, steps: usize) -> Option<()> {
+        self.steps.take(steps).then_some(())
+    }
+
+    /// Lets the next expression take what it may of the steps of its trace.
+    pub fn begin(&mut self, effort: &Effort) {
+        self.given = effort.left().min(STEPS_MAX);
+        self.steps = StepsLeft::new(self.given);
+    }
+
+    #[cfg(test)]
+    pub(super) fn steps_left(&self) -> &StepsLeft {
+        &self.steps
+    }
+
+    /// Takes what the expressions took since then from the steps of the trace.
+    pub fn end(&self, effort: &Effort) {
+        // What would have taken more than the trace has takes all of it.
+        let more = usize::from(self.steps.is_spent() && self.given < STEPS_MAX);
+        effort.spend(self.given - self.steps.left() + more);
+    }
+}
+
+fn list<'v>(names: &[&'v str]) -> CelList<'v> {
+    let names = names.iter().map(|name| Box::new(CelString::from(*name)) as Box<dyn Val + 'v>);
+    CelList::from(names.collect::<Vec<_>>())
+}
+
+/// Bytes of an attribute.
+fn bytes((key, value): &(&str, AnyValue<'_>)) -> usize {
+    key.len()
+        + match value {
+            AnyValue::String(text) => text.len(),
+            AnyValue::InvalidText(bytes)
+            | AnyValue::Bytes(bytes)
+            | AnyValue::Array(bytes)
+            | AnyValue::KeyValues(bytes) => bytes.len(),
+            _ => 8,
+        }
 }
 
 /// Attributes that cannot be read are not there.

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use hashbrown::HashSet;
+
 use super::{json_or_text, structured};
 use crate::model::ToolDefinition;
 use crate::value::{Map, Value};
@@ -17,8 +19,48 @@ const SCHEMA_KEYS: [&str; 7] = [
     "schema",
 ];
 
+/// Up to this many definitions are looked through rather than looked up.
+const FEW_MAX: usize = 16;
+
+/// Definitions in the order in which they were found; of a repeated name the first counts.
+#[derive(Default)]
+pub(crate) struct FoundDefinitions<'a> {
+    list: Vec<ToolDefinition<'a>>,
+    /// Their names, once there are many.
+    names: HashSet<Cow<'a, str>>,
+}
+
+impl<'a> FoundDefinitions<'a> {
+    /// Whether a tool of that name is among them.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        if self.list.len() <= FEW_MAX {
+            return self.list.iter().any(|known| known.name == name);
+        }
+        self.names.contains(name)
+    }
+
+    /// Adds a definition, if its name is new.
+    pub(crate) fn add(&mut self, definition: ToolDefinition<'a>) {
+        if self.has(&definition.name) {
+            return;
+        }
+        if self.list.len() == FEW_MAX {
+            self.names = self.list.iter().map(|known| known.name.clone()).collect();
+        }
+        if self.list.len() >= FEW_MAX {
+            self.names.insert(definition.name.clone());
+        }
+        self.list.push(definition);
+    }
+
+    /// All of them.
+    pub(crate) fn into_list(self) -> Vec<ToolDefinition<'a>> {
+        self.list
+    }
+}
+
 /// Reads the definitions in a list (or the text of one); what is none is passed over.
-pub(crate) fn tool_definitions<'a>(value: Value<'a>, found: &mut Vec<ToolDefinition<'a>>) {
+pub(crate) fn tool_definitions<'a>(value: Value<'a>, found: &mut FoundDefinitions<'a>) {
     match value {
         Value::List(items) => items.into_iter().for_each(|item| tool_definitions(item, found)),
         Value::String(_) => {
@@ -31,7 +73,7 @@ pub(crate) fn tool_definitions<'a>(value: Value<'a>, found: &mut Vec<ToolDefinit
     }
 }
 
-fn definition<'a>(mut map: Map<'a>, found: &mut Vec<ToolDefinition<'a>>) {
+fn definition<'a>(mut map: Map<'a>, found: &mut FoundDefinitions<'a>) {
     for key in ["function_declarations", "functionDeclarations", "tools"] {
         if let Some(list) = map.remove(key) {
             return tool_definitions(list, found);
@@ -64,7 +106,5 @@ fn definition<'a>(mut map: Map<'a>, found: &mut Vec<ToolDefinition<'a>>) {
     {
         schema = wrapped;
     }
-    if !found.iter().any(|known| known.name == name) {
-        found.push(ToolDefinition { name, description, input_schema: schema });
-    }
+    found.add(ToolDefinition { name, description, input_schema: schema });
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use hashbrown::HashMap;
+
 use super::Resolver;
 use super::messages::{LlmCall, RequestedAs};
 use super::plan::PlannedSource;
@@ -9,7 +11,7 @@ use super::tool_calls::{FieldSources, SpanCall};
 use super::tree::Tree;
 use crate::extract::dialect::From;
 use crate::extract::record::layout::FactsReader;
-use crate::model::{Content, SpanFlags, SpanId, ToolCall, TraceId, TraceSpans};
+use crate::model::{Content, Effort, SpanFlags, SpanId, ToolCall, TraceId, TraceSpans};
 use crate::visible;
 
 /// How a trace was read.
@@ -122,7 +124,10 @@ impl Resolver {
     /// Explains how a trace is read.
     pub fn explain(&self, trace: &TraceSpans) -> Explanation {
         let mut diagnostics = Diagnostics::default();
-        let trajectory = self.resolve_with(trace, Some(&mut diagnostics));
+        let trajectory = self.resolve_with(trace, Effort::new(u64::MAX), Some(&mut diagnostics));
+        // Of several calls on a span the first is that of the span itself.
+        let named = trajectory.tool_calls.iter().rev().map(|call| (call.span_id, call));
+        let calls: HashMap<SpanId, &ToolCall<'_>> = named.collect();
         let mut rest = diagnostics.spans.into_iter().peekable();
         let mut spans = Vec::with_capacity(trace.spans.len());
         for (at, record) in trace.spans.iter().enumerate() {
@@ -145,11 +150,10 @@ impl Resolver {
                 None if span.excluded_by.is_some() => "dropped: excluded".into(),
                 None => "no tool call".into(),
             };
-            if let Some(SpanOutcome::Call(sources)) = outcome {
-                let mut calls = trajectory.tool_calls.iter();
-                if let Some(call) = calls.find(|call| call.span_id == record.span_id) {
-                    span.given_by = self.explain_fields(sources, call);
-                }
+            if let Some(SpanOutcome::Call(sources)) = outcome
+                && let Some(call) = calls.get(&record.span_id)
+            {
+                span.given_by = self.explain_fields(sources, call);
             }
             spans.push(span);
         }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
-use super::super::decode::{Decoded, tool_definitions};
+use super::super::decode::{Decoded, FoundDefinitions, tool_definitions};
 use super::super::dialect::Role;
 use super::super::table::Table;
 use super::gather::{FoundValue, Gathered};
@@ -100,7 +100,7 @@ fn read_definitions<'a>(
     tree: &Tree<'a>,
     mut lists: Vec<FoundValue<'a>>,
 ) -> Vec<ToolDefinition<'a>> {
-    let mut found = Vec::new();
+    let mut found = FoundDefinitions::default();
     lists.sort_by_key(|list| (list.start_ns, list.source));
     let mut last: Option<FoundValue<'a>> = None;
     for list in lists {
@@ -118,7 +118,7 @@ fn read_definitions<'a>(
     if plan.has_schemas {
         described_by_spans(plan, tree, &mut found);
     }
-    found
+    found.into_list()
 }
 
 fn same_text(one: &FoundValue<'_>, other: &FoundValue<'_>) -> bool {
@@ -128,7 +128,7 @@ fn same_text(one: &FoundValue<'_>, other: &FoundValue<'_>) -> bool {
 fn described_by_spans<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
-    found: &mut Vec<ToolDefinition<'a>>,
+    found: &mut FoundDefinitions<'a>,
 ) {
     let mut raws = Vec::new();
     for span in tree.spans.iter().filter(|span| span.record.flags.has(SpanFlags::TOOL)) {
@@ -145,7 +145,7 @@ fn described_by_spans<'a>(
             })
         };
         let Some(Value::String(name)) = first(Role::Name, span.facts) else { continue };
-        if found.iter().any(|known| known.name == name) {
+        if found.has(&name) {
             continue;
         }
         let Some(schema @ Value::Map(_)) = first(Role::Schema, span.facts) else { continue };
@@ -153,7 +153,7 @@ fn described_by_spans<'a>(
             Some(Value::String(text)) => text,
             _ => Cow::Borrowed(""),
         };
-        found.push(ToolDefinition { name, description, input_schema: schema });
+        found.add(ToolDefinition { name, description, input_schema: schema });
     }
 }
 

@@ -9,13 +9,14 @@ use super::super::decode::{Decoded, MessageCall, MessageResult};
 use super::gather::FoundValue;
 use super::messages::{may_hold_call, read_messages};
 use super::plan::ReadingPlan;
-use crate::model::ToolCall;
+use crate::model::{Effort, ToolCall};
 
 /// Results that messages give back to models, by the id of the call.
 pub(super) struct MessageResults<'a, 'g> {
     plan: &'a ReadingPlan,
     /// Inputs not read yet, the last one at the end.
     unread: Vec<&'g FoundValue<'a>>,
+    effort: &'g Effort,
     known: HashMap<Cow<'a, str>, Vec<MessageResult<'a>>>,
     /// Results of calls without ids, with those calls, from the last input that has any.
     unnamed: Vec<(MessageCall<'a>, MessageResult<'a>)>,
@@ -23,10 +24,15 @@ pub(super) struct MessageResults<'a, 'g> {
 }
 
 impl<'a, 'g> MessageResults<'a, 'g> {
-    pub(super) fn new(plan: &'a ReadingPlan, model_inputs: &'g [FoundValue<'a>]) -> Self {
+    pub(super) fn new(
+        plan: &'a ReadingPlan,
+        model_inputs: &'g [FoundValue<'a>],
+        effort: &'g Effort,
+    ) -> Self {
         let mut unread: Vec<_> = model_inputs.iter().filter(|found| may_hold_call(found)).collect();
         unread.sort_by_key(|found| (found.end_ns, found.start_ns, found.span, !found.source));
-        Self { plan, unread, known: HashMap::new(), unnamed: Vec::new(), has_unnamed: false }
+        let (known, unnamed) = (HashMap::new(), Vec::new());
+        Self { plan, unread, effort, known, unnamed, has_unnamed: false }
     }
 
     /// The result of a call, from the last input that repeats it; of several calls of one id that
@@ -43,6 +49,9 @@ impl<'a, 'g> MessageResults<'a, 'g> {
     pub(super) fn of_unnamed(&mut self, call: &ToolCall<'_>) -> Option<MessageResult<'a>> {
         while !self.has_unnamed {
             self.read_next()?;
+        }
+        if !self.effort.spend(self.unnamed.len()) {
+            return None;
         }
         let place = self.unnamed.iter().position(|(known, _)| {
             let arguments = match &known.arguments {
@@ -65,7 +74,7 @@ impl<'a, 'g> MessageResults<'a, 'g> {
 
     fn read_one(&mut self) -> Option<()> {
         let found = self.unread.pop()?;
-        if let Some(messages) = read_messages(self.plan, found.clone()) {
+        if let Some(messages) = read_messages(self.plan, found.clone(), self.effort) {
             // Within one input the last result of an id is the latest; across inputs the last
             // input is read first.
             let mut fresh: HashMap<_, Vec<_>> = HashMap::new();

@@ -16,11 +16,14 @@ use super::plan::ReadingPlan;
 use super::read::{self, Raw};
 use super::tool_calls::SpanCall;
 use super::tree::Tree;
-use crate::model::{CallStatus, Content, Origin, ToolCall};
+use crate::model::{CallStatus, Content, Effort, Origin, ToolCall};
 use crate::value::Value;
 
 /// How many waiting calls of one tool are compared with a span that has no id.
 const WINDOW: usize = 64;
+
+/// Steps to read one byte of messages: each object is asked for the keys of every shape.
+const STEPS_PER_BYTE: usize = 2;
 
 /// Up to this many calls are looked through rather than looked up.
 const FEW_MAX: usize = 16;
@@ -161,6 +164,7 @@ pub(super) enum RequestedAs {
 pub(super) fn requested<'a>(
     plan: &'a ReadingPlan,
     gathered: &mut Gathered<'a>,
+    effort: &Effort,
 ) -> Vec<LlmCall<'a>> {
     let mut outputs = std::mem::take(&mut gathered.model_outputs);
     outputs.retain(|output| output.calls.is_some() || may_hold_call(&output.found));
@@ -174,7 +178,7 @@ pub(super) fn requested<'a>(
         let (span, start_ns, time_ns) = (found.span, found.start_ns, found.end_ns);
         let source = found.source;
         let dialect = dialect_of(plan, &found);
-        let read = || read_messages(plan, found).map(|messages| messages.calls);
+        let read = || read_messages(plan, found, effort).map(|messages| messages.calls);
         for call in known.or_else(read).unwrap_or_default() {
             if answer.0 != (span, start_ns) {
                 answer = ((span, start_ns), source, calls.len());
@@ -190,9 +194,10 @@ pub(super) fn requested<'a>(
                 places.insert(id.clone(), calls.len());
             } else if calls.iter().rev().take(WINDOW).any(|known| {
                 known.span != span
-                    && known.call.name == call.name
-                    && known.call == call
                     && known.time_ns == time_ns
+                    && known.call.name == call.name
+                    && effort.spend(weight(&call.arguments))
+                    && known.call == call
             }) {
                 // The same answer on two spans, one inside the other.
                 continue;
@@ -237,7 +242,12 @@ pub(super) fn may_hold_call(found: &FoundValue<'_>) -> bool {
 pub(super) fn read_messages<'a>(
     plan: &'a ReadingPlan,
     found: FoundValue<'a>,
+    effort: &Effort,
 ) -> Option<Messages<'a>> {
+    let bytes = found.raw.as_str().map_or(0, str::len);
+    if !effort.spend(1 + bytes * STEPS_PER_BYTE) {
+        return None;
+    }
     let source = plan.sources.get(usize::from(found.source))?;
     match read::decoded(&source.source, found.raw)? {
         Decoded::Value(value) => Some(Messages::read(value)),
@@ -252,8 +262,9 @@ pub(super) fn join<'a>(
     model_inputs: &[FoundValue<'a>],
     calls: &mut [SpanCall<'a>],
     requested: &mut [LlmCall<'a>],
+    effort: &Effort,
 ) {
-    join_with(calls, requested);
+    join_with(calls, requested, effort);
     if model_inputs.is_empty() || !(calls.iter().any(lacks) || requested.iter().any(lacks_id)) {
         return;
     }
@@ -265,20 +276,26 @@ pub(super) fn join<'a>(
     let later = inputs.partition_point(|found| found.start_ns < first_call);
     let mut before: HashSet<Cow<'a, str>> = HashSet::new();
     for found in inputs.iter().take(later) {
-        let messages = read_messages(plan, (*found).clone()).unwrap_or_default();
+        let messages = read_messages(plan, (*found).clone(), effort).unwrap_or_default();
         before.extend(messages.calls.into_iter().filter_map(|call| call.id));
     }
     let mut seen: HashSet<Cow<'a, str>> =
         requested.iter().filter_map(|call| call.call.id.clone()).collect();
     for found in inputs.iter().skip(later).rev() {
-        let Some(messages) = read_messages(plan, (*found).clone()) else { continue };
+        let Some(messages) = read_messages(plan, (*found).clone(), effort) else { continue };
         let fresh = messages.calls.into_iter().filter(|call| {
             call.id.as_ref().is_some_and(|id| !before.contains(id) && seen.insert(id.clone()))
         });
         let mut repeated: Vec<LlmCall<'a>> =
             fresh.map(|call| LlmCall::new(plan, call, found)).collect();
-        join_with(calls, &mut repeated);
-        name_by_repetition(requested, &mut repeated);
+        if repeated.is_empty() {
+            continue;
+        }
+        if !effort.spend(calls.len() + requested.len()) {
+            return;
+        }
+        join_with(calls, &mut repeated, effort);
+        name_by_repetition(requested, &mut repeated, effort);
         if !(calls.iter().any(lacks) || requested.iter().any(lacks_id)) {
             return;
         }
@@ -297,20 +314,28 @@ fn lacks_id(call: &LlmCall<'_>) -> bool {
 }
 
 /// Takes the ids of calls from inputs that repeat them.
-fn name_by_repetition<'a>(requested: &mut [LlmCall<'a>], repeated: &mut [LlmCall<'a>]) {
+fn name_by_repetition<'a>(
+    requested: &mut [LlmCall<'a>],
+    repeated: &mut [LlmCall<'a>],
+    effort: &Effort,
+) {
+    let mut free: VecDeque<usize> =
+        (0..repeated.len()).filter(|at| !repeated[*at].on_span).collect();
     for call in requested.iter_mut().filter(|call| lacks_id(call)) {
-        let mut window = repeated.iter_mut().filter(|known| !known.on_span).take(WINDOW);
-        let same = window.find(|known| {
-            known.call.name == call.call.name && known.call.arguments == call.call.arguments
+        let same = free.iter().take(WINDOW).position(|at| {
+            let known = &repeated[*at].call;
+            known.name == call.call.name
+                && effort.spend(weight(&known.arguments))
+                && known.arguments == call.call.arguments
         });
-        if let Some(known) = same {
-            known.on_span = true;
-            call.call.id = known.call.id.clone();
+        if let Some(at) = same.and_then(|place| free.remove(place)) {
+            repeated[at].on_span = true;
+            call.call.id = repeated[at].call.id.clone();
         }
     }
 }
 
-fn join_with<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>]) {
+fn join_with<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], effort: &Effort) {
     if requested.is_empty() {
         return;
     }
@@ -337,7 +362,10 @@ fn join_with<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>]) {
             if !waits(call, exact) || *joined {
                 continue;
             }
-            let fits = |requested: &LlmCall<'a>| !exact || same_arguments(call, requested);
+            let fits = |requested: &LlmCall<'a>| {
+                let is_within = || effort.spend(weight(&requested.call.arguments));
+                !exact || is_within() && same_arguments(call, requested)
+            };
             let Some(at) = waiting.take(requested, &call.call.name, fits) else { continue };
             requested[at].on_span = true;
             if requested[at].call.id.is_some() {
@@ -424,6 +452,22 @@ fn same_arguments(call: &SpanCall<'_>, requested: &LlmCall<'_>) -> bool {
             }
         }
         _ => false,
+    }
+}
+
+/// Steps to compare arguments.
+fn weight(arguments: &Decoded<'_>) -> usize {
+    fn of(value: &Value<'_>) -> usize {
+        match value {
+            Value::String(text) => 2 + text.len() / 16,
+            Value::List(items) => items.iter().fold(2, |sum, item| sum + of(item)),
+            Value::Map(map) => map.iter().fold(2, |sum, (_, value)| sum + 4 + of(value)),
+            _ => 2,
+        }
+    }
+    match arguments {
+        Decoded::Value(value) => of(value),
+        Decoded::Unreadable(text) => 2 + text.len() / 16,
     }
 }
 

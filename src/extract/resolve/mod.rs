@@ -60,7 +60,7 @@ use self::together::Together;
 use self::tool_calls::SpanCall;
 use self::tree::{NONE, Tree};
 use super::table::Table;
-use crate::model::{Content, Origin, ToolCall, TraceSpans, Trajectory};
+use crate::model::{Content, Effort, Origin, ToolCall, TraceSpans, Trajectory};
 
 /// Turns complete traces into trajectories; built once from a [`Table`].
 #[derive(Debug)]
@@ -84,22 +84,32 @@ impl Resolver {
 
     /// The trajectory of a trace.
     pub fn resolve<'a>(&'a self, trace: &'a TraceSpans) -> Trajectory<'a> {
-        self.resolve_with(trace, None)
+        self.resolve_within(trace, Effort::default())
+    }
+
+    /// The trajectory of a trace, which may cost so much. Where that is not enough, the trajectory
+    /// says whose it is, but not all that happened, and its effort is spent.
+    pub fn resolve_within<'a>(&'a self, trace: &'a TraceSpans, effort: Effort) -> Trajectory<'a> {
+        self.resolve_with(trace, effort, None)
     }
 
     /// The trajectory of a trace; `diagnostics` takes what became of its records.
     fn resolve_with<'a>(
         &'a self,
         trace: &'a TraceSpans,
+        effort: Effort,
         diagnostics: Option<&mut Diagnostics>,
     ) -> Trajectory<'a> {
         let plan = &self.plan;
         let tree = Tree::new(plan, &self.forms, trace);
         let mut gathered = Gathered::new(plan, &tree);
+        if !effort.begin_reading(reading_steps(trace)) {
+            return unread(plan, &self.table, trace, &tree, (gathered, effort));
+        }
         let (mut on_spans, unnamed) = tool_calls::on_spans(plan, &tree);
         merge::merge(&tree, &mut on_spans);
-        let mut requested = messages::requested(plan, &mut gathered);
-        messages::join(plan, &gathered.model_inputs, &mut on_spans, &mut requested);
+        let mut requested = messages::requested(plan, &mut gathered, &effort);
+        messages::join(plan, &gathered.model_inputs, &mut on_spans, &mut requested, &effort);
         let names = SpanToolNames::new(if requested.is_empty() { &[] } else { &on_spans });
         if let Some(diagnostics) = diagnostics {
             diagnostics.add_spans(&tree, &on_spans, &unnamed);
@@ -129,6 +139,8 @@ impl Resolver {
             agent_name: gathered.first_agent().cloned(),
             tool_calls,
             model: gathered.model.clone(),
+            bytes: trace.arena.len(),
+            effort,
             ..Trajectory::default()
         };
         join_results(plan, &gathered, &mut trajectory, has_span_calls);
@@ -136,6 +148,35 @@ impl Resolver {
         output_tools::mark(&mut trajectory);
         trajectory
     }
+}
+
+/// Steps to read each byte of a trace that was kept, and each of its records.
+const STEPS_PER_BYTE: usize = 1;
+const STEPS_PER_RECORD: usize = 400;
+
+/// Steps to read a trace: all that is linear in it.
+fn reading_steps(trace: &TraceSpans) -> usize {
+    trace.arena.len() * STEPS_PER_BYTE + trace.spans.len() * STEPS_PER_RECORD
+}
+
+/// The trajectory of a trace that is too expensive to be read.
+fn unread<'a>(
+    plan: &'a ReadingPlan,
+    table: &'a Table,
+    trace: &'a TraceSpans,
+    tree: &Tree<'a>,
+    (gathered, effort): (Gathered<'a>, Effort),
+) -> Trajectory<'a> {
+    let mut trajectory = Trajectory {
+        trace_id: trace.trace_id,
+        session_id: gathered.session.as_ref().map(|(_, id)| id.clone()),
+        agent_name: gathered.first_agent().cloned(),
+        bytes: trace.arena.len(),
+        effort,
+        ..Trajectory::default()
+    };
+    facts::fill(plan, table, trace, tree, Gathered::default(), &mut trajectory);
+    trajectory
 }
 
 /// Takes results that stand only in messages.
@@ -151,7 +192,8 @@ fn join_results<'a>(
     if gathered.model_inputs.is_empty() || (has_span_calls && !wanted) {
         return;
     }
-    let mut results = message_results::MessageResults::new(plan, &gathered.model_inputs);
+    let effort = &trajectory.effort;
+    let mut results = message_results::MessageResults::new(plan, &gathered.model_inputs, effort);
     let mut places: HashMap<Cow<'_, str>, usize> = HashMap::new();
     for call in &mut trajectory.tool_calls {
         let place = call.id.as_ref().map(|id| {

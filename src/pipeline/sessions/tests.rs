@@ -17,6 +17,7 @@ fn worker(evaluators: Vec<Configured>) -> (SessionWorker, Arc<Mutex<Vec<Evaluati
     let outlet = Arc::clone(&out);
     let settings = SessionsSettings::default();
     let worker = SessionWorker {
+        trace_steps: u64::from(crate::model::effort::TRACE_STEPS),
         settings,
         sessions: Sessions::new(settings, 0),
         resolver: Arc::new(Resolver::new(Arc::new(table))),

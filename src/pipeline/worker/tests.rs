@@ -30,6 +30,8 @@ fn worker(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Worker {
         shard
     };
     Worker {
+        trace_steps: u64::from(LimitsSettings::default().trace_steps),
+        costly: Costly::default(),
         index: 0,
         shard: empty(0),
         empty: Box::new(empty),

@@ -52,6 +52,11 @@ struct UipathExpectedArgs {
 }
 
 impl Evaluator for UipathArgs {
+    /// The package reads spans.
+    fn reads_calls(&self) -> bool {
+        false
+    }
+
     fn facts(&self) -> Facts {
         super::facts()
     }
@@ -67,7 +72,8 @@ impl Evaluator for UipathArgs {
         let (score, served, explained) = match empty {
             Some((score, explained)) => (score, 0, explained),
             None => {
-                let Some((served, explained)) = self.serve(&calls, &args, want) else {
+                let Some((served, explained)) = self.serve(&calls, &args, &trajectory.effort, want)
+                else {
                     return answer::too_large(want);
                 };
                 let score = if self.strict {
@@ -109,9 +115,9 @@ impl UipathArgs {
         &self,
         calls: &[UipathCall<'_>],
         args: &[PyValue<'_>],
+        effort: &Effort,
         want: Want,
     ) -> Option<(usize, Explained)> {
-        let effort = Effort::new();
         let keys: Vec<_> = calls.iter().map(UipathCall::key).collect();
         let mut explained = Explained::default();
         let mut taken = vec![false; calls.len()];

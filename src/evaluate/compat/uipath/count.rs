@@ -136,6 +136,11 @@ impl<'c> UipathCallCounts<'c> {
 }
 
 impl Evaluator for UipathCount {
+    /// The package reads spans.
+    fn reads_calls(&self) -> bool {
+        false
+    }
+
     fn facts(&self) -> Facts {
         super::facts()
     }

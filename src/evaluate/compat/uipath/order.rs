@@ -49,6 +49,11 @@ struct UipathOrder {
 }
 
 impl Evaluator for UipathOrder {
+    /// The package reads spans.
+    fn reads_calls(&self) -> bool {
+        false
+    }
+
     fn facts(&self) -> Facts {
         super::facts()
     }

@@ -48,6 +48,11 @@ struct UipathExpectedOutput {
 }
 
 impl Evaluator for UipathOutput {
+    /// The package reads spans.
+    fn reads_calls(&self) -> bool {
+        false
+    }
+
     fn facts(&self) -> Facts {
         super::facts()
     }
@@ -62,7 +67,7 @@ impl Evaluator for UipathOutput {
         let empty = answer::empty(self.expected.is_empty(), calls.is_empty(), " outputs");
         let (score, served, explained) = match empty {
             Some((score, explained)) => (score, 0, explained),
-            None => match self.serve(&calls, &outputs, want) {
+            None => match self.serve(&calls, &outputs, &trajectory.effort, want) {
                 Some(served) => served,
                 None => return answer::too_large(want),
             },
@@ -98,9 +103,9 @@ impl UipathOutput {
         &self,
         calls: &[UipathCall<'_>],
         outputs: &[PyStr<'_>],
+        effort: &Effort,
         want: Want,
     ) -> Option<(f64, usize, Value<'static>)> {
-        let effort = Effort::new();
         let keys: Vec<_> = calls.iter().map(UipathCall::key).collect();
         let mut explained = Explained::default();
         let mut taken = vec![false; calls.len()];

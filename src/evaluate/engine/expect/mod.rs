@@ -100,6 +100,7 @@ pub fn criteria<'a>(value: &'a Value<'_>) -> Result<Value<'a>, String> {
 pub struct Expectations {
     source: ExpectationSource,
     facts: Facts,
+    reads_calls: bool,
 }
 
 enum ExpectationSource {
@@ -115,17 +116,23 @@ impl Expectations {
     pub fn dataset(key: When, rows: HashMap<String, Arc<Expectation>>) -> Self {
         let facts =
             rows.values().fold(key.facts(), |facts, row| facts.union(&row.evaluator.facts()));
-        Self { source: ExpectationSource::Dataset { key, rows }, facts }
+        let reads_calls = rows.values().all(|row| row.evaluator.reads_calls());
+        Self { source: ExpectationSource::Dataset { key, rows }, facts, reads_calls }
     }
 
-    /// Criteria in an attribute of the root span. `facts` are those of an evaluator that the
-    /// template builds.
-    pub fn attribute(name: String, template: Template, facts: Facts) -> Self {
-        let facts = Facts { root_attributes: true, ..facts };
+    /// Criteria in an attribute of the root span. `sample` is one that the template builds.
+    pub fn attribute(name: String, template: Template, sample: &dyn Evaluator) -> Self {
+        let facts = Facts { root_attributes: true, ..sample.facts() };
         Self {
             source: ExpectationSource::Attribute { name, template, known: Mutex::default() },
             facts,
+            reads_calls: sample.reads_calls(),
         }
+    }
+
+    /// Whether the answers depend on the calls.
+    pub fn reads_calls(&self) -> bool {
+        self.reads_calls
     }
 
     /// The facts that finding an expectation and judging against it read.

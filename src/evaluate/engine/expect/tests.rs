@@ -57,9 +57,15 @@ fn row_is_found_by_what_the_key_gives() {
     assert_eq!(judged(&expectations, vec![]), "no_expectation: the trace names no case");
 }
 
+fn expected_of_attribute() -> Expectations {
+    let sample = json::parse(r#"{"tool_calls_count": {}}"#).unwrap();
+    let sample = template().build(&sample, Place::default()).unwrap();
+    Expectations::attribute("want".into(), template(), &*sample.evaluator)
+}
+
 #[test]
 fn attribute_holds_the_criteria_themselves() {
-    let expectations = Expectations::attribute("want".into(), template(), Facts::default());
+    let expectations = expected_of_attribute();
     let check = |text: &str, expected: &str| {
         for _ in 0..2 {
             assert_eq!(judged(&expectations, vec![("want", AnyValue::String(text))]), expected);
@@ -83,7 +89,7 @@ fn attribute_holds_the_criteria_themselves() {
 
 #[test]
 fn remembered_criteria_are_bounded() {
-    let expectations = Expectations::attribute("want".into(), template(), Facts::default());
+    let expectations = expected_of_attribute();
     for count in 0..=KNOWN_MAX {
         let text = format!(r#"{{"tool_calls_count": {{"a": [">", {count}]}}}}"#);
         judged(&expectations, vec![("want", AnyValue::String(&text))]);

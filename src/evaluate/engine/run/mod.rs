@@ -1,6 +1,9 @@
 //! Runs the configured evaluators over a trajectory: those that see it, on its levels, each with
 //! an identity ([`identity`]) and the evaluation that it revises.
 
+mod cost;
+mod targets;
+
 use std::sync::Arc;
 
 use super::expect::{Expectation, Expectations};
@@ -45,6 +48,14 @@ impl Configured {
         match &self.against {
             Against::Settings(evaluator) => evaluator.facts().union(&when),
             Against::Expectations(expectations) => when.union(expectations.facts()),
+        }
+    }
+
+    /// Whether its answers depend on the calls; where they do not, it cannot judge call by call.
+    pub fn reads_calls(&self) -> bool {
+        match &self.against {
+            Against::Settings(evaluator) => evaluator.reads_calls(),
+            Against::Expectations(expectations) => expectations.reads_calls(),
         }
     }
 
@@ -259,7 +270,12 @@ impl Evaluators {
             }
             let Some(chosen) = choices.get(index, configured) else { continue };
             let Ok(evaluator) = chosen.evaluator() else { continue };
-            let early = chosen.narrow(trajectory, |seen| evaluator.early(seen, self.want));
+            let seen = chosen.narrow(trajectory, |seen| {
+                let may_begin = seen.effort.begin(cost::of_trace(evaluator, seen));
+                let early = may_begin.then(|| evaluator.early(seen, self.want)).flatten();
+                (!seen.effort.is_trace_spent() && may_begin).then_some(early)
+            });
+            let Some(early) = seen else { return };
             let Some(Early { outcome, best }) = early else { continue };
             if best >= configured.info.threshold {
                 continue;
@@ -304,24 +320,31 @@ impl Evaluators {
         if !self.chooses {
             return (Choices(Vec::new()), errors);
         }
-        let scope = Scope::new(trajectory, self.tool_names);
+        let effort = &trajectory.effort;
+        let mut scope = Scope::new(trajectory, self.tool_names);
         let mut choose = |(index, configured): (usize, &Configured)| {
             if !belongs(index, configured) || !randomness.is_sampled(configured.sample) {
                 return Choice::Passed;
             }
-            match configured.when.as_ref().map_or(Selected::Yes, |when| when.selects(&scope)) {
+            effort.begin(0);
+            scope.begin(effort);
+            let selected = configured.when.as_ref().map_or(Selected::Yes, |it| it.selects(&scope));
+            let choice = match selected {
                 Selected::Yes => match &configured.against {
                     Against::Settings(_) => Choice::Settings,
                     Against::Expectations(expectations) => {
                         Choice::Expectation(expectations.find(trajectory, &scope, self.want))
                     }
                 },
+                Selected::TooExpensive => Choice::Expectation(Err(cost::of_when(self.want))),
                 Selected::No => Choice::Passed,
                 Selected::Error => {
                     errors.push(index);
                     Choice::Passed
                 }
-            }
+            };
+            scope.end(effort);
+            choice
         };
         let choices = self.evaluators.iter().enumerate().map(&mut choose).collect();
         (Choices(choices), errors)
@@ -338,49 +361,6 @@ impl Evaluators {
             time_ns: evidence.now_ns,
         };
         JudgedEvidence { evidence, target: Arc::new(target) }
-    }
-
-    /// Judges each call alone: the trajectory holds that one call while it is judged.
-    fn evaluate_calls(
-        &self,
-        chosen: Chosen<'_>,
-        trajectory: &mut Trajectory<'_>,
-        subject: &JudgedEvidence,
-        out: &mut Vec<Evaluation>,
-    ) {
-        let ordinals = identity::ordinals(&trajectory.tool_calls);
-        let rest = std::mem::take(&mut trajectory.tool_calls);
-        let mut done = Vec::with_capacity(rest.len());
-        for (call, ordinal) in rest.into_iter().zip(ordinals) {
-            trajectory.tool_calls.push(call);
-            if let [call] = &trajectory.tool_calls[..] {
-                self.evaluate_one(
-                    chosen,
-                    trajectory,
-                    JudgedTarget::call(call, ordinal),
-                    subject,
-                    out,
-                );
-            }
-            done.append(&mut trajectory.tool_calls);
-        }
-        trajectory.tool_calls = done;
-    }
-
-    fn evaluate_one(
-        &self,
-        chosen: Chosen<'_>,
-        trajectory: &Trajectory<'_>,
-        judged: JudgedTarget<'_>,
-        subject: &JudgedEvidence,
-        out: &mut Vec<Evaluation>,
-    ) {
-        let mut outcome = match chosen.evaluator() {
-            Ok(evaluator) => evaluator.evaluate(trajectory, self.want),
-            Err(outcome) => outcome,
-        };
-        refuse_out_of_range(&mut outcome);
-        out.push(self.evaluation(chosen, judged, subject, outcome));
     }
 
     #[inline]

@@ -14,10 +14,10 @@ use hashbrown::HashSet;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::evaluate::evaluator::{Evaluator, Kind};
-use crate::evaluate::shared::report;
+use crate::evaluate::evaluator::{CallJudge, Evaluator, Kind};
+use crate::evaluate::shared::{report, step_limit};
 use crate::model::tool_call::groups;
-use crate::model::{Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::model::{Content, Effort, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::value::{Map, Value};
 
 /// Bytes of input and results that are read; a larger trajectory is not evaluable.
@@ -25,6 +25,12 @@ const SOURCE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Bytes that are searched for texts of which not every word is known, over all values.
 const SEARCHED_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Steps to take one byte of input or results in: words are hashed and kept.
+const STEPS_PER_BYTE: usize = 8;
+
+/// Bytes that are searched in one step.
+const SEARCHED_BYTES_PER_STEP: usize = 16;
 
 /// Ungrounded values that the details list, by path.
 const UNGROUNDED_MAX: usize = 50;
@@ -114,8 +120,7 @@ fn words(text: &str, mut each: impl FnMut(&str)) {
 }
 
 /// What the agent could have known.
-#[derive(Default)]
-struct GroundingSources {
+struct GroundingSources<'t> {
     /// All texts in plain form, a space around each word, a line for each text.
     text: String,
     words: HashSet<String>,
@@ -123,9 +128,21 @@ struct GroundingSources {
     searched_bytes: Cell<usize>,
     /// Whether a result that came before is not recorded.
     incomplete: bool,
+    effort: &'t Effort,
 }
 
-impl GroundingSources {
+impl<'t> GroundingSources<'t> {
+    fn new(effort: &'t Effort) -> Self {
+        Self {
+            text: String::new(),
+            words: HashSet::new(),
+            bytes: 0,
+            searched_bytes: Cell::new(0),
+            incomplete: false,
+            effort,
+        }
+    }
+
     /// Adds a text or a value; `false` once there is too much.
     fn add(&mut self, value: &Value<'_>) -> bool {
         let text = match value {
@@ -133,7 +150,7 @@ impl GroundingSources {
             other => plain(&other.to_string()),
         };
         self.bytes += text.len();
-        if self.bytes > SOURCE_BYTES_MAX {
+        if self.bytes > SOURCE_BYTES_MAX || !self.effort.spend(text.len() * STEPS_PER_BYTE) {
             return false;
         }
         for word in text.split(' ') {
@@ -154,6 +171,7 @@ impl GroundingSources {
         text.split(' ').all(is_known) || {
             self.searched_bytes.set(self.searched_bytes.get() + self.text.len());
             self.searched_bytes.get() <= SEARCHED_BYTES_MAX
+                && self.effort.spend(self.text.len() / SEARCHED_BYTES_PER_STEP)
                 && memchr::memmem::find(self.text.as_bytes(), text.as_bytes()).is_some()
         }
     }
@@ -174,7 +192,7 @@ impl Grounding {
         &self,
         value: &'v Value<'_>,
         path: &mut Vec<&'v str>,
-        sources: &GroundingSources,
+        sources: &GroundingSources<'_>,
         tell: &mut impl FnMut(bool, &[&'v str]),
     ) {
         let min_length = self.settings.min_length;
@@ -208,14 +226,23 @@ impl Grounding {
         }
     }
 
-    fn judge(&self, trajectory: &Trajectory<'_>, want: Want) -> Result<GroundingTally, Reason> {
-        let calls = &trajectory.tool_calls[..];
+    /// What is known before the first call.
+    fn sources<'t>(trajectory: &'t Trajectory<'_>) -> Result<GroundingSources<'t>, Reason> {
         let input = trajectory.user_input.value().ok_or(Reason::UserInputNotRecorded)?;
-        let mut sources = GroundingSources::default();
-        let add = |sources: &mut GroundingSources, value: &Value<'_>| {
+        let mut sources = GroundingSources::new(&trajectory.effort);
+        if sources.add(input) { Ok(sources) } else { Err(Reason::TextTooLarge) }
+    }
+
+    /// Judges calls in order; what they return is added to the sources.
+    fn judge(
+        &self,
+        calls: &[ToolCall<'_>],
+        sources: &mut GroundingSources<'_>,
+        want: Want,
+    ) -> Result<GroundingTally, Reason> {
+        let add = |sources: &mut GroundingSources<'_>, value: &Value<'_>| {
             if sources.add(value) { Ok(()) } else { Err(Reason::TextTooLarge) }
         };
-        add(&mut sources, input)?;
         let mut tally = GroundingTally::default();
         // Calls of earlier groups whose results were not known yet.
         let mut waiting: VecDeque<Vec<&ToolCall<'_>>> = VecDeque::new();
@@ -223,15 +250,18 @@ impl Grounding {
             let start_ns = group.iter().map(|call| call.start_ns).min().unwrap_or(0);
             // Parallel calls do not know each other's results.
             while let Some(earlier) = waiting.front_mut() {
+                if !sources.effort.spend(earlier.len()) {
+                    return Err(Reason::TrajectoryTooLarge);
+                }
                 for call in earlier.extract_if(.., |call| is_known(call, start_ns)) {
-                    add_result(&mut sources, call, add)?;
+                    add_result(sources, call, add)?;
                 }
                 if !earlier.is_empty() {
                     break;
                 }
                 waiting.pop_front();
             }
-            self.judge_group(group, &sources, &mut tally, want)?;
+            self.judge_group(group, sources, &mut tally, want)?;
             waiting.push_back(group.iter().collect());
         }
         if tally.judged == 0 {
@@ -244,7 +274,7 @@ impl Grounding {
     fn judge_group(
         &self,
         group: &[ToolCall<'_>],
-        sources: &GroundingSources,
+        sources: &GroundingSources<'_>,
         tally: &mut GroundingTally,
         want: Want,
     ) -> Result<(), Reason> {
@@ -282,9 +312,9 @@ fn is_known(earlier: &ToolCall<'_>, start_ns: u64) -> bool {
 
 /// Adds what a call returned.
 fn add_result(
-    sources: &mut GroundingSources,
+    sources: &mut GroundingSources<'_>,
     call: &ToolCall<'_>,
-    add: impl Fn(&mut GroundingSources, &Value<'_>) -> Result<(), Reason>,
+    add: impl Fn(&mut GroundingSources<'_>, &Value<'_>) -> Result<(), Reason>,
 ) -> Result<(), Reason> {
     match &call.result {
         Content::Recorded(value) => add(sources, value.get())?,
@@ -309,39 +339,65 @@ impl Evaluator for Grounding {
         if trajectory.tool_calls.is_empty() {
             return report::no_tool_calls(want);
         }
-        let tally = match self.judge(trajectory, want) {
-            Ok(tally) => tally,
-            Err(reason) => {
-                return report::not_evaluable(reason, want, || match reason {
-                    Reason::InsufficientData => "no argument holds anything to judge".to_owned(),
-                    Reason::TextTooLarge => {
-                        "input, results and arguments are too large to be searched".to_owned()
-                    }
-                    reason => format!("cannot tell where arguments come from: {}", reason.as_str()),
-                });
-            }
-        };
-        let GroundingTally { judged, grounded, ungrounded } = &tally;
-        let explain = || {
-            let mut text = format!("{grounded} of {judged} argument values have a source");
-            if let Some((tool, path)) = ungrounded.first() {
-                text.push_str(&format!("; `{path}` of {tool} has none"));
-            }
-            text
-        };
-        let details = || {
-            let entry = |(tool, path): &(String, String)| {
-                let entry: Map<'_> =
-                    [("tool", Value::from(tool.clone())), ("argument", path.clone().into())]
-                        .into_iter()
-                        .collect();
-                Value::Map(entry)
-            };
-            let list = Value::List(ungrounded.iter().map(entry).collect());
-            [("judged", Value::from(*judged)), ("ungrounded", list)].into_iter().collect()
-        };
-        report::scored(report::ratio(*grounded, *judged), want, explain, details)
+        let sources = Self::sources(trajectory);
+        let tally = sources.and_then(|mut it| self.judge(&trajectory.tool_calls, &mut it, want));
+        answer(tally, want)
     }
+
+    /// One call alone knows only the input.
+    fn call_judge<'t>(
+        &'t self,
+        trajectory: &'t Trajectory<'_>,
+        want: Want,
+    ) -> Option<CallJudge<'t>> {
+        let mut sources = Self::sources(trajectory);
+        Some(Box::new(move |call| {
+            let tally = match &mut sources {
+                Ok(sources) => {
+                    sources.searched_bytes.set(0);
+                    self.judge(std::slice::from_ref(call), sources, want)
+                }
+                Err(reason) => Err(*reason),
+            };
+            answer(tally, want)
+        }))
+    }
+}
+
+fn answer(tally: Result<GroundingTally, Reason>, want: Want) -> Outcome {
+    let tally = match tally {
+        Ok(tally) => tally,
+        Err(reason) => {
+            return report::not_evaluable(reason, want, || match reason {
+                Reason::InsufficientData => "no argument holds anything to judge".to_owned(),
+                Reason::TextTooLarge => {
+                    "input, results and arguments are too large to be searched".to_owned()
+                }
+                Reason::TrajectoryTooLarge => step_limit::words(),
+                reason => format!("cannot tell where arguments come from: {}", reason.as_str()),
+            });
+        }
+    };
+    let GroundingTally { judged, grounded, ungrounded } = &tally;
+    let explain = || {
+        let mut text = format!("{grounded} of {judged} argument values have a source");
+        if let Some((tool, path)) = ungrounded.first() {
+            text.push_str(&format!("; `{path}` of {tool} has none"));
+        }
+        text
+    };
+    let details = || {
+        let entry = |(tool, path): &(String, String)| {
+            let entry: Map<'_> =
+                [("tool", Value::from(tool.clone())), ("argument", path.clone().into())]
+                    .into_iter()
+                    .collect();
+            Value::Map(entry)
+        };
+        let list = Value::List(ungrounded.iter().map(entry).collect());
+        [("judged", Value::from(*judged)), ("ungrounded", list)].into_iter().collect()
+    };
+    report::scored(report::ratio(*grounded, *judged), want, explain, details)
 }
 
 #[cfg(test)]
@@ -356,7 +412,8 @@ mod tests {
 
     #[test]
     fn sources_hold_phrases_and_scattered_words() {
-        let mut sources = GroundingSources::default();
+        let effort = &Effort::default();
+        let mut sources = GroundingSources::new(effort);
         assert!(sources.add(&"What is the weather tomorrow in New York?".into()));
         assert!(sources.hold("new york", 3));
         assert!(sources.hold("weather in New York tomorrow", 3));

@@ -95,13 +95,12 @@ struct Steps<'c, 'a> {
     /// The numbers of the calls of each step, ascending: equal where the calls are the same.
     /// Nothing where that cannot be told by numbers.
     numbers: Vec<Vec<u32>>,
-    effort: Effort,
+    effort: &'c Effort,
 }
 
 impl<'c, 'a> Steps<'c, 'a> {
-    fn new(calls: &'c [ToolCall<'a>], matcher: &ArgumentMatcher) -> Self {
-        let mut steps =
-            Self { calls, ranges: Vec::new(), numbers: Vec::new(), effort: Effort::new() };
+    fn new(calls: &'c [ToolCall<'a>], matcher: &ArgumentMatcher, effort: &'c Effort) -> Self {
+        let mut steps = Self { calls, ranges: Vec::new(), numbers: Vec::new(), effort };
         if !grouped::is_any(calls) {
             return steps;
         }
@@ -166,6 +165,7 @@ impl Loop {
                     groups: once(0..group.len()).collect(),
                     expected: calls.len(),
                     questions_max: questions.saturating_mul(2),
+                    effort: steps.effort,
                     fits: |call: usize, at: usize| self.same(&calls[at], &others[call]),
                 };
                 steps.effort.spend(questions) && order.exact() == Ok(true)
@@ -240,7 +240,7 @@ impl Evaluator for Loop {
         if calls.is_empty() {
             return report::no_tool_calls(want);
         }
-        let steps = Steps::new(calls, &self.settings.argument_matcher);
+        let steps = Steps::new(calls, &self.settings.argument_matcher, &trajectory.effort);
         if let Some(call) = self.obstacle(&steps) {
             return report::not_evaluable(Reason::ArgumentsNotRecorded, want, || {
                 format!("`{}` was called repeatedly, and its arguments are not recorded", call.name)

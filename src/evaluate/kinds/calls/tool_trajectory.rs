@@ -18,7 +18,7 @@ use crate::evaluate::shared::expected_calls::{
 };
 use crate::evaluate::shared::failure::{FailureRules, FailureSettings};
 use crate::evaluate::shared::{report, turns};
-use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
+use crate::model::{Effort, Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
@@ -265,21 +265,29 @@ impl Evaluator for ToolTrajectory {
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        let Criteria { tool_calls, turns } = &self.criteria;
+        let (Criteria { tool_calls, turns }, effort) = (&self.criteria, &trajectory.effort);
         if turns.is_empty() || trajectory.turn_starts.is_empty() {
-            return self.judge(tool_calls, &trajectory.tool_calls, want);
+            return self.judge(tool_calls, &trajectory.tool_calls, effort, want);
         }
-        turns::mean(turns, trajectory, want, |expected, actual| self.judge(expected, actual, want))
+        turns::mean(turns, trajectory, want, |expected, actual| {
+            self.judge(expected, actual, effort, want)
+        })
     }
 }
 
 impl ToolTrajectory {
-    fn judge(&self, expected: &[ExpectedCall], calls: &[ToolCall<'_>], want: Want) -> Outcome {
+    fn judge(
+        &self,
+        expected: &[ExpectedCall],
+        calls: &[ToolCall<'_>],
+        effort: &Effort,
+        want: Want,
+    ) -> Outcome {
         let actual = expected_calls::counted(calls, self.exclude_failed.as_ref());
         if let Some(obstacle) = self.matcher.obstacle(expected, &actual, want) {
             return obstacle;
         }
-        let comparison = Comparison::new(&self.matcher, expected, &actual);
+        let comparison = Comparison::new(&self.matcher, expected, &actual, effort);
         let matched = self.matched(&comparison);
         let matched = match matched.and_then(|matched| comparison.check().map(|()| matched)) {
             Ok(matched) => matched,

@@ -117,6 +117,10 @@ fn properties<'t>(tool: &Tool<'t>) -> impl Iterator<Item = (&'t str, &'t Value<'
 }
 
 impl Evaluator for Descriptions {
+    fn reads_calls(&self) -> bool {
+        false
+    }
+
     fn facts(&self) -> Facts {
         Facts { tool_definitions: true, ..Facts::default() }
     }

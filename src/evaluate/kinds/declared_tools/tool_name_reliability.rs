@@ -87,6 +87,10 @@ fn says_what(tool: &Tool<'_>) -> bool {
 }
 
 impl Evaluator for ToolNameReliability {
+    fn reads_calls(&self) -> bool {
+        false
+    }
+
     fn facts(&self) -> Facts {
         Facts { tool_definitions: true, ..Facts::default() }
     }

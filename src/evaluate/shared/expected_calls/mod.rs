@@ -241,7 +241,7 @@ pub struct Comparison<'c, 'a> {
     /// Where the groups stand among the actual calls, if any were made together and that matters.
     groups: Option<Vec<Range<usize>>>,
     numbers: Option<CallNumbers>,
-    effort: Effort,
+    effort: &'c Effort,
     /// How many values the arguments of each expected call hold, where that matters.
     weights: Vec<usize>,
 }
@@ -258,10 +258,11 @@ impl<'c, 'a> Comparison<'c, 'a> {
         matcher: &'c CallMatcher,
         expected: &'c [ExpectedCall],
         actual: &'c [&'c ToolCall<'a>],
+        effort: &'c Effort,
     ) -> Self {
         let is_grouped = !matcher.is_listed && grouped::is_any(actual.iter().copied());
         let groups = is_grouped.then(|| grouped::ranges(actual));
-        let (effort, weights) = (Effort::new(), Vec::new());
+        let weights = Vec::new();
         let mut comparison =
             Self { matcher, expected, actual, groups, numbers: None, effort, weights };
         let pairs = expected.len().saturating_mul(actual.len());
@@ -301,8 +302,8 @@ impl<'c, 'a> Comparison<'c, 'a> {
     }
 
     /// What the comparisons may still cost.
-    pub(in crate::evaluate) fn effort(&self) -> &Effort {
-        &self.effort
+    pub(in crate::evaluate) fn effort(&self) -> &'c Effort {
+        self.effort
     }
 
     /// Fails where the comparisons took more steps than there are: their answers are then void.
@@ -352,11 +353,12 @@ impl<'c, 'a> Comparison<'c, 'a> {
     fn grouped(
         &self,
         groups: &[Range<usize>],
-    ) -> InOrder<impl FnMut(usize, usize) -> bool + use<'_, 'c, 'a>> {
+    ) -> InOrder<'_, impl FnMut(usize, usize) -> bool + use<'_, 'c, 'a>> {
         InOrder {
             groups: groups.to_vec(),
             expected: self.expected.len(),
             questions_max: self.questions_max(),
+            effort: self.effort,
             fits: |a, e| self.same(e, a),
         }
     }

@@ -38,8 +38,9 @@ proptest! {
         let matcher = CallMatcher::default();
         let (e, a) = (expected(&e), actual(&a));
         let a: Vec<_> = a.iter().collect();
-        let plain = Comparison::new(&matcher, &e, &a);
-        let mut numbered = Comparison::new(&matcher, &e, &a);
+        let effort = Effort::default();
+        let plain = Comparison::new(&matcher, &e, &a, &effort);
+        let mut numbered = Comparison::new(&matcher, &e, &a, &effort);
         numbered.numbers = Some(numbered.number());
         for i in 0..e.len() {
             for j in 0..a.len() {
@@ -56,7 +57,7 @@ proptest! {
         let (e, mut a) = (expected(&e), actual(&a));
         let pairs = |a: &[ToolCall<'_>]| {
             let a: Vec<_> = a.iter().collect();
-            Comparison::new(&matcher, &e, &a).pairs()
+            Comparison::new(&matcher, &e, &a, &Effort::default()).pairs()
         };
         let before = pairs(&a);
         a.reverse();
@@ -72,7 +73,8 @@ fn ten_thousand_calls_are_compared_with_a_thousand() {
     let (e, a) = (expected(&e), actual(&a));
     let a: Vec<_> = a.iter().collect();
     let matcher = CallMatcher::default();
-    let comparison = Comparison::new(&matcher, &e, &a);
+    let effort = Effort::default();
+    let comparison = Comparison::new(&matcher, &e, &a, &effort);
     assert_eq!(comparison.pairs(), Ok(1000));
     assert_eq!(comparison.in_order(), Ok(1000));
     assert_eq!(comparison.is_subsequence(), Ok(true));

@@ -169,7 +169,7 @@ mod tests {
         #[test]
         fn as_heavy_as_the_best_order_inside_the_groups((sizes, worths) in cases()) {
             let (groups, expected) = (groups_of(&sizes), worths[0].len());
-            let found = in_order(expected, &groups, &Effort::new(), |i, j| worths[j][i]);
+            let found = in_order(expected, &groups, &Effort::default(), |i, j| worths[j][i]);
             let weight = |calls: &Vec<usize>| {
                 order::weight(expected, calls.len(), |i, j| worths[calls[j]][i])
             };
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_call_moves_on_where_that_is_worth_more() {
-        let effort = Effort::new();
+        let effort = Effort::default();
         let mut pairs = Heaviest::new(2);
         pairs.add([1.0, 0.9], &effort);
         pairs.add([1.0, 0.0], &effort);

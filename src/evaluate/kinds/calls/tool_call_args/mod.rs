@@ -133,7 +133,7 @@ impl Evaluator for ToolCallArgs {
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let calls = &trajectory.tool_calls;
-        let Some(served) = self.serve(calls) else {
+        let Some(served) = self.serve(calls, &trajectory.effort) else {
             return report::not_evaluable(Reason::TrajectoryTooLarge, want, step_limit::words);
         };
         let Some(score) = pairing::settled(&served, self.expected.len(), self.strict) else {
@@ -153,8 +153,7 @@ impl Evaluator for ToolCallArgs {
 
 impl ToolCallArgs {
     /// The most expected calls that can be served; `None` where finding out takes too long.
-    fn serve(&self, calls: &[ToolCall<'_>]) -> Option<Served> {
-        let effort = &Effort::new();
+    fn serve(&self, calls: &[ToolCall<'_>], effort: &Effort) -> Option<Served> {
         let fits = |at: usize, call: u32| {
             self.fit(&self.expected[at].args.0, &calls[call as usize]) == Fit::Yes
         };

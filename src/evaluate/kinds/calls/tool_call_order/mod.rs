@@ -13,7 +13,7 @@ use crate::evaluate::shared::order::grouped::{self, InOrder};
 use crate::evaluate::shared::order::{self, Mask, Masks, OrderTable, TableTooLarge};
 use crate::evaluate::shared::pairing::{self, counted};
 use crate::evaluate::shared::{expected_calls, report};
-use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
+use crate::model::{Effort, Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
@@ -115,7 +115,7 @@ impl Evaluator for ToolCallOrder {
         let expected = self.names.len();
         let masks = calls.iter().map(|call| self.masks.either(&call.name, call.id.as_deref()));
         let (length, kept) = if grouped::is_any(calls) {
-            match self.kept_by_groups(calls, want) {
+            match self.kept_by_groups(calls, &trajectory.effort, want) {
                 Ok(kept) => kept,
                 Err(error) => return expected_calls::too_large(error.into(), want),
             }
@@ -158,6 +158,7 @@ impl ToolCallOrder {
     fn kept_by_groups(
         &self,
         calls: &[ToolCall<'_>],
+        effort: &Effort,
         want: Want,
     ) -> Result<(usize, Vec<usize>), TableTooLarge> {
         let mask = |call: &ToolCall<'_>| self.masks.either(&call.name, call.id.as_deref());
@@ -168,6 +169,7 @@ impl ToolCallOrder {
             groups: grouped::ranges(&expected),
             expected: self.names.len(),
             questions_max: order::CELLS_MAX,
+            effort,
             fits: |call: usize, at: usize| {
                 masks[call].get(at / 64).is_some_and(|bits| bits >> (at % 64) & 1 == 1)
             },

@@ -164,7 +164,7 @@ impl Evaluator for ToolCallOutput {
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let calls = &trajectory.tool_calls;
-        let Some(served) = self.serve(&CallResults::new(calls)) else {
+        let Some(served) = self.serve(&CallResults::new(calls), &trajectory.effort) else {
             return report::not_evaluable(Reason::TrajectoryTooLarge, want, step_limit::words);
         };
         let Some(score) = pairing::settled(&served, self.expected.len(), self.strict) else {
@@ -188,8 +188,7 @@ fn failed(call: &ToolCall<'_>) -> bool {
 
 impl ToolCallOutput {
     /// The most expected results that can be served; `None` where finding out takes too long.
-    fn serve(&self, results: &CallResults<'_, '_>) -> Option<Served> {
-        let effort = &Effort::new();
+    fn serve(&self, results: &CallResults<'_, '_>, effort: &Effort) -> Option<Served> {
         let calls = results.calls;
         let fits =
             |at: usize, call: u32| results.fit(&self.expected[at], call as usize) == Fit::Yes;

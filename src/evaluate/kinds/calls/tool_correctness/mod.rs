@@ -23,7 +23,7 @@ use crate::evaluate::shared::failure::{FailureRules, FailureSettings};
 use crate::evaluate::shared::order;
 use crate::evaluate::shared::order::grouped::{CallGroup, InOrder};
 use crate::evaluate::shared::{report, turns};
-use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::model::{Effort, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
@@ -288,7 +288,10 @@ fn names_in_order(comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls
     let a: Vec<usize> = actual.iter().map(|call| number(&*call.name)).collect();
     let (questions_max, fits) = (order::CELLS_MAX, |i: usize, j: usize| a[i] == e[j]);
     let common = match comparison.groups().map(<[_]>::to_vec) {
-        Some(groups) => InOrder { groups, expected: e.len(), questions_max, fits }.length()?,
+        Some(groups) => {
+            let effort = comparison.effort();
+            InOrder { groups, expected: e.len(), questions_max, effort, fits }.length()?
+        }
         None => order::length_where(a.len(), e.len(), questions_max, fits)?,
     };
     Ok(report::ratio(common, longer))
@@ -351,16 +354,24 @@ impl Evaluator for ToolCorrectness {
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        let Criteria { tool_calls, turns } = &self.criteria;
+        let (Criteria { tool_calls, turns }, effort) = (&self.criteria, &trajectory.effort);
         if turns.is_empty() || trajectory.turn_starts.is_empty() {
-            return self.judge(tool_calls, &trajectory.tool_calls, want);
+            return self.judge(tool_calls, &trajectory.tool_calls, effort, want);
         }
-        turns::mean(turns, trajectory, want, |expected, actual| self.judge(expected, actual, want))
+        turns::mean(turns, trajectory, want, |expected, actual| {
+            self.judge(expected, actual, effort, want)
+        })
     }
 }
 
 impl ToolCorrectness {
-    fn judge(&self, expected: &[ExpectedCall], calls: &[ToolCall<'_>], want: Want) -> Outcome {
+    fn judge(
+        &self,
+        expected: &[ExpectedCall],
+        calls: &[ToolCall<'_>],
+        effort: &Effort,
+        want: Want,
+    ) -> Outcome {
         if expected.is_empty() && self.mode == CorrectnessMatchMode::ParameterMatch {
             return report::not_evaluable(Reason::NoExpectation, want, || {
                 "no call is expected, so there are no arguments to compare".to_owned()
@@ -380,7 +391,7 @@ impl ToolCorrectness {
         if !self.matcher.is_listed && self.is_graded() {
             expected_calls::list_by_content(&mut actual, self.compares_output);
         }
-        let comparison = Comparison::new(&self.matcher, expected, &actual);
+        let comparison = Comparison::new(&self.matcher, expected, &actual, effort);
         let value = match self.score(&comparison) {
             Ok(value) => value,
             Err(error) => return expected_calls::too_large(error, want),

@@ -2,10 +2,11 @@
 //! are refused, and a schema that a trace brings is only so large.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jsonschema::{PatternOptions, Validator};
 
+use super::compiled::{CompileWork, Compiled, CompiledSchemas};
 use super::cost::{self, Cost};
 use crate::evaluate::shared::step_limit::{self, Effort, STEPS_MAX};
 use crate::value::{Map, Number, Value};
@@ -13,14 +14,11 @@ use crate::value::{Map, Number, Value};
 /// Bytes of one schema as JSON.
 const SCHEMA_BYTES_MAX: usize = 256 * 1024;
 
-/// Compiled schemas that are kept, and with them patterns; past it all are compiled anew.
-const KEPT_MAX: usize = 1024;
-
 /// Bytes that the automaton of one pattern may take.
 const PATTERN_BYTES_MAX: usize = 256 * 1024;
 
 /// Patterns of one schema: each takes a while to compile.
-const PATTERNS_MAX: usize = 100;
+pub(super) const PATTERNS_MAX: usize = 100;
 
 /// Why arguments cannot be held against a schema.
 #[derive(Debug, thiserror::Error)]
@@ -37,14 +35,7 @@ pub(super) enum SchemaError {
 /// Compiled schemas by their text: traces repeat their definitions.
 #[derive(Default)]
 pub(super) struct Validators {
-    compiled: Mutex<CompiledSchemas>,
-}
-
-#[derive(Default)]
-struct CompiledSchemas {
-    by_text: hashbrown::HashMap<String, Result<Arc<Schema>, String>>,
-    /// Schemas and patterns that are kept.
-    kept: usize,
+    compiled: CompiledSchemas,
 }
 
 /// A compiled schema.
@@ -52,7 +43,6 @@ pub(super) struct Schema {
     validator: Validator,
     cost: Cost,
     bytes: usize,
-    patterns: usize,
 }
 
 /// The compiled schemas of one trajectory, by the addresses of their definitions.
@@ -70,7 +60,7 @@ impl Validators {
         let address = std::ptr::from_ref(schema) as usize;
         let schema = match found.get(&address) {
             Some(known) => Arc::clone(known),
-            None => Arc::clone(found.entry(address).or_insert(self.schema(schema)?)),
+            None => Arc::clone(found.entry(address).or_insert(self.schema(schema, effort)?)),
         };
         let Schema { validator, cost, bytes, .. } = &*schema;
         let (nodes, depth) = extent(arguments);
@@ -89,62 +79,47 @@ impl Validators {
         Ok(())
     }
 
-    fn schema(&self, schema: &Value<'_>) -> Result<Arc<Schema>, SchemaError> {
+    fn schema(&self, schema: &Value<'_>, effort: &Effort) -> Result<Arc<Schema>, SchemaError> {
         let text = schema.to_string();
         if text.len() > SCHEMA_BYTES_MAX {
             return Err(SchemaError::TooLarge(text.len()));
         }
-        // What a panic elsewhere left behind is still a map of compiled schemas.
-        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = compiled.by_text.get(&text) {
-            return known.clone().map_err(SchemaError::Invalid);
+        if let Some(Compiled { schema, work }) = self.compiled.get(&text) {
+            take(work, effort)?;
+            return schema.map_err(SchemaError::Invalid);
         }
-        let result = compile(schema, text.len()).map(Arc::new);
-        if compiled.kept >= KEPT_MAX {
-            *compiled = CompiledSchemas::default();
-        }
-        compiled.kept += 1 + result.as_ref().map_or(0, |schema| schema.patterns);
-        compiled.by_text.insert(text, result.clone());
-        result.map_err(SchemaError::Invalid)
+        let json = match schema {
+            Value::Null => serde_json::Value::Bool(true),
+            schema => to_json(schema),
+        };
+        let work = CompileWork::of(&json, text.len());
+        take(work, effort)?;
+        let schema = compile(&json, text.len(), work.patterns).map(Arc::new);
+        self.compiled.keep(text, Compiled { schema: schema.clone(), work });
+        schema.map_err(SchemaError::Invalid)
     }
 }
 
-fn compile(schema: &Value<'_>, bytes: usize) -> Result<Schema, String> {
-    let automata =
-        PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
-    let schema = match schema {
-        Value::Null => serde_json::Value::Bool(true),
-        schema => to_json(schema),
-    };
-    let patterns = pattern_count(&schema);
+/// Takes the steps of a compilation; a schema with too many patterns is refused without one.
+fn take(work: CompileWork, effort: &Effort) -> Result<(), SchemaError> {
+    let is_left = work.patterns > PATTERNS_MAX || effort.spend(work.steps());
+    if is_left { Ok(()) } else { Err(SchemaError::TooMuch) }
+}
+
+fn compile(schema: &serde_json::Value, bytes: usize, patterns: usize) -> Result<Schema, String> {
     if patterns > PATTERNS_MAX {
         return Err(format!("its {patterns} patterns are more than {PATTERNS_MAX}"));
     }
+    let automata =
+        PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
     let validator = jsonschema::options()
         .offline()
         .with_pattern_options(automata)
         // Whether a text is a regular expression is told without compiling it.
         .with_format("regex", |text: &str| regex_syntax::parse(text).is_ok())
-        .build(&schema)
+        .build(schema)
         .map_err(|error| format!("{} at `{}`", error.masked(), error.instance_path()))?;
-    Ok(Schema { validator, cost: cost::highest(&schema), bytes, patterns })
-}
-
-fn pattern_count(schema: &serde_json::Value) -> usize {
-    match schema {
-        serde_json::Value::Object(map) => map
-            .iter()
-            .map(|(key, value)| match (key.as_str(), value) {
-                ("pattern", serde_json::Value::String(_)) => 1,
-                ("patternProperties", serde_json::Value::Object(patterns)) => {
-                    patterns.len() + pattern_count(value)
-                }
-                _ => pattern_count(value),
-            })
-            .sum(),
-        serde_json::Value::Array(list) => list.iter().map(pattern_count).sum(),
-        _ => 0,
-    }
+    Ok(Schema { validator, cost: cost::highest(schema), bytes })
 }
 
 /// How many values there are, and how deep they are nested.
@@ -156,6 +131,8 @@ fn extent(value: &Value<'_>) -> (usize, usize) {
     match value {
         Value::List(list) => list.iter().fold((1, 0), within),
         Value::Map(map) => map.iter().map(|(_, value)| value).fold((1, 0), within),
+        // Patterns go through a text.
+        Value::String(text) => (1 + text.len() / 32, 0),
         _ => (1, 0),
     }
 }
@@ -205,7 +182,7 @@ mod tests {
     fn check(schema: &str, arguments: &str, found: &str) {
         let (schema, arguments) = (json::parse(schema).unwrap(), json::parse(arguments).unwrap());
         let mut errors = Vec::new();
-        let (mut schemas, effort) = (SchemasByAddress::default(), Effort::new());
+        let (mut schemas, effort) = (SchemasByAddress::default(), Effort::default());
         let result = Validators::default().check(
             &schema,
             &arguments,

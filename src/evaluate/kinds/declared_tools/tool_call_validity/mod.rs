@@ -5,6 +5,7 @@
 //! not declared is invalid; arguments that are not recorded are not judged.
 
 mod basic;
+mod compiled;
 mod cost;
 mod full;
 
@@ -14,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::evaluate::compat::DokimosCompat;
-use crate::evaluate::evaluator::{Evaluator, Kind};
+use crate::evaluate::evaluator::{CallJudge, Evaluator, Kind};
 use crate::evaluate::shared::definitions::{Definitions, InvalidDefinition, Tools};
 use crate::evaluate::shared::report;
 use crate::evaluate::shared::step_limit::{self, Effort};
@@ -121,14 +122,14 @@ enum DefinitionError {
 }
 
 /// What is kept while one trajectory is judged.
-struct ValidityWork {
+struct ValidityWork<'t> {
     schemas: full::SchemasByAddress,
-    effort: Effort,
+    effort: &'t Effort,
 }
 
-impl ValidityWork {
-    fn new() -> Self {
-        Self { schemas: full::SchemasByAddress::new(), effort: Effort::new() }
+impl<'t> ValidityWork<'t> {
+    fn new(effort: &'t Effort) -> Self {
+        Self { schemas: full::SchemasByAddress::new(), effort }
     }
 }
 
@@ -138,7 +139,7 @@ impl Validity {
         &self,
         tools: &Tools<'_>,
         call: &ToolCall<'_>,
-        work: &mut ValidityWork,
+        work: &mut ValidityWork<'_>,
         error: &mut dyn FnMut(&dyn std::fmt::Display),
     ) -> Result<CallValidity, DefinitionError> {
         let empty = Value::Map(Map::new());
@@ -184,11 +185,11 @@ impl Validity {
         &self,
         tools: &Tools<'_>,
         calls: &[ToolCall<'_>],
+        work: &mut ValidityWork<'_>,
     ) -> Vec<(String, CallValidity, Vec<String>)> {
-        let mut work = ValidityWork::new();
         let describe = |call: &ToolCall<'_>| {
             let mut errors = Vec::new();
-            let finding = self.find(tools, call, &mut work, &mut |error| {
+            let finding = self.find(tools, call, work, &mut |error| {
                 if errors.len() < ERRORS_MAX {
                     errors.push(error.to_string());
                 }
@@ -215,19 +216,21 @@ impl Validity {
         text
     }
 
-    fn details(results: Vec<(String, CallValidity, Vec<String>)>) -> Map<'static> {
-        let result = |(name, finding, errors): (String, CallValidity, Vec<String>)| {
+    fn details(results: &[(String, CallValidity, Vec<String>)]) -> Map<'static> {
+        let result = |(name, finding, errors): &(String, CallValidity, Vec<String>)| {
             let valid = match finding {
                 CallValidity::Valid => Value::from(true),
                 CallValidity::Invalid => Value::from(false),
                 CallValidity::NotRecorded => Value::Null,
             };
-            let errors = Value::List(errors.into_iter().map(Value::from).collect());
+            let errors = Value::List(errors.iter().cloned().map(Value::from).collect());
             let entry: Map<'_> =
-                [("name", name.into()), ("valid", valid), ("errors", errors)].into_iter().collect();
+                [("name", name.clone().into()), ("valid", valid), ("errors", errors)]
+                    .into_iter()
+                    .collect();
             Value::Map(entry)
         };
-        let results = Value::List(results.into_iter().map(result).collect());
+        let results = Value::List(results.iter().map(result).collect());
         [("results", results)].into_iter().collect()
     }
 }
@@ -238,8 +241,30 @@ impl Evaluator for Validity {
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        let calls = &trajectory.tool_calls[..];
+        let mut work = ValidityWork::new(&trajectory.effort);
         let tools = self.definitions.of(trajectory);
+        self.judge(&tools, &trajectory.tool_calls, &mut work, want)
+    }
+
+    fn call_judge<'t>(
+        &'t self,
+        trajectory: &'t Trajectory<'_>,
+        want: Want,
+    ) -> Option<CallJudge<'t>> {
+        let mut work = ValidityWork::new(&trajectory.effort);
+        let tools = self.definitions.of(trajectory);
+        Some(Box::new(move |call| self.judge(&tools, std::slice::from_ref(call), &mut work, want)))
+    }
+}
+
+impl Validity {
+    fn judge(
+        &self,
+        tools: &Tools<'_>,
+        calls: &[ToolCall<'_>],
+        work: &mut ValidityWork<'_>,
+        want: Want,
+    ) -> Outcome {
         if tools.all.is_empty() && !self.definitions.is_given() {
             return report::not_evaluable(Reason::ToolDefinitionsNotRecorded, want, || {
                 "no definition of the tools is known".to_owned()
@@ -252,9 +277,9 @@ impl Evaluator for Validity {
                 report::no_tool_calls(want)
             };
         }
-        let (mut valid, mut judged, mut work) = (0, 0, ValidityWork::new());
+        let (mut valid, mut judged) = (0, 0);
         for call in calls {
-            match self.find(&tools, call, &mut work, &mut |_| {}) {
+            match self.find(tools, call, work, &mut |_| {}) {
                 Ok(CallValidity::NotRecorded) => {}
                 Ok(finding) => {
                     judged += 1;
@@ -280,11 +305,12 @@ impl Evaluator for Validity {
                 "the arguments of no tool call are recorded".to_owned()
             });
         }
+        let results = if want.reasons() { self.results(tools, calls, work) } else { Vec::new() };
         report::scored(
             report::ratio(valid, judged),
             want,
-            || Self::explain(&self.results(&tools, calls), valid, judged),
-            || Self::details(self.results(&tools, calls)),
+            || Self::explain(&results, valid, judged),
+            || Self::details(&results),
         )
     }
 }

@@ -1,9 +1,7 @@
 //! Tool calls, each compared by itself: the score is the mean of theirs.
 
-use std::cell::Cell;
-
 use super::subject::CallContent;
-use super::{Compared, Comparer, ComparisonTarget, Method, STEPS_MAX};
+use super::{Compared, Comparer, ComparisonTarget, Method};
 use crate::evaluate::shared::pairing::{counted, naming};
 use crate::evaluate::shared::report;
 use crate::model::{Outcome, Reason, Trajectory, Want};
@@ -45,11 +43,11 @@ impl<'c> Sum<'c> {
 impl Comparer {
     /// Judges the calls of the named tools.
     pub(super) fn evaluate_calls(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        let (subject, steps) = (&self.subject, Cell::new(STEPS_MAX));
+        let (subject, effort) = (&self.subject, &trajectory.effort);
         let mut sum = Sum::default();
         for call in trajectory.tool_calls.iter().filter(|call| subject.includes(call)) {
             let compared = match subject.content(call) {
-                CallContent::Value(value) => self.judge(&value, &steps),
+                CallContent::Value(value) => self.judge(&value, effort),
                 CallContent::Nothing => Ok(self.nothing()),
                 CallContent::NotRecorded => {
                     return report::not_evaluable(subject.reason(), want, || {

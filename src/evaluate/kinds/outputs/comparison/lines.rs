@@ -1,8 +1,7 @@
 //! Texts that are judged line by line.
 
-use std::cell::Cell;
-
 use super::{Compared, Comparer, ComparisonFailure, Method};
+use crate::model::Effort;
 use crate::value::python::PyValue;
 use crate::value::{Map, Value};
 
@@ -12,7 +11,7 @@ impl Comparer {
         &self,
         output: &Value<'_>,
         delimiter: &str,
-        steps: &Cell<usize>,
+        effort: &Effort,
     ) -> Result<Compared, ComparisonFailure> {
         let (expected, actual) = self.both(output)?;
         if delimiter.is_empty() {
@@ -28,7 +27,7 @@ impl Comparer {
         let mut sum = 0.0;
         for at in 0..count {
             let [actual, wanted] = [&actual_lines, &expected_lines].map(|list| line(list, at));
-            let (score, details) = match self.one_line(&actual, &wanted, expected, steps)? {
+            let (score, details) = match self.one_line(&actual, &wanted, expected, effort)? {
                 Ok(Compared { score, details }) => (score, Value::Map(details)),
                 Err(error) => (0.0, format!("Exception thrown by evaluator: {error}").into()),
             };
@@ -56,7 +55,7 @@ impl Comparer {
         actual: &str,
         wanted: &str,
         expected: &PyValue<'_>,
-        steps: &Cell<usize>,
+        effort: &Effort,
     ) -> Result<Result<Compared, String>, ComparisonFailure> {
         if let Err(error) = self.key.takes_lines() {
             return Ok(Err(error));
@@ -65,7 +64,7 @@ impl Comparer {
             Method::Contains { .. } => expected.clone(),
             _ => PyValue::text(wanted),
         };
-        self.compare(&wanted, &PyValue::text(actual), steps).map(Ok)
+        self.compare(&wanted, &PyValue::text(actual), effort).map(Ok)
     }
 }
 

@@ -6,7 +6,7 @@
 //! (`UiPath/uipath-python`, package `uipath` 2.11 to 2.14): numbers are printed as doubles, objects
 //! are seen as Python prints them, and a text may be judged line by line. But for `compat: uipath`
 //! an integer that no double holds stays what it is ([`NumberReading`]). Comparing texts costs
-//! at most [`STEPS_MAX`] steps in one evaluation.
+//! the steps of its trace ([`Effort`]).
 
 mod calls;
 mod key;
@@ -15,7 +15,6 @@ mod similarity;
 mod subject;
 
 use std::borrow::Cow;
-use std::cell::Cell;
 
 pub(in crate::evaluate) use key::{OutputKey, Path};
 pub(in crate::evaluate) use subject::{ComparisonSubject, ComparisonTarget};
@@ -23,8 +22,7 @@ pub(in crate::evaluate) use subject::{ComparisonSubject, ComparisonTarget};
 use crate::evaluate::compat::uipath::{Definition, Flag};
 use crate::evaluate::evaluator::Evaluator;
 use crate::evaluate::shared::pairing::read_text;
-use crate::evaluate::shared::step_limit::STEPS_MAX;
-use crate::model::{Facts, Outcome, Reason, Score, Trajectory, Want};
+use crate::model::{Effort, Facts, Outcome, Reason, Score, Trajectory, Want};
 use crate::settings::{Node, Place, SettingsError};
 use crate::value::python::{PyValue, json};
 use crate::value::{Map, Number, Value};
@@ -180,11 +178,11 @@ impl Comparer {
         &self,
         expected: &PyValue<'_>,
         actual: &PyValue<'_>,
-        steps: &Cell<usize>,
+        effort: &Effort,
     ) -> Result<Compared, ComparisonFailure> {
         let (shown_expected, shown_actual, score) = match self.method {
             Method::Similar => {
-                let leaves = similarity::compare(expected, actual, steps)
+                let leaves = similarity::compare(expected, actual, effort)
                     .ok_or(ComparisonFailure::TooLarge)?;
                 let mut details = texts(expected.to_text(), actual.to_text());
                 details.insert("matched_leaves", leaves.matched);
@@ -231,20 +229,16 @@ impl Comparer {
     }
 
     /// Judges one content; what is not at the path is as wrong as can be.
-    fn judge(
-        &self,
-        content: &Value<'_>,
-        steps: &Cell<usize>,
-    ) -> Result<Compared, ComparisonFailure> {
+    fn judge(&self, content: &Value<'_>, effort: &Effort) -> Result<Compared, ComparisonFailure> {
         let expects_text = matches!(self.expected, Ok(PyValue::Str(_))) && self.key.is_whole();
         let Some(part) = self.subject.part(content, expects_text || self.is_compat()) else {
             return Ok(self.nothing());
         };
         match &self.delimiter {
-            Some(delimiter) => self.by_line(&part, delimiter, steps),
+            Some(delimiter) => self.by_line(&part, delimiter, effort),
             None => {
                 let (expected, actual) = self.both(&part)?;
-                self.compare(expected, &actual, steps)
+                self.compare(expected, &actual, effort)
             }
         }
     }
@@ -327,6 +321,10 @@ fn fold(text: &str, case_sensitive: bool) -> Cow<'_, str> {
 }
 
 impl Evaluator for Comparer {
+    fn reads_calls(&self) -> bool {
+        self.subject.target != ComparisonTarget::FinalOutput
+    }
+
     fn facts(&self) -> Facts {
         self.subject.facts()
     }
@@ -341,7 +339,7 @@ impl Evaluator for Comparer {
                 explanation: "the final output is not recorded".to_owned(),
             };
         };
-        match self.judge(output, &Cell::new(STEPS_MAX)) {
+        match self.judge(output, &trajectory.effort) {
             Ok(Compared { score, details }) => Outcome::Scored(Score {
                 value: score,
                 explanation: if want.explanation { self.explain(score) } else { String::new() },

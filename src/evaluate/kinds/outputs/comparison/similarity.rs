@@ -1,7 +1,6 @@
 //! How similar two JSON values are: leaf by leaf of the expected one.
 
-use std::cell::Cell;
-
+use crate::model::Effort;
 use crate::value::Number;
 use crate::value::python::PyValue;
 
@@ -24,11 +23,11 @@ impl Leaves {
     }
 }
 
-/// Compares two values; `None` where that takes more than the `steps` that are left.
+/// Compares two values; `None` where that takes more steps than are left.
 pub(super) fn compare(
     expected: &PyValue<'_>,
     actual: &PyValue<'_>,
-    steps: &Cell<usize>,
+    effort: &Effort,
 ) -> Option<Leaves> {
     use PyValue as V;
     let leaf = |matched| Some(Leaves { matched, total: 1.0 });
@@ -36,7 +35,7 @@ pub(super) fn compare(
         (V::Number(expected), V::Number(actual)) => leaf(numbers(expected, actual)),
         (V::Dict(entries), V::Dict(found)) => {
             // Each key is searched for.
-            take(steps, entries.len().checked_mul(found.len())?)?;
+            take(effort, entries.len().checked_mul(found.len())?)?;
             let mut sum = Leaves::default();
             for (key, value) in entries {
                 let found = match key {
@@ -44,7 +43,7 @@ pub(super) fn compare(
                     _ => None,
                 };
                 sum.add(match found {
-                    Some(found) => compare(value, found, steps)?,
+                    Some(found) => compare(value, found, effort)?,
                     None => missing(value),
                 });
             }
@@ -54,7 +53,7 @@ pub(super) fn compare(
             let mut sum = Leaves::default();
             for (at, item) in items.iter().enumerate() {
                 sum.add(match found.get(at) {
-                    Some(found) => compare(item, found, steps)?,
+                    Some(found) => compare(item, found, effort)?,
                     None => missing(item),
                 });
             }
@@ -63,16 +62,15 @@ pub(super) fn compare(
         (V::Bool(expected), V::Bool(actual)) => leaf(if expected == actual { 1.0 } else { 0.0 }),
         (V::Str(expected), V::Str(actual)) => {
             let texts = [expected, actual].map(|text| text.code_points().collect::<Vec<u32>>());
-            leaf(strings(&texts[0], &texts[1], steps)?)
+            leaf(strings(&texts[0], &texts[1], effort)?)
         }
         (V::None, V::None) => leaf(1.0),
         _ => Some(missing(expected)),
     }
 }
 
-fn take(steps: &Cell<usize>, count: usize) -> Option<()> {
-    steps.set(steps.get().checked_sub(count)?);
-    Some(())
+fn take(effort: &Effort, count: usize) -> Option<()> {
+    effort.spend(count).then_some(())
 }
 
 fn missing(expected: &PyValue<'_>) -> Leaves {
@@ -139,21 +137,21 @@ fn clamp(value: f64) -> f64 {
 }
 
 /// 1 less the edits for each code point of the longer text.
-fn strings(expected: &[u32], actual: &[u32], steps: &Cell<usize>) -> Option<f64> {
+fn strings(expected: &[u32], actual: &[u32], effort: &Effort) -> Option<f64> {
     let longest = expected.len().max(actual.len());
     if longest == 0 {
         return Some(1.0);
     }
-    let edits = levenshtein(expected, actual, steps)?;
+    let edits = levenshtein(expected, actual, effort)?;
     Some(clamp(1.0 - edits as f64 / longest as f64))
 }
 
-fn levenshtein(a: &[u32], b: &[u32], steps: &Cell<usize>) -> Option<usize> {
+fn levenshtein(a: &[u32], b: &[u32], effort: &Effort) -> Option<usize> {
     let head = a.iter().zip(b).take_while(|(x, y)| x == y).count();
     let (a, b) = (&a[head..], &b[head..]);
     let tail = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count();
     let (a, b) = (&a[..a.len() - tail], &b[..b.len() - tail]);
-    take(steps, a.len().checked_mul(b.len())?)?;
+    take(effort, a.len().checked_mul(b.len())?)?;
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {
         let mut diagonal = i;
@@ -175,7 +173,7 @@ mod tests {
     fn edits_are_counted_in_code_points() {
         let check = |a: &str, b: &str, edits: usize| {
             let [a, b] = [a, b].map(|text| text.chars().map(u32::from).collect::<Vec<_>>());
-            assert_eq!(levenshtein(&a, &b, &Cell::new(100)), Some(edits));
+            assert_eq!(levenshtein(&a, &b, &Effort::default()), Some(edits));
         };
         check("kitten", "sitting", 3);
         check("", "ab", 2);
@@ -207,9 +205,9 @@ mod tests {
     #[test]
     fn texts_past_the_limit_are_not_compared() {
         let [a, b] = ["aaaa", "bbbb"].map(PyValue::text);
-        let steps = Cell::new(31);
-        assert!(compare(&a, &a, &steps).is_some(), "what is equal takes no steps");
-        assert_eq!(compare(&a, &b, &steps).map(Leaves::share), Some(0.0));
-        assert!(compare(&a, &b, &steps).is_none(), "the second pair would take the 32nd step");
+        let effort = &Effort::new(31);
+        assert!(compare(&a, &a, effort).is_some(), "what is equal takes no steps");
+        assert_eq!(compare(&a, &b, effort).map(Leaves::share), Some(0.0));
+        assert!(compare(&a, &b, effort).is_none(), "the second pair would take the 32nd step");
     }
 }

@@ -30,7 +30,7 @@ pub use settings::{
 };
 
 use crate::detect::pack::Pack;
-use crate::evaluate::evaluator::{Evaluator, Kind};
+use crate::evaluate::evaluator::{CallJudge, Evaluator, Kind};
 use crate::model::Want;
 use crate::model::{Facts, Outcome, Trajectory};
 use reading::Reading;
@@ -76,6 +76,10 @@ struct OutputRules {
 }
 
 impl Evaluator for OutputRules {
+    fn reads_calls(&self) -> bool {
+        matches!(self.target, TextTarget::ToolArguments | TextTarget::ToolResults)
+    }
+
     fn facts(&self) -> Facts {
         Facts {
             arguments: self.target == TextTarget::ToolArguments,
@@ -91,6 +95,18 @@ impl Evaluator for OutputRules {
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         score::judge(self, trajectory, want)
+    }
+
+    fn call_judge<'t>(
+        &'t self,
+        trajectory: &'t Trajectory<'_>,
+        want: Want,
+    ) -> Option<CallJudge<'t>> {
+        let input = self.input(trajectory);
+        Some(Box::new(move |call| {
+            let calls = std::slice::from_ref(call);
+            score::judge_calls(self, (trajectory, calls), input.as_ref(), want)
+        }))
     }
 }
 

@@ -4,16 +4,25 @@
 //! rules leave the mean. The details name each rule's result in the source's words.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::iris::js;
 use super::reading::Reading;
 use super::rule::{OutputRule, RuleSubject, Verdict};
 use super::{OutputRules, texts};
 use crate::detect::Severity;
-use crate::detect::pack::Finding;
+use crate::detect::pack::{Finding, Pack, Scan};
+use crate::evaluate::shared::step_limit;
+use crate::model::Effort;
 use crate::model::Want;
-use crate::model::{Label, Outcome, Reason, Score, Trajectory};
+use crate::model::{Label, Outcome, Reason, Score, ToolCall, Trajectory};
 use crate::value::{Map, Value};
+
+/// Rules that go through a byte of a text in one step; most look at what detectors found.
+const RULES_PER_STEP: usize = 4;
+
+/// Bytes of the user's input that a text is compared with in one step.
+const COMPARED_PER_STEP: usize = 4;
 
 /// One rule's result over all texts.
 struct Result<'r> {
@@ -25,7 +34,18 @@ struct Result<'r> {
 
 /// Judges one trajectory.
 pub(super) fn judge(rules: &OutputRules, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-    let texts = rules.texts(trajectory);
+    let input = rules.input(trajectory);
+    judge_calls(rules, (trajectory, &trajectory.tool_calls), input.as_ref(), want)
+}
+
+/// Judges one trajectory with these calls as its own.
+pub(super) fn judge_calls(
+    rules: &OutputRules,
+    (trajectory, calls): (&Trajectory<'_>, &[ToolCall<'_>]),
+    input: Option<&Reading<'_>>,
+    want: Want,
+) -> Outcome {
+    let texts = rules.texts(trajectory, calls);
     if let Some((place, text)) =
         texts.list.iter().find(|(_, text)| text.len() > rules.text_bytes_max)
     {
@@ -40,8 +60,12 @@ pub(super) fn judge(rules: &OutputRules, trajectory: &Trajectory<'_>, want: Want
         return not_evaluable(reason, format!("nothing to judge: {}", reason.as_str()));
     }
     let explain = want.explanation || want.details;
-    let results = rules.results(trajectory, &texts.list, explain);
+    let results = rules.results(trajectory, &texts.list, input, explain);
     let failed = results.iter().any(|result| result.is_failed());
+    // What was not searched could have failed any rule; what did fail stays true.
+    if trajectory.effort.is_spent() && !failed {
+        return not_evaluable(Reason::TrajectoryTooLarge, step_limit::words());
+    }
     // A text that is not there could have failed any rule; what did fail stays true.
     if let (Some(reason), false) = (texts.missing, failed) {
         return not_evaluable(reason, "not every text that matters is recorded".to_owned());
@@ -93,21 +117,25 @@ impl OutputRules {
         &'r self,
         trajectory: &Trajectory<'_>,
         list: &[(Cow<'_, str>, Cow<'_, str>)],
+        input: Option<&Reading<'_>>,
         explain: bool,
     ) -> Vec<Result<'r>> {
-        let input = if self.reads_input { texts::content(&trajectory.user_input) } else { None };
-        let input = input.map(Reading::new);
         let mut results: Vec<Result<'r>> = Vec::with_capacity(self.rules.len());
         for (index, (place, text)) in list.iter().enumerate() {
+            let compared = input.map_or(0, |input| input.text.len()) / COMPARED_PER_STEP;
+            let steps = text.len() * (1 + self.rules.len() / RULES_PER_STEP) + compared;
+            if !trajectory.effort.spend(steps) {
+                break;
+            }
             let subject = RuleSubject {
                 reading: &Reading::new(&**text),
-                input: input.as_ref(),
+                input,
                 expected: self.expected.as_ref(),
                 cost: trajectory.cost,
                 prompt_tokens: trajectory.usage.input_tokens.map(|tokens| tokens as f64),
                 completion_tokens: trajectory.usage.output_tokens.map(|tokens| tokens as f64),
                 explain,
-                scans: self.packs.iter().map(|pack| pack.scan_cached(text)).collect(),
+                scans: self.scans(text, &trajectory.effort),
                 packs: &self.packs,
                 skip_kinds: &self.skip_kinds,
                 replaced: &self.replaced,
@@ -123,6 +151,21 @@ impl OutputRules {
             }
         }
         results
+    }
+
+    /// The user's input, where a rule reads it.
+    pub(super) fn input<'t>(&self, trajectory: &'t Trajectory<'_>) -> Option<Reading<'t>> {
+        let input = if self.reads_input { texts::content(&trajectory.user_input) } else { None };
+        input.map(Reading::new)
+    }
+
+    fn scans(&self, text: &str, effort: &Effort) -> Vec<Arc<Scan>> {
+        let scan = |pack: &Arc<Pack>| {
+            let scan = pack.scan_cached(text, effort.left());
+            effort.spend(scan.steps());
+            scan
+        };
+        self.packs.iter().map(scan).collect()
     }
 
     fn outcome(&self, results: &[Result<'_>], want: Want) -> Outcome {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::OutputRules;
 use super::limits::TEXTS_MAX;
 use super::settings::TextTarget;
-use crate::model::{CallStatus, Content, Reason, Trajectory};
+use crate::model::{CallStatus, Content, Reason, ToolCall, Trajectory};
 use crate::value::Value;
 
 /// The texts of one trajectory.
@@ -31,7 +31,11 @@ pub(super) fn content<'t>(content: &'t Content<'_>) -> Option<Cow<'t, str>> {
 
 impl OutputRules {
     /// The texts to judge.
-    pub(super) fn texts<'t>(&self, trajectory: &'t Trajectory<'_>) -> Texts<'t> {
+    pub(super) fn texts<'t>(
+        &self,
+        trajectory: &'t Trajectory<'_>,
+        calls: &'t [ToolCall<'_>],
+    ) -> Texts<'t> {
         let one = |found: &'t Content<'_>, reason| match content(found) {
             Some(text) => Texts { list: vec![(Cow::Borrowed(""), text)], missing: None },
             None => Texts { list: Vec::new(), missing: Some(reason) },
@@ -41,15 +45,15 @@ impl OutputRules {
                 one(&trajectory.final_output, Reason::FinalOutputNotRecorded)
             }
             TextTarget::UserInput => one(&trajectory.user_input, Reason::UserInputNotRecorded),
-            TextTarget::ToolArguments | TextTarget::ToolResults => self.call_texts(trajectory),
+            TextTarget::ToolArguments | TextTarget::ToolResults => self.call_texts(calls),
             TextTarget::Attribute => self.attribute_texts(trajectory),
         }
     }
 
-    fn call_texts<'t>(&self, trajectory: &'t Trajectory<'_>) -> Texts<'t> {
+    fn call_texts<'t>(&self, calls: &'t [ToolCall<'_>]) -> Texts<'t> {
         let mut texts = Texts { list: Vec::new(), missing: None };
         let mut any = false;
-        for (index, call) in trajectory.tool_calls.iter().enumerate() {
+        for (index, call) in calls.iter().enumerate() {
             if !self.tools.is_empty() && !self.tools.iter().any(|tool| *tool == call.name) {
                 continue;
             }

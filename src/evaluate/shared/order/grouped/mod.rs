@@ -203,25 +203,27 @@ impl CallGroup {
 }
 
 /// How much of an expected order some calls kept.
-pub(in crate::evaluate) struct InOrder<F> {
+pub(in crate::evaluate) struct InOrder<'e, F> {
     /// Where the groups stand among the calls.
     pub(in crate::evaluate) groups: Vec<Range<usize>>,
     /// How many positions are expected.
     pub(in crate::evaluate) expected: usize,
     /// Questions that may be asked, beside those at both ends.
     pub(in crate::evaluate) questions_max: usize,
+    /// What the search may still cost.
+    pub(in crate::evaluate) effort: &'e Effort,
     /// Whether a call fits a position.
     pub(in crate::evaluate) fits: F,
 }
 
-impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
+impl<'e, F: FnMut(usize, usize) -> bool> InOrder<'e, F> {
     /// Length of the longest common subsequence, in the best order inside the groups.
     pub(in crate::evaluate) fn length(mut self) -> Result<usize, TableTooLarge> {
         let (head, tail) = self.trim();
         let mut row = vec![0; self.expected - head - tail + 1];
         let effort = self.effort(row.len() - 1)?;
         for at in 0..self.groups.len() {
-            self.advance(at, head, &mut row, &effort)?;
+            self.advance(at, head, &mut row, effort)?;
         }
         Ok(head + tail + row.last().copied().unwrap_or(0) as usize)
     }
@@ -234,14 +236,14 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
         let blocks = self.expected.div_ceil(64);
         let mut rows = vec![0_u64; blocks];
         for at in 0..self.groups.len() {
-            self.advance(at, 0, &mut row, &effort)?;
+            self.advance(at, 0, &mut row, effort)?;
             let from = rows.len();
             rows.resize(from + blocks, 0);
             for (position, _) in row.array_windows().enumerate().filter(|(_, [a, b])| a < b) {
                 rows[from + position / 64] |= 1 << (position % 64);
             }
         }
-        self.walk_back(&Rows { bits: rows, blocks }, &effort)
+        self.walk_back(&Rows { bits: rows, blocks }, effort)
     }
 
     /// From the ends back: a position that adds nothing is left out, else a group that adds none.
@@ -299,10 +301,10 @@ impl<F: FnMut(usize, usize) -> bool> InOrder<F> {
         (head, tail)
     }
 
-    fn effort(&self, positions: usize) -> Result<Effort, TableTooLarge> {
+    fn effort(&self, positions: usize) -> Result<&'e Effort, TableTooLarge> {
         let calls: usize = self.groups.iter().map(ExactSizeIterator::len).sum();
         match calls.checked_mul(positions) {
-            Some(questions) if questions <= self.questions_max => Ok(Effort::new()),
+            Some(questions) if questions <= self.questions_max => Ok(self.effort),
             _ => Err(TableTooLarge { cells_max: self.questions_max }),
         }
     }

@@ -1,0 +1,109 @@
+//! One evaluator at work on one target, within the steps that the trace has left.
+
+use super::{Chosen, Evaluators, JudgedEvidence, cost, refuse_out_of_range};
+use crate::evaluate::engine::identity::{self, JudgedTarget};
+use crate::model::{Evaluation, Level, Outcome, ToolCall, Trajectory};
+
+impl Evaluators {
+    /// Judges each call alone: the trajectory holds that one call while it is judged. Once the
+    /// steps of the trace are spent, one answer stands for all calls that are left.
+    pub(super) fn evaluate_calls(
+        &self,
+        chosen: Chosen<'_>,
+        trajectory: &mut Trajectory<'_>,
+        subject: &JudgedEvidence,
+        out: &mut Vec<Evaluation>,
+    ) {
+        let ordinals = identity::ordinals(&trajectory.tool_calls);
+        let mut rest = std::mem::take(&mut trajectory.tool_calls);
+        if self.judged_with_shared(chosen, trajectory, (&rest, &ordinals), subject, out) {
+            trajectory.tool_calls = rest;
+            return;
+        }
+        let mut done = Vec::with_capacity(rest.len());
+        let mut calls = rest.drain(..).zip(ordinals);
+        for (call, ordinal) in calls.by_ref() {
+            trajectory.tool_calls.push(call);
+            if let [call] = &trajectory.tool_calls[..] {
+                let judged = JudgedTarget::call(call, ordinal);
+                let outcome = self.outcome(chosen, trajectory, Level::Call);
+                self.push(chosen, trajectory, judged, subject, outcome, out);
+            }
+            done.append(&mut trajectory.tool_calls);
+            if trajectory.effort.is_trace_spent() {
+                break;
+            }
+        }
+        done.extend(calls.map(|(call, _)| call));
+        trajectory.tool_calls = done;
+    }
+
+    /// Judges each call alone with what is made once for all; `false` where nothing is.
+    fn judged_with_shared(
+        &self,
+        chosen: Chosen<'_>,
+        trajectory: &Trajectory<'_>,
+        (calls, ordinals): (&[ToolCall<'_>], &[u32]),
+        subject: &JudgedEvidence,
+        out: &mut Vec<Evaluation>,
+    ) -> bool {
+        let Ok(evaluator) = chosen.evaluator() else { return false };
+        if !trajectory.effort.begin(cost::of_trace(evaluator, trajectory)) {
+            return false;
+        }
+        let Some(mut judge) = evaluator.call_judge(trajectory, self.want) else { return false };
+        for (call, ordinal) in calls.iter().zip(ordinals) {
+            let is_left = trajectory.effort.begin(cost::OF_CALL);
+            let outcome = if is_left { judge(call) } else { cost::too_expensive(self.want) };
+            let judged = JudgedTarget::call(call, *ordinal);
+            self.push(chosen, trajectory, judged, subject, outcome, out);
+            if trajectory.effort.is_trace_spent() {
+                break;
+            }
+        }
+        true
+    }
+
+    /// Judges one target as a whole.
+    pub(super) fn evaluate_one(
+        &self,
+        chosen: Chosen<'_>,
+        trajectory: &Trajectory<'_>,
+        judged: JudgedTarget<'_>,
+        subject: &JudgedEvidence,
+        out: &mut Vec<Evaluation>,
+    ) {
+        let outcome = self.outcome(chosen, trajectory, Level::Trace);
+        self.push(chosen, trajectory, judged, subject, outcome, out);
+    }
+
+    fn outcome(&self, chosen: Chosen<'_>, trajectory: &Trajectory<'_>, level: Level) -> Outcome {
+        match chosen.evaluator() {
+            Ok(evaluator) if trajectory.effort.begin(cost::of(evaluator, trajectory, level)) => {
+                evaluator.evaluate(trajectory, self.want)
+            }
+            Ok(_) => cost::too_expensive(self.want),
+            Err(outcome) => {
+                trajectory.effort.begin(cost::OF_CALL);
+                outcome
+            }
+        }
+    }
+
+    /// Adds an answer. What was found while the steps ran out is void.
+    fn push(
+        &self,
+        chosen: Chosen<'_>,
+        trajectory: &Trajectory<'_>,
+        judged: JudgedTarget<'_>,
+        subject: &JudgedEvidence,
+        mut outcome: Outcome,
+        out: &mut Vec<Evaluation>,
+    ) {
+        if trajectory.effort.is_trace_spent() {
+            outcome = cost::too_expensive(self.want);
+        }
+        refuse_out_of_range(&mut outcome);
+        out.push(self.evaluation(chosen, judged, subject, outcome));
+    }
+}

@@ -1,0 +1,218 @@
+//! What judging a trace takes, in steps: however a trace is made, that grows with its size or is
+//! cut, and the answer says so.
+
+use serde_json::{Value as Json, json};
+use spanscore::config::{ConfigPart, ResolvedConfig, load};
+use spanscore::evaluate::engine::run::{Evaluators, Evidence};
+use spanscore::model::{Completion, Effort, Evaluation, Outcome, Want};
+
+use crate::captures::traces;
+use crate::expectations::resolver;
+use crate::traps::{request, span};
+
+/// Judges the trace of these spans with evaluators as in the config; gives their answers and the
+/// steps taken.
+fn judged(evaluators: &str, spans: &[Json], steps: u64) -> (Vec<Evaluation>, u64) {
+    let text = format!("evaluators: {evaluators}");
+    let part = ConfigPart::Text { name: "test".into(), text };
+    let config = ResolvedConfig::new(&load(&[part], &|_| None).unwrap()).unwrap();
+    let evaluators = Evaluators::new(config.evaluators, Want::SCORE);
+    let resolver = resolver(&evaluators);
+    let traces = traces(&resolver, &[request("x", spans)]);
+    let mut trajectory = resolver.resolve_within(&traces[0], Effort::new(steps));
+    let evidence = Evidence {
+        digest: [1; 16],
+        revised: None,
+        revision: 0,
+        completion: Completion::RootEnded,
+        now_ns: 1,
+    };
+    let mut out = Vec::new();
+    evaluators.evaluate_trace(&mut trajectory, evidence, &mut Vec::new(), &mut out);
+    (out, trajectory.effort.taken())
+}
+
+fn answer(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Scored(score) => score.value.to_string(),
+        Outcome::NotEvaluable { reason, .. } => reason.as_str().to_owned(),
+        Outcome::Failed { error, .. } => error.clone(),
+    }
+}
+
+fn answers(evaluations: &[Evaluation]) -> Vec<String> {
+    evaluations.iter().map(|evaluation| answer(&evaluation.outcome)).collect()
+}
+
+/// A message.
+fn said(role: &str, text: &str) -> String {
+    json!([{ "role": role, "parts": [{ "type": "text", "content": text }] }]).to_string()
+}
+
+/// An agent's run with these spans below it.
+fn run(spans: impl IntoIterator<Item = Json>) -> Vec<Json> {
+    let agent = json!({
+        "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a",
+        "gen_ai.input.messages": said("user", "go"),
+        "gen_ai.output.messages": said("assistant", "done it"),
+    });
+    let below =
+        spans.into_iter().zip(1..).map(|(attributes, at)| span(at, Some(0), "s", attributes));
+    std::iter::once(span(0, None, "invoke_agent", agent)).chain(below).collect()
+}
+
+fn tool(name: &str, arguments: &str, result: &str) -> Json {
+    json!({
+        "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name,
+        "gen_ai.tool.call.arguments": arguments, "gen_ai.tool.call.result": result,
+    })
+}
+
+fn offers(definitions: &[Json]) -> Json {
+    let definitions = Json::from(definitions).to_string();
+    json!({ "gen_ai.operation.name": "chat", "gen_ai.tool.definitions": definitions })
+}
+
+/// Asserts that four times as much takes at most five times the steps.
+fn is_linear(evaluators: &str, make: impl Fn(usize) -> Vec<Json>, size: usize) {
+    let taken = |size: usize| {
+        let (out, taken) = judged(evaluators, &make(size), u64::MAX);
+        assert!(!out.is_empty(), "{evaluators}");
+        taken
+    };
+    let (little, much) = (taken(size), taken(4 * size));
+    assert!(much <= 5 * little, "{evaluators}: {little} steps, then {much}");
+}
+
+fn many_definitions(count: usize) -> Vec<Json> {
+    let definition = |at| json!({ "name": format!("t{at}"), "parameters": {"type": "object"} });
+    let definitions: Vec<_> = (0..count).map(definition).collect();
+    let calls = (0..count / 8).map(|at| tool(&format!("t{at}"), r#"{"a": 1}"#, "r"));
+    run(std::iter::once(offers(&definitions)).chain(calls))
+}
+
+fn many_calls(count: usize) -> Vec<Json> {
+    let call = |at| tool(&format!("t{}", at % 9), &format!(r#"{{"a": "x{at}"}}"#), "it is done");
+    run((0..count).map(call))
+}
+
+/// Models that ask for calls which repeat those of all others, on spans without ids.
+fn many_repetitions(count: usize) -> Vec<Json> {
+    let asks = |at: usize| {
+        let id = format!("c{at}");
+        let call = json!([{ "role": "assistant", "parts": [
+            { "type": "tool_call", "id": id, "name": "t", "arguments": {"q": at} }] }]);
+        json!({ "gen_ai.operation.name": "chat", "gen_ai.input.messages": call.to_string() })
+    };
+    let call = |_| json!({ "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "u" });
+    run((0..count).map(call).chain((0..count).map(asks)))
+}
+
+#[test]
+fn steps_grow_with_the_trace() {
+    is_linear("{tool_call_validity: {}}", many_definitions, 400);
+    is_linear("{tool_call_validity: {schema: full}}", many_definitions, 400);
+    is_linear("{tool_call_validity: {level: call}}", many_definitions, 400);
+    is_linear("{tool_call_validity: {level: call, schema: full}}", many_definitions, 400);
+    is_linear("{argument_grounding: {level: call}}", many_calls, 200);
+    is_linear("{tool_error: {level: call}}", many_calls, 200);
+    is_linear("{output_rules: {bundle: safety, target: tool_results}}", many_calls, 200);
+    is_linear("{output_rules: {target: tool_results, level: call}}", many_calls, 200);
+    let when = r#"{tool_error: {when: 'tool_names.exists(t, t.matches("^remove_"))'}}"#;
+    let (out, _) = judged(when, &many_calls(20), u64::MAX);
+    assert!(out.is_empty(), "no tool removes anything");
+    let when = r#"{tool_error: {when: '!tool_names.exists(t, t.matches("^remove_"))'}}"#;
+    is_linear(when, many_calls, 200);
+}
+
+#[test]
+fn what_multiplies_is_cut_and_says_so() {
+    let too_large = ["trajectory_too_large"];
+    let twice = "{tool_error: {when: 'tool_names.all(a, tool_names.exists(b, b == a + \"x\"))'}}";
+    let (out, taken) = judged(twice, &many_calls(2_000), u64::MAX);
+    assert!(answers(&out).is_empty() && taken < 20_000_000, "{taken}: {:?}", answers(&out));
+    let twice =
+        "{tool_error: {when: 'tool_names.all(a, !tool_names.all(b, b != a + \"x\") || true)'}}";
+    let (out, taken) = judged(twice, &many_calls(2_000), u64::MAX);
+    assert_eq!(answers(&out), too_large);
+    assert!(taken < 20_000_000, "{taken}");
+    let (_, taken) = judged("{tool_error: {}}", &many_repetitions(400), 10_000_000);
+    assert!(taken <= 10_000_000);
+}
+
+#[test]
+fn trace_past_its_steps_is_not_evaluable_whatever_is_asked() {
+    let evaluators = "{tool_error: {}, tool_efficiency: {level: call}, tool_call_validity: {}}";
+    let spans = many_calls(50);
+    let (out, taken) = judged(evaluators, &spans, u64::MAX);
+    assert_eq!(out.len(), 52);
+    let (all, exact) = judged(evaluators, &spans, taken);
+    assert_eq!((answers(&all), exact), (answers(&out), taken));
+    // One answer stands for the calls that are left.
+    let (cut, exact) = judged(evaluators, &spans, taken / 2);
+    assert_eq!(exact, taken / 2);
+    let expensive = "trace_too_expensive";
+    let said = answers(&cut);
+    assert!(said.len() < 52 && said.iter().filter(|it| *it == expensive).count() <= 3, "{said:?}");
+    assert_eq!(said.last().map(String::as_str), Some(expensive));
+    let (none, exact) = judged(evaluators, &spans, 10);
+    assert_eq!((answers(&none), exact), (vec![expensive.to_owned(); 2], 10));
+}
+
+#[test]
+fn schemas_take_their_steps_whether_they_are_known_or_not() {
+    let property = |at| (format!("p{at}"), json!({ "pattern": format!(r"^{at}(\w{{1,6}})$") }));
+    let schema = |tool: usize| {
+        let properties: serde_json::Map<_, _> =
+            (0..20).map(|at| property(tool * 20 + at)).collect();
+        json!({ "name": format!("t{tool}"), "parameters": { "properties": properties } })
+    };
+    let spans = |tools: usize| {
+        let definitions: Vec<_> = (0..tools).map(schema).collect();
+        let calls = (0..tools).map(|at| tool(&format!("t{at}"), "{}", "r"));
+        run(std::iter::once(offers(&definitions)).chain(calls))
+    };
+    let one = "tool_call_validity/a: {schema: full}";
+    let (_, once) = judged(&format!("{{{one}}}"), &spans(2), u64::MAX);
+    let (_, reading) =
+        judged("{tool_call_count: {criteria: {tool_calls_count: {}}}}", &spans(2), u64::MAX);
+    let (out, twice) =
+        judged(&format!("{{{one}, {}}}", one.replace("/a", "/b")), &spans(2), u64::MAX);
+    assert_eq!(answers(&out), ["1", "1"]);
+    assert!(twice - once > (once - reading) / 2, "{reading} {once} {twice}");
+    // Two thousand patterns are not compiled for one trace.
+    let (out, taken) = judged(&format!("{{{one}}}"), &spans(100), 100_000_000);
+    assert!(taken <= 100_000_000);
+    assert_eq!(answers(&out), ["trajectory_too_large"]);
+}
+
+#[test]
+fn kinds_that_do_not_read_the_call_refuse_to_judge_call_by_call() {
+    let problem = |evaluators: &str| {
+        let text = format!("evaluators: {evaluators}");
+        let part = ConfigPart::Text { name: "test".into(), text };
+        let config = ResolvedConfig::new(&load(&[part], &|_| None).unwrap());
+        config.map(|_| ()).map_err(|error| error.to_string())
+    };
+    for refused in [
+        "{output_rules: {level: call, bundle: safety}}",
+        "{exact_match: {level: call, criteria: {expected_output: x}}}",
+        "{tool_name_reliability: {level: call}}",
+        "{tool_call_order: {level: call, compat: uipath, criteria: {tool_calls_order: [a]}}}",
+    ] {
+        let error = problem(refused).unwrap_err();
+        assert!(error.contains("does not judge calls with these settings"), "{error}");
+    }
+    for taken in [
+        "{output_rules: {level: call, bundle: safety, target: tool_results}}",
+        "{exact_match: {level: call, target: tool_results, criteria: {expected_output: x}}}",
+        "{tool_call_validity: {level: call}}",
+    ] {
+        assert_eq!(problem(taken), Ok(()));
+    }
+    let when = r#"{tool_error: {when: "tool_names.exists(t, t.matches(attributes.pattern))"}}"#;
+    let error = problem(when).unwrap_err();
+    assert!(error.contains("takes a pattern written as a text"), "{error}");
+    let error = problem(r#"{tool_error: {when: "span_name.matches('(a')"}}"#).unwrap_err();
+    assert!(error.contains("takes a pattern: "), "{error}");
+}
