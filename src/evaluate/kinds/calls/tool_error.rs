@@ -115,6 +115,9 @@ impl ToolError {
     }
 }
 
+/// Whether an outcome is of a sort.
+type OutcomeTest<'r> = fn(&CallOutcome<'r>) -> bool;
+
 /// The calls of a trajectory, each with how it ended.
 struct Judged<'c, 'a, 'r> {
     calls: &'c [ToolCall<'a>],
@@ -133,7 +136,7 @@ impl<'c, 'r> Judged<'c, '_, 'r> {
 
     fn explain(&self, failed: usize, judged: usize) -> String {
         let mut text = format!("{} of {judged} tool calls succeeded", judged - failed);
-        let groups: [(&str, fn(&CallOutcome<'r>) -> bool); 3] = [
+        let groups: [(&str, OutcomeTest<'r>); 3] = [
             ("failed", |outcome| matches!(outcome, CallOutcome::Failed(_))),
             ("stopped by a person", |outcome| matches!(outcome, CallOutcome::Stopped(_))),
             ("result not recorded", |outcome| *outcome == CallOutcome::NotRecorded),
