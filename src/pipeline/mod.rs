@@ -121,15 +121,7 @@ impl Pipeline {
         for index in 0..shard_count {
             let (sender, receiver) = mpsc::channel(QUEUED_REQUESTS_MAX);
             senders.push(sender);
-            let (traces, limits, is_watched) =
-                (settings.traces, settings.limits, evaluators.reports_early());
-            let empty = move |now_ms| {
-                let mut shard = Shard::new(traces, limits, shard_count, now_ms);
-                if is_watched {
-                    shard.watch_running();
-                }
-                shard
-            };
+            let empty = empty_shard(settings, shard_count, evaluators.reports_early());
             let worker = Worker {
                 index,
                 shard: empty(0),
@@ -180,6 +172,22 @@ impl Pipeline {
     pub async fn shutdown(self) {
         self.intake.close(ShardMessage::Drain).await;
         self.threads.join().await;
+    }
+}
+
+/// What makes an empty shard at a time in milliseconds; `is_watched`: it tells of running traces.
+fn empty_shard(
+    settings: &PipelineSettings,
+    shard_count: usize,
+    is_watched: bool,
+) -> impl Fn(u64) -> Shard + Send + 'static {
+    let (traces, limits) = (settings.traces, settings.limits);
+    move |now_ms| {
+        let mut shard = Shard::new(traces, limits, shard_count, now_ms);
+        if is_watched {
+            shard.watch_running();
+        }
+        shard
     }
 }
 

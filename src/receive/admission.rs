@@ -1,6 +1,6 @@
 //! Who may come in: limits on requests and bytes at the same time, over all protocols.
 //!
-//! While its body comes, a request holds the bytes that have come and one of [`READING_MAX`] places:
+//! While its body comes, a request holds what has come of it and one of [`READING_MAX`] places, so
 //! whoever sends slowly keeps nobody else out. Once the body is whole it needs a turn. Without one
 //! it waits a moment, since some senders never try again, and is then refused as overload. What it
 //! holds is given back when its [`Ticket`] is dropped.

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 /// What the health endpoint shows. Not ready at first.
 #[derive(Clone, Debug, Default)]
-pub struct Readiness(Arc<State>);
+pub struct Readiness(Arc<ReadinessState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct ReadinessState {
     is_ready: AtomicBool,
     heartbeats: OnceLock<Arc<Heartbeats>>,
 }
