@@ -6,9 +6,8 @@
 //! fields of a JSON object, and expressions that are bound to a place of the text, its beginning or
 //! its end, far more than to words. A text is looked at in what stands around it: JSON in a text,
 //! the content of a message, a block of content, Python's form of any of these. Linear in the
-//! result, of which expressions see the first
-//! [`HEAD_BYTES_MAX`](super::limits::HEAD_BYTES_MAX) and the last
-//! [`TAIL_BYTES_MAX`](super::limits::TAIL_BYTES_MAX) bytes.
+//! result, of which expressions see the first [`HEAD_BYTES_MAX`] and the last [`TAIL_BYTES_MAX`]
+//! bytes.
 
 pub mod config;
 mod fields;

@@ -49,7 +49,7 @@ impl Expression {
     }
 
     /// The compiled expression; `None` if it cannot be compiled, which is known of no expression
-    /// that was taken [now](When::Now) and tested of the built-in ones.
+    /// that was taken [now](CompileTime::Now) and tested of the built-in ones.
     pub(in crate::detect) fn get(&self) -> Option<&Regex> {
         let compile = || {
             let compiled = self.compile();

@@ -26,7 +26,7 @@ pub(super) struct RecordShape {
     /// The record announces a span.
     pub(super) pending: bool,
     /// The sources of all facts but those of tool calls that read anything but an attribute, with
-    /// the [kinds](super::plan::Read::kinds) of facts that they read.
+    /// the [kinds](super::plan::FactPlace::kinds) of facts that they read.
     by_other: Vec<(u16, u16)>,
     /// All of these kinds.
     other_kinds: u16,
