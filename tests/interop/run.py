@@ -102,8 +102,11 @@ def check_events(sink, name):
 
 
 def check_spans(sink, name):
+    # Spans leave in requests of their own, which may come after those of the events.
+    mine = lambda: [span for resource, _, span in sink.spans() if service(resource) == name]
+    wait_for(lambda: len(mine()) >= 2 * len(EVALUATORS))
     events = {(r.trace_id, r.span_id) for resource, _, r in sink.events() if service(resource) == name}
-    spans = [span for resource, _, span in sink.spans() if service(resource) == name]
+    spans = mine()
     names = {span.name for span in spans}
     check(f"{name}: each score is a span", names == {f"evaluate {e}" for e in EVALUATORS}, str(names))
     parents = {(span.trace_id, span.parent_span_id) for span in spans}
