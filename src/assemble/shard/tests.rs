@@ -430,7 +430,8 @@ proptest! {
             note(add(&mut shard, now_ms, &records));
             note(tick(&mut shard, now_ms));
         }
-        note(tick(&mut shard, now_ms + 11_000));
+        let longest_ms = TracesSettings::default().revision_wait_max.as_ms();
+        note(tick(&mut shard, now_ms + longest_ms + 1_000));
         for (trace, spans) in spans {
             prop_assert_eq!(last[&trace].1, spans.len());
         }
