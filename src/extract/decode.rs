@@ -8,6 +8,7 @@ mod definitions;
 mod messages;
 mod repr;
 mod shapes;
+mod waiting;
 
 use std::borrow::Cow;
 use std::fmt;

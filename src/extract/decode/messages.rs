@@ -6,9 +6,8 @@
 
 use std::borrow::Cow;
 
-use hashbrown::HashSet;
-
 use super::shapes::{block_text, joined_text, message_arguments, message_result};
+use super::waiting::WaitingCalls;
 use super::{Decoded, is_bracketed, json_or_text};
 use crate::value::{Map, Value};
 
@@ -60,8 +59,7 @@ pub(crate) struct Messages<'a> {
     answered: usize,
     /// How many texts of models there were.
     spoken: u32,
-    /// The places of the calls that have a result.
-    answered_calls: HashSet<u32>,
+    waiting: WaitingCalls<'a>,
     /// Whether any message says who wrote it.
     pub has_author: bool,
 }
@@ -246,24 +244,6 @@ impl<'a> Messages<'a> {
         true
     }
 
-    /// The call that a result belongs to: that of its id, else the first without a result, of its
-    /// tool where it names one.
-    fn call_of(&self, id: Option<&str>, name: Option<&str>) -> Option<u32> {
-        let waits = |at: &usize| !self.answered_calls.contains(&(*at as u32));
-        let mut places = 0..self.calls.len();
-        if let Some(id) = id {
-            let has_id = |at: &usize| self.calls[*at].id.as_deref() == Some(id);
-            let same = places.clone().filter(waits).find(has_id);
-            if let Some(at) = same.or_else(|| places.clone().rev().find(has_id)) {
-                return Some(at as u32);
-            }
-            // An id that no call has belongs to a call of that tool that has another one.
-            name?;
-        }
-        let of_tool = |at: &usize| name.is_none_or(|name| self.calls[*at].name == name);
-        places.find(|at| waits(at) && of_tool(at)).map(|at| at as u32)
-    }
-
     fn push_result(
         &mut self,
         id: Option<Cow<'a, str>>,
@@ -271,13 +251,14 @@ impl<'a> Messages<'a> {
         value: Value<'a>,
         is_error: bool,
     ) {
-        let mut call = self.call_of(id.as_deref(), name.as_deref());
+        let (calls, waiting) = (&self.calls, &mut self.waiting);
+        let mut call = waiting.call_of(calls, id.as_deref(), name.as_deref());
         if call.is_none() && id.is_none() {
-            call = self.call_of(None, None);
+            call = waiting.call_of(calls, None, None);
         }
         let of_call = call.and_then(|at| self.calls.get(at as usize)?.id.clone());
         let Some(id) = of_call.or(id).or(call.map(|_| Cow::Borrowed(""))) else { return };
-        self.answered_calls.extend(call);
+        call.into_iter().for_each(|call| self.waiting.answer(call));
         let (value, is_error) = match value {
             // The Vercel AI SDK tells the kind of the output beside it.
             Value::Map(mut map) if map.get("type").is_some() && map.get("value").is_some() => {
