@@ -80,7 +80,11 @@ impl Evaluators {
     fn outcome(&self, chosen: Chosen<'_>, trajectory: &Trajectory<'_>, level: Level) -> Outcome {
         match chosen.evaluator() {
             Ok(evaluator) if trajectory.effort.begin(cost::of(evaluator, trajectory, level)) => {
-                evaluator.evaluate(trajectory, self.want)
+                let outcome = evaluator.evaluate(trajectory, self.want);
+                let is_void = trajectory.effort.is_spent()
+                    && matches!(outcome, Outcome::Scored(_))
+                    && !evaluator.stands_unfinished();
+                if is_void { cost::of_evaluation(self.want) } else { outcome }
             }
             Ok(_) => cost::too_expensive(self.want),
             Err(outcome) => {
@@ -100,6 +104,7 @@ impl Evaluators {
         mut outcome: Outcome,
         out: &mut Vec<Evaluation>,
     ) {
+        trajectory.effort.spend(cost::of_details(&outcome));
         if trajectory.effort.is_trace_spent() {
             outcome = cost::too_expensive(self.want);
         }

@@ -181,7 +181,8 @@ impl Evaluator for ToolError {
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let calls = &trajectory.tool_calls[..];
-        let outcomes = calls.iter().map(|call| self.rules.outcome(call)).collect();
+        let outcomes =
+            calls.iter().map(|call| self.rules.outcome(call, &trajectory.effort)).collect();
         let judged = Judged { calls, outcomes };
         if calls.is_empty() {
             if self.rules.result_alone {
@@ -209,11 +210,11 @@ impl Evaluator for ToolError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{CallStatus, Content};
+    use crate::model::{CallStatus, Content, Effort};
 
     fn find(settings: Settings, call: ToolCall<'_>) -> String {
         let error = ToolError::new(settings).unwrap();
-        match error.rules.outcome(&call) {
+        match error.rules.outcome(&call, &Effort::default()) {
             CallOutcome::Failed(cause) => cause.as_str().to_owned(),
             other => format!("{other:?}"),
         }

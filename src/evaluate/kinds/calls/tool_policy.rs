@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use hashbrown::{HashMap, HashSet};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -12,12 +13,15 @@ use crate::evaluate::shared::definitions::{Definitions, Tools};
 use crate::evaluate::shared::failure::{CallOutcome, FailureRules, FailureSettings};
 use crate::evaluate::shared::report;
 use crate::model::tool_call::groups;
-use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::model::{Effort, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
 /// Broken rules that the details list.
 const VIOLATIONS_MAX: usize = 50;
+
+/// Steps of asking whether a tool has succeeded before.
+const STEPS_PER_NEED: usize = 32;
 
 /// `tool_policy`.
 pub static KIND: Kind = Kind {
@@ -69,6 +73,10 @@ struct Settings {
 
 struct Policy {
     settings: Settings,
+    forbidden: HashSet<String>,
+    allowed: Option<HashSet<String>>,
+    /// The tools that must have succeeded before another is called.
+    needed: HashSet<String>,
     definitions: Definitions,
     failures: FailureRules,
 }
@@ -88,7 +96,14 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     }
     let definitions = Definitions::new(settings.tools.take(), settings.tools_file.as_deref())?;
     let failures = FailureRules::new(&settings.failures)?;
-    Ok(Box::new(Policy { settings, definitions, failures }))
+    Ok(Box::new(Policy {
+        forbidden: settings.forbidden.iter().cloned().collect(),
+        allowed: settings.allowed.as_ref().map(|names| names.iter().cloned().collect()),
+        needed: settings.required_before.values().flatten().cloned().collect(),
+        settings,
+        definitions,
+        failures,
+    }))
 }
 
 /// One broken rule.
@@ -116,60 +131,72 @@ impl Violation<'_> {
 impl Policy {
     fn check<'v>(
         &'v self,
-        calls: &'v [ToolCall<'_>],
+        trajectory: &'v Trajectory<'_>,
         tools: Option<&Tools<'_>>,
         broken: &mut dyn FnMut(Violation<'v>),
     ) {
-        let rules = &self.settings;
-        let mut done = Done { rules: &self.failures, ends: hashbrown::HashMap::new() };
+        let (rules, effort) = (&self.settings, &trajectory.effort);
+        let calls = &trajectory.tool_calls[..];
+        let mut done = Done { rules: &self.failures, ends: HashMap::new(), effort };
         for group in groups(calls) {
             for call in group {
                 let tool = &*call.name;
                 self.check_name(tool, broken);
                 let is_declared = match tools {
                     Some(tools) => tools.get(tool).is_some(),
-                    None => !rules.declared_only || !self.failures.tool_is_unknown(call),
+                    None => !rules.declared_only || !self.failures.tool_is_unknown(call, effort),
                 };
                 if !is_declared {
                     broken(Violation { rule: "declared_only", tool, missing: None });
                 }
-                for needed in rules.required_before.get(tool).into_iter().flatten() {
+                let needed = rules.required_before.get(tool).map_or(&[][..], Vec::as_slice);
+                effort.spend(needed.len() * STEPS_PER_NEED);
+                for needed in needed {
                     if !done.before(needed, call) {
                         broken(Violation { rule: "required_before", tool, missing: Some(needed) });
                     }
                 }
             }
             // Of calls that were made together none is before another.
-            let is_needed = |call: &&ToolCall<'_>| {
-                rules.required_before.values().flatten().any(|name| *name == call.name)
-            };
+            let is_needed = |call: &&ToolCall<'_>| self.needed.contains(&*call.name);
             group.iter().filter(is_needed).for_each(|call| done.add(call));
         }
-        for tool in &rules.required {
-            if !calls.iter().any(|call| call.name == **tool) {
-                broken(Violation { rule: "required", tool, missing: None });
-            }
+        let counts = counts(calls);
+        for tool in rules.required.iter().filter(|tool| !counts.contains_key(tool.as_str())) {
+            broken(Violation { rule: "required", tool, missing: None });
         }
-        self.check_counts(calls, broken);
+        self.check_counts(&counts, broken);
     }
 
     fn check_name<'v>(&self, tool: &'v str, broken: &mut dyn FnMut(Violation<'v>)) {
-        let is = |name: &String| name == tool;
-        if self.settings.forbidden.iter().any(is) {
+        if self.forbidden.contains(tool) {
             broken(Violation { rule: "forbidden", tool, missing: None });
         }
-        if self.settings.allowed.as_ref().is_some_and(|allowed| !allowed.iter().any(is)) {
+        if self.allowed.as_ref().is_some_and(|allowed| !allowed.contains(tool)) {
             broken(Violation { rule: "allowed", tool, missing: None });
         }
     }
 
-    fn check_counts<'v>(&'v self, calls: &[ToolCall<'_>], broken: &mut dyn FnMut(Violation<'v>)) {
+    fn check_counts<'v>(
+        &'v self,
+        counts: &HashMap<&str, usize>,
+        broken: &mut dyn FnMut(Violation<'v>),
+    ) {
         for (tool, most) in &self.settings.max_calls {
-            if calls.iter().filter(|call| call.name == **tool).count() > *most {
+            if counts.get(tool.as_str()).is_some_and(|count| count > most) {
                 broken(Violation { rule: "max_calls", tool, missing: None });
             }
         }
     }
+}
+
+/// How often each tool was called.
+fn counts<'c>(calls: &'c [ToolCall<'_>]) -> HashMap<&'c str, usize> {
+    let mut counts = HashMap::new();
+    for call in calls {
+        *counts.entry(&*call.name).or_default() += 1;
+    }
+    counts
 }
 
 /// The broken rules: how many, and the first of them where somebody wants to see them.
@@ -219,12 +246,13 @@ impl<'v> Violations<'v> {
 /// When tools had first succeeded, Unix nanoseconds; 0 where no end is recorded.
 struct Done<'c> {
     rules: &'c FailureRules,
-    ends: hashbrown::HashMap<&'c str, u64>,
+    ends: HashMap<&'c str, u64>,
+    effort: &'c Effort,
 }
 
 impl<'c> Done<'c> {
     fn add(&mut self, call: &'c ToolCall<'_>) {
-        let outcome = self.rules.outcome(call);
+        let outcome = self.rules.outcome(call, self.effort);
         if matches!(outcome, CallOutcome::Succeeded | CallOutcome::NotRecorded) {
             let first = self.ends.entry(&call.name).or_insert(call.end_ns);
             *first = call.end_ns.min(*first);
@@ -254,7 +282,7 @@ impl Evaluator for Policy {
         let tools = self.settings.declared_only.then(|| self.definitions.of(trajectory));
         let known = tools.as_ref().filter(|t| !t.all.is_empty() || self.definitions.is_given());
         let mut violations = Violations::new(want);
-        self.check(calls, known, &mut |violation| violations.add(violation));
+        self.check(trajectory, known, &mut |violation| violations.add(violation));
         if violations.count == 0 && tools.is_some() && known.is_none() {
             return report::not_evaluable(Reason::ToolDefinitionsNotRecorded, want, || {
                 "no definition of the tools is known".to_owned()
@@ -269,7 +297,7 @@ impl Evaluator for Policy {
         let calls = &trajectory.tool_calls[..];
         let mut violations = Violations::new(want);
         calls.iter().for_each(|call| self.check_name(&call.name, &mut |v| violations.add(v)));
-        self.check_counts(calls, &mut |violation| violations.add(violation));
+        self.check_counts(&counts(calls), &mut |violation| violations.add(violation));
         (violations.count > 0).then(|| Early { outcome: violations.answer(calls.len()), best: 0.0 })
     }
 }

@@ -225,7 +225,7 @@ impl Evaluator for Recovery {
         if calls.is_empty() {
             return report::no_tool_calls(want);
         }
-        let has_failed = |call| self.failures.failed(call) == Some(true);
+        let has_failed = |call| self.failures.failed(call, &trajectory.effort) == Some(true);
         let run = Run { calls, failed: calls.iter().map(has_failed).collect() };
         let failed = (0..calls.len()).filter(|&index| run.failed[index]);
         let failed: Vec<usize> = failed.take(FAILED_CALLS_MAX + 1).collect();

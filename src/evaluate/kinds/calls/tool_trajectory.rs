@@ -283,7 +283,7 @@ impl ToolTrajectory {
         effort: &Effort,
         want: Want,
     ) -> Outcome {
-        let actual = expected_calls::counted(calls, self.exclude_failed.as_ref());
+        let actual = expected_calls::counted(calls, self.exclude_failed.as_ref(), effort);
         if let Some(obstacle) = self.matcher.obstacle(expected, &actual, want) {
             return obstacle;
         }

@@ -170,8 +170,9 @@ pub fn arguments_of<'c, 'a>(call: &'c ToolCall<'a>) -> &'c Value<'a> {
 pub(in crate::evaluate) fn counted<'c, 'a>(
     calls: &'c [ToolCall<'a>],
     exclude_failed: Option<&FailureRules>,
+    effort: &Effort,
 ) -> Vec<&'c ToolCall<'a>> {
-    let failed = |call: &ToolCall<'_>| exclude_failed.and_then(|rules| rules.failed(call));
+    let failed = |call: &ToolCall<'_>| exclude_failed.and_then(|rules| rules.failed(call, effort));
     let counts = |call: &&ToolCall<'_>| failed(call) != Some(true);
     calls.iter().filter(counts).collect()
 }

@@ -377,7 +377,7 @@ impl ToolCorrectness {
                 "no call is expected, so there are no arguments to compare".to_owned()
             });
         }
-        let mut actual = expected_calls::counted(calls, self.exclude_failed.as_ref());
+        let mut actual = expected_calls::counted(calls, self.exclude_failed.as_ref(), effort);
         if let Some(obstacle) = self.matcher.obstacle(expected, &actual, want) {
             return obstacle;
         }
