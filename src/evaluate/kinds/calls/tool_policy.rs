@@ -8,7 +8,7 @@ use hashbrown::{HashMap, HashSet};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::evaluate::evaluator::{Early, Evaluator, Kind};
+use crate::evaluate::evaluator::{CallJudge, Early, Evaluator, Kind};
 use crate::evaluate::shared::definitions::{Definitions, Tools};
 use crate::evaluate::shared::failure::{CallOutcome, FailureRules, FailureSettings};
 use crate::evaluate::shared::report;
@@ -129,14 +129,38 @@ impl Violation<'_> {
 }
 
 impl Policy {
+    /// The declared tools, where they matter.
+    fn tools<'t>(&'t self, trajectory: &'t Trajectory<'_>) -> Option<Tools<'t>> {
+        self.settings.declared_only.then(|| self.definitions.of(trajectory))
+    }
+
+    fn judge(
+        &self,
+        (calls, effort): (&[ToolCall<'_>], &Effort),
+        tools: Option<&Tools<'_>>,
+        want: Want,
+    ) -> Outcome {
+        if calls.is_empty() && self.settings.required.is_empty() {
+            return report::no_tool_calls(want);
+        }
+        let known = tools.filter(|t| !t.all.is_empty() || self.definitions.is_given());
+        let mut violations = Violations::new(want);
+        self.check((calls, effort), known, &mut |violation| violations.add(violation));
+        if violations.count == 0 && tools.is_some() && known.is_none() {
+            return report::not_evaluable(Reason::ToolDefinitionsNotRecorded, want, || {
+                "no definition of the tools is known".to_owned()
+            });
+        }
+        violations.answer(calls.len())
+    }
+
     fn check<'v>(
         &'v self,
-        trajectory: &'v Trajectory<'_>,
+        (calls, effort): (&'v [ToolCall<'_>], &Effort),
         tools: Option<&Tools<'_>>,
         broken: &mut dyn FnMut(Violation<'v>),
     ) {
-        let (rules, effort) = (&self.settings, &trajectory.effort);
-        let calls = &trajectory.tool_calls[..];
+        let rules = &self.settings;
         let mut done = Done { rules: &self.failures, ends: HashMap::new(), effort };
         for group in groups(calls) {
             for call in group {
@@ -244,13 +268,13 @@ impl<'v> Violations<'v> {
 }
 
 /// When tools had first succeeded, Unix nanoseconds; 0 where no end is recorded.
-struct Done<'c> {
+struct Done<'c, 'e> {
     rules: &'c FailureRules,
     ends: HashMap<&'c str, u64>,
-    effort: &'c Effort,
+    effort: &'e Effort,
 }
 
-impl<'c> Done<'c> {
+impl<'c> Done<'c, '_> {
     fn add(&mut self, call: &'c ToolCall<'_>) {
         let outcome = self.rules.outcome(call, self.effort);
         if matches!(outcome, CallOutcome::Succeeded | CallOutcome::NotRecorded) {
@@ -275,20 +299,20 @@ impl Evaluator for Policy {
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        let calls = &trajectory.tool_calls[..];
-        if calls.is_empty() && self.settings.required.is_empty() {
-            return report::no_tool_calls(want);
-        }
-        let tools = self.settings.declared_only.then(|| self.definitions.of(trajectory));
-        let known = tools.as_ref().filter(|t| !t.all.is_empty() || self.definitions.is_given());
-        let mut violations = Violations::new(want);
-        self.check(trajectory, known, &mut |violation| violations.add(violation));
-        if violations.count == 0 && tools.is_some() && known.is_none() {
-            return report::not_evaluable(Reason::ToolDefinitionsNotRecorded, want, || {
-                "no definition of the tools is known".to_owned()
-            });
-        }
-        violations.answer(calls.len())
+        let tools = self.tools(trajectory);
+        self.judge((&trajectory.tool_calls, &trajectory.effort), tools.as_ref(), want)
+    }
+
+    fn call_judge<'t>(
+        &'t self,
+        trajectory: &'t Trajectory<'_>,
+        want: Want,
+    ) -> Option<CallJudge<'t>> {
+        let tools = self.tools(trajectory);
+        Some(Box::new(move |call| {
+            let calls = std::slice::from_ref(call);
+            self.judge((calls, &trajectory.effort), tools.as_ref(), want)
+        }))
     }
 
     /// What was called stays called; whether it was declared or had come before, a later span may
