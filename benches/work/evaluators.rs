@@ -43,8 +43,11 @@ fn expected(write_one: impl Fn(&mut String, usize)) -> String {
     list
 }
 
-/// Every kind on every level that takes it.
-pub(crate) fn cases() -> Vec<Case> {
+/// Settings under the name of their kind, with a word behind `+` where a kind has several.
+type Named = Vec<(&'static str, String)>;
+
+/// Kinds that compare calls with expected ones, or with each other.
+fn of_calls() -> Named {
     let (name, key) = (|at: usize| tool_name(at % 40), argument_key(0));
     let calls = |arguments: &str| {
         expected(|out, at| {
@@ -55,12 +58,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let outputs =
         expected(|out, at| write!(out, "{{name: {}, output: {{ok: {at}}}}}", name(at)).unwrap());
     let names = expected(|out, at| write!(out, "{}", name(at)).unwrap());
-    let object: Vec<_> = (0..EXPECTED).map(|at| format!("k{at}: {{a: [{at}, x]}}")).collect();
-    let object = object.join(", ");
-    let before: Vec<_> =
-        (0..EXPECTED).map(|at| format!("{}: [{}]", tool_name(at), tool_name(at + 1))).collect();
-    let before = before.join(", ");
-    let list = [
+    vec![
         ("tool_call_args", format!("criteria: {{tool_calls: {args}}}")),
         ("tool_call_args+uipath", format!("compat: uipath, criteria: {{tool_calls: {args}}}")),
         ("tool_call_count", format!("criteria: {{tool_calls_count: {{{}: ['<=', 3]}}}}", name(1))),
@@ -93,6 +91,18 @@ pub(crate) fn cases() -> Vec<Case> {
             "tool_correctness+order",
             format!("match_mode: names_and_order, criteria: {{tool_calls: {arguments}}}"),
         ),
+    ]
+}
+
+/// Kinds that look at definitions, rules, the course of a run, or texts.
+fn of_the_rest() -> Named {
+    let (name, key) = (|at: usize| tool_name(at % 40), argument_key(0));
+    let object: Vec<_> = (0..EXPECTED).map(|at| format!("k{at}: {{a: [{at}, x]}}")).collect();
+    let object = object.join(", ");
+    let before: Vec<_> =
+        (0..EXPECTED).map(|at| format!("{}: [{}]", tool_name(at), tool_name(at + 1))).collect();
+    let before = before.join(", ");
+    vec![
         ("tool_call_validity", String::new()),
         ("tool_call_validity+full", "schema: full".into()),
         ("tool_name_reliability", String::new()),
@@ -117,9 +127,13 @@ pub(crate) fn cases() -> Vec<Case> {
             format!("criteria: {{expected_output: \"{}\"}}", "abc ".repeat(200)),
         ),
         ("tool_error+when", "when: 'tool_names.all(a, tool_names.exists(b, b == a))'".into()),
-    ];
+    ]
+}
+
+/// Every kind on every level that takes it.
+pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for (name, settings) in list {
+    for (name, settings) in of_calls().into_iter().chain(of_the_rest()) {
         let kind = name.split('+').next().unwrap_or(name);
         for level in ["trace", "call"] {
             let comma = if settings.is_empty() { "" } else { ", " };

@@ -280,9 +280,9 @@ impl TraceShape {
             let id = self.id(at).map(|id| format!(r#""id":"{id}","#)).unwrap_or_default();
             let (name, arguments) =
                 (tool_name(at % (1 << self.gene("names"))), json(&self.arguments(at)));
-            format!(
-                r#"{{"role":"assistant","tool_calls":[{{{id}"type":"function","function":{{"name":"{name}","arguments":{arguments}}}}}]}}"#
-            )
+            let function = format!(r#"{{"name":"{name}","arguments":{arguments}}}"#);
+            let call = format!(r#"{{{id}"type":"function","function":{function}}}"#);
+            format!(r#"{{"role":"assistant","tool_calls":[{call}]}}"#)
         };
         let result = |at: usize| {
             let id = self.id(at).map(|id| format!(r#""tool_call_id":"{id}","#)).unwrap_or_default();
@@ -316,13 +316,17 @@ impl TraceShape {
         let schema = |at: usize| match self.gene("schema") {
             0 => r#"{"type":"object"}"#.to_owned(),
             1 => r#"{"type":"object","properties":{"key_0":{"type":"string"}}}"#.to_owned(),
-            2 => format!(
-                r#"{{"type":"object","properties":{{"key_0":{{"pattern":"^(a|b{at})*[a-z]{{1,40}}$"}}}}}}"#
-            ),
+            2 => {
+                let property = format!(r#"{{"pattern":"^(a|b{at})*[a-z]{{1,40}}$"}}"#);
+                format!(r#"{{"type":"object","properties":{{"key_0":{property}}}}}"#)
+            }
             3 => format!(r#"{{"type":"object","properties":{{{}}}}}"#, object_entries(40, at)),
-            4 => format!(
-                r##"{{"$defs":{{"n":{{"anyOf":[{{"type":"integer"}},{{"$ref":"#/$defs/n"}}]}}}},"properties":{{"key_0":{{"$ref":"#/$defs/n"}},"k{at}":{{}}}}}}"##
-            ),
+            4 => {
+                let own = r##"{"$ref":"#/$defs/n"}"##;
+                let defs = format!(r#"{{"n":{{"anyOf":[{{"type":"integer"}},{own}]}}}}"#);
+                let properties = format!(r#"{{"key_0":{own},"k{at}":{{}}}}"#);
+                format!(r#"{{"$defs":{defs},"properties":{properties}}}"#)
+            }
             _ => {
                 let list = entries(400, |number| format!("{}", number + at));
                 format!(r#"{{"enum":[{list}]}}"#)

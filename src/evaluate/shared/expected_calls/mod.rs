@@ -246,14 +246,14 @@ pub struct Comparison<'c, 'a> {
     pub actual: &'c [&'c ToolCall<'a>],
     /// Where the groups stand among the actual calls, if any were made together and that matters.
     groups: Option<Vec<Range<usize>>>,
-    known: Known,
+    by: ComparedBy,
     effort: &'c Effort,
 }
 
 /// What is found out once where many pairs are compared.
-enum Known {
+enum ComparedBy {
     /// Nothing: the pairs are few.
-    Nothing,
+    Themselves,
     /// Which calls are the same.
     Calls(CallNumbers),
     /// Which names are the same, and how many values the arguments of each expected call hold.
@@ -272,25 +272,25 @@ impl<'c, 'a> Comparison<'c, 'a> {
         let groups = is_grouped.then(|| grouped::ranges(actual));
         effort.spend((expected.len() + actual.len()) * STEPS_PER_CALL);
         let pairs = expected.len().saturating_mul(actual.len());
-        let known = match matcher.is_symmetric() {
-            _ if pairs <= COMPARED_MAX => Known::Nothing,
-            true => Known::Calls(CallNumbers::of_calls(matcher, expected, actual)),
+        let by = match matcher.is_symmetric() {
+            _ if pairs <= COMPARED_MAX => ComparedBy::Themselves,
+            true => ComparedBy::Calls(CallNumbers::of_calls(matcher, expected, actual)),
             false => {
                 let weights = expected.iter().map(weight).collect();
-                Known::Names(CallNumbers::of_names(expected, actual), weights)
+                ComparedBy::Names(CallNumbers::of_names(expected, actual), weights)
             }
         };
-        Self { matcher, expected, actual, groups, known, effort }
+        Self { matcher, expected, actual, groups, by, effort }
     }
 
     /// Whether the actual call is the expected one.
     pub fn same(&self, expected: usize, actual: usize) -> bool {
         let (wanted, made) = (expected, actual);
         let (expected, actual) = (&self.expected[wanted], self.actual[made]);
-        let has_name = match &self.known {
-            Known::Nothing => expected.name == actual.name,
-            Known::Calls(numbers) => return numbers.are_same(wanted, made),
-            Known::Names(names, weights) => {
+        let has_name = match &self.by {
+            ComparedBy::Themselves => expected.name == actual.name,
+            ComparedBy::Calls(numbers) => return numbers.are_same(wanted, made),
+            ComparedBy::Names(names, weights) => {
                 let has_name = names.are_same(wanted, made);
                 let is_left = if has_name {
                     self.spend(weights[wanted], actual)
@@ -340,9 +340,9 @@ impl<'c, 'a> Comparison<'c, 'a> {
     }
 
     fn numbers(&self) -> Option<&CallNumbers> {
-        match &self.known {
-            Known::Calls(numbers) => Some(numbers),
-            Known::Nothing | Known::Names(..) => None,
+        match &self.by {
+            ComparedBy::Calls(numbers) => Some(numbers),
+            ComparedBy::Themselves | ComparedBy::Names(..) => None,
         }
     }
 
