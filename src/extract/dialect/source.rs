@@ -19,7 +19,7 @@ pub enum From {
     /// All attributes whose key begins with `key`, put together along the dots (and numbers) of the
     /// rest of their keys.
     AttrsPrefix,
-    /// An object made of the attributes `keys`.
+    /// An object made of the attributes `keys`, of the log event named `event` where one is given.
     AttrsObject,
     /// The attribute `key` of the span events named `event`.
     SpanEvent,

@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
+use hashbrown::HashSet;
+
 use super::super::decode::Decoded;
 use super::super::dialect::{FactSource, Role};
 use super::form::{Candidate, RecordForm};
-use super::messages::Asked;
+use super::messages::{Asked, LlmCall};
 use super::plan::{FactPlace, PlannedSource, ReadingPlan};
 use super::read::{self, Raw};
 use super::tree::{Span, Tree};
@@ -22,8 +24,12 @@ pub(super) struct SpanCall<'a> {
     pub(super) span: u32,
     /// The model's message that asked for it.
     pub(super) asked: Asked,
+    /// A model's message is known to have asked for it.
+    pub(super) joined: bool,
     /// What gave its fields.
     pub(super) sources: FieldSources,
+    /// Its dialect knows no marker of tools: it is a call only if a model asked for it.
+    pub(super) unmarked: bool,
     /// The arguments are a bare value where an object is due.
     pub(super) bare_arguments: bool,
     /// Place of the call that this one is part of.
@@ -68,6 +74,20 @@ pub(super) fn on_spans<'a>(
     (calls, unnamed)
 }
 
+/// Leaves out the calls of dialects that know no marker of tools, where no model asked for a tool of
+/// that name.
+pub(super) fn keep_asked<'a>(
+    plan: &ReadingPlan,
+    calls: &mut Vec<SpanCall<'a>>,
+    requested: &[LlmCall<'a>],
+) {
+    if !plan.has_unmarked || !calls.iter().any(|call| call.unmarked) {
+        return;
+    }
+    let asked: HashSet<&str> = requested.iter().map(|call| &*call.call.name).collect();
+    calls.retain(|call| !call.unmarked || asked.contains(&*call.call.name));
+}
+
 struct ToolCallReader<'a, 'r> {
     plan: &'a ReadingPlan,
     form: &'r RecordForm,
@@ -101,6 +121,8 @@ impl<'a> ToolCallReader<'a, '_> {
             },
             span: at,
             asked: Asked::default(),
+            joined: false,
+            unmarked: dialect.unmarked,
             sources: FieldSources { name: Some(by_name), ..FieldSources::default() },
             bare_arguments: false,
             part_of: None,
@@ -191,7 +213,9 @@ impl<'a> ToolCallReader<'a, '_> {
         let Some(failed) = failed else { return };
         call.call.status = CallStatus::Error;
         call.sources.error = Some(text.as_ref().map_or(failed, |(_, number)| *number));
-        let text = text.map(|(text, _)| text).or_else(|| result_text(&call.call.result)).or(flag);
+        let told = text.as_ref().and_then(|(text, _)| causes(text, &call.call.result));
+        let text = told.or_else(|| text.map(|(text, _)| text));
+        let text = text.or_else(|| result_text(&call.call.result)).or(flag);
         call.call.error = text.map(without_traceback).filter(|text| !text.is_empty());
     }
 
@@ -262,6 +286,17 @@ fn result_text<'a>(result: &Content<'a>) -> Option<Cow<'a, str>> {
         _ => None,
     }
 }
+
+/// The result of a failed call where it explains the error: in its first line, with the causes in
+/// those below.
+fn causes<'a>(error: &str, result: &Content<'a>) -> Option<Cow<'a, str>> {
+    let Value::String(text) = result.value()? else { return None };
+    let (first, _) = text.trim().split_once('\n')?;
+    (text.len() <= CAUSES_BYTES_MAX && first.contains(error)).then(|| text.clone())
+}
+
+/// Longest explanation that takes the place of an error's text, bytes.
+const CAUSES_BYTES_MAX: usize = 2000;
 
 /// The text before a traceback, unless that is all there is.
 fn without_traceback(text: Cow<'_, str>) -> Cow<'_, str> {
