@@ -85,6 +85,7 @@ const DECODERS: &[(&str, Decoder)] = &[
     ("user_text", answers::user_text),
     ("assistant_text", answers::assistant_text),
     ("listed_calls", listed::listed_calls),
+    ("last_turn", answers::last_turn),
     ("said_by_user", answers::said_by_user),
     ("said_by_model", answers::said_by_model),
 ];

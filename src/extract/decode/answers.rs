@@ -30,6 +30,11 @@ pub(super) fn assistant_text(value: Value<'_>) -> Option<Decoded<'_>> {
     recorded(value, Speaker::Agent, 0)
 }
 
+/// The messages of a state behind the last one of the user.
+pub(super) fn last_turn(value: Value<'_>) -> Option<Decoded<'_>> {
+    Messages::last_turn(value).map(Decoded::Value)
+}
+
 /// What the user said in the messages of a body; nothing where it holds none.
 pub(super) fn said_by_user(value: Value<'_>) -> Option<Decoded<'_>> {
     said(value).user.map(|text| Decoded::Value(Value::String(text)))

@@ -137,7 +137,7 @@ mod tests {
         check("Out(city='Rome', rain=True, mm=None)", r#"{"city":"Rome","rain":true,"mm":null}"#);
         check("a=[1, {'b': 2}] c=D(e=\"it's\")", r#"{"a":[1,{"b":2}],"c":{"e":"it's"}}"#);
         check(
-            "M(_role=<Role.TOOL: 'tool'>, _content=[T(r=\"{'a': [1, 2]}\", o=C(id='c')), T(r='x')])",
+            "M(_role=<R.TOOL: 'tool'>, _content=[T(r=\"{'a': [1, 2]}\", o=C(id='c')), T(r='x')])",
             r#"{"_role":"tool","_content":[{"r":"{'a': [1, 2]}","o":{"id":"c"}},{"r":"x"}]}"#,
         );
         check(

@@ -230,6 +230,7 @@ fn describe(source: &PlannedSource) -> String {
     match source.from {
         From::Attr => format!("attribute `{}`", source.key),
         From::AttrsPrefix => format!("attributes `{}*`", source.key),
+        From::AttrsEnding => "an attribute with a body".into(),
         From::AttrsObject => format!("attributes `{}`", source.keys.join("`, `")),
         From::SpanEvent => format!("span event `{}`, attribute `{}`", source.event, source.key),
         From::SpanName => "span name".into(),

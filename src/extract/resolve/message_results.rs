@@ -89,7 +89,7 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         for found in inputs {
             // The calls of the last answer before this input.
             let is_before = |call: &ToolCall<'_>| call.start_ns <= found.start_ns;
-            while calls.get(next).is_some_and(|call| is_before(call)) {
+            while calls.get(next).is_some_and(is_before) {
                 next += 1;
             }
             let Some(last) = calls[..next].last().filter(|call| is_asked(call)) else { continue };

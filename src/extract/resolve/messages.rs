@@ -162,8 +162,8 @@ pub(super) fn requested<'a>(
         let (span, start_ns, time_ns) = (found.span, found.start_ns, found.end_ns);
         let source = found.source;
         let dialect = dialect_of(plan, &found);
-        let read = || read_messages(plan, found, effort).map(|messages| messages.calls);
-        for call in known.or_else(read).unwrap_or_default() {
+        let read = || answered(plan, found, &mut gathered.model_inputs, effort);
+        for call in known.unwrap_or_else(read) {
             if says_again(&mut calls, (span, source), &call) {
                 continue;
             }
@@ -190,6 +190,25 @@ pub(super) fn requested<'a>(
         }
     }
     calls
+}
+
+/// The calls that a model asked for in an answer. What is only guessed to be one and holds what
+/// users or tools said is a history, and goes to the inputs.
+fn answered<'a>(
+    plan: &'a ReadingPlan,
+    found: FoundValue<'a>,
+    inputs: &mut Vec<FoundValue<'a>>,
+    effort: &Effort,
+) -> Vec<MessageCall<'a>> {
+    let guessed = found.is_fallback(plan).then(|| found.clone());
+    let Some(messages) = read_messages(plan, found, effort) else { return Vec::new() };
+    if let Some(found) = guessed
+        && (messages.user.is_some() || !messages.results.is_empty())
+    {
+        inputs.push(found);
+        return Vec::new();
+    }
+    messages.calls
 }
 
 /// Whether another source has given the same call of the same model call, which takes what it

@@ -69,6 +69,7 @@ pub(super) struct PlannedSource {
 pub(super) enum FactPlace {
     Attr(KeySlot),
     Prefix,
+    Ending,
     Object(Vec<KeySlot>),
     Event(KeySlot),
     SpanName,
@@ -176,6 +177,7 @@ impl FactPlace {
             From::Attr if !source.event.is_empty() => Self::LogAttr(table.slot(&source.key)?),
             From::Attr => Self::Attr(table.slot(&source.key)?),
             From::AttrsPrefix => Self::Prefix,
+            From::AttrsEnding => Self::Ending,
             From::AttrsObject => {
                 Self::Object(source.keys.iter().filter_map(|key| table.slot(key)).collect())
             }
@@ -194,6 +196,7 @@ impl FactPlace {
         layout::kind(match self {
             Self::Attr(_) | Self::LogAttr(_) | Self::Object(_) => layout::ATTRIBUTE,
             Self::Prefix => layout::OTHER,
+            Self::Ending => layout::BODY,
             Self::Event(_) => layout::EVENT,
             Self::SpanName => layout::SPAN_NAME,
             Self::LogBody => layout::LOG_BODY,

@@ -74,8 +74,8 @@ pub(super) fn on_spans<'a>(
     (calls, unnamed)
 }
 
-/// Leaves out the calls of dialects that know no marker of tools, where no model asked for a tool of
-/// that name.
+/// Leaves out the calls of dialects that know no marker of tools, where no model asked for a tool
+/// of that name.
 pub(super) fn keep_asked<'a>(
     plan: &ReadingPlan,
     calls: &mut Vec<SpanCall<'a>>,

@@ -168,6 +168,7 @@ fn kept(builder: &mut Builder, source: &FactSource, needed: Needed) -> Result<Ke
             keep.prefixes |=
                 1 << builder.prefixes.intern(&source.key, needed != Needed::Whole).min(63);
         }
+        From::AttrsEnding => builder.endings.add(&source.key, needed == Needed::Whole),
         From::AttrsObject => {
             for key in &source.keys {
                 keep.slots.insert(builder.slot(key));

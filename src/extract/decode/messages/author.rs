@@ -29,16 +29,24 @@ pub(super) fn has_content(map: &Map<'_>) -> bool {
     has(map) || inner("data") || inner("kwargs")
 }
 
+/// Whether an object is a message of a user.
+pub(super) fn is_users(value: &Value<'_>) -> bool {
+    value.as_map().and_then(author) == Some(Author::User)
+}
+
 /// Who wrote a message, if the object is one.
 pub(super) fn author(map: &Map<'_>) -> Option<Author> {
-    let role = map.get("role").and_then(Value::as_str).or_else(|| match kind(map) {
-        Some(kind @ ("human" | "ai" | "system" | "tool")) => Some(kind),
-        _ => lang_chain_class(map),
+    let role = map.get("role").or_else(|| map.get("_role")).and_then(Value::as_str);
+    let role = role.map(|role| role.strip_prefix("ChatRole.").unwrap_or(role)).or_else(|| {
+        match kind(map) {
+            Some(kind @ ("human" | "ai" | "system" | "tool")) => Some(kind),
+            _ => lang_chain_class(map),
+        }
     })?;
     Some(match role {
-        "user" | "human" | "HumanMessage" => Author::User,
-        "assistant" | "model" | "ai" | "AIMessage" => Author::Assistant,
-        "tool" | "function" | "ToolMessage" | "tool-response" => Author::Tool,
+        "user" | "USER" | "human" | "HumanMessage" => Author::User,
+        "assistant" | "ASSISTANT" | "model" | "ai" | "AIMessage" => Author::Assistant,
+        "tool" | "TOOL" | "function" | "ToolMessage" | "tool-response" => Author::Tool,
         _ => Author::Other,
     })
 }
@@ -51,7 +59,7 @@ fn lang_chain_class<'m>(map: &'m Map<'_>) -> Option<&'m str> {
 
 /// The text of a part that is nothing but text.
 pub(super) fn part_text<'m>(map: &'m Map<'_>) -> Option<&'m str> {
-    if map.get("role").is_some() {
+    if map.get("role").is_some() || map.get("_role").is_some() {
         return None;
     }
     match kind(map).or_else(|| map.get("block_type").and_then(Value::as_str)) {

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use hashbrown::HashSet;
 
-use self::author::{Author, author, has_content, part_text};
+use self::author::{Author, author, has_content, is_users, part_text};
 use super::shapes::{block_text, joined_text, message_arguments, message_result};
 use super::{Decoded, api, is_bracketed, json_or_text, repr};
 use crate::value::{Map, Value};
@@ -78,6 +78,31 @@ impl<'a> Messages<'a> {
         let mut messages = Self::default();
         messages.walk(value, Author::Unknown, 0);
         messages
+    }
+
+    /// Of a state that holds a whole conversation what was said since the user spoke last; nothing
+    /// of one that holds none.
+    pub(crate) fn last_turn(value: Value<'a>) -> Option<Value<'a>> {
+        let mut value = json_or_text(value);
+        for _ in 0..DEPTH_MAX {
+            match value {
+                Value::Map(mut map) => {
+                    let key = map.iter().find(|(_, inner)| inner.as_list().is_some_and(is_chat));
+                    let key = key.map(|(key, _)| key.to_owned());
+                    value = match key.and_then(|key| map.remove(&key)) {
+                        Some(list) => list,
+                        None if map.len() == 1 => map.into_entries().pop()?.1,
+                        None => return None,
+                    };
+                }
+                Value::List(mut messages) => {
+                    let last = messages.iter().rposition(is_users)?;
+                    return Some(Value::List(messages.split_off(last + 1)));
+                }
+                _ => return None,
+            }
+        }
+        None
     }
 
     /// The results behind the last message of a model that belong to no call of these messages.
@@ -352,6 +377,11 @@ fn event_arguments<'a>(map: &mut Map<'a>) -> Decoded<'a> {
         Some(input) => message_arguments(input),
         None => Decoded::Value(Value::Null),
     }
+}
+
+/// Whether a list holds a message of a user.
+fn is_chat(items: &[Value<'_>]) -> bool {
+    items.iter().any(is_users)
 }
 
 /// Whether the content of a tool's message is a list of results that name their calls themselves.
