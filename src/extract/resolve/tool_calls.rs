@@ -47,7 +47,8 @@ pub(super) struct FieldSources {
 }
 
 /// The tool calls on the spans of a trace, in start order, and the places of the spans that a
-/// dialect takes for a tool call and that give no tool name.
+/// dialect takes for a tool call and that give no tool name. A span that gives only the id of a call
+/// on another span is listed without a name: it is part of that call.
 pub(super) fn on_spans<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
@@ -70,6 +71,19 @@ pub(super) fn on_spans<'a>(
         if reader.call(at, span, &mut calls).is_none() {
             unnamed.push(at);
         }
+    }
+    if calls.iter().any(SpanCall::is_nameless) {
+        let named = calls.iter().filter(|call| !call.is_nameless());
+        let ids: HashSet<Cow<'a, str>> = named.filter_map(|call| call.call.id.clone()).collect();
+        calls.retain(|call| {
+            let is_known = call.call.id.as_ref().is_some_and(|id| ids.contains(id));
+            let keep = !call.is_nameless() || is_known;
+            if !keep {
+                unnamed.push(call.span);
+            }
+            keep
+        });
+        unnamed.sort_unstable();
     }
     (calls, unnamed)
 }
@@ -99,10 +113,17 @@ struct ToolCallReader<'a, 'r> {
 }
 
 impl<'a> ToolCallReader<'a, '_> {
-    /// Adds the call on a span; `None` if it has no name.
+    /// Adds the call on a span; `None` if it has neither a name nor an id.
     fn call(&mut self, at: u32, span: &Span<'a>, calls: &mut Vec<SpanCall<'a>>) -> Option<()> {
-        let (name, by_name) = self.first(Role::Name, span.facts, read::text)?;
+        let name = self.first(Role::Name, span.facts, read::text);
         let id = self.first(Role::Id, span.facts, read::id);
+        let (name, by_name) = match name {
+            Some((name, by)) => (name, Some(by)),
+            None => (Cow::Borrowed(""), None),
+        };
+        if name.is_empty() && id.is_none() {
+            return None;
+        }
         let arguments = self.content(Role::Arguments, span.facts);
         let result = self.content(Role::Result, span.facts);
         let winner = *self.form.shape.dialects.first()?;
@@ -123,7 +144,7 @@ impl<'a> ToolCallReader<'a, '_> {
             asked: Asked::default(),
             joined: false,
             unmarked: dialect.unmarked,
-            sources: FieldSources { name: Some(by_name), ..FieldSources::default() },
+            sources: FieldSources { name: by_name, ..FieldSources::default() },
             bare_arguments: false,
             part_of: None,
         });
@@ -311,6 +332,11 @@ fn without_traceback(text: Cow<'_, str>) -> Cow<'_, str> {
 }
 
 impl<'a> SpanCall<'a> {
+    /// Whether its span only gives the id of a call.
+    pub(super) fn is_nameless(&self) -> bool {
+        self.call.name.is_empty()
+    }
+
     /// Takes arguments that some source gave; a bare value is kept as what it is, a text that is
     /// not the arguments.
     pub(super) fn set_arguments(&mut self, arguments: Content<'a>) {
