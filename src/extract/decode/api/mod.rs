@@ -66,6 +66,20 @@ pub(super) fn kind<'m>(map: &'m Map<'_>) -> Option<&'m str> {
     map.get("type").and_then(Value::as_str)
 }
 
+/// Whether an object has any member that some shape asks for: most are texts, and need not be held
+/// against all shapes.
+pub(super) fn may_be_marked(map: &Map<'_>) -> bool {
+    map.iter().any(|(key, value)| match key {
+        "type" => value.as_str().is_some_and(|kind| kind.contains("tool") || kind.contains("call")),
+        "tool_call" | "toolUse" | "toolRequest" | "functionCall" | "function_call" => true,
+        "tool_call_result" | "toolResult" | "toolResponse" => true,
+        "functionResponse" | "function_response" => true,
+        "function" | "name" | "tool_name" | "toolCallId" | "tool_use_id" => true,
+        "call" | "origin" => true,
+        _ => false,
+    })
+}
+
 /// The member that holds nothing but a call.
 pub(super) fn call_in(map: &Map<'_>) -> Option<&'static str> {
     member(map, |shape| shape.call_in)

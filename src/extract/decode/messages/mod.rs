@@ -173,7 +173,8 @@ impl<'a> Messages<'a> {
     }
 
     fn map(&mut self, mut map: Map<'a>, outer: Author, depth: usize) {
-        if depth > DEPTH_MAX || self.call(&mut map) || self.result(&mut map) {
+        let is_marked = api::may_be_marked(&map);
+        if depth > DEPTH_MAX || is_marked && (self.call(&mut map) || self.result(&mut map)) {
             return;
         }
         let own_author = author(&map);
