@@ -47,8 +47,8 @@ pub(super) struct FieldSources {
 }
 
 /// The tool calls on the spans of a trace, in start order, and the places of the spans that a
-/// dialect takes for a tool call and that give no tool name. A span that gives only the id of a call
-/// on another span is listed without a name: it is part of that call.
+/// dialect takes for a tool call and that give no tool name. A span that gives only the id of a
+/// call on another span is listed without a name: it is part of that call.
 pub(super) fn on_spans<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
