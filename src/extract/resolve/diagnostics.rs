@@ -99,17 +99,12 @@ impl Diagnostics {
         self.spans.sort_by_key(|(record, _)| *record);
     }
 
-    pub(super) fn add_requested<'a>(
-        &mut self,
-        tree: &Tree<'a>,
-        requested: &[LlmCall<'a>],
-        role: impl Fn(&LlmCall<'a>) -> RequestedAs,
-    ) {
-        let explain = |call: &LlmCall<'a>| CallInMessage {
+    pub(super) fn add_requested(&mut self, tree: &Tree<'_>, requested: &[LlmCall<'_>]) {
+        let explain = |call: &LlmCall<'_>| CallInMessage {
             span_id: tree.get(call.span).map_or_else(Default::default, |it| it.record.span_id),
             name: call.call.name.to_string(),
             id: call.call.id.as_ref().map(ToString::to_string),
-            outcome: match role(call) {
+            outcome: match call.role {
                 RequestedAs::Call => "a tool call that no span tells of",
                 RequestedAs::OnSpan => "the call of a tool span",
                 RequestedAs::Handoff => "dropped: hands over to another agent",
@@ -235,6 +230,7 @@ fn describe(source: &PlannedSource) -> String {
     match source.from {
         From::Attr => format!("attribute `{}`", source.key),
         From::AttrsPrefix => format!("attributes `{}*`", source.key),
+        From::AttrsEnding => "an attribute with a body".into(),
         From::AttrsObject => format!("attributes `{}`", source.keys.join("`, `")),
         From::SpanEvent => format!("span event `{}`, attribute `{}`", source.event, source.key),
         From::SpanName => "span name".into(),

@@ -190,14 +190,14 @@ impl<'a> SpanReader<'_, 'a> {
             let (keep, kind) = (&retention.keep, retention.kind);
             arena.extend_from_slice(&retention.conditions);
             write_texts(keep, flags, view.name, status_message, arena);
-            if self.table.root_attributes && flags.has(SpanFlags::ROOT) {
-                self.found.write_root(self.table, keep, view.encoded, arena)?;
+            let has_body = if self.table.root_attributes && flags.has(SpanFlags::ROOT) {
+                self.found.write_root(self.table, keep, view.encoded, arena)?
             } else {
-                self.found.write(self.table, retention, arena)?;
-            }
+                self.found.write(self.table, retention, arena)?
+            };
             for (holds, flag) in [
                 (kind.tool, SpanFlags::TOOL),
-                (kind.agent, SpanFlags::AGENT),
+                (kind.agent || has_body, SpanFlags::AGENT),
                 (view.end_ns != 0 && !kind.pending, SpanFlags::ENDED),
             ] {
                 flags.set(if holds { flag } else { 0 });
