@@ -7,7 +7,7 @@ use comfy_table::Table;
 
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output, recorded};
-use crate::emit::record;
+use crate::emit::{details, record};
 use crate::model::{Evaluation, Label, Outcome};
 use crate::pipeline::replay::Replay;
 use crate::visible;
@@ -35,6 +35,10 @@ pub(super) struct ScoreArgs {
     /// How scores are printed
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    /// After the table, for each score what it came from: expected and actual calls beside each
+    /// other
+    #[arg(long)]
+    details: bool,
     /// What shuts the gate
     #[arg(long, value_enum, value_delimiter = ',', value_name = "OUTCOME",
           default_values_t = [FailOn::Fail, FailOn::Failed, FailOn::Nothing])]
@@ -75,7 +79,7 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Exit, CommandError> {
     let evaluators = recorded::judge(plan.evaluators);
     let mut replay = Replay::new(&resolver, limits, session_key);
     let is_broken = recorded::read(&mut replay, &args.files);
-    let mut printer = ScorePrinter::new(args.format);
+    let mut printer = ScorePrinter::new(args.format, args.details);
     for evaluation in replay.judge(&evaluators, recorded::now_ns()) {
         printer.take(&evaluation)?;
     }
@@ -94,6 +98,8 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Exit, CommandError> {
 /// Prints evaluations as they come, or together in the end.
 struct ScorePrinter {
     table: Option<Table>,
+    /// What follows the table, where it is asked for.
+    details: Option<String>,
     tally: OutcomeTally,
 }
 
@@ -107,10 +113,11 @@ struct OutcomeTally {
 }
 
 impl ScorePrinter {
-    fn new(format: Format) -> Self {
+    fn new(format: Format, details: bool) -> Self {
         let header = ["TRACE", "EVALUATOR", "SCORE", "LABEL", "EXPLANATION"];
         let table = (format == Format::Table).then(|| output::table(header));
-        Self { table, tally: OutcomeTally::default() }
+        let details = details.then(String::new);
+        Self { table, details, tally: OutcomeTally::default() }
     }
 
     fn take(&mut self, evaluation: &Evaluation) -> Result<(), CommandError> {
@@ -118,6 +125,9 @@ impl ScorePrinter {
         match &mut self.table {
             Some(table) => {
                 table.add_row(row(evaluation).map(|cell| visible::line(cell).to_string()));
+                if let Some(details) = &mut self.details {
+                    write_details(evaluation, details);
+                }
                 Ok(())
             }
             None => {
@@ -133,10 +143,22 @@ impl ScorePrinter {
             if self.tally.count() > 0 {
                 output::line(table.trim_fmt())?;
             }
+            if let Some(details) = self.details.filter(|details| !details.is_empty()) {
+                output::line(format_args!("\n{details}"))?;
+            }
             output::line(self.tally.sentence())?;
         }
         Ok(self.tally)
     }
+}
+
+/// Appends what a score came from, below a head.
+fn write_details(evaluation: &Evaluation, out: &mut String) {
+    let Outcome::Scored(score) = &evaluation.outcome else { return };
+    let [trace, evaluator, value, label, _] = row(evaluation);
+    let head = format!("{trace}  {evaluator}  {value} {label}");
+    out.push_str(&format!("{}\n", visible::line(head)));
+    details::write_text(&score.details, 2, out);
 }
 
 /// Hexadecimal digits of a trace id that are shown in a table.
@@ -147,7 +169,7 @@ fn row(evaluation: &Evaluation) -> [String; 5] {
     let (score, label, words) = match &evaluation.outcome {
         Outcome::Scored(score) => {
             let label = evaluation.label().map_or("", Label::as_str);
-            (format!("{:.3}", score.value), label, score.explanation.clone())
+            (format!("{:.3}", score.value), label, score.explanation.to_string())
         }
         Outcome::NotEvaluable { reason, explanation } => {
             let words = format!("{}: {explanation}", reason.as_str());

@@ -106,12 +106,16 @@ fn timestamp(time_ns: u64) -> String {
     jiff::Timestamp::from_nanosecond(i128::from(time_ns)).unwrap_or_default().to_string()
 }
 
-/// What can be said of an evaluation without quoting any argument or result: it holds nothing
-/// that the evaluator wrote.
+/// What can be said of an evaluation without quoting any argument or result: of what the evaluator
+/// wrote only what it marked as plain.
 pub fn plain_explanation(evaluation: &Evaluation) -> String {
     let threshold = evaluation.evaluator.threshold;
     match &evaluation.outcome {
         Outcome::Scored(score) => {
+            let words = score.explanation.without_content();
+            if !words.trim().is_empty() {
+                return words.into_owned();
+            }
             let value = score.value;
             match (evaluation.label().map(|label| label.as_str()), value >= threshold) {
                 (Some("fail"), true) => format!("score {value}, failed by a critical rule"),
@@ -149,7 +153,7 @@ mod tests {
         "trace_id":"0af7651916cd43dd8448eb211c80319c","span_id":"b7ad6b7169203331",
         "session_id":"s-1","evaluator":"tool_call_args/refund","kind":"tool_call_args",
         "level":"trace","outcome":"scored","score":0.5,"label":"fail","threshold":1.0,
-        "explanation":"1 of 2 calls have the expected arguments (order \"A-17\")",
+        "explanation":"1 of 2 calls as expected (order \"A-17\")",
         "details":{"matched":1,"expected":2},"reason":null,"error":null,"error_type":null,
         "completion":"root_ended","revision":1,
         "revises":"ee000000000000000000000000000000","service_name":"shop",

@@ -41,7 +41,7 @@ pub(super) fn scored(value: f64) -> Evaluation {
     details.insert("expected", Value::from(2));
     evaluation(Outcome::Scored(Score {
         value,
-        explanation: r#"1 of 2 calls have the expected arguments (order "A-17")"#.into(),
+        explanation: Explanation::content(r#"1 of 2 calls as expected (order "A-17")"#),
         details: Value::Map(details),
         label: None,
     }))

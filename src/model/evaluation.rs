@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Completion, EvaluationId, Resource, SpanId, TraceId};
+use super::{Completion, EvaluationId, Explanation, Resource, SpanId, TraceId};
 use crate::value::Value;
 
 /// What an evaluation is about.
@@ -51,7 +51,7 @@ pub struct Score {
     /// 0 to 1.
     pub value: f64,
     /// One readable sentence; empty when nobody asked for it ([`Want`](super::Want)).
-    pub explanation: String,
+    pub explanation: Explanation,
     /// What the score came from, as structured data; `Null` when nobody asked for it.
     pub details: Value<'static>,
     /// Forces the label whatever the threshold says (a failed critical rule).

@@ -4,6 +4,7 @@
 
 pub mod effort;
 pub mod evaluation;
+pub mod explanation;
 pub mod facts;
 pub mod id;
 pub mod session;
@@ -15,6 +16,7 @@ pub use self::effort::Effort;
 pub use self::evaluation::{
     Evaluation, EvaluatorInfo, Label, Level, Outcome, Reason, Reported, Score, Target,
 };
+pub use explanation::Explanation;
 pub use facts::{Facts, Want};
 pub use id::{EvaluationId, SpanId, TraceId};
 pub use session::SessionKey;

@@ -104,9 +104,9 @@ fn version(evaluation: &Evaluation) -> String {
 
 fn explanation(evaluation: &Evaluation, content: bool) -> String {
     let written = match &evaluation.outcome {
-        Outcome::Scored(score) => &score.explanation,
+        Outcome::Scored(score) => score.explanation.as_str(),
         Outcome::NotEvaluable { explanation, .. } => explanation,
         Outcome::Failed { error, .. } => error,
     };
-    if content && !written.is_empty() { written.clone() } else { plain_explanation(evaluation) }
+    if content && !written.is_empty() { written.to_owned() } else { plain_explanation(evaluation) }
 }

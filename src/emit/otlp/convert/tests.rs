@@ -94,7 +94,7 @@ fn a_child_span_stands_below_the_judged_span() {
 fn a_linked_span_has_its_own_trace_one_link_and_the_openinference_form() {
     let mut evaluation = sample::scored(1.0);
     if let Outcome::Scored(score) = &mut evaluation.outcome {
-        score.explanation = r#"quotes "A-17""#.to_owned();
+        score.explanation = crate::model::Explanation::content(r#"quotes "A-17""#);
     }
     let span = span(&evaluation, LINKED);
     assert_eq!(span.trace_id, evaluation.id.0);

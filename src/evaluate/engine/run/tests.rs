@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{SpanId, ToolCall, TraceId};
+use crate::model::{Explanation, SpanId, ToolCall, TraceId};
 use crate::value::Value;
 
 /// Scores the number of calls over ten.
@@ -13,7 +13,7 @@ impl Evaluator for Calls {
     fn evaluate(&self, trajectory: &Trajectory<'_>, _: Want) -> Outcome {
         Outcome::Scored(Score {
             value: trajectory.tool_calls.len() as f64 / 10.0,
-            explanation: String::new(),
+            explanation: Explanation::default(),
             details: Value::Null,
             label: None,
         })

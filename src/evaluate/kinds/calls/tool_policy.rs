@@ -12,7 +12,7 @@ use crate::evaluate::shared::definitions::{Definitions, Tools};
 use crate::evaluate::shared::failure::{CallOutcome, FailureRules, FailureSettings};
 use crate::evaluate::shared::report;
 use crate::model::tool_call::groups;
-use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
@@ -97,18 +97,31 @@ struct Violation<'v> {
     tool: &'v str,
     /// The tool that was missing before it.
     missing: Option<&'v str>,
+    /// How often the tool was called, and how often it may be.
+    calls: Option<(usize, usize)>,
+}
+
+impl<'v> Violation<'v> {
+    fn new(rule: &'static str, tool: &'v str) -> Self {
+        Self { rule, tool, missing: None, calls: None }
+    }
 }
 
 impl Violation<'_> {
     fn sentence(&self) -> String {
         let tool = self.tool;
         match (self.rule, self.missing) {
-            ("forbidden", _) => format!("{tool} is forbidden"),
-            ("allowed", _) => format!("{tool} is not allowed"),
-            ("required", _) => format!("{tool} was not called"),
-            ("max_calls", _) => format!("{tool} was called too often"),
-            (_, Some(missing)) => format!("{tool} was called without {missing} before it"),
-            _ => format!("{tool} is not declared"),
+            ("forbidden", _) => format!("{tool} is `forbidden`"),
+            ("allowed", _) => format!("{tool} is not among the `allowed`"),
+            ("required", _) => format!("{tool} is `required` and was not called"),
+            ("max_calls", _) => {
+                let (calls, most) = self.calls.unwrap_or_default();
+                format!("{tool} was called {calls} times, `max_calls` allows {most}")
+            }
+            (_, Some(missing)) => {
+                format!("{tool} was called without {missing} before it (`required_before`)")
+            }
+            _ => format!("{tool} is not declared (`declared_only`)"),
         }
     }
 }
@@ -131,11 +144,12 @@ impl Policy {
                     None => !rules.declared_only || !self.failures.tool_is_unknown(call),
                 };
                 if !is_declared {
-                    broken(Violation { rule: "declared_only", tool, missing: None });
+                    broken(Violation::new("declared_only", tool));
                 }
                 for needed in rules.required_before.get(tool).into_iter().flatten() {
                     if !done.before(needed, call) {
-                        broken(Violation { rule: "required_before", tool, missing: Some(needed) });
+                        let missing = Some(needed.as_str());
+                        broken(Violation { missing, ..Violation::new("required_before", tool) });
                     }
                 }
             }
@@ -147,7 +161,7 @@ impl Policy {
         }
         for tool in &rules.required {
             if !calls.iter().any(|call| call.name == **tool) {
-                broken(Violation { rule: "required", tool, missing: None });
+                broken(Violation::new("required", tool));
             }
         }
         self.check_counts(calls, broken);
@@ -156,17 +170,19 @@ impl Policy {
     fn check_name<'v>(&self, tool: &'v str, broken: &mut dyn FnMut(Violation<'v>)) {
         let is = |name: &String| name == tool;
         if self.settings.forbidden.iter().any(is) {
-            broken(Violation { rule: "forbidden", tool, missing: None });
+            broken(Violation::new("forbidden", tool));
         }
         if self.settings.allowed.as_ref().is_some_and(|allowed| !allowed.iter().any(is)) {
-            broken(Violation { rule: "allowed", tool, missing: None });
+            broken(Violation::new("allowed", tool));
         }
     }
 
     fn check_counts<'v>(&'v self, calls: &[ToolCall<'_>], broken: &mut dyn FnMut(Violation<'v>)) {
         for (tool, most) in &self.settings.max_calls {
-            if calls.iter().filter(|call| call.name == **tool).count() > *most {
-                broken(Violation { rule: "max_calls", tool, missing: None });
+            let count = calls.iter().filter(|call| call.name == **tool).count();
+            if count > *most {
+                let calls = Some((count, *most));
+                broken(Violation { calls, ..Violation::new("max_calls", tool) });
             }
         }
     }
@@ -193,10 +209,30 @@ impl<'v> Violations<'v> {
 
     fn answer(&self, call_count: usize) -> Outcome {
         let Self { count, shown, want } = self;
-        let explain = || match shown.first() {
-            None => format!("{call_count} tool calls keep to the policy"),
-            Some(first) if *count == 1 => first.sentence(),
-            Some(first) => format!("{}, and {} more", first.sentence(), count - 1),
+        let explain = || {
+            if *count == 0 {
+                return Explanation::plain(format!("{call_count} tool calls keep to the policy"));
+            }
+            // The same rule broken by the same tool again is counted.
+            let mut sentences: Vec<(String, usize)> = Vec::new();
+            for violation in shown {
+                let sentence = violation.sentence();
+                match sentences.iter_mut().find(|(known, _)| *known == sentence) {
+                    Some((_, times)) => *times += 1,
+                    None => sentences.push((sentence, 1)),
+                }
+            }
+            if let (1, [(sentence, _)]) = (*count, &sentences[..]) {
+                return Explanation::plain(sentence.as_str());
+            }
+            let mut words = Explanation::plain(format!("{count} violations"));
+            report::few(&mut words, sentences, |words, (sentence, times)| {
+                words.push(&sentence);
+                if times > 1 {
+                    words.push(&format!(" ({times} times)"));
+                }
+            });
+            words
         };
         let details = || {
             let entry = |violation: &Violation<'_>| {

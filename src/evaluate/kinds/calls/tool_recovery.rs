@@ -15,7 +15,7 @@ use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::arguments::ArgumentMatcher;
 use crate::evaluate::shared::failure::{FailureRules, FailureSettings};
 use crate::evaluate::shared::report;
-use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
@@ -256,12 +256,12 @@ impl Evaluator for Recovery {
             for (what, reaction) in
                 [("retried blindly", Reaction::BlindRetry), ("ignored", Reaction::Ignored)]
             {
-                let names = report::names(of(reaction));
+                let names = report::names_with_counts(of(reaction));
                 if !names.is_empty() {
                     text.push_str(&format!("; {what}: {names}"));
                 }
             }
-            text
+            Explanation::plain(text)
         };
         let details = || -> Map<'static> {
             [
