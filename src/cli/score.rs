@@ -1,10 +1,13 @@
 //! `spanscore score`: judges recorded traces; the gate of a CI run.
 
+mod silence;
+
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use comfy_table::Table;
 
+use self::silence::Silence;
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output, recorded};
 use crate::emit::{details, record};
@@ -23,6 +26,10 @@ Examples:
   spanscore score examples/traces/refund_agent.json
   spanscore score --config eval.yaml --format jsonl run/*.json > scores.jsonl
   cat traces.jsonl | spanscore score --fail-on fail,failed,not_evaluable -
+  spanscore score --config eval.yaml --fail-on fail,unused_case,unused_evaluator run/*.json
+
+What was not judged is said below the scores (with --format jsonl on standard error): evaluators
+that gave no answer, cases of a dataset that no trace named, traces without an agent.
 
 Exit code 2 when an evaluation did what --fail-on names, else 1 when not everything could be read or
 a trace is over a limit.")]
@@ -67,6 +74,12 @@ enum FailOn {
     NotEvaluable,
     /// No evaluation at all, so that an empty recording is no success
     Nothing,
+    /// An evaluator that gave no answer: its `when` selected no trace
+    UnusedEvaluator,
+    /// A case of a dataset that no trace named
+    UnusedCase,
+    /// A trace without a span of a tool, an agent or a model
+    NoAgent,
     /// The gate stays open whatever comes
     Never,
 }
@@ -80,11 +93,13 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Exit, CommandError> {
     let mut replay = Replay::new(&resolver, limits, session_key);
     let is_broken = recorded::read(&mut replay, &args.files);
     let mut printer = ScorePrinter::new(args.format, args.details);
-    for evaluation in replay.judge(&evaluators, recorded::now_ns()) {
-        printer.take(&evaluation)?;
+    let judgement = replay.judge(&evaluators, recorded::now_ns());
+    for evaluation in &judgement.evaluations {
+        printer.take(evaluation)?;
     }
-    let tally = printer.finish()?;
-    let is_shut = tally.shuts(&args.fail_on);
+    let silence = Silence::of(&evaluators, &judgement);
+    let tally = printer.finish(&silence)?;
+    let is_shut = tally.shuts(&args.fail_on, &silence);
     // That nothing was judged says little where not everything could be read.
     Ok(if is_broken && (!is_shut || tally.count() == 0) {
         Exit::Failure
@@ -138,7 +153,8 @@ impl ScorePrinter {
         }
     }
 
-    fn finish(self) -> Result<OutcomeTally, CommandError> {
+    /// Prints what is left, and what was not judged: as records do not say that, beside them.
+    fn finish(self, silence: &Silence) -> Result<OutcomeTally, CommandError> {
         if let Some(table) = &self.table {
             if self.tally.count() > 0 {
                 output::line(table.trim_fmt())?;
@@ -147,6 +163,14 @@ impl ScorePrinter {
                 output::line(format_args!("\n{details}"))?;
             }
             output::line(self.tally.sentence())?;
+        }
+        for line in silence.lines() {
+            let line = visible::line(line);
+            if self.table.is_some() {
+                output::line(line)?;
+            } else {
+                output::note(format_args!("spanscore: {line}"));
+            }
         }
         Ok(self.tally)
     }
@@ -196,12 +220,15 @@ impl OutcomeTally {
         self.pass + self.fail + self.not_evaluable + self.failed
     }
 
-    fn shuts(self, fail_on: &[FailOn]) -> bool {
+    fn shuts(self, fail_on: &[FailOn], silence: &Silence) -> bool {
         let happened = |what: &FailOn| match what {
             FailOn::Fail => self.fail > 0,
             FailOn::Failed => self.failed > 0,
             FailOn::NotEvaluable => self.not_evaluable > 0,
             FailOn::Nothing => self.count() == 0,
+            FailOn::UnusedEvaluator => !silence.evaluators.is_empty(),
+            FailOn::UnusedCase => !silence.cases.is_empty(),
+            FailOn::NoAgent => !silence.traces.is_empty(),
             FailOn::Never => false,
         };
         !fail_on.contains(&FailOn::Never) && fail_on.iter().any(happened)
@@ -228,7 +255,7 @@ mod tests {
     use super::*;
 
     fn check(tally: OutcomeTally, fail_on: &[FailOn], shuts: bool) {
-        assert_eq!(tally.shuts(fail_on), shuts, "{tally:?} {fail_on:?}");
+        assert_eq!(tally.shuts(fail_on, &Silence::default()), shuts, "{tally:?} {fail_on:?}");
     }
 
     #[test]
@@ -244,5 +271,8 @@ mod tests {
         check(blind, &[FailOn::NotEvaluable], true);
         check(mixed, &[FailOn::Failed], false);
         check(mixed, &[FailOn::Fail, FailOn::Never], false);
+        let silent = Silence { cases: vec!["x".to_owned()], ..Silence::default() };
+        assert!(mixed.shuts(&[FailOn::UnusedCase], &silent));
+        assert!(!mixed.shuts(&[FailOn::UnusedEvaluator, FailOn::NoAgent], &silent));
     }
 }
