@@ -135,6 +135,9 @@ fn write_group(group: &[Evaluation], style: Style, out: &mut String) -> std::fmt
         push_line(part, out);
     }
     write!(out, "  {}{}{}", paint(DIM), first.target.completion.as_str(), paint(RESET))?;
+    if first.target.is_partial {
+        out.push_str("  partial");
+    }
     if first.revision > 0 {
         write!(out, "  revision {}", first.revision)?;
     }

@@ -52,7 +52,9 @@ fn try_write(evaluation: &Evaluation, content: bool, out: &mut String) -> std::f
     number(out, "threshold", Some(evaluator.threshold))?;
     write_answer(evaluation, content, out)?;
     string(out, "completion", Some(target.completion.as_str()))?;
+    write!(out, r#","partial":{}"#, target.is_partial)?;
     write!(out, r#","revision":{}"#, evaluation.revision)?;
+    string(out, "evaluator_version", Some(&evaluator.version()))?;
     let revises = evaluation.revises.as_ref().map(EvaluationId::to_string);
     string(out, "revises", revises.as_deref())?;
     let service = target.resource.service_name.as_str();
@@ -155,7 +157,8 @@ mod tests {
         "level":"trace","outcome":"scored","score":0.5,"label":"fail","threshold":1.0,
         "explanation":"1 of 2 calls as expected (order \"A-17\")",
         "details":{"matched":1,"expected":2},"reason":null,"error":null,"error_type":null,
-        "completion":"root_ended","revision":1,
+        "completion":"root_ended","partial":false,"revision":1,
+        "evaluator_version":"07070707070707070707070707070707",
         "revises":"ee000000000000000000000000000000","service_name":"shop",
         "agent_name":"refunds","time":"2025-01-01T00:00:00.5Z",
         "time_unix_nano":1735689600500000000}"#,

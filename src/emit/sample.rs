@@ -25,6 +25,7 @@ fn evaluation(outcome: Outcome) -> Evaluation {
             }),
             agent_name: Some("refunds".into()),
             completion: Completion::RootEnded,
+            is_partial: false,
             time_ns: 1_735_689_600_500_000_000,
         }),
         span_id: SpanId([0xb7, 0xad, 0x6b, 0x71, 0x69, 0x20, 0x33, 0x31]),

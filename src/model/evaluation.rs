@@ -41,6 +41,8 @@ pub struct Target {
     pub agent_name: Option<Box<str>>,
     /// Why the trace was complete.
     pub completion: Completion,
+    /// It is certain that something of the trace was missing: what was waited for in vain.
+    pub is_partial: bool,
     /// When it was judged, Unix nanoseconds.
     pub time_ns: u64,
 }
@@ -187,6 +189,14 @@ pub struct EvaluatorInfo {
     pub level: Level,
     /// Hash of kind, name, settings and criteria.
     pub digest: [u8; 16],
+}
+
+impl EvaluatorInfo {
+    /// The evaluator's version, in hexadecimal digits: a change of its settings or criteria changes
+    /// it.
+    pub fn version(&self) -> String {
+        self.digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 /// One evaluator's answer about one target.

@@ -95,6 +95,7 @@ impl<'r> Replay<'r> {
                 revised: None,
                 revision: 0,
                 completion: due.completion,
+                is_partial: due.is_partial,
                 now_ns,
             };
             let errors = evaluators.evaluate_trace(trajectory, evidence, &mut Vec::new(), out);

@@ -184,6 +184,7 @@ pub(super) fn evaluate_session(
         revised: due.revised,
         revision: due.revision,
         completion: due.completion,
+        is_partial: false,
         now_ns,
     };
     if let Some(mut session) = joined(resolver, due, trace_steps) {

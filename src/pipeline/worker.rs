@@ -213,6 +213,7 @@ impl Worker {
             revised: None,
             revision: 0,
             completion: Completion::Open,
+            is_partial: false,
             now_ns,
         };
         let before = out.len();
@@ -256,6 +257,7 @@ impl Worker {
             revised: due.revised,
             revision: due.revision,
             completion: due.completion,
+            is_partial: due.is_partial,
             now_ns,
         };
         let before = out.len();

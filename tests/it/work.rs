@@ -25,6 +25,7 @@ fn judged(evaluators: &str, spans: &[Json], steps: u64) -> (Vec<Evaluation>, u64
         revised: None,
         revision: 0,
         completion: Completion::RootEnded,
+        is_partial: false,
         now_ns: 1,
     };
     let mut out = Vec::new();

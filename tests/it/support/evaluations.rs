@@ -40,6 +40,7 @@ pub(crate) fn scored(n: u8, score: f64) -> Evaluation {
             resource: resource("shop"),
             agent_name: Some("refunds".into()),
             completion: Completion::RootEnded,
+            is_partial: false,
             time_ns: 1_735_689_600_000_000_000,
         }),
         span_id: SpanId([0xbb; 8]),

@@ -69,12 +69,15 @@ fn own(attributes: &mut Attributes, evaluation: &Evaluation, content: bool) {
     attributes.text("spanscore.evaluation.level", evaluator.level.as_str());
     attributes.double("spanscore.evaluation.threshold", evaluator.threshold);
     attributes.text("spanscore.evaluation.completion", target.completion.as_str());
+    if target.is_partial {
+        attributes.bool("spanscore.evaluation.partial", true);
+    }
     attributes.int("spanscore.evaluation.revision", i64::from(evaluation.revision));
     if let Some(revised) = evaluation.revises {
         attributes.text("spanscore.evaluation.revises", revised.to_string());
     }
     attributes.text("spanscore.evaluator.kind", evaluator.kind);
-    attributes.text("spanscore.evaluator.version", version(evaluation));
+    attributes.text("spanscore.evaluator.version", evaluator.version());
     if content
         && let Outcome::Scored(score) = outcome
         && !score.details.is_null()
@@ -94,12 +97,7 @@ pub(super) fn open_inference(attributes: &mut Attributes, evaluation: &Evaluatio
     }
     attributes.text("evaluations.0.evaluation.explanation", explanation(evaluation, content));
     attributes.text("evaluations.0.evaluation.annotator_kind", "CODE");
-    attributes.text("evaluations.0.evaluation.identifier", version(evaluation));
-}
-
-/// The evaluator's version: a change of its settings or criteria changes it.
-fn version(evaluation: &Evaluation) -> String {
-    evaluation.evaluator.digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    attributes.text("evaluations.0.evaluation.identifier", evaluation.evaluator.version());
 }
 
 fn explanation(evaluation: &Evaluation, content: bool) -> String {
