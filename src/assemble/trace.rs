@@ -6,7 +6,8 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::model::{
-    Completion, Reported, Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans, fingerprint,
+    Completion, GivenVerdicts, Reported, Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans,
+    fingerprint,
 };
 
 /// Spans that a trace may have before their ids are indexed to find duplicates, and resources
@@ -104,6 +105,8 @@ pub(super) struct OpenTrace {
     pub(super) left_out: Option<LeftOut>,
     /// What evaluators said of it that they must know again.
     pub(super) reported: Vec<Reported>,
+    /// The verdicts that were given of it, for as long as it may be revised.
+    pub(super) verdicts: GivenVerdicts,
     /// Steps that its judgements took, and those that asked for verdicts before the end.
     pub(super) steps: TakenSteps,
     /// Bytes that are counted as held for it since it was judged; 0 while it is open.
@@ -139,6 +142,7 @@ impl OpenTrace {
             judged: None,
             left_out: None,
             reported: Vec::new(),
+            verdicts: GivenVerdicts::default(),
             steps: TakenSteps::default(),
             remembered_bytes: 0,
             looked_at: 0,

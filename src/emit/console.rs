@@ -171,6 +171,12 @@ fn write_one(
         None => write!(out, "  {code}{mark}  n/a{reset}")?,
     }
     write!(out, "  {:<width$}", visible::line(&evaluation.evaluator.name).to_string())?;
+    if evaluation.revision > 0 {
+        write!(out, "  revision {}", evaluation.revision)?;
+        if let Some(verdict) = evaluation.supersedes {
+            write!(out, ", was {}", verdict.as_str())?;
+        }
+    }
     if evaluation.evaluator.level == crate::model::Level::Call {
         write!(out, "  span {}", evaluation.span_id)?;
     }
@@ -285,9 +291,9 @@ mod tests {
         let all = [sample::scored(0.5), sample::not_evaluable(), sample::failed(), other];
         insta::assert_snapshot!(text(&all, false, true), @r#"
         trace 0af76519  shop  refunds  root_ended  revision 1
-          ✗ 0.50  tool_call_args/refund  1 of 2 calls as expected (order "A-17")
-          -  n/a  tool_call_args/refund  not evaluable: call A-17 has no recorded arguments
-          !  n/a  tool_call_args/refund  failed: no criteria for order A-17
+          ✗ 0.50  tool_call_args/refund  revision 1  1 of 2 calls as expected (order "A-17")
+          -  n/a  tool_call_args/refund  revision 1  not evaluable: A-17 has no arguments
+          !  n/a  tool_call_args/refund  revision 1  failed: no criteria for order A-17
         trace fff76519  shop  refunds  root_ended
           ✓ 1.00  tool_call_args/refund  1 of 2 calls as expected (order "A-17")
         "#);

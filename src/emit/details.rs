@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use super::console::push_line;
 use crate::value::{Map, Value};
 
-/// Lines of one evaluation; those beyond are counted.
+/// DetailLines of one evaluation; those beyond are counted.
 const LINES_MAX: usize = 40;
 
 /// Appends the details, each line behind so many spaces.
@@ -37,9 +37,9 @@ pub fn write_text(details: &Value<'_>, indent: usize, out: &mut String) {
     }
 }
 
-type Lines = Vec<(usize, String)>;
+type DetailLines = Vec<(usize, String)>;
 
-fn write_map(details: &Map<'_>, depth: usize, lines: &mut Lines) {
+fn write_map(details: &Map<'_>, depth: usize, lines: &mut DetailLines) {
     if let Some(Value::List(steps)) = details.get("diff") {
         steps.iter().for_each(|step| write_step(step, depth, lines));
         return;
@@ -61,7 +61,7 @@ fn write_map(details: &Map<'_>, depth: usize, lines: &mut Lines) {
 }
 
 /// One item of a list: a comparison, or what it says in a line.
-fn write_item(item: &Value<'_>, depth: usize, lines: &mut Lines) {
+fn write_item(item: &Value<'_>, depth: usize, lines: &mut DetailLines) {
     let Value::Map(map) = item else { return lines.push((depth, item.to_string())) };
     if map.get("diff").is_some() {
         let head = ["turn", "score"].map(|key| map.get(key).map(ToString::to_string));
@@ -97,7 +97,7 @@ fn write_item(item: &Value<'_>, depth: usize, lines: &mut Lines) {
 }
 
 /// One step of a comparison of calls.
-fn write_step(step: &Value<'_>, depth: usize, lines: &mut Lines) {
+fn write_step(step: &Value<'_>, depth: usize, lines: &mut DetailLines) {
     let text = |key| step.get(key).and_then(Value::as_str).unwrap_or_default();
     let number = |key| step.get(key).map(ToString::to_string).unwrap_or_default();
     let (name, expected, actual) = (text("name"), step.get("expected"), step.get("actual"));
@@ -144,7 +144,8 @@ mod tests {
                 {"is": "moved", "name": "ship", "place": 3, "call": 1, "actual": null},
                 {"is": "missing", "name": "mail", "expected": {}},
                 {"is": "extra", "name": "spam\u001b", "actual": {}}]}"#,
-            "  = find {\"id\":1}\n  - pay {\"a\":30}\n  + pay {\"a\":35}\n  > ship  call 1, expected \
+            "  = find {\"id\":1}\n  - pay {\"a\":30}\n  + pay {\"a\":35}\n  > ship  call 1, \
+             expected \
              at place 3\n  - mail {}\n  + spam\\u{1b} {}\n",
         );
         check(

@@ -32,6 +32,7 @@ fn evaluation(outcome: Outcome) -> Evaluation {
         outcome,
         revision: 1,
         revises: Some(EvaluationId([0xee, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])),
+        supersedes: None,
     }
 }
 
@@ -52,7 +53,7 @@ pub(super) fn scored(value: f64) -> Evaluation {
 pub(super) fn not_evaluable() -> Evaluation {
     evaluation(Outcome::NotEvaluable {
         reason: Reason::ArgumentsNotRecorded,
-        explanation: "call A-17 has no recorded arguments".into(),
+        explanation: "A-17 has no arguments".into(),
     })
 }
 

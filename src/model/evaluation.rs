@@ -176,6 +176,31 @@ impl Label {
     }
 }
 
+/// What became of an evaluation: outcome and label in one, as counters tell them apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum GivenVerdict {
+    /// Scored, and passed.
+    Pass,
+    /// Scored, and failed.
+    Fail,
+    /// Not evaluable.
+    NotEvaluable,
+    /// The evaluator broke.
+    Failed,
+}
+
+impl GivenVerdict {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::NotEvaluable => "not evaluable",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// What every evaluation of one configured evaluator shares.
 #[derive(Debug, Default)]
 pub struct EvaluatorInfo {
@@ -217,6 +242,8 @@ pub struct Evaluation {
     pub revision: u32,
     /// The evaluation that this one replaces.
     pub revises: Option<EvaluationId>,
+    /// The verdict that it takes back, where that is still known.
+    pub supersedes: Option<GivenVerdict>,
 }
 
 /// What an evaluator said last of a trace, kept where that cannot be told from the spans alone: an
@@ -233,6 +260,16 @@ pub struct Reported {
 }
 
 impl Evaluation {
+    /// Outcome and label in one.
+    pub fn verdict(&self) -> GivenVerdict {
+        match (&self.outcome, self.label()) {
+            (Outcome::Scored(_), Some(Label::Pass)) => GivenVerdict::Pass,
+            (Outcome::Scored(_), _) => GivenVerdict::Fail,
+            (Outcome::NotEvaluable { .. }, _) => GivenVerdict::NotEvaluable,
+            (Outcome::Failed { .. }, _) => GivenVerdict::Failed,
+        }
+    }
+
     /// Pass or fail; `None` unless scored.
     pub fn label(&self) -> Option<Label> {
         let Outcome::Scored(score) = &self.outcome else { return None };

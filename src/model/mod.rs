@@ -11,10 +11,11 @@ pub mod session;
 pub mod span;
 pub mod tool_call;
 pub mod trajectory;
+pub mod verdicts;
 
 pub use self::effort::Effort;
 pub use self::evaluation::{
-    Evaluation, EvaluatorInfo, Label, Level, Outcome, Reason, Reported, Score, Target,
+    Evaluation, EvaluatorInfo, GivenVerdict, Label, Level, Outcome, Reason, Reported, Score, Target,
 };
 pub use explanation::Explanation;
 pub use facts::{Facts, Want};
@@ -25,3 +26,4 @@ pub use span::{
 };
 pub use tool_call::{CallStatus, Content, Origin, ToolCall, ToolDefinition};
 pub use trajectory::{Completion, Trajectory, Usage};
+pub use verdicts::GivenVerdicts;

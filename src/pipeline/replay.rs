@@ -11,7 +11,9 @@ use crate::assemble::{
     TracesSettings,
 };
 use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
-use crate::extract::{Explanation, Extracted, ExtractionCache, Resolver, SessionCalls, extract};
+use crate::extract::{
+    Extracted, ExtractionCache, Resolver, SessionCalls, TraceExplanation, extract,
+};
 use crate::model::{
     Completion, Effort, Evaluation, SessionKey, SpanBatch, TraceId, TraceSpans, Trajectory,
 };
@@ -155,7 +157,7 @@ impl<'r> Replay<'r> {
     }
 
     /// Tells how every trace was read, those without anything of an agent too.
-    pub fn explain(&self, mut visit: impl FnMut(&Explanation)) {
+    pub fn explain(&self, mut visit: impl FnMut(&TraceExplanation)) {
         self.shard.traces().for_each(|trace| visit(&self.resolver.explain(trace)));
     }
 

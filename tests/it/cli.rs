@@ -66,8 +66,9 @@ fn what_was_not_judged_is_said_and_can_shut_the_gate() {
     );
     let plain = write(
         "plain.json",
-        r#"{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "0af7651916cd43dd8448eb211c80319c",
-            "spanId": "b7ad6b7169203331", "name": "GET /", "startTimeUnixNano": "1",
+        r#"{"resourceSpans": [{"scopeSpans": [{"spans": [{
+            "traceId": "0af7651916cd43dd8448eb211c80319c", "spanId": "b7ad6b7169203331",
+            "name": "GET /", "startTimeUnixNano": "1",
             "endTimeUnixNano": "2"}]}]}]}"#,
     );
     let files = ["--config", &config, "examples/traces/refund_agent.json", &plain];
@@ -76,7 +77,7 @@ fn what_was_not_judged_is_said_and_can_shut_the_gate() {
     assert_eq!(said.code, 0, "{}", said.out);
     for what in [
         "not judged: tool_loop: its `when` selects none of the one trace",
-        "not judged: 1 of 1 cases of the dataset of tool_call_order/cases, that no trace named: `a`",
+        "1 of 1 cases of the dataset of tool_call_order/cases, that no trace named: `a`",
         "not judged: 1 trace that holds no span of a tool, an agent or a model",
     ] {
         assert!(said.out.contains(what), "{}", said.out);

@@ -88,7 +88,8 @@ fn loop_speaks_once_it_goes_round() {
         "{}",
         "a a a",
         Some((
-            "2 of 3 tool calls go round in circles; a was called 3 times in a row from call 1 on (`max_repeats: 2`)",
+            "2 of 3 tool calls go round in circles; a was called 3 times in a row from call 1 on \
+             (`max_repeats: 2`)",
             best,
         )),
     );

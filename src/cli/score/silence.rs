@@ -59,7 +59,7 @@ fn reason(configured: &Configured, traces: usize, errors: usize) -> String {
     };
     if errors > 0 {
         return format!(
-            "its `when` could not be evaluated, or gave neither true nor false, for {errors} of {of}"
+            "its `when` could not be evaluated, or gave no truth value, for {errors} of {of}"
         );
     }
     if configured.when.is_some() {

@@ -24,7 +24,7 @@ const STEPS_MAX: u64 = 1_000_000;
 
 /// Which differences count, by what a mode asks for.
 #[derive(Clone, Copy, Debug)]
-pub struct Counted {
+pub struct CountedDifferences {
     /// Whether the calls have an order.
     pub order: bool,
     /// Whether expected calls that were not made count.
@@ -55,7 +55,7 @@ pub struct Difference<'c, 'a> {
     matcher: &'c CallMatcher,
     expected: &'c [ExpectedCall],
     actual: &'c [&'c ToolCall<'a>],
-    counted: Counted,
+    counted: CountedDifferences,
     steps: Vec<Step>,
 }
 
@@ -65,7 +65,7 @@ impl<'c, 'a> Difference<'c, 'a> {
         matcher: &'c CallMatcher,
         expected: &'c [ExpectedCall],
         actual: &'c [&'c ToolCall<'a>],
-        counted: Counted,
+        counted: CountedDifferences,
     ) -> Self {
         let (first, second) =
             (&expected[..expected.len().min(CALLS_MAX)], &actual[..actual.len().min(CALLS_MAX)]);

@@ -27,7 +27,7 @@ pub(super) fn of(kind: u64, flags: SpanFlags, name: &[u8], encoded: &[u8]) -> u3
     if flags.has(SpanFlags::TOOL) || flags.has(SpanFlags::AGENT) {
         return fingerprint(name).max(1);
     }
-    address(encoded).map_or_else(|| fingerprint(name).max(1), |peer| peer)
+    address(encoded).unwrap_or_else(|| fingerprint(name).max(1))
 }
 
 fn address(encoded: &[u8]) -> Option<u32> {

@@ -69,9 +69,7 @@ fn own(attributes: &mut Attributes, evaluation: &Evaluation, content: bool) {
     attributes.text("spanscore.evaluation.level", evaluator.level.as_str());
     attributes.double("spanscore.evaluation.threshold", evaluator.threshold);
     attributes.text("spanscore.evaluation.completion", target.completion.as_str());
-    if target.is_partial {
-        attributes.bool("spanscore.evaluation.partial", true);
-    }
+    attributes.bool("spanscore.evaluation.partial", target.is_partial);
     attributes.int("spanscore.evaluation.revision", i64::from(evaluation.revision));
     if let Some(revised) = evaluation.revises {
         attributes.text("spanscore.evaluation.revises", revised.to_string());

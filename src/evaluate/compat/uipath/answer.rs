@@ -10,7 +10,8 @@ pub(super) const EXPLAINED_MAX: usize = 10_000;
 /// Bytes of those entries, beyond which no more are kept.
 const EXPLAINED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The score with its words, which hold no content, and the package's own details: `expected`, `actual` and `explained`.
+/// The score with its words, which hold no content, and the package's own details: `expected`,
+/// `actual` and `explained`.
 pub(super) fn scored(
     value: f64,
     want: Want,

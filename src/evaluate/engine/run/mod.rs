@@ -388,6 +388,7 @@ impl Evaluators {
             outcome,
             revision: evidence.revision,
             revises: evidence.revised.map(id),
+            supersedes: None,
             evaluator: Arc::clone(info),
             target: Arc::clone(target),
             span_id: judged.span_id(),

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::evaluate::compat::DokimosCompat;
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::arguments::ArgumentMatcher;
-use crate::evaluate::shared::difference::{Counted, Difference};
+use crate::evaluate::shared::difference::{CountedDifferences, Difference};
 use crate::evaluate::shared::expected_calls::{
     self, CallMatcher, Comparison, Criteria, ExpectedCall,
 };
@@ -250,7 +250,7 @@ impl ToolTrajectory {
         use TrajectoryMatchMode::{
             InOrder, InOrderF1, InOrderMatch, Precision, Recall, Strict, Subset, Superset,
         };
-        let counted = Counted {
+        let counted = CountedDifferences {
             order: matches!(self.mode, Strict | InOrder | InOrderMatch | InOrderF1),
             missing: !matches!(self.mode, Subset | Precision),
             extra: !matches!(self.mode, InOrderMatch | Superset | Recall),

@@ -2,8 +2,8 @@ use super::*;
 use crate::model::Content;
 use crate::value::json;
 
-const IN_ORDER: Counted =
-    Counted { order: true, missing: true, extra: true, allows_more: "mode: subset" };
+const IN_ORDER: CountedDifferences =
+    CountedDifferences { order: true, missing: true, extra: true, allows_more: "mode: subset" };
 
 fn expected(calls: &[(&str, &str)]) -> Vec<ExpectedCall> {
     let call = |(name, arguments): &(&str, &str)| ExpectedCall {
@@ -14,7 +14,7 @@ fn expected(calls: &[(&str, &str)]) -> Vec<ExpectedCall> {
     calls.iter().map(call).collect()
 }
 
-fn check(wanted: &[(&str, &str)], made: &[(&str, &str)], counted: Counted, words: &str) {
+fn check(wanted: &[(&str, &str)], made: &[(&str, &str)], counted: CountedDifferences, words: &str) {
     let (wanted, actual) = (expected(wanted), expected(made));
     let calls: Vec<ToolCall<'_>> = actual
         .into_iter()
@@ -54,9 +54,9 @@ fn each_difference_is_named_with_its_place() {
 #[test]
 fn differences_that_do_not_count_are_not_told() {
     let (find, pay) = (("find", "{}"), ("pay", "{}"));
-    check(&[find], &[find, pay], Counted { extra: false, ..IN_ORDER }, "");
-    check(&[find, pay], &[find], Counted { missing: false, ..IN_ORDER }, "");
-    check(&[find, pay], &[pay, find], Counted { order: false, ..IN_ORDER }, "");
+    check(&[find], &[find, pay], CountedDifferences { extra: false, ..IN_ORDER }, "");
+    check(&[find, pay], &[find], CountedDifferences { missing: false, ..IN_ORDER }, "");
+    check(&[find, pay], &[pay, find], CountedDifferences { order: false, ..IN_ORDER }, "");
 }
 
 #[test]

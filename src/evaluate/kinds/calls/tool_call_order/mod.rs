@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::arguments::{ArgumentMatcher, ArgumentMode};
-use crate::evaluate::shared::difference::{Counted, Difference};
+use crate::evaluate::shared::difference::{CountedDifferences, Difference};
 use crate::evaluate::shared::expected_calls::{CallMatcher, ExpectedCall};
 use crate::evaluate::shared::order::grouped::{self, InOrder};
 use crate::evaluate::shared::order::{self, Mask, Masks, OrderTable, TableTooLarge};
@@ -209,7 +209,8 @@ impl ToolCallOrder {
         let calls: Vec<&ToolCall<'_>> = calls.iter().collect();
         let default = ArgumentMatcher { mode: ArgumentMode::Ignore, ..Default::default() };
         let matcher = CallMatcher { default, ..CallMatcher::default() };
-        let counted = Counted { order: true, missing: true, extra: self.strict, allows_more: "" };
+        let counted =
+            CountedDifferences { order: true, missing: true, extra: self.strict, allows_more: "" };
         ask(Difference::new(&matcher, &expected, &calls, counted))
     }
 

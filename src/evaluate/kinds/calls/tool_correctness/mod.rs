@@ -17,7 +17,7 @@ use serde::Deserialize;
 use crate::evaluate::compat::DokimosCompat;
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::arguments::{ArgumentMatcher, ArgumentMode};
-use crate::evaluate::shared::difference::{Counted, Difference};
+use crate::evaluate::shared::difference::{CountedDifferences, Difference};
 use crate::evaluate::shared::expected_calls::{
     self, CallMatcher, Comparison, Criteria, ExpectedCall, arguments_of,
 };
@@ -270,7 +270,7 @@ impl ToolCorrectness {
             BestMatch, BestMatchInOrder, CallAccuracy, CallF1, NamesAndArgs, NamesAndOrder,
             NamesOnly, ParameterMatch,
         };
-        let counted = Counted {
+        let counted = CountedDifferences {
             order: match self.mode {
                 NamesAndOrder | BestMatchInOrder | ParameterMatch => true,
                 CallAccuracy => self.strict_order,
