@@ -5,6 +5,7 @@
 //! is needed.
 
 mod room;
+mod waiting;
 
 use std::collections::VecDeque;
 
@@ -12,6 +13,7 @@ pub use room::CutTrace;
 
 use hashbrown::HashMap;
 
+use super::patience::Patience;
 use super::trace::{Added, OpenTrace, State, TakenSteps, TraceLimits};
 use super::wheel::{TICK_MS, Wheel};
 use super::{LimitsSettings, TracesSettings};
@@ -38,6 +40,8 @@ pub struct Due {
     pub digest: [u8; 16],
     /// The hash it was judged on before.
     pub revised: Option<[u8; 16]>,
+    /// It certainly lacks something that was waited for in vain.
+    pub is_partial: bool,
 }
 
 /// A trace that goes on, to be asked for early verdicts.
@@ -66,6 +70,8 @@ pub struct ShardCounts {
     pub evicted_by_memory: u64,
     /// Judged traces forgotten before their time, for room.
     pub forgotten_early: u64,
+    /// Traces whose root had ended that were waited for since they lacked something.
+    pub waited_longer: u64,
     /// Judged traces that a late span reopened.
     pub reopened: u64,
     /// Traces that held no tool, agent or model span and were not judged.
@@ -98,6 +104,8 @@ pub struct Shard {
     counts: ShardCounts,
     /// Handles with new records since the last look, so that rules apply after a request.
     touched: Vec<Handle>,
+    /// What was learnt of senders.
+    patience: Patience,
     /// Traces that have grown since the last look; `None` while nobody looks.
     watched: Option<Vec<Handle>>,
 }
@@ -147,6 +155,7 @@ impl Shard {
             open_count: 0,
             counts: ShardCounts::default(),
             touched: Vec::new(),
+            patience: Patience::default(),
             watched: None,
         }
     }
@@ -278,6 +287,7 @@ impl Shard {
     fn apply_rules(&mut self, now_ms: u64, due: &mut Vec<Due>) {
         let mut touched = std::mem::take(&mut self.touched);
         for handle in touched.drain(..) {
+            self.note_arrival(handle, now_ms);
             let Some(trace) = self.get_mut(handle) else { continue };
             if let State::Closed(_) = trace.state {
                 if trace.is_open {
@@ -368,7 +378,10 @@ impl Shard {
             }
             let (deadline, completion) = trace.deadline(&traces);
             if deadline <= now_ms {
-                self.judge(handle, completion, now_ms, due);
+                let is_root = completion == Completion::RootEnded;
+                if !is_root || !self.is_waited_for(handle, now_ms) {
+                    self.judge(handle, completion, now_ms, due);
+                }
             } else if trace.armed_ms <= now_ms {
                 trace.armed_ms = u64::MAX;
                 self.arm(handle);
@@ -446,6 +459,7 @@ impl Shard {
         }
         let (is_agent, has_span, judged) = (trace.is_agent, trace.has_span, trace.judged);
         let (digest, record_count) = (trace.digest, trace.spans.spans.len() as u64);
+        let is_partial = trace.is_partial;
         let is_due = is_agent && has_span && judged.is_none_or(|(_, last)| last != digest);
         if is_due {
             trace.judged = Some((judged.map_or(1, |(count, _)| count.saturating_add(1)), digest));
@@ -455,6 +469,7 @@ impl Shard {
                 revision: judged.map_or(0, |(count, _)| count),
                 digest: digest.to_be_bytes(),
                 revised: judged.map(|(_, digest)| digest.to_be_bytes()),
+                is_partial: completion == Completion::RootEnded && is_partial,
             });
         } else {
             self.done(handle);

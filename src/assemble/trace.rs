@@ -6,7 +6,8 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::model::{
-    Completion, Reported, Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans, fingerprint,
+    Completion, GivenVerdicts, Reported, Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans,
+    fingerprint,
 };
 
 /// Spans that a trace may have before their ids are indexed to find duplicates, and resources
@@ -104,12 +105,20 @@ pub(super) struct OpenTrace {
     pub(super) left_out: Option<LeftOut>,
     /// What evaluators said of it that they must know again.
     pub(super) reported: Vec<Reported>,
+    /// The verdicts that were given of it, for as long as it may be revised.
+    pub(super) verdicts: GivenVerdicts,
     /// Steps that its judgements took, and those that asked for verdicts before the end.
     pub(super) steps: TakenSteps,
     /// Bytes that are counted as held for it since it was judged; 0 while it is open.
     pub(super) remembered_bytes: usize,
     /// How large it was when it was last looked at while open.
     looked_at: usize,
+    /// Arrival of the end of the root, milliseconds.
+    pub(super) root_ms: Option<u64>,
+    /// How long it is waited for what it lacks, milliseconds; 0 unless it is.
+    pub(super) patience_ms: u64,
+    /// It certainly lacks something, and is judged without it.
+    pub(super) is_partial: bool,
     /// The earliest deadline that is armed, milliseconds.
     pub(super) armed_ms: u64,
     /// Where each record stands, once there are many.
@@ -133,9 +142,13 @@ impl OpenTrace {
             judged: None,
             left_out: None,
             reported: Vec::new(),
+            verdicts: GivenVerdicts::default(),
             steps: TakenSteps::default(),
             remembered_bytes: 0,
             looked_at: 0,
+            root_ms: None,
+            patience_ms: 0,
+            is_partial: false,
             armed_ms: u64::MAX,
             places: HashMap::new(),
             resource_places: HashMap::new(),
@@ -390,11 +403,11 @@ impl OpenTrace {
     pub(super) fn deadline(&self, settings: &super::TracesSettings) -> (u64, Completion) {
         let age = (self.first_ms.saturating_add(settings.age_max.as_ms()), Completion::AgeMax);
         let (first_ms, why) = if self.root_ended {
-            (settings.quiet_period.as_ms(), Completion::RootEnded)
+            (settings.quiet_period.whole_ms(), Completion::RootEnded)
         } else {
             (settings.idle_timeout.as_ms(), Completion::Idle)
         };
-        let wait_ms = self.revision_wait(first_ms, settings);
+        let wait_ms = self.revision_wait(first_ms, settings).max(self.patience_ms);
         let rest = (self.last_ms.saturating_add(wait_ms), why);
         // A judged trace that is reopened was complete before: its age says nothing.
         if self.judged.is_none() && age.0 < rest.0 { age } else { rest }
@@ -439,40 +452,4 @@ fn hash(record: &SpanRecord) -> u128 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::SpanId;
-
-    fn record(number: u64) -> SpanRecord {
-        SpanRecord {
-            trace_id: Default::default(),
-            span_id: SpanId(number.to_be_bytes()),
-            parent_id: SpanId::default(),
-            start_ns: 5,
-            end_ns: 9,
-            flags: SpanFlags(SpanFlags::ENDED),
-            resource: 0,
-            facts: 0..0,
-            content: 0,
-        }
-    }
-
-    #[test]
-    fn span_keeps_its_own_resource_among_very_many() {
-        const RESOURCES: usize = (1 << 16) + 1_000;
-        let limits = TraceLimits { spans_max: usize::MAX, bytes_max: usize::MAX };
-        let mut trace = OpenTrace::new(TraceSpans::default(), 0);
-        let resource = |number: usize| {
-            Arc::new(Resource { encoded: number.to_be_bytes().to_vec(), ..Resource::default() })
-        };
-        let resources: Vec<_> = (0..RESOURCES).map(resource).collect();
-        for (number, resource) in (0..).zip(resources.iter().chain(&resources)) {
-            trace.add(&record(number), b"facts", resource, limits);
-        }
-        let (spans, kept) = (&trace.spans.spans, &trace.spans.resources);
-        assert_eq!((spans.len(), kept.len()), (2 * RESOURCES, RESOURCES));
-        for (span, resource) in spans.iter().zip(resources.iter().chain(&resources)) {
-            assert!(Arc::ptr_eq(&kept[span.resource as usize], resource));
-        }
-    }
-}
+mod tests;

@@ -11,10 +11,14 @@
 //! ```
 //!
 //! **Invariant:** no argument and no result leaves the process over OTLP unless `include_content`
-//! is set: without it nothing that an evaluator wrote as text is exported.
+//! is set: without it an explanation is exported without what may be content
+//! ([`Explanation::without_content`](crate::model::Explanation::without_content)). What an
+//! evaluator says is content unless it marks it as plain: names of tools, counts, rules, and names
+//! of arguments that stand in criteria, schemas or settings.
 
 pub mod console;
 mod counters;
+pub mod details;
 mod file;
 mod otlp;
 pub mod prometheus;
@@ -123,9 +127,9 @@ impl Starting<'_> {
         self.registry
     }
 
-    /// Says whether it shows what evaluators wrote as text, and of that the details.
+    /// Says whether it shows what may be content, and of that the details.
     fn show(&mut self, content: bool, details: bool) {
-        self.exporters.want.explanation |= content;
+        self.exporters.want.explanation = true;
         self.exporters.want.details |= content && details;
     }
 

@@ -1,15 +1,20 @@
 //! Counts and histograms of scores, with bounded series.
 //!
-//! A series belongs to one source (a service or a resource, and an agent) and one evaluator. Names
-//! of services and agents are chosen by strangers, so beyond `series_max` series whatever is new
-//! is counted per evaluator in the overflow source: nothing goes uncounted, only unnamed.
+//! A series belongs to one source (a service or a version of it, and an agent) and one evaluator.
+//! Names of services and agents are chosen by strangers, so beyond `series_max` series whatever is
+//! new is counted per evaluator in the overflow source: nothing goes uncounted, only unnamed.
+
+mod identity;
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use hashbrown::{Equivalent, HashMap};
 
-use crate::model::{Evaluation, EvaluatorInfo, Label, Outcome, Resource};
+use self::identity::ServiceIdentity;
+use crate::model::{Evaluation, EvaluatorInfo, GivenVerdict, Outcome, Resource};
+use crate::settings::HumanDuration;
 
 /// Upper bounds of the histogram's buckets; zeros stand in the first alone.
 pub(crate) const BOUNDS: [f64; 11] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
@@ -23,6 +28,14 @@ pub(crate) const ANSWERS: [(&str, Option<&str>); 4] =
 pub(crate) const NAME_BYTES_MAX: usize = 200;
 /// Largest encoded resource that has series of its own.
 const RESOURCE_BYTES_MAX: usize = 16 << 10;
+
+/// After how long without an evaluation a series goes, unless the settings say otherwise.
+pub(crate) const SERIES_IDLE: HumanDuration = HumanDuration::from_secs(60 * 60);
+
+/// Now, Unix nanoseconds.
+pub(crate) fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
 
 /// The name as a series shows it.
 fn shown(name: &str) -> Cow<'_, str> {
@@ -38,8 +51,9 @@ fn shown(name: &str) -> Cow<'_, str> {
 pub(crate) enum Grouping {
     /// The service's name: few series, for the process's own metrics endpoint.
     Service,
-    /// The whole resource: each judged process has its own, as OTLP wants it.
-    Resource,
+    /// Name, namespace and version of the service: what dashboards group by. The rest of a
+    /// resource, such as `service.instance.id`, is new at each start of a process.
+    Version,
 }
 
 /// Where evaluations come from.
@@ -58,6 +72,12 @@ pub(crate) struct Series {
     pub(crate) evaluator: Arc<EvaluatorInfo>,
     /// By [`ANSWERS`].
     pub(crate) counts: [u64; 4],
+    /// Verdicts that a revision took back, by [`ANSWERS`].
+    pub(crate) superseded: [u64; 4],
+    /// Since when it counts, Unix nanoseconds; 0 for since the start of the process.
+    pub(crate) start_ns: u64,
+    /// When it counted last, Unix nanoseconds.
+    last_ns: u64,
     /// Scores by bucket, not cumulative; the last holds what is beyond all [`BOUNDS`].
     pub(crate) buckets: [u64; BOUNDS.len() + 1],
     /// Sum of the scores.
@@ -65,9 +85,16 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    fn new(evaluator: &Arc<EvaluatorInfo>) -> Self {
-        let buckets = [0; BOUNDS.len() + 1];
-        Self { evaluator: evaluator.clone(), counts: [0; 4], buckets, sum: 0.0 }
+    fn new(evaluator: &Arc<EvaluatorInfo>, start_ns: u64) -> Self {
+        Self {
+            evaluator: evaluator.clone(),
+            counts: [0; 4],
+            superseded: [0; 4],
+            start_ns,
+            last_ns: 0,
+            buckets: [0; BOUNDS.len() + 1],
+            sum: 0.0,
+        }
     }
 
     /// How many scores the histogram holds.
@@ -75,20 +102,28 @@ impl Series {
         self.buckets.iter().sum()
     }
 
-    fn add(&mut self, evaluation: &Evaluation) {
-        let answer = match (&evaluation.outcome, evaluation.label()) {
-            (Outcome::Scored(_), Some(Label::Pass)) => 0,
-            (Outcome::Scored(_), _) => 1,
-            (Outcome::NotEvaluable { .. }, _) => 2,
-            (Outcome::Failed { .. }, _) => 3,
-        };
-        self.counts[answer] += 1;
+    fn add(&mut self, evaluation: &Evaluation, now_ns: u64) {
+        self.counts[place_of(evaluation.verdict())] += 1;
+        if let Some(superseded) = evaluation.supersedes {
+            self.superseded[place_of(superseded)] += 1;
+        }
+        self.last_ns = now_ns;
         if let Outcome::Scored(score) = &evaluation.outcome
             && score.value.is_finite()
         {
             self.buckets[BOUNDS.partition_point(|bound| *bound < score.value)] += 1;
             self.sum += score.value;
         }
+    }
+}
+
+/// Where a verdict stands in [`ANSWERS`].
+fn place_of(verdict: GivenVerdict) -> usize {
+    match verdict {
+        GivenVerdict::Pass => 0,
+        GivenVerdict::Fail => 1,
+        GivenVerdict::NotEvaluable => 2,
+        GivenVerdict::Failed => 3,
     }
 }
 
@@ -114,6 +149,8 @@ impl Equivalent<ScoreSourceKey> for ScoreSourceKeyRef<'_> {
 pub(crate) struct Scores {
     grouping: Grouping,
     series_max: usize,
+    /// After how long without an evaluation a series goes, nanoseconds; 0 for never.
+    idle_ns: u64,
     table: Mutex<ScoreTable>,
 }
 
@@ -123,15 +160,21 @@ pub(crate) struct ScoreTable {
     sources: Vec<ScoreSource>,
     series_count: usize,
     overflow: Option<ScoreSource>,
+    /// When series went last, Unix nanoseconds: what begins anew counts from then on.
+    expired_ns: u64,
 }
 
 impl Scores {
-    pub(crate) fn new(grouping: Grouping, series_max: usize) -> Self {
-        Self { grouping, series_max, table: Mutex::default() }
+    pub(crate) fn new(grouping: Grouping, series_max: usize, idle: HumanDuration) -> Self {
+        Self { grouping, series_max, idle_ns: idle.as_ns(), table: Mutex::default() }
     }
 
     /// Counts evaluations. The lock is held for some nanoseconds for each.
     pub(crate) fn record(&self, evaluations: &[Evaluation]) {
+        self.record_at(evaluations, now_ns());
+    }
+
+    fn record_at(&self, evaluations: &[Evaluation], now_ns: u64) {
         let mut table = self.lock();
         let same_source = |a: &Evaluation, b: &Evaluation| {
             let (a, b) = (&a.target, &b.target);
@@ -142,14 +185,18 @@ impl Scores {
             let Some(first) = group.first() else { continue };
             let place = table.place(self.grouping, first, self.series_max);
             for evaluation in group {
-                table.series(place, evaluation, self.series_max).add(evaluation);
+                table.series(place, evaluation, self.series_max).add(evaluation, now_ns);
             }
         }
     }
 
-    /// Calls `read` with each source, the overflow source last.
-    pub(crate) fn read(&self, read: impl FnMut(&ScoreSource)) {
-        let table = self.lock();
+    /// Calls `read` with each source, the overflow source last, once series that were idle too long
+    /// at `now_ns` have gone.
+    pub(crate) fn read(&self, now_ns: u64, read: impl FnMut(&ScoreSource)) {
+        let mut table = self.lock();
+        if self.idle_ns > 0 {
+            table.expire(now_ns, self.idle_ns);
+        }
         table.sources.iter().chain(&table.overflow).for_each(read);
     }
 
@@ -167,31 +214,49 @@ impl ScoreTable {
         series_max: usize,
     ) -> Option<usize> {
         let resource = &evaluation.target.resource;
-        let service = shown(&resource.service_name);
-        let source = match grouping {
-            Grouping::Service => service.as_bytes(),
-            Grouping::Resource => &resource.encoded,
-        };
+        if resource.encoded.len() > RESOURCE_BYTES_MAX {
+            return None;
+        }
+        let identity = ServiceIdentity::of(resource, grouping);
         let agent = shown(evaluation.target.agent_name.as_deref().unwrap_or_default());
-        let agent = &*agent;
+        let (source, agent) = (&identity.key()[..], &*agent);
         if let Some(place) = self.places.get(&ScoreSourceKeyRef { source, agent }) {
             return Some(*place);
         }
-        if self.series_count >= series_max || source.len() > RESOURCE_BYTES_MAX {
+        if self.series_count >= series_max {
             return None;
         }
         let place = self.sources.len();
         self.places.insert(ScoreSourceKey { source: source.into(), agent: agent.into() }, place);
-        let kept = match grouping {
-            Grouping::Resource => Arc::clone(resource),
-            // The rest of it would be held for nothing.
-            Grouping::Service => {
-                Arc::new(Resource { encoded: Vec::new(), service_name: service.into() })
-            }
-        };
-        let agent = agent.to_owned();
-        self.sources.push(ScoreSource { resource: Some(kept), agent, series: Vec::new() });
+        let (resource, agent) = (Some(Arc::new(identity.resource())), agent.to_owned());
+        self.sources.push(ScoreSource { resource, agent, series: Vec::new() });
         Some(place)
+    }
+
+    /// Lets go of series that have counted nothing for so long, and of sources without any.
+    fn expire(&mut self, now_ns: u64, idle_ns: u64) {
+        let is_idle = |series: &Series| now_ns.saturating_sub(series.last_ns) > idle_ns;
+        if !self.sources.iter().any(|source| source.series.iter().any(is_idle)) {
+            return;
+        }
+        let mut moved = Vec::with_capacity(self.sources.len());
+        let mut kept = 0;
+        self.sources.retain_mut(|source| {
+            source.series.retain(|series| !is_idle(series));
+            let stays = !source.series.is_empty();
+            moved.push(stays.then_some(kept));
+            kept += usize::from(stays);
+            stays
+        });
+        self.places.retain(|_, place| match moved.get(*place).copied().flatten() {
+            Some(moved) => {
+                *place = moved;
+                true
+            }
+            None => false,
+        });
+        self.series_count = self.sources.iter().map(|source| source.series.len()).sum();
+        self.expired_ns = now_ns;
     }
 
     fn series(
@@ -206,7 +271,7 @@ impl ScoreTable {
             let found = find(&source.series, evaluator);
             if found.is_some() || room {
                 self.series_count += usize::from(found.is_none());
-                return found_or_new(&mut source.series, found, evaluator);
+                return found_or_new(&mut source.series, found, evaluator, self.expired_ns);
             }
         }
         let source = self.overflow.get_or_insert_with(|| ScoreSource {
@@ -215,7 +280,7 @@ impl ScoreTable {
             series: Vec::new(),
         });
         let found = find(&source.series, evaluator);
-        found_or_new(&mut source.series, found, evaluator)
+        found_or_new(&mut source.series, found, evaluator, 0)
     }
 }
 
@@ -230,85 +295,14 @@ fn found_or_new<'a>(
     series: &'a mut Vec<Series>,
     found: Option<usize>,
     evaluator: &Arc<EvaluatorInfo>,
+    start_ns: u64,
 ) -> &'a mut Series {
     let place = found.unwrap_or(series.len());
     if found.is_none() {
-        series.push(Series::new(evaluator));
+        series.push(Series::new(evaluator, start_ns));
     }
     &mut series[place]
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::emit::sample;
-
-    fn counts(scores: &Scores) -> Vec<(String, String, [u64; 4])> {
-        let mut all = Vec::new();
-        scores.read(|source| {
-            let name = source.resource.as_ref().map_or("overflow", |r| &r.service_name);
-            for series in &source.series {
-                all.push((name.to_owned(), source.agent.clone(), series.counts));
-            }
-        });
-        all
-    }
-
-    fn from(agent: &str) -> Evaluation {
-        let mut evaluation = sample::scored(1.0);
-        Arc::make_mut(&mut evaluation.target).agent_name = Some(agent.into());
-        evaluation
-    }
-
-    #[test]
-    fn answers_are_counted_by_outcome_and_label() {
-        let scores = Scores::new(Grouping::Service, 10);
-        let (pass, fail) = (sample::scored(1.0), sample::scored(0.5));
-        scores.record(&[pass.clone(), fail, pass, sample::not_evaluable(), sample::failed()]);
-        assert_eq!(counts(&scores), [("shop".into(), "refunds".into(), [2, 1, 1, 1])]);
-        scores.read(|source| {
-            let series = &source.series[0];
-            assert_eq!((series.scored(), series.sum), (3, 2.5));
-            assert_eq!((series.buckets[5], series.buckets[10]), (1, 2));
-        });
-    }
-
-    #[test]
-    fn series_beyond_the_limit_are_counted_together() {
-        let scores = Scores::new(Grouping::Service, 2);
-        scores.record(&[from("a"), from("b"), from("c"), from("d"), from("a")]);
-        let one = |name: &str, agent: &str, n| (name.into(), agent.into(), [n, 0, 0, 0]);
-        assert_eq!(
-            counts(&scores),
-            [one("shop", "a", 2), one("shop", "b", 1), one("overflow", "", 2)]
-        );
-    }
-
-    #[test]
-    fn names_that_are_too_long_are_cut_and_resources_that_are_counted_together() {
-        let scores = Scores::new(Grouping::Service, 10);
-        let long = "é".repeat(1 << 20);
-        scores.record(&[from(&long), from(&format!("{long}x"))]);
-        let expected = format!("{}…", "é".repeat(NAME_BYTES_MAX / 2));
-        assert_eq!(counts(&scores), [("shop".into(), expected, [2, 0, 0, 0])]);
-        let mut large = sample::scored(1.0);
-        let resource = Resource { encoded: vec![0; RESOURCE_BYTES_MAX + 1], ..Default::default() };
-        Arc::make_mut(&mut large.target).resource = Arc::new(resource);
-        let scores = Scores::new(Grouping::Resource, 10);
-        scores.record(&[large]);
-        assert_eq!(counts(&scores), [("overflow".into(), String::new(), [1, 0, 0, 0])]);
-    }
-
-    #[test]
-    fn equal_resources_share_series_and_others_do_not() {
-        let (a, b, mut c) = (sample::scored(1.0), sample::scored(1.0), sample::scored(1.0));
-        Arc::make_mut(&mut c.target).resource =
-            Arc::new(Resource { encoded: Vec::new(), service_name: "shop".into() });
-        let all = [a, b, c];
-        for (grouping, sources) in [(Grouping::Service, 1), (Grouping::Resource, 2)] {
-            let scores = Scores::new(grouping, 10);
-            scores.record(&all);
-            assert_eq!(counts(&scores).len(), sources, "{grouping:?}");
-        }
-    }
-}
+mod tests;

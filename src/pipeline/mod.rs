@@ -113,6 +113,7 @@ impl Pipeline {
                 backlog: Arc::clone(&backlog),
                 heartbeats: Arc::clone(&heartbeats),
                 place: shard_count,
+                verdicts: Default::default(),
             };
             threads.spawn("sessions".to_owned(), worker.run(receiver))?;
             session_sender = Some(SessionSender { fields: settings.sessions.key, queue });

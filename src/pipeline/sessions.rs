@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use hashbrown::HashMap;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -19,7 +20,9 @@ use crate::assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
 use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
 use crate::extract::{Resolver, reconcile};
 use crate::model::session::join_session;
-use crate::model::{Completion, Effort, Evaluation, SessionKey, TraceSpans, Trajectory};
+use crate::model::{
+    Completion, Effort, Evaluation, GivenVerdicts, SessionKey, TraceSpans, Trajectory,
+};
 use crate::panics::caught;
 use crate::telemetry::Heartbeats;
 
@@ -55,6 +58,8 @@ pub(super) struct SessionWorker {
     pub(super) heartbeats: Arc<Heartbeats>,
     /// Its place among them.
     pub(super) place: usize,
+    /// The verdicts that were given of sessions; of all when there are more than may be open, none.
+    pub(super) verdicts: HashMap<Arc<SessionKey>, GivenVerdicts>,
 }
 
 impl SessionWorker {
@@ -107,18 +112,33 @@ impl SessionWorker {
             let judged = caught(|| {
                 evaluate_session(&self.resolver, &self.evaluators, &due, self.trace_steps, now_ns)
             });
-            let Ok(SessionAnswer { evaluations, errors, is_spent }) = judged else {
+            let Ok(SessionAnswer { mut evaluations, errors, is_spent }) = judged else {
                 self.metrics.panicked();
                 self.sessions.not_judged(&due);
                 tracing::error!("judging a session panicked; it is lost");
                 continue;
             };
+            self.supersede(&due, &mut evaluations);
             self.metrics.evaluations(&evaluations);
             self.metrics.session_judged(&errors, is_spent);
             if !evaluations.is_empty() {
                 (self.outlet)(evaluations);
             }
         }
+    }
+}
+
+impl SessionWorker {
+    /// Tells evaluations of a session which verdicts they take back.
+    fn supersede(&mut self, due: &DueSession, evaluations: &mut [Evaluation]) {
+        if due.revision == 0 {
+            self.verdicts.remove(&due.key);
+        }
+        let is_full = self.verdicts.len() >= self.settings.open_sessions_max as usize;
+        if is_full && !self.verdicts.contains_key(&due.key) {
+            self.verdicts.clear();
+        }
+        self.verdicts.entry(Arc::clone(&due.key)).or_default().supersede(evaluations);
     }
 }
 
@@ -184,6 +204,7 @@ pub(super) fn evaluate_session(
         revised: due.revised,
         revision: due.revision,
         completion: due.completion,
+        is_partial: false,
         now_ns,
     };
     if let Some(mut session) = joined(resolver, due, trace_steps) {

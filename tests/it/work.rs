@@ -29,6 +29,7 @@ fn judged_for(want: Want, evaluators: &str, spans: &[Json], steps: u64) -> (Vec<
         revised: None,
         revision: 0,
         completion: Completion::RootEnded,
+        is_partial: false,
         now_ns: 1,
     };
     let mut out = Vec::new();

@@ -1,11 +1,12 @@
 mod conflicts;
+mod waiting;
 
 use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::super::TraceLimit;
 use super::super::wheel::TURN_MS;
+use super::super::{QuietPeriod, TraceLimit};
 use super::*;
 use crate::model::{Resource, SpanFlags, SpanId};
 use crate::settings::HumanDuration;
@@ -17,7 +18,7 @@ const LOG: u16 = SpanFlags::LOG;
 
 fn shard(change: impl FnOnce(&mut TracesSettings, &mut LimitsSettings)) -> Shard {
     let mut traces = TracesSettings {
-        quiet_period: HumanDuration::from_secs(1),
+        quiet_period: QuietPeriod::Fixed(HumanDuration::from_secs(1)),
         idle_timeout: HumanDuration::from_secs(10),
         age_max: HumanDuration::from_secs(100),
         remember_period: HumanDuration::from_secs(20),
@@ -44,6 +45,7 @@ fn batch(records: &[(u8, u16, u16)]) -> SpanBatch {
             start_ns: 5,
             end_ns: if flags & SpanFlags::ENDED > 0 { 9 } else { 0 },
             content: flags.into(),
+            peer: 0,
             flags: SpanFlags(flags),
             resource: 0,
             facts: start..start + 3,
@@ -115,7 +117,7 @@ const LONG_WAITS_MS: [u64; 5] = [600_000, 3_600_000, TURN_MS - TICK_MS, TURN_MS,
 fn long_quiet_period_is_kept_to_the_tick() {
     for wait_ms in LONG_WAITS_MS {
         let mut shard = shard(|traces, _| {
-            traces.quiet_period = HumanDuration::from_millis(wait_ms);
+            traces.quiet_period = QuietPeriod::Fixed(HumanDuration::from_millis(wait_ms));
             traces.age_max = HumanDuration::from_secs(100_000);
             traces.remember_period = HumanDuration::from_secs(100_000);
         });

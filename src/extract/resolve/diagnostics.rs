@@ -16,7 +16,7 @@ use crate::visible;
 
 /// How a trace was read.
 #[derive(Debug, Default)]
-pub struct Explanation {
+pub struct TraceExplanation {
     /// The trace.
     pub trace_id: TraceId,
     /// Its spans in order of arrival, log events among them.
@@ -117,7 +117,7 @@ impl Diagnostics {
 
 impl Resolver {
     /// Explains how a trace is read.
-    pub fn explain(&self, trace: &TraceSpans) -> Explanation {
+    pub fn explain(&self, trace: &TraceSpans) -> TraceExplanation {
         let mut diagnostics = Diagnostics::default();
         let trajectory = self.resolve_with(trace, Effort::new(u64::MAX), Some(&mut diagnostics));
         // Of several calls on a span the first is that of the span itself.
@@ -152,7 +152,7 @@ impl Resolver {
             }
             spans.push(span);
         }
-        Explanation { trace_id: trace.trace_id, spans, messages: diagnostics.messages }
+        TraceExplanation { trace_id: trace.trace_id, spans, messages: diagnostics.messages }
     }
 
     fn explain_dialects(&self, facts: FactsReader<'_>, span: &mut SpanExplanation) {
@@ -198,7 +198,7 @@ impl Resolver {
 
 /// One line for each span, with the fields of a call below it; names come from strangers, so they
 /// are made [`visible`].
-impl fmt::Display for Explanation {
+impl fmt::Display for TraceExplanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "trace {}", self.trace_id)?;
         for span in &self.spans {

@@ -51,7 +51,7 @@ use std::borrow::Cow;
 
 use hashbrown::{HashMap, HashSet};
 
-pub use self::diagnostics::{CallInMessage, Explanation, GivenBy, SpanExplanation};
+pub use self::diagnostics::{CallInMessage, GivenBy, SpanExplanation, TraceExplanation};
 pub(crate) use read::raw_text;
 pub use session::{SessionCalls, reconcile};
 

@@ -27,6 +27,7 @@ fn worker(evaluators: Vec<Configured>) -> (SessionWorker, Arc<Mutex<Vec<Evaluati
         backlog: Arc::new(Backlog::new(1)),
         heartbeats: Arc::new(Heartbeats::new(1)),
         place: 0,
+        verdicts: Default::default(),
     };
     (worker, out)
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::evaluate::evaluator::{Early, Evaluator, Kind};
 use crate::evaluate::shared::failure::{FailureRules, FailureSettings};
 use crate::evaluate::shared::{expected_calls, report};
-use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{HumanDuration, Node, SettingsError};
 use crate::value::{Map, Value};
 
@@ -252,13 +252,23 @@ impl Evaluator for Budget {
 
 /// The answer on limits whose measures are known as far as they matter.
 fn answer(limits: &[Limit], want: Want) -> Outcome {
-    let broken = limits.iter().find(|limit| limit.is_broken());
-    let explain = || match broken {
-        None => format!("within {} limits", limits.len()),
-        Some(Limit { name, tool, used, most }) => {
-            let of = tool.as_ref().map(|tool| format!(" of {tool}")).unwrap_or_default();
-            format!("{name}{of}: {} of at most {most}", used.unwrap_or_default())
+    let broken = || limits.iter().filter(|limit| limit.is_broken());
+    let explain = || {
+        let count = broken().count();
+        let (plural, of) = (if limits.len() == 1 { "limit" } else { "limits" }, limits.len());
+        if count == 0 {
+            return Explanation::plain(format!("within {of} {plural}"));
         }
+        let sentence = |Limit { name, tool, used, most }: &Limit| {
+            let tool = tool.as_ref().map(|tool| format!(" of {tool}")).unwrap_or_default();
+            format!("{name}{tool}: {} of at most {most}", used.unwrap_or_default())
+        };
+        if let (1, Some(limit)) = (count, broken().next()) {
+            return Explanation::plain(sentence(limit));
+        }
+        let mut words = Explanation::plain(format!("{count} of {of} {plural} exceeded"));
+        report::few(&mut words, broken(), |words, limit| words.push(&sentence(limit)));
+        words
     };
     let details = || {
         let entry = |limit: &Limit| {
@@ -275,5 +285,5 @@ fn answer(limits: &[Limit], want: Want) -> Outcome {
         let list = Value::List(limits.iter().map(entry).collect());
         [("limits", list)].into_iter().collect()
     };
-    report::scored(f64::from(u8::from(broken.is_none())), want, explain, details)
+    report::scored(f64::from(u8::from(broken().next().is_none())), want, explain, details)
 }

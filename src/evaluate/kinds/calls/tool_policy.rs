@@ -13,7 +13,7 @@ use crate::evaluate::shared::definitions::{Definitions, Tools};
 use crate::evaluate::shared::failure::{CallOutcome, FailureRules, FailureSettings};
 use crate::evaluate::shared::report;
 use crate::model::tool_call::groups;
-use crate::model::{Effort, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::model::{Effort, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
@@ -112,18 +112,31 @@ struct Violation<'v> {
     tool: &'v str,
     /// The tool that was missing before it.
     missing: Option<&'v str>,
+    /// How often the tool was called, and how often it may be.
+    calls: Option<(usize, usize)>,
+}
+
+impl<'v> Violation<'v> {
+    fn new(rule: &'static str, tool: &'v str) -> Self {
+        Self { rule, tool, missing: None, calls: None }
+    }
 }
 
 impl Violation<'_> {
     fn sentence(&self) -> String {
         let tool = self.tool;
         match (self.rule, self.missing) {
-            ("forbidden", _) => format!("{tool} is forbidden"),
-            ("allowed", _) => format!("{tool} is not allowed"),
-            ("required", _) => format!("{tool} was not called"),
-            ("max_calls", _) => format!("{tool} was called too often"),
-            (_, Some(missing)) => format!("{tool} was called without {missing} before it"),
-            _ => format!("{tool} is not declared"),
+            ("forbidden", _) => format!("{tool} is `forbidden`"),
+            ("allowed", _) => format!("{tool} is not among the `allowed`"),
+            ("required", _) => format!("{tool} is `required` and was not called"),
+            ("max_calls", _) => {
+                let (calls, most) = self.calls.unwrap_or_default();
+                format!("{tool} was called {calls} times, `max_calls` allows {most}")
+            }
+            (_, Some(missing)) => {
+                format!("{tool} was called without {missing} before it (`required_before`)")
+            }
+            _ => format!("{tool} is not declared (`declared_only`)"),
         }
     }
 }
@@ -171,13 +184,14 @@ impl Policy {
                     None => !rules.declared_only || !self.failures.tool_is_unknown(call, effort),
                 };
                 if !is_declared {
-                    broken(Violation { rule: "declared_only", tool, missing: None });
+                    broken(Violation::new("declared_only", tool));
                 }
                 let needed = rules.required_before.get(tool).map_or(&[][..], Vec::as_slice);
                 effort.spend(needed.len() * STEPS_PER_NEED);
                 for needed in needed {
                     if !done.before(needed, call) {
-                        broken(Violation { rule: "required_before", tool, missing: Some(needed) });
+                        let missing = Some(needed.as_str());
+                        broken(Violation { missing, ..Violation::new("required_before", tool) });
                     }
                 }
             }
@@ -187,17 +201,17 @@ impl Policy {
         }
         let counts = counts(calls);
         for tool in rules.required.iter().filter(|tool| !counts.contains_key(tool.as_str())) {
-            broken(Violation { rule: "required", tool, missing: None });
+            broken(Violation::new("required", tool));
         }
         self.check_counts(&counts, broken);
     }
 
     fn check_name<'v>(&self, tool: &'v str, broken: &mut dyn FnMut(Violation<'v>)) {
         if self.forbidden.contains(tool) {
-            broken(Violation { rule: "forbidden", tool, missing: None });
+            broken(Violation::new("forbidden", tool));
         }
         if self.allowed.as_ref().is_some_and(|allowed| !allowed.contains(tool)) {
-            broken(Violation { rule: "allowed", tool, missing: None });
+            broken(Violation::new("allowed", tool));
         }
     }
 
@@ -207,8 +221,10 @@ impl Policy {
         broken: &mut dyn FnMut(Violation<'v>),
     ) {
         for (tool, most) in &self.settings.max_calls {
-            if counts.get(tool.as_str()).is_some_and(|count| count > most) {
-                broken(Violation { rule: "max_calls", tool, missing: None });
+            let count = counts.get(tool.as_str()).copied().unwrap_or(0);
+            if count > *most {
+                let calls = Some((count, *most));
+                broken(Violation { calls, ..Violation::new("max_calls", tool) });
             }
         }
     }
@@ -244,10 +260,30 @@ impl<'v> Violations<'v> {
 
     fn answer(&self, call_count: usize) -> Outcome {
         let Self { count, shown, want } = self;
-        let explain = || match shown.first() {
-            None => format!("{call_count} tool calls keep to the policy"),
-            Some(first) if *count == 1 => first.sentence(),
-            Some(first) => format!("{}, and {} more", first.sentence(), count - 1),
+        let explain = || {
+            if *count == 0 {
+                return Explanation::plain(format!("{call_count} tool calls keep to the policy"));
+            }
+            // The same rule broken by the same tool again is counted.
+            let mut sentences: Vec<(String, usize)> = Vec::new();
+            for violation in shown {
+                let sentence = violation.sentence();
+                match sentences.iter_mut().find(|(known, _)| *known == sentence) {
+                    Some((_, times)) => *times += 1,
+                    None => sentences.push((sentence, 1)),
+                }
+            }
+            if let (1, [(sentence, _)]) = (*count, &sentences[..]) {
+                return Explanation::plain(sentence.as_str());
+            }
+            let mut words = Explanation::plain(format!("{count} violations"));
+            report::few(&mut words, sentences, |words, (sentence, times)| {
+                words.push(&sentence);
+                if times > 1 {
+                    words.push(&format!(" ({times} times)"));
+                }
+            });
+            words
         };
         let details = || {
             let entry = |violation: &Violation<'_>| {

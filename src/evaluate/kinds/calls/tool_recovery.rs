@@ -18,7 +18,7 @@ use crate::evaluate::shared::arguments::ArgumentMatcher;
 use crate::evaluate::shared::failure::{FailureRules, FailureSettings};
 use crate::evaluate::shared::report;
 use crate::model::tool_call::groups;
-use crate::model::{Effort, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::model::{Effort, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
@@ -281,12 +281,12 @@ impl Evaluator for Recovery {
             for (what, reaction) in
                 [("retried blindly", Reaction::BlindRetry), ("ignored", Reaction::Ignored)]
             {
-                let names = report::names(of(reaction));
+                let names = report::names_with_counts(of(reaction));
                 if !names.is_empty() {
                     text.push_str(&format!("; {what}: {names}"));
                 }
             }
-            text
+            Explanation::plain(text)
         };
         let details = || -> Map<'static> {
             [

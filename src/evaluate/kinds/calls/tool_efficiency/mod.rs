@@ -17,7 +17,9 @@ use crate::evaluate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::evaluate::shared::failure::{FailureRules, FailureSettings};
 use crate::evaluate::shared::order::grouped;
 use crate::evaluate::shared::report;
-use crate::model::{Content, Effort, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::model::{
+    Content, Effort, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want,
+};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
@@ -342,13 +344,17 @@ impl Evaluator for ToolEfficiency {
         report::scored(
             value,
             want,
-            || match count {
-                0 => format!("none of {} tool calls repeats an earlier one", calls.len()),
-                _ => format!(
-                    "{count} of {} tool calls repeat an earlier one: {}",
-                    calls.len(),
-                    report::names(redundant.iter().map(|&index| &*calls[index].name))
-                ),
+            || {
+                Explanation::plain(match count {
+                    0 => format!("none of {} tool calls repeats an earlier one", calls.len()),
+                    _ => format!(
+                        "{count} of {} tool calls repeat an earlier one: {}",
+                        calls.len(),
+                        report::names_with_counts(
+                            redundant.iter().map(|&index| &*calls[index].name)
+                        )
+                    ),
+                })
             },
             || self.details(&calls, &redundant),
         )
