@@ -44,13 +44,16 @@ pub struct FailureDetectors {
     ends: TextDetectors,
 }
 
-/// Detectors of texts over one pack, with their families.
+/// Detectors of texts.
 struct TextDetectors {
-    pack: Arc<Pack>,
+    /// Those that say something of the call.
+    telling: Arc<Pack>,
+    /// Those that say that it is an ordinary result, whatever else would hit: asked only then.
+    ordinary: Arc<Pack>,
 }
 
-/// In which order what a text says counts.
-const ORDER: [Says; 4] = [Says::Ordinary, Says::Refused, Says::Interrupted, Says::Failed];
+/// In which order what a text says counts, unless it is an ordinary one.
+const ORDER: [Says; 3] = [Says::Refused, Says::Interrupted, Says::Failed];
 
 /// The built-in detectors.
 pub fn built_in_detectors() -> Result<Arc<FailureDetectors>, SettingsError> {
@@ -126,28 +129,42 @@ impl TextDetectors {
         compile: fn(&[PackConfig]) -> Result<Arc<Pack>, SettingsError>,
         wanted: fn(TextPlace) -> bool,
     ) -> Result<Self, SettingsError> {
-        let packs: Vec<PackConfig> = packs
-            .iter()
-            .map(|pack| PackConfig {
-                name: pack.name.clone(),
-                expressions: pack.expressions.clone(),
-                detectors: pack.texts.iter().filter(|text| wanted(text.at)).map(plain).collect(),
-                ..PackConfig::default()
-            })
-            .collect();
-        Ok(Self { pack: compile(&packs)? })
+        let those = |is_told: fn(Says) -> bool| {
+            let pack = |pack: &FailurePackConfig| {
+                let texts = pack.texts.iter().filter(|text| wanted(text.at) && is_told(text.says));
+                PackConfig {
+                    name: pack.name.clone(),
+                    expressions: pack.expressions.clone(),
+                    detectors: texts.map(plain).collect(),
+                    ..PackConfig::default()
+                }
+            };
+            compile(&packs.iter().map(pack).collect::<Vec<_>>())
+        };
+        Ok(Self {
+            telling: those(|says| says != Says::Ordinary)?,
+            ordinary: those(|says| says == Says::Ordinary)?,
+        })
     }
 
     fn judge(&self, text: &str, effort: &Effort) -> Option<FailureFinding<'_>> {
-        let scan: Scan = self.pack.scan(text, effort.left());
-        if !effort.spend(scan.steps()) || scan.is_empty() {
-            return None;
+        let scan = scanned(&self.telling, text, effort)?;
+        if let Some(scan) = scanned(&self.ordinary, text, effort)
+            && let Some((kind, category)) = self.ordinary.first(&scan, Says::Ordinary.as_str())
+        {
+            return Some(FailureFinding { says: Says::Ordinary, kind, category });
         }
         ORDER.into_iter().find_map(|says| {
-            let (kind, category) = self.pack.first(&scan, says.as_str())?;
+            let (kind, category) = self.telling.first(&scan, says.as_str())?;
             Some(FailureFinding { says, kind, category })
         })
     }
+}
+
+/// What a pack finds in a text; `None` where that is nothing, or the steps ran out.
+fn scanned(pack: &Pack, text: &str, effort: &Effort) -> Option<Scan> {
+    let scan = pack.scan(text, effort.left());
+    (effort.spend(scan.steps()) && !scan.is_empty()).then_some(scan)
 }
 
 /// A text detector as one of a rule pack, its place put into its expression.

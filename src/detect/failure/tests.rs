@@ -87,3 +87,23 @@ fn packs_of_a_config_come_first() {
     assert_eq!(kind("Error: cache cold"), None);
     assert_eq!(kind("Error: x").as_deref(), Some("the result begins with an error"));
 }
+
+#[test]
+fn ordinary_words_open_few_detectors() {
+    let pack = built_in_pack().unwrap();
+    let mut always: Vec<String> = Vec::new();
+    for text in &pack.texts {
+        let one = PackConfig {
+            name: pack.name.clone(),
+            expressions: pack.expressions.clone(),
+            detectors: vec![plain(text)],
+            ..PackConfig::default()
+        };
+        let steps = built_in(&[one]).unwrap().scan("order of the parcel", usize::MAX).steps();
+        let bare = "order of the parcel".len() * crate::detect::limits::STEPS_PER_BYTE;
+        if steps > bare {
+            always.push(format!("{}: {:.60}", text.kind, text.pattern));
+        }
+    }
+    assert_eq!(always, [""; 0]);
+}

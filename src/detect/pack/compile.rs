@@ -36,6 +36,8 @@ pub enum TextForm {
 pub(in crate::detect) struct Gate {
     /// One of these anchors.
     pub(in crate::detect) needs: Option<Box<Anchors>>,
+    /// Or a byte beyond ASCII in their place.
+    pub(in crate::detect) or_non_ascii: bool,
     /// And one of these.
     pub(in crate::detect) also_needs: Option<Box<Anchors>>,
     /// Digits that stand together; the detector runs only there.
@@ -58,7 +60,7 @@ impl Gate {
             && self.digits_min <= profile.digits_max
             && (!self.at_sign || profile.at_sign)
             && (!self.long_token || profile.long_token)
-            && has(&self.needs)
+            && (has(&self.needs) || self.or_non_ascii && profile.non_ascii())
             && has(&self.also_needs)
     }
 }

@@ -11,6 +11,7 @@ use super::super::limits::DETECTORS_MAX;
 use super::Pack;
 use super::compile::{Detector, Gate, TextForm};
 use super::expression::{CompileTime, Expression};
+use super::needs::OwnNeeds;
 use crate::detect::Severity;
 use crate::detect::normalise::shadow::fold_pattern;
 use crate::detect::prefilter::sieve::{ANCHORS_MAX, Anchors, NONE};
@@ -64,7 +65,8 @@ pub struct DetectorConfig {
     /// Whether capitals matter.
     pub case_sensitive: bool,
     /// Literals of which one must occur for the pattern to be tried: two bytes or more, any case; a
-    /// leading `^` asks for the start of a word. Give them wherever possible: they make it cheap.
+    /// leading `^` asks for the start of a word. Where none are given, those that the pattern cannot
+    /// do without; give them where it has none, since they make it cheap.
     pub needs: Vec<String>,
     /// Literals as in `needs`, of which one must occur too.
     pub also_needs: Vec<String>,
@@ -165,7 +167,7 @@ fn detector(
         category: config.category.clone(),
         severity: config.severity,
         form: config.text,
-        gate: gate(config, anchors)?,
+        gate: gate(config, pack, anchors)?,
         literal: config
             .literal
             .as_ref()
@@ -179,19 +181,47 @@ fn detector(
     })
 }
 
-fn gate(config: &DetectorConfig, anchors: &mut Vec<String>) -> Result<Gate, SettingsError> {
+fn gate(
+    config: &DetectorConfig,
+    pack: &PackConfig,
+    anchors: &mut Vec<String>,
+) -> Result<Gate, SettingsError> {
     // A literal is its own anchor.
     let is_anchor = |text: &&String| text.is_ascii() && text.len() >= 2 && !text.starts_with('^');
     let literal = config.literal.iter().filter(is_anchor);
-    let needs: Vec<String> = config.needs.iter().chain(literal).cloned().collect();
+    let mut needs: Vec<String> = config.needs.iter().chain(literal).cloned().collect();
+    let mut or_non_ascii = false;
+    let is_open = !(config.digits || config.at_sign || config.long_token);
+    if needs.is_empty() && is_open && pack.syntax == Syntax::Linear {
+        // They only save time: where there is no room for them the expression is always tried.
+        let room = ANCHORS_MAX / 2 - anchors.len().min(ANCHORS_MAX / 2);
+        if let Some(own) = own_needs(config, pack)?.filter(|own| own.literals.len() <= room) {
+            (needs, or_non_ascii) = (own.literals, own.or_non_ascii);
+        }
+    }
     Ok(Gate {
         needs: mask(&needs, anchors)?,
+        or_non_ascii,
         also_needs: mask(&config.also_needs, anchors)?,
         digits: config.digits,
         digits_min: config.digits_min,
         at_sign: config.at_sign,
         long_token: config.long_token,
     })
+}
+
+/// The literals that the expression of a detector cannot do without.
+fn own_needs(
+    config: &DetectorConfig,
+    pack: &PackConfig,
+) -> Result<Option<OwnNeeds>, SettingsError> {
+    let Some(pattern) = &config.pattern else { return Ok(None) };
+    let pattern = with_named(pattern, &pack.expressions)?;
+    let folded = match config.text {
+        TextForm::Normalised => fold_pattern(&pattern),
+        TextForm::AsIs | TextForm::Lower | TextForm::Upper => pattern,
+    };
+    Ok(OwnNeeds::of_expression(&folded))
 }
 
 fn mask(

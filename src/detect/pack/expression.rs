@@ -6,6 +6,7 @@
 use std::sync::OnceLock;
 
 use regex::bytes::{Regex, RegexBuilder};
+use regex_syntax::hir::Hir;
 
 use super::super::limits::{DFA_BYTES_MAX, MATCH_BYTES_MAX, REGEX_BYTES_MAX};
 use super::compile::TextForm;
@@ -67,14 +68,11 @@ impl Expression {
         }
         let folded =
             if self.form == TextForm::Normalised { fold_pattern(text) } else { text.clone() };
-        let folded = with_ascii_classes(&folded);
-        let longest = regex_syntax::ParserBuilder::new()
-            .utf8(false)
-            .build()
-            .parse(&folded)
+        let longest = parsed(&folded)
             .map_err(|error| SettingsError::new(format!("`{text}` is not an expression: {error}")))?
             .properties()
             .maximum_len();
+        let folded = with_ascii_classes(&folded);
         if longest.is_none_or(|longest| longest > MATCH_BYTES_MAX) {
             return Err(SettingsError::new(format!(
                 "`{text}` may match more than {MATCH_BYTES_MAX} bytes"
@@ -88,6 +86,12 @@ impl Expression {
             .build()
             .map_err(|error| SettingsError::new(format!("`{text}` is not an expression: {error}")))
     }
+}
+
+/// What an expression is made of; capitals are told apart.
+pub(super) fn parsed(text: &str) -> Result<Hir, Box<regex_syntax::Error>> {
+    let mut parser = regex_syntax::ParserBuilder::new().utf8(false).build();
+    parser.parse(&with_ascii_classes(text)).map_err(Box::new)
 }
 
 /// Spells `\b`, `\d` and `\w` out in ASCII: the Unicode forms are slow, and the shadow has no use

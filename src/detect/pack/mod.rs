@@ -10,6 +10,7 @@ mod cache;
 pub(crate) mod compile;
 pub(crate) mod config;
 pub(crate) mod expression;
+mod needs;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};

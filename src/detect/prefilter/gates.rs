@@ -41,6 +41,8 @@ struct Unanchored {
     digits: Set,
     at_sign: Set,
     long_token: Set,
+    /// Those that a byte beyond ASCII opens, whatever else they need.
+    non_ascii: Set,
     nothing: Set,
 }
 
@@ -101,6 +103,9 @@ impl Gates {
 
     fn enter(&mut self, index: usize, detector: &Detector) {
         let gate = &detector.gate;
+        if gate.or_non_ascii {
+            self.unanchored.non_ascii[index / 64] |= 1 << (index % 64);
+        }
         let Some(needs) = gate.needs.as_deref() else {
             let set = match (gate.digits, gate.at_sign, gate.long_token) {
                 (true, _, _) => &mut self.unanchored.digits,
@@ -168,6 +173,7 @@ impl Gates {
             (!profile.digits.is_empty(), &self.unanchored.digits),
             (profile.at_sign, &self.unanchored.at_sign),
             (profile.long_token, &self.unanchored.long_token),
+            (profile.non_ascii(), &self.unanchored.non_ascii),
         ] {
             if needed {
                 take(more);

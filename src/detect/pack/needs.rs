@@ -1,0 +1,180 @@
+//! What a text must hold for an expression to match it: literals of which one occurs in every
+//! match.
+//!
+//! An expression with bounded repetitions is costly to run and seldom matches; a search for
+//! literals is cheap. Where a detector names none, those that its expression cannot do without
+//! open it.
+
+use regex_syntax::hir::{Class, Hir, HirKind};
+
+use super::expression::parsed;
+
+/// Shortest literal that is worth a search, bytes.
+const LITERAL_BYTES_MIN: usize = 3;
+/// A literal of so many bytes is seldom met by accident.
+const LONG_BYTES: usize = 5;
+/// Most literals of one expression.
+const LITERALS_MAX: usize = 256;
+/// Most texts that a part of an expression is spelled out to.
+const SPELLED_MAX: usize = 128;
+
+/// What an expression cannot do without.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct OwnNeeds {
+    /// Literals in ASCII, in lower case.
+    pub(super) literals: Vec<String>,
+    /// Whether there are others, which a search for bytes in any case would not find: then a text
+    /// beyond ASCII may match without any of `literals`.
+    pub(super) or_non_ascii: bool,
+}
+
+impl OwnNeeds {
+    /// Those of an expression: each match has one of them. `None` where there are none that are
+    /// worth a search.
+    pub(super) fn of_expression(text: &str) -> Option<Self> {
+        let found = required(&parsed(text).ok()?)?;
+        let is_ascii = |literal: &String| literal.is_ascii();
+        let (mut literals, others): (Vec<_>, Vec<_>) = found.into_iter().partition(is_ascii);
+        literals.sort();
+        literals.dedup();
+        let is_useful = !literals.is_empty() && literals.len() <= LITERALS_MAX;
+        is_useful.then_some(Self { literals, or_non_ascii: !others.is_empty() })
+    }
+}
+
+fn required(hir: &Hir) -> Option<Vec<String>> {
+    let whole = spelled(hir).and_then(worth_it);
+    whole.into_iter().chain(required_of_parts(hir)).max_by_key(|literals| worth(literals))
+}
+
+fn required_of_parts(hir: &Hir) -> Option<Vec<String>> {
+    match hir.kind() {
+        HirKind::Capture(capture) => required(&capture.sub),
+        HirKind::Repetition(repetition) if repetition.min > 0 => required(&repetition.sub),
+        HirKind::Alternation(parts) => {
+            let each: Option<Vec<_>> = parts.iter().map(required).collect();
+            let all: Vec<_> = each?.into_iter().flatten().collect();
+            (all.len() <= 2 * LITERALS_MAX).then_some(all)
+        }
+        HirKind::Concat(parts) => {
+            let each = parts.iter().filter_map(required).chain(runs(parts));
+            each.max_by_key(|literals| worth(literals))
+        }
+        _ => None,
+    }
+}
+
+/// The texts that neighbours among the parts spell together.
+fn runs(parts: &[Hir]) -> impl Iterator<Item = Vec<String>> {
+    let mut found = Vec::new();
+    let mut run = vec![String::new()];
+    for part in parts {
+        let longer = spelled(part).and_then(|texts| joined(&run, &texts));
+        match longer {
+            Some(longer) => run = longer,
+            None => {
+                found.extend(worth_it(std::mem::replace(&mut run, vec![String::new()])));
+                run = spelled(part).unwrap_or(run);
+            }
+        }
+    }
+    found.extend(worth_it(run));
+    found.into_iter()
+}
+
+/// All texts that a part matches, where they are few.
+fn spelled(hir: &Hir) -> Option<Vec<String>> {
+    match hir.kind() {
+        // A look at what stands around matches nothing of its own.
+        HirKind::Empty | HirKind::Look(_) => Some(vec![String::new()]),
+        HirKind::Literal(literal) => {
+            Some(vec![std::str::from_utf8(&literal.0).ok()?.to_ascii_lowercase()])
+        }
+        HirKind::Class(class) => spelled_class(class),
+        HirKind::Capture(capture) => spelled(&capture.sub),
+        HirKind::Repetition(repetition) => match (repetition.min, repetition.max) {
+            (0, Some(1)) => {
+                let mut texts = spelled(&repetition.sub)?;
+                texts.push(String::new());
+                Some(texts)
+            }
+            (1, Some(1)) => spelled(&repetition.sub),
+            _ => None,
+        },
+        HirKind::Concat(parts) => {
+            parts.iter().try_fold(vec![String::new()], |run, part| joined(&run, &spelled(part)?))
+        }
+        HirKind::Alternation(parts) => {
+            let each: Option<Vec<_>> = parts.iter().map(spelled).collect();
+            let all: Vec<_> = each?.into_iter().flatten().collect();
+            (all.len() <= SPELLED_MAX).then_some(all)
+        }
+    }
+}
+
+fn spelled_class(class: &Class) -> Option<Vec<String>> {
+    let ranges: Vec<(u32, u32)> = match class {
+        Class::Unicode(class) => {
+            class.iter().map(|range| (range.start().into(), range.end().into())).collect()
+        }
+        Class::Bytes(class) => {
+            class.iter().map(|range| (range.start().into(), range.end().into())).collect()
+        }
+    };
+    let count: u32 = ranges.iter().map(|(start, end)| end - start + 1).fold(0, u32::saturating_add);
+    let is_small = count <= 10 && ranges.iter().all(|(_, end)| *end < 0x80);
+    let letters = ranges.into_iter().flat_map(|(start, end)| start..=end);
+    let letter = |letter| char::from_u32(letter).map(|c| c.to_ascii_lowercase().to_string());
+    is_small.then(|| letters.filter_map(letter).collect())
+}
+
+fn joined(starts: &[String], ends: &[String]) -> Option<Vec<String>> {
+    let pairs = starts.iter().flat_map(|start| ends.iter().map(move |end| format!("{start}{end}")));
+    (starts.len() * ends.len() <= SPELLED_MAX).then(|| pairs.collect())
+}
+
+/// A search for few literals that are long enough is worth the most.
+fn worth(literals: &[String]) -> (usize, usize) {
+    (shortest(literals).min(LONG_BYTES), usize::MAX - literals.len())
+}
+
+fn shortest(literals: &[String]) -> usize {
+    literals.iter().map(String::len).min().unwrap_or(0)
+}
+
+fn worth_it(literals: Vec<String>) -> Option<Vec<String>> {
+    // At the start of a need `^` means the start of a word.
+    let is_plain = literals.iter().all(|literal| !literal.starts_with('^'));
+    (is_plain && shortest(&literals) >= LITERAL_BYTES_MIN).then_some(literals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, literals: &[&str]) {
+        let found = OwnNeeds::of_expression(pattern).unwrap_or_default();
+        assert_eq!(found.literals, literals, "{pattern}");
+    }
+
+    #[test]
+    fn every_branch_gives_its_longest_part() {
+        check("^(?:an? )?(?:Error|exception)[a-z]{0,9} in", &["error", "exception"]);
+        check("(?:the )?fault in", &["fault in"]);
+        check("[a-z]{1,9} (?:time out|took too long)", &[" time out", " took too long"]);
+        check(r"\bauthori[sz]ed\b", &["authori"]);
+        check("(?:a{0,3}failed){2}", &["failed"]);
+    }
+
+    #[test]
+    fn an_expression_that_can_do_without_has_none() {
+        check("[a-z]{3,9}", &[]);
+        check("(?:error)?[a-z]", &[]);
+        check("error|[0-9]{3}", &[]);
+        check("ошибка", &[]);
+        let both = OwnNeeds { literals: vec!["fehler".into()], or_non_ascii: true };
+        assert_eq!(OwnNeeds::of_expression("Fehler|ошибка"), Some(both));
+        check("no", &[]);
+    }
+}
