@@ -20,7 +20,7 @@ fn every_built_in_expression_compiles() {
     for text in &pack.texts {
         let one = PackConfig {
             name: pack.name.clone(),
-            expressions: pack.expressions.clone(),
+            expressions: by_bytes_all(&pack.expressions),
             detectors: vec![plain(text)],
             ..PackConfig::default()
         };
@@ -88,22 +88,25 @@ fn packs_of_a_config_come_first() {
     assert_eq!(kind("Error: x").as_deref(), Some("the result begins with an error"));
 }
 
+/// What agents' tools give back on ordinary days, without a word of failing.
+const PROSE: &str = "order refund the parcel customer of status search please with agent tool should \
+    then invoice date city because weather flight an result nearest an search";
+
 #[test]
-fn ordinary_words_open_few_detectors() {
+fn ordinary_words_open_no_detector_that_tells() {
     let pack = built_in_pack().unwrap();
-    let mut always: Vec<String> = Vec::new();
-    for text in &pack.texts {
+    let mut open: Vec<String> = Vec::new();
+    for text in pack.texts.iter().filter(|text| text.says != Says::Ordinary) {
         let one = PackConfig {
             name: pack.name.clone(),
-            expressions: pack.expressions.clone(),
+            expressions: by_bytes_all(&pack.expressions),
             detectors: vec![plain(text)],
             ..PackConfig::default()
         };
-        let steps = built_in(&[one]).unwrap().scan("order of the parcel", usize::MAX).steps();
-        let bare = "order of the parcel".len() * crate::detect::limits::STEPS_PER_BYTE;
-        if steps > bare {
-            always.push(format!("{}: {:.60}", text.kind, text.pattern));
+        let steps = built_in(&[one]).unwrap().scan(PROSE, usize::MAX).steps();
+        if steps > PROSE.len() * crate::detect::limits::STEPS_PER_BYTE {
+            open.push(format!("{}: {:.60}", text.kind, text.pattern));
         }
     }
-    assert_eq!(always, [""; 0]);
+    assert_eq!(open, [""; 0]);
 }
