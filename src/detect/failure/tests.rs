@@ -89,8 +89,8 @@ fn packs_of_a_config_come_first() {
 }
 
 /// What agents' tools give back on ordinary days, without a word of failing.
-const PROSE: &str = "order refund the parcel customer of status search please with agent tool should \
-    then invoice date city because weather flight an result nearest an search";
+const PROSE: &str = "order refund the parcel customer of status search with agent tool should \
+    then invoice date city because weather flight an result nearest retry";
 
 #[test]
 fn ordinary_words_open_no_detector_that_tells() {

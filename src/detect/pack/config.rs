@@ -65,8 +65,8 @@ pub struct DetectorConfig {
     /// Whether capitals matter.
     pub case_sensitive: bool,
     /// Literals of which one must occur for the pattern to be tried: two bytes or more, any case; a
-    /// leading `^` asks for the start of a word. Where none are given, those that the pattern cannot
-    /// do without; give them where it has none, since they make it cheap.
+    /// leading `^` asks for the start of a word. Where none are given, those that the pattern
+    /// cannot do without; give them where it has none, since they make it cheap.
     pub needs: Vec<String>,
     /// Literals as in `needs`, of which one must occur too.
     pub also_needs: Vec<String>,
