@@ -4,6 +4,7 @@
 //! with [`Shard::done`]; the trace then stays, remembered, until `remember_period` is over or room
 //! is needed.
 
+mod held;
 mod room;
 
 use std::collections::VecDeque;
@@ -11,6 +12,8 @@ use std::collections::VecDeque;
 pub use room::CutTrace;
 
 use hashbrown::HashMap;
+
+use held::HeldResources;
 
 use super::trace::{Added, OpenTrace, State, TakenSteps, TraceLimits};
 use super::wheel::{TICK_MS, Wheel};
@@ -92,6 +95,8 @@ pub struct Shard {
     /// When traces were judged, milliseconds, oldest first; stale entries are passed over.
     judged: VecDeque<(u64, Handle)>,
     bytes: usize,
+    /// The resources of all traces; their bytes are beside `bytes`.
+    resources: HeldResources,
     /// Those of `bytes` that are held for judged traces.
     remembered_bytes: usize,
     open_count: usize,
@@ -111,8 +116,11 @@ struct ShardLimits {
     remembered_bytes_max: usize,
 }
 
-/// Memory of a trace beside its spans, near enough.
-const TRACE_BYTES: usize = 320;
+/// Memory of a trace beside its spans, with its places in the tables and queues of the shard.
+const TRACE_BYTES: usize = size_of::<OpenTrace>() + 200;
+
+/// One part in so many of the memory is the allocator's: it rounds sizes up.
+const ALLOCATOR_PART: usize = 9;
 
 impl Shard {
     /// A shard that holds its part, one of `shard_count`, of the limits.
@@ -123,6 +131,8 @@ impl Shard {
         now_ms: u64,
     ) -> Self {
         let mib = |mib: u32| (mib as usize) << 20;
+        let part =
+            |bytes: usize| (bytes / shard_count - bytes / shard_count / ALLOCATOR_PART).max(1);
         let limits = ShardLimits {
             trace_count_max: (limits.open_traces_max as usize / shard_count).max(1),
             trace: TraceLimits {
@@ -130,8 +140,8 @@ impl Shard {
                 // Facts are addressed by 32 bits.
                 bytes_max: mib(limits.trace_mib_max).min(u32::MAX as usize),
             },
-            bytes_max: (mib(limits.memory_mib) / shard_count).max(1 << 20),
-            remembered_bytes_max: (mib(limits.remembered_mib) / shard_count).max(1 << 20),
+            bytes_max: part(limits.traces_bytes()),
+            remembered_bytes_max: part(limits.remembered_bytes()),
         };
         Self {
             traces,
@@ -143,6 +153,7 @@ impl Shard {
             opened: VecDeque::new(),
             judged: VecDeque::new(),
             bytes: 0,
+            resources: HeldResources::default(),
             remembered_bytes: 0,
             open_count: 0,
             counts: ShardCounts::default(),
@@ -162,6 +173,7 @@ impl Shard {
                     self.add_record(handle, record, batch, now_ms);
                 }
             }
+            self.recount(handle);
         }
         self.apply_rules(now_ms, due);
         self.make_room(now_ms, due);
@@ -199,11 +211,8 @@ impl Shard {
         };
         let bytes: usize = run.iter().map(|record| record.facts.len()).sum();
         let spans_left = limits.spans_max.saturating_sub(trace.spans.spans.len());
-        let bytes_left = limits.bytes_max.saturating_sub(trace.spans.arena.len());
-        let before = trace.spans.bytes();
+        let bytes_left = limits.bytes_max.saturating_sub(trace.kept_bytes());
         trace.spans.reserve(run.len().min(spans_left), bytes.min(bytes_left));
-        let after = trace.spans.bytes();
-        self.bytes = self.bytes + after - before;
     }
 
     /// Adds all records that a batch has of a trace at once, if no limit and no record known before
@@ -220,12 +229,11 @@ impl Shard {
         let bytes: usize = run.iter().map(|record| record.facts.len()).sum();
         let is_open = !matches!(trace.state, State::Closed(_));
         let fits = trace.spans.spans.len() + run.len() <= limits.spans_max
-            && trace.spans.arena.len() + bytes <= limits.bytes_max;
-        let before = trace.spans.bytes();
+            && trace.kept_bytes() + bytes <= limits.bytes_max;
         if !is_open || !fits || !trace.add_all(run, batch) {
             return false;
         }
-        self.grown(handle, before, now_ms);
+        self.grown(handle, now_ms);
         true
     }
 
@@ -234,12 +242,11 @@ impl Shard {
         let facts = record.facts.start as usize..record.facts.end as usize;
         let facts = batch.arena.get(facts).unwrap_or(&[]);
         let Some(resource) = batch.resources.get(record.resource as usize) else { return };
-        let before = trace.spans.bytes();
         let added = trace.add(record, facts, resource, self.limits.trace);
         self.counts.duplicate_spans += u64::from(added == Added::Duplicate);
         self.counts.conflicting_spans += u64::from(matches!(added, Added::Conflict { .. }));
         match added {
-            Added::New | Added::Conflict { is_news: true } => self.grown(handle, before, now_ms),
+            Added::New | Added::Conflict { is_news: true } => self.grown(handle, now_ms),
             Added::LeftOut => {
                 self.counts.spans_over_limit += 1;
                 match trace.state {
@@ -256,10 +263,9 @@ impl Shard {
         }
     }
 
-    /// Notes that a trace has new records; `before` are the bytes that it held without them.
-    fn grown(&mut self, handle: Handle, before: usize, now_ms: u64) {
+    /// Notes that a trace has new records.
+    fn grown(&mut self, handle: Handle, now_ms: u64) {
         let Some(trace) = self.places[handle.index as usize].trace.as_mut() else { return };
-        self.bytes = self.bytes + trace.spans.bytes() - before;
         trace.last_ms = now_ms;
         if let State::Judged(_) = trace.state {
             trace.state = State::Open;
@@ -329,6 +335,7 @@ impl Shard {
         if let Some(trace) = self.get_mut(handle) {
             trace.reported = reported;
         }
+        self.recount(handle);
     }
 
     /// Steps that a trace has taken so far.
@@ -380,6 +387,8 @@ impl Shard {
             let places = &self.places;
             self.opened.retain(|handle| is_open(places, handle));
         }
+        self.make_room(now_ms, due);
+        self.shrink();
     }
 
     /// Makes everything that is open due: the end of the input or of the process.
@@ -413,7 +422,7 @@ impl Shard {
 
     /// Bytes held for open and remembered traces.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.resources.bytes()
     }
 
     /// What was counted since the last look.

@@ -78,6 +78,15 @@ pub(super) struct TraceLimits {
     pub(super) bytes_max: usize,
 }
 
+/// What a shard has counted of a trace.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct Counted {
+    /// Bytes held for it alone.
+    pub(super) bytes: usize,
+    /// Its first resources, so many.
+    pub(super) resources: usize,
+}
+
 /// A trace with what decides when it is judged.
 pub(super) struct OpenTrace {
     /// Its records.
@@ -106,8 +115,12 @@ pub(super) struct OpenTrace {
     pub(super) reported: Vec<Reported>,
     /// Steps that its judgements took, and those that asked for verdicts before the end.
     pub(super) steps: TakenSteps,
+    /// Bytes that its shard counts as held for it, and how many of its resources are counted.
+    pub(super) counted: Counted,
     /// Bytes that are counted as held for it since it was judged; 0 while it is open.
     pub(super) remembered_bytes: usize,
+    /// Bytes of all its resources, which other traces may have, too.
+    pub(super) resource_bytes: usize,
     /// How large it was when it was last looked at while open.
     looked_at: usize,
     /// The earliest deadline that is armed, milliseconds.
@@ -134,12 +147,27 @@ impl OpenTrace {
             left_out: None,
             reported: Vec::new(),
             steps: TakenSteps::default(),
+            counted: Counted::default(),
             remembered_bytes: 0,
+            resource_bytes: 0,
             looked_at: 0,
             armed_ms: u64::MAX,
             places: HashMap::new(),
             resource_places: HashMap::new(),
         }
+    }
+
+    /// Bytes of its facts and its resources.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.spans.arena.len() + self.resource_bytes
+    }
+
+    /// Bytes held for it, without its resources.
+    pub(super) fn bytes(&self) -> usize {
+        self.spans.bytes()
+            + self.places.allocation_size()
+            + self.resource_places.allocation_size()
+            + self.reported.capacity() * size_of::<Reported>()
     }
 
     /// When it was judged last, milliseconds; `None` while it is open.
@@ -232,7 +260,7 @@ impl OpenTrace {
         } else if is_new && self.spans.spans.len() >= limits.spans_max {
             Some(TraceLimit::Spans)
         } else {
-            let is_full = self.spans.arena.len() + bytes > limits.bytes_max;
+            let is_full = self.kept_bytes() + bytes > limits.bytes_max;
             is_full.then_some(TraceLimit::Bytes)
         }
     }
@@ -353,6 +381,7 @@ impl OpenTrace {
         known.unwrap_or_else(|| {
             let place = resources.len() as u32;
             resources.push(Arc::clone(resource));
+            self.resource_bytes += resource.bytes();
             if !self.resource_places.is_empty() {
                 self.resource_places.insert(address(resource), place);
             }
@@ -439,40 +468,4 @@ fn hash(record: &SpanRecord) -> u128 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::SpanId;
-
-    fn record(number: u64) -> SpanRecord {
-        SpanRecord {
-            trace_id: Default::default(),
-            span_id: SpanId(number.to_be_bytes()),
-            parent_id: SpanId::default(),
-            start_ns: 5,
-            end_ns: 9,
-            flags: SpanFlags(SpanFlags::ENDED),
-            resource: 0,
-            facts: 0..0,
-            content: 0,
-        }
-    }
-
-    #[test]
-    fn span_keeps_its_own_resource_among_very_many() {
-        const RESOURCES: usize = (1 << 16) + 1_000;
-        let limits = TraceLimits { spans_max: usize::MAX, bytes_max: usize::MAX };
-        let mut trace = OpenTrace::new(TraceSpans::default(), 0);
-        let resource = |number: usize| {
-            Arc::new(Resource { encoded: number.to_be_bytes().to_vec(), ..Resource::default() })
-        };
-        let resources: Vec<_> = (0..RESOURCES).map(resource).collect();
-        for (number, resource) in (0..).zip(resources.iter().chain(&resources)) {
-            trace.add(&record(number), b"facts", resource, limits);
-        }
-        let (spans, kept) = (&trace.spans.spans, &trace.spans.resources);
-        assert_eq!((spans.len(), kept.len()), (2 * RESOURCES, RESOURCES));
-        for (span, resource) in spans.iter().zip(resources.iter().chain(&resources)) {
-            assert!(Arc::ptr_eq(&kept[span.resource as usize], resource));
-        }
-    }
-}
+mod tests;

@@ -48,14 +48,13 @@ impl Default for PrometheusSettings {
 
 impl Exporter for PrometheusSettings {
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
-        let scores = Arc::new(Scores::new(Grouping::Service, self.series_max));
-        ScoreCollector::new(scores.clone())
+        let scores = starting.scores(Grouping::Service, self.series_max);
+        ScoreCollector::new(scores)
             .and_then(|collector| starting.registry().register(Box::new(collector)))
             .map_err(|error| ExporterStartError::Metrics {
                 exporter: starting.name().to_owned(),
                 error,
             })?;
-        starting.scores(scores);
         Ok(())
     }
 }
@@ -166,10 +165,11 @@ mod tests {
     use super::*;
     use crate::emit::sample;
     use crate::emit::scores::Grouping;
+    use crate::model::Memory;
 
     #[test]
     fn counters_and_histogram_have_the_documented_names_and_labels() {
-        let scores = Arc::new(Scores::new(Grouping::Service, 1));
+        let scores = Arc::new(Scores::new(Grouping::Service, 1, Memory::default().series));
         scores.record(&[sample::scored(1.0), sample::scored(0.5), sample::not_evaluable()]);
         let mut other = sample::failed();
         Arc::make_mut(&mut other.target).agent_name = None;

@@ -5,11 +5,12 @@
 //! is counted per evaluator in the overflow source: nothing goes uncounted, only unnamed.
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::{Equivalent, HashMap};
 
-use crate::model::{Evaluation, EvaluatorInfo, Label, Outcome, Resource};
+use crate::model::{Evaluation, EvaluatorInfo, Label, Outcome, Resource, Share};
 
 /// Upper bounds of the histogram's buckets; zeros stand in the first alone.
 pub(crate) const BOUNDS: [f64; 11] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
@@ -23,6 +24,9 @@ pub(crate) const ANSWERS: [(&str, Option<&str>); 4] =
 pub(crate) const NAME_BYTES_MAX: usize = 200;
 /// Largest encoded resource that has series of its own.
 const RESOURCE_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes that a source takes beside its names and its series.
+const SOURCE_BYTES: usize = 2 * size_of::<ScoreSource>() + 100;
 
 /// The name as a series shows it.
 fn shown(name: &str) -> Cow<'_, str> {
@@ -113,12 +117,15 @@ impl Equivalent<ScoreSourceKey> for ScoreSourceKeyRef<'_> {
 /// All series of one exporter.
 pub(crate) struct Scores {
     grouping: Grouping,
-    series_max: usize,
     table: Mutex<ScoreTable>,
+    /// Names that were cut.
+    cut: Arc<AtomicU64>,
 }
 
-#[derive(Default)]
 pub(crate) struct ScoreTable {
+    series_max: usize,
+    /// What the series of all exporters hold.
+    share: Arc<Share>,
     places: HashMap<ScoreSourceKey, usize>,
     sources: Vec<ScoreSource>,
     series_count: usize,
@@ -126,8 +133,21 @@ pub(crate) struct ScoreTable {
 }
 
 impl Scores {
-    pub(crate) fn new(grouping: Grouping, series_max: usize) -> Self {
-        Self { grouping, series_max, table: Mutex::default() }
+    pub(crate) fn new(grouping: Grouping, series_max: usize, share: Arc<Share>) -> Self {
+        let table = ScoreTable {
+            series_max,
+            share,
+            places: HashMap::new(),
+            sources: Vec::new(),
+            series_count: 0,
+            overflow: None,
+        };
+        Self { grouping, table: Mutex::new(table), cut: Arc::default() }
+    }
+
+    /// Names of services and agents that were cut, each as often as it came.
+    pub(crate) fn cut_names(&self) -> &Arc<AtomicU64> {
+        &self.cut
     }
 
     /// Counts evaluations. The lock is held for some nanoseconds for each.
@@ -140,10 +160,21 @@ impl Scores {
         };
         for group in evaluations.chunk_by(same_source) {
             let Some(first) = group.first() else { continue };
-            let place = table.place(self.grouping, first, self.series_max);
+            self.count_cut(first);
+            let place = table.place(self.grouping, first);
             for evaluation in group {
-                table.series(place, evaluation, self.series_max).add(evaluation);
+                table.series(place, evaluation).add(evaluation);
             }
+        }
+    }
+
+    fn count_cut(&self, evaluation: &Evaluation) {
+        let target = &evaluation.target;
+        let agent = target.agent_name.as_deref().unwrap_or_default();
+        let names = [&*target.resource.service_name, agent];
+        let cut = names.iter().filter(|name| name.len() > NAME_BYTES_MAX).count();
+        if cut > 0 {
+            self.cut.fetch_add(cut as u64, Ordering::Relaxed);
         }
     }
 
@@ -160,12 +191,7 @@ impl Scores {
 
 impl ScoreTable {
     /// Where the source stands; `None` for the overflow source.
-    fn place(
-        &mut self,
-        grouping: Grouping,
-        evaluation: &Evaluation,
-        series_max: usize,
-    ) -> Option<usize> {
+    fn place(&mut self, grouping: Grouping, evaluation: &Evaluation) -> Option<usize> {
         let resource = &evaluation.target.resource;
         let service = shown(&resource.service_name);
         let source = match grouping {
@@ -177,7 +203,9 @@ impl ScoreTable {
         if let Some(place) = self.places.get(&ScoreSourceKeyRef { source, agent }) {
             return Some(*place);
         }
-        if self.series_count >= series_max || source.len() > RESOURCE_BYTES_MAX {
+        let bytes = SOURCE_BYTES + 2 * (source.len() + service.len() + agent.len());
+        let is_full = self.series_count >= self.series_max || source.len() > RESOURCE_BYTES_MAX;
+        if is_full || !self.share.try_take(bytes) {
             return None;
         }
         let place = self.sources.len();
@@ -194,17 +222,12 @@ impl ScoreTable {
         Some(place)
     }
 
-    fn series(
-        &mut self,
-        place: Option<usize>,
-        evaluation: &Evaluation,
-        series_max: usize,
-    ) -> &mut Series {
+    fn series(&mut self, place: Option<usize>, evaluation: &Evaluation) -> &mut Series {
         let evaluator = &evaluation.evaluator;
-        let room = self.series_count < series_max;
+        let has_room = self.series_count < self.series_max;
         if let Some(source) = place.and_then(|place| self.sources.get_mut(place)) {
             let found = find(&source.series, evaluator);
-            if found.is_some() || room {
+            if found.is_some() || has_room && self.share.try_take(2 * size_of::<Series>()) {
                 self.series_count += usize::from(found.is_none());
                 return found_or_new(&mut source.series, found, evaluator);
             }
@@ -242,6 +265,7 @@ fn found_or_new<'a>(
 mod tests {
     use super::*;
     use crate::emit::sample;
+    use crate::model::Memory;
 
     fn counts(scores: &Scores) -> Vec<(String, String, [u64; 4])> {
         let mut all = Vec::new();
@@ -262,7 +286,7 @@ mod tests {
 
     #[test]
     fn answers_are_counted_by_outcome_and_label() {
-        let scores = Scores::new(Grouping::Service, 10);
+        let scores = Scores::new(Grouping::Service, 10, Memory::default().series);
         let (pass, fail) = (sample::scored(1.0), sample::scored(0.5));
         scores.record(&[pass.clone(), fail, pass, sample::not_evaluable(), sample::failed()]);
         assert_eq!(counts(&scores), [("shop".into(), "refunds".into(), [2, 1, 1, 1])]);
@@ -275,7 +299,7 @@ mod tests {
 
     #[test]
     fn series_beyond_the_limit_are_counted_together() {
-        let scores = Scores::new(Grouping::Service, 2);
+        let scores = Scores::new(Grouping::Service, 2, Memory::default().series);
         scores.record(&[from("a"), from("b"), from("c"), from("d"), from("a")]);
         let one = |name: &str, agent: &str, n| (name.into(), agent.into(), [n, 0, 0, 0]);
         assert_eq!(
@@ -286,7 +310,7 @@ mod tests {
 
     #[test]
     fn names_that_are_too_long_are_cut_and_resources_that_are_counted_together() {
-        let scores = Scores::new(Grouping::Service, 10);
+        let scores = Scores::new(Grouping::Service, 10, Memory::default().series);
         let long = "é".repeat(1 << 20);
         scores.record(&[from(&long), from(&format!("{long}x"))]);
         let expected = format!("{}…", "é".repeat(NAME_BYTES_MAX / 2));
@@ -294,7 +318,7 @@ mod tests {
         let mut large = sample::scored(1.0);
         let resource = Resource { encoded: vec![0; RESOURCE_BYTES_MAX + 1], ..Default::default() };
         Arc::make_mut(&mut large.target).resource = Arc::new(resource);
-        let scores = Scores::new(Grouping::Resource, 10);
+        let scores = Scores::new(Grouping::Resource, 10, Memory::default().series);
         scores.record(&[large]);
         assert_eq!(counts(&scores), [("overflow".into(), String::new(), [1, 0, 0, 0])]);
     }
@@ -306,7 +330,7 @@ mod tests {
             Arc::new(Resource { encoded: Vec::new(), service_name: "shop".into() });
         let all = [a, b, c];
         for (grouping, sources) in [(Grouping::Service, 1), (Grouping::Resource, 2)] {
-            let scores = Scores::new(grouping, 10);
+            let scores = Scores::new(grouping, 10, Memory::default().series);
             scores.record(&all);
             assert_eq!(counts(&scores).len(), sources, "{grouping:?}");
         }

@@ -6,6 +6,7 @@ pub mod effort;
 pub mod evaluation;
 pub mod facts;
 pub mod id;
+pub mod memory;
 pub mod session;
 pub mod span;
 pub mod tool_call;
@@ -17,6 +18,7 @@ pub use self::evaluation::{
 };
 pub use facts::{Facts, Want};
 pub use id::{EvaluationId, SpanId, TraceId};
+pub use memory::{Memory, MemoryLimits, Share};
 pub use session::SessionKey;
 pub use span::{
     Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans, fetch, fingerprint, shard_of,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
+use tokio::time::{Instant, timeout_at};
 
 use super::admission::Ticket;
 use super::status::{RefusalReason, RefusedRequest};
@@ -12,20 +13,54 @@ use super::status::{RefusalReason, RefusedRequest};
 /// Room that is reserved for a body on its word alone; more only as it arrives.
 const TRUST_BYTES: usize = 2 << 20;
 
+/// How long a body may come as slowly as it likes.
+const PACE_GRACE: Duration = Duration::from_secs(5);
+
 /// How much of a body that is too large is still read, so that the sender gets to see the answer.
 const DRAIN_TIME: Duration = Duration::from_secs(2);
+
+/// How fast a body must come.
+struct Pace {
+    since: Instant,
+    /// Bytes a second, after some time of grace; 0 for any.
+    min_rate: u32,
+}
+
+impl Pace {
+    /// Waits for more of a body of which so many bytes came, no longer than its pace allows.
+    async fn in_time<T>(
+        &self,
+        came: usize,
+        more: impl Future<Output = T>,
+    ) -> Result<T, RefusedRequest> {
+        let Some(millis) = (came as u64 * 1000).checked_div(u64::from(self.min_rate)) else {
+            return Ok(more.await);
+        };
+        let deadline = self.since + PACE_GRACE + Duration::from_millis(millis);
+        timeout_at(deadline, more).await.map_err(|_| {
+            let message = format!(
+                "the body came with less than {} bytes a second, see receivers.otlp.min_body_rate",
+                self.min_rate
+            );
+            RefusedRequest::new(RefusalReason::TooSlow, message)
+        })
+    }
+}
 
 /// Reads body frames into one buffer. A body of one frame is not copied.
 pub(super) struct BodyReader<'a> {
     body: &'a mut Incoming,
     ticket: &'a mut Ticket,
+    pace: Pace,
+    came: usize,
     read: Bytes,
     more: BytesMut,
 }
 
 impl<'a> BodyReader<'a> {
-    pub(super) fn new(body: &'a mut Incoming, ticket: &'a mut Ticket) -> Self {
-        Self { body, ticket, read: Bytes::new(), more: BytesMut::new() }
+    pub(super) fn new(body: &'a mut Incoming, ticket: &'a mut Ticket, min_rate: u32) -> Self {
+        let pace = Pace { since: Instant::now(), min_rate };
+        Self { body, ticket, pace, came: 0, read: Bytes::new(), more: BytesMut::new() }
     }
 
     /// Reads until `len` bytes are there or the body ends.
@@ -62,7 +97,9 @@ impl<'a> BodyReader<'a> {
         if self.body.is_end_stream() {
             return Ok(false);
         }
-        let Some(frame) = self.body.frame().await else { return Ok(false) };
+        let Some(frame) = self.pace.in_time(self.came, self.body.frame()).await? else {
+            return Ok(false);
+        };
         let frame = frame.map_err(|error| {
             RefusedRequest::new(
                 RefusalReason::Disconnected,
@@ -71,6 +108,7 @@ impl<'a> BodyReader<'a> {
         })?;
         let Ok(data) = frame.into_data() else { return Ok(true) };
         self.ticket.hold(data.len())?;
+        self.came += data.len();
         if self.bytes().is_empty() {
             self.read = data;
             return Ok(true);

@@ -4,6 +4,8 @@
 //! else when the cap is reached. Memory grows with what really comes out, in steps that the
 //! ticket must grant.
 
+mod zstd_window;
+
 use std::io::{self, Read};
 
 use super::admission::Ticket;
@@ -103,6 +105,11 @@ pub(super) fn decompress(
     if declared.is_some_and(|bytes| bytes > bytes_max) {
         return Err(RefusedRequest::too_large(bytes_max, setting));
     }
+    let window = match compression {
+        ContentCoding::Gzip => 0,
+        ContentCoding::Zstd => zstd_window::largest(body).min(1 << window_log_max(bytes_max)),
+    };
+    ticket.hold(window)?;
     let mut reader = compression.reader(body, bytes_max).map_err(malformed)?;
     let expected = declared.unwrap_or(body.len().saturating_mul(4)).min(bytes_max);
     let mut out = Vec::with_capacity(expected.min(STEP_BYTES) + 1);
@@ -114,6 +121,7 @@ pub(super) fn decompress(
             return Err(RefusedRequest::too_large(bytes_max, setting));
         }
         if read < step {
+            ticket.release(window);
             return Ok(out);
         }
     }
@@ -122,12 +130,17 @@ pub(super) fn decompress(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
+    use crate::model::Memory;
     use crate::receive::admission::Admission;
     use crate::receive::settings::OtlpReceiverSettings;
 
     #[tokio::test]
     async fn without_a_limit_a_body_is_decompressed_whole() {
-        let mut ticket = Admission::new(&OtlpReceiverSettings::default()).enter().unwrap();
+        let bytes = Memory::default().requests;
+        let admission = Admission::new(&OtlpReceiverSettings::default(), bytes);
+        let mut ticket = admission.enter(&Arc::default()).unwrap();
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         io::Write::write_all(&mut gzip, b"spans").unwrap();
         let zstd = zstd::encode_all(&b"spans"[..], 0).unwrap();

@@ -15,8 +15,10 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::TcpStream;
 
+use super::Sender;
 use super::answer::Answer;
 use super::closing::Closing;
+use super::meter::Metered;
 use super::metrics::Closed;
 
 /// How long a connection that was told to close may take to do so.
@@ -31,7 +33,11 @@ pub(super) trait Serve: Send + Sync + 'static {
     fn admit(&self, request: Request<Incoming>) -> Admitted;
 
     /// Answers one request.
-    fn serve(&self, request: Request<Incoming>) -> impl Future<Output = Response<Answer>> + Send;
+    fn serve(
+        &self,
+        request: Request<Incoming>,
+        sender: &Arc<Sender>,
+    ) -> impl Future<Output = Response<Answer>> + Send;
 }
 
 /// How the connections of a port are run.
@@ -45,14 +51,18 @@ pub(super) struct ConnectionLimits {
 
 /// Serves one connection to its end; says why if this side closed it.
 pub(super) async fn serve_connection<S: Serve>(
-    stream: TcpStream,
+    stream: Metered<TcpStream>,
+    sender: Arc<Sender>,
     service: Arc<S>,
     limits: &ConnectionLimits,
     end: &Closing,
 ) -> Option<Closed> {
     let activity = Arc::new(Activity::default());
     let counted = Arc::clone(&activity);
+    let own = Arc::clone(&sender);
     let service = service_fn(move |request: Request<Incoming>| {
+        let sender = Arc::clone(&own);
+        sender.progress();
         counted.is_http2.fetch_or(request.version() == Version::HTTP_2, Ordering::Relaxed);
         let service = Arc::clone(&service);
         let running = RunningRequest::start(&counted);
@@ -60,7 +70,7 @@ pub(super) async fn serve_connection<S: Serve>(
         let admitted = service.admit(request);
         async move {
             let response = match admitted {
-                ControlFlow::Continue(request) => service.serve(request).await,
+                ControlFlow::Continue(request) => service.serve(request, &sender).await,
                 ControlFlow::Break(response) => response,
             };
             drop(running);
@@ -77,7 +87,9 @@ pub(super) async fn serve_connection<S: Serve>(
     loop {
         tokio::select! {
             biased;
-            ended = connection.as_mut() => return closing.or(ended.err().and_then(why)),
+            ended = connection.as_mut() => {
+                return sender.closed().or(closing).or(ended.err().and_then(why));
+            }
             () = refused.as_mut(), if !refusing => {
                 refusing = true;
                 // HTTP/2 can tell its peer to go elsewhere; HTTP/1.1 can only answer so.

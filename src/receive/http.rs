@@ -26,7 +26,7 @@ use super::ingest::{BodyLimit, Ingest, Packed};
 use super::metrics::Transport;
 use super::settings::HttpSettings;
 use super::status::{RefusalReason, RefusedRequest, response_json, response_protobuf};
-use super::{Accepted, Intake};
+use super::{Accepted, Intake, Sender};
 use crate::otlp::Signal;
 
 /// How a message is written.
@@ -71,10 +71,14 @@ impl<I: Intake> HttpService<I> {
         }
     }
 
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Answer> {
+    pub(super) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        sender: &Arc<Sender>,
+    ) -> Response<Answer> {
         let encoding = encoding_of(request.headers());
         let version = request.version();
-        match self.export(request, encoding).await {
+        match self.export(request, encoding, sender).await {
             Ok((signal, accepted)) => {
                 let metrics = &self.ingest.metrics;
                 metrics.answered(Transport::Http, Transport::Http.success());
@@ -102,6 +106,7 @@ impl<I: Intake> HttpService<I> {
         &self,
         request: Request<Incoming>,
         encoding: Option<Encoding>,
+        sender: &Arc<Sender>,
     ) -> Result<(Signal, Accepted), RefusedRequest> {
         let (head, mut body) = request.into_parts();
         let signal = self.signal_of(head.uri.path())?;
@@ -115,8 +120,8 @@ impl<I: Intake> HttpService<I> {
         let compression = compression_of(&head.headers)?;
         let _under_way = self.enter(&head.headers, &mut body).await?;
         let bytes = self.declared_bytes(&head.headers, &mut body).await?;
-        let mut ticket = self.ingest.admission.enter()?;
-        let reader = BodyReader::new(&mut body, &mut ticket);
+        let mut ticket = self.ingest.admission.enter(sender)?;
+        let reader = BodyReader::new(&mut body, &mut ticket, self.ingest.min_body_rate);
         let reading = reader.finish(bytes, self.limit.bytes_max);
         let Some(body) = self.ingest.in_time(reading).await? else {
             drain(&mut body, self.limit.bytes_max).await;

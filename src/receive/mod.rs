@@ -15,7 +15,9 @@ mod head;
 mod http;
 mod ingest;
 mod listen;
+mod meter;
 mod metrics;
+mod sender;
 mod server;
 mod status;
 mod text;
@@ -29,6 +31,7 @@ use bytes::Bytes;
 use crate::otlp::Signal;
 
 pub use listen::ReceiverStartError;
+pub use sender::Sender;
 pub use server::Receivers;
 
 /// What became of a request's items.
@@ -67,11 +70,17 @@ pub trait Intake: Send + Sync + 'static {
         &self,
         signal: Signal,
         body: Bytes,
+        sender: &Arc<Sender>,
     ) -> impl Future<Output = Result<Accepted, Refused>> + Send;
 }
 
 impl<T: Intake> Intake for Arc<T> {
-    async fn accept(&self, signal: Signal, body: Bytes) -> Result<Accepted, Refused> {
-        (**self).accept(signal, body).await
+    async fn accept(
+        &self,
+        signal: Signal,
+        body: Bytes,
+        sender: &Arc<Sender>,
+    ) -> Result<Accepted, Refused> {
+        (**self).accept(signal, body, sender).await
     }
 }

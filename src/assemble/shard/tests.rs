@@ -1,4 +1,5 @@
 mod conflicts;
+mod held;
 
 use std::sync::Arc;
 
@@ -269,7 +270,7 @@ fn too_many_traces_evict_the_oldest_which_are_judged() {
 
 #[test]
 fn too_many_bytes_evict_until_the_limit_holds() {
-    let mut shard = shard(|_, limits| limits.memory_mib = 1);
+    let mut shard = shard(|_, limits| limits.traces_mib = Some(1));
     let mut evicted = 0;
     for trace in 1..=200 {
         let records: Vec<_> = (0..200).map(|span| (trace, span, TOOL)).collect();
@@ -283,7 +284,7 @@ fn too_many_bytes_evict_until_the_limit_holds() {
 
 #[test]
 fn remembered_traces_are_forgotten_early_beyond_their_own_limit() {
-    let mut shard = shard(|_, limits| limits.remembered_mib = 1);
+    let mut shard = shard(|_, limits| limits.remembered_mib = Some(1));
     let mut batch = batch(&[(1, 1, ROOT)]);
     batch.arena = vec![0; 400 << 10];
     batch.spans[0].facts = 0..(400 << 10);
@@ -430,7 +431,8 @@ proptest! {
             note(add(&mut shard, now_ms, &records));
             note(tick(&mut shard, now_ms));
         }
-        note(tick(&mut shard, now_ms + 11_000));
+        // The longest that a revision waits.
+        note(tick(&mut shard, now_ms + 61_000));
         for (trace, spans) in spans {
             prop_assert_eq!(last[&trace].1, spans.len());
         }

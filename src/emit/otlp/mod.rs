@@ -15,7 +15,7 @@ use prost::Message;
 use super::counters::{Loss, Seldom};
 use super::queue::{Deliver, Delivery, EvaluationBatch, size_of_evaluation};
 use super::retry::{AttemptError, GivenUp, RetrySettings, retry};
-use super::scores::{Grouping, Scores};
+use super::scores::Grouping;
 use super::settings::{Exporter, ExporterKind};
 use super::{ExporterStartError, Starting};
 use crate::client::{Client, Protocol, SendError, Taken};
@@ -75,8 +75,7 @@ impl Exporter for Otlp {
         let backend = Arc::new(backend);
         starting.show(settings.include_content, true);
         if settings.has(EvaluationForm::Metric) {
-            let scores = Arc::new(Scores::new(Grouping::Resource, settings.series_max));
-            starting.scores(scores.clone());
+            let scores = starting.scores(Grouping::Resource, settings.series_max);
             let (closing, task) =
                 report::start(backend.clone(), scores, settings.metrics_interval.0);
             starting.task(closing, task);
@@ -85,6 +84,11 @@ impl Exporter for Otlp {
             starting.queue((&settings.sending_queue).into(), Sender::new(backend, settings));
         }
         Ok(())
+    }
+
+    fn queue_bytes(&self) -> Option<usize> {
+        let queue = &self.settings.sending_queue;
+        queue.queue_size.filter(|_| queue.enabled)
     }
 }
 

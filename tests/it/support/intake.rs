@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use spanscore::model::Memory;
 use spanscore::otlp::Signal;
 use spanscore::receive::settings::{OtlpReceiverSettings, ProtocolsSettings, ReceiversSettings};
-use spanscore::receive::{Accepted, Intake, Receivers, Refused};
+use spanscore::receive::{Accepted, Intake, Receivers, Refused, Sender};
 use spanscore::settings::HumanDuration;
 use spanscore::telemetry::Telemetry;
 use tokio::sync::Semaphore;
@@ -46,7 +47,12 @@ impl FakeIntake {
 }
 
 impl Intake for FakeIntake {
-    async fn accept(&self, signal: Signal, body: Bytes) -> Result<Accepted, Refused> {
+    async fn accept(
+        &self,
+        signal: Signal,
+        body: Bytes,
+        _: &Arc<Sender>,
+    ) -> Result<Accepted, Refused> {
         self.seen.lock().unwrap().push((signal, body));
         self.gate.acquire().await.unwrap().forget();
         self.answer.lock().unwrap().clone()
@@ -91,8 +97,14 @@ impl Harness {
         let intake = Arc::new(FakeIntake::default());
         let telemetry = Telemetry::without_endpoints().unwrap();
         let settings = ReceiversSettings { otlp: Some(otlp) };
-        let receivers =
-            Receivers::start(&settings, Arc::clone(&intake), &telemetry.meter()).await.unwrap();
+        let receivers = Receivers::start(
+            &settings,
+            Arc::clone(&intake),
+            &Memory::default(),
+            &telemetry.meter(),
+        )
+        .await
+        .unwrap();
         let (grpc, http) = (receivers.grpc_address().unwrap(), receivers.http_address().unwrap());
         Self { intake, receivers: Some(receivers), telemetry, grpc, http }
     }
