@@ -139,3 +139,21 @@ pub(super) async fn drain(body: &mut Incoming, bytes_max: usize) {
     // What comes after is lost with the connection, which is all that can be done.
     let _ = tokio::time::timeout(DRAIN_TIME, reading).await;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn body_that_comes_with_less_than_its_pace_is_given_up() {
+        let pace = Pace { since: Instant::now(), min_rate: 1000 };
+        let started = Instant::now();
+        let never = std::future::pending::<()>;
+        let refused = pace.in_time(3000, never()).await.err();
+        assert_eq!(refused.map(|refused| refused.reason), Some(RefusalReason::TooSlow));
+        assert_eq!(started.elapsed(), PACE_GRACE + Duration::from_secs(3));
+        assert!(pace.in_time(0, async {}).await.is_ok(), "what is there is taken");
+        let any = Pace { min_rate: 0, ..pace };
+        assert!(tokio::time::timeout(PACE_GRACE * 9, any.in_time(0, never())).await.is_err());
+    }
+}
