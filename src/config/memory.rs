@@ -18,7 +18,13 @@ const TOTAL_MIN: usize = 32 * MIB;
 const SHARE_MIN: usize = MIB / 2;
 /// What is remembered to be quick, and has fixed limits: compiled schemas, batches to be filled
 /// again, criteria of attributes.
-pub(super) const FIXED: usize = 24 * MIB;
+const FIXED: usize = 12 * MIB;
+
+/// What is not divided: the fixed parts, and 13 of 64 parts for what the allocator keeps for a while
+/// after it was given back.
+fn undivided(total: usize) -> usize {
+    FIXED + total / 64 * 13
+}
 
 /// A share with the setting that names it.
 struct Part {
@@ -53,20 +59,20 @@ pub(super) fn divide(
     if total < TOTAL_MIN {
         let error = format!("`memory_mib` must be at least {}", TOTAL_MIN / MIB);
         let error = SettingsError::new(error).with_help(format!(
-            "{} of them have fixed limits, the rest is divided among what senders send",
-            FIXED / MIB
+            "{} of them are not divided among what senders send",
+            undivided(TOTAL_MIN).div_ceil(MIB)
         ));
         return Err(error.at(place_of(node, "limits.memory_mib")));
     }
     let parts = parts(settings);
     let written = |part: &Part| part.written.unwrap_or(SHARE_MIN);
-    let needed = parts.iter().map(written).fold(FIXED, usize::saturating_add);
-    if needed > total {
+    let needed = parts.iter().map(written).fold(0, usize::saturating_add);
+    if needed > total.saturating_sub(undivided(total)) {
         return Err(does_not_fit(&parts, needed, total, node));
     }
     let named = parts.iter().filter_map(|part| part.written).sum::<usize>();
     let weights = parts.iter().filter(|part| part.written.is_none()).map(|part| part.weight);
-    let (rest, weights) = (total - FIXED - named, weights.sum::<usize>().max(1));
+    let (rest, weights) = (total - undivided(total) - named, weights.sum::<usize>().max(1));
     let divided = |part: &Part| (rest as u128 * part.weight as u128 / weights as u128) as usize;
     let [connections, requests, queue, traces, judging, sessions, exporters, series] =
         parts.map(|part| part.written.unwrap_or_else(|| divided(&part)));
@@ -119,7 +125,9 @@ fn queue_bytes(exporters: &[ExporterSettings]) -> Option<usize> {
 fn does_not_fit(parts: &[Part], needed: usize, total: usize, node: &Node) -> SettingsError {
     let written = parts.iter().filter(|part| part.written.is_some());
     let largest = written.max_by_key(|part| part.written);
-    let (needed, total) = (needed.div_ceil(MIB), total / MIB);
+    // As much of the limit is not divided as `undivided` says.
+    let needed = needed.saturating_add(FIXED).div_ceil(MIB);
+    let (needed, total) = (needed.saturating_mul(64).div_ceil(51), total / MIB);
     let error = SettingsError::new(format!(
         "the shares of `limits.memory_mib` need {needed} MiB together, and it is {total}"
     ));
@@ -173,7 +181,7 @@ mod tests {
     #[test]
     fn the_default_config_has_the_default_shares() {
         assert_eq!(divided("{}"), Ok(MemoryLimits::default()));
-        assert_eq!(sum(&MemoryLimits::default()) + FIXED, 1024 * MIB);
+        assert_eq!(sum(&MemoryLimits::default()) + undivided(1024 * MIB), 1024 * MIB);
     }
 
     #[test]
@@ -185,8 +193,9 @@ mod tests {
             r#"{"limits": {"memory_mib": 100000}}"#,
         ] {
             let limits = divided(text).unwrap();
-            assert!(sum(&limits) + FIXED <= limits.total, "{text}: {limits:?}");
-            assert!(sum(&limits) + FIXED + 8 >= limits.total, "{text}: {limits:?}");
+            let undivided = undivided(limits.total);
+            assert!(sum(&limits) + undivided <= limits.total, "{text}: {limits:?}");
+            assert!(sum(&limits) + undivided + 8 >= limits.total, "{text}: {limits:?}");
         }
         let limits = divided(r#"{"limits": {"queue_mib": 7}}"#).unwrap();
         assert_eq!(limits.queue, 7 * MIB);
@@ -206,8 +215,8 @@ mod tests {
         let error = divided(text).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the shares of `limits.memory_mib` need 540 MiB together, and it is 64 (raise \
-             `limits.memory_mib` to 540 or more, or lower `receivers.otlp.max_in_flight_mib`, \
+            "the shares of `limits.memory_mib` need 663 MiB together, and it is 64 (raise \
+             `limits.memory_mib` to 663 or more, or lower `receivers.otlp.max_in_flight_mib`, \
              which takes 512)"
         );
         let error = divided(r#"{"limits": {"memory_mib": 8}}"#).unwrap_err();

@@ -124,14 +124,14 @@ impl Default for MemoryLimits {
         let mib = |mib: usize| mib << 20;
         Self {
             total: mib(1024),
-            connections: mib(64),
-            requests: mib(256),
-            queue: mib(96),
-            traces: mib(240),
-            judging: mib(192),
-            sessions: mib(64),
-            exporters: mib(64),
-            series: mib(24),
+            connections: mib(48),
+            requests: mib(220),
+            queue: mib(76),
+            traces: mib(192),
+            judging: mib(152),
+            sessions: mib(48),
+            exporters: mib(48),
+            series: mib(20),
         }
     }
 }

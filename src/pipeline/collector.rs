@@ -161,7 +161,7 @@ impl Collector {
         let receivers = Receivers::start(&settings.receivers, intake, &memory, &meter).await?;
         telemetry.readiness().set(true);
         let shutdown_timeout = settings.shutdown_timeout;
-        let _keeper = Keeper::start();
+        let _keeper = Keeper::start(pipeline.intake());
         Ok(Self { telemetry, exporters, pipeline, receivers, shutdown_timeout, _keeper })
     }
 

@@ -27,6 +27,8 @@ pub struct PipelineIntake {
     /// The bytes of all that waits for the shards.
     queue: Arc<Share>,
     is_closed: AtomicBool,
+    /// A request came since the last look.
+    is_used: AtomicBool,
     /// Resources seen before, one cache for each request under way at once.
     caches: Mutex<Vec<ExtractionCache>>,
     metrics: Arc<PipelineMetrics>,
@@ -52,6 +54,7 @@ impl PipelineIntake {
             shards: shards.into_iter().map(with_queue).collect(),
             queue,
             is_closed: AtomicBool::new(false),
+            is_used: AtomicBool::new(false),
             caches: Mutex::default(),
             metrics,
             pool,
@@ -65,6 +68,15 @@ impl PipelineIntake {
         for (shard, _) in &self.shards {
             // A shard that is gone has nothing to be told.
             let _ = shard.send(last.clone()).await;
+        }
+    }
+
+    /// Forgets what is only remembered to be quick, if no request came since the last look: a little
+    /// that is kept may hold up much that is free around it.
+    pub(super) fn rest(&self) {
+        if !self.is_used.swap(false, Ordering::Relaxed) {
+            self.caches().clear();
+            self.pool.clear();
         }
     }
 
@@ -166,6 +178,7 @@ impl Intake for PipelineIntake {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(Refused::ShuttingDown);
         }
+        self.is_used.store(true, Ordering::Relaxed);
         let deadline = Instant::now() + ROOM_WAIT;
         let room = self.room_for(body.len(), sender, deadline).await?;
         let mut batches: Vec<_> = self.shards.iter().map(|_| self.pool.take()).collect();

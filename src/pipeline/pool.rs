@@ -10,7 +10,7 @@ const BATCHES_MAX: usize = 32;
 /// Most bytes of facts in a batch that is kept.
 const ARENA_BYTES_MAX: usize = 1 << 20;
 /// Most bytes of all that are kept.
-const POOL_BYTES_MAX: usize = 8 << 20;
+const POOL_BYTES_MAX: usize = 4 << 20;
 /// Most records in a batch that is kept.
 const SPANS_MAX: usize = 8192;
 
@@ -48,6 +48,11 @@ impl BatchPool {
         }
     }
 
+    /// Keeps none any longer.
+    pub(super) fn clear(&self) {
+        *self.kept() = Kept::default();
+    }
+
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -79,10 +84,13 @@ mod tests {
         assert!(pool.kept().batches.is_empty());
         let large = || SpanBatch { arena: Vec::with_capacity(1 << 20), ..SpanBatch::default() };
         (0..100).for_each(|_| pool.give_back(large()));
-        assert_eq!((pool.kept().batches.len(), pool.kept().bytes), (8, POOL_BYTES_MAX));
+        let held = |kept: MutexGuard<'_, Kept>| (kept.batches.len(), kept.bytes);
+        assert_eq!(held(pool.kept()), (4, POOL_BYTES_MAX));
         (0..8).for_each(|_| drop(pool.take()));
         assert_eq!(pool.kept().bytes, 0);
         (0..100).for_each(|_| pool.give_back(SpanBatch::default()));
         assert_eq!(pool.kept().batches.len(), BATCHES_MAX);
+        pool.clear();
+        assert!(pool.kept().batches.is_empty());
     }
 }

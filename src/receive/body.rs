@@ -7,6 +7,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use tokio::time::{Instant, timeout_at};
 
+use super::Sender;
 use super::admission::Ticket;
 use super::status::{RefusalReason, RefusedRequest};
 
@@ -126,11 +127,12 @@ impl<'a> BodyReader<'a> {
 
 /// Reads and forgets up to `bytes_max` of a refused body. A sender that is still writing when its
 /// connection closes may never see the answer.
-pub(super) async fn drain(body: &mut Incoming, bytes_max: usize) {
+pub(super) async fn drain(body: &mut Incoming, bytes_max: usize, sender: &Sender) {
     let reading = async {
         let mut left = bytes_max;
         while let Some(Ok(frame)) = body.frame().await {
             left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+            sender.progress();
             if left == 0 {
                 return;
             }

@@ -118,14 +118,21 @@ impl<I: Intake> HttpService<I> {
             return Err(RefusedRequest::new(RefusalReason::ContentType, message));
         };
         let compression = compression_of(&head.headers)?;
-        let _under_way = self.enter(&head.headers, &mut body).await?;
-        let bytes = self.declared_bytes(&head.headers, &mut body).await?;
+        let _under_way = self.enter(&head.headers, &mut body, sender).await?;
+        let bytes = self.declared_bytes(&head.headers, &mut body, sender).await?;
         let mut ticket = self.ingest.admission.enter(sender)?;
         let reader = BodyReader::new(&mut body, &mut ticket, self.ingest.min_body_rate);
         let reading = reader.finish(bytes, self.limit.bytes_max);
-        let Some(body) = self.ingest.in_time(reading).await? else {
-            drain(&mut body, self.limit.bytes_max).await;
-            return Err(self.limit.exceeded());
+        let read = self.ingest.in_time(reading).await;
+        let body = match read.and_then(|read| read.ok_or_else(|| self.limit.exceeded())) {
+            Ok(body) => body,
+            Err(refused) => {
+                if matches!(refused.reason, RefusalReason::TooLarge | RefusalReason::BytesFull) {
+                    drop(ticket);
+                    drain(&mut body, self.limit.bytes_max, sender).await;
+                }
+                return Err(refused);
+            }
         };
         let is_json = encoding == Encoding::Json;
         let packed = Packed { signal, body, compression, is_json };
@@ -151,13 +158,14 @@ impl<I: Intake> HttpService<I> {
         &self,
         headers: &HeaderMap,
         body: &mut Incoming,
+        sender: &Sender,
     ) -> Result<usize, RefusedRequest> {
         let declared = headers.get(CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
         let declared: usize = declared.unwrap_or_default();
         if declared <= self.limit.bytes_max {
             return Ok(declared);
         }
-        self.drain_sent(headers, body).await;
+        self.drain_sent(headers, body, sender).await;
         Err(self.limit.exceeded())
     }
 
@@ -166,19 +174,20 @@ impl<I: Intake> HttpService<I> {
         &self,
         headers: &HeaderMap,
         body: &mut Incoming,
+        sender: &Sender,
     ) -> Result<UnderWay, RefusedRequest> {
         let entered = self.ingest.closing.enter();
         if entered.is_err() {
-            self.drain_sent(headers, body).await;
+            self.drain_sent(headers, body, sender).await;
         }
         entered
     }
 
     /// Passes over a body that is refused before it was read, if its sender has begun with it: one
     /// that waits for `100 Continue` has not.
-    async fn drain_sent(&self, headers: &HeaderMap, body: &mut Incoming) {
+    async fn drain_sent(&self, headers: &HeaderMap, body: &mut Incoming, sender: &Sender) {
         if !headers.contains_key(EXPECT) {
-            drain(body, self.limit.bytes_max.saturating_mul(2)).await;
+            drain(body, self.limit.bytes_max.saturating_mul(2), sender).await;
         }
     }
 }
