@@ -80,7 +80,7 @@ pub(super) struct TraceLimits {
 
 /// What a shard has counted of a trace.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) struct Counted {
+pub(super) struct CountedTrace {
     /// Bytes held for it alone.
     pub(super) bytes: usize,
     /// Its first resources, so many.
@@ -116,7 +116,7 @@ pub(super) struct OpenTrace {
     /// Steps that its judgements took, and those that asked for verdicts before the end.
     pub(super) steps: TakenSteps,
     /// Bytes that its shard counts as held for it, and how many of its resources are counted.
-    pub(super) counted: Counted,
+    pub(super) counted: CountedTrace,
     /// Bytes that are counted as held for it since it was judged; 0 while it is open.
     pub(super) remembered_bytes: usize,
     /// Bytes of all its resources, which other traces may have, too.
@@ -147,7 +147,7 @@ impl OpenTrace {
             left_out: None,
             reported: Vec::new(),
             steps: TakenSteps::default(),
-            counted: Counted::default(),
+            counted: CountedTrace::default(),
             remembered_bytes: 0,
             resource_bytes: 0,
             looked_at: 0,

@@ -20,8 +20,8 @@ const SHARE_MIN: usize = MIB / 2;
 /// again, criteria of attributes.
 const FIXED: usize = 12 * MIB;
 
-/// What is not divided: the fixed parts, and 13 of 64 parts for what the allocator keeps for a while
-/// after it was given back.
+/// What is not divided: the fixed parts, and 13 of 64 parts for what the allocator keeps for a
+/// while after it was given back.
 fn undivided(total: usize) -> usize {
     FIXED + total / 64 * 13
 }

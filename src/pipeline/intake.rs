@@ -71,8 +71,8 @@ impl PipelineIntake {
         }
     }
 
-    /// Forgets what is only remembered to be quick, if no request came since the last look: a little
-    /// that is kept may hold up much that is free around it.
+    /// Forgets what is only remembered to be quick, if no request came since the last look: a
+    /// little that is kept may hold up much that is free around it.
     pub(super) fn rest(&self) {
         if !self.is_used.swap(false, Ordering::Relaxed) {
             self.caches().clear();

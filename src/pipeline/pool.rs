@@ -16,10 +16,10 @@ const SPANS_MAX: usize = 8192;
 
 /// Empty batches.
 #[derive(Default)]
-pub(super) struct BatchPool(Mutex<Kept>);
+pub(super) struct BatchPool(Mutex<KeptBatches>);
 
 #[derive(Default)]
-struct Kept {
+struct KeptBatches {
     batches: Vec<SpanBatch>,
     bytes: usize,
 }
@@ -50,10 +50,10 @@ impl BatchPool {
 
     /// Keeps none any longer.
     pub(super) fn clear(&self) {
-        *self.kept() = Kept::default();
+        *self.kept() = KeptBatches::default();
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, KeptBatches> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -84,7 +84,7 @@ mod tests {
         assert!(pool.kept().batches.is_empty());
         let large = || SpanBatch { arena: Vec::with_capacity(1 << 20), ..SpanBatch::default() };
         (0..100).for_each(|_| pool.give_back(large()));
-        let held = |kept: MutexGuard<'_, Kept>| (kept.batches.len(), kept.bytes);
+        let held = |kept: MutexGuard<'_, KeptBatches>| (kept.batches.len(), kept.bytes);
         assert_eq!(held(pool.kept()), (4, POOL_BYTES_MAX));
         (0..8).for_each(|_| drop(pool.take()));
         assert_eq!(pool.kept().bytes, 0);

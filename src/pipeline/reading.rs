@@ -19,9 +19,9 @@ const BYTES_PER_VALUE: usize = 64;
 const LOOK: Duration = Duration::from_millis(1);
 
 /// The memory that reading some traces takes, until dropped.
-pub(super) struct Reading(Option<(Arc<Share>, usize)>);
+pub(super) struct ReadingMemory(Option<(Arc<Share>, usize)>);
 
-impl Drop for Reading {
+impl Drop for ReadingMemory {
     fn drop(&mut self) {
         if let Some((share, bytes)) = &self.0 {
             share.give_back(*bytes);
@@ -35,9 +35,9 @@ pub(super) fn reserve<'a>(
     share: &Arc<Share>,
     traces: impl Iterator<Item = &'a TraceSpans> + Clone,
     waits: impl Fn(),
-) -> Option<Reading> {
+) -> Option<ReadingMemory> {
     if traces.clone().map(|trace| trace.arena.len()).sum::<usize>() <= SMALL_BYTES {
-        return Some(Reading(None));
+        return Some(ReadingMemory(None));
     }
     let bytes = traces.map(|trace| reading_bytes(&trace.arena)).sum();
     if bytes > share.limit() {
@@ -47,7 +47,7 @@ pub(super) fn reserve<'a>(
         waits();
         std::thread::sleep(LOOK);
     }
-    Some(Reading(Some((Arc::clone(share), bytes))))
+    Some(ReadingMemory(Some((Arc::clone(share), bytes))))
 }
 
 /// Bytes that reading facts takes, at most.

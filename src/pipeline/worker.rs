@@ -19,7 +19,7 @@ use super::guard::Guarded;
 use super::keeper::{COLLECT_INTERVAL, collect};
 use super::metrics::{JudgedCounts, PipelineMetrics};
 use super::pool::BatchPool;
-use super::reading::{Reading, reserve};
+use super::reading::{ReadingMemory, reserve};
 use super::room::{Room, ShardRoom};
 use super::sessions::SessionSender;
 use crate::assemble::{Due, RunningTrace, Shard, TakenSteps};
@@ -254,7 +254,7 @@ impl Worker {
     }
 
     /// Memory for reading a trace; `None` where it alone may take more than there is.
-    fn reserve(&self, trace: &TraceSpans) -> Option<Reading> {
+    fn reserve(&self, trace: &TraceSpans) -> Option<ReadingMemory> {
         reserve(&self.judging, std::iter::once(trace), || self.heartbeats.beat(self.index))
     }
 

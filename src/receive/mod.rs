@@ -17,7 +17,6 @@ mod ingest;
 mod listen;
 mod meter;
 mod metrics;
-mod sender;
 mod server;
 mod status;
 mod text;
@@ -31,7 +30,7 @@ use bytes::Bytes;
 use crate::otlp::Signal;
 
 pub use listen::ReceiverStartError;
-pub use sender::Sender;
+pub use meter::Sender;
 pub use server::Receivers;
 
 /// What became of a request's items.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::{Handle, Shard};
-use crate::assemble::trace::{Counted, OpenTrace};
+use crate::assemble::trace::{CountedTrace, OpenTrace};
 use crate::model::Resource;
 
 /// Tables and queues that have room for so many entries are not made smaller.
@@ -62,7 +62,7 @@ impl Shard {
         let Some(trace) = trace else { return };
         let resources = &trace.spans.resources;
         resources.iter().skip(trace.counted.resources).for_each(|it| self.resources.add(it));
-        let counted = Counted { bytes: trace.bytes(), resources: resources.len() };
+        let counted = CountedTrace { bytes: trace.bytes(), resources: resources.len() };
         self.bytes = self.bytes + counted.bytes - trace.counted.bytes;
         trace.counted = counted;
     }

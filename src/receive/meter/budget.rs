@@ -15,12 +15,12 @@ const PER_REQUEST: u32 = 8;
 
 /// What is left of the frames of one connection.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct FrameBudget {
     left: u32,
     filled: Instant,
 }
 
-impl Budget {
+impl FrameBudget {
     pub(super) fn new() -> Self {
         Self { left: BURST, filled: Instant::now() }
     }
@@ -56,8 +56,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn flood_is_more_than_a_burst_and_a_rate() {
-        let mut budget = Budget::new();
-        let flood = |budget: &mut Budget| (0..).take_while(|_| budget.control()).count();
+        let mut budget = FrameBudget::new();
+        let flood = |budget: &mut FrameBudget| (0..).take_while(|_| budget.control()).count();
         assert_eq!(flood(&mut budget), BURST as usize);
         tokio::time::advance(Duration::from_secs(2)).await;
         assert_eq!(flood(&mut budget), 2 * PER_SECOND as usize);
@@ -71,7 +71,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn ping_each_second_goes_on_for_ever() {
-        let mut budget = Budget::new();
+        let mut budget = FrameBudget::new();
         for _ in 0..100_000 {
             tokio::time::advance(Duration::from_secs(1)).await;
             assert!(budget.control());

@@ -6,6 +6,7 @@
 
 mod budget;
 mod frames;
+mod sender;
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -15,9 +16,9 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use self::budget::Budget;
+use self::budget::FrameBudget;
 use self::frames::{FrameHead, Frames, kind};
-use super::Sender;
+pub use self::sender::Sender;
 use super::metrics::{By, Closed, ReceiverMetrics, Transport};
 use crate::model::Share;
 
@@ -31,7 +32,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Which HTTP a connection speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Protocol {
+enum HttpVersion {
     /// So many bytes of the preface came.
     Unknown(usize),
     Http1,
@@ -50,10 +51,10 @@ pub(super) struct Watch {
     requests: Arc<Share>,
     metrics: Arc<ReceiverMetrics>,
     transport: Transport,
-    protocol: Protocol,
+    protocol: HttpVersion,
     came: Frames,
     went: Frames,
-    budget: Budget,
+    budget: FrameBudget,
     /// Over HTTP/1.1, bytes since a request or a part of its body was taken.
     waiting: usize,
     /// Of what waits, bytes that are counted.
@@ -73,10 +74,10 @@ impl<S> Metered<S> {
             requests,
             metrics,
             transport,
-            protocol: Protocol::Unknown(0),
+            protocol: HttpVersion::Unknown(0),
             came: Frames::default(),
             went: Frames::default(),
-            budget: Budget::new(),
+            budget: FrameBudget::new(),
             waiting: 0,
             counted: 0,
         };
@@ -87,23 +88,24 @@ impl<S> Metered<S> {
 impl Watch {
     /// Looks at bytes that came; says why the connection must close.
     fn came(&mut self, mut bytes: &[u8]) -> Result<(), Closed> {
-        if let Protocol::Unknown(known) = self.protocol {
+        if let HttpVersion::Unknown(known) = self.protocol {
             let (begin, rest) = bytes.split_at(bytes.len().min(PREFACE.len() - known));
             if PREFACE[known..].starts_with(begin) {
                 let known = known + begin.len();
                 let is_whole = known == PREFACE.len();
-                self.protocol = if is_whole { Protocol::Http2 } else { Protocol::Unknown(known) };
+                self.protocol =
+                    if is_whole { HttpVersion::Http2 } else { HttpVersion::Unknown(known) };
                 bytes = rest;
             } else {
-                self.protocol = Protocol::Http1;
+                self.protocol = HttpVersion::Http1;
             }
         }
         match self.protocol {
-            Protocol::Http2 => {
+            HttpVersion::Http2 => {
                 self.frames_came(bytes)?;
                 self.count(self.came.waiting())
             }
-            Protocol::Http1 | Protocol::Unknown(_) => {
+            HttpVersion::Http1 | HttpVersion::Unknown(_) => {
                 let is_taken = self.sender.progressed.swap(false, Ordering::Relaxed);
                 self.waiting = if is_taken { 0 } else { self.waiting } + bytes.len();
                 self.count(self.waiting)
@@ -128,7 +130,7 @@ impl Watch {
     }
 
     fn went(&mut self, bytes: &[u8]) {
-        if self.protocol == Protocol::Http2 {
+        if self.protocol == HttpVersion::Http2 {
             let (metrics, transport) = (&self.metrics, self.transport);
             self.went.read(bytes, |head| count(metrics, transport, By::Receiver, head));
         }

@@ -6,19 +6,19 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::metrics::Closed;
+use crate::receive::metrics::Closed;
 
 /// One connection.
 #[derive(Debug, Default)]
 pub struct Sender {
     /// Bodies that are on their way.
-    pub(super) bodies: AtomicUsize,
+    pub(in crate::receive) bodies: AtomicUsize,
     /// Bytes of bodies, and of what has not become one.
-    pub(super) bytes: AtomicUsize,
+    pub(in crate::receive) bytes: AtomicUsize,
     /// Requests that are worked on.
-    pub(super) turns: AtomicUsize,
+    pub(in crate::receive) turns: AtomicUsize,
     /// A request, or a part of its body, was taken since the last look.
-    pub(super) progressed: AtomicBool,
+    pub(in crate::receive) progressed: AtomicBool,
     queued: AtomicUsize,
     closed: OnceLock<Closed>,
 }
@@ -30,18 +30,18 @@ impl Sender {
     }
 
     /// A request, or a part of its body, was taken.
-    pub(super) fn progress(&self) {
+    pub(in crate::receive) fn progress(&self) {
         self.progressed.store(true, Ordering::Relaxed);
     }
 
     /// Says why this side closes it.
-    pub(super) fn close(&self, why: Closed) {
+    pub(in crate::receive) fn close(&self, why: Closed) {
         // The first reason counts.
         let _ = self.closed.set(why);
     }
 
     /// Why this side closed it, if it did for one of the limits that are shared.
-    pub(super) fn closed(&self) -> Option<Closed> {
+    pub(in crate::receive) fn closed(&self) -> Option<Closed> {
         self.closed.get().copied()
     }
 }

@@ -8,8 +8,8 @@ mod zstd_window;
 
 use std::io::{self, Read};
 
-use super::admission::Ticket;
-use super::status::{RefusalReason, RefusedRequest};
+use crate::receive::admission::Ticket;
+use crate::receive::status::{RefusalReason, RefusedRequest};
 
 /// Output is asked of the ticket in steps of this many bytes.
 const STEP_BYTES: usize = 1 << 20;
@@ -19,14 +19,14 @@ const DEFLATE_RATIO_MAX: usize = 1032;
 
 /// How a body is compressed (RFC 9110, section 8.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ContentCoding {
+pub(in crate::receive) enum ContentCoding {
     Gzip,
     Zstd,
 }
 
 impl ContentCoding {
     /// Reads a `Content-Encoding` or `grpc-encoding`; `None` inside means not compressed.
-    pub(super) fn from_header(name: &[u8]) -> Result<Option<Self>, RefusedRequest> {
+    pub(in crate::receive) fn from_header(name: &[u8]) -> Result<Option<Self>, RefusedRequest> {
         let known: [(&[u8], Option<Self>); 5] = [
             (b"", None),
             (b"identity", None),
@@ -47,7 +47,7 @@ impl ContentCoding {
     }
 
     /// Recognizes compressed data by its first bytes.
-    pub(super) fn from_magic(start: &[u8]) -> Option<Self> {
+    pub(in crate::receive) fn from_magic(start: &[u8]) -> Option<Self> {
         match start {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Self::Zstd),
@@ -91,7 +91,7 @@ fn window_log_max(bytes_max: usize) -> u32 {
 }
 
 /// Decompresses a body to at most `bytes_max` bytes. `setting` names the limit for the sender.
-pub(super) fn decompress(
+pub(in crate::receive) fn decompress(
     compression: ContentCoding,
     body: &[u8],
     bytes_max: usize,
