@@ -151,16 +151,10 @@ impl Pipeline {
             };
             threads.spawn(format!("shard-{index}"), worker.run(receiver))?;
         }
-        let intake = Arc::new(PipelineIntake::new(
-            Arc::clone(resolver.table()),
-            senders,
-            Arc::clone(&memory.queue),
-            metrics,
-            pool,
-            Arc::clone(&backlog),
-            meter,
-        ));
-        Ok(Self { intake, threads, backlog, heartbeats })
+        let (table, queue) = (Arc::clone(resolver.table()), Arc::clone(&memory.queue));
+        let known = Arc::clone(&backlog);
+        let intake = PipelineIntake::new(table, senders, queue, metrics, pool, known, meter);
+        Ok(Self { intake: Arc::new(intake), threads, backlog, heartbeats })
     }
 
     /// Where receivers hand their requests.
