@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::backlog::Backlog;
 use super::metrics::PipelineMetrics;
 use super::pool::BatchPool;
-use super::room::{Room, ShardQueue};
+use super::room::{QueueRoom, ShardQueue};
 use super::worker::ShardMessage;
 use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER, ROOM_WAIT};
 use crate::extract::{Extracted, ExtractionCache, Table, extract};
@@ -87,10 +87,10 @@ impl PipelineIntake {
         bytes: usize,
         sender: &Arc<Sender>,
         deadline: Instant,
-    ) -> Result<Room, Refused> {
+    ) -> Result<QueueRoom, Refused> {
         let bytes = bytes.max(self.queue.limit() / QUEUED_REQUESTS_MAX);
         let waits = || self.metrics.waited("queue");
-        let room = Room::take(&self.queue, sender, bytes, deadline, waits).await;
+        let room = QueueRoom::take(&self.queue, sender, bytes, deadline, waits).await;
         room.ok_or_else(|| self.overloaded("queue_full"))
     }
 
@@ -121,7 +121,7 @@ impl PipelineIntake {
     async fn hand_over(
         &self,
         batches: Vec<SpanBatch>,
-        mut room: Room,
+        mut room: QueueRoom,
         deadline: Instant,
     ) -> Result<(), Refused> {
         room.grow(batches.iter().map(SpanBatch::bytes).sum());
@@ -162,7 +162,7 @@ fn show_queue(meter: &Meter, queue: &Arc<Share>) {
         .build();
     meter
         .u64_observable_gauge("spanscore.pipeline.queue_capacity")
-        .with_description("Room for requests that wait to be assembled.")
+        .with_description("QueueRoom for requests that wait to be assembled.")
         .with_unit("By")
         .with_callback(move |room| room.observe(capacity, &[]))
         .build();

@@ -19,13 +19,13 @@ const LOOK: Duration = Duration::from_millis(5);
 const SHARD_TIMES: usize = 4;
 
 /// The room that a request takes.
-pub(super) struct Room {
+pub(super) struct QueueRoom {
     share: Arc<Share>,
     sender: Arc<Sender>,
     bytes: usize,
 }
 
-impl Room {
+impl QueueRoom {
     /// Takes room, after waiting for it if there is none; `None` at the deadline. `waits` is called
     /// once where it has to wait.
     pub(super) async fn take(
@@ -53,7 +53,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for QueueRoom {
     fn drop(&mut self) {
         self.share.give_back_for(self.sender.queued(), self.bytes);
     }

@@ -20,7 +20,7 @@ use super::keeper::{COLLECT_INTERVAL, collect};
 use super::metrics::{JudgedCounts, PipelineMetrics};
 use super::pool::BatchPool;
 use super::reading::{ReadingMemory, reserve};
-use super::room::{Room, ShardRoom};
+use super::room::{QueueRoom, ShardRoom};
 use super::sessions::SessionSender;
 use crate::assemble::{Due, RunningTrace, Shard, TakenSteps};
 use crate::evaluate::engine::run::{Evaluators, Evidence};
@@ -45,7 +45,7 @@ const WORK_MAX: usize = 32;
 #[derive(Clone)]
 pub(super) enum ShardMessage {
     /// Records of one request; the room it took in the queue is free when this is dropped.
-    Batch { batch: Arc<SpanBatch>, _room: Arc<(ShardRoom, Arc<Room>)> },
+    Batch { batch: Arc<SpanBatch>, _room: Arc<(ShardRoom, Arc<QueueRoom>)> },
     /// Take what senders already have a place for, judge what is open and end.
     Drain,
 }

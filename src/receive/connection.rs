@@ -27,17 +27,18 @@ const CLOSE_TIME: Duration = Duration::from_secs(5);
 /// A request to be served, or its answer.
 pub(super) type Admitted = ControlFlow<Response<Answer>, Request<Incoming>>;
 
+/// What becomes an answer.
+pub(super) trait Answering: Future<Output = Response<Answer>> + Send {}
+
+impl<T: Future<Output = Response<Answer>> + Send> Answering for T {}
+
 /// What a port does with a request.
 pub(super) trait Serve: Send + Sync + 'static {
     /// Answers a request by its head alone, if that is all that it needs; else hands it back.
     fn admit(&self, request: Request<Incoming>) -> Admitted;
 
     /// Answers one request.
-    fn serve(
-        &self,
-        request: Request<Incoming>,
-        sender: &Arc<Sender>,
-    ) -> impl Future<Output = Response<Answer>> + Send;
+    fn serve(&self, request: Request<Incoming>, sender: &Arc<Sender>) -> impl Answering;
 }
 
 /// How the connections of a port are run.

@@ -81,7 +81,7 @@ impl Exporter for Otlp {
             starting.task(closing, task);
         }
         if settings.has(EvaluationForm::Event) || settings.has(EvaluationForm::Span) {
-            starting.queue((&settings.sending_queue).into(), Sender::new(backend, settings));
+            starting.queue((&settings.sending_queue).into(), BackendSender::new(backend, settings));
         }
         Ok(())
     }
@@ -168,7 +168,7 @@ impl Backend {
 }
 
 /// The end of an OTLP exporter's queue.
-pub(crate) struct Sender {
+pub(crate) struct BackendSender {
     backend: Arc<Backend>,
     options: Options,
     event: bool,
@@ -184,7 +184,7 @@ struct EncodedRequests {
     spans: Option<Vec<u8>>,
 }
 
-impl Sender {
+impl BackendSender {
     pub(crate) fn new(backend: Arc<Backend>, settings: &OtlpExporterSettings) -> Self {
         let options = Options { placement: settings.placement, content: settings.include_content };
         let batch = &settings.sending_queue.batch;
@@ -230,7 +230,7 @@ impl Sender {
     }
 }
 
-impl Deliver for Sender {
+impl Deliver for BackendSender {
     async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
         let mut delivery = Delivery::default();
         let requests = self.requests(&batch);

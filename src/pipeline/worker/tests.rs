@@ -97,9 +97,9 @@ async fn work_that_was_taken_is_judged_although_it_stands_behind_the_drain() {
 }
 
 /// Room in the queue, for a request to one shard.
-async fn room() -> Arc<(ShardRoom, Arc<Room>)> {
+async fn room() -> Arc<(ShardRoom, Arc<QueueRoom>)> {
     let (share, soon) = (Share::new("queue", 100), Instant::now() + TICK);
-    let room = Room::take(&share, &Arc::default(), 1, soon, || {}).await.unwrap();
+    let room = QueueRoom::take(&share, &Arc::default(), 1, soon, || {}).await.unwrap();
     let own = ShardQueue::new(1).take(&share, 1, soon, || {}).await.unwrap();
     Arc::new((own, Arc::new(room)))
 }
