@@ -149,6 +149,7 @@ fn run(case: Case, requests: u64, want: Want, mut take: impl FnMut(&[Evaluation]
                 revised: due.revised,
                 revision: due.revision,
                 completion: due.completion,
+                is_partial: false,
                 now_ns: 0,
             };
             let trace = shard.trace(due.handle).unwrap();

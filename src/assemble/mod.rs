@@ -4,13 +4,15 @@
 //! the reason why: [`Completion`](crate::model::Completion). A trace is complete when its root
 //! ended and nothing came for `quiet_period`; or nothing came for `idle_timeout`; or it is older
 //! than `age_max`; or the process shuts down; or a limit pushes it out. Rules use arrival time and
-//! are applied after a request, never within: spans of one request stand in any order.
+//! are applied after a request, never within: spans of one request stand in any order. By default
+//! the quiet period adapts to what a trace lacks ([`patience`]).
 //!
 //! A judged trace is remembered for `remember_period`; a span that comes late reopens it, and it is
 //! judged again on all its spans. Spans that came before, exactly so, change nothing.
 //!
 //! **Invariant:** no I/O and no clock: `(state, input, now) -> outputs`.
 
+mod patience;
 pub mod sessions;
 pub mod settings;
 pub mod shard;
@@ -18,6 +20,8 @@ mod trace;
 mod wheel;
 
 pub use sessions::{DueSession, Sessions};
-pub use settings::{LimitsSettings, SessionKeyFields, SessionsSettings, TracesSettings};
-pub use shard::{CutTrace, Due, RunningTrace, Shard, ShardCounts};
+pub use settings::{
+    LimitsSettings, QuietPeriod, SessionKeyFields, SessionsSettings, TracesSettings,
+};
+pub use shard::{CutTrace, Due, Handle, RunningTrace, Shard, ShardCounts};
 pub use trace::{TakenSteps, TraceLimit};

@@ -1,8 +1,12 @@
 //! When a trace is complete, and how much is kept.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Error, IntoDeserializer as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::patience::WHOLE_MS;
 use crate::model::effort::TRACE_STEPS;
 use crate::model::{MemoryLimits, SessionKey, Trajectory};
 use crate::settings::{HumanDuration, above_zero, some_above_zero};
@@ -11,10 +15,14 @@ use crate::settings::{HumanDuration, above_zero, some_above_zero};
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TracesSettings {
-    /// How long nothing may come after the root span ended before the trace is judged. The root is
-    /// in the last request of its process; spans of another process may follow by up to 5 s and
-    /// make a revision.
-    pub quiet_period: HumanDuration,
+    /// How long nothing may come after the root span ended before the trace is judged. `auto`
+    /// (default): a second, and longer where the trace is known to lack something: a parent that
+    /// its service has yet to send, a span that has not ended, the spans of another process that
+    /// one of its calls announces. How much longer is learnt from each service. A duration fixes
+    /// it.
+    pub quiet_period: QuietPeriod,
+    /// The longest that `quiet_period: auto` waits for what a trace lacks.
+    pub quiet_period_max: HumanDuration,
     /// How long nothing may come before a trace whose root never ended is judged. Exporters send
     /// every 5 s by default, so less than the longest model or tool call plus 6 s splits traces.
     pub idle_timeout: HumanDuration,
@@ -27,10 +35,68 @@ pub struct TracesSettings {
     pub revision_wait_max: HumanDuration,
 }
 
+/// A duration, or `auto`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QuietPeriod {
+    /// As long as it pays.
+    #[default]
+    Auto,
+    /// Always so long.
+    Fixed(HumanDuration),
+}
+
+impl QuietPeriod {
+    /// Whether it adapts.
+    pub fn is_auto(self) -> bool {
+        self == Self::Auto
+    }
+
+    /// How long a trace that lacks nothing waits, milliseconds.
+    pub fn whole_ms(self) -> u64 {
+        match self {
+            Self::Auto => WHOLE_MS,
+            Self::Fixed(duration) => duration.as_ms(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for QuietPeriod {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer).map_err(|_| {
+            D::Error::custom("write `auto`, or a duration with a unit, such as 200ms or 2s")
+        })?;
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        HumanDuration::deserialize(text.into_deserializer()).map(Self::Fixed)
+    }
+}
+
+impl Serialize for QuietPeriod {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Auto => serializer.serialize_str("auto"),
+            Self::Fixed(duration) => duration.serialize(serializer),
+        }
+    }
+}
+
+impl JsonSchema for QuietPeriod {
+    fn schema_name() -> Cow<'static, str> {
+        "QuietPeriod".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let duration = generator.subschema_for::<HumanDuration>();
+        json_schema!({"anyOf": [{"const": "auto"}, duration]})
+    }
+}
+
 impl Default for TracesSettings {
     fn default() -> Self {
         Self {
-            quiet_period: HumanDuration::from_secs(1),
+            quiet_period: QuietPeriod::Auto,
+            quiet_period_max: HumanDuration::from_secs(10),
             idle_timeout: HumanDuration::from_secs(30),
             age_max: HumanDuration::from_secs(30 * 60),
             remember_period: HumanDuration::from_secs(30),

@@ -5,7 +5,9 @@
 //! is needed.
 
 mod held;
+mod kept;
 mod room;
+mod waiting;
 
 use std::collections::VecDeque;
 
@@ -15,10 +17,11 @@ use hashbrown::HashMap;
 
 use held::HeldResources;
 
+use super::patience::Patience;
 use super::trace::{Added, OpenTrace, State, TakenSteps, TraceLimits};
 use super::wheel::{TICK_MS, Wheel};
 use super::{LimitsSettings, TracesSettings};
-use crate::model::{Completion, Reported, SpanBatch, SpanRecord, TraceId, TraceSpans};
+use crate::model::{Completion, SpanBatch, SpanRecord, TraceId, TraceSpans};
 
 /// Names a trace of a shard; stays unique when its place is used again. As long as a shard forgets
 /// nothing, its handles are in the order of the first spans of their traces.
@@ -41,6 +44,8 @@ pub struct Due {
     pub digest: [u8; 16],
     /// The hash it was judged on before.
     pub revised: Option<[u8; 16]>,
+    /// It certainly lacks something that was waited for in vain.
+    pub is_partial: bool,
 }
 
 /// A trace that goes on, to be asked for early verdicts.
@@ -69,6 +74,8 @@ pub struct ShardCounts {
     pub evicted_by_memory: u64,
     /// Judged traces forgotten before their time, for room.
     pub forgotten_early: u64,
+    /// Traces whose root had ended that were waited for since they lacked something.
+    pub waited_longer: u64,
     /// Judged traces that a late span reopened.
     pub reopened: u64,
     /// Traces that held no tool, agent or model span and were not judged.
@@ -103,6 +110,8 @@ pub struct Shard {
     counts: ShardCounts,
     /// Handles with new records since the last look, so that rules apply after a request.
     touched: Vec<Handle>,
+    /// What was learnt of senders.
+    patience: Patience,
     /// Traces that have grown since the last look; `None` while nobody looks.
     watched: Option<Vec<Handle>>,
 }
@@ -158,6 +167,7 @@ impl Shard {
             open_count: 0,
             counts: ShardCounts::default(),
             touched: Vec::new(),
+            patience: Patience::default(),
             watched: None,
         }
     }
@@ -284,6 +294,7 @@ impl Shard {
     fn apply_rules(&mut self, now_ms: u64, due: &mut Vec<Due>) {
         let mut touched = std::mem::take(&mut self.touched);
         for handle in touched.drain(..) {
+            self.note_arrival(handle, now_ms);
             let Some(trace) = self.get_mut(handle) else { continue };
             if let State::Closed(_) = trace.state {
                 if trace.is_open {
@@ -325,19 +336,6 @@ impl Shard {
         running.collect()
     }
 
-    /// What evaluators said of a trace before.
-    pub fn reported(&self, handle: Handle) -> &[Reported] {
-        self.get(handle).map_or(&[], |trace| &trace.reported)
-    }
-
-    /// Keeps what evaluators said of a trace, once that has left, for as long as it is remembered.
-    pub fn keep_reported(&mut self, handle: Handle, reported: Vec<Reported>) {
-        if let Some(trace) = self.get_mut(handle) {
-            trace.reported = reported;
-        }
-        self.recount(handle);
-    }
-
     /// Steps that a trace has taken so far.
     pub fn steps(&self, handle: Handle) -> TakenSteps {
         self.get(handle).map_or_else(TakenSteps::default, |trace| trace.steps)
@@ -375,7 +373,10 @@ impl Shard {
             }
             let (deadline, completion) = trace.deadline(&traces);
             if deadline <= now_ms {
-                self.judge(handle, completion, now_ms, due);
+                let is_root = completion == Completion::RootEnded;
+                if !is_root || !self.is_waited_for(handle, now_ms) {
+                    self.judge(handle, completion, now_ms, due);
+                }
             } else if trace.armed_ms <= now_ms {
                 trace.armed_ms = u64::MAX;
                 self.arm(handle);
@@ -455,6 +456,7 @@ impl Shard {
         }
         let (is_agent, has_span, judged) = (trace.is_agent, trace.has_span, trace.judged);
         let (digest, record_count) = (trace.digest, trace.spans.spans.len() as u64);
+        let is_partial = trace.is_partial;
         let is_due = is_agent && has_span && judged.is_none_or(|(_, last)| last != digest);
         if is_due {
             trace.judged = Some((judged.map_or(1, |(count, _)| count.saturating_add(1)), digest));
@@ -464,6 +466,7 @@ impl Shard {
                 revision: judged.map_or(0, |(count, _)| count),
                 digest: digest.to_be_bytes(),
                 revised: judged.map(|(_, digest)| digest.to_be_bytes()),
+                is_partial: completion == Completion::RootEnded && is_partial,
             });
         } else {
             self.done(handle);

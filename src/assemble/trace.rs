@@ -6,7 +6,8 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::model::{
-    Completion, Reported, Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans, fingerprint,
+    Completion, GivenVerdicts, Reported, Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans,
+    fingerprint,
 };
 
 /// Spans that a trace may have before their ids are indexed to find duplicates, and resources
@@ -113,6 +114,8 @@ pub(super) struct OpenTrace {
     pub(super) left_out: Option<LeftOut>,
     /// What evaluators said of it that they must know again.
     pub(super) reported: Vec<Reported>,
+    /// The verdicts that were given of it, for as long as it may be revised.
+    pub(super) verdicts: GivenVerdicts,
     /// Steps that its judgements took, and those that asked for verdicts before the end.
     pub(super) steps: TakenSteps,
     /// Bytes that its shard counts as held for it, and how many of its resources are counted.
@@ -123,6 +126,12 @@ pub(super) struct OpenTrace {
     pub(super) resource_bytes: usize,
     /// How large it was when it was last looked at while open.
     looked_at: usize,
+    /// Arrival of the end of the root, milliseconds.
+    pub(super) root_ms: Option<u64>,
+    /// How long it is waited for what it lacks, milliseconds; 0 unless it is.
+    pub(super) patience_ms: u64,
+    /// It certainly lacks something, and is judged without it.
+    pub(super) is_partial: bool,
     /// The earliest deadline that is armed, milliseconds.
     pub(super) armed_ms: u64,
     /// Where each record stands, once there are many.
@@ -146,11 +155,15 @@ impl OpenTrace {
             judged: None,
             left_out: None,
             reported: Vec::new(),
+            verdicts: GivenVerdicts::default(),
             steps: TakenSteps::default(),
             counted: CountedTrace::default(),
             remembered_bytes: 0,
             resource_bytes: 0,
             looked_at: 0,
+            root_ms: None,
+            patience_ms: 0,
+            is_partial: false,
             armed_ms: u64::MAX,
             places: HashMap::new(),
             resource_places: HashMap::new(),
@@ -168,6 +181,7 @@ impl OpenTrace {
             + self.places.allocation_size()
             + self.resource_places.allocation_size()
             + self.reported.capacity() * size_of::<Reported>()
+            + self.verdicts.bytes()
     }
 
     /// When it was judged last, milliseconds; `None` while it is open.
@@ -419,11 +433,11 @@ impl OpenTrace {
     pub(super) fn deadline(&self, settings: &super::TracesSettings) -> (u64, Completion) {
         let age = (self.first_ms.saturating_add(settings.age_max.as_ms()), Completion::AgeMax);
         let (first_ms, why) = if self.root_ended {
-            (settings.quiet_period.as_ms(), Completion::RootEnded)
+            (settings.quiet_period.whole_ms(), Completion::RootEnded)
         } else {
             (settings.idle_timeout.as_ms(), Completion::Idle)
         };
-        let wait_ms = self.revision_wait(first_ms, settings);
+        let wait_ms = self.revision_wait(first_ms, settings).max(self.patience_ms);
         let rest = (self.last_ms.saturating_add(wait_ms), why);
         // A judged trace that is reopened was complete before: its age says nothing.
         if self.judged.is_none() && age.0 < rest.0 { age } else { rest }

@@ -1,13 +1,16 @@
 //! `spanscore score`: judges recorded traces; the gate of a CI run.
 
+mod silence;
+
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use comfy_table::Table;
 
+use self::silence::Silence;
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output, recorded};
-use crate::emit::record;
+use crate::emit::{details, record};
 use crate::model::{Evaluation, Label, Outcome};
 use crate::pipeline::replay::Replay;
 use crate::visible;
@@ -23,6 +26,10 @@ Examples:
   spanscore score examples/traces/refund_agent.json
   spanscore score --config eval.yaml --format jsonl run/*.json > scores.jsonl
   cat traces.jsonl | spanscore score --fail-on fail,failed,not_evaluable -
+  spanscore score --config eval.yaml --fail-on fail,unused_case,unused_evaluator run/*.json
+
+What was not judged is said below the scores (with --format jsonl on standard error): evaluators
+that gave no answer, cases of a dataset that no trace named, traces without an agent.
 
 Exit code 2 when an evaluation did what --fail-on names, else 1 when not everything could be read or
 a trace is over a limit.")]
@@ -35,6 +42,10 @@ pub(super) struct ScoreArgs {
     /// How scores are printed
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    /// After the table, for each score what it came from: expected and actual calls beside each
+    /// other
+    #[arg(long)]
+    details: bool,
     /// What shuts the gate
     #[arg(long, value_enum, value_delimiter = ',', value_name = "OUTCOME",
           default_values_t = [FailOn::Fail, FailOn::Failed, FailOn::Nothing])]
@@ -63,6 +74,12 @@ enum FailOn {
     NotEvaluable,
     /// No evaluation at all, so that an empty recording is no success
     Nothing,
+    /// An evaluator that gave no answer: its `when` selected no trace
+    UnusedEvaluator,
+    /// A case of a dataset that no trace named
+    UnusedCase,
+    /// A trace without a span of a tool, an agent or a model
+    NoAgent,
     /// The gate stays open whatever comes
     Never,
 }
@@ -75,12 +92,14 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Exit, CommandError> {
     let evaluators = recorded::judge(plan.evaluators);
     let mut replay = Replay::new(&resolver, limits, session_key);
     let is_broken = recorded::read(&mut replay, &args.files);
-    let mut printer = ScorePrinter::new(args.format);
-    for evaluation in replay.judge(&evaluators, recorded::now_ns()) {
-        printer.take(&evaluation)?;
+    let mut printer = ScorePrinter::new(args.format, args.details);
+    let judgement = replay.judge(&evaluators, recorded::now_ns());
+    for evaluation in &judgement.evaluations {
+        printer.take(evaluation)?;
     }
-    let tally = printer.finish()?;
-    let is_shut = tally.shuts(&args.fail_on);
+    let silence = Silence::of(&evaluators, &judgement);
+    let tally = printer.finish(&silence)?;
+    let is_shut = tally.shuts(&args.fail_on, &silence);
     // That nothing was judged says little where not everything could be read.
     Ok(if is_broken && (!is_shut || tally.count() == 0) {
         Exit::Failure
@@ -94,6 +113,8 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Exit, CommandError> {
 /// Prints evaluations as they come, or together in the end.
 struct ScorePrinter {
     table: Option<Table>,
+    /// What follows the table, where it is asked for.
+    details: Option<String>,
     tally: OutcomeTally,
 }
 
@@ -107,10 +128,11 @@ struct OutcomeTally {
 }
 
 impl ScorePrinter {
-    fn new(format: Format) -> Self {
+    fn new(format: Format, details: bool) -> Self {
         let header = ["TRACE", "EVALUATOR", "SCORE", "LABEL", "EXPLANATION"];
         let table = (format == Format::Table).then(|| output::table(header));
-        Self { table, tally: OutcomeTally::default() }
+        let details = details.then(String::new);
+        Self { table, details, tally: OutcomeTally::default() }
     }
 
     fn take(&mut self, evaluation: &Evaluation) -> Result<(), CommandError> {
@@ -118,6 +140,9 @@ impl ScorePrinter {
         match &mut self.table {
             Some(table) => {
                 table.add_row(row(evaluation).map(|cell| visible::line(cell).to_string()));
+                if let Some(details) = &mut self.details {
+                    write_details(evaluation, details);
+                }
                 Ok(())
             }
             None => {
@@ -128,15 +153,36 @@ impl ScorePrinter {
         }
     }
 
-    fn finish(self) -> Result<OutcomeTally, CommandError> {
+    /// Prints what is left, and what was not judged: as records do not say that, beside them.
+    fn finish(self, silence: &Silence) -> Result<OutcomeTally, CommandError> {
         if let Some(table) = &self.table {
             if self.tally.count() > 0 {
                 output::line(table.trim_fmt())?;
             }
+            if let Some(details) = self.details.filter(|details| !details.is_empty()) {
+                output::line(format_args!("\n{details}"))?;
+            }
             output::line(self.tally.sentence())?;
+        }
+        for line in silence.lines() {
+            let line = visible::line(line);
+            if self.table.is_some() {
+                output::line(line)?;
+            } else {
+                output::note(format_args!("spanscore: {line}"));
+            }
         }
         Ok(self.tally)
     }
+}
+
+/// Appends what a score came from, below a head.
+fn write_details(evaluation: &Evaluation, out: &mut String) {
+    let Outcome::Scored(score) = &evaluation.outcome else { return };
+    let [trace, evaluator, value, label, _] = row(evaluation);
+    let head = format!("{trace}  {evaluator}  {value} {label}");
+    out.push_str(&format!("{}\n", visible::line(head)));
+    details::write_text(&score.details, 2, out);
 }
 
 /// Hexadecimal digits of a trace id that are shown in a table.
@@ -147,7 +193,7 @@ fn row(evaluation: &Evaluation) -> [String; 5] {
     let (score, label, words) = match &evaluation.outcome {
         Outcome::Scored(score) => {
             let label = evaluation.label().map_or("", Label::as_str);
-            (format!("{:.3}", score.value), label, score.explanation.clone())
+            (format!("{:.3}", score.value), label, score.explanation.to_string())
         }
         Outcome::NotEvaluable { reason, explanation } => {
             let words = format!("{}: {explanation}", reason.as_str());
@@ -174,12 +220,15 @@ impl OutcomeTally {
         self.pass + self.fail + self.not_evaluable + self.failed
     }
 
-    fn shuts(self, fail_on: &[FailOn]) -> bool {
+    fn shuts(self, fail_on: &[FailOn], silence: &Silence) -> bool {
         let happened = |what: &FailOn| match what {
             FailOn::Fail => self.fail > 0,
             FailOn::Failed => self.failed > 0,
             FailOn::NotEvaluable => self.not_evaluable > 0,
             FailOn::Nothing => self.count() == 0,
+            FailOn::UnusedEvaluator => !silence.evaluators.is_empty(),
+            FailOn::UnusedCase => !silence.cases.is_empty(),
+            FailOn::NoAgent => !silence.traces.is_empty(),
             FailOn::Never => false,
         };
         !fail_on.contains(&FailOn::Never) && fail_on.iter().any(happened)
@@ -206,7 +255,7 @@ mod tests {
     use super::*;
 
     fn check(tally: OutcomeTally, fail_on: &[FailOn], shuts: bool) {
-        assert_eq!(tally.shuts(fail_on), shuts, "{tally:?} {fail_on:?}");
+        assert_eq!(tally.shuts(fail_on, &Silence::default()), shuts, "{tally:?} {fail_on:?}");
     }
 
     #[test]
@@ -222,5 +271,8 @@ mod tests {
         check(blind, &[FailOn::NotEvaluable], true);
         check(mixed, &[FailOn::Failed], false);
         check(mixed, &[FailOn::Fail, FailOn::Never], false);
+        let silent = Silence { cases: vec!["x".to_owned()], ..Silence::default() };
+        assert!(mixed.shuts(&[FailOn::UnusedCase], &silent));
+        assert!(!mixed.shuts(&[FailOn::UnusedEvaluator, FailOn::NoAgent], &silent));
     }
 }

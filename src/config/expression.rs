@@ -22,8 +22,21 @@ pub(super) fn compile(
         errors.push(SettingsError::new(message).at(node.place));
         return None;
     }
-    let (message, help, line, column) = match When::compile(text) {
+    let compiled =
+        if setting == "when" { When::compile_condition(text) } else { When::compile(text) };
+    let (message, help, line, column) = match compiled {
         Ok(when) => return Some(when),
+        Err(WhenError::NoTruthValue { what }) => {
+            let message = format!("`{setting}` gives {what}, neither true nor false");
+            let help = "compare it, such as `service_name == \"shop\"`, or ask `size(...) > 0`";
+            (message, Some(help.to_owned()), 0, 0)
+        }
+        Err(WhenError::Syntax { .. }) if single_equals(text).is_some() => {
+            let at = single_equals(text).unwrap_or_default();
+            let (line, column) = line_and_column(text, at);
+            let message = format!("`{setting}` is not valid CEL: a single `=`");
+            (message, Some("write `==` to compare".to_owned()), line, column)
+        }
         Err(WhenError::Syntax { line, column, message }) => {
             // What the parser would have taken instead is a list of tokens: of no use to people.
             let message = message.split(" expecting ").next().unwrap_or_default();
@@ -67,7 +80,50 @@ fn find_word(text: &str, word: &str) -> (usize, usize) {
     let found = text.match_indices(word).find(|(at, _)| {
         !text[..*at].ends_with(is_part) && !text[at + word.len()..].starts_with(is_part)
     });
-    let before = &text[..found.map_or(0, |(at, _)| at)];
+    line_and_column(text, found.map_or(0, |(at, _)| at))
+}
+
+/// Line and column, from 0, of a place in a text.
+fn line_and_column(text: &str, at: usize) -> (usize, usize) {
+    let before = &text[..at];
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
     (before.matches('\n').count(), before[line_start..].chars().count())
+}
+
+/// Where a `=` stands alone, outside of texts: in other languages that compares.
+fn single_equals(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mut quote = None;
+    let mut at = 0;
+    while at < bytes.len() {
+        match (quote, bytes[at]) {
+            (Some(_), b'\\') => at += 1,
+            (Some(open), byte) if byte == open => quote = None,
+            (Some(_), _) => {}
+            (None, byte @ (b'"' | b'\'')) => quote = Some(byte),
+            (None, b'=') => {
+                let before = at.checked_sub(1).map(|before| bytes[before]);
+                let is_alone = !matches!(before, Some(b'=' | b'!' | b'<' | b'>'))
+                    && bytes.get(at + 1) != Some(&b'=');
+                if is_alone {
+                    return Some(at);
+                }
+            }
+            (None, _) => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::single_equals;
+
+    #[test]
+    fn single_equals_is_found_outside_of_texts() {
+        assert_eq!(single_equals(r#"service_name = "shop""#), Some(13));
+        assert_eq!(single_equals(r#"a == "x = y" && b != 'z=' && c <= 1 && d >= 2"#), None);
+        assert_eq!(single_equals(r#"a == "\" =" "#), None);
+    }
 }

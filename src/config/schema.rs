@@ -57,7 +57,10 @@ fn keyed(about: &str, entries: Map<String, Value>) -> Schema {
     })
 }
 
-/// One kind's settings. Its own definitions move to the root under names of their own.
+/// Types of which each kind may have its own; every other name means one type everywhere.
+const OWN_NAMES: [&str; 2] = ["Criteria", "Settings"];
+
+/// One kind's settings. Its definitions move to the root; those that only it knows get its name.
 fn entry(name: &str, about: &str, schema: Schema, generator: &mut SchemaGenerator) -> Value {
     let mut own = schema.to_value();
     let prefix = format!("{name}.");
@@ -65,7 +68,7 @@ fn entry(name: &str, about: &str, schema: Schema, generator: &mut SchemaGenerato
     let Some(object) = own.as_object_mut() else { return own };
     if let Some(Value::Object(definitions)) = object.remove("$defs") {
         for (name, definition) in definitions {
-            generator.definitions_mut().insert(format!("{prefix}{name}"), definition);
+            generator.definitions_mut().insert(at_root(&name, &prefix), definition);
         }
     }
     object.remove("$schema");
@@ -76,6 +79,11 @@ fn entry(name: &str, about: &str, schema: Schema, generator: &mut SchemaGenerato
     own
 }
 
+/// The name of a kind's definition among those of all.
+fn at_root(name: &str, prefix: &str) -> String {
+    if OWN_NAMES.contains(&name) { format!("{prefix}{name}") } else { name.to_owned() }
+}
+
 fn rename_references(value: &mut Value, prefix: &str) {
     match value {
         Value::Object(object) => {
@@ -83,7 +91,7 @@ fn rename_references(value: &mut Value, prefix: &str) {
                 match value {
                     Value::String(text) if key == "$ref" => {
                         if let Some(name) = text.strip_prefix("#/$defs/") {
-                            *text = format!("#/$defs/{prefix}{name}");
+                            *text = format!("#/$defs/{}", at_root(name, prefix));
                         }
                     }
                     value => rename_references(value, prefix),
@@ -92,5 +100,27 @@ fn rename_references(value: &mut Value, prefix: &str) {
         }
         Value::Array(items) => items.iter_mut().for_each(|item| rename_references(item, prefix)),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_means_one_type_to_all_kinds() {
+        let mut known: Map<String, Value> = Map::new();
+        let exporters = emit::settings::KINDS.iter().map(|kind| (kind.schema)());
+        for schema in KINDS.iter().map(|kind| (kind.schema)()).chain(exporters) {
+            let definitions = schema.get("$defs").and_then(Value::as_object).cloned();
+            for (name, definition) in definitions.into_iter().flatten() {
+                if OWN_NAMES.contains(&name.as_str()) {
+                    continue;
+                }
+                let before = known.entry(name.clone()).or_insert_with(|| definition.clone());
+                assert_eq!(*before, definition, "{name}");
+            }
+        }
+        assert!(known.len() > 20);
     }
 }

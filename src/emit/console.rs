@@ -13,9 +13,8 @@ use serde::Deserialize;
 
 use super::counters::{Loss, Seldom};
 use super::queue::{Deliver, Delivery, EvaluationBatch, QueueLimits};
-use super::record;
 use super::settings::{Exporter, ExporterKind};
-use super::{ExporterStartError, Starting};
+use super::{ExporterStartError, Starting, details, record};
 use crate::model::{Evaluation, Label, Outcome};
 use crate::visible;
 
@@ -43,11 +42,19 @@ pub struct ConsoleSettings {
     /// Whether explanations and details, which may quote arguments and results, are shown.
     /// The console stays on this machine, so they are.
     pub include_content: bool,
+    /// Whether, in text, the details follow each evaluation: expected and actual calls beside each
+    /// other, and what else the score came from. Needs `include_content`. Default `false`.
+    pub details: bool,
 }
 
 impl Default for ConsoleSettings {
     fn default() -> Self {
-        Self { format: ConsoleFormat::Text, color: Color::Auto, include_content: true }
+        Self {
+            format: ConsoleFormat::Text,
+            color: Color::Auto,
+            include_content: true,
+            details: false,
+        }
     }
 }
 
@@ -77,7 +84,7 @@ pub enum Color {
 
 impl Exporter for ConsoleSettings {
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
-        starting.show(self.include_content, self.format == ConsoleFormat::Jsonl);
+        starting.show(self.include_content, self.details || self.format == ConsoleFormat::Jsonl);
         starting.queue(QueueLimits::local(Duration::ZERO), Console::new(self));
         Ok(())
     }
@@ -90,6 +97,8 @@ pub struct Style {
     pub color: bool,
     /// Whether explanations may quote arguments and results.
     pub content: bool,
+    /// Whether details follow each evaluation.
+    pub details: bool,
 }
 
 /// Whether text on standard output is coloured: asked for, or `auto` on a terminal without
@@ -126,6 +135,9 @@ fn write_group(group: &[Evaluation], style: Style, out: &mut String) -> std::fmt
         push_line(part, out);
     }
     write!(out, "  {}{}{}", paint(DIM), first.target.completion.as_str(), paint(RESET))?;
+    if first.target.is_partial {
+        out.push_str("  partial");
+    }
     if first.revision > 0 {
         write!(out, "  revision {}", first.revision)?;
     }
@@ -133,6 +145,9 @@ fn write_group(group: &[Evaluation], style: Style, out: &mut String) -> std::fmt
     let width = group.iter().map(|e| e.evaluator.name.chars().count()).max().unwrap_or(0);
     group.iter().try_for_each(|evaluation| write_one(evaluation, width, style, out))
 }
+
+/// Columns before the details.
+const DETAILS_INDENT: usize = 6;
 
 const BOLD: &str = "\x1b[1m";
 const DIM: &str = "\x1b[2m";
@@ -156,6 +171,12 @@ fn write_one(
         None => write!(out, "  {code}{mark}  n/a{reset}")?,
     }
     write!(out, "  {:<width$}", visible::line(&evaluation.evaluator.name).to_string())?;
+    if evaluation.revision > 0 {
+        write!(out, "  revision {}", evaluation.revision)?;
+        if let Some(verdict) = evaluation.supersedes {
+            write!(out, ", was {}", verdict.as_str())?;
+        }
+    }
     if evaluation.evaluator.level == crate::model::Level::Call {
         write!(out, "  span {}", evaluation.span_id)?;
     }
@@ -165,6 +186,11 @@ fn write_one(
         push_line(&explanation, out);
     }
     out.push('\n');
+    if style.details
+        && let Outcome::Scored(score) = &evaluation.outcome
+    {
+        details::write_text(&score.details, DETAILS_INDENT, out);
+    }
     Ok(())
 }
 
@@ -173,7 +199,7 @@ fn explanation(evaluation: &Evaluation, content: bool) -> String {
         return record::plain_explanation(evaluation);
     }
     match &evaluation.outcome {
-        Outcome::Scored(score) => score.explanation.clone(),
+        Outcome::Scored(score) => score.explanation.to_string(),
         Outcome::NotEvaluable { reason, explanation } if explanation.is_empty() => {
             reason.as_str().replace('_', " ")
         }
@@ -183,7 +209,7 @@ fn explanation(evaluation: &Evaluation, content: bool) -> String {
 }
 
 /// Appends text in one line; what is too long is cut.
-fn push_line(text: &str, out: &mut String) {
+pub(super) fn push_line(text: &str, out: &mut String) {
     let cut = text.char_indices().nth(TEXT_CHARS_MAX).map(|(at, _)| at);
     // Writing to a String cannot fail.
     let _ = write!(out, "{}", visible::line(&text[..cut.unwrap_or(text.len())]));
@@ -201,7 +227,11 @@ pub(crate) struct Console {
 
 impl Console {
     pub(crate) fn new(settings: &ConsoleSettings) -> Self {
-        let style = Style { color: is_colored(settings.color), content: settings.include_content };
+        let style = Style {
+            color: is_colored(settings.color),
+            content: settings.include_content,
+            details: settings.details && settings.include_content,
+        };
         Self { format: settings.format, style, broken: Seldom::new() }
     }
 
@@ -249,7 +279,7 @@ mod tests {
 
     fn text(evaluations: &[Evaluation], color: bool, content: bool) -> String {
         let mut out = String::new();
-        write_text(evaluations, Style { color, content }, &mut out);
+        write_text(evaluations, Style { color, content, details: false }, &mut out);
         out
     }
 
@@ -261,11 +291,11 @@ mod tests {
         let all = [sample::scored(0.5), sample::not_evaluable(), sample::failed(), other];
         insta::assert_snapshot!(text(&all, false, true), @r#"
         trace 0af76519  shop  refunds  root_ended  revision 1
-          ✗ 0.50  tool_call_args/refund  1 of 2 calls have the expected arguments (order "A-17")
-          -  n/a  tool_call_args/refund  not evaluable: call A-17 has no recorded arguments
-          !  n/a  tool_call_args/refund  failed: no criteria for order A-17
+          ✗ 0.50  tool_call_args/refund  revision 1  1 of 2 calls as expected (order "A-17")
+          -  n/a  tool_call_args/refund  revision 1  not evaluable: A-17 has no arguments
+          !  n/a  tool_call_args/refund  revision 1  failed: no criteria for order A-17
         trace fff76519  shop  refunds  root_ended
-          ✓ 1.00  tool_call_args/refund  1 of 2 calls have the expected arguments (order "A-17")
+          ✓ 1.00  tool_call_args/refund  1 of 2 calls as expected (order "A-17")
         "#);
     }
 

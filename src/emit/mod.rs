@@ -11,10 +11,14 @@
 //! ```
 //!
 //! **Invariant:** no argument and no result leaves the process over OTLP unless `include_content`
-//! is set: without it nothing that an evaluator wrote as text is exported.
+//! is set: without it an explanation is exported without what may be content
+//! ([`Explanation::without_content`](crate::model::Explanation::without_content)). What an
+//! evaluator says is content unless it marks it as plain: names of tools, counts, rules, and names
+//! of arguments that stand in criteria, schemas or settings.
 
 pub mod console;
 mod counters;
+pub mod details;
 mod file;
 mod otlp;
 pub mod prometheus;
@@ -37,6 +41,7 @@ use tokio_util::sync::CancellationToken;
 pub use counters::Loss;
 
 use crate::model::{Evaluation, Memory, Want};
+use crate::settings::HumanDuration;
 use counters::{Counters, Instruments};
 use queue::{Deliver, Queue, QueueLimits};
 use scores::{Grouping, Scores};
@@ -124,9 +129,9 @@ impl Starting<'_> {
         self.registry
     }
 
-    /// Says whether it shows what evaluators wrote as text, and of that the details.
+    /// Says whether it shows what may be content, and of that the details.
     fn show(&mut self, content: bool, details: bool) {
-        self.exporters.want.explanation |= content;
+        self.exporters.want.explanation = true;
         self.exporters.want.details |= content && details;
     }
 
@@ -142,8 +147,14 @@ impl Starting<'_> {
     }
 
     /// Adds scores that are counted as evaluations are offered.
-    fn scores(&mut self, grouping: Grouping, series_max: usize) -> Arc<Scores> {
-        let scores = Arc::new(Scores::new(grouping, series_max, self.memory.series.clone()));
+    fn scores(
+        &mut self,
+        grouping: Grouping,
+        series_max: usize,
+        idle: HumanDuration,
+    ) -> Arc<Scores> {
+        let share = self.memory.series.clone();
+        let scores = Arc::new(Scores::new(grouping, series_max, idle, share));
         let instruments = &self.exporters.instruments;
         instruments.watch_cut(self.name, Arc::clone(scores.cut_names()));
         self.exporters.lanes.push(Lane::Scores(scores.clone()));

@@ -9,15 +9,20 @@ use prometheus::proto::{Bucket, Counter, Histogram, LabelPair, Metric, MetricFam
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::scores::{ANSWERS, BOUNDS, Grouping, ScoreSource, Scores, Series};
+use super::scores::{ANSWERS, BOUNDS, Grouping, SERIES_IDLE, ScoreSource, Scores, Series, now_ns};
 use super::settings::{Exporter, ExporterKind};
 use super::{ExporterStartError, Starting};
+use crate::settings::HumanDuration;
 
 /// Name of the counter.
 pub const COUNT: &str = "spanscore_evaluation_count_total";
 /// Name of the histogram.
 pub const SCORE: &str = "spanscore_evaluation_score";
 
+/// Name of the counter of verdicts that were taken back.
+pub const SUPERSEDED: &str = "spanscore_evaluation_superseded_total";
+
+const SUPERSEDED_HELP: &str = "Verdicts that a revision took back, by outcome and label.";
 const COUNT_HELP: &str = "Evaluations by outcome and label.";
 const SCORE_HELP: &str = "Scores, 0 to 1.";
 
@@ -38,17 +43,19 @@ pub struct PrometheusSettings {
     /// Most combinations of evaluator, service and agent that have series of their own; those
     /// beyond are counted together, with empty `service` and `agent` and `overflow="true"`.
     pub series_max: usize,
+    /// After how long without an evaluation a series goes; `0` keeps it for ever.
+    pub series_idle: HumanDuration,
 }
 
 impl Default for PrometheusSettings {
     fn default() -> Self {
-        Self { series_max: 1000 }
+        Self { series_max: 1000, series_idle: SERIES_IDLE }
     }
 }
 
 impl Exporter for PrometheusSettings {
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
-        let scores = starting.scores(Grouping::Service, self.series_max);
+        let scores = starting.scores(Grouping::Service, self.series_max, self.series_idle);
         ScoreCollector::new(scores)
             .and_then(|collector| starting.registry().register(Box::new(collector)))
             .map_err(|error| ExporterStartError::Metrics {
@@ -70,7 +77,11 @@ impl ScoreCollector {
         let desc = |name: &str, help: &str| {
             Desc::new(name.to_owned(), help.to_owned(), Vec::new(), Default::default())
         };
-        let descs = vec![desc(COUNT, COUNT_HELP)?, desc(SCORE, SCORE_HELP)?];
+        let descs = vec![
+            desc(COUNT, COUNT_HELP)?,
+            desc(SUPERSEDED, SUPERSEDED_HELP)?,
+            desc(SCORE, SCORE_HELP)?,
+        ];
         Ok(Self { scores, descs })
     }
 }
@@ -82,14 +93,17 @@ impl Collector for ScoreCollector {
 
     fn collect(&self) -> Vec<MetricFamily> {
         let (mut counters, mut histograms) = (Vec::new(), Vec::new());
-        self.scores.read(|source| {
+        let mut superseded = Vec::new();
+        self.scores.read(now_ns(), |source| {
             for series in &source.series {
-                counters.extend(count_metrics(source, series));
+                counters.extend(count_metrics(source, series, series.counts));
+                superseded.extend(count_metrics(source, series, series.superseded));
                 histograms.push(score_metric(source, series));
             }
         });
         vec![
             family(COUNT, COUNT_HELP, MetricType::COUNTER, counters),
+            family(SUPERSEDED, SUPERSEDED_HELP, MetricType::COUNTER, superseded),
             family(SCORE, SCORE_HELP, MetricType::HISTOGRAM, histograms),
         ]
     }
@@ -124,8 +138,12 @@ fn label(name: &str, value: &str) -> LabelPair {
     pair
 }
 
-fn count_metrics(source: &ScoreSource, series: &Series) -> impl Iterator<Item = Metric> {
-    ANSWERS.iter().zip(series.counts).map(move |((outcome, verdict), count)| {
+fn count_metrics(
+    source: &ScoreSource,
+    series: &Series,
+    counts: [u64; 4],
+) -> impl Iterator<Item = Metric> {
+    ANSWERS.iter().zip(counts).map(move |((outcome, verdict), count)| {
         let mut labels = labels(source, series);
         labels.push(label("label", verdict.unwrap_or_default()));
         labels.push(label("outcome", outcome));
@@ -169,7 +187,8 @@ mod tests {
 
     #[test]
     fn counters_and_histogram_have_the_documented_names_and_labels() {
-        let scores = Arc::new(Scores::new(Grouping::Service, 1, Memory::default().series));
+        let (idle, share) = (HumanDuration::default(), Memory::default().series);
+        let scores = Arc::new(Scores::new(Grouping::Service, 1, idle, share));
         scores.record(&[sample::scored(1.0), sample::scored(0.5), sample::not_evaluable()]);
         let mut other = sample::failed();
         Arc::make_mut(&mut other.target).agent_name = None;

@@ -295,7 +295,7 @@ pub(crate) fn size_of_evaluations(evaluations: &[Evaluation]) -> usize {
 pub(crate) fn size_of_evaluation(evaluation: &Evaluation) -> usize {
     use crate::model::Outcome;
     let texts = match &evaluation.outcome {
-        Outcome::Scored(score) => score.explanation.len() + size_of_value(&score.details),
+        Outcome::Scored(score) => score.explanation.bytes() + size_of_value(&score.details),
         Outcome::NotEvaluable { explanation, .. } => explanation.len(),
         Outcome::Failed { error, .. } => error.len(),
     };

@@ -52,7 +52,9 @@ fn try_write(evaluation: &Evaluation, content: bool, out: &mut String) -> std::f
     number(out, "threshold", Some(evaluator.threshold))?;
     write_answer(evaluation, content, out)?;
     string(out, "completion", Some(target.completion.as_str()))?;
+    write!(out, r#","partial":{}"#, target.is_partial)?;
     write!(out, r#","revision":{}"#, evaluation.revision)?;
+    string(out, "evaluator_version", Some(&evaluator.version()))?;
     let revises = evaluation.revises.as_ref().map(EvaluationId::to_string);
     string(out, "revises", revises.as_deref())?;
     let service = target.resource.service_name.as_str();
@@ -106,12 +108,16 @@ fn timestamp(time_ns: u64) -> String {
     jiff::Timestamp::from_nanosecond(i128::from(time_ns)).unwrap_or_default().to_string()
 }
 
-/// What can be said of an evaluation without quoting any argument or result: it holds nothing
-/// that the evaluator wrote.
+/// What can be said of an evaluation without quoting any argument or result: of what the evaluator
+/// wrote only what it marked as plain.
 pub fn plain_explanation(evaluation: &Evaluation) -> String {
     let threshold = evaluation.evaluator.threshold;
     match &evaluation.outcome {
         Outcome::Scored(score) => {
+            let words = score.explanation.without_content();
+            if !words.trim().is_empty() {
+                return words.into_owned();
+            }
             let value = score.value;
             match (evaluation.label().map(|label| label.as_str()), value >= threshold) {
                 (Some("fail"), true) => format!("score {value}, failed by a critical rule"),
@@ -149,9 +155,10 @@ mod tests {
         "trace_id":"0af7651916cd43dd8448eb211c80319c","span_id":"b7ad6b7169203331",
         "session_id":"s-1","evaluator":"tool_call_args/refund","kind":"tool_call_args",
         "level":"trace","outcome":"scored","score":0.5,"label":"fail","threshold":1.0,
-        "explanation":"1 of 2 calls have the expected arguments (order \"A-17\")",
+        "explanation":"1 of 2 calls as expected (order \"A-17\")",
         "details":{"matched":1,"expected":2},"reason":null,"error":null,"error_type":null,
-        "completion":"root_ended","revision":1,
+        "completion":"root_ended","partial":false,"revision":1,
+        "evaluator_version":"07070707070707070707070707070707",
         "revises":"ee000000000000000000000000000000","service_name":"shop",
         "agent_name":"refunds","time":"2025-01-01T00:00:00.5Z",
         "time_unix_nano":1735689600500000000}"#,

@@ -25,12 +25,14 @@ fn evaluation(outcome: Outcome) -> Evaluation {
             }),
             agent_name: Some("refunds".into()),
             completion: Completion::RootEnded,
+            is_partial: false,
             time_ns: 1_735_689_600_500_000_000,
         }),
         span_id: SpanId([0xb7, 0xad, 0x6b, 0x71, 0x69, 0x20, 0x33, 0x31]),
         outcome,
         revision: 1,
         revises: Some(EvaluationId([0xee, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])),
+        supersedes: None,
     }
 }
 
@@ -41,7 +43,7 @@ pub(super) fn scored(value: f64) -> Evaluation {
     details.insert("expected", Value::from(2));
     evaluation(Outcome::Scored(Score {
         value,
-        explanation: r#"1 of 2 calls have the expected arguments (order "A-17")"#.into(),
+        explanation: Explanation::content(r#"1 of 2 calls as expected (order "A-17")"#),
         details: Value::Map(details),
         label: None,
     }))
@@ -51,7 +53,7 @@ pub(super) fn scored(value: f64) -> Evaluation {
 pub(super) fn not_evaluable() -> Evaluation {
     evaluation(Outcome::NotEvaluable {
         reason: Reason::ArgumentsNotRecorded,
-        explanation: "call A-17 has no recorded arguments".into(),
+        explanation: "A-17 has no arguments".into(),
     })
 }
 

@@ -1,16 +1,21 @@
 //! Counts and histograms of scores, with bounded series.
 //!
-//! A series belongs to one source (a service or a resource, and an agent) and one evaluator. Names
-//! of services and agents are chosen by strangers, so beyond `series_max` series whatever is new
-//! is counted per evaluator in the overflow source: nothing goes uncounted, only unnamed.
+//! A series belongs to one source (a service or a version of it, and an agent) and one evaluator.
+//! Names of services and agents are chosen by strangers, so beyond `series_max` series whatever is
+//! new is counted per evaluator in the overflow source: nothing goes uncounted, only unnamed.
+
+mod identity;
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use hashbrown::{Equivalent, HashMap};
 
-use crate::model::{Evaluation, EvaluatorInfo, Label, Outcome, Resource, Share};
+use self::identity::ServiceIdentity;
+use crate::model::{Evaluation, EvaluatorInfo, GivenVerdict, Outcome, Resource, Share};
+use crate::settings::HumanDuration;
 
 /// Upper bounds of the histogram's buckets; zeros stand in the first alone.
 pub(crate) const BOUNDS: [f64; 11] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
@@ -27,6 +32,16 @@ const RESOURCE_BYTES_MAX: usize = 16 << 10;
 
 /// Bytes that a source takes beside its names and its series.
 const SOURCE_BYTES: usize = 2 * size_of::<ScoreSource>() + 100;
+/// Bytes that a series takes in a vector that grows.
+const SERIES_BYTES: usize = 2 * size_of::<Series>();
+
+/// After how long without an evaluation a series goes, unless the settings say otherwise.
+pub(crate) const SERIES_IDLE: HumanDuration = HumanDuration::from_secs(60 * 60);
+
+/// Now, Unix nanoseconds.
+pub(crate) fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
 
 /// The name as a series shows it.
 fn shown(name: &str) -> Cow<'_, str> {
@@ -42,8 +57,9 @@ fn shown(name: &str) -> Cow<'_, str> {
 pub(crate) enum Grouping {
     /// The service's name: few series, for the process's own metrics endpoint.
     Service,
-    /// The whole resource: each judged process has its own, as OTLP wants it.
-    Resource,
+    /// Name, namespace and version of the service: what dashboards group by. The rest of a
+    /// resource, such as `service.instance.id`, is new at each start of a process.
+    Version,
 }
 
 /// Where evaluations come from.
@@ -54,6 +70,8 @@ pub(crate) struct ScoreSource {
     pub(crate) agent: String,
     /// One for each evaluator, in order of appearance.
     pub(crate) series: Vec<Series>,
+    /// Bytes that were taken for it, without its series.
+    bytes: usize,
 }
 
 /// The counts of one evaluator at one source.
@@ -62,6 +80,12 @@ pub(crate) struct Series {
     pub(crate) evaluator: Arc<EvaluatorInfo>,
     /// By [`ANSWERS`].
     pub(crate) counts: [u64; 4],
+    /// Verdicts that a revision took back, by [`ANSWERS`].
+    pub(crate) superseded: [u64; 4],
+    /// Since when it counts, Unix nanoseconds; 0 for since the start of the process.
+    pub(crate) start_ns: u64,
+    /// When it counted last, Unix nanoseconds.
+    last_ns: u64,
     /// Scores by bucket, not cumulative; the last holds what is beyond all [`BOUNDS`].
     pub(crate) buckets: [u64; BOUNDS.len() + 1],
     /// Sum of the scores.
@@ -69,9 +93,16 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    fn new(evaluator: &Arc<EvaluatorInfo>) -> Self {
-        let buckets = [0; BOUNDS.len() + 1];
-        Self { evaluator: evaluator.clone(), counts: [0; 4], buckets, sum: 0.0 }
+    fn new(evaluator: &Arc<EvaluatorInfo>, start_ns: u64) -> Self {
+        Self {
+            evaluator: evaluator.clone(),
+            counts: [0; 4],
+            superseded: [0; 4],
+            start_ns,
+            last_ns: 0,
+            buckets: [0; BOUNDS.len() + 1],
+            sum: 0.0,
+        }
     }
 
     /// How many scores the histogram holds.
@@ -79,20 +110,28 @@ impl Series {
         self.buckets.iter().sum()
     }
 
-    fn add(&mut self, evaluation: &Evaluation) {
-        let answer = match (&evaluation.outcome, evaluation.label()) {
-            (Outcome::Scored(_), Some(Label::Pass)) => 0,
-            (Outcome::Scored(_), _) => 1,
-            (Outcome::NotEvaluable { .. }, _) => 2,
-            (Outcome::Failed { .. }, _) => 3,
-        };
-        self.counts[answer] += 1;
+    fn add(&mut self, evaluation: &Evaluation, now_ns: u64) {
+        self.counts[place_of(evaluation.verdict())] += 1;
+        if let Some(superseded) = evaluation.supersedes {
+            self.superseded[place_of(superseded)] += 1;
+        }
+        self.last_ns = now_ns;
         if let Outcome::Scored(score) = &evaluation.outcome
             && score.value.is_finite()
         {
             self.buckets[BOUNDS.partition_point(|bound| *bound < score.value)] += 1;
             self.sum += score.value;
         }
+    }
+}
+
+/// Where a verdict stands in [`ANSWERS`].
+fn place_of(verdict: GivenVerdict) -> usize {
+    match verdict {
+        GivenVerdict::Pass => 0,
+        GivenVerdict::Fail => 1,
+        GivenVerdict::NotEvaluable => 2,
+        GivenVerdict::Failed => 3,
     }
 }
 
@@ -117,6 +156,8 @@ impl Equivalent<ScoreSourceKey> for ScoreSourceKeyRef<'_> {
 /// All series of one exporter.
 pub(crate) struct Scores {
     grouping: Grouping,
+    /// After how long without an evaluation a series goes, nanoseconds; 0 for never.
+    idle_ns: u64,
     table: Mutex<ScoreTable>,
     /// Names that were cut.
     cut: Arc<AtomicU64>,
@@ -130,10 +171,17 @@ pub(crate) struct ScoreTable {
     sources: Vec<ScoreSource>,
     series_count: usize,
     overflow: Option<ScoreSource>,
+    /// When series went last, Unix nanoseconds: what begins anew counts from then on.
+    expired_ns: u64,
 }
 
 impl Scores {
-    pub(crate) fn new(grouping: Grouping, series_max: usize, share: Arc<Share>) -> Self {
+    pub(crate) fn new(
+        grouping: Grouping,
+        series_max: usize,
+        idle: HumanDuration,
+        share: Arc<Share>,
+    ) -> Self {
         let table = ScoreTable {
             series_max,
             share,
@@ -141,8 +189,9 @@ impl Scores {
             sources: Vec::new(),
             series_count: 0,
             overflow: None,
+            expired_ns: 0,
         };
-        Self { grouping, table: Mutex::new(table), cut: Arc::default() }
+        Self { grouping, idle_ns: idle.as_ns(), table: Mutex::new(table), cut: Arc::default() }
     }
 
     /// Names of services and agents that were cut, each as often as it came.
@@ -152,6 +201,10 @@ impl Scores {
 
     /// Counts evaluations. The lock is held for some nanoseconds for each.
     pub(crate) fn record(&self, evaluations: &[Evaluation]) {
+        self.record_at(evaluations, now_ns());
+    }
+
+    fn record_at(&self, evaluations: &[Evaluation], now_ns: u64) {
         let mut table = self.lock();
         let same_source = |a: &Evaluation, b: &Evaluation| {
             let (a, b) = (&a.target, &b.target);
@@ -163,7 +216,7 @@ impl Scores {
             self.count_cut(first);
             let place = table.place(self.grouping, first);
             for evaluation in group {
-                table.series(place, evaluation).add(evaluation);
+                table.series(place, evaluation).add(evaluation, now_ns);
             }
         }
     }
@@ -178,9 +231,13 @@ impl Scores {
         }
     }
 
-    /// Calls `read` with each source, the overflow source last.
-    pub(crate) fn read(&self, read: impl FnMut(&ScoreSource)) {
-        let table = self.lock();
+    /// Calls `read` with each source, the overflow source last, once series that were idle too long
+    /// at `now_ns` have gone.
+    pub(crate) fn read(&self, now_ns: u64, read: impl FnMut(&ScoreSource)) {
+        let mut table = self.lock();
+        if self.idle_ns > 0 {
+            table.expire(now_ns, self.idle_ns);
+        }
         table.sources.iter().chain(&table.overflow).for_each(read);
     }
 
@@ -193,33 +250,67 @@ impl ScoreTable {
     /// Where the source stands; `None` for the overflow source.
     fn place(&mut self, grouping: Grouping, evaluation: &Evaluation) -> Option<usize> {
         let resource = &evaluation.target.resource;
-        let service = shown(&resource.service_name);
-        let source = match grouping {
-            Grouping::Service => service.as_bytes(),
-            Grouping::Resource => &resource.encoded,
-        };
+        if resource.encoded.len() > RESOURCE_BYTES_MAX {
+            return None;
+        }
+        let identity = ServiceIdentity::of(resource, grouping);
         let agent = shown(evaluation.target.agent_name.as_deref().unwrap_or_default());
-        let agent = &*agent;
+        let (source, agent) = (&identity.key()[..], &*agent);
         if let Some(place) = self.places.get(&ScoreSourceKeyRef { source, agent }) {
             return Some(*place);
         }
-        let bytes = SOURCE_BYTES + 2 * (source.len() + service.len() + agent.len());
-        let is_full = self.series_count >= self.series_max || source.len() > RESOURCE_BYTES_MAX;
-        if is_full || !self.share.try_take(bytes) {
+        if self.series_count >= self.series_max {
+            return None;
+        }
+        let resource = identity.resource();
+        let bytes = SOURCE_BYTES + source.len() + 2 * agent.len() + resource.bytes();
+        if !self.share.try_take(bytes) {
             return None;
         }
         let place = self.sources.len();
         self.places.insert(ScoreSourceKey { source: source.into(), agent: agent.into() }, place);
-        let kept = match grouping {
-            Grouping::Resource => Arc::clone(resource),
-            // The rest of it would be held for nothing.
-            Grouping::Service => {
-                Arc::new(Resource { encoded: Vec::new(), service_name: service.into() })
-            }
-        };
-        let agent = agent.to_owned();
-        self.sources.push(ScoreSource { resource: Some(kept), agent, series: Vec::new() });
+        let (resource, agent) = (Some(Arc::new(resource)), agent.to_owned());
+        self.sources.push(ScoreSource { resource, agent, series: Vec::new(), bytes });
         Some(place)
+    }
+
+    /// Lets go of series that have counted nothing for so long, and of sources without any.
+    fn expire(&mut self, now_ns: u64, idle_ns: u64) {
+        let is_idle = |series: &Series| now_ns.saturating_sub(series.last_ns) > idle_ns;
+        let goes =
+            |source: &ScoreSource| source.series.is_empty() || source.series.iter().any(is_idle);
+        if !self.sources.iter().any(goes) {
+            return;
+        }
+        let held = self.held();
+        let mut moved = Vec::with_capacity(self.sources.len());
+        let mut kept = 0;
+        self.sources.retain_mut(|source| {
+            source.series.retain(|series| !is_idle(series));
+            source.series.shrink_to_fit();
+            let stays = !source.series.is_empty();
+            moved.push(stays.then_some(kept));
+            kept += usize::from(stays);
+            stays
+        });
+        self.places.retain(|_, place| match moved.get(*place).copied().flatten() {
+            Some(moved) => {
+                *place = moved;
+                true
+            }
+            None => false,
+        });
+        self.sources.shrink_to_fit();
+        self.places.shrink_to_fit();
+        self.share.change(held, self.held());
+        self.series_count = self.sources.iter().map(|source| source.series.len()).sum();
+        self.expired_ns = now_ns;
+    }
+
+    /// Bytes that were taken for the sources and their series.
+    fn held(&self) -> usize {
+        let held = |source: &ScoreSource| source.bytes + source.series.len() * SERIES_BYTES;
+        self.sources.iter().map(held).sum()
     }
 
     fn series(&mut self, place: Option<usize>, evaluation: &Evaluation) -> &mut Series {
@@ -227,18 +318,19 @@ impl ScoreTable {
         let has_room = self.series_count < self.series_max;
         if let Some(source) = place.and_then(|place| self.sources.get_mut(place)) {
             let found = find(&source.series, evaluator);
-            if found.is_some() || has_room && self.share.try_take(2 * size_of::<Series>()) {
+            if found.is_some() || has_room && self.share.try_take(SERIES_BYTES) {
                 self.series_count += usize::from(found.is_none());
-                return found_or_new(&mut source.series, found, evaluator);
+                return found_or_new(&mut source.series, found, evaluator, self.expired_ns);
             }
         }
         let source = self.overflow.get_or_insert_with(|| ScoreSource {
             resource: None,
             agent: String::new(),
             series: Vec::new(),
+            bytes: 0,
         });
         let found = find(&source.series, evaluator);
-        found_or_new(&mut source.series, found, evaluator)
+        found_or_new(&mut source.series, found, evaluator, 0)
     }
 }
 
@@ -253,86 +345,14 @@ fn found_or_new<'a>(
     series: &'a mut Vec<Series>,
     found: Option<usize>,
     evaluator: &Arc<EvaluatorInfo>,
+    start_ns: u64,
 ) -> &'a mut Series {
     let place = found.unwrap_or(series.len());
     if found.is_none() {
-        series.push(Series::new(evaluator));
+        series.push(Series::new(evaluator, start_ns));
     }
     &mut series[place]
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::emit::sample;
-    use crate::model::Memory;
-
-    fn counts(scores: &Scores) -> Vec<(String, String, [u64; 4])> {
-        let mut all = Vec::new();
-        scores.read(|source| {
-            let name = source.resource.as_ref().map_or("overflow", |r| &r.service_name);
-            for series in &source.series {
-                all.push((name.to_owned(), source.agent.clone(), series.counts));
-            }
-        });
-        all
-    }
-
-    fn from(agent: &str) -> Evaluation {
-        let mut evaluation = sample::scored(1.0);
-        Arc::make_mut(&mut evaluation.target).agent_name = Some(agent.into());
-        evaluation
-    }
-
-    #[test]
-    fn answers_are_counted_by_outcome_and_label() {
-        let scores = Scores::new(Grouping::Service, 10, Memory::default().series);
-        let (pass, fail) = (sample::scored(1.0), sample::scored(0.5));
-        scores.record(&[pass.clone(), fail, pass, sample::not_evaluable(), sample::failed()]);
-        assert_eq!(counts(&scores), [("shop".into(), "refunds".into(), [2, 1, 1, 1])]);
-        scores.read(|source| {
-            let series = &source.series[0];
-            assert_eq!((series.scored(), series.sum), (3, 2.5));
-            assert_eq!((series.buckets[5], series.buckets[10]), (1, 2));
-        });
-    }
-
-    #[test]
-    fn series_beyond_the_limit_are_counted_together() {
-        let scores = Scores::new(Grouping::Service, 2, Memory::default().series);
-        scores.record(&[from("a"), from("b"), from("c"), from("d"), from("a")]);
-        let one = |name: &str, agent: &str, n| (name.into(), agent.into(), [n, 0, 0, 0]);
-        assert_eq!(
-            counts(&scores),
-            [one("shop", "a", 2), one("shop", "b", 1), one("overflow", "", 2)]
-        );
-    }
-
-    #[test]
-    fn names_that_are_too_long_are_cut_and_resources_that_are_counted_together() {
-        let scores = Scores::new(Grouping::Service, 10, Memory::default().series);
-        let long = "é".repeat(1 << 20);
-        scores.record(&[from(&long), from(&format!("{long}x"))]);
-        let expected = format!("{}…", "é".repeat(NAME_BYTES_MAX / 2));
-        assert_eq!(counts(&scores), [("shop".into(), expected, [2, 0, 0, 0])]);
-        let mut large = sample::scored(1.0);
-        let resource = Resource { encoded: vec![0; RESOURCE_BYTES_MAX + 1], ..Default::default() };
-        Arc::make_mut(&mut large.target).resource = Arc::new(resource);
-        let scores = Scores::new(Grouping::Resource, 10, Memory::default().series);
-        scores.record(&[large]);
-        assert_eq!(counts(&scores), [("overflow".into(), String::new(), [1, 0, 0, 0])]);
-    }
-
-    #[test]
-    fn equal_resources_share_series_and_others_do_not() {
-        let (a, b, mut c) = (sample::scored(1.0), sample::scored(1.0), sample::scored(1.0));
-        Arc::make_mut(&mut c.target).resource =
-            Arc::new(Resource { encoded: Vec::new(), service_name: "shop".into() });
-        let all = [a, b, c];
-        for (grouping, sources) in [(Grouping::Service, 1), (Grouping::Resource, 2)] {
-            let scores = Scores::new(grouping, 10, Memory::default().series);
-            scores.record(&all);
-            assert_eq!(counts(&scores).len(), sources, "{grouping:?}");
-        }
-    }
-}
+mod tests;

@@ -21,6 +21,12 @@ pub trait Evaluator: Send + Sync {
         true
     }
 
+    /// Whether a verdict stands though the steps of the evaluation ran out: what failed on a part
+    /// of the evidence fails on all of it. Where it does not stand it is void.
+    fn stands_unfinished(&self) -> bool {
+        false
+    }
+
     /// Judges each call alone, with what is the same for all calls of the trajectory made once;
     /// `None` where nothing is. The calls of the trajectory itself are not to be looked at.
     fn call_judge<'t>(&'t self, _: &'t Trajectory<'_>, _: Want) -> Option<CallJudge<'t>> {

@@ -4,10 +4,14 @@
 //! fails: what cannot be read is [`Decoded::Unreadable`], what is not there yields nothing.
 
 mod answers;
+mod api;
 mod definitions;
+mod listed;
 mod messages;
 mod repr;
 mod shapes;
+mod shortcut;
+mod waiting;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,6 +22,9 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 pub(crate) use definitions::{FoundDefinitions, tool_definitions};
 pub(crate) use messages::{MessageCall, MessageResult, Messages};
 pub(super) use shapes::message_arguments;
+pub(super) use shortcut::Shortcut;
+
+use self::shortcut::{OfJson, OfWords, is_words};
 
 use crate::settings::nearest;
 use crate::value::{Value, json, python};
@@ -31,90 +38,6 @@ pub struct Decode {
     json: OfJson,
 }
 
-/// What a decoder makes of a JSON object or list: most arguments are such.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum OfJson {
-    /// It is the value.
-    Kept,
-    /// What it wraps is the value.
-    Unwrapped,
-    /// That depends.
-    #[default]
-    Other,
-}
-
-impl OfJson {
-    fn of(alternatives: &[Vec<DecodeStep>]) -> Self {
-        let reads = |step: &DecodeStep| {
-            matches!(
-                step,
-                DecodeStep::Json
-                    | DecodeStep::JsonOrText
-                    | DecodeStep::JsonOrPyliteral
-                    | DecodeStep::JsonOrPyOrText
-            )
-        };
-        match alternatives {
-            [chain] => match &chain[..] {
-                [first, rest @ ..] if reads(first) && rest.iter().all(reads) => Self::Kept,
-                [first, rest @ .., DecodeStep::Unwrap]
-                    if reads(first) && rest.iter().all(reads) =>
-                {
-                    Self::Unwrapped
-                }
-                _ => Self::Other,
-            },
-            _ => Self::Other,
-        }
-    }
-}
-
-/// What a decoder makes of plain words ([`is_words`]): most results are such, and most decoders
-/// look for something else.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum OfWords {
-    /// They are the value.
-    #[default]
-    Kept,
-    /// Nothing.
-    Nothing,
-    /// That depends.
-    Other,
-}
-
-impl OfWords {
-    fn of(alternatives: &[Vec<DecodeStep>]) -> Self {
-        for chain in alternatives {
-            match Self::of_chain(chain) {
-                Self::Nothing => {}
-                other => return other,
-            }
-        }
-        if alternatives.is_empty() { Self::Kept } else { Self::Nothing }
-    }
-
-    fn of_chain(chain: &[DecodeStep]) -> Self {
-        for step in chain {
-            match step {
-                DecodeStep::Value
-                | DecodeStep::JsonOrText
-                | DecodeStep::JsonOrPyOrText
-                | DecodeStep::Unwrap
-                | DecodeStep::UnwrapResult
-                | DecodeStep::ContentText
-                | DecodeStep::ToolMessage
-                | DecodeStep::ToolOutput => {}
-                DecodeStep::Path(_)
-                | DecodeStep::Part { .. }
-                | DecodeStep::ToolMessageId
-                | DecodeStep::ToolMessageError => return Self::Nothing,
-                _ => return Self::Other,
-            }
-        }
-        Self::Kept
-    }
-}
-
 /// What a decoder made of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decoded<'a> {
@@ -122,17 +45,6 @@ pub enum Decoded<'a> {
     Value(Value<'a>),
     /// A text that is not of the form it should have: cut off, or written otherwise.
     Unreadable(Cow<'a, str>),
-}
-
-/// What a decoder makes of a text, as far as the text shows it without the decoder's steps.
-#[derive(Debug)]
-pub enum Shortcut<'a> {
-    /// It decodes to this.
-    Decoded(Decoded<'a>),
-    /// It decodes to nothing.
-    Nothing,
-    /// Only the steps show it.
-    Unknown,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -156,6 +68,7 @@ enum DecodeStep {
     ToolMessage,
     ToolMessageId,
     ToolMessageError,
+    ToolMessageName,
     ToolOutput,
 }
 
@@ -169,8 +82,14 @@ enum Segment {
 type Decoder = for<'a> fn(Value<'a>) -> Option<Decoded<'a>>;
 
 /// The decoders that need nothing but the value, by their words: a new one is added here.
-const DECODERS: &[(&str, Decoder)] =
-    &[("user_text", answers::user_text), ("assistant_text", answers::assistant_text)];
+const DECODERS: &[(&str, Decoder)] = &[
+    ("user_text", answers::user_text),
+    ("assistant_text", answers::assistant_text),
+    ("listed_calls", listed::listed_calls),
+    ("last_turn", answers::last_turn),
+    ("said_by_user", answers::said_by_user),
+    ("said_by_model", answers::said_by_model),
+];
 
 /// The decoders whose outcome is known for plain words or JSON without their steps.
 const WORDS: &[(&str, DecodeStep)] = &[
@@ -185,6 +104,7 @@ const WORDS: &[(&str, DecodeStep)] = &[
     ("tool_message", DecodeStep::ToolMessage),
     ("tool_message.tool_call_id", DecodeStep::ToolMessageId),
     ("tool_message.error", DecodeStep::ToolMessageError),
+    ("tool_message.name", DecodeStep::ToolMessageName),
     ("tool_output", DecodeStep::ToolOutput),
 ];
 
@@ -348,17 +268,10 @@ fn apply<'a>(step: &DecodeStep, value: Value<'a>) -> Option<Decoded<'a>> {
         DecodeStep::ContentText => shapes::content_text(value),
         DecodeStep::ToolMessage => shapes::tool_message(value),
         DecodeStep::ToolMessageId => shapes::tool_message_id(value)?,
+        DecodeStep::ToolMessageName => shapes::tool_message_name(value)?,
         DecodeStep::ToolMessageError => shapes::tool_message_error(value)?,
         DecodeStep::ToolOutput => shapes::tool_output(value),
     }))
-}
-
-/// Whether a text begins with a letter and not like a word of JSON, so it is neither JSON nor a
-/// literal with brackets.
-fn is_words(text: &str) -> bool {
-    let is_json_word = || ["true", "false", "null"].iter().any(|word| text.starts_with(word));
-    let begins_so = text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic);
-    begins_so && !is_json_word() && !repr::may_print_fields(text)
 }
 
 /// A text as JSON, read once more where that gives a text holding an object or list.

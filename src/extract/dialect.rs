@@ -39,6 +39,9 @@ pub struct Dialect {
     pub priority: u16,
     /// Which spans are tool calls; without it the dialect finds no calls on spans.
     pub detect: Option<Condition>,
+    /// The spans of tools have no marker that tells them from others: one is a tool call only if a
+    /// model asked for a tool of its name.
+    pub only_if_asked: bool,
     /// Spans that are no tool call, whatever this or another dialect finds on them.
     pub exclude: Vec<Condition>,
     /// Where the parts of a tool call stand on its span.
@@ -215,11 +218,12 @@ impl Role {
 }
 
 /// The families of the built-in dialects, each a YAML list of [`Dialect`].
-const FAMILIES: [(&str, &str); 4] = [
+const FAMILIES: [(&str, &str); 5] = [
     ("semconv", include_str!("dialects/semconv.yaml")),
     ("openinference", include_str!("dialects/openinference.yaml")),
     ("traceloop", include_str!("dialects/traceloop.yaml")),
     ("vendors", include_str!("dialects/vendors.yaml")),
+    ("frameworks", include_str!("dialects/frameworks.yaml")),
 ];
 
 impl Dialect {

@@ -27,7 +27,7 @@ pub use self::record::cache::ExtractionCache;
 pub use self::record::counts::{Extracted, Rejection};
 pub(crate) use self::resolve::raw_text;
 pub use self::resolve::{
-    CallInMessage, Explanation, GivenBy, Resolver, SessionCalls, SpanExplanation, reconcile,
+    CallInMessage, GivenBy, Resolver, SessionCalls, SpanExplanation, TraceExplanation, reconcile,
 };
 pub use self::table::{Table, TableError};
 

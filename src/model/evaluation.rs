@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Completion, EvaluationId, Resource, SpanId, TraceId};
+use super::{Completion, EvaluationId, Explanation, Resource, SpanId, TraceId};
 use crate::value::Value;
 
 /// What an evaluation is about.
@@ -41,6 +41,8 @@ pub struct Target {
     pub agent_name: Option<Box<str>>,
     /// Why the trace was complete.
     pub completion: Completion,
+    /// It is certain that something of the trace was missing: what was waited for in vain.
+    pub is_partial: bool,
     /// When it was judged, Unix nanoseconds.
     pub time_ns: u64,
 }
@@ -51,7 +53,7 @@ pub struct Score {
     /// 0 to 1.
     pub value: f64,
     /// One readable sentence; empty when nobody asked for it ([`Want`](super::Want)).
-    pub explanation: String,
+    pub explanation: Explanation,
     /// What the score came from, as structured data; `Null` when nobody asked for it.
     pub details: Value<'static>,
     /// Forces the label whatever the threshold says (a failed critical rule).
@@ -174,6 +176,31 @@ impl Label {
     }
 }
 
+/// What became of an evaluation: outcome and label in one, as counters tell them apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum GivenVerdict {
+    /// Scored, and passed.
+    Pass,
+    /// Scored, and failed.
+    Fail,
+    /// Not evaluable.
+    NotEvaluable,
+    /// The evaluator broke.
+    Failed,
+}
+
+impl GivenVerdict {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::NotEvaluable => "not evaluable",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// What every evaluation of one configured evaluator shares.
 #[derive(Debug, Default)]
 pub struct EvaluatorInfo {
@@ -187,6 +214,14 @@ pub struct EvaluatorInfo {
     pub level: Level,
     /// Hash of kind, name, settings and criteria.
     pub digest: [u8; 16],
+}
+
+impl EvaluatorInfo {
+    /// The evaluator's version, in hexadecimal digits: a change of its settings or criteria changes
+    /// it.
+    pub fn version(&self) -> String {
+        self.digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 /// One evaluator's answer about one target.
@@ -207,6 +242,8 @@ pub struct Evaluation {
     pub revision: u32,
     /// The evaluation that this one replaces.
     pub revises: Option<EvaluationId>,
+    /// The verdict that it takes back, where that is still known.
+    pub supersedes: Option<GivenVerdict>,
 }
 
 /// What an evaluator said last of a trace, kept where that cannot be told from the spans alone: an
@@ -223,6 +260,16 @@ pub struct Reported {
 }
 
 impl Evaluation {
+    /// Outcome and label in one.
+    pub fn verdict(&self) -> GivenVerdict {
+        match (&self.outcome, self.label()) {
+            (Outcome::Scored(_), Some(Label::Pass)) => GivenVerdict::Pass,
+            (Outcome::Scored(_), _) => GivenVerdict::Fail,
+            (Outcome::NotEvaluable { .. }, _) => GivenVerdict::NotEvaluable,
+            (Outcome::Failed { .. }, _) => GivenVerdict::Failed,
+        }
+    }
+
     /// Pass or fail; `None` unless scored.
     pub fn label(&self) -> Option<Label> {
         let Outcome::Scored(score) = &self.outcome else { return None };

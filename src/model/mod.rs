@@ -4,6 +4,7 @@
 
 pub mod effort;
 pub mod evaluation;
+pub mod explanation;
 pub mod facts;
 pub mod id;
 pub mod memory;
@@ -11,11 +12,13 @@ pub mod session;
 pub mod span;
 pub mod tool_call;
 pub mod trajectory;
+pub mod verdicts;
 
 pub use self::effort::Effort;
 pub use self::evaluation::{
-    Evaluation, EvaluatorInfo, Label, Level, Outcome, Reason, Reported, Score, Target,
+    Evaluation, EvaluatorInfo, GivenVerdict, Label, Level, Outcome, Reason, Reported, Score, Target,
 };
+pub use explanation::Explanation;
 pub use facts::{Facts, Want};
 pub use id::{EvaluationId, SpanId, TraceId};
 pub use memory::{Memory, MemoryLimits, Share};
@@ -25,3 +28,4 @@ pub use span::{
 };
 pub use tool_call::{CallStatus, Content, Origin, ToolCall, ToolDefinition};
 pub use trajectory::{Completion, Trajectory, Usage};
+pub use verdicts::GivenVerdicts;

@@ -74,6 +74,8 @@ pub struct SpanRecord {
     pub end_ns: u64,
     /// Hash of the span or log record as it came, with its scope: the same whatever of it is kept.
     pub content: u32,
+    /// A number for the other side of a call to another process; 0 where it calls none.
+    pub peer: u32,
     /// What `assemble` needs to know.
     pub flags: SpanFlags,
     /// Index into the `resources` of the batch or trace that holds this record.

@@ -225,6 +225,7 @@ mod tests {
             resource: 0,
             facts: 0..0,
             content: 0,
+            peer: 0,
         };
         SpanBatch { spans: vec![record], ..SpanBatch::default() }
     }

@@ -26,6 +26,7 @@ pub(super) struct PipelineMetrics {
     judged: Counter<u64>,
     evicted: Counter<u64>,
     reopened: Counter<u64>,
+    waited_longer: Counter<u64>,
     sessions: Counter<u64>,
     session_losses: Counter<u64>,
     when_errors: Counter<u64>,
@@ -101,6 +102,10 @@ impl PipelineMetrics {
             judged: counter("spanscore.assemble.judged_traces", "Traces judged."),
             evicted: counter("spanscore.assemble.evicted_traces", "Traces that a limit ended."),
             reopened: counter("spanscore.assemble.reopened_traces", "Judged traces reopened."),
+            waited_longer: counter(
+                "spanscore.assemble.waited_longer_traces",
+                "Traces that were waited for since they lacked something.",
+            ),
             sessions: counter("spanscore.assemble.judged_sessions", "Sessions judged."),
             session_losses: counter(
                 "spanscore.assemble.session_losses",
@@ -156,6 +161,7 @@ impl PipelineMetrics {
             self.evicted.add(0, &reason(word));
         }
         self.reopened.add(0, &[]);
+        self.waited_longer.add(0, &[]);
         self.expensive.add(0, &reason(EXPENSIVE));
         self.expensive.add(0, &reason(TOO_LARGE));
         for place in ["queue", "shard"] {
@@ -287,6 +293,9 @@ impl PipelineMetrics {
         add(&self.evicted, counts.forgotten_early, "remembered");
         if counts.reopened > 0 {
             self.reopened.add(counts.reopened, &[]);
+        }
+        if counts.waited_longer > 0 {
+            self.waited_longer.add(counts.waited_longer, &[]);
         }
         let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
         if shards.len() <= index {

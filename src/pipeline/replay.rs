@@ -3,20 +3,36 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::sessions::{evaluate_session, joined};
 use crate::assemble::{
     CutTrace, Due, DueSession, LimitsSettings, SessionKeyFields, Sessions, SessionsSettings, Shard,
     TracesSettings,
 };
-use crate::evaluate::engine::run::{Evaluators, Evidence};
-use crate::extract::{Explanation, Extracted, ExtractionCache, Resolver, SessionCalls, extract};
+use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
+use crate::extract::{
+    Extracted, ExtractionCache, Resolver, SessionCalls, TraceExplanation, extract,
+};
 use crate::model::{
     Completion, Effort, Evaluation, SessionKey, SpanBatch, TraceId, TraceSpans, Trajectory,
 };
 use crate::otlp::Signal;
 use crate::otlp::request::Broken;
+
+/// What came of judging everything.
+#[derive(Default)]
+pub struct Judgement {
+    /// The answers, trace by trace, then session by session.
+    pub evaluations: Vec<Evaluation>,
+    /// Traces that were judged.
+    pub judged_traces: usize,
+    /// Places of evaluators, in the order of the config, whose `when` could not be evaluated for a
+    /// trace, once for each.
+    pub when_errors: WhenErrors,
+    /// Traces that hold no span of a tool, an agent or a model.
+    pub without_agent: Vec<TraceId>,
+}
 
 /// Gathers recorded requests, then judges or shows what they hold.
 pub struct Replay<'r> {
@@ -70,8 +86,9 @@ impl<'r> Replay<'r> {
     }
 
     /// Judges every trace in the order of their first spans, then every session.
-    pub fn judge(&mut self, evaluators: &Evaluators, now_ns: u64) -> Vec<Evaluation> {
-        let mut out = Vec::new();
+    pub fn judge(&mut self, evaluators: &Evaluators, now_ns: u64) -> Judgement {
+        let mut judgement = Judgement::default();
+        let out = &mut judgement.evaluations;
         let due = self.due();
         let mut trajectories = self.trajectories(&due);
         for (trajectory, due) in trajectories.iter_mut().zip(&due) {
@@ -80,15 +97,29 @@ impl<'r> Replay<'r> {
                 revised: None,
                 revision: 0,
                 completion: due.completion,
+                is_partial: due.is_partial,
                 now_ns,
             };
-            evaluators.evaluate_trace(trajectory, evidence, &mut Vec::new(), &mut out);
+            let errors = evaluators.evaluate_trace(trajectory, evidence, &mut Vec::new(), out);
+            judgement.when_errors.extend(errors);
         }
+        drop(trajectories);
         if evaluators.has_session_level() {
-            drop(trajectories);
-            self.judge_sessions(evaluators, &due, now_ns, &mut out);
+            self.judge_sessions(evaluators, &due, now_ns, out);
         }
-        out
+        judgement.judged_traces = due.len();
+        judgement.without_agent = self.without(&due);
+        judgement
+    }
+
+    /// The traces that are not due.
+    fn without(&self, due: &[Due]) -> Vec<TraceId> {
+        let traces = due.iter().filter_map(|due| self.shard.trace(due.handle));
+        let judged: HashSet<TraceId> = traces.map(|trace| trace.trace_id).collect();
+        let all = self.shard.traces().map(|trace| trace.trace_id);
+        let mut without: Vec<TraceId> = all.filter(|id| !judged.contains(id)).collect();
+        without.sort_unstable();
+        without
     }
 
     fn judge_sessions(
@@ -126,7 +157,7 @@ impl<'r> Replay<'r> {
     }
 
     /// Tells how every trace was read, those without anything of an agent too.
-    pub fn explain(&self, mut visit: impl FnMut(&Explanation)) {
+    pub fn explain(&self, mut visit: impl FnMut(&TraceExplanation)) {
         self.shard.traces().for_each(|trace| visit(&self.resolver.explain(trace)));
     }
 

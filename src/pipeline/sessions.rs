@@ -4,6 +4,8 @@
 //! Shards hand over a copy of each trace they have judged. The queue is bounded; a trace that finds
 //! it full is missing from its session, and counted.
 
+mod verdicts;
+
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -24,6 +26,8 @@ use crate::model::session::join_session;
 use crate::model::{Completion, Effort, Evaluation, SessionKey, Share, TraceSpans, Trajectory};
 use crate::panics::caught;
 use crate::telemetry::Heartbeats;
+
+pub(super) use verdicts::SessionVerdicts;
 
 /// Traces that may wait for the owner of sessions.
 pub(super) const QUEUED_TRACES_MAX: usize = 4096;
@@ -83,6 +87,8 @@ pub(super) struct SessionWorker {
     pub(super) heartbeats: Arc<Heartbeats>,
     /// Its place among them.
     pub(super) place: usize,
+    /// The verdicts that were given of sessions.
+    pub(super) verdicts: SessionVerdicts,
 }
 
 impl SessionWorker {
@@ -143,12 +149,13 @@ impl SessionWorker {
             let steps = if reading.is_some() { self.trace_steps } else { 0 };
             let judged =
                 caught(|| evaluate_session(&self.resolver, &self.evaluators, &due, steps, now_ns));
-            let Ok(SessionAnswer { evaluations, errors, is_spent }) = judged else {
+            let Ok(SessionAnswer { mut evaluations, errors, is_spent }) = judged else {
                 self.metrics.panicked();
                 self.sessions.not_judged(&due);
                 tracing::error!("judging a session panicked; it is lost");
                 continue;
             };
+            self.verdicts.supersede(&due, &mut evaluations);
             self.metrics.evaluations(&evaluations);
             let limited =
                 if reading.is_none() { Some(TOO_LARGE) } else { is_spent.then_some(EXPENSIVE) };
@@ -182,7 +189,8 @@ impl Guarded for SessionWorker {
 
     fn report_open(&mut self) {
         self.backlog.set_sessions(self.sessions.open_count());
-        let before = std::mem::replace(&mut self.held, self.sessions.bytes());
+        let held = self.sessions.bytes() + self.verdicts.bytes();
+        let before = std::mem::replace(&mut self.held, held);
         self.memory.change(before, self.held);
     }
 }
@@ -224,6 +232,7 @@ pub(super) fn evaluate_session(
         revised: due.revised,
         revision: due.revision,
         completion: due.completion,
+        is_partial: false,
         now_ns,
     };
     if let Some(mut session) = joined(resolver, due, trace_steps) {

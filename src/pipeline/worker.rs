@@ -22,7 +22,7 @@ use super::pool::BatchPool;
 use super::reading::{ReadingMemory, reserve};
 use super::room::{QueueRoom, ShardRoom};
 use super::sessions::SessionSender;
-use crate::assemble::{Due, RunningTrace, Shard, TakenSteps};
+use crate::assemble::{Due, Handle, RunningTrace, Shard, TakenSteps};
 use crate::evaluate::engine::run::{Evaluators, Evidence};
 use crate::extract::Resolver;
 use crate::model::{
@@ -158,10 +158,12 @@ impl Worker {
             let mut judged = JudgedCounts::default();
             let mut said = Vec::with_capacity(some.len());
             for due in some {
+                let before = evaluations.len();
                 self.heartbeats.beat(self.index);
                 let steps = self.shard.steps(due.handle).judged;
                 let effort = Effort::new(self.trace_steps.saturating_sub(steps));
                 let done = self.evaluate_one(due, effort, now_ns, &mut judged, &mut evaluations);
+                self.supersede(due.handle, &mut evaluations[before..]);
                 said.push(done);
             }
             self.metrics.judged(&judged, started.elapsed());
@@ -178,6 +180,15 @@ impl Worker {
             self.backlog.set_traces(self.index, self.shard.open_count() + left);
         }
         due.clear();
+    }
+
+    /// Tells evaluations of a trace which verdicts they take back.
+    fn supersede(&mut self, handle: Handle, evaluations: &mut [Evaluation]) {
+        if !evaluations.is_empty() {
+            let mut verdicts = self.shard.verdicts(handle);
+            verdicts.supersede(evaluations);
+            self.shard.keep_verdicts(handle, verdicts);
+        }
     }
 
     fn hand_out(&self, evaluations: Vec<Evaluation>) {
@@ -198,7 +209,9 @@ impl Worker {
         let mut evaluations = Vec::new();
         let mut said = Vec::new();
         for running in running {
+            let before = evaluations.len();
             let (reported, steps) = self.evaluate_early(running, now_ns, &mut evaluations);
+            self.supersede(running.handle, &mut evaluations[before..]);
             self.shard.take_steps(running.handle, TakenSteps { judged: 0, early: steps });
             said.extend(reported.map(|reported| (running.handle, reported)));
         }
@@ -228,6 +241,7 @@ impl Worker {
             revised: None,
             revision: 0,
             completion: Completion::Open,
+            is_partial: false,
             now_ns,
         };
         let before = out.len();
@@ -280,6 +294,7 @@ impl Worker {
             revised: due.revised,
             revision: due.revision,
             completion: due.completion,
+            is_partial: due.is_partial,
             now_ns,
         };
         let before = out.len();

@@ -26,7 +26,9 @@ pub(crate) enum Request {
 
 pub(crate) struct Fixture {
     pub(crate) name: String,
-    expected: Json,
+    /// The framework that ran, and what instrumented it; `null` for what nobody ran.
+    pub(crate) made_with: [Json; 2],
+    pub(crate) expected: Json,
     pub(crate) requests: Vec<Request>,
 }
 
@@ -50,8 +52,9 @@ fn read_file(path: &str) -> Vec<Fixture> {
     for mut line in fixture_lines(path) {
         if let Some(expected) = line.get_mut("expected") {
             let expected = expected.take();
+            let made_with = ["framework", "instrumentation"].map(|key| line[key].clone());
             let name = line.get("sample").and_then(Json::as_str).unwrap_or(name).to_owned();
-            fixtures.push(Fixture { name, expected, requests: Vec::new() });
+            fixtures.push(Fixture { name, made_with, expected, requests: Vec::new() });
             continue;
         }
         let encode = |signal, request: &Json| {

@@ -50,6 +50,63 @@ fn help_and_version_are_successes() {
 }
 
 #[test]
+fn what_was_not_judged_is_said_and_can_shut_the_gate() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    write("cases.jsonl", "{\"id\": \"a\", \"criteria\": {\"tool_calls_order\": [\"x\"]}}\n");
+    let config = write(
+        "eval.yaml",
+        r#"{evaluators: {
+            tool_loop: {when: 'service_name == "bank"'},
+            tool_call_order/cases: {expect: {file: cases.jsonl, key: 'attributes["case"]'}}}}"#,
+    );
+    let plain = write(
+        "plain.json",
+        r#"{"resourceSpans": [{"scopeSpans": [{"spans": [{
+            "traceId": "0af7651916cd43dd8448eb211c80319c", "spanId": "b7ad6b7169203331",
+            "name": "GET /", "startTimeUnixNano": "1",
+            "endTimeUnixNano": "2"}]}]}]}"#,
+    );
+    let files = ["--config", &config, "examples/traces/refund_agent.json", &plain];
+    let score = |more: &[&str]| run(&[&["score"], more, &files[..]].concat());
+    let said = score(&["--fail-on", "fail"]);
+    assert_eq!(said.code, 0, "{}", said.out);
+    for what in [
+        "not judged: tool_loop: its `when` selects none of the one trace",
+        "1 of 1 cases of the dataset of tool_call_order/cases, that no trace named: `a`",
+        "not judged: 1 trace that holds no span of a tool, an agent or a model",
+    ] {
+        assert!(said.out.contains(what), "{}", said.out);
+    }
+    for what in ["unused_evaluator", "unused_case", "no_agent"] {
+        let records = score(&["--fail-on", what, "--format", "jsonl"]);
+        assert_eq!(records.code, 2, "{what}");
+        assert!(!records.out.contains("not judged") && records.err.contains("not judged"));
+    }
+}
+
+#[test]
+fn details_follow_the_table() {
+    let files = ["--details", "examples/traces/refund_agent.json"];
+    check(&[&["score"], &files[..]].concat(), 2, "redundant_calls: [\"issue_refund\",", "");
+}
+
+#[test]
+fn conditions_that_are_none_are_refused() {
+    let refuse = |when: &str, said: &str| {
+        let set = format!("evaluators.tool_loop.when={when}");
+        check(&["check", "--set", &set], 78, "", said);
+    };
+    refuse(r#"service_name = "shop""#, "write `==` to compare");
+    refuse("service_name", "`when` gives a text, neither true nor false");
+    refuse("size(tool_names)", "`when` gives a number");
+}
+
+#[test]
 fn a_wrong_command_line_is_64() {
     check(&["frobnicate"], 64, "", "unrecognized subcommand");
     check(&["score"], 64, "", "<FILE>...");

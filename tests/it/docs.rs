@@ -109,6 +109,26 @@ fn mistakes_in_the_config_of_the_readme_are_shown_as_it_says() {
 }
 
 #[test]
+fn config_of_the_readme_judges_the_sample() {
+    let readme = page("README.md");
+    let config = readme.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("spanscore.yaml");
+    std::fs::write(&path, config.expect("a config")).expect("written");
+    let scored = Command::new(env!("CARGO_BIN_EXE_spanscore"))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(["score", "--fail-on", "unused_evaluator,unused_case,no_agent", "--config"])
+        .arg(&path)
+        .arg("examples/traces/refund_agent.json")
+        .output()
+        .expect("it runs");
+    let printed = String::from_utf8(scored.stdout).expect("text");
+    assert!(scored.status.success(), "{printed}");
+    assert!(printed.contains("tool_call_args/refund") && printed.contains("1.000"), "{printed}");
+    assert!(!printed.contains("not judged"), "{printed}");
+}
+
+#[test]
 fn scores_are_printed_as_the_readme_says() {
     let files = ["examples/traces/refund_agent.json", "examples/traces/weather_agent.json"];
     let scored = Command::new(env!("CARGO_BIN_EXE_spanscore"))

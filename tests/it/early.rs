@@ -60,7 +60,7 @@ fn count_speaks_when_no_later_call_can_repair_it() {
     check(
         r#"{"a": ["<", 1], "b": ["=", 1]}"#,
         "a",
-        Some(("a was called 1 times, expected < 1", 0.5)),
+        Some(("a was called 1 time, expected < 1", 0.5)),
     );
 }
 
@@ -72,16 +72,28 @@ fn policy_speaks_of_what_was_called_and_not_of_what_is_missing() {
         check("tool_policy", settings, tools, expected.map(|expected| (expected, 0.0)));
     };
     check("a b c", None);
-    check("a x", Some("x is forbidden"));
-    check("b b", Some("b was called too often"));
-    check("x b b", Some("x is forbidden, and 1 more"));
+    check("a x", Some("x is `forbidden`"));
+    check("b b", Some("b was called 2 times, `max_calls` allows 1"));
+    check(
+        "x b b",
+        Some("2 violations; x is `forbidden`; b was called 2 times, `max_calls` allows 1"),
+    );
 }
 
 #[test]
 fn loop_speaks_once_it_goes_round() {
     let best = 1.0 - f64::EPSILON;
     check("tool_loop", "{}", "a a b", None);
-    check("tool_loop", "{}", "a a a", Some(("a was called 3 times in a row", best)));
+    check(
+        "tool_loop",
+        "{}",
+        "a a a",
+        Some((
+            "2 of 3 tool calls go round in circles; a was called 3 times in a row from call 1 on \
+             (`max_repeats: 2`)",
+            best,
+        )),
+    );
     check("tool_loop", "{}", "", None);
 }
 

@@ -310,7 +310,7 @@ async fn explanations_leave_only_where_content_is_included() {
         let backend = FakeBackend::http().await;
         let more = format!(r#","include_content": {include}"#);
         let fixture = Fixture::start(&otlp(&backend, "otlp_http", &more));
-        assert_eq!(fixture.exporters.want().explanation, leaves);
+        assert_eq!(fixture.exporters.want().details, leaves);
         fixture.offer([scored(1, 1.0)]);
         fixture.shutdown().await;
         let sent = format!("{:?}{:?}", backend.log_records(), backend.spans());

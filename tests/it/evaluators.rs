@@ -106,6 +106,9 @@ fn answer(kind: &Kind, fixture: &Value<'static>, case: &Value<'static>) -> Map<'
     };
     let trajectory = trajectory(case);
     let score_alone = evaluator.evaluate(&trajectory, Want::SCORE);
+    if let Outcome::Scored(score) = evaluator.evaluate(&trajectory, Want::ALL) {
+        assert_no_content(fixture, case, &score.explanation.without_content());
+    }
     let (key, value) = match evaluator.evaluate(&trajectory, Want::ALL) {
         Outcome::Scored(score) => {
             assert!((0.0..=1.0).contains(&score.value), "a score is between 0 and 1");
@@ -120,6 +123,43 @@ fn answer(kind: &Kind, fixture: &Value<'static>, case: &Value<'static>) -> Map<'
         Outcome::Failed { error_type, .. } => ("failed", error_type.into()),
     };
     [(key, value)].into_iter().collect()
+}
+
+/// Fails where words that may leave the machine hold a value of an argument or a result, or the
+/// name of an argument that neither the settings nor a schema name.
+fn assert_no_content(fixture: &Value<'static>, case: &Value<'static>, words: &str) {
+    fn texts(value: &Value<'_>, out: &mut Vec<String>) {
+        match value {
+            Value::String(text) => out.push(text.to_string()),
+            Value::List(list) => list.iter().for_each(|item| texts(item, out)),
+            Value::Map(map) => map.iter().for_each(|(key, item)| {
+                out.push(key.to_owned());
+                texts(item, out);
+            }),
+            _ => {}
+        }
+    }
+    let ours = |value: &Value<'static>| {
+        let of = |key| value.get(key).map(ToString::to_string).unwrap_or_default();
+        of("settings") + &of("tools")
+    };
+    let ours = ours(fixture) + &ours(case);
+    let mut found = Vec::new();
+    for call in list(case, "calls") {
+        let parts = ["arguments", "result", "error"].map(|key| call.get(key));
+        parts.into_iter().flatten().for_each(|part| texts(part, &mut found));
+    }
+    let calls = list(case, "calls");
+    let is_tool = |word: &str| {
+        calls.iter().any(|call| text(call, "name").is_some_and(|name| name.contains(word)))
+    };
+    for word in found.iter().filter(|word| word.chars().count() > 3) {
+        let begins = |at: usize| !words[..at].ends_with(char::is_alphanumeric);
+        let leaves = words.match_indices(&**word).any(|(at, _)| begins(at));
+        // Rules of ours are called so.
+        let leaves = leaves && word != "error" && word != "isError";
+        assert!(!leaves || ours.contains(&**word) || is_tool(word), "`{word}` in {words:?}");
+    }
 }
 
 fn is_expected(case: &Value<'static>, answer: &Map<'static>) -> bool {

@@ -64,7 +64,7 @@ fn judged(part: ConfigPart, spans: &[Json]) -> Vec<Evaluation> {
     let resolver = resolver(&evaluators);
     let mut replay = Replay::new(&resolver, Default::default(), Default::default());
     replay.add(Signal::Traces, &request(spans)).unwrap();
-    replay.judge(&evaluators, 0)
+    replay.judge(&evaluators, 0).evaluations
 }
 
 /// Level, span or session, and score, reason or error of each evaluation of one evaluator.

@@ -121,7 +121,7 @@ fn judged(config: &str, requests: &[Vec<Json>]) -> Vec<String> {
         let Evaluation { evaluator, target, id, span_id, outcome, .. } = evaluation;
         format!("{} {} {span_id} {id} {outcome:?}", evaluator.name, target.trace_id)
     };
-    let mut said: Vec<String> = replay.judge(&judge, 0).iter().map(say).collect();
+    let mut said: Vec<String> = replay.judge(&judge, 0).evaluations.iter().map(say).collect();
     said.sort();
     said
 }

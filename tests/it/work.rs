@@ -13,10 +13,14 @@ use crate::traps::{request, span};
 /// Judges the trace of these spans with evaluators as in the config; gives their answers and the
 /// steps taken.
 fn judged(evaluators: &str, spans: &[Json], steps: u64) -> (Vec<Evaluation>, u64) {
+    judged_for(Want::SCORE, evaluators, spans, steps)
+}
+
+fn judged_for(want: Want, evaluators: &str, spans: &[Json], steps: u64) -> (Vec<Evaluation>, u64) {
     let text = format!("evaluators: {evaluators}");
     let part = ConfigPart::Text { name: "test".into(), text };
     let config = ResolvedConfig::new(&load(&[part], &|_| None).unwrap()).unwrap();
-    let evaluators = Evaluators::new(config.evaluators, Want::SCORE);
+    let evaluators = Evaluators::new(config.evaluators, want);
     let resolver = resolver(&evaluators);
     let traces = traces(&resolver, &[request("x", spans)]);
     let mut trajectory = resolver.resolve_within(&traces[0], Effort::new(steps));
@@ -25,6 +29,7 @@ fn judged(evaluators: &str, spans: &[Json], steps: u64) -> (Vec<Evaluation>, u64
         revised: None,
         revision: 0,
         completion: Completion::RootEnded,
+        is_partial: false,
         now_ns: 1,
     };
     let mut out = Vec::new();
@@ -138,6 +143,55 @@ fn what_multiplies_is_cut_and_says_so() {
     assert!(taken < 20_000_000, "{taken}");
     let (_, taken) = judged("{tool_error: {}}", &many_repetitions(400), 10_000_000);
     assert!(taken <= 10_000_000);
+}
+
+/// Results of so many bytes that no detector of failures can tell at a glance.
+fn long_results(bytes: usize) -> Vec<Json> {
+    let text = "Warning: error while failed to time out, exit status 1; ".repeat(1 + bytes / 56);
+    run((0..40).map(|at| tool("t", &format!(r#"{{"a": {at}}}"#), &text[..bytes])))
+}
+
+#[test]
+fn every_evaluator_that_looks_for_failures_pays_for_it() {
+    let evaluators = [
+        "{tool_error: {}}",
+        "{tool_recovery: {}}",
+        "{tool_efficiency: {allow_retries: true, argument_matcher: {mode: ignore}}}",
+        "{tool_budget: {max_calls: 1, exclude_failed: true}}",
+        "{tool_policy: {required_before: {t: [t]}}}",
+        "{tool_correctness: {exclude_failed: true, criteria: {tool_calls: [{name: t}]}}}",
+        "{tool_trajectory: {exclude_failed: true, criteria: {tool_calls: [{name: t}]}}}",
+    ];
+    for evaluators in evaluators {
+        let taken = |bytes| judged(evaluators, &long_results(bytes), u64::MAX).1;
+        let (short, long) = (taken(8), taken(4_000));
+        assert!(long > short + 40 * 4_000, "{evaluators}: {short} steps, then {long}");
+        let (out, _) = judged(evaluators, &long_results(4_000), short + 40 * 2_000);
+        assert_eq!(answers(&out), ["trace_too_expensive"], "{evaluators}");
+    }
+}
+
+#[test]
+fn fields_of_results_are_paid_for_each_time_they_are_asked() {
+    let fields: Vec<_> = (0..200).map(|at| format!(r#""error": null, "k{at}": "ok""#)).collect();
+    let result = format!("{{{}}}", fields.join(","));
+    let make = |count: usize| run((0..count).map(|_| tool("t", "{}", &result)));
+    is_linear("{tool_error: {}}", make, 50);
+}
+
+#[test]
+fn details_that_nobody_could_read_are_paid_for() {
+    let call = |at| format!("{{name: t, args: {{a: x{at}}}}}");
+    let expected: Vec<_> = (0..200).map(call).collect();
+    let evaluators = format!(
+        "{{tool_call_args: {{level: call, criteria: {{tool_calls: [{}]}}}}}}",
+        expected.join(",")
+    );
+    let (out, taken) = judged_for(Want::ALL, &evaluators, &many_calls(100), 10_000_000);
+    assert!(out.len() < 100 && taken <= 10_000_000, "{} answers, {taken} steps", out.len());
+    assert_eq!(answers(&out).last().map(String::as_str), Some("trace_too_expensive"));
+    let (out, _) = judged_for(Want::SCORE, &evaluators, &many_calls(100), 10_000_000);
+    assert_eq!(out.len(), 100);
 }
 
 #[test]

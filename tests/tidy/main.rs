@@ -35,7 +35,7 @@ const ROOMS: &[Room] = &[
     Room { name: "crate", imports: &["cli"] },
     Room { name: "model", imports: &["otlp", "value"] },
     Room { name: "otlp", imports: &["value"] },
-    Room { name: "detect", imports: &["settings", "value"] },
+    Room { name: "detect", imports: &["model", "settings", "value"] },
     Room { name: "panics", imports: &[] },
     Room { name: "semconv", imports: &[] },
     Room { name: "settings", imports: &["value"] },

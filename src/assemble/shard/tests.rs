@@ -1,12 +1,13 @@
 mod conflicts;
 mod held;
+mod waiting;
 
 use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::super::TraceLimit;
 use super::super::wheel::TURN_MS;
+use super::super::{QuietPeriod, TraceLimit};
 use super::*;
 use crate::model::{Resource, SpanFlags, SpanId};
 use crate::settings::HumanDuration;
@@ -18,7 +19,7 @@ const LOG: u16 = SpanFlags::LOG;
 
 fn shard(change: impl FnOnce(&mut TracesSettings, &mut LimitsSettings)) -> Shard {
     let mut traces = TracesSettings {
-        quiet_period: HumanDuration::from_secs(1),
+        quiet_period: QuietPeriod::Fixed(HumanDuration::from_secs(1)),
         idle_timeout: HumanDuration::from_secs(10),
         age_max: HumanDuration::from_secs(100),
         remember_period: HumanDuration::from_secs(20),
@@ -45,6 +46,7 @@ fn batch(records: &[(u8, u16, u16)]) -> SpanBatch {
             start_ns: 5,
             end_ns: if flags & SpanFlags::ENDED > 0 { 9 } else { 0 },
             content: flags.into(),
+            peer: 0,
             flags: SpanFlags(flags),
             resource: 0,
             facts: start..start + 3,
@@ -116,7 +118,7 @@ const LONG_WAITS_MS: [u64; 5] = [600_000, 3_600_000, TURN_MS - TICK_MS, TURN_MS,
 fn long_quiet_period_is_kept_to_the_tick() {
     for wait_ms in LONG_WAITS_MS {
         let mut shard = shard(|traces, _| {
-            traces.quiet_period = HumanDuration::from_millis(wait_ms);
+            traces.quiet_period = QuietPeriod::Fixed(HumanDuration::from_millis(wait_ms));
             traces.age_max = HumanDuration::from_secs(100_000);
             traces.remember_period = HumanDuration::from_secs(100_000);
         });
@@ -431,8 +433,8 @@ proptest! {
             note(add(&mut shard, now_ms, &records));
             note(tick(&mut shard, now_ms));
         }
-        // The longest that a revision waits.
-        note(tick(&mut shard, now_ms + 61_000));
+        let longest_ms = TracesSettings::default().revision_wait_max.as_ms();
+        note(tick(&mut shard, now_ms + longest_ms + 1_000));
         for (trace, spans) in spans {
             prop_assert_eq!(last[&trace].1, spans.len());
         }
@@ -469,7 +471,11 @@ fn what_was_said_of_a_trace_is_kept_with_it() {
     let mut due = Vec::new();
     shard.add(&batch(&[(1, 1, TOOL)]), 0, &mut due);
     let handle = shard.take_running()[0].handle;
-    let said = Reported { evaluator: 3, id: crate::model::EvaluationId([1; 16]), revision: 0 };
+    let said = crate::model::Reported {
+        evaluator: 3,
+        id: crate::model::EvaluationId([1; 16]),
+        revision: 0,
+    };
     shard.keep_reported(handle, vec![said]);
     shard.drain(Completion::EndOfInput, 0, &mut due);
     assert_eq!(due[0].handle, handle);

@@ -12,6 +12,7 @@ fn record(number: u64) -> SpanRecord {
         resource: 0,
         facts: 0..0,
         content: 0,
+        peer: 0,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// A pack of detectors that tell from a tool's result whether the call failed.
-#[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FailurePackConfig {
     /// The name, for messages.
@@ -64,7 +64,7 @@ pub enum TextPlace {
 }
 
 /// A detector of what a result says as text.
-#[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TextDetectorConfig {
     /// What a hit says of the call. Default `failed`.
@@ -89,7 +89,7 @@ pub struct TextDetectorConfig {
 }
 
 /// A detector of what the fields of a JSON object say.
-#[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FieldDetectorConfig {
     /// What a hit says of the call. Default `failed`.
@@ -107,7 +107,7 @@ pub struct FieldDetectorConfig {
 }
 
 /// A condition on fields: it holds where one of the paths leads to a value that passes its test.
-#[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConditionConfig {
     /// Paths such as `error`, `metadata.exit_code` or `detail.0.msg`, from the top of the object.

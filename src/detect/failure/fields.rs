@@ -46,9 +46,12 @@ pub(super) fn folded(name: &str) -> String {
 impl<'v> ResultFields<'v> {
     /// Those of an object.
     pub(super) fn of_map(map: &'v Map<'v>, wanted: &BTreeSet<String>) -> Self {
-        let entries = map.iter().map(|(key, value)| (folded(key), Cow::Borrowed(value)));
-        let entries = entries.filter(|(key, _)| wanted.contains(key));
-        Self { entries: entries.collect(), count: map.len() }
+        let mut found = Self { entries: Vec::new(), count: map.len() };
+        let entries = map.iter().map(|(key, value)| (folded(key), value));
+        for (key, value) in entries.filter(|(key, _)| wanted.contains(key)) {
+            found.replace(key, Cow::Borrowed(value));
+        }
+        found
     }
 
     /// Those of a text that begins with a JSON object, with what a cut off one still shows; `None`
@@ -59,10 +62,18 @@ impl<'v> ResultFields<'v> {
             found.count += 1;
             let key = folded(key);
             if wanted.contains(&key) {
-                found.entries.push((key, Cow::Owned(read(value.trim()))));
+                found.replace(key, Cow::Owned(read(value.trim())));
             }
         });
         (whole.is_some() || found.count > 0).then_some(found)
+    }
+
+    /// Adds a field; of a repeated one the last counts. There are never more than detectors name.
+    fn replace(&mut self, key: String, value: Cow<'v, Value<'v>>) {
+        match self.entries.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, known)) => *known = value,
+            None => self.entries.push((key, value)),
+        }
     }
 
     /// How many fields the object has.
@@ -70,9 +81,9 @@ impl<'v> ResultFields<'v> {
         self.count
     }
 
-    /// A field by its folded name; of a repeated one the last.
+    /// A field by its folded name.
     pub(super) fn get(&self, name: &str) -> Option<&Value<'v>> {
-        let named = self.entries.iter().rev().find(|(key, _)| key == name);
+        let named = self.entries.iter().find(|(key, _)| key == name);
         named.map(|(_, value)| &**value)
     }
 

@@ -1,31 +1,26 @@
 //! Whether a tool's result says that the call failed.
 //!
 //! In goes a result, out comes what it says and why ([`FailureFinding`]); nothing where it is an
-//! ordinary
-//! result. What decides is data (`packs/failures.yaml`, and packs of a config): conditions on the
-//! fields of a JSON object, and expressions that are bound to a place of the text, its beginning or
-//! its end, far more than to words. A text is looked at in what stands around it: JSON in a text,
-//! the content of a message, a block of content, Python's form of any of these. Linear in the
-//! result, of which expressions see the first [`HEAD_BYTES_MAX`] and the last [`TAIL_BYTES_MAX`]
-//! bytes.
+//! ordinary result. What decides is data (`packs/failures.yaml`, and packs of a config): conditions
+//! on the fields of a JSON object, and expressions that are bound to a place of the text, its
+//! beginning or its end, far more than to words. The work is linear in the result and is paid for
+//! in steps ([`Effort`]); of a long text expressions see the beginning and the end.
 
 pub mod config;
 mod fields;
+mod search;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
-use super::limits::{
-    ENTRIES_MAX, ENVELOPE_DEPTH_MAX, FIELD_BYTES_MAX, HEAD_BYTES_MAX, TAIL_BYTES_MAX,
-};
 use super::pack::config::{DetectorConfig, PackConfig, built_in, compile};
 use super::pack::{Pack, Scan};
+use crate::model::Effort;
 use crate::settings::{SettingsError, yaml};
-use crate::value::json;
-use crate::value::python;
-use crate::value::{Map, Value};
+use crate::value::Value;
 use config::{FailurePackConfig, Says, TextDetectorConfig, TextPlace};
-use fields::{FieldDetector, ResultFields, folded};
+use fields::{FieldDetector, folded};
+use search::FailureSearch;
 
 /// What a result says of its call.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -112,90 +107,16 @@ impl FailureDetectors {
         })
     }
 
-    /// What a result says, nothing where it is an ordinary one.
-    pub fn judge(&self, result: &Value<'_>) -> Option<FailureFinding<'_>> {
-        self.value(result, 0).filter(|finding| finding.says != Says::Ordinary)
+    /// What a result says; nothing where it is an ordinary one, or the steps ran out.
+    pub fn judge(&self, result: &Value<'_>, effort: &Effort) -> Option<FailureFinding<'_>> {
+        let search = FailureSearch { detectors: self, effort };
+        search.value(result, 0).filter(|finding| finding.says != Says::Ordinary)
     }
 
-    /// What a text says.
-    pub fn judge_text(&self, text: &str) -> Option<FailureFinding<'_>> {
-        self.text(text, 0).filter(|finding| finding.says != Says::Ordinary)
-    }
-
-    fn value(&self, value: &Value<'_>, depth: usize) -> Option<FailureFinding<'_>> {
-        match value {
-            Value::String(text) => self.text(text, depth),
-            Value::Map(map) => self.object(&ResultFields::of_map(map, &self.wanted), depth),
-            Value::List(list) => self.list(list, depth),
-            Value::Null | Value::Bool(_) | Value::Number(_) => None,
-        }
-    }
-
-    fn text(&self, text: &str, depth: usize) -> Option<FailureFinding<'_>> {
-        let text = text.trim();
-        if depth > ENVELOPE_DEPTH_MAX {
-            return None;
-        }
-        let small = text.len() <= FIELD_BYTES_MAX;
-        match text.as_bytes().first()? {
-            b'{' if let Some(fields) = ResultFields::of_text(text, &self.wanted) => {
-                let found = self.object(&fields, depth);
-                // What a shell adds stands behind.
-                return found.or_else(|| self.ends.judge(tail(text)));
-            }
-            b'[' | b'"' if small && let Ok(value) = json::parse(text) => {
-                return self.value(&value, depth + 1);
-            }
-            b'{' | b'[' | b'\'' if small => {
-                if let Some(value) = python::parse_literal(text) {
-                    return self.value(&value, depth + 1);
-                }
-            }
-            _ => {}
-        }
-        self.starts.judge(head(text)).or_else(|| self.ends.judge(tail(text)))
-    }
-
-    fn object(&self, fields: &ResultFields<'_>, depth: usize) -> Option<FailureFinding<'_>> {
-        if let Some(hit) = self.fields.iter().find(|detector| detector.hits(fields)) {
-            return Some(FailureFinding {
-                says: hit.says,
-                kind: &hit.kind,
-                category: &hit.category,
-            });
-        }
-        if depth >= ENVELOPE_DEPTH_MAX {
-            return None;
-        }
-        let inner = self.inside.iter().filter_map(|name| fields.get(name));
-        inner.filter_map(|value| self.value(value, depth + 1)).next()
-    }
-
-    /// A list says what its only entry says; of blocks of content the first that says something, of
-    /// other entries what all say.
-    fn list(&self, list: &[Value<'_>], depth: usize) -> Option<FailureFinding<'_>> {
-        if depth > ENVELOPE_DEPTH_MAX {
-            return None;
-        }
-        let is_block = |value: &Value<'_>| {
-            value.as_map().is_some_and(|map: &Map<'_>| {
-                map.get("type").is_some_and(|kind| kind.as_str().is_some())
-                    && map.get("text").is_some()
-            })
-        };
-        // A word in a list is a value, not what the tool says.
-        let is_word = |value: &Value<'_>| {
-            value.as_str().is_some_and(|text| !text.trim().contains(char::is_whitespace))
-        };
-        let mut said = list
-            .iter()
-            .take(ENTRIES_MAX)
-            .map(|value| if is_word(value) { None } else { self.value(value, depth + 1) });
-        if list.iter().all(is_block) {
-            return said.flatten().next();
-        }
-        let first = said.next()??;
-        (list.len() <= ENTRIES_MAX && said.all(|other| other.is_some())).then_some(first)
+    /// What a text says; nothing where it is an ordinary one, or the steps ran out.
+    pub fn judge_text(&self, text: &str, effort: &Effort) -> Option<FailureFinding<'_>> {
+        let search = FailureSearch { detectors: self, effort };
+        search.text(text, 0).filter(|finding| finding.says != Says::Ordinary)
     }
 }
 
@@ -217,10 +138,9 @@ impl TextDetectors {
         Ok(Self { pack: compile(&packs)? })
     }
 
-    fn judge(&self, text: &str) -> Option<FailureFinding<'_>> {
-        // What is looked at of a result is cut to some kibibytes, so nothing is counted here.
-        let scan: Scan = self.pack.scan(text, usize::MAX);
-        if scan.is_empty() {
+    fn judge(&self, text: &str, effort: &Effort) -> Option<FailureFinding<'_>> {
+        let scan: Scan = self.pack.scan(text, effort.left());
+        if !effort.spend(scan.steps()) || scan.is_empty() {
             return None;
         }
         ORDER.into_iter().find_map(|says| {
@@ -250,49 +170,6 @@ fn plain(config: &TextDetectorConfig) -> DetectorConfig {
         count_min: config.count_min,
         ..DetectorConfig::default()
     }
-}
-
-/// Longest announcement of a result, bytes: `Tool result:`.
-const LEAD_BYTES_MAX: usize = 32;
-
-/// The beginning of a text, without the signs and the announcements that may stand before it.
-fn head(text: &str) -> &str {
-    let mut text = text;
-    for _ in 0..3 {
-        text = without_signs(text);
-        let Some(rest) = without_lead(text) else { break };
-        text = rest;
-    }
-    let end = text.floor_char_boundary(HEAD_BYTES_MAX);
-    &text[..end]
-}
-
-/// A text without quotes, brackets, emoji and the like before its first letter or digit.
-fn without_signs(text: &str) -> &str {
-    let mut signs = text.char_indices().take(24);
-    match signs.find(|(_, c)| c.is_alphanumeric()) {
-        Some((at, _)) => &text[at..],
-        None => text,
-    }
-}
-
-/// What stands behind `Tool result:`, `Observation:`, `content=`.
-fn without_lead(text: &str) -> Option<&str> {
-    let start = &text.as_bytes()[..text.len().min(LEAD_BYTES_MAX)];
-    let at = start.iter().position(|byte| matches!(byte, b':' | b'='))?;
-    let lead = text.get(..at)?.trim_end().to_ascii_lowercase();
-    let word = lead.rsplit(|c: char| !c.is_ascii_alphabetic()).next()?;
-    matches!(
-        word,
-        "result" | "results" | "output" | "response" | "observation" | "content" | "text"
-    )
-    .then(|| &text[at + 1..])
-}
-
-/// The end of a text.
-fn tail(text: &str) -> &str {
-    let start = text.ceil_char_boundary(text.len().saturating_sub(TAIL_BYTES_MAX));
-    &text[start..]
 }
 
 #[cfg(test)]

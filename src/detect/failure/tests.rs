@@ -1,9 +1,12 @@
 use super::*;
 use crate::detect::limits::{HEAD_BYTES_MAX, TAIL_BYTES_MAX};
+use crate::model::Effort;
 
 fn said(text: &str) -> Option<(Says, String)> {
     let detectors = built_in_detectors().unwrap();
-    detectors.judge_text(text).map(|finding| (finding.says, finding.kind.to_owned()))
+    detectors
+        .judge_text(text, &Effort::default())
+        .map(|finding| (finding.says, finding.kind.to_owned()))
 }
 
 fn check(text: &str, says: Option<Says>) {
@@ -77,7 +80,9 @@ fn packs_of_a_config_come_first() {
     ];
     let pack = FailurePackConfig { name: "house".to_owned(), texts, ..Default::default() };
     let detectors = FailureDetectors::new(&[pack], true).unwrap();
-    let kind = |text| detectors.judge_text(text).map(|finding| finding.kind.to_owned());
+    let kind = |text| {
+        detectors.judge_text(text, &Effort::default()).map(|finding| finding.kind.to_owned())
+    };
     assert_eq!(kind("No stock left").as_deref(), Some("the house rule"));
     assert_eq!(kind("Error: cache cold"), None);
     assert_eq!(kind("Error: x").as_deref(), Some("the result begins with an error"));

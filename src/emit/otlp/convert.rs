@@ -24,7 +24,7 @@ pub(crate) use metrics::metrics;
 use super::settings::Placement;
 use crate::emit::record::plain_explanation;
 use crate::model::{Evaluation, Outcome, Resource, SpanId};
-use crate::semconv::{OWN_SCOPE, SERVICE_NAME};
+use crate::semconv::{OWN_SCOPE, SCHEMA_URL, SERVICE_NAME};
 use attributes::Attributes;
 
 /// The event's name.
@@ -47,7 +47,7 @@ pub(crate) fn events(evaluations: &[&Evaluation], options: Options) -> ExportLog
         scope_logs: vec![ScopeLogs {
             scope: Some(scope()),
             log_records,
-            schema_url: String::new(),
+            schema_url: SCHEMA_URL.to_owned(),
         }],
         schema_url: String::new(),
     });
@@ -59,7 +59,11 @@ pub(crate) fn spans(evaluations: &[&Evaluation], options: Options) -> ExportTrac
     let groups = by_resource(evaluations, |evaluation| span(evaluation, options));
     let resource_spans = groups.into_iter().map(|(resource, spans)| ResourceSpans {
         resource: Some(resource),
-        scope_spans: vec![ScopeSpans { scope: Some(scope()), spans, schema_url: String::new() }],
+        scope_spans: vec![ScopeSpans {
+            scope: Some(scope()),
+            spans,
+            schema_url: SCHEMA_URL.to_owned(),
+        }],
         schema_url: String::new(),
     });
     ExportTraceServiceRequest { resource_spans: resource_spans.collect() }

@@ -75,7 +75,8 @@ impl Exporter for Otlp {
         let backend = Arc::new(backend);
         starting.show(settings.include_content, true);
         if settings.has(EvaluationForm::Metric) {
-            let scores = starting.scores(Grouping::Resource, settings.series_max);
+            let scores =
+                starting.scores(Grouping::Version, settings.series_max, settings.series_idle);
             let (closing, task) =
                 report::start(backend.clone(), scores, settings.metrics_interval.0);
             starting.task(closing, task);
@@ -96,6 +97,8 @@ impl Exporter for Otlp {
 pub(crate) struct Backend {
     name: Arc<str>,
     client: Client,
+    endpoint: String,
+    is_http: bool,
     retry: RetrySettings,
     trouble: Seldom,
     losses: Seldom,
@@ -114,6 +117,8 @@ impl Backend {
         Ok(Self {
             name: name.into(),
             client,
+            endpoint: settings.endpoint.trim_end_matches('/').to_owned(),
+            is_http: protocol != Protocol::Grpc,
             retry: settings.retry_on_failure.clone(),
             trouble: Seldom::new(),
             losses: Seldom::new(),
@@ -140,9 +145,32 @@ impl Backend {
         if let Err(GivenUp::Refused(error) | GivenUp::Exhausted(error)) = &sent
             && self.losses.may_log()
         {
-            tracing::warn!(exporter = %self.name, error, "failed to export evaluations, gave up");
+            let (signal, help) = (self.signal(signal), self.help(signal, &sent));
+            tracing::warn!(exporter = %self.name, signal, error, help,
+                "failed to export evaluations, gave up");
         }
         sent
+    }
+
+    /// A signal with where it goes.
+    fn signal(&self, signal: Signal) -> String {
+        let (word, path) = match signal {
+            Signal::Traces => ("spans", "/v1/traces"),
+            Signal::Logs => ("events", "/v1/logs"),
+            Signal::Metrics => ("metrics", "/v1/metrics"),
+        };
+        let path = if self.is_http { path } else { "" };
+        format!("{word} to {}{path}", self.endpoint)
+    }
+
+    /// What helps where a signal is refused.
+    fn help<T>(&self, signal: Signal, sent: &Result<T, GivenUp>) -> &'static str {
+        match (sent, signal) {
+            (Err(GivenUp::Exhausted(_)), _) => "`retry_on_failure` says how long it is tried",
+            (_, Signal::Logs) => "leave `event` out of `forms` if the backend takes no logs",
+            (_, Signal::Traces) => "leave `span` out of `forms` if the backend takes no traces",
+            (_, Signal::Metrics) => "leave `metric` out of `forms` if the backend takes no metrics",
+        }
     }
 
     /// Sends a prepared request once; how many items were rejected.

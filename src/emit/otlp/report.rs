@@ -4,7 +4,7 @@
 //! shutdown, is tried again for up to [`LAST_REPORT_TIME`].
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use prost::Message;
@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::Backend;
 use super::convert;
-use crate::emit::retry::{AttemptError, RetrySettings, SERVER_DELAY_MAX};
-use crate::emit::scores::Scores;
+use crate::emit::retry::{AttemptError, GivenUp, RetrySettings, SERVER_DELAY_MAX};
+use crate::emit::scores::{Scores, now_ns};
 use crate::otlp::Signal;
 use crate::settings::HumanDuration;
 
@@ -64,7 +64,11 @@ async fn run(
         if let Err(AttemptError::Permanent(error)) = &attempt
             && backend.trouble.may_log()
         {
-            tracing::warn!(exporter = %backend.name, error, "the backend refuses our metrics");
+            let signal = backend.signal(Signal::Metrics);
+            let refused = Err::<(), _>(GivenUp::Refused(String::new()));
+            let help = backend.help(Signal::Metrics, &refused);
+            tracing::warn!(exporter = %backend.name, signal, error, help,
+                "the backend refuses our metrics");
         }
     }
     let request = report(&scores);
@@ -73,8 +77,4 @@ async fn run(
         // A failure has been logged, and no evaluation is lost by it.
         let _ = backend.send(Signal::Metrics, request.encode_to_vec(), &retries).await;
     }
-}
-
-fn now_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use crate::client::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
 use crate::emit::queue::QueueSettings;
 use crate::emit::retry::RetrySettings;
+use crate::emit::scores::SERIES_IDLE;
 use crate::settings::{HumanDuration, SettingsError};
 
 /// Sends evaluations to an OTLP backend.
@@ -32,14 +33,17 @@ pub(crate) struct OtlpExporterSettings {
     pub(crate) forms: Vec<EvaluationForm>,
     /// Where the span of an evaluation stands.
     pub(crate) placement: Placement,
-    /// Whether explanations and details, which may quote arguments and results, leave the
-    /// process. Without it the explanation names only score, threshold and reason.
+    /// Whether what may quote arguments and results leaves the process: details, and all of
+    /// explanations. Without it these name tools, counts, rules and settings, and of arguments
+    /// those names that stand in criteria, schemas or settings.
     pub(crate) include_content: bool,
     /// Time between two reports of the metrics.
     pub(crate) metrics_interval: HumanDuration,
-    /// Most combinations of resource, evaluator and agent that have metric series of their own;
-    /// those beyond are counted together under `otel.metric.overflow`.
+    /// Most combinations of service (name, namespace, version), evaluator and agent that have
+    /// metric series of their own; those beyond are counted together under `otel.metric.overflow`.
     pub(crate) series_max: usize,
+    /// After how long without an evaluation a series goes; `0` keeps it for ever.
+    pub(crate) series_idle: HumanDuration,
     /// What waits while the backend is slow or away.
     pub(crate) sending_queue: QueueSettings,
     /// How a failed request is tried again.
@@ -59,6 +63,7 @@ impl Default for OtlpExporterSettings {
             include_content: false,
             metrics_interval: HumanDuration::from_secs(10),
             series_max: 1000,
+            series_idle: SERIES_IDLE,
             sending_queue: QueueSettings::default(),
             retry_on_failure: RetrySettings::default(),
         }

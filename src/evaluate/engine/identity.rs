@@ -175,6 +175,7 @@ mod tests {
             resource: Arc::default(),
             agent_name: None,
             completion,
+            is_partial: false,
             time_ns: 7,
         };
         let id = of_evaluation(&info, &target, judged, [4; 16]);

@@ -7,3 +7,4 @@ pub mod identity;
 pub mod run;
 pub mod select;
 pub mod tool_choice;
+mod truth;

@@ -18,6 +18,7 @@ use cel::{Context, Env, ExecutionError, IdedExpr};
 use sha2::{Digest, Sha256};
 
 use super::counted::{self, Counted, StepsLeft, Uncountable};
+use super::truth;
 use crate::model::{Effort, Facts, SessionKey, TraceId, Trajectory};
 use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_values;
@@ -72,6 +73,12 @@ pub enum WhenError {
         /// What is wrong.
         message: String,
     },
+    /// It gives no truth value, whatever the trace.
+    #[error("it gives {what}, neither true nor false")]
+    NoTruthValue {
+        /// What it gives.
+        what: &'static str,
+    },
     /// It uses a name that does not exist.
     #[error("unknown name `{name}`; known are {}", VARIABLES.join(", "))]
     UnknownName {
@@ -94,6 +101,18 @@ pub enum Selected {
 }
 
 impl When {
+    /// Compiles an expression that selects: one that surely gives no truth value is refused.
+    pub fn compile_condition(text: &str) -> Result<Self, WhenError> {
+        let environment = Env::stdlib();
+        if let Ok(program) = environment.compile(text)
+            && let Err(what) = truth::check(program.expression())
+        {
+            // A name that does not exist says more.
+            return Err(Self::compile(text).err().unwrap_or(WhenError::NoTruthValue { what }));
+        }
+        Self::compile(text)
+    }
+
     /// Compiles an expression.
     pub fn compile(text: &str) -> Result<Self, WhenError> {
         let environment = Arc::new(Env::stdlib());
@@ -410,6 +429,9 @@ mod tests {
         let scope = Scope::new(&trajectory, true);
         let when = When::compile(expression).expect(expression);
         assert_eq!(when.selects(&scope), expected, "{expression}");
+        if expected != Selected::Error {
+            assert!(When::compile_condition(expression).is_ok(), "{expression}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub mod arguments;
 pub mod definitions;
+pub mod difference;
 pub mod expected_calls;
 pub mod failure;
 pub mod names;

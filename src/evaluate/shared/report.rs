@@ -2,22 +2,23 @@
 
 use std::fmt::Write as _;
 
-use crate::model::{Outcome, Reason, Score, Want};
+use crate::model::{Explanation, Outcome, Reason, Score, Want};
 use crate::value::{Map, Value};
 
 /// Names that an explanation spells out before it says how many more there are.
 const NAMES_MAX: usize = 5;
 
-/// A score, with only those words and details that somebody wants.
-pub fn scored(
+/// A score, with only those words and details that somebody wants. Words of which nothing is said
+/// may be content: see [`Explanation`].
+pub fn scored<E: Into<Explanation>>(
     value: f64,
     want: Want,
-    explanation: impl FnOnce() -> String,
+    explanation: impl FnOnce() -> E,
     details: impl FnOnce() -> Map<'static>,
 ) -> Outcome {
     Outcome::Scored(Score {
         value,
-        explanation: if want.explanation { explanation() } else { String::new() },
+        explanation: if want.explanation { explanation().into() } else { Explanation::default() },
         details: if want.details { Value::Map(details()) } else { Value::Null },
         label: None,
     })
@@ -70,6 +71,50 @@ pub fn names<'n>(all: impl IntoIterator<Item = &'n str>) -> String {
         let _ = write!(out, " and {} more", count - NAMES_MAX);
     }
     out
+}
+
+/// Names for a sentence, each once, with how often it comes where that is more than once.
+pub fn names_with_counts<'n>(all: impl IntoIterator<Item = &'n str>) -> String {
+    let mut counts: hashbrown::HashMap<&str, usize> = hashbrown::HashMap::new();
+    let mut order = Vec::new();
+    for name in all {
+        let count = counts.entry(name).or_default();
+        *count += 1;
+        if *count == 1 {
+            order.push(name);
+        }
+    }
+    let shown = |name: &&str| match counts.get(name) {
+        Some(count) if *count > 1 => format!("{name} ({count} times)"),
+        _ => (*name).to_owned(),
+    };
+    let first: Vec<String> = order.iter().take(NAMES_MAX).map(shown).collect();
+    let more = order.len().saturating_sub(NAMES_MAX);
+    let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    first.join(", ") + &and_more
+}
+
+/// Things that [`few`] tells one by one.
+const TOLD_MAX: usize = 3;
+
+/// Appends what is told of the first few things, each after a `;`, then how many more there are.
+pub fn few<T>(
+    words: &mut Explanation,
+    all: impl IntoIterator<Item = T>,
+    mut tell: impl FnMut(&mut Explanation, T),
+) {
+    let mut count = 0;
+    for thing in all {
+        count += 1;
+        if count <= TOLD_MAX {
+            words.push("; ");
+            tell(words, thing);
+        }
+    }
+    if count > TOLD_MAX {
+        // Writing to words cannot fail.
+        let _ = write!(words, "; and {} more", count - TOLD_MAX);
+    }
 }
 
 /// Names as a list for the details.

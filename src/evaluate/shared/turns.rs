@@ -5,7 +5,7 @@
 
 use super::expected_calls::ExpectedCall;
 use super::report;
-use crate::model::{Outcome, Reason, Score, ToolCall, Trajectory, Want};
+use crate::model::{Explanation, Outcome, Reason, Score, ToolCall, Trajectory, Want};
 use crate::value::{Map, Value};
 
 /// Turns of one session; one with more is not evaluable.
@@ -28,12 +28,16 @@ pub(in crate::evaluate) fn mean<'c, 'a>(
     }
     let mut scores = Vec::with_capacity(count);
     let mut details = Vec::new();
+    let mut wrong = Vec::new();
     for turn in 0..count {
         let expected = expected.get(turn).map_or(&[][..], Vec::as_slice);
         let actual = actual.get(turn).copied().unwrap_or_default();
         match judge(expected, actual) {
-            Outcome::Scored(Score { value, details: of_turn, .. }) => {
+            Outcome::Scored(Score { value, explanation, details: of_turn, .. }) => {
                 scores.push(value);
+                if value < 1.0 {
+                    wrong.push((turn + 1, explanation));
+                }
                 if want.details {
                     details.push(shown(turn, value, of_turn));
                 }
@@ -49,7 +53,13 @@ pub(in crate::evaluate) fn mean<'c, 'a>(
     }
     let explain = || {
         let whole = scores.iter().filter(|score| **score >= 1.0).count();
-        format!("{whole} of {} turns are as expected", scores.len())
+        let text = format!("{whole} of {} turns are as expected", scores.len());
+        let mut words = Explanation::plain(text);
+        report::few(&mut words, &wrong, |words, (turn, of_turn)| {
+            words.push(&format!("turn {turn}: "));
+            words.append(of_turn);
+        });
+        words
     };
     let value = scores.iter().sum::<f64>() / scores.len() as f64;
     let details = || [("turns", Value::List(details))].into_iter().collect();

@@ -30,6 +30,28 @@ pub(super) fn assistant_text(value: Value<'_>) -> Option<Decoded<'_>> {
     recorded(value, Speaker::Agent, 0)
 }
 
+/// The messages of a state behind the last one of the user.
+pub(super) fn last_turn(value: Value<'_>) -> Option<Decoded<'_>> {
+    Messages::last_turn(value).map(Decoded::Value)
+}
+
+/// What the user said in the messages of a body; nothing where it holds none.
+pub(super) fn said_by_user(value: Value<'_>) -> Option<Decoded<'_>> {
+    said(value).user.map(|text| Decoded::Value(Value::String(text)))
+}
+
+/// What the model said in the messages of a body; nothing where it holds none.
+pub(super) fn said_by_model(value: Value<'_>) -> Option<Decoded<'_>> {
+    said(value).assistant.map(|text| Decoded::Value(Value::String(text)))
+}
+
+fn said(value: Value<'_>) -> Messages<'_> {
+    match json_or_py_or_text(value) {
+        Value::String(_) => Messages::default(),
+        value => Messages::read(value),
+    }
+}
+
 fn recorded(value: Value<'_>, speaker: Speaker, depth: usize) -> Option<Decoded<'_>> {
     if value.is_null() && depth == 0 {
         return None;
@@ -150,6 +172,13 @@ fn unwrapped_map<'a>(mut map: Map<'a>, speaker: Speaker) -> Result<Value<'a>, Ma
     {
         return Ok(map.remove(whole).unwrap_or_default());
     }
+    // The state of the only part of a pipeline.
+    if map.len() == 1
+        && map.iter().any(|(_, inner)| holds_messages(inner, 0))
+        && let Some((_, inner)) = map.clone().into_entries().pop()
+    {
+        return Ok(inner);
+    }
     let key = match speaker {
         Speaker::User => only(&map, &INPUT_KEYS, |other| {
             !matches!(other, Value::String(_) | Value::List(_) | Value::Map(_)) || is_empty(other)
@@ -160,6 +189,16 @@ fn unwrapped_map<'a>(mut map: Map<'a>, speaker: Speaker) -> Result<Value<'a>, Ma
         Some(key) => Ok(map.remove(key).unwrap_or_default()),
         None => Err(map),
     }
+}
+
+fn holds_messages(value: &Value<'_>, depth: usize) -> bool {
+    let Some(map) = value.as_map() else { return false };
+    let is_list = |key| map.get(key).is_some_and(|inner| inner.as_list().is_some());
+    is_list("messages")
+        || is_list("replies")
+        || depth < DEPTH_MAX
+            && map.len() == 1
+            && map.iter().any(|(_, inner)| holds_messages(inner, depth + 1))
 }
 
 /// `{args, kwargs}`: what a decorated function was called with.

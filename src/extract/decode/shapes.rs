@@ -71,8 +71,14 @@ pub(super) fn block_text<'v>(block: &'v Value<'_>) -> Option<&'v str> {
     map.get("text").or_else(|| map.get("content")).and_then(Value::as_str)
 }
 
-/// `[{json: x}]`: x, as Bedrock's tool results hold it.
+/// `[{json: x}]`: x, as Bedrock's tool results hold it; of Cohere's one document its data.
 fn single_json_block(mut blocks: Vec<Value<'_>>) -> Value<'_> {
+    if let [Value::Map(map)] = &mut blocks[..]
+        && let Some(Value::Map(document)) = map.get("document")
+        && let Some(data) = document.get("data")
+    {
+        return json_or_text(data.clone());
+    }
     match &mut blocks[..] {
         [Value::Map(map)] if map.len() == 1 => map.remove("json").unwrap_or(Value::List(blocks)),
         _ => Value::List(blocks),
@@ -139,6 +145,11 @@ pub(super) fn tool_message(value: Value<'_>) -> Value<'_> {
 pub(super) fn tool_message_id(value: Value<'_>) -> Option<Value<'_>> {
     let mut fields = tool_message_fields(json_or_py_or_text(value)).ok()?;
     fields.remove("tool_call_id").filter(|id| id.as_str().is_some_and(|id| !id.is_empty()))
+}
+
+pub(super) fn tool_message_name(value: Value<'_>) -> Option<Value<'_>> {
+    let mut fields = tool_message_fields(json_or_py_or_text(value)).ok()?;
+    fields.remove("name").filter(|name| name.as_str().is_some_and(|name| !name.is_empty()))
 }
 
 pub(super) fn tool_message_error(value: Value<'_>) -> Option<Value<'_>> {

@@ -19,7 +19,11 @@ pub enum From {
     /// All attributes whose key begins with `key`, put together along the dots (and numbers) of the
     /// rest of their keys.
     AttrsPrefix,
-    /// An object made of the attributes `keys`.
+    /// Each attribute that no other source names and whose key is one of the words in `key` or ends
+    /// with one (`|` between several): where an instrumentation that nobody knows may record the
+    /// body of a request or response.
+    AttrsEnding,
+    /// An object made of the attributes `keys`, of the log event named `event` where one is given.
     AttrsObject,
     /// The attribute `key` of the span events named `event`.
     SpanEvent,
@@ -135,7 +139,9 @@ impl SourceForm {
     fn checked<E: de::Error>(self) -> Result<FactSource, E> {
         let missing = |what: &str| Err(E::custom(format!("`{what}` is missing in this source")));
         match self.from {
-            From::Attr | From::AttrsPrefix if self.key.is_empty() => return missing("key"),
+            From::Attr | From::AttrsPrefix | From::AttrsEnding if self.key.is_empty() => {
+                return missing("key");
+            }
             From::AttrsObject if self.keys.is_empty() => return missing("keys"),
             From::SpanEvent if self.key.is_empty() => return missing("key"),
             From::SpanEvent | From::Log if self.event.is_empty() => return missing("event"),

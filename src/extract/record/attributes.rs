@@ -1,9 +1,9 @@
 //! What one pass over an encoded span or log record collects, and how it becomes facts.
 
 use super::key_trie::{KeyMeaning, check};
-use super::layout::{ATTRIBUTE, EVENT, EVENT_ATTRIBUTE, OTHER, put, put_attribute};
+use super::layout::{ATTRIBUTE, BODY, EVENT, EVENT_ATTRIBUTE, OTHER, put, put_attribute};
 use super::retention::Retention;
-use super::tool_messages::{keep_tool_messages, speaks_of_tools};
+use super::tool_messages::{is_structured_value, keep_tool_messages, speaks_of_tools};
 use crate::extract::table::bit_set::BitSet;
 use crate::extract::table::{Kept, Table};
 use crate::otlp::any_value::key_value;
@@ -64,13 +64,14 @@ impl<'a> SpanAttributes<'a> {
         })
     }
 
-    /// Writes the attributes and events that are kept.
+    /// Writes the attributes and events that are kept. Whether any holds the body of a model's
+    /// request or response that speaks of tools, though no dialect knows its key.
     pub(in crate::extract) fn write(
         &self,
         table: &Table,
         retention: &Retention,
         arena: &mut Vec<u8>,
-    ) -> Result<(), Malformed> {
+    ) -> Result<bool, Malformed> {
         for kept in &retention.attributes {
             let Some(ReadAttribute { value, .. }) = self.read.get(kept.place as usize) else {
                 continue;
@@ -89,7 +90,16 @@ impl<'a> SpanAttributes<'a> {
         keep_tool_messages(&retention.messages, value, |place| {
             put(arena, OTHER, read(place).map_or(&[], |read| read.entry));
         });
-        self.write_events(table, &retention.keep, arena)
+        let mut has_body = false;
+        for read in retention.bodies.iter().filter_map(|place| read(*place)) {
+            let is_body = speaks_of_tools(read.value) && is_structured_value(read.value);
+            has_body |= is_body;
+            if is_body || table.endings.whole && is_structured_value(read.value) {
+                put(arena, BODY, read.entry);
+            }
+        }
+        self.write_events(table, &retention.keep, arena)?;
+        Ok(has_body)
     }
 
     /// Writes the kept events, and all attributes in the order of the span.
@@ -99,13 +109,18 @@ impl<'a> SpanAttributes<'a> {
         keep: &Kept,
         span: &'a [u8],
         arena: &mut Vec<u8>,
-    ) -> Result<(), Malformed> {
+    ) -> Result<bool, Malformed> {
+        let mut has_body = false;
         let mut written = BitSet::default();
         let mut fields = Fields::new(span);
         while let Some(field) = fields.next()? {
             let (number::ATTRIBUTES, Field::Bytes(entry)) = field else { continue };
             let (key, value) = key_value(entry)?;
             match table.keys.get(key) {
+                None if table.endings.has(key) && is_structured_value(value) => {
+                    has_body |= speaks_of_tools(value);
+                    put(arena, BODY, entry);
+                }
                 None => put(arena, OTHER, entry),
                 Some(slot) if !written.has(slot) => {
                     written.insert(slot);
@@ -114,7 +129,8 @@ impl<'a> SpanAttributes<'a> {
                 Some(_) => {}
             }
         }
-        self.write_events(table, keep, arena)
+        self.write_events(table, keep, arena)?;
+        Ok(has_body)
     }
 
     fn write_events(

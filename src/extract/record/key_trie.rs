@@ -42,7 +42,7 @@ pub(in crate::extract) enum KeyMeaning {
     Slot(u16),
     /// It has a slot, and statements speak of its value.
     Stated(u16),
-    /// It lies behind some prefix.
+    /// It lies behind some prefix, or ends at a word that bodies stand under.
     Behind,
 }
 
@@ -52,7 +52,8 @@ impl KeyMeaning {
             let is_stated = table.bound(slot).is_some_and(Bound::states_value);
             return if is_stated { Self::Stated(slot) } else { Self::Slot(slot) };
         }
-        if table.prefixes.of(key) == 0 { Self::Unread } else { Self::Behind }
+        let is_read = table.prefixes.of(key) != 0 || table.endings.has(key);
+        if is_read { Self::Behind } else { Self::Unread }
     }
 }
 

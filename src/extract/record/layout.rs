@@ -8,11 +8,12 @@
 //! | `CONDITIONS` | ids of the conditions that hold, `u16` little endian, ascending |
 //! | `ATTRIBUTE` | slot, `u16` little endian, then the encoded `AnyValue` |
 //! | `OTHER` | an encoded `KeyValue` whose key has no slot |
+//! | `BODY` | as `OTHER`, where the value may be the body of a request or response |
 //! | `EVENT` | name of a span event; its attributes follow |
 //! | `EVENT_ATTRIBUTE` | as `ATTRIBUTE`, of the last event |
 //! | others | a text or an encoded `AnyValue` |
 
-use crate::extract::table::{ConditionId, KeySlot, Table};
+use crate::extract::table::{ConditionId, KeySlot, Table, ends_with};
 use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_value;
 use crate::otlp::wire::{Field, Fields};
@@ -26,6 +27,7 @@ pub(in crate::extract) const SPAN_NAME: u8 = 6;
 pub(in crate::extract) const STATUS_MESSAGE: u8 = 7;
 pub(in crate::extract) const LOG_EVENT: u8 = 8;
 pub(in crate::extract) const LOG_BODY: u8 = 9;
+pub(in crate::extract) const BODY: u8 = 10;
 
 /// Appends a field.
 #[inline]
@@ -122,7 +124,7 @@ impl<'a> FactsReader<'a> {
     pub(crate) fn keyed(self, table: &'a Table) -> impl Iterator<Item = (&'a str, AnyValue<'a>)> {
         self.fields().filter_map(move |(field, bytes)| match field {
             ATTRIBUTE => slot(bytes).map(|(slot, value)| (table.key(slot), read(value))),
-            OTHER => {
+            OTHER | BODY => {
                 let (key, value) = key_value(bytes).ok()?;
                 Some((text(key), AnyValue::read(value).ok()?))
             }
@@ -143,6 +145,16 @@ impl<'a> FactsReader<'a> {
             let (key, value) = other(field, bytes)?;
             let tail = key.strip_prefix(prefix.as_bytes())?;
             Some((text(tail), AnyValue::read(value).ok()?))
+        })
+    }
+
+    /// The kept attributes that may be bodies of requests or responses and whose keys end at one of
+    /// the words, in the order of the span.
+    pub(crate) fn bodies(self, words: &str) -> impl Iterator<Item = AnyValue<'a>> {
+        self.fields().filter_map(move |(field, bytes)| {
+            let (key, value) = if field == BODY { key_value(bytes).ok()? } else { return None };
+            let is_meant = words.split('|').any(|word| ends_with(key, word.as_bytes()));
+            AnyValue::read(value).ok().filter(|_| is_meant)
         })
     }
 

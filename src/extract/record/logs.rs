@@ -136,6 +136,7 @@ impl<'a> LogReader<'_, 'a> {
                 start_ns: time_ns,
                 end_ns: time_ns,
                 content: fingerprint(view.encoded),
+                peer: 0,
                 flags: SpanFlags(SpanFlags::LOG),
                 resource: 0,
                 facts: 0..0,

@@ -13,6 +13,7 @@
 //! tool_messages   the parts of a model's messages that speak of tools
 //! layout          the bytes of a record's facts, written here and read by `resolve`
 //! batch_writer    records into the batches of their shards
+//! peer            what a span calls in another process
 //! resources       resources that were decoded before
 //! counts          what was taken and what was rejected, with reasons
 //! ```
@@ -24,6 +25,7 @@ pub(crate) mod counts;
 pub(crate) mod key_trie;
 pub(crate) mod layout;
 pub(crate) mod logs;
+pub(crate) mod peer;
 pub(crate) mod resources;
 pub(crate) mod retention;
 pub(crate) mod tool_messages;

@@ -29,6 +29,8 @@ pub(in crate::extract) struct Retention {
     pub(in crate::extract) attributes: Vec<KeptAttribute>,
     /// The places of attributes without a slot that are kept.
     pub(in crate::extract) others: Vec<u32>,
+    /// The places of those that are kept if they hold the body of a request or response.
+    pub(in crate::extract) bodies: Vec<u32>,
     /// The places of those that are kept if they belong to a message about tools.
     pub(in crate::extract) messages: Vec<MessagePart>,
 }
@@ -156,6 +158,8 @@ impl Retention {
                     let tools_only = !keep.slots.has(slot);
                     if !tools_only || keep.tools_only.has(slot) {
                         self.attributes.push(KeptAttribute { place, slot, tools_only });
+                    } else if is_bare_body(table, entry) {
+                        self.bodies.push(place);
                     }
                 }
                 KeyMeaning::Behind => {
@@ -167,6 +171,8 @@ impl Retention {
                         let prefix = prefixes.trailing_zeros() as u16;
                         let field = MessageField::new(prefix, table.prefixes.tail(prefix, key));
                         messages.push((place, field));
+                    } else if table.endings.has(key) {
+                        self.bodies.push(place);
                     }
                 }
                 KeyMeaning::Unread => {}
@@ -174,4 +180,11 @@ impl Retention {
         }
         self.messages = MessagePart::all(&messages);
     }
+}
+
+/// Whether a key is a bare word that bodies stand under: many instrumentations write `input`, and
+/// some dialect reads it of others.
+fn is_bare_body(table: &Table, entry: &[u8]) -> bool {
+    let key = key_value(entry).unwrap_or_default().0;
+    key.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_') && table.endings.has(key)
 }

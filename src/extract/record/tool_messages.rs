@@ -38,6 +38,17 @@ pub(in crate::extract) fn speaks_of_tools(value: &[u8]) -> bool {
 static TOOL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("ool"));
 static FUNCTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("unction"));
 
+/// Whether an encoded value is an object or list, or a text that begins like one.
+pub(in crate::extract) fn is_structured_value(value: &[u8]) -> bool {
+    match leading_bytes(value, 1) {
+        Some((text, _)) => {
+            let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
+            first.is_some_and(|byte| b"[{".contains(byte))
+        }
+        None => matches!(value, [0x2a | 0x32, ..]),
+    }
+}
+
 fn is_structured(text: &[u8]) -> bool {
     let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
     first.is_some_and(|byte| b"[{(\"'".contains(byte))

@@ -16,7 +16,7 @@ use crate::visible;
 
 /// How a trace was read.
 #[derive(Debug, Default)]
-pub struct Explanation {
+pub struct TraceExplanation {
     /// The trace.
     pub trace_id: TraceId,
     /// Its spans in order of arrival, log events among them.
@@ -99,17 +99,12 @@ impl Diagnostics {
         self.spans.sort_by_key(|(record, _)| *record);
     }
 
-    pub(super) fn add_requested<'a>(
-        &mut self,
-        tree: &Tree<'a>,
-        requested: &[LlmCall<'a>],
-        role: impl Fn(&LlmCall<'a>) -> RequestedAs,
-    ) {
-        let explain = |call: &LlmCall<'a>| CallInMessage {
+    pub(super) fn add_requested(&mut self, tree: &Tree<'_>, requested: &[LlmCall<'_>]) {
+        let explain = |call: &LlmCall<'_>| CallInMessage {
             span_id: tree.get(call.span).map_or_else(Default::default, |it| it.record.span_id),
             name: call.call.name.to_string(),
             id: call.call.id.as_ref().map(ToString::to_string),
-            outcome: match role(call) {
+            outcome: match call.role {
                 RequestedAs::Call => "a tool call that no span tells of",
                 RequestedAs::OnSpan => "the call of a tool span",
                 RequestedAs::Handoff => "dropped: hands over to another agent",
@@ -122,7 +117,7 @@ impl Diagnostics {
 
 impl Resolver {
     /// Explains how a trace is read.
-    pub fn explain(&self, trace: &TraceSpans) -> Explanation {
+    pub fn explain(&self, trace: &TraceSpans) -> TraceExplanation {
         let mut diagnostics = Diagnostics::default();
         let trajectory = self.resolve_with(trace, Effort::new(u64::MAX), Some(&mut diagnostics));
         // Of several calls on a span the first is that of the span itself.
@@ -157,7 +152,7 @@ impl Resolver {
             }
             spans.push(span);
         }
-        Explanation { trace_id: trace.trace_id, spans, messages: diagnostics.messages }
+        TraceExplanation { trace_id: trace.trace_id, spans, messages: diagnostics.messages }
     }
 
     fn explain_dialects(&self, facts: FactsReader<'_>, span: &mut SpanExplanation) {
@@ -203,7 +198,7 @@ impl Resolver {
 
 /// One line for each span, with the fields of a call below it; names come from strangers, so they
 /// are made [`visible`].
-impl fmt::Display for Explanation {
+impl fmt::Display for TraceExplanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "trace {}", self.trace_id)?;
         for span in &self.spans {
@@ -235,6 +230,7 @@ fn describe(source: &PlannedSource) -> String {
     match source.from {
         From::Attr => format!("attribute `{}`", source.key),
         From::AttrsPrefix => format!("attributes `{}*`", source.key),
+        From::AttrsEnding => "an attribute with a body".into(),
         From::AttrsObject => format!("attributes `{}`", source.keys.join("`, `")),
         From::SpanEvent => format!("span event `{}`, attribute `{}`", source.event, source.key),
         From::SpanName => "span name".into(),

@@ -34,6 +34,8 @@ pub(super) struct Gathered<'a> {
     pub(super) counts: Vec<FoundValue<'a>>,
     /// Whether a span hands over to another agent.
     pub(super) handoff: bool,
+    /// Whether any messages are only guessed to be some.
+    has_bodies: bool,
 }
 
 /// A value that a source found.
@@ -56,6 +58,11 @@ impl<'a> FoundValue<'a> {
         // A start that lies after the end says nothing of when the record was complete.
         let end_ns = span.record.end_ns.max(start_ns);
         Self { source, span: at, start_ns, end_ns, raw }
+    }
+
+    /// Whether its source counts only where no other yields.
+    pub(super) fn is_fallback(&self, plan: &ReadingPlan) -> bool {
+        plan.sources.get(usize::from(self.source)).is_some_and(|source| source.source.fallback)
     }
 }
 
@@ -84,7 +91,21 @@ impl<'a> Gathered<'a> {
                 }
             }
         }
+        gathered.keep_known_messages(plan);
         gathered
+    }
+
+    /// Where any source knows the messages of models, those that may be some are left out.
+    fn keep_known_messages(&mut self, plan: &ReadingPlan) {
+        if !self.has_bodies {
+            return;
+        }
+        let is_known = |found: &FoundValue<'_>| !found.is_fallback(plan);
+        let mut outputs = self.model_outputs.iter().map(|output| &output.found);
+        if outputs.any(is_known) || self.model_inputs.iter().any(is_known) {
+            self.model_outputs.retain(|output| is_known(&output.found));
+            self.model_inputs.retain(is_known);
+        }
     }
 
     fn span(
@@ -152,9 +173,13 @@ impl<'a> Gathered<'a> {
             Role::UserInput => self.inputs.push(found(raw)),
             Role::FinalOutput => self.outputs.push(found(raw)),
             Role::OutputMessages => {
+                self.has_bodies |= source.source.fallback;
                 self.model_outputs.push(ModelOutput { found: found(raw), calls: None });
             }
-            Role::InputMessages => self.model_inputs.push(found(raw)),
+            Role::InputMessages => {
+                self.has_bodies |= source.source.fallback;
+                self.model_inputs.push(found(raw));
+            }
             Role::ToolDefinitions => self.definitions.push(found(raw)),
             Role::Model => {
                 // Spans come in start order, so the last one stays.

@@ -15,6 +15,7 @@ pub(super) fn merge(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
         return;
     }
     nested(tree, calls);
+    nameless(calls);
     same_id(tree, calls);
     let mut passed = Vec::new();
     for at in 0..calls.len() {
@@ -74,6 +75,22 @@ fn nested(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
         if same_name && !other_id && outer as usize != at && !contradict(outer_call, inner) {
             calls[at].part_of = Some(outer);
         }
+    }
+}
+
+/// A span that only gives the id of a call tells more of that call.
+fn nameless(calls: &mut [SpanCall<'_>]) {
+    if !calls.iter().any(SpanCall::is_nameless) {
+        return;
+    }
+    let mut whole: HashMap<String, u32> = HashMap::new();
+    for (at, call) in (0..).zip(calls.iter()).filter(|(_, call)| !call.is_nameless()) {
+        if let (Some(id), None) = (&call.call.id, call.part_of) {
+            whole.entry(id.to_string()).or_insert(at);
+        }
+    }
+    for call in calls.iter_mut().filter(|call| call.is_nameless()) {
+        call.part_of = call.call.id.as_deref().and_then(|id| whole.get(id)).copied();
     }
 }
 

@@ -9,7 +9,7 @@ use super::super::decode::{Decoded, MessageCall, MessageResult};
 use super::gather::FoundValue;
 use super::messages::{may_hold_call, read_messages};
 use super::plan::ReadingPlan;
-use crate::model::{Effort, ToolCall};
+use crate::model::{Content, Effort, Origin, ToolCall};
 
 /// Results that messages give back to models, by the id of the call.
 pub(super) struct MessageResults<'a, 'g> {
@@ -21,6 +21,9 @@ pub(super) struct MessageResults<'a, 'g> {
     /// Results of calls without ids, with those calls, from the last input that has any.
     unnamed: Vec<(MessageCall<'a>, MessageResult<'a>)>,
     has_unnamed: bool,
+    /// Whether any input holds results that belong to no call that it tells of.
+    has_loose: bool,
+    all: &'g [FoundValue<'a>],
 }
 
 impl<'a, 'g> MessageResults<'a, 'g> {
@@ -32,7 +35,16 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         let mut unread: Vec<_> = model_inputs.iter().filter(|found| may_hold_call(found)).collect();
         unread.sort_by_key(|found| (found.end_ns, found.start_ns, found.span, !found.source));
         let (known, unnamed) = (HashMap::new(), Vec::new());
-        Self { plan, unread, effort, known, unnamed, has_unnamed: false }
+        Self {
+            plan,
+            unread,
+            effort,
+            known,
+            unnamed,
+            has_unnamed: false,
+            has_loose: false,
+            all: model_inputs,
+        }
     }
 
     /// The result of a call, from the last input that repeats it; of several calls of one id that
@@ -63,6 +75,42 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         Some(self.unnamed.remove(place).1)
     }
 
+    /// Gives results that say nothing of their calls to the calls that only messages tell of: those
+    /// behind the last message of a model belong to the calls that it asked for, in order, where
+    /// they are as many.
+    pub(super) fn give_loose(&self, calls: &mut [ToolCall<'a>]) {
+        if !self.has_loose {
+            return;
+        }
+        let mut inputs: Vec<_> = self.all.iter().filter(|found| may_hold_call(found)).collect();
+        inputs.sort_by_key(|found| (found.start_ns, found.source));
+        let is_asked = |call: &ToolCall<'_>| call.origin == Origin::Llm;
+        let mut next = 0;
+        for found in inputs {
+            // The calls of the last answer before this input.
+            let is_before = |call: &ToolCall<'_>| call.start_ns <= found.start_ns;
+            while calls.get(next).is_some_and(is_before) {
+                next += 1;
+            }
+            let Some(last) = calls[..next].last().filter(|call| is_asked(call)) else { continue };
+            let of = (last.span_id, last.start_ns);
+            let begin = calls[..next].iter().rposition(|call| (call.span_id, call.start_ns) != of);
+            let group = &mut calls[begin.map_or(0, |at| at + 1)..next];
+            let read = read_messages(self.plan, found.clone(), self.effort).unwrap_or_default();
+            if read.loose_results().count() != group.len() {
+                continue;
+            }
+            for (call, result) in group.iter_mut().zip(read.loose_results()) {
+                if matches!(call.result, Content::NotRecorded) {
+                    if result.is_error {
+                        call.fail(&result.value);
+                    }
+                    call.result = Content::ready(result.value.clone());
+                }
+            }
+        }
+    }
+
     /// Reads the last input that is not read, with whatever else its span holds.
     fn read_next(&mut self) -> Option<()> {
         let span = self.unread.last()?.span;
@@ -75,6 +123,7 @@ impl<'a, 'g> MessageResults<'a, 'g> {
     fn read_one(&mut self) -> Option<()> {
         let found = self.unread.pop()?;
         if let Some(messages) = read_messages(self.plan, found.clone(), self.effort) {
+            self.has_loose |= messages.loose_results().next().is_some();
             // Within one input the last result of an id is the latest; across inputs the last
             // input is read first.
             let mut fresh: HashMap<_, Vec<_>> = HashMap::new();

@@ -1,17 +1,14 @@
-//! What the messages of model calls add: ids, arguments and results of calls, and calls that no
-//! span tells of.
+//! The calls that models asked for in their answers, and which of them no span tells of.
 //!
-//! Messages are only read where something is missing that they may hold, or where they may hold a
-//! call; a model's output is read once, and of the inputs, each of which repeats all that was said
-//! before, as few as will do, the last first.
+//! A model's output is read once, and only where it may hold a call.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 
 use super::super::decode::{Decoded, MessageCall, Messages};
 use super::gather::{FoundValue, Gathered, ModelOutput};
+use super::join::weight;
 use super::plan::ReadingPlan;
 use super::read::{self, Raw};
 use super::tool_calls::SpanCall;
@@ -19,14 +16,11 @@ use super::tree::Tree;
 use crate::model::{CallStatus, Content, Effort, Origin, ToolCall};
 use crate::value::Value;
 
-/// How many waiting calls of one tool are compared with a span that has no id.
+/// How many calls of one answer are compared with a call without an id.
 const WINDOW: usize = 64;
 
 /// Steps to read one byte of messages: each object is asked for the keys of every shape.
 const STEPS_PER_BYTE: usize = 2;
-
-/// Up to this many calls are looked through rather than looked up.
-const FEW_MAX: usize = 16;
 
 /// A call that a model asked for.
 pub(super) struct LlmCall<'a> {
@@ -35,12 +29,16 @@ pub(super) struct LlmCall<'a> {
     pub(super) span: u32,
     /// When the model had answered, Unix nanoseconds.
     pub(super) time_ns: u64,
+    /// The source that gave it.
+    source: u16,
     /// The dialect that read it.
     pub(super) dialect: u16,
     /// A span tells of it too.
     pub(super) on_span: bool,
     /// The message that asked for it.
     pub(super) asked: Asked,
+    /// What it stands for, once that is decided.
+    pub(super) role: RequestedAs,
 }
 
 /// The place of a call in the messages of models.
@@ -61,10 +59,14 @@ impl Default for Asked {
 }
 
 impl<'a> LlmCall<'a> {
-    fn new(plan: &ReadingPlan, call: MessageCall<'a>, found: &FoundValue<'a>) -> Self {
-        let dialect = dialect_of(plan, found);
-        let (span, time_ns) = (found.span, found.end_ns);
-        Self { call, span, time_ns, dialect, on_span: false, asked: Asked::default() }
+    pub(super) fn new(plan: &ReadingPlan, call: MessageCall<'a>, found: &FoundValue<'a>) -> Self {
+        Self::of(dialect_of(plan, found), call, (found.span, found.end_ns, found.source))
+    }
+
+    fn of(dialect: u16, call: MessageCall<'a>, place: (u32, u64, u16)) -> Self {
+        let (span, time_ns, source) = place;
+        let (asked, role) = (Asked::default(), RequestedAs::Call);
+        Self { call, span, time_ns, source, dialect, on_span: false, asked, role }
     }
 
     /// Whether a later answer gives the same id to another call: some instrumentations number the
@@ -78,19 +80,6 @@ impl<'a> LlmCall<'a> {
             && (self.call.name != call.name
                 || both_read(&self.call.arguments, &call.arguments)
                     && self.call.arguments != call.arguments)
-    }
-
-    /// Whether it is a call of its own. `names` are the tools that have spans in this trace.
-    pub(super) fn role(&self, names: &SpanToolNames<'_, '_>, handoff: bool) -> RequestedAs {
-        if self.on_span {
-            RequestedAs::OnSpan
-        } else if handoff && self.call.name.starts_with("transfer_to_") {
-            RequestedAs::Handoff
-        } else if names.contains(&self.call.name) {
-            RequestedAs::HasSpans
-        } else {
-            RequestedAs::Call
-        }
     }
 
     /// The call as one that only messages tell of.
@@ -120,33 +109,6 @@ fn dialect_of(plan: &ReadingPlan, found: &FoundValue<'_>) -> u16 {
     plan.sources.get(usize::from(found.source)).map_or(u16::MAX, |source| source.dialect)
 }
 
-/// The names of the tools that have spans in a trace.
-pub(super) enum SpanToolNames<'c, 'a> {
-    /// Few enough to look through.
-    Few(&'c [SpanCall<'a>]),
-    /// In order.
-    Many(Vec<&'c str>),
-}
-
-impl<'c, 'a> SpanToolNames<'c, 'a> {
-    pub(super) fn new(calls: &'c [SpanCall<'a>]) -> Self {
-        if calls.len() <= FEW_MAX {
-            return Self::Few(calls);
-        }
-        let mut names: Vec<&str> = calls.iter().map(|call| &*call.call.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        Self::Many(names)
-    }
-
-    fn contains(&self, name: &str) -> bool {
-        match self {
-            Self::Few(calls) => calls.iter().any(|call| call.call.name == name),
-            Self::Many(names) => names.binary_search(&name).is_ok(),
-        }
-    }
-}
-
 /// What the request for a call in a model's message stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RequestedAs {
@@ -158,6 +120,30 @@ pub(super) enum RequestedAs {
     Handoff,
     /// One more mention of a tool whose calls are on spans.
     HasSpans,
+}
+
+/// Decides what each request stands for. One for a tool that has spans is a call of its own if it
+/// has an id that no span has, and all spans of the tool are those of other requests.
+pub(super) fn decide(requested: &mut [LlmCall<'_>], calls: &[SpanCall<'_>], handoff: bool) {
+    let mut free: HashMap<&str, usize> = HashMap::new();
+    if requested.iter().any(|call| !call.on_span) {
+        for call in calls.iter().filter(|call| call.part_of.is_none()) {
+            *free.entry(&call.call.name).or_default() += usize::from(!call.joined);
+        }
+    }
+    for request in requested {
+        let spans = free.get_mut(&*request.call.name);
+        request.role = match spans {
+            _ if request.on_span => RequestedAs::OnSpan,
+            _ if handoff && request.call.name.starts_with("transfer_to_") => RequestedAs::Handoff,
+            None => RequestedAs::Call,
+            Some(0) if request.call.id.is_some() => RequestedAs::Call,
+            Some(count) => {
+                *count = count.saturating_sub(1);
+                RequestedAs::HasSpans
+            }
+        };
+    }
 }
 
 /// The calls that models asked for, in the order of their answers; each id once.
@@ -172,18 +158,13 @@ pub(super) fn requested<'a>(
     let mut calls: Vec<LlmCall<'a>> = Vec::new();
     let mut places: HashMap<Cow<'a, str>, usize> = HashMap::new();
     let (mut message, mut last) = (0, None);
-    // The record whose calls came last, the source that gave them, and the first of them.
-    let mut answer = ((u32::MAX, 0), u16::MAX, 0);
     for ModelOutput { found, calls: known } in outputs {
         let (span, start_ns, time_ns) = (found.span, found.start_ns, found.end_ns);
         let source = found.source;
         let dialect = dialect_of(plan, &found);
-        let read = || read_messages(plan, found, effort).map(|messages| messages.calls);
-        for call in known.or_else(read).unwrap_or_default() {
-            if answer.0 != (span, start_ns) {
-                answer = ((span, start_ns), source, calls.len());
-            }
-            if answer.1 != source && says_again(calls.get_mut(answer.2..), &call) {
+        let read = || answered(plan, found, &mut gathered.model_inputs, effort);
+        for call in known.unwrap_or_else(read) {
+            if says_again(&mut calls, (span, source), &call) {
                 continue;
             }
             if let Some(id) = call.id.as_ref().or(call.item_id.as_ref()) {
@@ -205,22 +186,49 @@ pub(super) fn requested<'a>(
             let key = (span, start_ns, call.turn);
             message += u32::from(last.replace(key) != Some(key));
             let asked = Asked { order: calls.len() as u32, message, time_ns };
-            calls.push(LlmCall { call, span, time_ns, dialect, on_span: false, asked });
+            calls.push(LlmCall { asked, ..LlmCall::of(dialect, call, (span, time_ns, source)) });
         }
     }
     calls
 }
 
-/// Whether another source has given the same call of the same answer, which takes what it lacks.
-fn says_again<'a>(calls: Option<&mut [LlmCall<'a>]>, call: &MessageCall<'a>) -> bool {
+/// The calls that a model asked for in an answer. What is only guessed to be one and holds what
+/// users or tools said is a history, and goes to the inputs.
+fn answered<'a>(
+    plan: &'a ReadingPlan,
+    found: FoundValue<'a>,
+    inputs: &mut Vec<FoundValue<'a>>,
+    effort: &Effort,
+) -> Vec<MessageCall<'a>> {
+    let guessed = found.is_fallback(plan).then(|| found.clone());
+    let Some(messages) = read_messages(plan, found, effort) else { return Vec::new() };
+    if let Some(found) = guessed
+        && (messages.user.is_some() || !messages.results.is_empty())
+    {
+        inputs.push(found);
+        return Vec::new();
+    }
+    messages.calls
+}
+
+/// Whether another source has given the same call of the same model call, which takes what it
+/// lacks.
+fn says_again<'a>(
+    calls: &mut [LlmCall<'a>],
+    (span, source): (u32, u16),
+    call: &MessageCall<'a>,
+) -> bool {
     let is_same = |known: &&mut LlmCall<'a>| {
-        known.call.name == call.name
+        known.span == span
+            && known.source != source
+            && known.call.name == call.name
             && match (&known.call.id, &call.id) {
                 (Some(id), Some(other)) => id == other,
                 _ => known.call.arguments == call.arguments,
             }
     };
-    let Some(known) = calls.unwrap_or_default().iter_mut().find(is_same) else { return false };
+    let near = calls.len().saturating_sub(WINDOW);
+    let Some(known) = calls[near..].iter_mut().find(is_same) else { return false };
     if known.call.id.is_none() {
         known.call.id.clone_from(&call.id);
     }
@@ -252,232 +260,5 @@ pub(super) fn read_messages<'a>(
     match read::decoded(&source.source, found.raw)? {
         Decoded::Value(value) => Some(Messages::read(value)),
         Decoded::Unreadable(_) => None,
-    }
-}
-
-/// Finds for each call on a span the call that the model asked for, and takes from it what the
-/// span lacks; first among the calls of outputs, then among those that inputs repeat.
-pub(super) fn join<'a>(
-    plan: &'a ReadingPlan,
-    model_inputs: &[FoundValue<'a>],
-    calls: &mut [SpanCall<'a>],
-    requested: &mut [LlmCall<'a>],
-    effort: &Effort,
-) {
-    join_with(calls, requested, effort);
-    if model_inputs.is_empty() || !(calls.iter().any(lacks) || requested.iter().any(lacks_id)) {
-        return;
-    }
-    let mut inputs: Vec<_> = model_inputs.iter().filter(|found| may_hold_call(found)).collect();
-    inputs.sort_by_key(|found| (found.start_ns, found.end_ns));
-    // What was given to a model before this trace made a call was asked for before this trace.
-    let starts = calls.iter().map(|call| call.call.start_ns);
-    let first_call = starts.chain(requested.iter().map(|call| call.time_ns)).min().unwrap_or(0);
-    let later = inputs.partition_point(|found| found.start_ns < first_call);
-    let mut before: HashSet<Cow<'a, str>> = HashSet::new();
-    for found in inputs.iter().take(later) {
-        let messages = read_messages(plan, (*found).clone(), effort).unwrap_or_default();
-        before.extend(messages.calls.into_iter().filter_map(|call| call.id));
-    }
-    let mut seen: HashSet<Cow<'a, str>> =
-        requested.iter().filter_map(|call| call.call.id.clone()).collect();
-    for found in inputs.iter().skip(later).rev() {
-        let Some(messages) = read_messages(plan, (*found).clone(), effort) else { continue };
-        let fresh = messages.calls.into_iter().filter(|call| {
-            call.id.as_ref().is_some_and(|id| !before.contains(id) && seen.insert(id.clone()))
-        });
-        let mut repeated: Vec<LlmCall<'a>> =
-            fresh.map(|call| LlmCall::new(plan, call, found)).collect();
-        if repeated.is_empty() {
-            continue;
-        }
-        if !effort.spend(calls.len() + requested.len()) {
-            return;
-        }
-        join_with(calls, &mut repeated, effort);
-        name_by_repetition(requested, &mut repeated, effort);
-        if !(calls.iter().any(lacks) || requested.iter().any(lacks_id)) {
-            return;
-        }
-    }
-}
-
-/// Whether messages may tell more of a call on a span.
-fn lacks(call: &SpanCall<'_>) -> bool {
-    let no_arguments = matches!(call.call.arguments, Content::NotRecorded | Content::Redacted);
-    call.part_of.is_none() && (call.call.id.is_none() || call.bare_arguments || no_arguments)
-}
-
-/// Whether the id of the call is not known, or only that of the model's output item.
-fn lacks_id(call: &LlmCall<'_>) -> bool {
-    !call.on_span && call.call.id.is_none()
-}
-
-/// Takes the ids of calls from inputs that repeat them.
-fn name_by_repetition<'a>(
-    requested: &mut [LlmCall<'a>],
-    repeated: &mut [LlmCall<'a>],
-    effort: &Effort,
-) {
-    let mut free: VecDeque<usize> =
-        (0..repeated.len()).filter(|at| !repeated[*at].on_span).collect();
-    for call in requested.iter_mut().filter(|call| lacks_id(call)) {
-        let same = free.iter().take(WINDOW).position(|at| {
-            let known = &repeated[*at].call;
-            known.name == call.call.name
-                && effort.spend(weight(&known.arguments))
-                && known.arguments == call.call.arguments
-        });
-        if let Some(at) = same.and_then(|place| free.remove(place)) {
-            repeated[at].on_span = true;
-            call.call.id = repeated[at].call.id.clone();
-        }
-    }
-}
-
-fn join_with<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], effort: &Effort) {
-    if requested.is_empty() {
-        return;
-    }
-    if calls.iter().any(|call| call.call.id.is_some()) {
-        join_by_id(calls, requested);
-    }
-    // Some spans have an id of their own making, which no message knows.
-    let is_foreign = |call: &SpanCall<'_>| call.call.id.is_some() && call.asked.message == u32::MAX;
-    let has_ids = requested.iter().any(|call| !call.on_span && call.call.id.is_some());
-    let waits = |call: &SpanCall<'_>, exact: bool| {
-        let foreign = exact && has_ids && is_foreign(call);
-        call.part_of.is_none() && (call.call.id.is_none() || foreign)
-    };
-    if !calls.iter().any(|call| waits(call, true)) {
-        return;
-    }
-    let mut waiting = Waiting::new(requested);
-    let has_arguments = |call: &LlmCall<'_>| call.call.arguments != Decoded::Value(Value::Null);
-    let passes: &[bool] =
-        if requested.iter().any(has_arguments) { &[true, false] } else { &[false] };
-    let mut joined = vec![false; calls.len()];
-    for &exact in passes {
-        for (call, joined) in calls.iter_mut().zip(&mut joined) {
-            if !waits(call, exact) || *joined {
-                continue;
-            }
-            let fits = |requested: &LlmCall<'a>| {
-                let is_within = || effort.spend(weight(&requested.call.arguments));
-                !exact || is_within() && same_arguments(call, requested)
-            };
-            let Some(at) = waiting.take(requested, &call.call.name, fits) else { continue };
-            requested[at].on_span = true;
-            if requested[at].call.id.is_some() {
-                call.call.id = requested[at].call.id.clone();
-            }
-            call.asked = requested[at].asked;
-            *joined = true;
-            take_arguments(call, &requested[at]);
-        }
-    }
-}
-
-/// The calls that no span has taken.
-enum Waiting<'a> {
-    /// So few that they are looked through.
-    Few,
-    /// By tool, in order.
-    Many(HashMap<Cow<'a, str>, VecDeque<usize>>),
-}
-
-impl<'a> Waiting<'a> {
-    fn new(requested: &[LlmCall<'a>]) -> Self {
-        if requested.len() <= FEW_MAX {
-            return Self::Few;
-        }
-        let mut waiting: HashMap<Cow<'a, str>, VecDeque<usize>> = HashMap::new();
-        for (at, call) in requested.iter().enumerate().filter(|(_, call)| !call.on_span) {
-            waiting.entry(call.call.name.clone()).or_default().push_back(at);
-        }
-        Self::Many(waiting)
-    }
-
-    /// The first of the next few calls of a tool that fits; from now on it does not wait.
-    fn take(
-        &mut self,
-        requested: &[LlmCall<'a>],
-        name: &str,
-        fits: impl Fn(&LlmCall<'a>) -> bool,
-    ) -> Option<usize> {
-        match self {
-            Self::Few => requested
-                .iter()
-                .position(|call| !call.on_span && call.call.name == name && fits(call)),
-            Self::Many(waiting) => {
-                let list = waiting.get_mut(name)?;
-                let place = list.iter().take(WINDOW).position(|at| fits(&requested[*at]))?;
-                list.remove(place)
-            }
-        }
-    }
-}
-
-fn join_by_id<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>]) {
-    let mut by_id: HashMap<Cow<'a, str>, usize> = HashMap::new();
-    for (at, call) in requested.iter().enumerate() {
-        for id in [&call.call.id, &call.call.item_id].into_iter().flatten() {
-            by_id.entry(id.clone()).or_insert(at);
-        }
-    }
-    for call in calls {
-        let Some(&at) = call.call.id.as_ref().and_then(|id| by_id.get(id)) else { continue };
-        requested[at].on_span = true;
-        call.asked = requested[at].asked;
-        take_arguments(call, &requested[at]);
-    }
-}
-
-fn same_arguments(call: &SpanCall<'_>, requested: &LlmCall<'_>) -> bool {
-    // What the span holds is decoded only if there is anything to compare it with.
-    let own = match &requested.call.arguments {
-        Decoded::Value(Value::Null) => None,
-        _ => call.call.arguments.value(),
-    };
-    match (&requested.call.arguments, own) {
-        (Decoded::Value(wanted), Some(own)) => wanted == own,
-        (Decoded::Value(Value::Map(map)), None) if call.bare_arguments => {
-            // A tool of one argument, recorded without its name.
-            let Content::Unreadable(text) = &call.call.arguments else { return false };
-            let mut entries = map.iter();
-            match (entries.next(), entries.next()) {
-                (Some((_, Value::String(only))), None) => only == text,
-                (Some((_, only)), None) => only.to_string() == **text,
-                _ => false,
-            }
-        }
-        _ => false,
-    }
-}
-
-/// Steps to compare arguments.
-fn weight(arguments: &Decoded<'_>) -> usize {
-    fn of(value: &Value<'_>) -> usize {
-        match value {
-            Value::String(text) => 2 + text.len() / 16,
-            Value::List(items) => items.iter().fold(2, |sum, item| sum + of(item)),
-            Value::Map(map) => map.iter().fold(2, |sum, (_, value)| sum + 4 + of(value)),
-            _ => 2,
-        }
-    }
-    match arguments {
-        Decoded::Value(value) => of(value),
-        Decoded::Unreadable(text) => 2 + text.len() / 16,
-    }
-}
-
-fn take_arguments<'a>(call: &mut SpanCall<'a>, requested: &LlmCall<'a>) {
-    let lacks = matches!(call.call.arguments, Content::NotRecorded | Content::Redacted);
-    if !lacks && !call.bare_arguments {
-        return;
-    }
-    if let Decoded::Value(value @ Value::Map(_)) = &requested.call.arguments {
-        call.call.arguments = Content::ready(value.clone());
-        call.bare_arguments = false;
     }
 }

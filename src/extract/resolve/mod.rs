@@ -11,7 +11,9 @@
 //! tool_calls   tool calls on spans: of several dialects the first wins, the others fill gaps
 //! merge        the same call on several spans
 //! message_results  results of calls from what models were given
-//! messages     ids, arguments, results and whole calls from the messages of models
+//! messages     the calls that models asked for in their answers
+//! history      those that only stand in what models were given next
+//! join         the calls on spans joined to them: ids, arguments, names
 //! together     the order of the calls, and which of them were made together
 //! output_tools calls by which a framework returns the answer
 //! facts        user input, final output, usage, definitions
@@ -28,6 +30,8 @@ mod facts;
 mod flat;
 mod form;
 mod gather;
+mod history;
+mod join;
 mod merge;
 mod message_results;
 mod messages;
@@ -47,14 +51,14 @@ use std::borrow::Cow;
 
 use hashbrown::{HashMap, HashSet};
 
-pub use self::diagnostics::{CallInMessage, Explanation, GivenBy, SpanExplanation};
+pub use self::diagnostics::{CallInMessage, GivenBy, SpanExplanation, TraceExplanation};
 pub(crate) use read::raw_text;
 pub use session::{SessionCalls, reconcile};
 
 use self::diagnostics::Diagnostics;
 use self::form::RecordForms;
 use self::gather::Gathered;
-use self::messages::{LlmCall, RequestedAs, SpanToolNames};
+use self::messages::RequestedAs;
 use self::plan::ReadingPlan;
 use self::together::Together;
 use self::tool_calls::SpanCall;
@@ -107,16 +111,19 @@ impl Resolver {
             return unread(plan, &self.table, trace, &tree, (gathered, effort));
         }
         let (mut on_spans, unnamed) = tool_calls::on_spans(plan, &tree);
-        merge::merge(&tree, &mut on_spans);
         let mut requested = messages::requested(plan, &mut gathered, &effort);
-        messages::join(plan, &gathered.model_inputs, &mut on_spans, &mut requested, &effort);
-        let names = SpanToolNames::new(if requested.is_empty() { &[] } else { &on_spans });
+        tool_calls::keep_asked(plan, &mut on_spans, &requested);
+        merge::merge(&tree, &mut on_spans);
+        if requested.is_empty() && on_spans.is_empty() {
+            requested = history::requested(plan, &tree, &gathered, &effort);
+        }
+        join::join(plan, &gathered.model_inputs, &mut on_spans, &mut requested, &effort);
+        messages::decide(&mut requested, &on_spans, gathered.handoff);
         if let Some(diagnostics) = diagnostics {
             diagnostics.add_spans(&tree, &on_spans, &unnamed);
-            let role = |call: &LlmCall<'a>| call.role(&names, gathered.handoff);
-            diagnostics.add_requested(&tree, &requested, role);
+            diagnostics.add_requested(&tree, &requested);
         }
-        requested.retain(|call| call.role(&names, gathered.handoff) == RequestedAs::Call);
+        requested.retain(|call| call.role == RequestedAs::Call);
         let has_span_calls = !on_spans.is_empty();
         let agents = gathered.enclosing_agents(&tree);
         let agent_of =
@@ -154,9 +161,25 @@ impl Resolver {
 const STEPS_PER_BYTE: usize = 1;
 const STEPS_PER_RECORD: usize = 400;
 
+/// Steps to make one value of a list or an object.
+const STEPS_PER_VALUE: usize = 12;
+
 /// Steps to read a trace: all that is linear in it.
 fn reading_steps(trace: &TraceSpans) -> usize {
-    trace.arena.len() * STEPS_PER_BYTE + trace.spans.len() * STEPS_PER_RECORD
+    trace.arena.len() * STEPS_PER_BYTE
+        + trace.spans.len() * STEPS_PER_RECORD
+        + value_count(&trace.arena) * STEPS_PER_VALUE
+}
+
+/// About how many values are written in so many bytes, if all of them are JSON: what makes values
+/// costly is how many there are, and prose holds few of the signs that part them.
+fn value_count(bytes: &[u8]) -> usize {
+    // So many that a count fits a byte: then sixteen and more are counted at once.
+    let count = |few: &[u8]| {
+        let is_sign = |byte: &u8| u8::from(matches!(byte, b',' | b'[' | b'{'));
+        usize::from(few.iter().map(is_sign).fold(0_u8, u8::wrapping_add))
+    };
+    bytes.chunks(usize::from(u8::MAX)).map(count).sum()
 }
 
 /// The trajectory of a trace that is too expensive to be read.
@@ -216,6 +239,7 @@ fn join_results<'a>(
             call.result = Content::ready(result.value);
         }
     }
+    results.give_loose(&mut trajectory.tool_calls);
     // Without a single tool span this may be one of several traces of a run, each of which repeats
     // the results of the others.
     if !has_span_calls {

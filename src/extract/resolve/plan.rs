@@ -20,6 +20,8 @@ pub(super) struct ReadingPlan {
     pub(super) by_log: Vec<u16>,
     /// Whether any source reads the schema of a tool from its spans.
     pub(super) has_schemas: bool,
+    /// Whether any dialect knows no marker of tools.
+    pub(super) has_unmarked: bool,
 }
 
 /// One dialect's sources for tool calls.
@@ -27,6 +29,7 @@ pub(super) struct ReadingPlan {
 pub(super) struct DialectPlan {
     pub(super) name: String,
     pub(super) input_excludes_cache: bool,
+    pub(super) unmarked: bool,
     call: [Vec<u16>; CALL_ROLES.len()],
 }
 
@@ -66,6 +69,7 @@ pub(super) struct PlannedSource {
 pub(super) enum FactPlace {
     Attr(KeySlot),
     Prefix,
+    Ending,
     Object(Vec<KeySlot>),
     Event(KeySlot),
     SpanName,
@@ -82,8 +86,10 @@ impl ReadingPlan {
             plan.dialects.push(DialectPlan {
                 name: dialect.name.clone(),
                 input_excludes_cache: dialect.usage.input_excludes_cache,
+                unmarked: dialect.only_if_asked,
                 ..DialectPlan::default()
             });
+            plan.has_unmarked |= dialect.only_if_asked;
             if let Some(meaning) = plan.meaning(table, dialect.detect.as_ref()) {
                 meaning.tool.push(number);
             }
@@ -156,6 +162,7 @@ impl ReadingPlan {
                     self.by_slot[at].push(number);
                 }
                 FactPlace::LogBody | FactPlace::LogAttr(_) => self.by_log.push(number),
+                FactPlace::Object(_) if !source.event.is_empty() => self.by_log.push(number),
                 _ => self.by_other.push(number),
             }
         }
@@ -170,6 +177,7 @@ impl FactPlace {
             From::Attr if !source.event.is_empty() => Self::LogAttr(table.slot(&source.key)?),
             From::Attr => Self::Attr(table.slot(&source.key)?),
             From::AttrsPrefix => Self::Prefix,
+            From::AttrsEnding => Self::Ending,
             From::AttrsObject => {
                 Self::Object(source.keys.iter().filter_map(|key| table.slot(key)).collect())
             }
@@ -188,6 +196,7 @@ impl FactPlace {
         layout::kind(match self {
             Self::Attr(_) | Self::LogAttr(_) | Self::Object(_) => layout::ATTRIBUTE,
             Self::Prefix => layout::OTHER,
+            Self::Ending => layout::BODY,
             Self::Event(_) => layout::EVENT,
             Self::SpanName => layout::SPAN_NAME,
             Self::LogBody => layout::LOG_BODY,

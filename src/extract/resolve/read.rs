@@ -85,6 +85,7 @@ pub(super) fn raws<'a>(source: &PlannedSource, facts: FactsReader<'a>, found: &m
                 found.extend(unflatten(entries).map(made));
             }
         }
+        FactPlace::Ending => found.extend(facts.bodies(&source.source.key).map(Raw::Any)),
         FactPlace::Object(slots) => {
             let entries: Map<'a> = source
                 .source

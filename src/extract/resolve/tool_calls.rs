@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
+use hashbrown::HashSet;
+
 use super::super::decode::Decoded;
 use super::super::dialect::{FactSource, Role};
 use super::form::{Candidate, RecordForm};
-use super::messages::Asked;
+use super::messages::{Asked, LlmCall};
 use super::plan::{FactPlace, PlannedSource, ReadingPlan};
 use super::read::{self, Raw};
 use super::tree::{Span, Tree};
@@ -22,8 +24,12 @@ pub(super) struct SpanCall<'a> {
     pub(super) span: u32,
     /// The model's message that asked for it.
     pub(super) asked: Asked,
+    /// A model's message is known to have asked for it.
+    pub(super) joined: bool,
     /// What gave its fields.
     pub(super) sources: FieldSources,
+    /// Its dialect knows no marker of tools: it is a call only if a model asked for it.
+    pub(super) unmarked: bool,
     /// The arguments are a bare value where an object is due.
     pub(super) bare_arguments: bool,
     /// Place of the call that this one is part of.
@@ -41,7 +47,8 @@ pub(super) struct FieldSources {
 }
 
 /// The tool calls on the spans of a trace, in start order, and the places of the spans that a
-/// dialect takes for a tool call and that give no tool name.
+/// dialect takes for a tool call and that give no tool name. A span that gives only the id of a
+/// call on another span is listed without a name: it is part of that call.
 pub(super) fn on_spans<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
@@ -65,7 +72,34 @@ pub(super) fn on_spans<'a>(
             unnamed.push(at);
         }
     }
+    if calls.iter().any(SpanCall::is_nameless) {
+        let named = calls.iter().filter(|call| !call.is_nameless());
+        let ids: HashSet<Cow<'a, str>> = named.filter_map(|call| call.call.id.clone()).collect();
+        calls.retain(|call| {
+            let is_known = call.call.id.as_ref().is_some_and(|id| ids.contains(id));
+            let keep = !call.is_nameless() || is_known;
+            if !keep {
+                unnamed.push(call.span);
+            }
+            keep
+        });
+        unnamed.sort_unstable();
+    }
     (calls, unnamed)
+}
+
+/// Leaves out the calls of dialects that know no marker of tools, where no model asked for a tool
+/// of that name.
+pub(super) fn keep_asked<'a>(
+    plan: &ReadingPlan,
+    calls: &mut Vec<SpanCall<'a>>,
+    requested: &[LlmCall<'a>],
+) {
+    if !plan.has_unmarked || !calls.iter().any(|call| call.unmarked) {
+        return;
+    }
+    let asked: HashSet<&str> = requested.iter().map(|call| &*call.call.name).collect();
+    calls.retain(|call| !call.unmarked || asked.contains(&*call.call.name));
 }
 
 struct ToolCallReader<'a, 'r> {
@@ -79,10 +113,17 @@ struct ToolCallReader<'a, 'r> {
 }
 
 impl<'a> ToolCallReader<'a, '_> {
-    /// Adds the call on a span; `None` if it has no name.
+    /// Adds the call on a span; `None` if it has neither a name nor an id.
     fn call(&mut self, at: u32, span: &Span<'a>, calls: &mut Vec<SpanCall<'a>>) -> Option<()> {
-        let (name, by_name) = self.first(Role::Name, span.facts, read::text)?;
+        let name = self.first(Role::Name, span.facts, read::text);
         let id = self.first(Role::Id, span.facts, read::id);
+        let (name, by_name) = match name {
+            Some((name, by)) => (name, Some(by)),
+            None => (Cow::Borrowed(""), None),
+        };
+        if name.is_empty() && id.is_none() {
+            return None;
+        }
         let arguments = self.content(Role::Arguments, span.facts);
         let result = self.content(Role::Result, span.facts);
         let winner = *self.form.shape.dialects.first()?;
@@ -101,7 +142,9 @@ impl<'a> ToolCallReader<'a, '_> {
             },
             span: at,
             asked: Asked::default(),
-            sources: FieldSources { name: Some(by_name), ..FieldSources::default() },
+            joined: false,
+            unmarked: dialect.unmarked,
+            sources: FieldSources { name: by_name, ..FieldSources::default() },
             bare_arguments: false,
             part_of: None,
         });
@@ -191,7 +234,9 @@ impl<'a> ToolCallReader<'a, '_> {
         let Some(failed) = failed else { return };
         call.call.status = CallStatus::Error;
         call.sources.error = Some(text.as_ref().map_or(failed, |(_, number)| *number));
-        let text = text.map(|(text, _)| text).or_else(|| result_text(&call.call.result)).or(flag);
+        let told = text.as_ref().and_then(|(text, _)| causes(text, &call.call.result));
+        let text = told.or_else(|| text.map(|(text, _)| text));
+        let text = text.or_else(|| result_text(&call.call.result)).or(flag);
         call.call.error = text.map(without_traceback).filter(|text| !text.is_empty());
     }
 
@@ -263,6 +308,17 @@ fn result_text<'a>(result: &Content<'a>) -> Option<Cow<'a, str>> {
     }
 }
 
+/// The result of a failed call where it explains the error: in its first line, with the causes in
+/// those below.
+fn causes<'a>(error: &str, result: &Content<'a>) -> Option<Cow<'a, str>> {
+    let Value::String(text) = result.value()? else { return None };
+    let (first, _) = text.trim().split_once('\n')?;
+    (text.len() <= CAUSES_BYTES_MAX && first.contains(error)).then(|| text.clone())
+}
+
+/// Longest explanation that takes the place of an error's text, bytes.
+const CAUSES_BYTES_MAX: usize = 2000;
+
 /// The text before a traceback, unless that is all there is.
 fn without_traceback(text: Cow<'_, str>) -> Cow<'_, str> {
     const HEAD: &str = "Traceback (most recent call last)";
@@ -276,6 +332,11 @@ fn without_traceback(text: Cow<'_, str>) -> Cow<'_, str> {
 }
 
 impl<'a> SpanCall<'a> {
+    /// Whether its span only gives the id of a call.
+    pub(super) fn is_nameless(&self) -> bool {
+        self.call.name.is_empty()
+    }
+
     /// Takes arguments that some source gave; a bare value is kept as what it is, a text that is
     /// not the arguments.
     pub(super) fn set_arguments(&mut self, arguments: Content<'a>) {

@@ -9,7 +9,7 @@ use super::bit_set::BitSet;
 use super::condition::{ALTERNATIVES_MAX, Numbering, Statement, Term, alternatives};
 use super::key_index::KeyIndex;
 use super::matching::{Alternative, Bound, Statements};
-use super::{CompiledCondition, Kept, KeySlot, Prefixes, Table};
+use super::{CompiledCondition, Endings, Kept, KeySlot, Prefixes, Table};
 use crate::model::Facts;
 
 /// Dialects that do not fit a table.
@@ -41,6 +41,7 @@ pub enum TableError {
 pub(super) struct Builder {
     names: KeyNumbers,
     pub(super) prefixes: Prefixes,
+    pub(super) endings: Endings,
     events: Vec<Box<[u8]>>,
     event_slots: Vec<BitSet>,
     pub(super) base: Kept,
@@ -144,6 +145,7 @@ impl Builder {
             bound,
             tools_only_prefixes: self.prefixes.tools_only(),
             prefixes: self.prefixes,
+            endings: self.endings,
             events: KeyIndex::new(self.events),
             event_slots: self.event_slots,
             statements,

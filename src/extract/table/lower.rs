@@ -43,12 +43,29 @@ pub(super) fn needed(role: Role, facts: &Facts) -> bool {
     }
 }
 
-/// Whether of the messages only those that speak of tools are needed.
-fn tools_only(role: Role, facts: &Facts) -> bool {
-    match role {
-        Role::OutputMessages => !facts.final_output,
-        Role::InputMessages => !facts.user_input,
-        _ => false,
+/// How much of what a source reads is needed.
+#[derive(Clone, Copy, PartialEq)]
+enum Needed {
+    Whole,
+    /// Of messages those that speak of tools.
+    ToolMessages,
+    /// The value if it speaks of tools: a result that no evaluator reads still tells the id of its
+    /// call and its failure where it is a whole message.
+    ToolMessage,
+}
+
+impl Needed {
+    fn of(dialect: &Dialect, role: Role, source: &FactSource, facts: &Facts) -> Self {
+        let is_result = || {
+            let of = |result: &FactSource| result.from == From::Attr && result.key == source.key;
+            source.from == From::Attr && dialect.tool_call.result.iter().any(of)
+        };
+        match role {
+            Role::OutputMessages if !facts.final_output => Self::ToolMessages,
+            Role::InputMessages if !facts.user_input => Self::ToolMessages,
+            Role::Id | Role::Error if !facts.results && is_result() => Self::ToolMessage,
+            _ => Self::Whole,
+        }
     }
 }
 
@@ -96,10 +113,11 @@ fn lower_source(
     if let Some(on) = &source.on {
         builder.condition(on, &dialect.name)?.stated = true;
     }
-    let reads_log =
-        source.from == From::Log || source.from == From::Attr && !source.event.is_empty();
+    let has_event =
+        matches!(source.from, From::Attr | From::AttrsObject) && !source.event.is_empty();
+    let reads_log = source.from == From::Log || has_event;
     if reads_log {
-        let keep = kept(builder, source, tools_only(role, facts))?;
+        let keep = kept(builder, source, Needed::of(dialect, role, source, facts))?;
         for event in source.event.split('|') {
             let named =
                 Condition { log_event_name_prefix: Some(event.to_owned()), ..Condition::default() };
@@ -115,7 +133,7 @@ fn lower_source(
         (true, Some(detect)) => both(Some(detect), source.on.as_ref()),
         (false, _) => both(None, source.on.as_ref()),
     };
-    let keep = kept(builder, source, tools_only(role, facts))?;
+    let keep = kept(builder, source, Needed::of(dialect, role, source, facts))?;
     if place == Condition::default() {
         builder.base.extend(&keep);
     } else {
@@ -134,16 +152,23 @@ fn both(one: Option<&Condition>, other: Option<&Condition>) -> Condition {
     }
 }
 
-fn kept(builder: &mut Builder, source: &FactSource, tools_only: bool) -> Result<Kept, TableError> {
+fn kept(builder: &mut Builder, source: &FactSource, needed: Needed) -> Result<Kept, TableError> {
     let mut keep = Kept::default();
+    let tools_only = match needed {
+        Needed::Whole => false,
+        Needed::ToolMessages => !names_tools(source.key.as_bytes()),
+        Needed::ToolMessage => true,
+    };
     match source.from {
-        From::Attr if tools_only && !names_tools(source.key.as_bytes()) => {
+        From::Attr if tools_only => {
             keep.tools_only.insert(builder.slot(&source.key));
         }
         From::Attr => keep.slots.insert(builder.slot(&source.key)),
         From::AttrsPrefix => {
-            keep.prefixes |= 1 << builder.prefixes.intern(&source.key, tools_only).min(63);
+            keep.prefixes |=
+                1 << builder.prefixes.intern(&source.key, needed != Needed::Whole).min(63);
         }
+        From::AttrsEnding => builder.endings.add(&source.key, needed == Needed::Whole),
         From::AttrsObject => {
             for key in &source.keys {
                 keep.slots.insert(builder.slot(key));

@@ -9,6 +9,7 @@
 pub(crate) mod bit_set;
 mod compile;
 mod condition;
+mod ending;
 mod keep;
 pub(crate) mod key_index;
 mod lower;
@@ -23,6 +24,7 @@ use super::dialect::{Condition, Dialect, Role};
 use crate::model::Facts;
 
 pub use compile::TableError;
+pub(super) use ending::{Endings, ends_with};
 pub(super) use keep::{Kept, SpanPart};
 pub(super) use lower::names_tools;
 pub(super) use matching::{Bound, Matching};
@@ -50,6 +52,8 @@ pub struct Table {
     pub(super) prefixes: Prefixes,
     /// Those of the prefixes behind which only messages about tools are kept, a bit each.
     pub(super) tools_only_prefixes: u64,
+    /// The keys under which bodies of requests and responses may stand.
+    pub(super) endings: Endings,
     pub(super) events: KeyIndex,
     /// For each event name the attributes that some source reads.
     pub(super) event_slots: Vec<BitSet>,

@@ -29,7 +29,7 @@ impl Evaluator for Brittle {
         assert!(!self.0.load(Ordering::Relaxed), "a fault of an evaluator");
         Outcome::Scored(Score {
             value: 0.0,
-            explanation: String::new(),
+            explanation: crate::model::Explanation::default(),
             details: Value::Null,
             label: None,
         })

@@ -218,6 +218,9 @@ fn metrics(running: &Running) -> (Counts, Vec<(String, u64, Option<f64>)>) {
                     scores.push((name, point.count, point.sum));
                 }
             }
+            ("spanscore.evaluation.superseded", "{evaluation}", metric::Data::Sum(sum)) => {
+                assert!(sum.is_monotonic && !sum.data_points.is_empty());
+            }
             other => panic!("{other:?} is not documented"),
         }
     }
@@ -241,7 +244,10 @@ async fn metrics_are_as_documented() {
     assert_eq!(scores, [("tool_call_count/scored".to_owned(), 2, Some(1.0))]);
     for request in running.backend.metric_requests() {
         for metrics in &request.resource_metrics {
-            check_origin(metrics.resource.as_ref(), metrics.scope_metrics[0].scope.as_ref());
+            // Of the resource only what dashboards group by.
+            let resource = metrics.resource.as_ref().unwrap();
+            assert_eq!(resource.attributes, [text("service.name", "shop")]);
+            assert_eq!(metrics.scope_metrics[0].scope.as_ref().unwrap().name, "spanscore");
         }
     }
 }

@@ -151,7 +151,7 @@ impl Evaluator for Gate {
         let _ = self.open.lock().unwrap_or_else(PoisonError::into_inner).recv();
         Outcome::Scored(Score {
             value: 1.0,
-            explanation: String::new(),
+            explanation: Default::default(),
             details: Value::Null,
             label: None,
         })

@@ -6,8 +6,8 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
 use opentelemetry_proto::tonic::resource::v1::Resource as ProtoResource;
 use prost::Message;
 use spanscore::model::{
-    Completion, Evaluation, EvaluationId, EvaluatorInfo, Level, Outcome, Resource, Score, SpanId,
-    Target, TraceId,
+    Completion, Evaluation, EvaluationId, EvaluatorInfo, Explanation, Level, Outcome, Resource,
+    Score, SpanId, Target, TraceId,
 };
 use spanscore::value::Value;
 
@@ -40,16 +40,18 @@ pub(crate) fn scored(n: u8, score: f64) -> Evaluation {
             resource: resource("shop"),
             agent_name: Some("refunds".into()),
             completion: Completion::RootEnded,
+            is_partial: false,
             time_ns: 1_735_689_600_000_000_000,
         }),
         span_id: SpanId([0xbb; 8]),
         outcome: Outcome::Scored(Score {
             value: score,
-            explanation: "the secret sentence".to_owned(),
+            explanation: Explanation::content("the secret sentence"),
             details: Value::Null,
             label: None,
         }),
         revision: 0,
         revises: None,
+        supersedes: None,
     }
 }

@@ -69,12 +69,13 @@ fn own(attributes: &mut Attributes, evaluation: &Evaluation, content: bool) {
     attributes.text("spanscore.evaluation.level", evaluator.level.as_str());
     attributes.double("spanscore.evaluation.threshold", evaluator.threshold);
     attributes.text("spanscore.evaluation.completion", target.completion.as_str());
+    attributes.bool("spanscore.evaluation.partial", target.is_partial);
     attributes.int("spanscore.evaluation.revision", i64::from(evaluation.revision));
     if let Some(revised) = evaluation.revises {
         attributes.text("spanscore.evaluation.revises", revised.to_string());
     }
     attributes.text("spanscore.evaluator.kind", evaluator.kind);
-    attributes.text("spanscore.evaluator.version", version(evaluation));
+    attributes.text("spanscore.evaluator.version", evaluator.version());
     if content
         && let Outcome::Scored(score) = outcome
         && !score.details.is_null()
@@ -94,19 +95,14 @@ pub(super) fn open_inference(attributes: &mut Attributes, evaluation: &Evaluatio
     }
     attributes.text("evaluations.0.evaluation.explanation", explanation(evaluation, content));
     attributes.text("evaluations.0.evaluation.annotator_kind", "CODE");
-    attributes.text("evaluations.0.evaluation.identifier", version(evaluation));
-}
-
-/// The evaluator's version: a change of its settings or criteria changes it.
-fn version(evaluation: &Evaluation) -> String {
-    evaluation.evaluator.digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    attributes.text("evaluations.0.evaluation.identifier", evaluation.evaluator.version());
 }
 
 fn explanation(evaluation: &Evaluation, content: bool) -> String {
     let written = match &evaluation.outcome {
-        Outcome::Scored(score) => &score.explanation,
+        Outcome::Scored(score) => score.explanation.as_str(),
         Outcome::NotEvaluable { explanation, .. } => explanation,
         Outcome::Failed { error, .. } => error,
     };
-    if content && !written.is_empty() { written.clone() } else { plain_explanation(evaluation) }
+    if content && !written.is_empty() { written.to_owned() } else { plain_explanation(evaluation) }
 }

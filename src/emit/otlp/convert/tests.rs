@@ -19,6 +19,7 @@ fn lines(attributes: &[KeyValue]) -> String {
             Some(ProtoValue::StringValue(text)) => format!("string {text}"),
             Some(ProtoValue::DoubleValue(value)) => format!("double {value}"),
             Some(ProtoValue::IntValue(value)) => format!("int {value}"),
+            Some(ProtoValue::BoolValue(value)) => format!("bool {value}"),
             other => format!("{other:?}"),
         };
         format!("{} {value}", kv.key)
@@ -45,6 +46,7 @@ fn a_scored_event_sits_on_the_judged_span_with_the_conventions_names() {
     spanscore.evaluation.level string trace
     spanscore.evaluation.threshold double 1
     spanscore.evaluation.completion string root_ended
+    spanscore.evaluation.partial bool false
     spanscore.evaluation.revision int 1
     spanscore.evaluation.revises string ee000000000000000000000000000000
     spanscore.evaluator.kind string tool_call_args
@@ -95,7 +97,7 @@ fn a_child_span_stands_below_the_judged_span() {
 fn a_linked_span_has_its_own_trace_one_link_and_the_openinference_form() {
     let mut evaluation = sample::scored(1.0);
     if let Outcome::Scored(score) = &mut evaluation.outcome {
-        score.explanation = r#"quotes "A-17""#.to_owned();
+        score.explanation = crate::model::Explanation::content(r#"quotes "A-17""#);
     }
     let span = span(&evaluation, LINKED);
     assert_eq!(span.trace_id, evaluation.id.0);
@@ -143,7 +145,8 @@ fn evaluations_are_grouped_by_the_judged_traces_resource() {
 
 #[test]
 fn metrics_are_cumulative_sums_and_histograms_by_evaluator_and_agent() {
-    let scores = Scores::new(Grouping::Resource, 10, Memory::default().series);
+    let share = Memory::default().series;
+    let scores = Scores::new(Grouping::Version, 10, Default::default(), share);
     assert!(metrics(&scores, 1, 2).resource_metrics.is_empty());
     scores.record(&[sample::scored(0.5), sample::scored(1.0), sample::not_evaluable()]);
     let request = metrics(&scores, 1, 2);

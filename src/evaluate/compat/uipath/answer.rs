@@ -1,7 +1,7 @@
 //! What the package's evaluators answer with.
 
 use crate::evaluate::shared::{report, step_limit};
-use crate::model::{Outcome, Reason, Want};
+use crate::model::{Explanation, Outcome, Reason, Want};
 use crate::value::Value;
 use crate::value::python::{PyError, PyValue};
 
@@ -10,13 +10,15 @@ pub(super) const EXPLAINED_MAX: usize = 10_000;
 /// Bytes of those entries, beyond which no more are kept.
 const EXPLAINED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The score with its words and the package's own details: `expected`, `actual` and `explained`.
+/// The score with its words, which hold no content, and the package's own details: `expected`,
+/// `actual` and `explained`.
 pub(super) fn scored(
     value: f64,
     want: Want,
     explanation: impl FnOnce() -> String,
     details: impl FnOnce() -> [(&'static str, Value<'static>); 3],
 ) -> Outcome {
+    let explanation = || Explanation::plain(explanation());
     report::scored(value, want, explanation, || details().into_iter().collect())
 }
 

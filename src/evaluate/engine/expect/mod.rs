@@ -132,6 +132,15 @@ impl Expectations {
         }
     }
 
+    /// The cases of a dataset, each with what the evaluations against it share.
+    pub fn cases(&self) -> impl Iterator<Item = (&str, &Arc<EvaluatorInfo>)> {
+        let rows = match &self.source {
+            ExpectationSource::Dataset { rows, .. } => Some(rows),
+            ExpectationSource::Attribute { .. } => None,
+        };
+        rows.into_iter().flatten().map(|(case, expectation)| (case.as_str(), &expectation.info))
+    }
+
     /// Whether the answers depend on the calls.
     pub fn reads_calls(&self) -> bool {
         self.reads_calls

@@ -3,6 +3,7 @@
 
 use crate::evaluate::engine::select::STEPS_MAX as WHEN_STEPS_MAX;
 use crate::evaluate::evaluator::Evaluator;
+use crate::evaluate::shared::{report, step_limit};
 use crate::model::{Facts, Level, Outcome, Reason, Trajectory, Want};
 
 /// Steps of one evaluation with its identity.
@@ -11,6 +12,8 @@ pub(super) const OF_CALL: usize = 400;
 const PER_CALL: usize = 16;
 /// Bytes of a trace that an evaluator of contents reads in one step.
 const BYTES_PER_STEP: usize = 16;
+/// Steps of each value of an answer's details.
+const PER_DETAIL: usize = 128;
 
 /// Steps that an evaluation takes.
 pub(super) fn of(evaluator: &dyn Evaluator, trajectory: &Trajectory<'_>, level: Level) -> usize {
@@ -43,6 +46,21 @@ pub(super) fn too_expensive(want: Want) -> Outcome {
     let words = || "judging the trace would take more than `limits.trace_steps`".to_owned();
     let explanation = if want.explanation { words() } else { String::new() };
     Outcome::NotEvaluable { reason: Reason::TraceTooExpensive, explanation }
+}
+
+/// Steps that the details of an answer take: to make, to copy, to write and to forget.
+pub(super) fn of_details(outcome: &Outcome) -> usize {
+    match outcome {
+        Outcome::Scored(score) if !score.details.is_null() => {
+            score.details.node_count() * PER_DETAIL
+        }
+        _ => 0,
+    }
+}
+
+/// The answer where the steps of the evaluation were spent before its end.
+pub(super) fn of_evaluation(want: Want) -> Outcome {
+    report::not_evaluable(Reason::TrajectoryTooLarge, want, step_limit::words)
 }
 
 /// The answer where it takes too long to find out whether a trajectory is judged at all.

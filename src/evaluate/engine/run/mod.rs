@@ -156,6 +156,8 @@ pub struct Evidence {
     pub revision: u32,
     /// Why the trace was taken as complete.
     pub completion: Completion,
+    /// It certainly lacks something.
+    pub is_partial: bool,
     /// Now, Unix nanoseconds.
     pub now_ns: u64,
 }
@@ -358,6 +360,7 @@ impl Evaluators {
             resource: Arc::clone(&trajectory.resource),
             agent_name: trajectory.agent_name.as_deref().map(Box::from),
             completion: evidence.completion,
+            is_partial: evidence.is_partial,
             time_ns: evidence.now_ns,
         };
         JudgedEvidence { evidence, target: Arc::new(target) }
@@ -385,6 +388,7 @@ impl Evaluators {
             outcome,
             revision: evidence.revision,
             revises: evidence.revised.map(id),
+            supersedes: None,
             evaluator: Arc::clone(info),
             target: Arc::clone(target),
             span_id: judged.span_id(),

@@ -2,6 +2,7 @@
 
 use super::{Chosen, Evaluators, JudgedEvidence, cost, refuse_out_of_range};
 use crate::evaluate::engine::identity::{self, JudgedTarget};
+use crate::evaluate::evaluator::Evaluator;
 use crate::model::{Evaluation, Level, Outcome, ToolCall, Trajectory};
 
 impl Evaluators {
@@ -54,7 +55,11 @@ impl Evaluators {
         let Some(mut judge) = evaluator.call_judge(trajectory, self.want) else { return false };
         for (call, ordinal) in calls.iter().zip(ordinals) {
             let is_left = trajectory.effort.begin(cost::OF_CALL);
-            let outcome = if is_left { judge(call) } else { cost::too_expensive(self.want) };
+            let outcome = if is_left {
+                self.unless_void(evaluator, trajectory, judge(call))
+            } else {
+                cost::too_expensive(self.want)
+            };
             let judged = JudgedTarget::call(call, *ordinal);
             self.push(chosen, trajectory, judged, subject, outcome, out);
             if trajectory.effort.is_trace_spent() {
@@ -80,7 +85,7 @@ impl Evaluators {
     fn outcome(&self, chosen: Chosen<'_>, trajectory: &Trajectory<'_>, level: Level) -> Outcome {
         match chosen.evaluator() {
             Ok(evaluator) if trajectory.effort.begin(cost::of(evaluator, trajectory, level)) => {
-                evaluator.evaluate(trajectory, self.want)
+                self.unless_void(evaluator, trajectory, evaluator.evaluate(trajectory, self.want))
             }
             Ok(_) => cost::too_expensive(self.want),
             Err(outcome) => {
@@ -88,6 +93,19 @@ impl Evaluators {
                 outcome
             }
         }
+    }
+
+    /// An answer, unless the steps of its evaluation were spent before its end.
+    fn unless_void(
+        &self,
+        evaluator: &dyn Evaluator,
+        trajectory: &Trajectory<'_>,
+        outcome: Outcome,
+    ) -> Outcome {
+        let is_void = trajectory.effort.is_spent()
+            && matches!(outcome, Outcome::Scored(_))
+            && !evaluator.stands_unfinished();
+        if is_void { cost::of_evaluation(self.want) } else { outcome }
     }
 
     /// Adds an answer. What was found while the steps ran out is void.
@@ -100,6 +118,7 @@ impl Evaluators {
         mut outcome: Outcome,
         out: &mut Vec<Evaluation>,
     ) {
+        trajectory.effort.spend(cost::of_details(&outcome));
         if trajectory.effort.is_trace_spent() {
             outcome = cost::too_expensive(self.want);
         }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{SpanId, ToolCall, TraceId};
+use crate::model::{Explanation, SpanId, ToolCall, TraceId};
 use crate::value::Value;
 
 /// Scores the number of calls over ten.
@@ -13,7 +13,7 @@ impl Evaluator for Calls {
     fn evaluate(&self, trajectory: &Trajectory<'_>, _: Want) -> Outcome {
         Outcome::Scored(Score {
             value: trajectory.tool_calls.len() as f64 / 10.0,
-            explanation: String::new(),
+            explanation: Explanation::default(),
             details: Value::Null,
             label: None,
         })
@@ -51,6 +51,7 @@ fn judge(evaluators: Vec<Configured>, call_count: u8) -> (Vec<Evaluation>, WhenE
         revised: (call_count > 2).then_some([2; 16]),
         revision: 0,
         completion: Completion::RootEnded,
+        is_partial: false,
         now_ns: 7,
     };
     let mut out = Vec::new();
@@ -109,6 +110,7 @@ fn what_a_when_did_not_select_before_is_not_revised() {
             revised: (call_count > 1).then_some([call_count - 1; 16]),
             revision: u32::from(call_count) - 1,
             completion: Completion::Idle,
+            is_partial: false,
             now_ns: 7,
         };
         judge.evaluate_trace(&mut trajectory, evidence, &mut reported, &mut out);
@@ -125,6 +127,7 @@ fn evaluations_that_are_only_counted_have_neither_id_nor_session() {
         revised: Some([1; 16]),
         revision: 1,
         completion: Completion::Idle,
+        is_partial: false,
         now_ns: 7,
     };
     for (want, session) in [(Want::ALL, Some("s-1")), (Want::SCORE, None)] {
@@ -155,6 +158,7 @@ fn session_is_sampled_by_its_key_whatever_trace_comes_last() {
             revised: None,
             revision: 0,
             completion: Completion::Idle,
+            is_partial: false,
             now_ns: 7,
         };
         let key = SessionKey { service_name: service.map(Box::from), session_id };
@@ -225,6 +229,7 @@ fn early_verdict_is_said_once_and_revised_by_the_final_one() {
         revised: None,
         revision: 0,
         completion,
+        is_partial: false,
         now_ns: 7,
     };
     let (mut reported, mut out) = (Vec::new(), Vec::new());
@@ -268,6 +273,7 @@ fn verdict_that_may_still_pass_is_not_said() {
         revised: None,
         revision: 0,
         completion: Completion::Open,
+        is_partial: false,
         now_ns: 7,
     };
     let (mut reported, mut out) = (Vec::new(), Vec::new());

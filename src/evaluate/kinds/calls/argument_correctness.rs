@@ -9,9 +9,10 @@ use smallvec::SmallVec;
 
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::arguments::{ArgumentMatcher, ArgumentMode};
+use crate::evaluate::shared::difference::argument_words;
 use crate::evaluate::shared::report;
 use crate::model::tool_call::groups;
-use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
@@ -32,6 +33,9 @@ argument_correctness/city:
   occurrence: last
 ",
 };
+
+/// Calls that the details show.
+const CALLS_SHOWN_MAX: usize = 10;
 
 /// Which call of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -167,9 +171,17 @@ impl Evaluator for Correctness {
         let tool = &self.tool_name;
         let calls = self.select(&trajectory.tool_calls);
         if calls.is_empty() {
-            let explain = || format!("{tool} was not called so often");
+            let count = trajectory.tool_calls.iter().filter(|call| call.name == *tool).count();
+            let explain = || match (count, self.occurrence) {
+                (0, _) | (_, Occurrence::First | Occurrence::Last) => {
+                    format!("{tool} was not called")
+                }
+                (_, Occurrence::Nth(at)) => {
+                    format!("{tool} was called {count} times, `occurrence: {at}` asks for one more")
+                }
+            };
             return if self.require_call {
-                report::scored(0.0, want, explain, Map::new)
+                report::scored(0.0, want, || Explanation::plain(explain()), Map::new)
             } else {
                 report::not_evaluable(Reason::NoToolCalls, want, explain)
             };
@@ -188,17 +200,31 @@ impl Evaluator for Correctness {
         };
         let explain = || {
             if right {
-                format!("{tool} got the expected arguments")
-            } else {
-                let differences = differences();
-                let names = report::names(differences.iter().map(String::as_str));
-                format!("{tool} got other arguments than expected: {names}")
+                return Explanation::plain(format!("{tool} got the expected arguments"));
             }
+            let nearest = given.clone().min_by_key(|actual| {
+                let keys = self.differences(actual);
+                (keys.len(), keys)
+            });
+            let mut words = Explanation::plain(format!("{tool}: "));
+            if let Some(actual) = nearest {
+                let (matcher, expected) = (&self.matcher, &self.expected);
+                words.append(&argument_words(matcher, expected, actual, "match_mode: subset"));
+            }
+            words
         };
         let details = || {
             let differences = differences();
             let list = report::name_list(differences.iter().map(String::as_str));
-            [("differences", list)].into_iter().collect()
+            let shown = given.clone().take(CALLS_SHOWN_MAX).map(|actual| {
+                let mut entry = Map::new();
+                entry.insert("name", tool.clone());
+                entry.insert("expected", self.expected.clone());
+                entry.insert("actual", actual.clone().into_owned());
+                entry.insert("score", f64::from(u8::from(right)));
+                Value::Map(entry)
+            });
+            [("differences", list), ("calls", Value::List(shown.collect()))].into_iter().collect()
         };
         report::scored(f64::from(u8::from(right)), want, explain, details)
     }

@@ -15,9 +15,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::evaluate::evaluator::{CallJudge, Evaluator, Kind};
+use crate::evaluate::shared::difference::ANOTHER_ARGUMENT;
 use crate::evaluate::shared::{report, step_limit};
 use crate::model::tool_call::groups;
-use crate::model::{Content, Effort, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::model::{
+    Content, Effort, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want,
+};
 use crate::value::{Map, Value};
 
 /// Bytes of input and results that are read; a larger trajectory is not evaluable.
@@ -380,11 +383,13 @@ fn answer(tally: Result<GroundingTally, Reason>, want: Want) -> Outcome {
     };
     let GroundingTally { judged, grounded, ungrounded } = &tally;
     let explain = || {
-        let mut text = format!("{grounded} of {judged} argument values have a source");
-        if let Some((tool, path)) = ungrounded.first() {
-            text.push_str(&format!("; `{path}` of {tool} has none"));
-        }
-        text
+        let text = format!("{grounded} of {judged} argument values have a source");
+        let mut words = Explanation::plain(text);
+        report::few(&mut words, ungrounded, |words, (tool, path)| {
+            words.hide(&format!("`{path}`"), ANOTHER_ARGUMENT);
+            words.push(&format!(" of {tool} has none"));
+        });
+        words
     };
     let details = || {
         let entry = |(tool, path): &(String, String)| {

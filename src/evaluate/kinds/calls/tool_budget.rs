@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::evaluate::evaluator::{Early, Evaluator, Kind};
 use crate::evaluate::shared::failure::{FailureRules, FailureSettings};
 use crate::evaluate::shared::{expected_calls, report};
-use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{HumanDuration, Node, SettingsError};
 use crate::value::{Map, Value};
 
@@ -142,9 +142,8 @@ impl Budget {
             trajectory.end_ns.checked_sub(trajectory.start_ns).filter(|_| trajectory.end_ns > 0);
         [
             max_calls.map(|most| {
-                let used =
-                    expected_calls::counted(&trajectory.tool_calls, self.exclude_failed.as_ref());
-                Limit::new("calls", Some(used.len() as f64), most as f64)
+                let used = self.counted(trajectory).len();
+                Limit::new("calls", Some(used as f64), most as f64)
             }),
             max_latency.map(|most| {
                 let used = self.latency(&trajectory.tool_calls);
@@ -178,10 +177,19 @@ impl Budget {
         Some(rank.checked_sub(1).and_then(|rank| all.get(rank)).map_or(0.0, |ns| seconds(*ns)))
     }
 
-    fn limits_of_tools(&self, calls: &[ToolCall<'_>]) -> Vec<Limit> {
-        let counted = expected_calls::counted(calls, self.exclude_failed.as_ref());
+    /// The calls that count.
+    fn counted<'t, 'a>(&self, trajectory: &'t Trajectory<'a>) -> Vec<&'t ToolCall<'a>> {
+        let Trajectory { tool_calls, effort, .. } = trajectory;
+        expected_calls::counted(tool_calls, self.exclude_failed.as_ref(), effort)
+    }
+
+    fn limits_of_tools(&self, trajectory: &Trajectory<'_>) -> Vec<Limit> {
+        let mut used: hashbrown::HashMap<&str, usize> = hashbrown::HashMap::new();
+        for call in self.counted(trajectory) {
+            *used.entry(&call.name).or_default() += 1;
+        }
         let limit = |(tool, most): (&String, &usize)| {
-            let used = counted.iter().filter(|call| call.name == **tool).count();
+            let used = used.get(tool.as_str()).copied().unwrap_or(0);
             let tool = Some(tool.clone());
             Limit { name: "calls", tool, used: Some(used as f64), most: *most as f64 }
         };
@@ -204,7 +212,7 @@ impl Evaluator for Budget {
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let mut limits = self.limits(trajectory);
         if !self.settings.max_calls_per_tool.is_empty() {
-            limits.extend(self.limits_of_tools(&trajectory.tool_calls));
+            limits.extend(self.limits_of_tools(trajectory));
         }
         let broken = limits.iter().find(|limit| limit.is_broken());
         let unknown = limits.iter().find(|limit| limit.used.is_none());
@@ -228,7 +236,7 @@ impl Evaluator for Budget {
         let took = |call: &ToolCall<'_>| call.end_ns.checked_sub(call.start_ns);
         let slowest = calls.iter().filter_map(took).max().map(seconds);
         let mut limits = self.limits(trajectory);
-        limits.extend(self.limits_of_tools(calls));
+        limits.extend(self.limits_of_tools(trajectory));
         limits.retain_mut(|limit| match limit.name {
             "calls" => !settings.exclude_failed,
             "latency_s" => {
@@ -244,13 +252,23 @@ impl Evaluator for Budget {
 
 /// The answer on limits whose measures are known as far as they matter.
 fn answer(limits: &[Limit], want: Want) -> Outcome {
-    let broken = limits.iter().find(|limit| limit.is_broken());
-    let explain = || match broken {
-        None => format!("within {} limits", limits.len()),
-        Some(Limit { name, tool, used, most }) => {
-            let of = tool.as_ref().map(|tool| format!(" of {tool}")).unwrap_or_default();
-            format!("{name}{of}: {} of at most {most}", used.unwrap_or_default())
+    let broken = || limits.iter().filter(|limit| limit.is_broken());
+    let explain = || {
+        let count = broken().count();
+        let (plural, of) = (if limits.len() == 1 { "limit" } else { "limits" }, limits.len());
+        if count == 0 {
+            return Explanation::plain(format!("within {of} {plural}"));
         }
+        let sentence = |Limit { name, tool, used, most }: &Limit| {
+            let tool = tool.as_ref().map(|tool| format!(" of {tool}")).unwrap_or_default();
+            format!("{name}{tool}: {} of at most {most}", used.unwrap_or_default())
+        };
+        if let (1, Some(limit)) = (count, broken().next()) {
+            return Explanation::plain(sentence(limit));
+        }
+        let mut words = Explanation::plain(format!("{count} of {of} {plural} exceeded"));
+        report::few(&mut words, broken(), |words, limit| words.push(&sentence(limit)));
+        words
     };
     let details = || {
         let entry = |limit: &Limit| {
@@ -267,5 +285,5 @@ fn answer(limits: &[Limit], want: Want) -> Outcome {
         let list = Value::List(limits.iter().map(entry).collect());
         [("limits", list)].into_iter().collect()
     };
-    report::scored(f64::from(u8::from(broken.is_none())), want, explain, details)
+    report::scored(f64::from(u8::from(broken().next().is_none())), want, explain, details)
 }

@@ -6,6 +6,8 @@
 //! otherwise does not count.
 //! With `compat: dokimos` the result alone decides, and none is a blank one.
 
+use std::fmt::Write as _;
+
 use memchr::memmem;
 use regex::Regex;
 use schemars::JsonSchema;
@@ -15,7 +17,7 @@ use crate::evaluate::compat::DokimosCompat;
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::failure::{CallOutcome, FailureRules, FailureSettings};
 use crate::evaluate::shared::report;
-use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::SettingsError;
 use crate::value::{Map, Value};
 
@@ -134,20 +136,29 @@ impl<'c, 'r> Judged<'c, '_, 'r> {
         report::names(calls.filter(|(_, outcome)| is(outcome)).map(|(call, _)| &*call.name))
     }
 
-    fn explain(&self, failed: usize, judged: usize) -> String {
-        let mut text = format!("{} of {judged} tool calls succeeded", judged - failed);
-        let groups: [(&str, OutcomeTest<'r>); 3] = [
-            ("failed", |outcome| matches!(outcome, CallOutcome::Failed(_))),
+    fn explain(&self, failed: usize, judged: usize) -> Explanation {
+        let text = format!("{} of {judged} tool calls succeeded", judged - failed);
+        let mut words = Explanation::plain(text);
+        let each = (1..).zip(self.calls.iter().zip(&self.outcomes));
+        let causes = each.filter_map(|(place, (call, outcome))| match outcome {
+            CallOutcome::Failed(cause) => Some((place, call, cause.as_str())),
+            _ => None,
+        });
+        report::few(&mut words, causes, |words, (place, call, cause)| {
+            // Writing to words cannot fail.
+            let _ = write!(words, "{} (call {place}) failed: {cause}", call.name);
+        });
+        let groups: [(&str, OutcomeTest<'r>); 2] = [
             ("stopped by a person", |outcome| matches!(outcome, CallOutcome::Stopped(_))),
             ("result not recorded", |outcome| *outcome == CallOutcome::NotRecorded),
         ];
         for (what, is) in groups {
             let names = self.names(is);
             if !names.is_empty() {
-                text.push_str(&format!("; {what}: {names}"));
+                let _ = write!(words, "; {what}: {names}");
             }
         }
-        text
+        words
     }
 
     fn details(&self) -> Map<'static> {
@@ -181,11 +192,12 @@ impl Evaluator for ToolError {
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let calls = &trajectory.tool_calls[..];
-        let outcomes = calls.iter().map(|call| self.rules.outcome(call)).collect();
+        let outcomes =
+            calls.iter().map(|call| self.rules.outcome(call, &trajectory.effort)).collect();
         let judged = Judged { calls, outcomes };
         if calls.is_empty() {
             if self.rules.result_alone {
-                let explain = || "no tool was called".into();
+                let explain = || "no tool was called";
                 return report::scored(1.0, want, explain, || judged.details());
             }
             return report::no_tool_calls(want);
@@ -209,11 +221,11 @@ impl Evaluator for ToolError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{CallStatus, Content};
+    use crate::model::{CallStatus, Content, Effort};
 
     fn find(settings: Settings, call: ToolCall<'_>) -> String {
         let error = ToolError::new(settings).unwrap();
-        match error.rules.outcome(&call) {
+        match error.rules.outcome(&call, &Effort::default()) {
             CallOutcome::Failed(cause) => cause.as_str().to_owned(),
             other => format!("{other:?}"),
         }

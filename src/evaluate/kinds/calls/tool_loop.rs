@@ -6,6 +6,7 @@
 //! go round in no circle. Looks only at steps in a row;
 //! [`tool_efficiency`](super::tool_efficiency) finds repetitions anywhere.
 
+use std::fmt::Write as _;
 use std::iter::once;
 use std::ops::Range;
 
@@ -18,7 +19,7 @@ use crate::evaluate::shared::expected_calls::{self, CallMatcher, arguments_of};
 use crate::evaluate::shared::order::grouped::{self, InOrder};
 use crate::evaluate::shared::report;
 use crate::evaluate::shared::step_limit::{self, Effort};
-use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
@@ -262,10 +263,23 @@ impl Evaluator for Loop {
             pattern.flat_map(|step| steps.get(step)).map(|call| call.name.to_string())
         };
         let explain = || match loops.first() {
-            None => format!("no loop in {} tool calls", calls.len()),
-            Some(first) => {
-                let pattern: Vec<_> = tools(first).collect();
-                format!("{} was called {} times in a row", pattern.join(", "), first.repeats)
+            None => Explanation::plain(format!("no loop in {} tool calls", calls.len())),
+            Some(_) => {
+                let text = format!("{looping} of {} tool calls go round in circles", calls.len());
+                let mut words = Explanation::plain(text);
+                report::few(&mut words, &loops, |words, found| {
+                    let pattern: Vec<_> = tools(found).take(PATTERN_CALLS_MAX).collect();
+                    let (pattern, times) = (pattern.join(", "), found.repeats);
+                    let most = self.settings.max_repeats;
+                    // Writing to words cannot fail.
+                    let _ = write!(
+                        words,
+                        "{pattern} was called {times} times in a row from call {} on \
+                         (`max_repeats: {most}`)",
+                        steps.range(found.start).start + 1
+                    );
+                });
+                words
             }
         };
         let details = || {

@@ -4,20 +4,24 @@
 
 use std::collections::BTreeMap;
 
+use hashbrown::{HashMap, HashSet};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::evaluate::evaluator::{Early, Evaluator, Kind};
+use crate::evaluate::evaluator::{CallJudge, Early, Evaluator, Kind};
 use crate::evaluate::shared::definitions::{Definitions, Tools};
 use crate::evaluate::shared::failure::{CallOutcome, FailureRules, FailureSettings};
 use crate::evaluate::shared::report;
 use crate::model::tool_call::groups;
-use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::model::{Effort, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
 /// Broken rules that the details list.
 const VIOLATIONS_MAX: usize = 50;
+
+/// Steps of asking whether a tool has succeeded before.
+const STEPS_PER_NEED: usize = 32;
 
 /// `tool_policy`.
 pub static KIND: Kind = Kind {
@@ -69,6 +73,10 @@ struct Settings {
 
 struct Policy {
     settings: Settings,
+    forbidden: HashSet<String>,
+    allowed: Option<HashSet<String>>,
+    /// The tools that must have succeeded before another is called.
+    needed: HashSet<String>,
     definitions: Definitions,
     failures: FailureRules,
 }
@@ -88,7 +96,14 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     }
     let definitions = Definitions::new(settings.tools.take(), settings.tools_file.as_deref())?;
     let failures = FailureRules::new(&settings.failures)?;
-    Ok(Box::new(Policy { settings, definitions, failures }))
+    Ok(Box::new(Policy {
+        forbidden: settings.forbidden.iter().cloned().collect(),
+        allowed: settings.allowed.as_ref().map(|names| names.iter().cloned().collect()),
+        needed: settings.required_before.values().flatten().cloned().collect(),
+        settings,
+        definitions,
+        failures,
+    }))
 }
 
 /// One broken rule.
@@ -97,79 +112,131 @@ struct Violation<'v> {
     tool: &'v str,
     /// The tool that was missing before it.
     missing: Option<&'v str>,
+    /// How often the tool was called, and how often it may be.
+    calls: Option<(usize, usize)>,
+}
+
+impl<'v> Violation<'v> {
+    fn new(rule: &'static str, tool: &'v str) -> Self {
+        Self { rule, tool, missing: None, calls: None }
+    }
 }
 
 impl Violation<'_> {
     fn sentence(&self) -> String {
         let tool = self.tool;
         match (self.rule, self.missing) {
-            ("forbidden", _) => format!("{tool} is forbidden"),
-            ("allowed", _) => format!("{tool} is not allowed"),
-            ("required", _) => format!("{tool} was not called"),
-            ("max_calls", _) => format!("{tool} was called too often"),
-            (_, Some(missing)) => format!("{tool} was called without {missing} before it"),
-            _ => format!("{tool} is not declared"),
+            ("forbidden", _) => format!("{tool} is `forbidden`"),
+            ("allowed", _) => format!("{tool} is not among the `allowed`"),
+            ("required", _) => format!("{tool} is `required` and was not called"),
+            ("max_calls", _) => {
+                let (calls, most) = self.calls.unwrap_or_default();
+                format!("{tool} was called {calls} times, `max_calls` allows {most}")
+            }
+            (_, Some(missing)) => {
+                format!("{tool} was called without {missing} before it (`required_before`)")
+            }
+            _ => format!("{tool} is not declared (`declared_only`)"),
         }
     }
 }
 
 impl Policy {
+    /// The declared tools, where they matter.
+    fn tools<'t>(&'t self, trajectory: &'t Trajectory<'_>) -> Option<Tools<'t>> {
+        self.settings.declared_only.then(|| self.definitions.of(trajectory))
+    }
+
+    fn judge(
+        &self,
+        (calls, effort): (&[ToolCall<'_>], &Effort),
+        tools: Option<&Tools<'_>>,
+        want: Want,
+    ) -> Outcome {
+        if calls.is_empty() && self.settings.required.is_empty() {
+            return report::no_tool_calls(want);
+        }
+        let known = tools.filter(|t| !t.all.is_empty() || self.definitions.is_given());
+        let mut violations = Violations::new(want);
+        self.check((calls, effort), known, &mut |violation| violations.add(violation));
+        if violations.count == 0 && tools.is_some() && known.is_none() {
+            return report::not_evaluable(Reason::ToolDefinitionsNotRecorded, want, || {
+                "no definition of the tools is known".to_owned()
+            });
+        }
+        violations.answer(calls.len())
+    }
+
     fn check<'v>(
         &'v self,
-        calls: &'v [ToolCall<'_>],
+        (calls, effort): (&'v [ToolCall<'_>], &Effort),
         tools: Option<&Tools<'_>>,
         broken: &mut dyn FnMut(Violation<'v>),
     ) {
         let rules = &self.settings;
-        let mut done = Done { rules: &self.failures, ends: hashbrown::HashMap::new() };
+        let mut done = Done { rules: &self.failures, ends: HashMap::new(), effort };
         for group in groups(calls) {
             for call in group {
                 let tool = &*call.name;
                 self.check_name(tool, broken);
                 let is_declared = match tools {
                     Some(tools) => tools.get(tool).is_some(),
-                    None => !rules.declared_only || !self.failures.tool_is_unknown(call),
+                    None => !rules.declared_only || !self.failures.tool_is_unknown(call, effort),
                 };
                 if !is_declared {
-                    broken(Violation { rule: "declared_only", tool, missing: None });
+                    broken(Violation::new("declared_only", tool));
                 }
-                for needed in rules.required_before.get(tool).into_iter().flatten() {
+                let needed = rules.required_before.get(tool).map_or(&[][..], Vec::as_slice);
+                effort.spend(needed.len() * STEPS_PER_NEED);
+                for needed in needed {
                     if !done.before(needed, call) {
-                        broken(Violation { rule: "required_before", tool, missing: Some(needed) });
+                        let missing = Some(needed.as_str());
+                        broken(Violation { missing, ..Violation::new("required_before", tool) });
                     }
                 }
             }
             // Of calls that were made together none is before another.
-            let is_needed = |call: &&ToolCall<'_>| {
-                rules.required_before.values().flatten().any(|name| *name == call.name)
-            };
+            let is_needed = |call: &&ToolCall<'_>| self.needed.contains(&*call.name);
             group.iter().filter(is_needed).for_each(|call| done.add(call));
         }
-        for tool in &rules.required {
-            if !calls.iter().any(|call| call.name == **tool) {
-                broken(Violation { rule: "required", tool, missing: None });
-            }
+        let counts = counts(calls);
+        for tool in rules.required.iter().filter(|tool| !counts.contains_key(tool.as_str())) {
+            broken(Violation::new("required", tool));
         }
-        self.check_counts(calls, broken);
+        self.check_counts(&counts, broken);
     }
 
     fn check_name<'v>(&self, tool: &'v str, broken: &mut dyn FnMut(Violation<'v>)) {
-        let is = |name: &String| name == tool;
-        if self.settings.forbidden.iter().any(is) {
-            broken(Violation { rule: "forbidden", tool, missing: None });
+        if self.forbidden.contains(tool) {
+            broken(Violation::new("forbidden", tool));
         }
-        if self.settings.allowed.as_ref().is_some_and(|allowed| !allowed.iter().any(is)) {
-            broken(Violation { rule: "allowed", tool, missing: None });
+        if self.allowed.as_ref().is_some_and(|allowed| !allowed.contains(tool)) {
+            broken(Violation::new("allowed", tool));
         }
     }
 
-    fn check_counts<'v>(&'v self, calls: &[ToolCall<'_>], broken: &mut dyn FnMut(Violation<'v>)) {
+    fn check_counts<'v>(
+        &'v self,
+        counts: &HashMap<&str, usize>,
+        broken: &mut dyn FnMut(Violation<'v>),
+    ) {
         for (tool, most) in &self.settings.max_calls {
-            if calls.iter().filter(|call| call.name == **tool).count() > *most {
-                broken(Violation { rule: "max_calls", tool, missing: None });
+            let count = counts.get(tool.as_str()).copied().unwrap_or(0);
+            if count > *most {
+                let calls = Some((count, *most));
+                broken(Violation { calls, ..Violation::new("max_calls", tool) });
             }
         }
     }
+}
+
+/// How often each tool was called.
+fn counts<'c>(calls: &'c [ToolCall<'_>]) -> HashMap<&'c str, usize> {
+    let mut counts = HashMap::new();
+    for call in calls {
+        *counts.entry(&*call.name).or_default() += 1;
+    }
+    counts
 }
 
 /// The broken rules: how many, and the first of them where somebody wants to see them.
@@ -193,10 +260,30 @@ impl<'v> Violations<'v> {
 
     fn answer(&self, call_count: usize) -> Outcome {
         let Self { count, shown, want } = self;
-        let explain = || match shown.first() {
-            None => format!("{call_count} tool calls keep to the policy"),
-            Some(first) if *count == 1 => first.sentence(),
-            Some(first) => format!("{}, and {} more", first.sentence(), count - 1),
+        let explain = || {
+            if *count == 0 {
+                return Explanation::plain(format!("{call_count} tool calls keep to the policy"));
+            }
+            // The same rule broken by the same tool again is counted.
+            let mut sentences: Vec<(String, usize)> = Vec::new();
+            for violation in shown {
+                let sentence = violation.sentence();
+                match sentences.iter_mut().find(|(known, _)| *known == sentence) {
+                    Some((_, times)) => *times += 1,
+                    None => sentences.push((sentence, 1)),
+                }
+            }
+            if let (1, [(sentence, _)]) = (*count, &sentences[..]) {
+                return Explanation::plain(sentence.as_str());
+            }
+            let mut words = Explanation::plain(format!("{count} violations"));
+            report::few(&mut words, sentences, |words, (sentence, times)| {
+                words.push(&sentence);
+                if times > 1 {
+                    words.push(&format!(" ({times} times)"));
+                }
+            });
+            words
         };
         let details = || {
             let entry = |violation: &Violation<'_>| {
@@ -217,14 +304,15 @@ impl<'v> Violations<'v> {
 }
 
 /// When tools had first succeeded, Unix nanoseconds; 0 where no end is recorded.
-struct Done<'c> {
+struct Done<'c, 'e> {
     rules: &'c FailureRules,
-    ends: hashbrown::HashMap<&'c str, u64>,
+    ends: HashMap<&'c str, u64>,
+    effort: &'e Effort,
 }
 
-impl<'c> Done<'c> {
+impl<'c> Done<'c, '_> {
     fn add(&mut self, call: &'c ToolCall<'_>) {
-        let outcome = self.rules.outcome(call);
+        let outcome = self.rules.outcome(call, self.effort);
         if matches!(outcome, CallOutcome::Succeeded | CallOutcome::NotRecorded) {
             let first = self.ends.entry(&call.name).or_insert(call.end_ns);
             *first = call.end_ns.min(*first);
@@ -247,20 +335,20 @@ impl Evaluator for Policy {
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        let calls = &trajectory.tool_calls[..];
-        if calls.is_empty() && self.settings.required.is_empty() {
-            return report::no_tool_calls(want);
-        }
-        let tools = self.settings.declared_only.then(|| self.definitions.of(trajectory));
-        let known = tools.as_ref().filter(|t| !t.all.is_empty() || self.definitions.is_given());
-        let mut violations = Violations::new(want);
-        self.check(calls, known, &mut |violation| violations.add(violation));
-        if violations.count == 0 && tools.is_some() && known.is_none() {
-            return report::not_evaluable(Reason::ToolDefinitionsNotRecorded, want, || {
-                "no definition of the tools is known".to_owned()
-            });
-        }
-        violations.answer(calls.len())
+        let tools = self.tools(trajectory);
+        self.judge((&trajectory.tool_calls, &trajectory.effort), tools.as_ref(), want)
+    }
+
+    fn call_judge<'t>(
+        &'t self,
+        trajectory: &'t Trajectory<'_>,
+        want: Want,
+    ) -> Option<CallJudge<'t>> {
+        let tools = self.tools(trajectory);
+        Some(Box::new(move |call| {
+            let calls = std::slice::from_ref(call);
+            self.judge((calls, &trajectory.effort), tools.as_ref(), want)
+        }))
     }
 
     /// What was called stays called; whether it was declared or had come before, a later span may
@@ -269,7 +357,7 @@ impl Evaluator for Policy {
         let calls = &trajectory.tool_calls[..];
         let mut violations = Violations::new(want);
         calls.iter().for_each(|call| self.check_name(&call.name, &mut |v| violations.add(v)));
-        self.check_counts(calls, &mut |violation| violations.add(violation));
+        self.check_counts(&counts(calls), &mut |violation| violations.add(violation));
         (violations.count > 0).then(|| Early { outcome: violations.answer(calls.len()), best: 0.0 })
     }
 }

@@ -7,7 +7,9 @@
 //! fallback, or an end.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
+use hashbrown::HashMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -15,12 +17,15 @@ use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::arguments::ArgumentMatcher;
 use crate::evaluate::shared::failure::{FailureRules, FailureSettings};
 use crate::evaluate::shared::report;
-use crate::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::model::tool_call::groups;
+use crate::model::{Effort, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
 /// Failed calls that are followed up in one trajectory; a larger one is not evaluable.
 pub const FAILED_CALLS_MAX: usize = 1000;
+/// Steps of looking at a call that may show the reaction to a failed one.
+const STEPS_PER_REACTION: usize = 8;
 
 /// `tool_recovery`.
 pub static KIND: Kind = Kind {
@@ -93,19 +98,38 @@ enum Reaction {
 struct Run<'c, 'a> {
     calls: &'c [ToolCall<'a>],
     failed: Vec<bool>,
+    /// The group of each call: its place is between these.
+    groups: Vec<Range<usize>>,
+    /// The last call of each tool that did not fail.
+    last_success: HashMap<&'c str, usize>,
+    effort: &'c Effort,
 }
 
 impl<'c, 'a> Run<'c, 'a> {
+    fn new(calls: &'c [ToolCall<'a>], failed: Vec<bool>, effort: &'c Effort) -> Self {
+        let mut ranges = Vec::with_capacity(calls.len());
+        for group in groups(calls) {
+            let range = ranges.len()..ranges.len() + group.len();
+            ranges.extend(group.iter().map(|_| range.clone()));
+        }
+        let succeeded = calls.iter().enumerate().filter(|(at, _)| !failed[*at]);
+        let last_success = succeeded.map(|(at, call)| (&*call.name, at)).collect();
+        Self { calls, failed, groups: ranges, last_success, effort }
+    }
+
     /// The place behind the group of a call.
     fn behind(&self, at: usize) -> usize {
-        let rest = &self.calls[at + 1..];
-        at + 1 + rest.iter().take_while(|call| call.is_with(&self.calls[at])).count()
+        self.groups[at].end
     }
 
     /// The place of the first call of a group.
     fn first(&self, at: usize) -> usize {
-        let before = self.calls[..at].iter().rev();
-        at - before.take_while(|call| call.is_with(&self.calls[at])).count()
+        self.groups[at].start
+    }
+
+    /// Whether a call of a tool succeeded at that place or behind it.
+    fn succeeds_from(&self, tool: &str, from: usize) -> bool {
+        self.last_success.get(tool).is_some_and(|last| *last >= from)
     }
 
     /// The calls that show the reaction to a failed one.
@@ -114,7 +138,9 @@ impl<'c, 'a> Run<'c, 'a> {
         let is_later = move |call: &&ToolCall<'_>| call.start_ns >= end_ns;
         let from = self.behind(failed);
         let first = self.calls[from..].iter().position(|call| is_later(&call));
-        let group = first.map(|first| &self.calls[from + first..self.behind(from + first)]);
+        let upto = first.map_or(self.calls.len(), |first| self.behind(from + first));
+        let group = first.map(|first| &self.calls[from + first..upto]);
+        self.effort.spend((upto - from) * STEPS_PER_REACTION);
         group.unwrap_or_default().iter().filter(is_later)
     }
 }
@@ -142,13 +168,11 @@ impl Recovery {
             };
         }
         let fallbacks = self.settings.fallbacks.get(&*call.name);
-        let stands_in = |other: &ToolCall<'_>| {
-            other.name == call.name
-                || fallbacks.is_some_and(|names| names.iter().any(|name| *name == other.name))
-        };
-        let recovers = |later: usize| !run.failed[later] && stands_in(&run.calls[later]);
-        let mut later = run.behind(failed)..run.calls.len();
-        if self.settings.detect_ignored_errors && !later.any(recovers) {
+        let mut stand_ins =
+            fallbacks.into_iter().flatten().map(String::as_str).chain([&*call.name]);
+        let behind = run.behind(failed);
+        let mut is_mended = || stand_ins.any(|tool| run.succeeds_from(tool, behind));
+        if self.settings.detect_ignored_errors && !is_mended() {
             return Reaction::Ignored;
         }
         Reaction::Sensible
@@ -193,6 +217,7 @@ impl Recovery {
         let Some(before) = first.checked_sub(1).map(|last| run.first(last)) else { return 0 };
         let from = failed.partition_point(|failed| *failed < before);
         let upto = failed.partition_point(|failed| *failed < first);
+        run.effort.spend((upto - from) * STEPS_PER_REACTION);
         let least = retries[from..upto].iter().min();
         let mut found: Option<usize> = None;
         for (earlier, count) in failed[from..upto].iter().zip(&retries[from..upto]) {
@@ -225,8 +250,8 @@ impl Evaluator for Recovery {
         if calls.is_empty() {
             return report::no_tool_calls(want);
         }
-        let has_failed = |call| self.failures.failed(call) == Some(true);
-        let run = Run { calls, failed: calls.iter().map(has_failed).collect() };
+        let has_failed = |call| self.failures.failed(call, &trajectory.effort) == Some(true);
+        let run = Run::new(calls, calls.iter().map(has_failed).collect(), &trajectory.effort);
         let failed = (0..calls.len()).filter(|&index| run.failed[index]);
         let failed: Vec<usize> = failed.take(FAILED_CALLS_MAX + 1).collect();
         if failed.is_empty() {
@@ -256,12 +281,12 @@ impl Evaluator for Recovery {
             for (what, reaction) in
                 [("retried blindly", Reaction::BlindRetry), ("ignored", Reaction::Ignored)]
             {
-                let names = report::names(of(reaction));
+                let names = report::names_with_counts(of(reaction));
                 if !names.is_empty() {
                     text.push_str(&format!("; {what}: {names}"));
                 }
             }
-            text
+            Explanation::plain(text)
         };
         let details = || -> Map<'static> {
             [

@@ -13,12 +13,13 @@ use serde::Deserialize;
 use crate::evaluate::compat::DokimosCompat;
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::arguments::ArgumentMatcher;
+use crate::evaluate::shared::difference::{CountedDifferences, Difference};
 use crate::evaluate::shared::expected_calls::{
     self, CallMatcher, Comparison, Criteria, ExpectedCall,
 };
 use crate::evaluate::shared::failure::{FailureRules, FailureSettings};
 use crate::evaluate::shared::{report, turns};
-use crate::model::{Effort, Facts, Outcome, ToolCall, Trajectory, Want};
+use crate::model::{Effort, Explanation, Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
@@ -240,6 +241,24 @@ impl ToolTrajectory {
         }
     }
 
+    /// How the calls differ from the expected ones, as far as the mode asks for it.
+    fn difference<'c, 'a>(
+        &'c self,
+        expected: &'c [ExpectedCall],
+        actual: &'c [&'c ToolCall<'a>],
+    ) -> Difference<'c, 'a> {
+        use TrajectoryMatchMode::{
+            InOrder, InOrderF1, InOrderMatch, Precision, Recall, Strict, Subset, Superset,
+        };
+        let counted = CountedDifferences {
+            order: matches!(self.mode, Strict | InOrder | InOrderMatch | InOrderF1),
+            missing: !matches!(self.mode, Subset | Precision),
+            extra: !matches!(self.mode, InOrderMatch | Superset | Recall),
+            allows_more: "argument_matcher: {mode: subset}",
+        };
+        Difference::new(&self.matcher, expected, actual, counted)
+    }
+
     fn details(&self, comparison: &Comparison<'_, '_>, matched: &Matched) -> Map<'static> {
         let expected = comparison.expected.iter().map(|call| &*call.name);
         let actual = comparison.actual.iter().map(|call| &*call.name);
@@ -249,6 +268,7 @@ impl ToolTrajectory {
             ("expected_count", Value::from(comparison.expected.len())),
             ("actual_tools", report::name_list(actual)),
             ("expected_tools", report::name_list(expected)),
+            ("diff", self.difference(comparison.expected, comparison.actual).list()),
         ]
         .into_iter()
         .collect()
@@ -283,7 +303,7 @@ impl ToolTrajectory {
         effort: &Effort,
         want: Want,
     ) -> Outcome {
-        let actual = expected_calls::counted(calls, self.exclude_failed.as_ref());
+        let actual = expected_calls::counted(calls, self.exclude_failed.as_ref(), effort);
         if let Some(obstacle) = self.matcher.obstacle(expected, &actual, want) {
             return obstacle;
         }
@@ -297,7 +317,15 @@ impl ToolTrajectory {
         report::scored(
             self.score(&matched, a, e),
             want,
-            || self.explain(&matched, a, e),
+            || {
+                let mut words = Explanation::plain(self.explain(&matched, a, e));
+                let differences = self.difference(expected, &actual).words();
+                if !differences.is_empty() {
+                    words.push("; ");
+                    words.append(&differences);
+                }
+                words
+            },
             || self.details(&comparison, &matched),
         )
     }

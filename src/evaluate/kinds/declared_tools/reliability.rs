@@ -2,7 +2,7 @@
 
 use crate::evaluate::shared::definitions::{Definitions, InvalidDefinition, Tool};
 use crate::evaluate::shared::report;
-use crate::model::{Outcome, Reason, Trajectory, Want};
+use crate::model::{Explanation, Outcome, Reason, Trajectory, Want};
 use crate::value::{Map, Value};
 
 /// Something that a good definition keeps.
@@ -24,7 +24,7 @@ pub(in crate::evaluate) fn evaluate<S>(
     let tools = definitions.of(trajectory);
     if tools.all.is_empty() {
         return if definitions.is_given() {
-            report::scored(1.0, want, || "no tool is declared".into(), Map::new)
+            report::scored(1.0, want, || "no tool is declared", Map::new)
         } else {
             report::not_evaluable(Reason::ToolDefinitionsNotRecorded, want, || {
                 "no definition of the tools is known".to_owned()
@@ -51,13 +51,20 @@ pub(in crate::evaluate) fn evaluate<S>(
         matches!((rule.holds)(tool, settings), Ok(true))
     };
     let explain = || {
-        let broken = tools.all.iter().filter(|tool| !rules.iter().all(|rule| holds(rule, tool)));
-        let names = report::names(broken.map(|tool| tool.name));
-        if names.is_empty() {
-            format!("all {} tools keep all rules", tools.all.len())
-        } else {
-            format!("not all rules are kept by {names}")
+        let broken = tools.all.iter().map(|tool| {
+            let broken = rules.iter().filter(|rule| !holds(rule, tool)).map(|rule| rule.name);
+            (tool.name, broken.collect::<Vec<_>>())
+        });
+        let broken: Vec<_> = broken.filter(|(_, broken)| !broken.is_empty()).collect();
+        let all = tools.all.len();
+        if broken.is_empty() {
+            return Explanation::plain(format!("all {all} tools keep all rules"));
         }
+        let mut words = Explanation::plain(format!("{} of {all} tools break rules", broken.len()));
+        report::few(&mut words, broken, |words, (tool, broken)| {
+            words.push(&format!("{tool}: {}", report::names(broken)));
+        });
+        words
     };
     let details = || {
         let results = tools.all.iter().map(|tool| {

@@ -5,11 +5,11 @@
 //! looked at. Where "matches" can be hashed, calls are numbered first, so that comparing two of
 //! them costs nothing.
 
+mod numbers;
+
 use std::collections::BTreeMap;
-use std::hash::BuildHasher;
 use std::ops::Range;
 
-use hashbrown::hash_table::{Entry, HashTable};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -23,9 +23,14 @@ use super::step_limit::{Effort, STEPS_MAX};
 use crate::model::{Outcome, Reason, ToolCall, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
+use numbers::CallNumbers;
+pub use numbers::number;
 
 /// Up to this many pairs, calls are compared as they are; beyond, they are numbered first.
 const COMPARED_MAX: usize = 256;
+
+/// Steps of each call of either side: to number it and to look its name up.
+const STEPS_PER_CALL: usize = 96;
 
 /// Entries of arguments that are compared one-sidedly; a call with more is not evaluable. Every
 /// other comparison costs no more than the expected side is large.
@@ -170,8 +175,9 @@ pub fn arguments_of<'c, 'a>(call: &'c ToolCall<'a>) -> &'c Value<'a> {
 pub(in crate::evaluate) fn counted<'c, 'a>(
     calls: &'c [ToolCall<'a>],
     exclude_failed: Option<&FailureRules>,
+    effort: &Effort,
 ) -> Vec<&'c ToolCall<'a>> {
-    let failed = |call: &ToolCall<'_>| exclude_failed.and_then(|rules| rules.failed(call));
+    let failed = |call: &ToolCall<'_>| exclude_failed.and_then(|rules| rules.failed(call, effort));
     let counts = |call: &&ToolCall<'_>| failed(call) != Some(true);
     calls.iter().filter(counts).collect()
 }
@@ -240,16 +246,18 @@ pub struct Comparison<'c, 'a> {
     pub actual: &'c [&'c ToolCall<'a>],
     /// Where the groups stand among the actual calls, if any were made together and that matters.
     groups: Option<Vec<Range<usize>>>,
-    numbers: Option<CallNumbers>,
+    by: ComparedBy,
     effort: &'c Effort,
-    /// How many values the arguments of each expected call hold, where that matters.
-    weights: Vec<usize>,
 }
 
-/// Calls with the same number are the same.
-struct CallNumbers {
-    expected: Vec<u32>,
-    actual: Vec<u32>,
+/// What is found out once where many pairs are compared.
+enum ComparedBy {
+    /// Nothing: the pairs are few.
+    Themselves,
+    /// Which calls are the same.
+    Calls(CallNumbers),
+    /// Which names are the same, and how many values the arguments of each expected call hold.
+    Names(CallNumbers, Vec<usize>),
 }
 
 impl<'c, 'a> Comparison<'c, 'a> {
@@ -262,31 +270,37 @@ impl<'c, 'a> Comparison<'c, 'a> {
     ) -> Self {
         let is_grouped = !matcher.is_listed && grouped::is_any(actual.iter().copied());
         let groups = is_grouped.then(|| grouped::ranges(actual));
-        let weights = Vec::new();
-        let mut comparison =
-            Self { matcher, expected, actual, groups, numbers: None, effort, weights };
+        effort.spend((expected.len() + actual.len()) * STEPS_PER_CALL);
         let pairs = expected.len().saturating_mul(actual.len());
-        if pairs > COMPARED_MAX && matcher.is_symmetric() {
-            comparison.numbers = Some(comparison.number());
-        } else if pairs > COMPARED_MAX {
-            comparison.weights = expected.iter().map(weight).collect();
-        }
-        comparison
+        let by = match matcher.is_symmetric() {
+            _ if pairs <= COMPARED_MAX => ComparedBy::Themselves,
+            true => ComparedBy::Calls(CallNumbers::of_calls(matcher, expected, actual)),
+            false => {
+                let weights = expected.iter().map(weight).collect();
+                ComparedBy::Names(CallNumbers::of_names(expected, actual), weights)
+            }
+        };
+        Self { matcher, expected, actual, groups, by, effort }
     }
 
     /// Whether the actual call is the expected one.
     pub fn same(&self, expected: usize, actual: usize) -> bool {
-        if let Some(numbers) = &self.numbers {
-            return numbers.expected[expected] == numbers.actual[actual];
-        }
-        let weight = self.weights.get(expected).copied();
-        let (expected, actual) = (&self.expected[expected], self.actual[actual]);
-        if let Some(weight) = weight
-            && !self.spend(weight, actual)
-        {
-            return false;
-        }
-        expected.name == actual.name
+        let (wanted, made) = (expected, actual);
+        let (expected, actual) = (&self.expected[wanted], self.actual[made]);
+        let has_name = match &self.by {
+            ComparedBy::Themselves => expected.name == actual.name,
+            ComparedBy::Calls(numbers) => return numbers.are_same(wanted, made),
+            ComparedBy::Names(names, weights) => {
+                let has_name = names.are_same(wanted, made);
+                let is_left = if has_name {
+                    self.spend(weights[wanted], actual)
+                } else {
+                    self.effort.spend(1)
+                };
+                has_name && is_left
+            }
+        };
+        has_name
             && self.matcher.of(&expected.name).matches(&expected.arguments, arguments_of(actual))
     }
 
@@ -322,7 +336,14 @@ impl<'c, 'a> Comparison<'c, 'a> {
 
     /// The same where the calls are numbered: then every way of pairing them is the best.
     pub fn pairs_by_number(&self) -> Option<usize> {
-        self.numbers.as_ref().map(CallNumbers::shared)
+        self.numbers().map(CallNumbers::shared)
+    }
+
+    fn numbers(&self) -> Option<&CallNumbers> {
+        match &self.by {
+            ComparedBy::Calls(numbers) => Some(numbers),
+            ComparedBy::Themselves | ComparedBy::Names(..) => None,
+        }
     }
 
     /// Distinct calls: those of both sides, those of the actual ones, those of the expected ones.
@@ -332,10 +353,10 @@ impl<'c, 'a> Comparison<'c, 'a> {
             return Ok((self.pairs()?, self.actual.len(), self.expected.len()));
         }
         let computed;
-        let CallNumbers { expected, actual } = match &self.numbers {
+        let CallNumbers { expected, actual } = match self.numbers() {
             Some(numbers) => numbers,
             None => {
-                computed = self.number();
+                computed = CallNumbers::of_calls(self.matcher, self.expected, self.actual);
                 &computed
             }
         };
@@ -365,10 +386,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
 
     /// A comparison of arguments costs many times one of numbers.
     fn questions_max(&self) -> usize {
-        match self.numbers {
-            Some(_) => order::CELLS_MAX,
-            None => pairing::QUESTIONS_MAX,
-        }
+        if self.numbers().is_some() { order::CELLS_MAX } else { pairing::QUESTIONS_MAX }
     }
 
     /// Length of the longest common subsequence.
@@ -394,7 +412,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
     /// expected one; each may serve many.
     pub fn members(&self) -> Result<(usize, usize), TooLarge> {
         let (e, a) = (self.expected.len(), self.actual.len());
-        if let Some(CallNumbers { expected, actual }) = &self.numbers {
+        if let Some(CallNumbers { expected, actual }) = self.numbers() {
             return Ok((
                 CallNumbers::members(expected, actual),
                 CallNumbers::members(actual, expected),
@@ -418,64 +436,6 @@ impl<'c, 'a> Comparison<'c, 'a> {
             }
         }
         Ok(next == self.expected.len())
-    }
-
-    fn number(&self) -> CallNumbers {
-        let expected = self.expected.iter().map(|call| (&*call.name, &call.arguments));
-        let actual = self.actual.iter().map(|call| (&*call.name, arguments_of(call)));
-        let mut expected = number(self.matcher, expected.chain(actual));
-        let actual = expected.split_off(self.expected.len());
-        CallNumbers { expected, actual }
-    }
-}
-
-/// Gives the same number to calls that are the same, from their names and arguments, each of which
-/// is hashed once; only where "matches" is symmetric.
-pub fn number<'c>(
-    matcher: &CallMatcher,
-    calls: impl Iterator<Item = (&'c str, &'c Value<'c>)>,
-) -> Vec<u32> {
-    let build = hashbrown::DefaultHashBuilder::default();
-    let mut table: HashTable<(u64, &str, &Value<'_>, u32)> = HashTable::new();
-    let number = |(name, arguments): (&'c str, &'c Value<'c>)| {
-        let matcher = matcher.of(name);
-        let hash = build.hash_one(name) ^ matcher.hash(arguments, &build).rotate_left(17);
-        let next = u32::try_from(table.len()).unwrap_or(u32::MAX);
-        let same = |(_, other, values, _): &(u64, &str, &Value<'_>, u32)| {
-            *other == name && matcher.matches(values, arguments)
-        };
-        match table.entry(hash, same, |(hash, ..)| *hash) {
-            Entry::Occupied(place) => place.get().3,
-            Entry::Vacant(place) => {
-                place.insert((hash, name, arguments, next));
-                next
-            }
-        }
-    };
-    calls.map(number).collect()
-}
-
-impl CallNumbers {
-    /// How many of `these` are among the `others`.
-    fn members(these: &[u32], others: &[u32]) -> usize {
-        let others: hashbrown::HashSet<u32> = others.iter().copied().collect();
-        these.iter().filter(|number| others.contains(*number)).count()
-    }
-
-    /// Size of the intersection, each number as often as both sides have it.
-    fn shared(&self) -> usize {
-        let mut wanted: hashbrown::HashMap<u32, usize> = hashbrown::HashMap::new();
-        for number in &self.expected {
-            *wanted.entry(*number).or_default() += 1;
-        }
-        let takes = |number: &&u32| match wanted.get_mut(*number) {
-            Some(count) if *count > 0 => {
-                *count -= 1;
-                true
-            }
-            _ => false,
-        };
-        self.actual.iter().filter(takes).count()
     }
 }
 

@@ -41,7 +41,8 @@ proptest! {
         let effort = Effort::default();
         let plain = Comparison::new(&matcher, &e, &a, &effort);
         let mut numbered = Comparison::new(&matcher, &e, &a, &effort);
-        numbered.numbers = Some(numbered.number());
+        let numbers = CallNumbers::of_calls(numbered.matcher, numbered.expected, numbered.actual);
+        numbered.by = ComparedBy::Calls(numbers);
         for i in 0..e.len() {
             for j in 0..a.len() {
                 prop_assert_eq!(plain.same(i, j), numbered.same(i, j));

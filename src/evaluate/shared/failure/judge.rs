@@ -1,7 +1,7 @@
 //! The decision as others than evaluators ask for it: `inspect`.
 
 use super::{CallOutcome, FailureRules, FailureSettings};
-use crate::model::ToolCall;
+use crate::model::{Effort, ToolCall};
 use crate::settings::SettingsError;
 
 /// Tells of calls whether they failed, and why.
@@ -16,7 +16,7 @@ impl FailureJudge {
     /// Whether a call failed, `None` where that is not recorded, and why; of a call that a person
     /// stopped the reason says so.
     pub fn judge(&self, call: &ToolCall<'_>) -> (Option<bool>, Option<&str>) {
-        match self.0.outcome(call) {
+        match self.0.outcome(call, &Effort::default()) {
             CallOutcome::Succeeded => (Some(false), None),
             CallOutcome::Stopped(finding) => (Some(false), Some(finding.kind)),
             CallOutcome::Failed(cause) => (Some(true), Some(cause.as_str())),

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use super::text;
 use crate::detect::failure::config::{FailurePackConfig, Says};
 use crate::detect::failure::{FailureDetectors, FailureFinding};
-use crate::model::{CallStatus, Content, ToolCall};
+use crate::model::{CallStatus, Content, Effort, ToolCall};
 use crate::settings::SettingsError;
 use crate::value::json::fields;
 use crate::value::{Map, Value};
@@ -36,24 +36,12 @@ pub struct FailureSettings {
     /// Whether the built-in table is used. Default `true`.
     pub built_in: bool,
     /// Packs of your own, which come before the built-in table.
-    #[schemars(with = "Vec<FailurePackConfig>")]
-    pub packs: FailurePacks,
-}
-
-/// Packs as they are written.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(transparent)]
-pub struct FailurePacks(Vec<FailurePackConfig>);
-
-impl PartialEq for FailurePacks {
-    fn eq(&self, other: &Self) -> bool {
-        format!("{:?}", self.0) == format!("{:?}", other.0)
-    }
+    pub packs: Vec<FailurePackConfig>,
 }
 
 impl Default for FailureSettings {
     fn default() -> Self {
-        Self { built_in: true, packs: FailurePacks::default() }
+        Self { built_in: true, packs: Vec::new() }
     }
 }
 
@@ -122,7 +110,7 @@ pub(in crate::evaluate) struct FailureRules {
 impl FailureRules {
     /// The decision that serves every kind.
     pub(in crate::evaluate) fn new(settings: &FailureSettings) -> Result<Self, SettingsError> {
-        let FailureSettings { built_in, packs: FailurePacks(packs) } = settings;
+        let FailureSettings { built_in, packs } = settings;
         let has_table = *built_in || !packs.is_empty();
         let detectors = has_table.then(|| FailureDetectors::new(packs, *built_in)).transpose()?;
         Ok(Self {
@@ -151,8 +139,8 @@ impl FailureRules {
     }
 
     /// Whether a call failed; `None` where that is not recorded.
-    pub(in crate::evaluate) fn failed(&self, call: &ToolCall<'_>) -> Option<bool> {
-        match self.outcome(call) {
+    pub(in crate::evaluate) fn failed(&self, call: &ToolCall<'_>, effort: &Effort) -> Option<bool> {
+        match self.outcome(call, effort) {
             CallOutcome::Succeeded | CallOutcome::Stopped(_) => Some(false),
             CallOutcome::Failed(_) => Some(true),
             CallOutcome::NotRecorded => None,
@@ -160,27 +148,34 @@ impl FailureRules {
     }
 
     /// Whether the framework says of a call that its tool does not exist.
-    pub(in crate::evaluate) fn tool_is_unknown(&self, call: &ToolCall<'_>) -> bool {
-        let Some(detectors) = &self.detectors else { return false };
-        let error = call.error.as_deref().and_then(|error| detectors.judge_text(error));
-        let said = || call.result.value().and_then(|result| detectors.judge(result));
-        error.or_else(said).is_some_and(|finding| finding.category == UNKNOWN_TOOL)
+    pub(in crate::evaluate) fn tool_is_unknown(
+        &self,
+        call: &ToolCall<'_>,
+        effort: &Effort,
+    ) -> bool {
+        let said = self.error_or_result(call, effort);
+        said.is_some_and(|finding| finding.category == UNKNOWN_TOOL)
     }
 
-    /// How a call ended by these rules.
-    pub(in crate::evaluate) fn outcome(&self, call: &ToolCall<'_>) -> CallOutcome<'_> {
+    /// How a call ended by these rules; void where the steps ran out meanwhile.
+    pub(in crate::evaluate) fn outcome(
+        &self,
+        call: &ToolCall<'_>,
+        effort: &Effort,
+    ) -> CallOutcome<'_> {
         if !self.result_alone && (call.status == CallStatus::Error || call.error.is_some()) {
-            return match self.stopped(call) {
+            return match self.stopped(call, effort) {
                 Some(finding) => CallOutcome::Stopped(finding),
                 None => CallOutcome::Failed(FailureCause::Status),
             };
         }
         let failed = match &call.result {
-            Content::Recorded(value) => self.result_failed(value.get()),
+            Content::Recorded(value) => self.result_failed(value.get(), effort),
             // What is left of the text may still show the error.
             Content::Unreadable(text) if self.detects(text) => Some(FailureCause::Detected),
             Content::Unreadable(text) if !self.result_alone => {
-                self.detectors.as_ref().and_then(|detectors| self.said(detectors.judge_text(text)))
+                let detectors = self.detectors.as_ref();
+                detectors.and_then(|detectors| self.said(detectors.judge_text(text, effort)))
             }
             _ if self.result_alone => self.blank.then_some(FailureCause::Blank),
             _ if call.status == CallStatus::Unknown => return CallOutcome::NotRecorded,
@@ -196,14 +191,18 @@ impl FailureRules {
     }
 
     /// Whether what the telemetry calls an error is a person's doing.
-    fn stopped(&self, call: &ToolCall<'_>) -> Option<FailureFinding<'_>> {
-        let detectors = self.detectors.as_ref()?;
-        let error = call.error.as_deref().and_then(|error| detectors.judge_text(error));
-        let said = || call.result.value().and_then(|result| detectors.judge(result));
-        error.or_else(said).filter(|finding| finding.says != Says::Failed)
+    fn stopped(&self, call: &ToolCall<'_>, effort: &Effort) -> Option<FailureFinding<'_>> {
+        self.error_or_result(call, effort).filter(|finding| finding.says != Says::Failed)
     }
 
-    fn result_failed(&self, result: &Value<'_>) -> Option<FailureCause<'_>> {
+    /// What the table says of the error of a call, else of its result.
+    fn error_or_result(&self, call: &ToolCall<'_>, effort: &Effort) -> Option<FailureFinding<'_>> {
+        let detectors = self.detectors.as_ref()?;
+        let error = call.error.as_deref().and_then(|error| detectors.judge_text(error, effort));
+        error.or_else(|| call.result.value().and_then(|result| detectors.judge(result, effort)))
+    }
+
+    fn result_failed(&self, result: &Value<'_>, effort: &Effort) -> Option<FailureCause<'_>> {
         if let Value::String(text) = result
             && text::is_blank(text)
         {
@@ -214,7 +213,7 @@ impl FailureRules {
             return Some(FailureCause::Detected);
         }
         match &self.detectors {
-            Some(detectors) => self.said(detectors.judge(result)),
+            Some(detectors) => self.said(detectors.judge(result, effort)),
             None => self.fields_failed(result),
         }
     }

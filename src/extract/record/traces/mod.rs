@@ -11,6 +11,7 @@ use super::cache::ExtractionCache;
 use super::counts::{Extracted, Rejection};
 use super::key_trie::KeyTrie;
 use super::layout::{SPAN_NAME, STATUS_MESSAGE, put};
+use super::peer;
 use crate::extract::table::{Kept, Matching, SpanPart, Table};
 use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId, fingerprint};
 use crate::otlp::number::span;
@@ -77,6 +78,7 @@ struct SpanView<'a> {
     span_id: &'a [u8],
     parent_id: &'a [u8],
     name: &'a [u8],
+    kind: u64,
     start_ns: u64,
     end_ns: u64,
     flags: u32,
@@ -98,7 +100,9 @@ impl<'a> SpanView<'a> {
                 *place = bytes;
             }
         }
-        fields.next_varint(span::KIND as u8);
+        if let Some(kind) = fields.next_varint(span::KIND as u8) {
+            self.kind = kind.into();
+        }
         if let Some(time) = fields.next_fixed64(span::START as u8) {
             self.start_ns = time;
         }
@@ -149,6 +153,7 @@ impl<'a> SpanReader<'_, 'a> {
                 (span::SPAN_ID, Field::Bytes(id)) => view.span_id = id,
                 (span::PARENT_ID, Field::Bytes(id)) => view.parent_id = id,
                 (span::NAME, Field::Bytes(name)) => view.name = name,
+                (span::KIND, Field::Varint(kind)) => view.kind = kind,
                 (span::START, Field::Fixed64(time)) => view.start_ns = time,
                 (span::END, Field::Fixed64(time)) => view.end_ns = time,
                 (span::EVENTS, Field::Bytes(event)) => self.found.event(event),
@@ -190,14 +195,14 @@ impl<'a> SpanReader<'_, 'a> {
             let (keep, kind) = (&retention.keep, retention.kind);
             arena.extend_from_slice(&retention.conditions);
             write_texts(keep, flags, view.name, status_message, arena);
-            if self.table.root_attributes && flags.has(SpanFlags::ROOT) {
-                self.found.write_root(self.table, keep, view.encoded, arena)?;
+            let has_body = if self.table.root_attributes && flags.has(SpanFlags::ROOT) {
+                self.found.write_root(self.table, keep, view.encoded, arena)?
             } else {
-                self.found.write(self.table, retention, arena)?;
-            }
+                self.found.write(self.table, retention, arena)?
+            };
             for (holds, flag) in [
                 (kind.tool, SpanFlags::TOOL),
-                (kind.agent, SpanFlags::AGENT),
+                (kind.agent || has_body, SpanFlags::AGENT),
                 (view.end_ns != 0 && !kind.pending, SpanFlags::ENDED),
             ] {
                 flags.set(if holds { flag } else { 0 });
@@ -211,6 +216,7 @@ impl<'a> SpanReader<'_, 'a> {
                 start_ns: view.start_ns,
                 end_ns: if backwards { view.start_ns } else { view.end_ns },
                 content,
+                peer: peer::of(view.kind, flags, view.name, view.encoded),
                 flags,
                 resource: 0,
                 facts: 0..0,

@@ -44,13 +44,25 @@ fn a_tool_span_keeps_what_its_dialect_reads_and_nothing_else() {
 }
 
 #[test]
+fn a_result_that_no_evaluator_reads_still_tells_that_its_call_failed() {
+    let mut failed = tool_span(1);
+    failed.attributes[3] =
+        text("output.value", r#"{"tool_call_id": "c1", "status": "error", "content": "found"}"#);
+    let (_, batch) = extract(&table(&Facts::default()), &request("any", vec![failed]));
+    assert!(holds_text(&batch, "found"));
+}
+
+#[test]
 fn what_no_evaluator_reads_is_not_kept() {
-    for arguments in [false, true] {
-        let needed = Facts { arguments, ..Facts::default() };
+    let cases = [
+        (Facts::default(), false, false),
+        (Facts { arguments: true, ..Facts::default() }, true, false),
+        (Facts { results: true, ..Facts::default() }, false, true),
+    ];
+    for (needed, arguments, results) in cases {
         let (_, batch) = extract(&table(&needed), &request("any", vec![tool_span(1)]));
         assert_eq!(holds_text(&batch, "{\"q\":1}"), arguments);
-        // A result may tell that the call failed, which is needed whatever is evaluated.
-        assert!(holds_text(&batch, "found"));
+        assert_eq!(holds_text(&batch, "found"), results);
         assert!(holds_text(&batch, "find"));
     }
 }

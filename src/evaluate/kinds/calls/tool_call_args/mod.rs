@@ -4,17 +4,20 @@
 //! most, chosen so that the most are served. Arguments are compared as JSON values. With `subset`
 //! an actual call may have more arguments than expected; nested values must still be equal whole.
 
+use std::fmt::Write as _;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
 use crate::evaluate::evaluator::{Evaluator, Kind};
-use crate::evaluate::shared::pairing::{
-    self, CriteriaGroups, Fit, Hashes, Served, counted, naming,
-};
+use crate::evaluate::shared::arguments::{ArgumentMatcher, ArgumentMode};
+use crate::evaluate::shared::difference::argument_words;
+use crate::evaluate::shared::expected_calls::arguments_of;
+use crate::evaluate::shared::pairing::{self, CriteriaGroups, Fit, Hashes, Served, counted};
 use crate::evaluate::shared::report;
 use crate::evaluate::shared::step_limit::{self, Effort};
-use crate::model::{Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::model::{Content, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
@@ -145,7 +148,7 @@ impl Evaluator for ToolCallArgs {
         report::scored(
             score,
             want,
-            || self.explain(served.certain, &served.partners),
+            || self.explain(served.certain, calls, &served.partners),
             || self.details(calls, &served.partners),
         )
     }
@@ -193,14 +196,33 @@ impl ToolCallArgs {
         if fits { Fit::Yes } else { Fit::No }
     }
 
-    fn explain(&self, served: usize, partners: &[Option<u32>]) -> String {
+    fn explain(
+        &self,
+        served: usize,
+        calls: &[ToolCall<'_>],
+        partners: &[Option<u32>],
+    ) -> Explanation {
         let total = counted(self.expected.len(), "expected call");
-        if served == self.expected.len() {
-            return format!("{served} of {total} made with the expected arguments");
-        }
-        let unserved = self.expected.iter().zip(partners).filter(|(_, call)| call.is_none());
-        let names = naming(unserved.map(|(call, _)| call.name.as_str()));
-        format!("{served} of {total} made with the expected arguments; not so{names}")
+        let text = format!("{served} of {total} made with the expected arguments");
+        let mut words = Explanation::plain(text);
+        let mode = if self.subset { ArgumentMode::Subset } else { ArgumentMode::Exact };
+        let matcher = ArgumentMatcher { mode, ..ArgumentMatcher::default() };
+        let shown = self.groups.shown(calls, partners);
+        let each = self.expected.iter().zip(partners).zip(shown);
+        let unserved = each.filter(|((_, partner), _)| partner.is_none());
+        report::few(&mut words, unserved, |words, ((expected, _), shown)| {
+            words.push(&expected.name);
+            let Some(at) = shown else { return words.push(" was not called") };
+            // Writing to words cannot fail.
+            let _ = write!(words, " (call {}): ", at + 1);
+            let call = &calls[at as usize];
+            if !call.arguments.is_recorded() {
+                return words.push("the arguments are not recorded");
+            }
+            let (wanted, made) = (&expected.args.0, arguments_of(call));
+            words.append(&argument_words(&matcher, wanted, made, "subset: true"));
+        });
+        words
     }
 
     fn details(&self, calls: &[ToolCall<'_>], partners: &[Option<u32>]) -> Map<'static> {

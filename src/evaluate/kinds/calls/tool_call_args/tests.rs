@@ -103,8 +103,9 @@ fn details_show_each_expected_call_beside_the_actual_one() {
         vec![call("t", None, r#"{"a": 3}"#), call("t", None, r#"{"a": 18446744073709551617}"#)];
     let Outcome::Scored(score) = outcome(settings, calls) else { panic!() };
     assert_eq!(
-        score.explanation,
-        "1 of 3 expected calls made with the expected arguments; not so: t, u"
+        &*score.explanation,
+        "1 of 3 expected calls made with the expected arguments; t (call 1): `a` is not as \
+         expected; u was not called"
     );
     assert_eq!(
         score.details.to_string(),

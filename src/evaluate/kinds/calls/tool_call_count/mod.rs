@@ -12,9 +12,9 @@ use smallvec::{SmallVec, smallvec};
 use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
 use crate::evaluate::evaluator::{Early, Evaluator, Kind};
 use crate::evaluate::shared::names::NameMap;
-use crate::evaluate::shared::pairing::{self, counted, naming};
+use crate::evaluate::shared::pairing::{self, counted};
 use crate::evaluate::shared::report;
-use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
+use crate::model::{Explanation, Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Number, Value};
 
@@ -202,6 +202,12 @@ impl CountRule {
         }
     }
 
+    fn words(&self, actual: u64) -> String {
+        let Self { name, operator, count } = self;
+        let times = counted(usize::try_from(actual).unwrap_or(usize::MAX), "time");
+        format!("{name} was called {times}, expected {} {count}", operator.as_str())
+    }
+
     fn entry(&self, actual: u64) -> Value<'static> {
         let mut entry = Map::new();
         entry.insert("name", self.name.clone());
@@ -227,10 +233,12 @@ impl Evaluator for ToolCallCount {
             want,
             || {
                 let total = counted(self.rules.len(), "count");
+                let mut words = Explanation::plain(format!("{kept} of {total} as expected"));
                 let broken = checked().filter(|(rule, actual)| !rule.holds(**actual));
-                let names = naming(broken.map(|(rule, _)| rule.name.as_str()));
-                let but = if names.is_empty() { "" } else { "; not so" };
-                format!("{kept} of {total} as expected{but}{names}")
+                report::few(&mut words, broken, |words, (rule, actual)| {
+                    words.push(&rule.words(*actual));
+                });
+                words
             },
             || {
                 let counts = checked().map(|(rule, actual)| rule.entry(*actual));
@@ -251,10 +259,7 @@ impl Evaluator for ToolCallCount {
         let outcome = report::scored(
             best,
             want,
-            || {
-                let CountRule { name, operator, count } = rule;
-                format!("{name} was called {actual} times, expected {} {count}", operator.as_str())
-            },
+            || Explanation::plain(rule.words(*actual)),
             || {
                 let counts = passed().map(|(rule, actual)| rule.entry(*actual));
                 [("counts", Value::List(counts.collect()))].into_iter().collect()

@@ -9,11 +9,14 @@ use serde::Deserialize;
 
 use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
 use crate::evaluate::evaluator::{Evaluator, Kind};
+use crate::evaluate::shared::arguments::{ArgumentMatcher, ArgumentMode};
+use crate::evaluate::shared::difference::{CountedDifferences, Difference};
+use crate::evaluate::shared::expected_calls::{CallMatcher, ExpectedCall};
 use crate::evaluate::shared::order::grouped::{self, InOrder};
 use crate::evaluate::shared::order::{self, Mask, Masks, OrderTable, TableTooLarge};
 use crate::evaluate::shared::pairing::{self, counted};
 use crate::evaluate::shared::{expected_calls, report};
-use crate::model::{Effort, Facts, Outcome, ToolCall, Trajectory, Want};
+use crate::model::{Effort, Explanation, Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
@@ -135,19 +138,7 @@ impl Evaluator for ToolCallOrder {
         report::scored(
             score,
             want,
-            || {
-                let total = counted(expected, "expected call");
-                match (self.strict, exact) {
-                    (true, true) => format!("exactly {total} made, in order"),
-                    (true, false) => {
-                        format!(
-                            "{} made, not exactly the {total} in order",
-                            counted(calls.len(), "call")
-                        )
-                    }
-                    _ => format!("{length} of {total} made in the expected order"),
-                }
-            },
+            || self.explain(calls, length, exact),
             || self.details(calls, &kept),
         )
     }
@@ -181,6 +172,48 @@ impl ToolCallOrder {
         Ok((kept.len(), kept))
     }
 
+    fn explain(&self, calls: &[ToolCall<'_>], length: usize, exact: bool) -> Explanation {
+        let total = counted(self.names.len(), "expected call");
+        let mut words = Explanation::plain(match (self.strict, exact) {
+            (true, true) => format!("exactly {total} made, in order"),
+            (true, false) => {
+                let made = counted(calls.len(), "call");
+                format!("{made} made, not exactly the {total} in order")
+            }
+            _ => format!("{length} of {total} made in the expected order"),
+        });
+        let differences = self.difference(calls, |difference| difference.words());
+        if !differences.is_empty() {
+            words.push("; ");
+            words.append(&differences);
+        }
+        words
+    }
+
+    /// Asks how the calls differ from the expected ones.
+    fn difference<T>(
+        &self,
+        calls: &[ToolCall<'_>],
+        ask: impl FnOnce(Difference<'_, '_>) -> T,
+    ) -> T {
+        let expected = |name: &String| ExpectedCall { name: name.clone(), ..Default::default() };
+        let expected: Vec<ExpectedCall> = self.names.iter().map(expected).collect();
+        // A call that is expected by its id stands for the name of that.
+        let names: hashbrown::HashSet<&str> = self.names.iter().map(String::as_str).collect();
+        let by_id = |call: &ToolCall<'_>| {
+            let id = call.id.as_deref().filter(|id| names.contains(id));
+            let name = id.unwrap_or(&call.name).to_owned();
+            ToolCall { name: name.into(), group: call.group, ..ToolCall::default() }
+        };
+        let calls: Vec<ToolCall<'_>> = calls.iter().map(by_id).collect();
+        let calls: Vec<&ToolCall<'_>> = calls.iter().collect();
+        let default = ArgumentMatcher { mode: ArgumentMode::Ignore, ..Default::default() };
+        let matcher = CallMatcher { default, ..CallMatcher::default() };
+        let counted =
+            CountedDifferences { order: true, missing: true, extra: self.strict, allows_more: "" };
+        ask(Difference::new(&matcher, &expected, &calls, counted))
+    }
+
     fn details(&self, calls: &[ToolCall<'_>], kept: &[usize]) -> Map<'static> {
         let list = |names: &mut dyn Iterator<Item = &str>| {
             Value::List(names.map(|name| Value::from(name.to_owned())).collect())
@@ -189,6 +222,7 @@ impl ToolCallOrder {
             ("expected", list(&mut self.names.iter().map(String::as_str))),
             ("actual", list(&mut calls.iter().map(|call| &*call.name))),
             ("lcs", list(&mut kept.iter().map(|at| self.names[*at].as_str()))),
+            ("diff", self.difference(calls, |difference| difference.list())),
         ]
         .into_iter()
         .collect()

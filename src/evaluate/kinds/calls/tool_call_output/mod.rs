@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
+use std::fmt::Write as _;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,11 +15,11 @@ use serde::Deserialize;
 use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::pairing::{
-    self, CriteriaGroups, Fit, Hashes, Served, counted, naming, read_text,
+    self, CriteriaGroups, Fit, Hashes, Served, counted, read_text,
 };
 use crate::evaluate::shared::report;
 use crate::evaluate::shared::step_limit::{self, Effort};
-use crate::model::{CallStatus, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::model::{CallStatus, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
@@ -176,7 +177,7 @@ impl Evaluator for ToolCallOutput {
         report::scored(
             score,
             want,
-            || self.explain(served.certain, &served.partners),
+            || self.explain(served.certain, calls, &served.partners),
             || self.details(calls, &served.partners),
         )
     }
@@ -206,14 +207,30 @@ impl ToolCallOutput {
         (!effort.is_spent()).then_some(served)
     }
 
-    fn explain(&self, served: usize, partners: &[Option<u32>]) -> String {
+    fn explain(
+        &self,
+        served: usize,
+        calls: &[ToolCall<'_>],
+        partners: &[Option<u32>],
+    ) -> Explanation {
         let total = counted(self.expected.len(), "expected result");
-        if served == self.expected.len() {
-            return format!("{served} of {total} returned");
-        }
-        let unserved = self.expected.iter().zip(partners).filter(|(_, call)| call.is_none());
-        let names = naming(unserved.map(|(expected, _)| expected.written.name.as_str()));
-        format!("{served} of {total} returned; not so{names}")
+        let mut words = Explanation::plain(format!("{served} of {total} returned"));
+        let shown = self.groups.shown(calls, partners);
+        let each = self.expected.iter().zip(partners).zip(shown);
+        let unserved = each.filter(|((_, partner), _)| partner.is_none());
+        report::few(&mut words, unserved, |words, ((expected, _), shown)| {
+            words.push(&expected.written.name);
+            let Some(at) = shown else { return words.push(" was not called") };
+            let call = &calls[at as usize];
+            let what = match (call.result.is_recorded(), failed(call)) {
+                (_, true) => "failed",
+                (true, false) => "returned something else",
+                (false, false) => "has no recorded result",
+            };
+            // Writing to words cannot fail.
+            let _ = write!(words, " (call {}) {what}", at + 1);
+        });
+        words
     }
 
     fn details(&self, calls: &[ToolCall<'_>], partners: &[Option<u32>]) -> Map<'static> {

@@ -9,13 +9,15 @@ mod graded;
 mod python;
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::evaluate::compat::DokimosCompat;
 use crate::evaluate::evaluator::{Evaluator, Kind};
-use crate::evaluate::shared::arguments::ArgumentMatcher;
+use crate::evaluate::shared::arguments::{ArgumentMatcher, ArgumentMode};
+use crate::evaluate::shared::difference::{CountedDifferences, Difference};
 use crate::evaluate::shared::expected_calls::{
     self, CallMatcher, Comparison, Criteria, ExpectedCall, arguments_of,
 };
@@ -23,7 +25,7 @@ use crate::evaluate::shared::failure::{FailureRules, FailureSettings};
 use crate::evaluate::shared::order;
 use crate::evaluate::shared::order::grouped::{CallGroup, InOrder};
 use crate::evaluate::shared::{report, turns};
-use crate::model::{Effort, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::model::{Effort, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
@@ -186,6 +188,12 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     }))
 }
 
+/// Calls compared by their names.
+static NAMES_ALONE: LazyLock<CallMatcher> = LazyLock::new(|| {
+    let default = ArgumentMatcher { mode: ArgumentMode::Ignore, ..ArgumentMatcher::default() };
+    CallMatcher { default, ..CallMatcher::default() }
+});
+
 /// Distinct names in the order in which they first come.
 fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
     let mut seen = hashbrown::HashSet::new();
@@ -227,7 +235,7 @@ impl ToolCorrectness {
         graded::Graded { arguments: self.compares_arguments, output: self.compares_output }
     }
 
-    fn explain(comparison: &Comparison<'_, '_>, value: f64) -> String {
+    fn explain(&self, comparison: &Comparison<'_, '_>, value: f64) -> Explanation {
         let names = ToolNames::of(comparison);
         let mut text = format!(
             "{} of {} expected tools used",
@@ -239,10 +247,44 @@ impl ToolCorrectness {
                 text.push_str(&format!("; {label}: {}", report::names(list.iter().copied())));
             }
         }
+        let mut words = Explanation::plain(text);
         if names.missing.is_empty() && names.redundant.is_empty() && value < 1.0 {
-            text.push_str(", but not in the expected number, order or with the expected arguments");
+            let differences = self.difference(comparison.expected, comparison.actual).words();
+            if differences.is_empty() {
+                words.push(", but not with the expected arguments or results");
+            } else {
+                words.push("; ");
+                words.append(&differences);
+            }
         }
-        text
+        words
+    }
+
+    /// How the calls differ from the expected ones, as far as the mode asks for it.
+    fn difference<'c, 'a>(
+        &'c self,
+        expected: &'c [ExpectedCall],
+        actual: &'c [&'c ToolCall<'a>],
+    ) -> Difference<'c, 'a> {
+        use CorrectnessMatchMode::{
+            BestMatch, BestMatchInOrder, CallAccuracy, CallF1, NamesAndArgs, NamesAndOrder,
+            NamesOnly, ParameterMatch,
+        };
+        let counted = CountedDifferences {
+            order: match self.mode {
+                NamesAndOrder | BestMatchInOrder | ParameterMatch => true,
+                CallAccuracy => self.strict_order,
+                NamesOnly | NamesAndArgs | BestMatch | CallF1 => false,
+            },
+            missing: true,
+            extra: !matches!(self.mode, BestMatch | BestMatchInOrder | ParameterMatch),
+            allows_more: match self.mode {
+                NamesAndArgs | CallF1 => "argument_matcher: {mode: subset}",
+                _ => "",
+            },
+        };
+        let matcher = if self.compares_arguments { &self.matcher } else { &*NAMES_ALONE };
+        Difference::new(matcher, expected, actual, counted)
     }
 }
 
@@ -377,7 +419,7 @@ impl ToolCorrectness {
                 "no call is expected, so there are no arguments to compare".to_owned()
             });
         }
-        let mut actual = expected_calls::counted(calls, self.exclude_failed.as_ref());
+        let mut actual = expected_calls::counted(calls, self.exclude_failed.as_ref(), effort);
         if let Some(obstacle) = self.matcher.obstacle(expected, &actual, want) {
             return obstacle;
         }
@@ -405,11 +447,12 @@ impl ToolCorrectness {
                 ("missing_tools", list(&names.missing)),
                 ("actual_count", Value::from(actual.len())),
                 ("expected_count", Value::from(expected.len())),
+                ("diff", self.difference(expected, &actual).list()),
             ]
             .into_iter()
             .collect();
             entries
         };
-        report::scored(value, want, || Self::explain(&comparison, value), details)
+        report::scored(value, want, || self.explain(&comparison, value), details)
     }
 }

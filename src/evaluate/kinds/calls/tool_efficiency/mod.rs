@@ -17,7 +17,9 @@ use crate::evaluate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::evaluate::shared::failure::{FailureRules, FailureSettings};
 use crate::evaluate::shared::order::grouped;
 use crate::evaluate::shared::report;
-use crate::model::{Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::model::{
+    Content, Effort, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want,
+};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
@@ -77,6 +79,7 @@ struct Listed<'c, 'a> {
     calls: &'c [ToolCall<'a>],
     /// The place of each; nothing where they are looked at as they stand.
     places: Vec<usize>,
+    effort: &'c Effort,
 }
 
 impl<'a> std::ops::Index<usize> for Listed<'_, 'a> {
@@ -116,8 +119,9 @@ impl ToolEfficiency {
 
     /// The calls with those of each group in the order that leaves the fewest redundant: what
     /// covers more before what it covers, and what failed before what may be its retry.
-    fn listed<'c, 'a>(&self, calls: &'c [ToolCall<'a>]) -> Listed<'c, 'a> {
-        let mut listed = Listed { calls, places: Vec::new() };
+    fn listed<'c, 'a>(&self, trajectory: &'c Trajectory<'a>) -> Listed<'c, 'a> {
+        let calls = &trajectory.tool_calls[..];
+        let mut listed = Listed { calls, places: Vec::new(), effort: &trajectory.effort };
         if self.settings.compat.is_some() || !grouped::is_any(calls) {
             return listed;
         }
@@ -130,7 +134,8 @@ impl ToolEfficiency {
             ArgumentMode::Exact | ArgumentMode::Ignore => 0,
         };
         let failed = |call: &ToolCall<'_>| {
-            self.failures.as_ref().and_then(|rules| rules.failed(call)) == Some(true)
+            let rules = self.failures.as_ref();
+            rules.and_then(|rules| rules.failed(call, &trajectory.effort)) == Some(true)
         };
         listed.places = (0..calls.len()).collect();
         for group in listed.places.chunk_by_mut(|one, next| calls[*one].is_with(&calls[*next])) {
@@ -279,7 +284,7 @@ impl ToolEfficiency {
         self.walk(calls, |index, earlier| {
             if let Some(rules) = &self.failures {
                 let retried = last.insert(earlier, index).unwrap_or(earlier);
-                if rules.failed(&calls[retried]) == Some(true) {
+                if rules.failed(&calls[retried], calls.effort) == Some(true) {
                     return;
                 }
             }
@@ -316,7 +321,7 @@ impl Evaluator for ToolEfficiency {
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        let calls = self.listed(&trajectory.tool_calls);
+        let calls = self.listed(trajectory);
         if calls.calls.is_empty() && self.settings.compat.is_none() {
             return report::no_tool_calls(want);
         }
@@ -339,13 +344,17 @@ impl Evaluator for ToolEfficiency {
         report::scored(
             value,
             want,
-            || match count {
-                0 => format!("none of {} tool calls repeats an earlier one", calls.len()),
-                _ => format!(
-                    "{count} of {} tool calls repeat an earlier one: {}",
-                    calls.len(),
-                    report::names(redundant.iter().map(|&index| &*calls[index].name))
-                ),
+            || {
+                Explanation::plain(match count {
+                    0 => format!("none of {} tool calls repeats an earlier one", calls.len()),
+                    _ => format!(
+                        "{count} of {} tool calls repeat an earlier one: {}",
+                        calls.len(),
+                        report::names_with_counts(
+                            redundant.iter().map(|&index| &*calls[index].name)
+                        )
+                    ),
+                })
             },
             || self.details(&calls, &redundant),
         )

@@ -70,7 +70,8 @@ proptest! {
         let calls: Vec<_> =
             calls.iter().map(|(name, n)| call(name, Some(*n), CallStatus::Ok)).collect();
         let evaluator = ToolEfficiency::new(Settings::default()).unwrap();
-        let calls = evaluator.listed(&calls);
+        let trajectory = Trajectory { tool_calls: calls, ..Default::default() };
+        let calls = evaluator.listed(&trajectory);
         let (mut scanned, mut grouped, mut searched) = (Vec::new(), Vec::new(), Vec::new());
         prop_assert!(evaluator.scan(&calls, |index, kept| scanned.push((index, kept))).is_ok());
         prop_assert!(evaluator.group(&calls, |index, kept| grouped.push((index, kept))).is_ok());

@@ -1,10 +1,11 @@
 //! The part of a schema that Dokimos looks at: top-level parameters, their types and
 //! enumerations. What stands deeper, and every other keyword, is not looked at.
 
-use std::fmt;
-
+use super::Problem;
 use crate::evaluate::shared::arguments::equal_numbers;
 use crate::evaluate::shared::definitions::{InvalidDefinition, required};
+use crate::evaluate::shared::difference::ANOTHER_ARGUMENT;
+use crate::model::Explanation;
 use crate::value::{Map, Number, Value};
 
 /// What is wrong with a parameter. Names it, never its value.
@@ -16,15 +17,21 @@ enum ParameterProblem<'p> {
     NotAllowed(&'p str),
 }
 
-impl fmt::Display for ParameterProblem<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing(name) => write!(f, "`{name}` is missing"),
-            Self::Unexpected(name) => write!(f, "`{name}` is not declared"),
-            Self::Null(name, kind) => write!(f, "`{name}` is null instead of {kind}"),
-            Self::Type(name, kind) => write!(f, "`{name}` is not of type {kind}"),
-            Self::NotAllowed(name) => write!(f, "`{name}` is none of the allowed values"),
-        }
+impl Problem for ParameterProblem<'_> {
+    /// All names but one stand in the schema.
+    fn words(&self) -> Explanation {
+        Explanation::plain(match self {
+            Self::Missing(name) => format!("`{name}` is missing"),
+            Self::Unexpected(name) => {
+                let mut words = Explanation::default();
+                words.hide(&format!("`{name}`"), ANOTHER_ARGUMENT);
+                words.push(" is not declared");
+                return words;
+            }
+            Self::Null(name, kind) => format!("`{name}` is null instead of {kind}"),
+            Self::Type(name, kind) => format!("`{name}` is not of type {kind}"),
+            Self::NotAllowed(name) => format!("`{name}` is none of the allowed values"),
+        })
     }
 }
 
@@ -47,7 +54,7 @@ pub(super) fn check(
     schema: &Value<'_>,
     arguments: &Value<'_>,
     strict: bool,
-    error: &mut dyn FnMut(&dyn fmt::Display),
+    error: &mut dyn FnMut(&dyn Problem),
 ) -> Result<(), InvalidDefinition> {
     let empty = Map::new();
     let arguments = arguments.as_map().unwrap_or(&empty);
@@ -73,7 +80,7 @@ fn check_property(
     name: &str,
     value: &Value<'_>,
     property: &Map<'_>,
-    error: &mut dyn FnMut(&dyn fmt::Display),
+    error: &mut dyn FnMut(&dyn Problem),
 ) {
     match property.get("type") {
         Some(kind) if !kind.is_null() => {

@@ -1,14 +1,15 @@
 //! The whole of JSON Schema, with limits: patterns take linear time, references to other documents
 //! are refused, and a schema that a trace brings is only so large.
 
-use std::fmt;
 use std::sync::Arc;
 
 use jsonschema::{PatternOptions, Validator};
 
+use super::Problem;
 use super::compiled::{CompileWork, Compiled, CompiledSchemas};
 use super::cost::{self, Cost};
 use crate::evaluate::shared::step_limit::{self, Effort, STEPS_MAX};
+use crate::model::Explanation;
 use crate::value::{Map, Number, Value};
 
 /// Bytes of one schema as JSON.
@@ -55,7 +56,7 @@ impl Validators {
         schema: &Value<'_>,
         arguments: &Value<'_>,
         (found, effort): (&mut SchemasByAddress, &Effort),
-        error: &mut dyn FnMut(&dyn fmt::Display),
+        error: &mut dyn FnMut(&dyn Problem),
     ) -> Result<(), SchemaError> {
         let address = std::ptr::from_ref(schema) as usize;
         let schema = match found.get(&address) {
@@ -143,10 +144,14 @@ struct SchemaProblem<'p> {
     error: jsonschema::ValidationError<'p>,
 }
 
-impl fmt::Display for SchemaProblem<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Problem for SchemaProblem<'_> {
+    /// Of the names only those of the schema are plain.
+    fn words(&self) -> Explanation {
         let path = if self.path.is_empty() { "/" } else { &self.path };
-        write!(f, "{path}: {} ({})", self.error.masked(), self.error.schema_path())
+        let mut words = Explanation::default();
+        words.hide(&format!("{path}: {}", self.error.masked()), "the arguments break the schema");
+        words.push(&format!(" ({})", self.error.schema_path()));
+        words
     }
 }
 
@@ -188,7 +193,7 @@ mod tests {
             &arguments,
             (&mut schemas, &effort),
             &mut |error| {
-                errors.push(error.to_string());
+                errors.push(error.words().to_string());
             },
         );
         match result {

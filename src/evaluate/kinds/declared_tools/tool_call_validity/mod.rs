@@ -19,7 +19,7 @@ use crate::evaluate::evaluator::{CallJudge, Evaluator, Kind};
 use crate::evaluate::shared::definitions::{Definitions, InvalidDefinition, Tools};
 use crate::evaluate::shared::report;
 use crate::evaluate::shared::step_limit::{self, Effort};
-use crate::model::{Content, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use crate::model::{Content, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
@@ -127,6 +127,25 @@ struct ValidityWork<'t> {
     effort: &'t Effort,
 }
 
+/// One thing wrong with a call.
+trait Problem {
+    /// What it is, without the value.
+    fn words(&self) -> Explanation;
+}
+
+impl Problem for &'static str {
+    fn words(&self) -> Explanation {
+        Explanation::plain(*self)
+    }
+}
+
+/// A call with what is wrong with it.
+struct DescribedCall {
+    name: String,
+    validity: CallValidity,
+    errors: Vec<Explanation>,
+}
+
 impl<'t> ValidityWork<'t> {
     fn new(effort: &'t Effort) -> Self {
         Self { schemas: full::SchemasByAddress::new(), effort }
@@ -140,7 +159,7 @@ impl Validity {
         tools: &Tools<'_>,
         call: &ToolCall<'_>,
         work: &mut ValidityWork<'_>,
-        error: &mut dyn FnMut(&dyn std::fmt::Display),
+        error: &mut dyn FnMut(&dyn Problem),
     ) -> Result<CallValidity, DefinitionError> {
         let empty = Value::Map(Map::new());
         let Some(tool) = tools.get(&call.name) else {
@@ -161,7 +180,7 @@ impl Validity {
             }
         };
         let mut valid = true;
-        let mut tell = |what: &dyn std::fmt::Display| {
+        let mut tell = |what: &dyn Problem| {
             valid = false;
             error(what);
         };
@@ -186,44 +205,47 @@ impl Validity {
         tools: &Tools<'_>,
         calls: &[ToolCall<'_>],
         work: &mut ValidityWork<'_>,
-    ) -> Vec<(String, CallValidity, Vec<String>)> {
+    ) -> Vec<DescribedCall> {
         let describe = |call: &ToolCall<'_>| {
             let mut errors = Vec::new();
             let finding = self.find(tools, call, work, &mut |error| {
                 if errors.len() < ERRORS_MAX {
-                    errors.push(error.to_string());
+                    errors.push(error.words());
                 }
             });
-            (call.name.to_string(), finding.unwrap_or(CallValidity::NotRecorded), errors)
+            let validity = finding.unwrap_or(CallValidity::NotRecorded);
+            DescribedCall { name: call.name.to_string(), validity, errors }
         };
         calls.iter().map(describe).collect()
     }
 
-    fn explain(
-        results: &[(String, CallValidity, Vec<String>)],
-        valid: usize,
-        judged: usize,
-    ) -> String {
-        let mut text = format!("{valid} of {judged} tool calls are valid");
-        let first = results.iter().find(|(_, finding, _)| *finding == CallValidity::Invalid);
-        if let Some((name, _, errors)) = first {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "; {name}: {}", errors.join(", "));
-        }
+    fn explain(results: &[DescribedCall], valid: usize, judged: usize) -> Explanation {
+        let mut words = Explanation::plain(format!("{valid} of {judged} tool calls are valid"));
+        let each = (1..).zip(results);
+        let invalid = each.filter(|(_, call)| call.validity == CallValidity::Invalid);
+        report::few(&mut words, invalid, |words, (place, call)| {
+            // Writing to words cannot fail.
+            let _ = write!(words, "{} (call {place}): ", call.name);
+            for (index, error) in call.errors.iter().enumerate() {
+                words.push(if index > 0 { ", " } else { "" });
+                words.append(error);
+            }
+        });
         if judged < results.len() {
-            let _ = write!(text, "; arguments of {} not recorded", results.len() - judged);
+            let _ = write!(words, "; arguments of {} not recorded", results.len() - judged);
         }
-        text
+        words
     }
 
-    fn details(results: &[(String, CallValidity, Vec<String>)]) -> Map<'static> {
-        let result = |(name, finding, errors): &(String, CallValidity, Vec<String>)| {
-            let valid = match finding {
+    fn details(results: &[DescribedCall]) -> Map<'static> {
+        let result = |DescribedCall { name, validity, errors }: &DescribedCall| {
+            let valid = match validity {
                 CallValidity::Valid => Value::from(true),
                 CallValidity::Invalid => Value::from(false),
                 CallValidity::NotRecorded => Value::Null,
             };
-            let errors = Value::List(errors.iter().cloned().map(Value::from).collect());
+            let errors =
+                Value::List(errors.iter().map(|error| Value::from(error.to_string())).collect());
             let entry: Map<'_> =
                 [("name", name.clone().into()), ("valid", valid), ("errors", errors)]
                     .into_iter()
@@ -272,7 +294,7 @@ impl Validity {
         }
         if calls.is_empty() {
             return if self.dokimos {
-                report::scored(1.0, want, || "no tool was called".into(), Map::new)
+                report::scored(1.0, want, || "no tool was called", Map::new)
             } else {
                 report::no_tool_calls(want)
             };

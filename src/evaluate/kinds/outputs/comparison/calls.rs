@@ -4,7 +4,7 @@ use super::subject::CallContent;
 use super::{Compared, Comparer, ComparisonTarget, Method};
 use crate::evaluate::shared::pairing::{counted, naming};
 use crate::evaluate::shared::report;
-use crate::model::{Outcome, Reason, Trajectory, Want};
+use crate::model::{Explanation, Outcome, Reason, Trajectory, Want};
 use crate::value::{Map, Value};
 
 /// Calls that the details show.
@@ -76,7 +76,7 @@ impl Comparer {
             });
         }
         let score = sum.scores / sum.calls as f64;
-        let explain = || self.explain_calls(&sum, score);
+        let explain = || Explanation::plain(self.explain_calls(&sum, score));
         let details = || [("calls", Value::List(sum.shown.clone()))].into_iter().collect();
         report::scored(score, want, explain, details)
     }

@@ -11,6 +11,7 @@
 mod calls;
 mod key;
 mod lines;
+mod parts;
 mod similarity;
 mod subject;
 
@@ -22,7 +23,7 @@ pub(in crate::evaluate) use subject::{ComparisonSubject, ComparisonTarget};
 use crate::evaluate::compat::uipath::{Definition, Flag};
 use crate::evaluate::evaluator::Evaluator;
 use crate::evaluate::shared::pairing::read_text;
-use crate::model::{Effort, Facts, Outcome, Reason, Score, Trajectory, Want};
+use crate::model::{Effort, Explanation, Facts, Outcome, Reason, Score, Trajectory, Want};
 use crate::settings::{Node, Place, SettingsError};
 use crate::value::python::{PyValue, json};
 use crate::value::{Map, Number, Value};
@@ -342,7 +343,11 @@ impl Evaluator for Comparer {
         match self.judge(output, &trajectory.effort) {
             Ok(Compared { score, details }) => Outcome::Scored(Score {
                 value: score,
-                explanation: if want.explanation { self.explain(score) } else { String::new() },
+                explanation: if want.explanation {
+                    self.explain(output, score)
+                } else {
+                    Explanation::default()
+                },
                 details: if want.details { Value::Map(details) } else { Value::Null },
                 label: None,
             }),
@@ -357,7 +362,31 @@ impl Comparer {
         if self.delimiter.is_some() { "criteria_error" } else { "evaluator_error" }
     }
 
-    fn explain(&self, score: f64) -> String {
+    fn explain(&self, output: &Value<'_>, score: f64) -> Explanation {
+        let mut words = Explanation::plain(self.sentence(score));
+        let names_parts =
+            !matches!(self.method, Method::Exact { negated: true, .. } | Method::Contains { .. });
+        if score < 1.0 && names_parts && self.delimiter.is_none() {
+            words.append(&self.differing(output));
+        }
+        words
+    }
+
+    /// Which parts of an output are not as expected.
+    fn differing(&self, output: &Value<'_>) -> Explanation {
+        let expects_text = matches!(self.expected, Ok(PyValue::Str(_))) && self.key.is_whole();
+        let Some(part) = self.subject.part(output, expects_text || self.is_compat()) else {
+            return Explanation::plain("; it is not there");
+        };
+        match self.both(&part) {
+            Ok((expected, actual)) => {
+                parts::differing(expected, &actual, self.method != Method::Similar)
+            }
+            Err(_) => Explanation::default(),
+        }
+    }
+
+    fn sentence(&self, score: f64) -> String {
         let passed = score >= 1.0;
         let (does, does_not) = match self.method {
             Method::Exact { negated, .. } | Method::Contains { negated, .. } if negated => {

@@ -30,7 +30,8 @@ fn outputs_are_equal_by_value_and_texts_but_for_case() {
     let text = r#"{"criteria": {"expected_output": "Done"}}"#;
     check("exact_match", text, r#""done""#, 1.0, does);
     let case = r#"{"case_sensitive": true, "criteria": {"expected_output": "Done"}}"#;
-    let does_not = "the final output does not equal the expected one";
+    let does_not = "the final output does not equal the expected one; it differs from character 1 \
+                    on (4 characters, expected 4)";
     check("exact_match", case, r#""done""#, 0.0, does_not);
 }
 
@@ -89,7 +90,9 @@ fn a_text_is_found_in_what_python_prints() {
 fn similarity_counts_leaves_of_what_is_expected() {
     let settings = r#"{"criteria": {"expected_output": {"a": "abcd", "b": 10, "c": [1, 2]}}}"#;
     let output = r#"{"a": "abcx", "b": 5, "c": [1], "d": 0}"#;
-    let explanation = "the final output is 56% similar to the expected one";
+    let explanation = "the final output is 56% similar to the expected one; `a` differs from \
+                       character 4 on (4 characters, expected 4); `b` is not as expected; `c` has \
+                       1 item, expected 2";
     check("json_similarity", settings, output, 0.5625, explanation);
 }
 
@@ -257,7 +260,7 @@ fn a_path_leads_into_the_final_output_too() {
     let does = "`total` of the final output does equal the expected one";
     check("exact_match", settings, r#"{"total": 42}"#, 1.0, does);
     check("exact_match", settings, r#""{\"total\": 42}""#, 1.0, does);
-    let does_not = "`total` of the final output does not equal the expected one";
+    let does_not = "`total` of the final output does not equal the expected one; it is not there";
     check("exact_match", settings, "{}", 0.0, does_not);
 }
 

@@ -80,6 +80,11 @@ impl Evaluator for OutputRules {
         matches!(self.target, TextTarget::ToolArguments | TextTarget::ToolResults)
     }
 
+    /// What failed in the texts that were searched stays true.
+    fn stands_unfinished(&self) -> bool {
+        true
+    }
+
     fn facts(&self) -> Facts {
         Facts {
             arguments: self.target == TextTarget::ToolArguments,

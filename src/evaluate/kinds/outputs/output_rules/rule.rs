@@ -42,6 +42,8 @@ pub(super) struct Verdict {
     pub(super) score: f64,
     /// For a person; empty when not wanted.
     pub(super) message: Cow<'static, str>,
+    /// Whether the message quotes the text. All others hold numbers, and what the config says.
+    pub(super) quotes: bool,
     /// Why the rule could not judge.
     pub(super) skip: Option<Cow<'static, str>>,
     /// Why not all of the text was searched: it could have failed the rule.

@@ -14,8 +14,7 @@ use crate::detect::Severity;
 use crate::detect::pack::{Finding, Pack, Scan};
 use crate::evaluate::shared::step_limit;
 use crate::model::Effort;
-use crate::model::Want;
-use crate::model::{Label, Outcome, Reason, Score, ToolCall, Trajectory};
+use crate::model::{Explanation, Label, Outcome, Reason, Score, ToolCall, Trajectory, Want};
 use crate::value::{Map, Value};
 
 /// Rules that go through a byte of a text in one step; most look at what detectors found.
@@ -187,7 +186,11 @@ impl OutputRules {
         let critical = results.iter().any(|result| result.is_failed() && result.is_critical());
         Outcome::Scored(Score {
             value,
-            explanation: if want.explanation { explanation(results, count) } else { String::new() },
+            explanation: if want.explanation {
+                explanation(results, count)
+            } else {
+                Explanation::default()
+            },
             details: if want.details { self.details(results, shown, count) } else { Value::Null },
             label: (critical || count == 0).then_some(Label::Fail),
         })
@@ -252,22 +255,21 @@ fn rounded(raw: f64) -> f64 {
     if raw < value { value.next_down() } else { value }
 }
 
-fn explanation(results: &[Result<'_>], count: usize) -> String {
-    let failed: Vec<String> = results
-        .iter()
-        .filter(|result| result.is_failed())
-        .map(|result| format!("{} ({})", result.rule.name, result.verdict.message))
-        .collect();
+fn explanation(results: &[Result<'_>], count: usize) -> Explanation {
+    let failed = || results.iter().filter(|result| result.is_failed());
     let skipped = results.len() - count;
-    let mut text = format!("{} of {count} rules passed", count - failed.len());
+    let passed = count - failed().count();
+    let mut words = Explanation::plain(format!("{passed} of {count} rules passed"));
     if skipped > 0 {
-        text.push_str(&format!(", {skipped} skipped"));
+        words.push(&format!(", {skipped} skipped"));
     }
-    if !failed.is_empty() {
-        text.push_str("; failed: ");
-        text.push_str(&failed.join(", "));
+    for (index, Result { rule, verdict, .. }) in failed().enumerate() {
+        words.push(if index == 0 { "; failed: " } else { ", " });
+        words.push(&rule.name);
+        let message = format!(" ({})", verdict.message);
+        if verdict.quotes { words.hide(&message, "") } else { words.push(&message) }
     }
-    text
+    words
 }
 
 fn rule_details(Result { rule, verdict, .. }: &Result<'_>) -> Map<'static> {

@@ -224,16 +224,13 @@ fn schema(node: &Node) -> Result<RuleCheck, SettingsError> {
         match validator.validate(&value) {
             Ok(()) => Verdict::binary(true, "the schema accepts it".into()),
             // The path, never the value: that is content.
-            Err(error) => Verdict::binary(
-                false,
-                s.say(|| {
-                    format!(
-                        "the schema refuses it at `{}` ({})",
-                        error.instance_path(),
-                        error.schema_path()
-                    )
-                }),
-            ),
+            Err(error) => {
+                let message = s.say(|| {
+                    let (place, rule) = (error.instance_path(), error.schema_path());
+                    format!("the schema refuses it at `{place}` ({rule})")
+                });
+                Verdict { quotes: true, ..Verdict::binary(false, message) }
+            }
         }
     }))
 }

@@ -1,15 +1,17 @@
 //! The messages of model calls, in whatever shape they were written.
 //!
-//! One reader knows the shapes of OpenTelemetry (parts), OpenAI (chat and responses), Anthropic,
-//! Bedrock, Gemini, Genkit, the Vercel AI SDK, LangChain and OpenInference: what marks a call or a
-//! result differs from shape to shape, so none is mistaken for another.
+//! What marks a call or a result is for the shapes of [`api`] to say; this reader
+//! knows how messages lie in each other, and who wrote them, in the envelopes of OpenAI, Anthropic,
+//! Gemini, LangChain, OpenInference and others, and as Python prints them.
+
+mod author;
 
 use std::borrow::Cow;
 
-use hashbrown::HashSet;
-
+use self::author::{Author, author, has_content, is_users, part_text};
 use super::shapes::{block_text, joined_text, message_arguments, message_result};
-use super::{Decoded, is_bracketed, json_or_text};
+use super::waiting::WaitingCalls;
+use super::{Decoded, api, is_bracketed, json_or_text, repr};
 use crate::value::{Map, Value};
 
 /// Deepest nesting that is searched; what lies deeper is not found.
@@ -34,7 +36,8 @@ pub(crate) struct MessageCall<'a> {
 /// A tool's result in a message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MessageResult<'a> {
-    /// The id of the call; empty where neither the result nor its call has one.
+    /// The id of the call; empty where neither the result nor its call has one, or no call is
+    /// known.
     pub id: Cow<'a, str>,
     /// Place of its call among [`Messages::calls`], where these messages hold it.
     pub call: Option<u32>,
@@ -60,19 +63,11 @@ pub(crate) struct Messages<'a> {
     answered: usize,
     /// How many texts of models there were.
     spoken: u32,
-    /// The places of the calls that have a result.
-    answered_calls: HashSet<u32>,
+    waiting: WaitingCalls<'a>,
     /// Whether any message says who wrote it.
     pub has_author: bool,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Author {
-    Unknown,
-    User,
-    Assistant,
-    Tool,
-    Other,
+    /// How many results stand before the last message of a model.
+    behind_model: usize,
 }
 
 impl<'a> Messages<'a> {
@@ -81,6 +76,37 @@ impl<'a> Messages<'a> {
         let mut messages = Self::default();
         messages.walk(value, Author::Unknown, 0);
         messages
+    }
+
+    /// Of a state that holds a whole conversation what was said since the user spoke last; nothing
+    /// of one that holds none.
+    pub(crate) fn last_turn(value: Value<'a>) -> Option<Value<'a>> {
+        let mut value = json_or_text(value);
+        for _ in 0..DEPTH_MAX {
+            match value {
+                Value::Map(mut map) => {
+                    let key = map.iter().find(|(_, inner)| inner.as_list().is_some_and(is_chat));
+                    let key = key.map(|(key, _)| key.to_owned());
+                    value = match key.and_then(|key| map.remove(&key)) {
+                        Some(list) => list,
+                        None if map.len() == 1 => map.into_entries().pop()?.1,
+                        None => return None,
+                    };
+                }
+                Value::List(mut messages) => {
+                    let last = messages.iter().rposition(is_users)?;
+                    return Some(Value::List(messages.split_off(last + 1)));
+                }
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    /// The results behind the last message of a model that belong to no call of these messages.
+    pub(crate) fn loose_results(&self) -> impl Iterator<Item = &MessageResult<'a>> {
+        let behind = self.results.get(self.behind_model..).unwrap_or_default();
+        behind.iter().filter(|result| result.call.is_none() && result.id.is_empty())
     }
 
     fn walk(&mut self, value: Value<'a>, author: Author, depth: usize) {
@@ -96,19 +122,25 @@ impl<'a> Messages<'a> {
                     value => self.walk(value, author, depth + 1),
                 }
             }
-            Value::String(text) => self.text(text, author),
+            Value::String(text) => match printed(&text, author) {
+                Some(map) => self.map(map, author, depth + 1),
+                None => self.text(text, author),
+            },
             _ => {}
         }
     }
 
     fn list(&mut self, items: Vec<Value<'a>>, author: Author, depth: usize) {
         if matches!(author, Author::User | Author::Assistant) {
-            let texts: Vec<&str> = items.iter().filter_map(block_text).collect();
+            let is_text =
+                |item: &Value<'_>| block_text(item).is_some_and(|text| !prints_call(text));
+            let texts = items.iter().filter(|item| is_text(item)).filter_map(block_text);
+            let texts: Vec<&str> = texts.collect();
             if !texts.is_empty() {
                 let joined = texts.concat();
                 self.text(Cow::Owned(joined), author);
             }
-            for item in items.into_iter().filter(|item| block_text(item).is_none()) {
+            for item in items.into_iter().filter(|item| !is_text(item)) {
                 self.walk(item, author, depth + 1);
             }
             return;
@@ -139,18 +171,24 @@ impl<'a> Messages<'a> {
     }
 
     fn map(&mut self, mut map: Map<'a>, outer: Author, depth: usize) {
-        if self.call(&mut map) || self.result(&mut map) {
+        let is_marked = api::may_be_marked(&map);
+        if depth > DEPTH_MAX || is_marked && (self.call(&mut map) || self.result(&mut map)) {
             return;
         }
         let own_author = author(&map);
         let author = own_author.unwrap_or(outer);
         self.has_author |= own_author.is_some();
+        if own_author == Some(Author::Assistant) {
+            self.behind_model = self.results.len();
+        }
         if author == Author::Tool && self.tool_message(&mut map) {
             return;
         }
         if let Some(text) = part_text(&map) {
-            let text = text.to_owned();
-            self.text(Cow::Owned(text), author);
+            match printed(text, author) {
+                Some(map) => self.map(map, author, depth + 1),
+                None => self.text(Cow::Owned(text.to_owned()), author),
+            }
             return;
         }
         let said_nothing = own_author == Some(Author::Assistant) && has_content(&map);
@@ -169,29 +207,33 @@ impl<'a> Messages<'a> {
 
     /// A call of any shape.
     fn call(&mut self, map: &mut Map<'a>) -> bool {
-        if is_result(map) {
+        if api::is_result(map) {
             return false;
         }
-        for key in ["tool_call", "toolUse", "toolRequest", "functionCall", "function_call"] {
-            if map.get(key).is_some_and(|inner| inner.as_map().is_some())
-                && let Some(Value::Map(mut inner)) = map.remove(key)
-            {
-                return self.call_fields(&mut inner);
-            }
+        if let Some(key) = api::call_in(map)
+            && let Some(Value::Map(mut inner)) = map.remove(key)
+        {
+            return self.call_fields(&mut inner);
         }
-        let typed = matches!(
-            kind(map),
-            Some("tool_call" | "function_call" | "tool_use" | "tool-call" | "mcp_call")
-        );
-        let shaped = map.get("function").is_some_and(|inner| inner.get("name").is_some())
-            || map.get("toolCallId").is_some()
-            || (map.get("name").is_some()
-                && (map.get("args").is_some() || map.get("arguments").is_some()));
-        (typed || shaped) && self.call_fields(map)
+        if !api::is_call(map) {
+            return false;
+        }
+        let Some(failed) = map.remove("success") else { return self.call_fields(map) };
+        // The event of a finished call holds both.
+        let is_error = matches!(&failed, Value::Bool(false))
+            || failed.as_str().is_some_and(|text| text == "false");
+        let (id, error) = (map.get("tool_use_id").and_then(Value::as_str), map.get("error"));
+        let (id, error) = (id.map(|id| Cow::Owned(id.to_owned())), error.cloned());
+        let is_call = self.call_fields(map);
+        if is_error && is_call {
+            self.push_result(id, None, error.unwrap_or_default(), true);
+        }
+        is_call
     }
 
     fn call_fields(&mut self, map: &mut Map<'a>) -> bool {
-        let mut own_id = take_text(map, &["call_id", "toolCallId", "toolUseId", "ref"]);
+        let ids = ["call_id", "toolCallId", "toolUseId", "tool_use_id", "ref"];
+        let mut own_id = take_text(map, &ids);
         let mut item_id = take_text(map, &["id"]);
         // The items of OpenAI's Responses have ids of their own beside the calls'.
         if own_id.is_none() && !item_id.as_ref().is_some_and(|id| id.starts_with("fc_")) {
@@ -209,11 +251,11 @@ impl<'a> Messages<'a> {
         item_id: Option<Cow<'a, str>>,
         map: &mut Map<'a>,
     ) -> bool {
-        let Some(name) = take_text(map, &["name", "toolName"]) else { return false };
+        let Some(name) = take_text(map, &NAMES) else { return false };
         let arguments = ["arguments", "args", "input", "parameters"]
             .into_iter()
             .find_map(|key| map.remove(key))
-            .map_or(Decoded::Value(Value::Null), message_arguments);
+            .map_or_else(|| event_arguments(map), message_arguments);
         let answered = self.results.len();
         if self.calls.last().is_some() && answered != self.answered {
             self.turn += 1;
@@ -225,43 +267,33 @@ impl<'a> Messages<'a> {
 
     /// A result of any shape but a whole message.
     fn result(&mut self, map: &mut Map<'a>) -> bool {
-        for key in ["toolResult", "toolResponse", "functionResponse", "function_response"] {
-            if let Some(Value::Map(mut inner)) = map.remove(key) {
-                return self.result_fields(&mut inner);
-            }
+        if let Some(key) = api::result_in(map)
+            && let Some(Value::Map(mut inner)) = map.remove(key)
+        {
+            return self.result_fields(&mut inner);
         }
-        is_result(map) && self.result_fields(map)
+        api::is_result(map) && self.result_fields(map)
     }
 
     fn result_fields(&mut self, map: &mut Map<'a>) -> bool {
         let ids =
             ["call_id", "tool_use_id", "toolUseId", "toolCallId", "tool_call_id", "ref", "id"];
         let is_error = is_error(map);
-        let (id, name) = (take_text(map, &ids), take_text(map, &NAMES));
-        let value = ["response", "result", "output", "content"]
+        // Some repeat the call beside its result.
+        let mut call = ["origin", "call"].into_iter().find_map(|key| match map.remove(key) {
+            Some(Value::Map(call)) => Some(call),
+            _ => None,
+        });
+        let mut take = |keys: &[&str]| {
+            take_text(map, keys).or_else(|| call.as_mut().and_then(|call| take_text(call, keys)))
+        };
+        let (id, name) = (take(&ids), take(&NAMES));
+        let value = ["response", "result", "output", "content", "outputs"]
             .into_iter()
             .find_map(|key| map.remove(key))
             .unwrap_or_default();
         self.push_result(id, name, value, is_error);
         true
-    }
-
-    /// The call that a result belongs to: that of its id, else the first without a result, of its
-    /// tool where it names one.
-    fn call_of(&self, id: Option<&str>, name: Option<&str>) -> Option<u32> {
-        let waits = |at: &usize| !self.answered_calls.contains(&(*at as u32));
-        let mut places = 0..self.calls.len();
-        if let Some(id) = id {
-            let has_id = |at: &usize| self.calls[*at].id.as_deref() == Some(id);
-            let same = places.clone().filter(waits).find(has_id);
-            if let Some(at) = same.or_else(|| places.clone().rev().find(has_id)) {
-                return Some(at as u32);
-            }
-            // An id that no call has belongs to a call of that tool that has another one.
-            name?;
-        }
-        let of_tool = |at: &usize| name.is_none_or(|name| self.calls[*at].name == name);
-        places.find(|at| waits(at) && of_tool(at)).map(|at| at as u32)
     }
 
     fn push_result(
@@ -271,17 +303,18 @@ impl<'a> Messages<'a> {
         value: Value<'a>,
         is_error: bool,
     ) {
-        let mut call = self.call_of(id.as_deref(), name.as_deref());
+        let (calls, waiting) = (&self.calls, &mut self.waiting);
+        let mut call = waiting.call_of(calls, id.as_deref(), name.as_deref());
         if call.is_none() && id.is_none() {
-            call = self.call_of(None, None);
+            call = waiting.call_of(calls, None, None);
         }
         let of_call = call.and_then(|at| self.calls.get(at as usize)?.id.clone());
-        let Some(id) = of_call.or(id).or(call.map(|_| Cow::Borrowed(""))) else { return };
-        self.answered_calls.extend(call);
+        let id = of_call.or(id).unwrap_or_default();
+        call.into_iter().for_each(|call| self.waiting.answer(call));
         let (value, is_error) = match value {
             // The Vercel AI SDK tells the kind of the output beside it.
             Value::Map(mut map) if map.get("type").is_some() && map.get("value").is_some() => {
-                let failed = kind(&map).is_some_and(|kind| kind.starts_with("error"));
+                let failed = api::kind(&map).is_some_and(|kind| kind.starts_with("error"));
                 (map.remove("value").unwrap_or_default(), is_error || failed)
             }
             value => (value, is_error),
@@ -305,7 +338,8 @@ impl<'a> Messages<'a> {
         let is_content = |key: &&str| {
             map.get(key).is_some_and(|content| id.is_some() || !holds_results(content))
         };
-        let Some(key) = ["content", "contents", "output"].into_iter().find(is_content) else {
+        let Some(key) = ["content", "_content", "contents", "output"].into_iter().find(is_content)
+        else {
             return false;
         };
         let name = take_text(map, &NAMES);
@@ -318,22 +352,38 @@ impl<'a> Messages<'a> {
 /// Keys of the tool that a result is of.
 const NAMES: [&str; 3] = ["name", "tool_name", "toolName"];
 
+/// The arguments that an event of a finished call holds; it leaves out what is nested.
+fn event_arguments<'a>(map: &mut Map<'a>) -> Decoded<'a> {
+    match map.remove("tool_input") {
+        Some(Value::String(text)) if text.contains("\"<nested>\"") => Decoded::Unreadable(text),
+        Some(input) => message_arguments(input),
+        None => Decoded::Value(Value::Null),
+    }
+}
+
+/// Whether a list holds a message of a user.
+fn is_chat(items: &[Value<'_>]) -> bool {
+    items.iter().any(is_users)
+}
+
 /// Whether the content of a tool's message is a list of results that name their calls themselves.
 fn holds_results(content: &Value<'_>) -> bool {
     let Some(items) = content.as_list() else { return false };
-    items.iter().filter_map(Value::as_map).any(|map| {
-        is_result(map)
-            || ["toolResult", "functionResponse", "function_response", "tool_call_result"]
-                .iter()
-                .any(|key| map.get(key).is_some())
-    })
+    let prints_result = |item: &Value<'_>| item.as_str().is_some_and(repr::may_print_fields);
+    let holds_result = |map: &Map<'_>| api::is_result(map) || api::result_in(map).is_some();
+    items.iter().any(|item| item.as_map().is_some_and(holds_result) || prints_result(item))
 }
 
 /// Keys under which messages, or parts of them, stand.
-const ENVELOPES: [&str; 20] = [
+const ENVELOPES: [&str; 26] = [
     "messages",
     "message",
     "message_content",
+    "replies",
+    "tool_messages",
+    "tool_results",
+    "chat_history",
+    "candidates",
     "choices",
     "generations",
     "data",
@@ -344,6 +394,7 @@ const ENVELOPES: [&str; 20] = [
     "blocks",
     "contents",
     "content",
+    "_content",
     "parts",
     "text",
     "tool_calls",
@@ -353,75 +404,32 @@ const ENVELOPES: [&str; 20] = [
     "result",
 ];
 
-fn kind<'m>(map: &'m Map<'_>) -> Option<&'m str> {
-    map.get("type").and_then(Value::as_str)
-}
-
-fn is_result(map: &Map<'_>) -> bool {
-    match kind(map) {
-        Some(
-            "tool_call_response"
-            | "function_call_output"
-            | "tool_result"
-            | "tool-result"
-            | "mcp_call_output",
-        ) => true,
-        Some(_) => false,
-        None => map.get("toolCallId").is_some() && map.get("result").is_some(),
-    }
-}
-
 fn is_error(map: &Map<'_>) -> bool {
     let flag = ["is_error", "isError"].iter().any(|key| map.get(key) == Some(&Value::Bool(true)));
+    let flag = flag || map.get("error") == Some(&Value::Bool(true));
     flag || map.get("status").and_then(Value::as_str) == Some("error")
 }
 
-/// Whether a message has content, be it empty.
-fn has_content(map: &Map<'_>) -> bool {
-    let has = |map: &Map<'_>| {
-        ["content", "contents", "parts"].iter().any(|key| {
-            map.get(key).is_some_and(|content| match content {
-                Value::String(text) => text.is_empty(),
-                Value::List(items) => items.iter().all(|item| block_text(item) == Some("")),
-                _ => false,
-            })
-        })
+/// The object that a text prints: a message of any author, or the call of a model.
+fn printed(text: &str, author: Author) -> Option<Map<'static>> {
+    let may = match author {
+        Author::Unknown | Author::Tool => repr::may_print_fields(text),
+        Author::Assistant => prints_call(text),
+        Author::User | Author::Other => false,
     };
-    let inner = |key| map.get(key).and_then(Value::as_map).is_some_and(has);
-    has(map) || inner("data") || inner("kwargs")
-}
-
-/// Who wrote a message, if the object is one.
-fn author(map: &Map<'_>) -> Option<Author> {
-    let role = map.get("role").and_then(Value::as_str).or_else(|| match kind(map) {
-        Some(kind @ ("human" | "ai" | "system" | "tool")) => Some(kind),
-        _ => lang_chain_class(map),
-    })?;
-    Some(match role {
-        "user" | "human" | "HumanMessage" => Author::User,
-        "assistant" | "model" | "ai" | "AIMessage" => Author::Assistant,
-        "tool" | "function" | "ToolMessage" | "tool-response" => Author::Tool,
-        _ => Author::Other,
-    })
-}
-
-/// The class of a message in LangChain's own serialisation: the last item of `id`.
-fn lang_chain_class<'m>(map: &'m Map<'_>) -> Option<&'m str> {
-    map.get("lc")?;
-    map.get("id")?.as_list()?.last()?.as_str()
-}
-
-/// The text of a part that is nothing but text.
-fn part_text<'m>(map: &'m Map<'_>) -> Option<&'m str> {
-    if map.get("role").is_some() {
+    if !may {
         return None;
     }
-    match kind(map).or_else(|| map.get("block_type").and_then(Value::as_str)) {
-        Some("text" | "input_text" | "output_text") => {
-            map.get("text").or_else(|| map.get("content")).and_then(Value::as_str)
-        }
-        _ => None,
-    }
+    let map = repr::fields(text)?;
+    let counts = author != Author::Assistant || api::is_call(&map);
+    counts.then_some(map)
+}
+
+/// Whether a text begins as Python prints a call: `ResponseFunctionToolCall(...)`.
+fn prints_call(text: &str) -> bool {
+    let name = text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let name = &text[..name.count()];
+    name.ends_with("Call") && text[name.len()..].starts_with('(') && text.ends_with(')')
 }
 
 /// OpenInference wraps each block once more.

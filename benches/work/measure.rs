@@ -1,0 +1,60 @@
+//! One trace through extracting, reading and judging.
+
+use std::sync::Arc;
+
+use spanscore::evaluate::engine::run::{Evaluators, Evidence};
+use spanscore::extract::dialect::Dialect;
+use spanscore::extract::{Resolver, Table, extract};
+use spanscore::model::{Completion, Effort, SpanBatch, TraceSpans, Want};
+use spanscore::otlp::Signal;
+
+use super::evaluators::Case;
+
+/// What a trace took.
+#[derive(Clone, Copy)]
+pub(crate) struct Measured {
+    /// Processor time of extracting, milliseconds.
+    pub(crate) extract_ms: f64,
+    /// Processor time of reading and judging, milliseconds.
+    pub(crate) judge_ms: f64,
+    /// Steps of reading and judging.
+    pub(crate) steps: u64,
+}
+
+/// Takes a request that holds one trace through all stages that judge, with that many steps or the
+/// default's.
+pub(crate) fn measure(case: &Case, request: &[u8], steps: Option<u64>) -> Measured {
+    let evaluators = Evaluators::new(case.evaluators(), Want::ALL);
+    let dialects = Dialect::with_builtin(Vec::new());
+    let table = Arc::new(Table::compile(dialects, &evaluators.facts()).unwrap());
+    let resolver = Resolver::new(Arc::clone(&table));
+    let started = processor_ms();
+    let mut batches = [SpanBatch::default()];
+    let mut cache = Default::default();
+    extract(&table, Signal::Traces, request, &mut cache, &mut batches).unwrap();
+    let [SpanBatch { arena, spans, resources }] = batches;
+    let trace_id = spans.first().map(|span| span.trace_id).unwrap_or_default();
+    let trace = TraceSpans { trace_id, spans, arena, resources };
+    let extracted = processor_ms();
+    let effort = steps.map_or_else(Effort::default, Effort::new);
+    let mut trajectory = resolver.resolve_within(&trace, effort);
+    let evidence = Evidence {
+        digest: [1; 16],
+        revised: None,
+        revision: 0,
+        completion: Completion::RootEnded,
+        now_ns: 1,
+    };
+    let mut out = Vec::new();
+    evaluators.evaluate_trace(&mut trajectory, evidence, &mut Vec::new(), &mut out);
+    let steps = trajectory.effort.taken();
+    drop((trajectory, out));
+    Measured { extract_ms: extracted - started, judge_ms: processor_ms() - extracted, steps }
+}
+
+/// Processor time of this thread so far, milliseconds.
+fn processor_ms() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let ns = text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok());
+    ns.unwrap_or_default() / 1e6
+}

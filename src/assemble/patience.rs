@@ -1,0 +1,235 @@
+//! How long a trace whose root has ended is waited for: exactly as long as it pays.
+//!
+//! A trace that looks whole is complete after [`WHOLE_MS`]. One that is known to lack something
+//! waits for it: a parent that its own service has not sent yet, a span that has not ended, the
+//! spans of another process that one of its calls announces, or those that have followed the traces
+//! of its service before. What never came is not waited for again, and how late such spans were
+//! before says how long it is worth to wait; both are learnt per service, as senders export in
+//! batches of their own rhythm.
+//!
+//! A parent that the span's flags call remote is not missing: it belongs to another process, which
+//! may send its spans elsewhere.
+
+use hashbrown::{HashMap, HashSet};
+
+use crate::model::{SpanFlags, SpanId, SpanRecord, TraceSpans, fingerprint};
+
+/// How long a trace that lacks nothing waits after its root ended, milliseconds.
+pub(super) const WHOLE_MS: u64 = 1_000;
+/// Services of which habits are known; all are forgotten when there are more.
+pub(super) const SERVICES_MAX: usize = 1_024;
+/// Other sides of calls of which habits are known; all are forgotten when there are more.
+pub(super) const PEERS_MAX: usize = 4_096;
+/// How often in a row what never came before may be waited for in vain.
+const MISSES_MAX: u8 = 3;
+/// How often in a row what came before may be waited for in vain.
+const KNOWN_MISSES_MAX: u8 = 8;
+/// Services and other sides that one trace may lack; further ones say nothing more.
+const LACKING_MAX: usize = 32;
+/// The latest arrival known loses one part in so many with each that is earlier.
+const FADING: u64 = 32;
+/// What is added to the latest arrival known, milliseconds: a tick, and some time on the way.
+const MARGIN_MS: u64 = 500;
+
+/// Whether something is worth to be waited for.
+#[derive(Clone, Copy, Default, Debug)]
+struct Habit {
+    /// It came at least once.
+    is_known: bool,
+    /// How often in a row it was waited for in vain.
+    misses: u8,
+}
+
+impl Habit {
+    fn is_worth(self) -> bool {
+        self.misses < if self.is_known { KNOWN_MISSES_MAX } else { MISSES_MAX }
+    }
+
+    fn came(&mut self) {
+        *self = Self { is_known: true, misses: 0 };
+    }
+
+    fn missed(&mut self) {
+        self.misses = self.misses.saturating_add(1);
+    }
+}
+
+/// What is known of the traces whose root a service sends.
+#[derive(Clone, Copy, Default, Debug)]
+struct ServiceHabits {
+    /// The latest that its own spans came after the end of the root, fading; 0 while nothing is
+    /// known.
+    own_late_ms: u64,
+    /// The same of spans of other services.
+    others_late_ms: u64,
+    /// Parents of its spans that come later than the spans.
+    parents: Habit,
+    /// Spans of other services, after the root.
+    others: Habit,
+}
+
+/// What a trace lacks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lack {
+    /// Parents of spans of the services with these numbers.
+    parents: Vec<u32>,
+    /// Spans that have not ended.
+    pending: bool,
+    /// Calls whose other side has sent nothing, by the numbers of service and other side.
+    peers: Vec<(u32, u32)>,
+    /// Spans of other services, which have followed before.
+    others: bool,
+    /// It is certain that something is missing, not only possible.
+    pub(super) is_certain: bool,
+}
+
+impl Lack {
+    /// Whether nothing is lacking.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.parents.is_empty() && !self.pending && self.peers.is_empty() && !self.others
+    }
+}
+
+/// What a shard has learnt of its senders.
+#[derive(Default)]
+pub(super) struct Patience {
+    services: HashMap<u32, ServiceHabits>,
+    peers: HashMap<(u32, u32), Habit>,
+}
+
+/// The number of the service that sent the record at a place.
+fn service_of(spans: &TraceSpans, at: usize) -> u32 {
+    let resource = spans.spans.get(at).and_then(|span| spans.resources.get(span.resource as usize));
+    resource.map_or(0, |resource| fingerprint(resource.service_name.as_bytes()))
+}
+
+/// The spans of models: those of an agent or a model below which no agent, model or tool stands.
+fn models_of(spans: &TraceSpans) -> HashSet<SpanId> {
+    let is_any =
+        |span: &&SpanRecord| span.flags.has(SpanFlags::AGENT) || span.flags.has(SpanFlags::TOOL);
+    let at_work: HashSet<_> = spans.spans.iter().filter(is_any).map(|it| it.parent_id).collect();
+    let is_model = |span: &&SpanRecord| {
+        let is_agent = span.flags.has(SpanFlags::AGENT) && !span.flags.has(SpanFlags::ROOT);
+        is_agent && !at_work.contains(&span.span_id)
+    };
+    spans.spans.iter().filter(is_model).map(|span| span.span_id).collect()
+}
+
+/// The place of the root.
+fn root_of(spans: &TraceSpans) -> Option<usize> {
+    spans.spans.iter().position(|span| span.flags.has(SpanFlags::ROOT | SpanFlags::ENDED))
+}
+
+impl Patience {
+    /// What a trace whose root has ended lacks, of what is worth to be waited for.
+    pub(super) fn lack(&self, spans: &TraceSpans) -> Lack {
+        let mut lack = Lack::default();
+        let Some(root) = root_of(spans) else { return lack };
+        let root_service = service_of(spans, root);
+        let is_span = |flags: SpanFlags| !flags.has(SpanFlags::LOG);
+        let all = || spans.spans.iter().enumerate().filter(|(_, span)| is_span(span.flags));
+        let ids: HashSet<_> = all().map(|(_, span)| span.span_id).collect();
+        let parents: HashSet<_> = all().map(|(_, span)| span.parent_id).collect();
+        let models = models_of(spans);
+        let mut is_alone = true;
+        for (at, span) in all() {
+            let service = service_of(spans, at);
+            is_alone &= service == root_service;
+            lack.pending |= !span.flags.has(SpanFlags::ENDED);
+            let has_parent = span.parent_id.is_none()
+                || span.flags.has(SpanFlags::REMOTE_PARENT)
+                || ids.contains(&span.parent_id);
+            if !has_parent
+                && self.habits(service).parents.is_worth()
+                && lack.parents.len() < LACKING_MAX
+                && !lack.parents.contains(&service)
+            {
+                lack.parents.push(service);
+            }
+            // What stands below a model's span calls the model.
+            let calls = span.peer != 0 && !models.contains(&span.parent_id);
+            if calls && !parents.contains(&span.span_id) && lack.peers.len() < LACKING_MAX {
+                let habit = self.peers.get(&(service, span.peer)).copied().unwrap_or_default();
+                if habit.is_worth() {
+                    lack.peers.push((service, span.peer));
+                    lack.is_certain |= habit.is_known;
+                }
+            }
+        }
+        let others = self.habits(root_service).others;
+        lack.others = is_alone && others.is_known && others.is_worth();
+        lack.is_certain |= lack.others || lack.pending || !lack.parents.is_empty();
+        lack
+    }
+
+    /// How long it is worth to wait for what the trace lacks, after the last that came of it, at
+    /// most `most_ms`.
+    pub(super) fn wait_ms(&self, spans: &TraceSpans, lack: &Lack, most_ms: u64) -> u64 {
+        let habits = self.habits(root_of(spans).map_or(0, |root| service_of(spans, root)));
+        let is_elsewhere = lack.others || !lack.peers.is_empty();
+        match if is_elsewhere { habits.others_late_ms } else { habits.own_late_ms } {
+            0 => most_ms,
+            late_ms => (late_ms + late_ms / 4 + MARGIN_MS).min(most_ms),
+        }
+    }
+
+    /// Learns that records of a trace came so long after its root had ended.
+    pub(super) fn came_late(&mut self, spans: &TraceSpans, late_ms: u64) {
+        let Some(root) = root_of(spans) else { return };
+        let (root, last) = (service_of(spans, root), service_of(spans, spans.spans.len() - 1));
+        let habits = self.habits_mut(root);
+        let known_ms = if root == last {
+            &mut habits.own_late_ms
+        } else {
+            habits.others.came();
+            &mut habits.others_late_ms
+        };
+        *known_ms = late_ms.max(*known_ms - *known_ms / FADING);
+    }
+
+    /// Learns from a trace that is judged: `lack` is what it was waited for in vain, if it was.
+    pub(super) fn learn(&mut self, spans: &TraceSpans, lack: Option<&Lack>) {
+        if let Some(lack) = lack {
+            lack.parents.iter().for_each(|service| self.habits_mut(*service).parents.missed());
+            lack.peers.iter().for_each(|peer| self.peer(*peer).missed());
+            if let (true, Some(root)) = (lack.others, root_of(spans)) {
+                self.habits_mut(service_of(spans, root)).others.missed();
+            }
+        }
+        // Most traces call nobody.
+        if spans.spans.iter().all(|span| span.peer == 0) {
+            return;
+        }
+        let remote = spans.spans.iter().filter(|span| span.flags.has(SpanFlags::REMOTE_PARENT));
+        let parents: HashSet<_> = remote.map(|span| span.parent_id).collect();
+        for (at, span) in spans.spans.iter().enumerate().filter(|(_, span)| span.peer != 0) {
+            if parents.contains(&span.span_id) {
+                self.peer((service_of(spans, at), span.peer)).came();
+            }
+        }
+    }
+
+    /// Services and other sides of which habits are known.
+    #[cfg(test)]
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        (self.services.len(), self.peers.len())
+    }
+
+    fn habits(&self, service: u32) -> ServiceHabits {
+        self.services.get(&service).copied().unwrap_or_default()
+    }
+
+    fn habits_mut(&mut self, service: u32) -> &mut ServiceHabits {
+        if self.services.len() >= SERVICES_MAX && !self.services.contains_key(&service) {
+            self.services.clear();
+        }
+        self.services.entry(service).or_default()
+    }
+
+    fn peer(&mut self, peer: (u32, u32)) -> &mut Habit {
+        if self.peers.len() >= PEERS_MAX && !self.peers.contains_key(&peer) {
+            self.peers.clear();
+        }
+        self.peers.entry(peer).or_default()
+    }
+}

@@ -1,0 +1,52 @@
+//! Waiting longer where it pays: `quiet_period: auto`.
+
+use super::{Handle, Shard, State};
+
+impl Shard {
+    /// Notes that a request brought something of a trace.
+    pub(super) fn note_arrival(&mut self, handle: Handle, now_ms: u64) {
+        let Some(place) = self.places.get_mut(handle.index as usize) else { return };
+        let Some(trace) = place.trace.as_deref_mut() else { return };
+        trace.patience_ms = 0;
+        trace.is_partial = false;
+        if !trace.root_ended {
+            return;
+        }
+        match trace.root_ms {
+            None => trace.root_ms = Some(now_ms),
+            Some(root_ms) if now_ms > root_ms && self.traces.quiet_period.is_auto() => {
+                self.patience.came_late(&trace.spans, now_ms - root_ms);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Whether a trace that is complete by its root is waited for nevertheless, since it lacks
+    /// something; then its deadline is armed anew.
+    pub(super) fn is_waited_for(&mut self, handle: Handle, now_ms: u64) -> bool {
+        if !self.traces.quiet_period.is_auto() {
+            return false;
+        }
+        let Some(place) = self.places.get_mut(handle.index as usize) else { return false };
+        let Some(trace) = place.trace.as_deref_mut().filter(|trace| trace.state == State::Open)
+        else {
+            return false;
+        };
+        let lack = self.patience.lack(&trace.spans);
+        if !lack.is_nothing() && trace.patience_ms == 0 {
+            let most_ms = self.traces.quiet_period_max.as_ms();
+            let wait_ms = self.patience.wait_ms(&trace.spans, &lack, most_ms);
+            if trace.last_ms.saturating_add(wait_ms) > now_ms {
+                trace.patience_ms = wait_ms;
+                trace.armed_ms = u64::MAX;
+                self.counts.waited_longer += 1;
+                self.arm(handle);
+                return true;
+            }
+        }
+        trace.is_partial = lack.is_certain;
+        let in_vain = Some(&lack).filter(|lack| !lack.is_nothing());
+        self.patience.learn(&trace.spans, in_vain);
+        false
+    }
+}

@@ -1,0 +1,158 @@
+//! The search for what a result says: in a text, in the fields of an object, and in what stands
+//! around either.
+//!
+//! A result is JSON in a text, the content of a message, a block of content, Python's form of any
+//! of these, or what a shell printed. Each envelope is opened once, to a depth of
+//! [`ENVELOPE_DEPTH_MAX`]; expressions see the first [`HEAD_BYTES_MAX`] and the last
+//! [`TAIL_BYTES_MAX`] bytes of a text.
+
+use super::fields::ResultFields;
+use super::{FailureDetectors, FailureFinding};
+use crate::detect::limits::{
+    ENTRIES_MAX, ENVELOPE_DEPTH_MAX, FIELD_BYTES_MAX, HEAD_BYTES_MAX, TAIL_BYTES_MAX,
+};
+use crate::model::Effort;
+use crate::value::json;
+use crate::value::python;
+use crate::value::{Map, Value};
+
+/// Bytes of a result whose fields are read in one step.
+const BYTES_PER_STEP: usize = 2;
+/// Steps of asking one detector of fields about an object.
+const STEPS_PER_DETECTOR: usize = 16;
+
+/// One search, and the steps that it takes.
+pub(super) struct FailureSearch<'d, 'e> {
+    pub(super) detectors: &'d FailureDetectors,
+    pub(super) effort: &'e Effort,
+}
+
+impl<'d> FailureSearch<'d, '_> {
+    pub(super) fn value(&self, value: &Value<'_>, depth: usize) -> Option<FailureFinding<'d>> {
+        match value {
+            Value::String(text) => self.text(text, depth),
+            Value::Map(map) => {
+                self.effort.spend(map.len());
+                self.object(&ResultFields::of_map(map, &self.detectors.wanted), depth)
+            }
+            Value::List(list) => self.list(list, depth),
+            Value::Null | Value::Bool(_) | Value::Number(_) => None,
+        }
+    }
+
+    pub(super) fn text(&self, text: &str, depth: usize) -> Option<FailureFinding<'d>> {
+        let text = text.trim();
+        if depth > ENVELOPE_DEPTH_MAX || !self.effort.spend(1 + text.len() / BYTES_PER_STEP) {
+            return None;
+        }
+        let small = text.len() <= FIELD_BYTES_MAX;
+        let FailureDetectors { starts, ends, wanted, .. } = self.detectors;
+        match text.as_bytes().first()? {
+            b'{' if let Some(fields) = ResultFields::of_text(text, wanted) => {
+                let found = self.object(&fields, depth);
+                // What a shell adds stands behind.
+                return found.or_else(|| ends.judge(tail(text), self.effort));
+            }
+            b'[' | b'"' if small && let Ok(value) = json::parse(text) => {
+                return self.value(&value, depth + 1);
+            }
+            b'{' | b'[' | b'\'' if small => {
+                if let Some(value) = python::parse_literal(text) {
+                    return self.value(&value, depth + 1);
+                }
+            }
+            _ => {}
+        }
+        let said = starts.judge(head(text), self.effort);
+        said.or_else(|| ends.judge(tail(text), self.effort))
+    }
+
+    fn object(&self, fields: &ResultFields<'_>, depth: usize) -> Option<FailureFinding<'d>> {
+        let FailureDetectors { fields: detectors, inside, .. } = self.detectors;
+        if !self.effort.spend(STEPS_PER_DETECTOR * detectors.len()) {
+            return None;
+        }
+        if let Some(hit) = detectors.iter().find(|detector| detector.hits(fields)) {
+            return Some(FailureFinding {
+                says: hit.says,
+                kind: &hit.kind,
+                category: &hit.category,
+            });
+        }
+        if depth >= ENVELOPE_DEPTH_MAX {
+            return None;
+        }
+        let inner = inside.iter().filter_map(|name| fields.get(name));
+        inner.filter_map(|value| self.value(value, depth + 1)).next()
+    }
+
+    /// A list says what its only entry says; of blocks of content the first that says something, of
+    /// other entries what all say.
+    fn list(&self, list: &[Value<'_>], depth: usize) -> Option<FailureFinding<'d>> {
+        if depth > ENVELOPE_DEPTH_MAX {
+            return None;
+        }
+        let is_block = |value: &Value<'_>| {
+            value.as_map().is_some_and(|map: &Map<'_>| {
+                map.get("type").is_some_and(|kind| kind.as_str().is_some())
+                    && map.get("text").is_some()
+            })
+        };
+        // A word in a list is a value, not what the tool says.
+        let is_word = |value: &Value<'_>| {
+            value.as_str().is_some_and(|text| !text.trim().contains(char::is_whitespace))
+        };
+        let mut said = list
+            .iter()
+            .take(ENTRIES_MAX)
+            .map(|value| if is_word(value) { None } else { self.value(value, depth + 1) });
+        if list.iter().all(is_block) {
+            return said.flatten().next();
+        }
+        let first = said.next()??;
+        (list.len() <= ENTRIES_MAX && said.all(|other| other.is_some())).then_some(first)
+    }
+}
+
+/// Longest announcement of a result, bytes: `Tool result:`.
+const LEAD_BYTES_MAX: usize = 32;
+
+/// The beginning of a text, without the signs and the announcements that may stand before it.
+fn head(text: &str) -> &str {
+    let mut text = text;
+    for _ in 0..3 {
+        text = without_signs(text);
+        let Some(rest) = without_lead(text) else { break };
+        text = rest;
+    }
+    let end = text.floor_char_boundary(HEAD_BYTES_MAX);
+    &text[..end]
+}
+
+/// A text without quotes, brackets, emoji and the like before its first letter or digit.
+fn without_signs(text: &str) -> &str {
+    let mut signs = text.char_indices().take(24);
+    match signs.find(|(_, c)| c.is_alphanumeric()) {
+        Some((at, _)) => &text[at..],
+        None => text,
+    }
+}
+
+/// What stands behind `Tool result:`, `Observation:`, `content=`.
+fn without_lead(text: &str) -> Option<&str> {
+    let start = &text.as_bytes()[..text.len().min(LEAD_BYTES_MAX)];
+    let at = start.iter().position(|byte| matches!(byte, b':' | b'='))?;
+    let lead = text.get(..at)?.trim_end().to_ascii_lowercase();
+    let word = lead.rsplit(|c: char| !c.is_ascii_alphabetic()).next()?;
+    matches!(
+        word,
+        "result" | "results" | "output" | "response" | "observation" | "content" | "text"
+    )
+    .then(|| &text[at + 1..])
+}
+
+/// The end of a text.
+fn tail(text: &str) -> &str {
+    let start = text.ceil_char_boundary(text.len().saturating_sub(TAIL_BYTES_MAX));
+    &text[start..]
+}

@@ -1,0 +1,71 @@
+//! What of a resource tells sources apart.
+
+use std::borrow::Cow;
+
+use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
+use opentelemetry_proto::tonic::common::v1::{AnyValue as ProtoAnyValue, KeyValue};
+use opentelemetry_proto::tonic::resource::v1::Resource as ProtoResource;
+use prost::Message;
+
+use super::{Grouping, shown};
+use crate::model::Resource;
+use crate::otlp::AnyValue;
+use crate::otlp::any_value::key_values;
+use crate::semconv::SERVICE_NAME;
+
+/// Name, namespace and version of a service; empty where the resource has none, or where the
+/// grouping does not ask for it.
+#[derive(Default)]
+pub(super) struct ServiceIdentity<'r> {
+    name: Cow<'r, str>,
+    namespace: Cow<'r, str>,
+    version: Cow<'r, str>,
+}
+
+impl<'r> ServiceIdentity<'r> {
+    pub(super) fn of(resource: &'r Resource, grouping: Grouping) -> Self {
+        let mut identity = Self { name: shown(&resource.service_name), ..Self::default() };
+        if grouping == Grouping::Version {
+            for (key, value) in key_values(&resource.encoded).flatten() {
+                match (key, value) {
+                    ("service.namespace", AnyValue::String(text)) => {
+                        identity.namespace = shown(text)
+                    }
+                    ("service.version", AnyValue::String(text)) => identity.version = shown(text),
+                    _ => {}
+                }
+            }
+        }
+        identity
+    }
+
+    /// Bytes that are the same for the same service only: no part holds a byte of zero but by
+    /// intent, and its length stands before it.
+    pub(super) fn key(&self) -> Vec<u8> {
+        let parts = [&self.name, &self.namespace, &self.version];
+        let mut key = Vec::new();
+        for part in parts {
+            key.extend_from_slice(&(part.len() as u32).to_be_bytes());
+            key.extend_from_slice(part.as_bytes());
+        }
+        key
+    }
+
+    /// What is shown of the resource.
+    pub(super) fn resource(&self) -> Resource {
+        let parts = [
+            (SERVICE_NAME, &self.name),
+            ("service.namespace", &self.namespace),
+            ("service.version", &self.version),
+        ];
+        let given = parts.into_iter().filter(|(_, value)| !value.is_empty());
+        let attributes = given.map(|(key, value)| KeyValue {
+            key: key.to_owned(),
+            value: Some(ProtoAnyValue { value: Some(ProtoValue::StringValue(value.to_string())) }),
+            ..KeyValue::default()
+        });
+        let resource =
+            ProtoResource { attributes: attributes.collect(), ..ProtoResource::default() };
+        Resource { encoded: resource.encode_to_vec(), service_name: self.name.to_string() }
+    }
+}

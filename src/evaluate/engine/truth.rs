@@ -1,0 +1,91 @@
+//! Whether a CEL expression can give a truth value at all.
+//!
+//! Only what is certain from the expression alone is refused: what an attribute holds is known when
+//! a trace comes.
+
+use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, operators};
+
+/// Fails with what the expression gives instead, in words, where that is surely no truth value.
+pub(super) fn check(expression: &IdedExpr) -> Result<(), &'static str> {
+    match &expression.expr {
+        Expr::Literal(LiteralValue::Boolean(_)) => Ok(()),
+        Expr::Literal(LiteralValue::String(_)) => Err("a text"),
+        Expr::Literal(_) => Err("a constant"),
+        Expr::List(_) => Err("a list"),
+        Expr::Map(_) => Err("a map"),
+        Expr::Ident(name) => match name.as_str() {
+            "service_name" | "agent_name" | "session_id" | "trace_id" | "span_name" => {
+                Err("a text")
+            }
+            "resource" | "attributes" => Err("a map"),
+            "tool_names" => Err("a list"),
+            _ => Ok(()),
+        },
+        Expr::Call(call) => check_call(call),
+        // `map` and `filter` gather a list; the others fold truth values.
+        Expr::Comprehension(inner) => match &inner.accu_init.expr {
+            Expr::List(_) => Err("a list"),
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+fn check_call(call: &CallExpr) -> Result<(), &'static str> {
+    match call.func_name.as_str() {
+        operators::CONDITIONAL => call.args.iter().skip(1).try_for_each(check),
+        operators::LOGICAL_AND | operators::LOGICAL_OR | operators::LOGICAL_NOT => {
+            call.args.iter().try_for_each(check)
+        }
+        operators::ADD => Err("a sum"),
+        operators::SUBSTRACT
+        | operators::MULTIPLY
+        | operators::DIVIDE
+        | operators::MODULO
+        | operators::NEGATE
+        | "size"
+        | "int"
+        | "uint"
+        | "double" => Err("a number"),
+        "string" => Err("a text"),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cel::Env;
+
+    use super::*;
+
+    #[test]
+    fn what_is_surely_no_truth_value_is_named() {
+        let found = |text: &str| check(Env::stdlib().compile(text).expect(text).expression());
+        for text in [
+            "true",
+            r#"service_name == "x""#,
+            r#"attributes["is_test"]"#,
+            "attributes.flag && !has(attributes.x)",
+            r#"tool_names.exists(t, t == "x")"#,
+            r#""x" in tool_names ? attributes.a : attributes.b"#,
+            r#"service_name.startsWith("x")"#,
+        ] {
+            assert_eq!(found(text), Ok(()), "{text}");
+        }
+        for (text, what) in [
+            ("service_name", "a text"),
+            (r#""shop""#, "a text"),
+            ("size(tool_names)", "a number"),
+            ("tool_names.size()", "a number"),
+            ("tool_names", "a list"),
+            (r#"tool_names.filter(t, t == "x")"#, "a list"),
+            ("attributes", "a map"),
+            (r#"service_name + "x""#, "a sum"),
+            (r#"service_name && agent_name == "x""#, "a text"),
+            ("!size(tool_names)", "a number"),
+            ("1", "a constant"),
+        ] {
+            assert_eq!(found(text), Err(what), "{text}");
+        }
+    }
+}

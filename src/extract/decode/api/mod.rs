@@ -1,0 +1,119 @@
+//! The shapes in which the interfaces of models write tool calls and their results, in the bodies
+//! of requests and responses: one file a shape, registered in [`SHAPES`].
+//!
+//! Whatever instrumentation records such a body, and under whatever key, it is read by these. What
+//! marks a call or a result differs from shape to shape, so none is mistaken for another.
+
+mod anthropic;
+mod bedrock;
+mod claude_code;
+mod cohere;
+mod conventions;
+mod gemini;
+mod genkit;
+mod haystack;
+mod ollama;
+mod openai_chat;
+mod openai_responses;
+mod vercel;
+
+use crate::value::{Map, Value};
+
+/// How one interface marks calls and results.
+pub(super) struct ApiShape {
+    /// Its name, and that of its fixture.
+    #[cfg_attr(not(test), expect(dead_code, reason = "names the fixture"))]
+    pub(super) name: &'static str,
+    /// Members of an object that hold a call and nothing else.
+    pub(super) call_in: &'static [&'static str],
+    /// Members of an object that hold a result and nothing else.
+    pub(super) result_in: &'static [&'static str],
+    /// Whether an object is a call; its `type` stands beside it.
+    pub(super) is_call: fn(&Map<'_>, Option<&str>) -> bool,
+    /// Whether an object is a result.
+    pub(super) is_result: fn(&Map<'_>, Option<&str>) -> bool,
+}
+
+impl ApiShape {
+    /// A shape that marks nothing.
+    pub(super) const NONE: Self = Self {
+        name: "",
+        call_in: &[],
+        result_in: &[],
+        is_call: |_, _| false,
+        is_result: |_, _| false,
+    };
+}
+
+/// The known shapes: a new one is added here.
+const SHAPES: [&ApiShape; 12] = [
+    &conventions::SHAPE,
+    &openai_chat::SHAPE,
+    &openai_responses::SHAPE,
+    &anthropic::SHAPE,
+    &bedrock::SHAPE,
+    &gemini::SHAPE,
+    &cohere::SHAPE,
+    &ollama::SHAPE,
+    &vercel::SHAPE,
+    &genkit::SHAPE,
+    &haystack::SHAPE,
+    &claude_code::SHAPE,
+];
+
+/// The `type` of an object.
+pub(super) fn kind<'m>(map: &'m Map<'_>) -> Option<&'m str> {
+    map.get("type").and_then(Value::as_str)
+}
+
+/// Whether an object has any member that some shape asks for: most are texts, and need not be held
+/// against all shapes.
+pub(super) fn may_be_marked(map: &Map<'_>) -> bool {
+    map.iter().any(|(key, value)| match key {
+        "type" => value.as_str().is_some_and(|kind| kind.contains("tool") || kind.contains("call")),
+        "tool_call" | "toolUse" | "toolRequest" | "functionCall" | "function_call" => true,
+        "tool_call_result" | "toolResult" | "toolResponse" => true,
+        "functionResponse" | "function_response" => true,
+        "function" | "name" | "tool_name" | "toolCallId" | "tool_use_id" => true,
+        "call" | "origin" => true,
+        _ => false,
+    })
+}
+
+/// The member that holds nothing but a call.
+pub(super) fn call_in(map: &Map<'_>) -> Option<&'static str> {
+    member(map, |shape| shape.call_in)
+}
+
+/// The member that holds nothing but a result.
+pub(super) fn result_in(map: &Map<'_>) -> Option<&'static str> {
+    member(map, |shape| shape.result_in)
+}
+
+fn member(
+    map: &Map<'_>,
+    of: impl Fn(&ApiShape) -> &'static [&'static str],
+) -> Option<&'static str> {
+    let holds = |key: &&&str| map.get(key).is_some_and(|inner| inner.as_map().is_some());
+    SHAPES.iter().find_map(|shape| of(shape).iter().find(holds)).copied()
+}
+
+/// Whether an object is a call.
+pub(super) fn is_call(map: &Map<'_>) -> bool {
+    let kind = kind(map);
+    SHAPES.iter().any(|shape| (shape.is_call)(map, kind))
+}
+
+/// Whether an object is a result.
+pub(super) fn is_result(map: &Map<'_>) -> bool {
+    let kind = kind(map);
+    SHAPES.iter().any(|shape| (shape.is_result)(map, kind))
+}
+
+/// Whether all of these members are there.
+fn has(map: &Map<'_>, keys: &[&str]) -> bool {
+    keys.iter().all(|key| map.get(key).is_some())
+}
+
+#[cfg(test)]
+mod tests;

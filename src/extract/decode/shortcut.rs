@@ -1,0 +1,107 @@
+//! What a decoder makes of a text, as far as that can be foreseen without its steps.
+
+use super::{DecodeStep, Decoded, repr};
+
+/// What a decoder makes of a JSON object or list: most arguments are such.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum OfJson {
+    /// It is the value.
+    Kept,
+    /// What it wraps is the value.
+    Unwrapped,
+    /// That depends.
+    #[default]
+    Other,
+}
+
+impl OfJson {
+    pub(super) fn of(alternatives: &[Vec<DecodeStep>]) -> Self {
+        let reads = |step: &DecodeStep| {
+            matches!(
+                step,
+                DecodeStep::Json
+                    | DecodeStep::JsonOrText
+                    | DecodeStep::JsonOrPyliteral
+                    | DecodeStep::JsonOrPyOrText
+            )
+        };
+        match alternatives {
+            [chain] => match &chain[..] {
+                [first, rest @ ..] if reads(first) && rest.iter().all(reads) => Self::Kept,
+                [first, rest @ .., DecodeStep::Unwrap]
+                    if reads(first) && rest.iter().all(reads) =>
+                {
+                    Self::Unwrapped
+                }
+                _ => Self::Other,
+            },
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What a decoder makes of plain words ([`is_words`]): most results are such, and most decoders
+/// look for something else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum OfWords {
+    /// They are the value.
+    #[default]
+    Kept,
+    /// Nothing.
+    Nothing,
+    /// That depends.
+    Other,
+}
+
+impl OfWords {
+    pub(super) fn of(alternatives: &[Vec<DecodeStep>]) -> Self {
+        for chain in alternatives {
+            match Self::of_chain(chain) {
+                Self::Nothing => {}
+                other => return other,
+            }
+        }
+        if alternatives.is_empty() { Self::Kept } else { Self::Nothing }
+    }
+
+    fn of_chain(chain: &[DecodeStep]) -> Self {
+        for step in chain {
+            match step {
+                DecodeStep::Value
+                | DecodeStep::JsonOrText
+                | DecodeStep::JsonOrPyOrText
+                | DecodeStep::Unwrap
+                | DecodeStep::UnwrapResult
+                | DecodeStep::ContentText
+                | DecodeStep::ToolMessage
+                | DecodeStep::ToolOutput => {}
+                DecodeStep::Path(_)
+                | DecodeStep::Part { .. }
+                | DecodeStep::ToolMessageId
+                | DecodeStep::ToolMessageName
+                | DecodeStep::ToolMessageError => return Self::Nothing,
+                _ => return Self::Other,
+            }
+        }
+        Self::Kept
+    }
+}
+
+/// What a decoder makes of a text, as far as the text shows it without the decoder's steps.
+#[derive(Debug)]
+pub enum Shortcut<'a> {
+    /// It decodes to this.
+    Decoded(Decoded<'a>),
+    /// It decodes to nothing.
+    Nothing,
+    /// Only the steps show it.
+    Unknown,
+}
+
+/// Whether a text begins with a letter and not like a word of JSON, so it is neither JSON nor a
+/// literal with brackets.
+pub(super) fn is_words(text: &str) -> bool {
+    let is_json_word = || ["true", "false", "null"].iter().any(|word| text.starts_with(word));
+    let begins_so = text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic);
+    begins_so && !is_json_word() && !repr::may_print_fields(text)
+}

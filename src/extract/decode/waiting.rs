@@ -1,0 +1,153 @@
+//! The calls of one list of messages that wait for their results.
+//!
+//! A result names its call by an id, by its tool, or not at all; then it belongs to the first that
+//! waits. A list may hold as many calls as its sender likes, so none is searched from its beginning
+//! for each result.
+
+use std::borrow::Cow;
+
+use hashbrown::{HashMap, HashSet};
+
+use super::messages::MessageCall;
+
+/// Calls among which a search is as fast as an index.
+const SEARCHED_MAX: usize = 16;
+
+/// Which calls have a result, and where those stand that may get one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct WaitingCalls<'a> {
+    answered: HashSet<u32>,
+    /// The calls that the index knows: the first so many.
+    indexed: usize,
+    all: Places,
+    by_id: HashMap<Cow<'a, str>, Places>,
+    by_tool: HashMap<Cow<'a, str>, Places>,
+}
+
+/// Places of calls, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Places {
+    list: Vec<u32>,
+    /// How many of the first are known to have a result.
+    answered: usize,
+}
+
+impl Places {
+    /// The first call without a result.
+    fn first_waiting(&mut self, answered: &HashSet<u32>) -> Option<u32> {
+        while self.list.get(self.answered).is_some_and(|at| answered.contains(at)) {
+            self.answered += 1;
+        }
+        self.list.get(self.answered).copied()
+    }
+}
+
+impl<'a> WaitingCalls<'a> {
+    /// Notes that a call has its result.
+    pub(super) fn answer(&mut self, call: u32) {
+        self.answered.insert(call);
+    }
+
+    /// The call that a result belongs to: that of its id, else the first without a result, of its
+    /// tool where it names one.
+    pub(super) fn call_of(
+        &mut self,
+        calls: &[MessageCall<'a>],
+        id: Option<&str>,
+        tool: Option<&str>,
+    ) -> Option<u32> {
+        if calls.len() <= SEARCHED_MAX {
+            return self.search(calls, id, tool);
+        }
+        self.index(calls);
+        if let Some(id) = id {
+            if let Some(places) = self.by_id.get_mut(id) {
+                return places.first_waiting(&self.answered).or(places.list.last().copied());
+            }
+            // An id that no call has belongs to a call of that tool that has another one.
+            tool?;
+        }
+        let places = match tool {
+            Some(tool) => self.by_tool.get_mut(tool)?,
+            None => &mut self.all,
+        };
+        places.first_waiting(&self.answered)
+    }
+
+    /// The same of few calls.
+    fn search(
+        &self,
+        calls: &[MessageCall<'_>],
+        id: Option<&str>,
+        tool: Option<&str>,
+    ) -> Option<u32> {
+        let waits = |at: &u32| !self.answered.contains(at);
+        let mut places = 0..calls.len() as u32;
+        if let Some(id) = id {
+            let has_id = |at: &u32| calls[*at as usize].id.as_deref() == Some(id);
+            let same = places.clone().filter(waits).find(has_id);
+            if let Some(at) = same.or_else(|| places.clone().rev().find(has_id)) {
+                return Some(at);
+            }
+            tool?;
+        }
+        let of_tool = |at: &u32| tool.is_none_or(|tool| calls[*at as usize].name == tool);
+        places.find(|at| waits(at) && of_tool(at))
+    }
+
+    fn index(&mut self, calls: &[MessageCall<'a>]) {
+        for (at, call) in calls.iter().enumerate().skip(self.indexed) {
+            let at = at as u32;
+            self.all.list.push(at);
+            self.by_tool.entry(call.name.clone()).or_default().list.push(at);
+            if let Some(id) = &call.id {
+                self.by_id.entry(id.clone()).or_default().list.push(at);
+            }
+        }
+        self.indexed = calls.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::extract::decode::Decoded;
+    use crate::value::Value;
+
+    fn call((id, tool): (Option<u8>, u8)) -> MessageCall<'static> {
+        MessageCall {
+            id: id.map(|id| Cow::Owned(id.to_string())),
+            item_id: None,
+            name: Cow::Owned(tool.to_string()),
+            arguments: Decoded::Value(Value::Null),
+            turn: 0,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn index_finds_the_call_that_a_search_finds(
+            calls in prop::collection::vec((prop::option::of(0_u8..24), 0_u8..4), 17..60),
+            results in prop::collection::vec(
+                (prop::option::of(0_u8..26), prop::option::of(0_u8..5), 17_usize..60),
+                1..80,
+            ),
+        ) {
+            let calls: Vec<_> = calls.into_iter().map(call).collect();
+            let mut waiting = WaitingCalls::default();
+            let mut upto = 17;
+            for (id, tool, come) in results {
+                // Calls go on coming between the results.
+                upto = upto.max(come.min(calls.len()));
+                let (id, tool) = (id.map(|id| id.to_string()), tool.map(|tool| tool.to_string()));
+                let seen = &calls[..upto];
+                let searched = waiting.search(seen, id.as_deref(), tool.as_deref());
+                let found = waiting.call_of(seen, id.as_deref(), tool.as_deref());
+                prop_assert_eq!(found, searched);
+                found.into_iter().for_each(|at| waiting.answer(at));
+            }
+        }
+    }
+}

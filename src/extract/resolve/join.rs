@@ -1,0 +1,286 @@
+//! The calls on spans joined to the calls that models asked for: by id, else by tool and arguments,
+//! else by tool and order.
+//!
+//! Messages are only read where something is missing that they may hold; of the inputs of models,
+//! each of which repeats all that was said before, as few as will do, the last first.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use hashbrown::{HashMap, HashSet};
+
+use super::super::decode::Decoded;
+use super::gather::FoundValue;
+use super::messages::{LlmCall, may_hold_call, read_messages};
+use super::plan::ReadingPlan;
+use super::tool_calls::SpanCall;
+use crate::model::{Content, Effort};
+use crate::value::Value;
+
+/// How many waiting calls of one tool are compared with a span that has no id.
+const WINDOW: usize = 64;
+
+/// Up to this many calls are looked through rather than looked up.
+const FEW_MAX: usize = 16;
+
+/// Finds for each call on a span the call that the model asked for, and takes from it what the
+/// span lacks; first among the calls of outputs, then among those that inputs repeat.
+pub(super) fn join<'a>(
+    plan: &'a ReadingPlan,
+    model_inputs: &[FoundValue<'a>],
+    calls: &mut [SpanCall<'a>],
+    requested: &mut [LlmCall<'a>],
+    effort: &Effort,
+) {
+    join_with(calls, requested, effort);
+    if model_inputs.is_empty() || !(calls.iter().any(lacks) || requested.iter().any(lacks_id)) {
+        return;
+    }
+    let mut inputs: Vec<_> = model_inputs.iter().filter(|found| may_hold_call(found)).collect();
+    inputs.sort_by_key(|found| (found.start_ns, found.end_ns));
+    // What was given to a model before this trace made a call was asked for before this trace.
+    let starts = calls.iter().map(|call| call.call.start_ns);
+    let first_call = starts.chain(requested.iter().map(|call| call.time_ns)).min().unwrap_or(0);
+    let later = inputs.partition_point(|found| found.start_ns < first_call);
+    let mut before: HashSet<Cow<'a, str>> = HashSet::new();
+    for found in inputs.iter().take(later) {
+        let messages = read_messages(plan, (*found).clone(), effort).unwrap_or_default();
+        before.extend(messages.calls.into_iter().filter_map(|call| call.id));
+    }
+    let mut seen: HashSet<Cow<'a, str>> =
+        requested.iter().filter_map(|call| call.call.id.clone()).collect();
+    for found in inputs.iter().skip(later).rev() {
+        let Some(messages) = read_messages(plan, (*found).clone(), effort) else { continue };
+        let fresh = messages.calls.into_iter().filter(|call| {
+            call.id.as_ref().is_some_and(|id| !before.contains(id) && seen.insert(id.clone()))
+        });
+        let mut repeated: Vec<LlmCall<'a>> =
+            fresh.map(|call| LlmCall::new(plan, call, found)).collect();
+        if repeated.is_empty() {
+            continue;
+        }
+        if !effort.spend(calls.len() + requested.len()) {
+            return;
+        }
+        join_with(calls, &mut repeated, effort);
+        name_by_repetition(requested, &mut repeated, effort);
+        if !(calls.iter().any(lacks) || requested.iter().any(lacks_id)) {
+            return;
+        }
+    }
+}
+
+/// Whether messages may tell more of a call on a span.
+fn lacks(call: &SpanCall<'_>) -> bool {
+    let no_arguments = matches!(call.call.arguments, Content::NotRecorded | Content::Redacted);
+    call.part_of.is_none() && (call.call.id.is_none() || call.bare_arguments || no_arguments)
+}
+
+/// Whether the id of the call is not known, or only that of the model's output item.
+fn lacks_id(call: &LlmCall<'_>) -> bool {
+    !call.on_span && call.call.id.is_none()
+}
+
+/// Takes the ids of calls from inputs that repeat them.
+fn name_by_repetition<'a>(
+    requested: &mut [LlmCall<'a>],
+    repeated: &mut [LlmCall<'a>],
+    effort: &Effort,
+) {
+    let mut free: VecDeque<usize> =
+        (0..repeated.len()).filter(|at| !repeated[*at].on_span).collect();
+    for call in requested.iter_mut().filter(|call| lacks_id(call)) {
+        let same = free.iter().take(WINDOW).position(|at| {
+            let known = &repeated[*at].call;
+            known.name == call.call.name
+                && effort.spend(weight(&known.arguments))
+                && known.arguments == call.call.arguments
+        });
+        if let Some(at) = same.and_then(|place| free.remove(place)) {
+            repeated[at].on_span = true;
+            call.call.id = repeated[at].call.id.clone();
+        }
+    }
+}
+
+fn join_with<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], effort: &Effort) {
+    if requested.is_empty() {
+        return;
+    }
+    if calls.iter().any(|call| call.call.id.is_some()) {
+        join_by_id(calls, requested);
+    }
+    join_classes(calls, requested, effort);
+    // Some spans have an id of their own making, which no message knows.
+    let is_foreign = |call: &SpanCall<'_>| call.call.id.is_some() && !call.joined;
+    let has_ids = requested.iter().any(|call| !call.on_span && call.call.id.is_some());
+    let waits = |call: &SpanCall<'_>, exact: bool| {
+        let foreign = exact && has_ids && is_foreign(call);
+        call.part_of.is_none() && (call.call.id.is_none() || foreign)
+    };
+    if !calls.iter().any(|call| waits(call, true)) {
+        return;
+    }
+    let mut waiting = Waiting::new(requested);
+    let has_arguments = |call: &LlmCall<'_>| call.call.arguments != Decoded::Value(Value::Null);
+    let passes: &[bool] =
+        if requested.iter().any(has_arguments) { &[true, false] } else { &[false] };
+    let mut joined = vec![false; calls.len()];
+    for &exact in passes {
+        for (call, joined) in calls.iter_mut().zip(&mut joined) {
+            if !waits(call, exact) || *joined {
+                continue;
+            }
+            let fits = |requested: &LlmCall<'a>| {
+                let is_within = || effort.spend(weight(&requested.call.arguments));
+                !exact || is_within() && same_arguments(call, requested)
+            };
+            let Some(at) = waiting.take(requested, &call.call.name, fits) else { continue };
+            requested[at].on_span = true;
+            if requested[at].call.id.is_some() {
+                call.call.id = requested[at].call.id.clone();
+            }
+            *joined = true;
+            take(call, &requested[at]);
+        }
+    }
+}
+
+/// The calls that no span has taken.
+enum Waiting<'a> {
+    /// So few that they are looked through.
+    Few,
+    /// By tool, in order.
+    Many(HashMap<Cow<'a, str>, VecDeque<usize>>),
+}
+
+impl<'a> Waiting<'a> {
+    fn new(requested: &[LlmCall<'a>]) -> Self {
+        if requested.len() <= FEW_MAX {
+            return Self::Few;
+        }
+        let mut waiting: HashMap<Cow<'a, str>, VecDeque<usize>> = HashMap::new();
+        for (at, call) in requested.iter().enumerate().filter(|(_, call)| !call.on_span) {
+            waiting.entry(call.call.name.clone()).or_default().push_back(at);
+        }
+        Self::Many(waiting)
+    }
+
+    /// The first of the next few calls of a tool that fits; from now on it does not wait.
+    fn take(
+        &mut self,
+        requested: &[LlmCall<'a>],
+        name: &str,
+        fits: impl Fn(&LlmCall<'a>) -> bool,
+    ) -> Option<usize> {
+        match self {
+            Self::Few => requested
+                .iter()
+                .position(|call| !call.on_span && call.call.name == name && fits(call)),
+            Self::Many(waiting) => {
+                let list = waiting.get_mut(name)?;
+                let place = list.iter().take(WINDOW).position(|at| fits(&requested[*at]))?;
+                list.remove(place)
+            }
+        }
+    }
+}
+
+fn join_by_id<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>]) {
+    let mut by_id: HashMap<Cow<'a, str>, usize> = HashMap::new();
+    for (at, call) in requested.iter().enumerate() {
+        for id in [&call.call.id, &call.call.item_id].into_iter().flatten() {
+            by_id.entry(id.clone()).or_insert(at);
+        }
+    }
+    for call in calls {
+        let Some(&at) = call.call.id.as_ref().and_then(|id| by_id.get(id)) else { continue };
+        requested[at].on_span = true;
+        take(call, &requested[at]);
+    }
+}
+
+fn same_arguments(call: &SpanCall<'_>, requested: &LlmCall<'_>) -> bool {
+    // What the span holds is decoded only if there is anything to compare it with.
+    let own = match &requested.call.arguments {
+        Decoded::Value(Value::Null) => None,
+        _ => call.call.arguments.value(),
+    };
+    match (&requested.call.arguments, own) {
+        (Decoded::Value(wanted), Some(own)) => wanted == own,
+        (Decoded::Value(Value::Map(map)), None) if call.bare_arguments => {
+            // A tool of one argument, recorded without its name.
+            let Content::Unreadable(text) = &call.call.arguments else { return false };
+            let mut entries = map.iter();
+            match (entries.next(), entries.next()) {
+                (Some((_, Value::String(only))), None) => only == text,
+                (Some((_, only)), None) => only.to_string() == **text,
+                _ => false,
+            }
+        }
+        _ => false,
+    }
+}
+
+/// Steps to compare arguments.
+pub(super) fn weight(arguments: &Decoded<'_>) -> usize {
+    fn of(value: &Value<'_>) -> usize {
+        match value {
+            Value::String(text) => 2 + text.len() / 16,
+            Value::List(items) => items.iter().fold(2, |sum, item| sum + of(item)),
+            Value::Map(map) => map.iter().fold(2, |sum, (_, value)| sum + 4 + of(value)),
+            _ => 2,
+        }
+    }
+    match arguments {
+        Decoded::Value(value) => of(value),
+        Decoded::Unreadable(text) => 2 + text.len() / 16,
+    }
+}
+
+/// Takes from a request what the span of the call lacks.
+fn take<'a>(call: &mut SpanCall<'a>, requested: &LlmCall<'a>) {
+    (call.joined, call.asked) = (true, requested.asked);
+    if names_class(call) {
+        call.call.name.clone_from(&requested.call.name);
+    }
+    let lacks = matches!(call.call.arguments, Content::NotRecorded | Content::Redacted);
+    if !lacks && !call.bare_arguments {
+        return;
+    }
+    match &requested.call.arguments {
+        Decoded::Value(value @ Value::Map(_)) => {
+            call.call.arguments = Content::ready(value.clone());
+            call.bare_arguments = false;
+        }
+        Decoded::Unreadable(text) if lacks => {
+            call.call.arguments = Content::Unreadable(text.clone());
+        }
+        _ => {}
+    }
+}
+
+/// Names of classes of tools, which stand where an instrumentation does not know the tool's name.
+const CLASSES: [&str; 5] =
+    ["DynamicStructuredTool", "DynamicTool", "StructuredTool", "FunctionTool", "Tool"];
+
+fn names_class(call: &SpanCall<'_>) -> bool {
+    CLASSES.contains(&&*call.call.name)
+}
+
+/// Joins the calls whose spans only name the class of the tool to requests with the same arguments.
+fn join_classes<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], effort: &Effort) {
+    for call in calls.iter_mut().filter(|call| !call.joined && names_class(call)) {
+        let fits = |requested: &LlmCall<'a>| {
+            !requested.on_span
+                && effort.spend(weight(&requested.call.arguments))
+                && same_arguments(call, requested)
+        };
+        let Some(at) = requested.iter().position(fits) else { continue };
+        requested[at].on_span = true;
+        if requested[at].call.id.is_some() {
+            call.call.id = requested[at].call.id.clone();
+        }
+        take(call, &requested[at]);
+    }
+}

@@ -1,0 +1,137 @@
+//! The words that an evaluator gives for a score.
+//!
+//! They are written once and read in two ways: whole, where content may be shown, and without what
+//! may be content, where it may not. What is not marked as plain is content: an evaluator that says
+//! nothing of its words keeps all of them inside.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::{Deref, Range};
+
+/// Words for a person, in which what may be content is marked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Explanation {
+    text: String,
+    /// The parts that may be content, in order, each with the words that stand for it.
+    hidden: Vec<(Range<usize>, &'static str)>,
+}
+
+impl Explanation {
+    /// Words that hold no content: names of tools, counts, rules, and what the config says.
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self { text: text.into(), hidden: Vec::new() }
+    }
+
+    /// Words all of which may be content.
+    pub fn content(text: impl Into<String>) -> Self {
+        let mut words = Self::default();
+        words.hide(&text.into(), "");
+        words
+    }
+
+    /// Appends words that hold no content.
+    pub fn push(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// Appends what may be content; `instead` stands for it where content is not shown.
+    pub fn hide(&mut self, text: &str, instead: &'static str) {
+        let start = self.text.len();
+        self.text.push_str(text);
+        self.hidden.push((start..self.text.len(), instead));
+    }
+
+    /// Appends other words, as they are marked.
+    pub fn append(&mut self, other: &Self) {
+        let moved = self.text.len();
+        self.text.push_str(&other.text);
+        let parts = other.hidden.iter();
+        self.hidden
+            .extend(parts.map(|(part, instead)| (part.start + moved..part.end + moved, *instead)));
+    }
+
+    /// All of it.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The same without what may be content; empty where nothing else is said.
+    pub fn without_content(&self) -> Cow<'_, str> {
+        if self.hidden.is_empty() {
+            return Cow::Borrowed(&self.text);
+        }
+        let mut out = String::with_capacity(self.text.len());
+        let mut from = 0;
+        for (part, instead) in &self.hidden {
+            out.push_str(&self.text[from..part.start]);
+            out.push_str(instead);
+            from = part.end;
+        }
+        out.push_str(&self.text[from..]);
+        Cow::Owned(out)
+    }
+
+    /// Bytes that it holds in memory, about.
+    pub fn bytes(&self) -> usize {
+        self.text.len() + size_of_val(&*self.hidden)
+    }
+}
+
+impl Deref for Explanation {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// What is written is plain.
+impl fmt::Write for Explanation {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.text.push_str(text);
+        Ok(())
+    }
+}
+
+/// Text of which nothing is said may be content.
+impl From<String> for Explanation {
+    fn from(text: String) -> Self {
+        Self::content(text)
+    }
+}
+
+/// Text of the source code is plain.
+impl From<&'static str> for Explanation {
+    fn from(text: &'static str) -> Self {
+        Self::plain(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn what_may_be_content_is_shown_whole_or_replaced() {
+        let mut words = Explanation::plain("pay: ");
+        words.hide("IBAN DE89", "another argument");
+        write!(words, " is one of {}", 2).unwrap();
+        words.append(&Explanation::content("; DE89"));
+        assert_eq!(&*words, "pay: IBAN DE89 is one of 2; DE89");
+        assert_eq!(words.without_content(), "pay: another argument is one of 2");
+    }
+
+    #[test]
+    fn text_of_which_nothing_is_said_is_content() {
+        assert_eq!(Explanation::from("secret".to_owned()).without_content(), "");
+        assert_eq!(Explanation::plain("2 of 3").without_content(), "2 of 3");
+    }
+}

@@ -1,0 +1,48 @@
+//! The verdicts that were given of a target, to tell which of them a revision takes back.
+
+use super::{Evaluation, GivenVerdict, Level, fingerprint};
+
+/// Verdicts of one target that are remembered; a revision takes back no others.
+pub const VERDICTS_MAX: usize = 1_000;
+
+/// The last verdict of each evaluator, of each call where it judges calls.
+#[derive(Clone, Debug, Default)]
+pub struct GivenVerdicts(Vec<(u64, GivenVerdict)>);
+
+impl GivenVerdicts {
+    /// Bytes held for them.
+    pub fn bytes(&self) -> usize {
+        self.0.capacity() * size_of::<(u64, GivenVerdict)>()
+    }
+
+    /// Tells each evaluation the verdict that it takes back, and remembers its own instead.
+    pub fn supersede(&mut self, evaluations: &mut [Evaluation]) {
+        let before = self.0.len();
+        let mut taken = vec![false; before];
+        for evaluation in evaluations {
+            let (key, verdict) = (key(evaluation), evaluation.verdict());
+            // Several calls of one span are told apart by their order.
+            let known = self.0[..before].iter().enumerate();
+            let mut free = known.filter(|(at, (other, _))| *other == key && !taken[*at]);
+            match free.next().map(|(at, _)| at) {
+                Some(at) => {
+                    taken[at] = true;
+                    evaluation.supersedes = Some(std::mem::replace(&mut self.0[at].1, verdict));
+                }
+                None if self.0.len() < VERDICTS_MAX => self.0.push((key, verdict)),
+                None => {}
+            }
+        }
+        self.0.shrink_to_fit();
+    }
+}
+
+/// Tells evaluators apart, and the spans of calls.
+fn key(evaluation: &Evaluation) -> u64 {
+    let name = u64::from(fingerprint(evaluation.evaluator.name.as_bytes()));
+    let span = match evaluation.evaluator.level {
+        Level::Call => u64::from_be_bytes(evaluation.span_id.0),
+        Level::Trace | Level::Session => 0,
+    };
+    span.rotate_left(17) ^ name.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
