@@ -1,5 +1,6 @@
 //! Reading request bodies: bounded in size, bytes in flight and time, copied at most once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -9,6 +10,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Sender;
 use super::admission::Ticket;
+use super::meter::BodyTaking;
+use super::metrics::Closed;
 use super::status::{RefusalReason, RefusedRequest};
 
 /// Room that is reserved for a body on its word alone; more only as it arrives.
@@ -52,6 +55,7 @@ impl Pace {
 pub(super) struct BodyReader<'a> {
     body: &'a mut Incoming,
     ticket: &'a mut Ticket,
+    _taking: BodyTaking,
     pace: Pace,
     came: usize,
     read: Bytes,
@@ -61,7 +65,8 @@ pub(super) struct BodyReader<'a> {
 impl<'a> BodyReader<'a> {
     pub(super) fn new(body: &'a mut Incoming, ticket: &'a mut Ticket, min_rate: u32) -> Self {
         let pace = Pace { since: Instant::now(), min_rate };
-        Self { body, ticket, pace, came: 0, read: Bytes::new(), more: BytesMut::new() }
+        let (_taking, read) = (BodyTaking::start(ticket.sender()), Bytes::new());
+        Self { body, ticket, _taking, pace, came: 0, read, more: BytesMut::new() }
     }
 
     /// Reads until `len` bytes are there or the body ends.
@@ -89,6 +94,17 @@ impl<'a> BodyReader<'a> {
         Ok(None)
     }
 
+    fn ended_early(&self, error: &hyper::Error) -> RefusedRequest {
+        if self.ticket.sender().closed() == Some(Closed::Memory) {
+            return RefusedRequest::overloaded(
+                RefusalReason::BytesFull,
+                "too many bytes in flight",
+            );
+        }
+        let message = format!("the body ended early: {error}");
+        RefusedRequest::new(RefusalReason::Disconnected, message)
+    }
+
     fn bytes(&self) -> &[u8] {
         if self.more.is_empty() { &self.read } else { &self.more }
     }
@@ -101,12 +117,7 @@ impl<'a> BodyReader<'a> {
         let Some(frame) = self.pace.in_time(self.came, self.body.frame()).await? else {
             return Ok(false);
         };
-        let frame = frame.map_err(|error| {
-            RefusedRequest::new(
-                RefusalReason::Disconnected,
-                format!("the body ended early: {error}"),
-            )
-        })?;
+        let frame = frame.map_err(|error| self.ended_early(&error))?;
         let Ok(data) = frame.into_data() else { return Ok(true) };
         self.ticket.hold(data.len())?;
         self.came += data.len();
@@ -127,7 +138,8 @@ impl<'a> BodyReader<'a> {
 
 /// Reads and forgets up to `bytes_max` of a refused body. A sender that is still writing when its
 /// connection closes may never see the answer.
-pub(super) async fn drain(body: &mut Incoming, bytes_max: usize, sender: &Sender) {
+pub(super) async fn drain(body: &mut Incoming, bytes_max: usize, sender: &Arc<Sender>) {
+    let _taking = BodyTaking::start(sender);
     let reading = async {
         let mut left = bytes_max;
         while let Some(Ok(frame)) = body.frame().await {

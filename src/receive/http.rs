@@ -120,7 +120,16 @@ impl<I: Intake> HttpService<I> {
         let compression = compression_of(&head.headers)?;
         let _under_way = self.enter(&head.headers, &mut body, sender).await?;
         let bytes = self.declared_bytes(&head.headers, &mut body, sender).await?;
-        let mut ticket = self.ingest.admission.enter(sender)?;
+        let mut ticket = match self.ingest.admission.enter(sender) {
+            Ok(ticket) => ticket,
+            Err(refused) => {
+                // A connection of HTTP/2 goes on without the rest of a body.
+                if head.version < Version::HTTP_2 {
+                    self.drain_sent(&head.headers, &mut body, sender).await;
+                }
+                return Err(refused);
+            }
+        };
         let reader = BodyReader::new(&mut body, &mut ticket, self.ingest.min_body_rate);
         let reading = reader.finish(bytes, self.limit.bytes_max);
         let read = self.ingest.in_time(reading).await;
@@ -158,7 +167,7 @@ impl<I: Intake> HttpService<I> {
         &self,
         headers: &HeaderMap,
         body: &mut Incoming,
-        sender: &Sender,
+        sender: &Arc<Sender>,
     ) -> Result<usize, RefusedRequest> {
         let declared = headers.get(CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
         let declared: usize = declared.unwrap_or_default();
@@ -174,7 +183,7 @@ impl<I: Intake> HttpService<I> {
         &self,
         headers: &HeaderMap,
         body: &mut Incoming,
-        sender: &Sender,
+        sender: &Arc<Sender>,
     ) -> Result<UnderWay, RefusedRequest> {
         let entered = self.ingest.closing.enter();
         if entered.is_err() {
@@ -185,7 +194,7 @@ impl<I: Intake> HttpService<I> {
 
     /// Passes over a body that is refused before it was read, if its sender has begun with it: one
     /// that waits for `100 Continue` has not.
-    async fn drain_sent(&self, headers: &HeaderMap, body: &mut Incoming, sender: &Sender) {
+    async fn drain_sent(&self, headers: &HeaderMap, body: &mut Incoming, sender: &Arc<Sender>) {
         if !headers.contains_key(EXPECT) {
             drain(body, self.limit.bytes_max.saturating_mul(2), sender).await;
         }

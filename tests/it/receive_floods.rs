@@ -3,7 +3,9 @@
 
 use std::net::SocketAddr;
 
+use spanscore::model::Memory;
 use spanscore::receive::settings::OtlpReceiverSettings;
+use spanscore::settings::HumanDuration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -117,4 +119,43 @@ async fn connection_with_many_bodies_that_never_come_keeps_nobody_out() {
     let web = crate::support::web_client().build().unwrap();
     let post = web.post(harness.url("/v1/traces")).header("content-type", "application/x-protobuf");
     assert_eq!(post.send().await.unwrap().status(), 200);
+}
+
+/// The status of the answer to a body of so many bytes; the connection stays.
+async fn post(stream: &mut TcpStream, bytes: usize) -> String {
+    let head = format!(
+        "POST /v1/traces HTTP/1.1\r\nhost: a\r\ncontent-type: application/x-protobuf\r\n\
+         content-length: {bytes}\r\n\r\n"
+    );
+    stream.write_all(&[head.as_bytes(), &vec![0; bytes]].concat()).await.unwrap();
+    let mut answer = Vec::new();
+    loop {
+        let count = stream.read_buf(&mut answer).await.unwrap();
+        assert!(count > 0, "closed after {:?}", String::from_utf8_lossy(&answer));
+        let text = String::from_utf8_lossy(&answer).to_ascii_lowercase();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
+        if length.is_none_or(|length| body.len() >= length.parse().unwrap()) {
+            return head.split(' ').nth(1).unwrap_or_default().to_owned();
+        }
+    }
+}
+
+#[tokio::test]
+async fn body_without_room_is_told_to_come_again_wherever_the_room_ends() {
+    let memory = Memory::default();
+    let read_timeout = HumanDuration::from_secs(20);
+    let settings = OtlpReceiverSettings { read_timeout, ..small_settings() };
+    let harness = Harness::within(settings, &memory).await;
+    for room in (0..200 << 10).step_by(9 << 10) {
+        let mut stream = TcpStream::connect(harness.http).await.unwrap();
+        let taken = memory.requests.limit() - room;
+        memory.requests.take(taken);
+        for _ in 0..3 {
+            assert_eq!(post(&mut stream, 400 << 10).await, "503", "room for {room} bytes");
+        }
+        memory.requests.give_back(taken);
+        assert_eq!(post(&mut stream, 400 << 10).await, "200", "after room for {room} bytes");
+    }
+    harness.assert_counted(&closed("memory", "http", 0));
 }

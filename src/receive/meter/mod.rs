@@ -18,6 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use self::budget::FrameBudget;
 use self::frames::{FrameHead, Frames, kind};
+pub(super) use self::sender::BodyTaking;
 pub use self::sender::Sender;
 use super::metrics::{By, Closed, ReceiverMetrics, Transport};
 use crate::model::Share;
@@ -26,6 +27,8 @@ use crate::model::Share;
 pub(super) const CONNECTION_BYTES: usize = 12 << 10;
 /// Bytes that may wait on a connection uncounted, and the steps in which more are counted.
 const STEP_BYTES: usize = 16 << 10;
+/// Where there is room for fewer bytes, they are read sparingly.
+const TIGHT_BYTES: usize = 1 << 20;
 
 /// With what HTTP/2 begins (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -108,7 +111,9 @@ impl Watch {
             HttpVersion::Http1 | HttpVersion::Unknown(_) => {
                 let is_taken = self.sender.progressed.swap(false, Ordering::Relaxed);
                 self.waiting = if is_taken { 0 } else { self.waiting } + bytes.len();
-                self.count(self.waiting)
+                let counted = self.count(self.waiting);
+                // A body is counted where it is taken, and refused there with an answer.
+                if self.sender.is_taken_from() { Ok(()) } else { counted }
             }
         }
     }
@@ -133,6 +138,17 @@ impl Watch {
         if self.protocol == HttpVersion::Http2 {
             let (metrics, transport) = (&self.metrics, self.transport);
             self.went.read(bytes, |head| count(metrics, transport, By::Receiver, head));
+        }
+    }
+
+    /// Most bytes to read now. Where there is little room, the head of a request of HTTP/1.1 is
+    /// read alone, with what may wait uncounted, so that it is answered and not cut off.
+    fn read_max(&self) -> usize {
+        let is_tight = self.requests.left() < TIGHT_BYTES;
+        if is_tight && self.protocol != HttpVersion::Http2 && !self.sender.is_taken_from() {
+            STEP_BYTES
+        } else {
+            usize::MAX
         }
     }
 
@@ -174,7 +190,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     ) -> Poll<io::Result<()>> {
         let own = self.get_mut();
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut own.stream).poll_read(context, buffer))?;
+        let read_max = own.watch.read_max();
+        if read_max < buffer.remaining() {
+            let mut part = ReadBuf::new(buffer.initialize_unfilled_to(read_max));
+            ready!(Pin::new(&mut own.stream).poll_read(context, &mut part))?;
+            let read = part.filled().len();
+            buffer.advance(read);
+        } else {
+            ready!(Pin::new(&mut own.stream).poll_read(context, buffer))?;
+        }
         let came = buffer.filled().get(before..).unwrap_or_default();
         Poll::Ready(own.watch.came(came).map_err(|why| {
             own.watch.sender.close(why);

@@ -94,17 +94,16 @@ impl Harness {
     }
 
     pub(crate) async fn with(otlp: OtlpReceiverSettings) -> Self {
+        Self::within(otlp, &Memory::default()).await
+    }
+
+    /// With these shares of memory.
+    pub(crate) async fn within(otlp: OtlpReceiverSettings, memory: &Memory) -> Self {
         let intake = Arc::new(FakeIntake::default());
         let telemetry = Telemetry::without_endpoints().unwrap();
         let settings = ReceiversSettings { otlp: Some(otlp) };
-        let receivers = Receivers::start(
-            &settings,
-            Arc::clone(&intake),
-            &Memory::default(),
-            &telemetry.meter(),
-        )
-        .await
-        .unwrap();
+        let own = Arc::clone(&intake);
+        let receivers = Receivers::start(&settings, own, memory, &telemetry.meter()).await.unwrap();
         let (grpc, http) = (receivers.grpc_address().unwrap(), receivers.http_address().unwrap());
         Self { intake, receivers: Some(receivers), telemetry, grpc, http }
     }
