@@ -58,9 +58,6 @@ pub const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Requests that may wait for one shard, whatever their size.
 const QUEUED_REQUESTS_MAX: usize = 4096;
 
-/// The verdicts of sessions may take this part of what sessions may hold.
-const VERDICTS_SHARE: usize = 16;
-
 /// Takes evaluations; must not block.
 pub type Outlet = Arc<dyn Fn(Vec<Evaluation>) + Send + Sync>;
 
@@ -124,10 +121,7 @@ impl Pipeline {
                 backlog: Arc::clone(&backlog),
                 heartbeats: Arc::clone(&heartbeats),
                 place: shard_count,
-                verdicts: SessionVerdicts::new(
-                    memory.sessions.limit() / VERDICTS_SHARE,
-                    settings.sessions.open_sessions_max as usize,
-                ),
+                verdicts: SessionVerdicts::new(&settings.sessions, &memory.sessions),
             };
             threads.spawn("sessions".to_owned(), worker.run(receiver))?;
             let (fields, memory) = (settings.sessions.key, Arc::clone(&memory.sessions));

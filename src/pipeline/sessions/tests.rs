@@ -30,7 +30,7 @@ fn worker(evaluators: Vec<Configured>) -> (SessionWorker, Arc<Mutex<Vec<Evaluati
         memory: Memory::default().sessions,
         held: 0,
         judging: Memory::default().judging,
-        verdicts: SessionVerdicts::new(1 << 20, 1000),
+        verdicts: SessionVerdicts::new(&settings, &Memory::default().sessions),
     };
     (worker, out)
 }

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::assemble::DueSession;
-use crate::model::{Evaluation, GivenVerdicts, SessionKey};
+use crate::assemble::{DueSession, SessionsSettings};
+use crate::model::{Evaluation, GivenVerdicts, SessionKey, Share};
 
 /// Bytes of a session in a table that grows, beside its key and its verdicts.
 const ENTRY_BYTES: usize = 200;
+/// They may take one of so many parts of what sessions may hold.
+const SHARE_PARTS: usize = 16;
 
 /// The verdicts of the sessions that were judged last.
 pub(in crate::pipeline) struct SessionVerdicts {
@@ -19,8 +21,10 @@ pub(in crate::pipeline) struct SessionVerdicts {
 }
 
 impl SessionVerdicts {
-    /// None yet; of all sessions when they would be more than that, none again.
-    pub(in crate::pipeline) fn new(bytes_max: usize, sessions_max: usize) -> Self {
+    /// None yet; when those of all sessions would be more than may be held, none again.
+    pub(in crate::pipeline) fn new(settings: &SessionsSettings, share: &Share) -> Self {
+        let bytes_max = share.limit() / SHARE_PARTS;
+        let sessions_max = settings.open_sessions_max as usize;
         Self { by_key: HashMap::new(), bytes: 0, bytes_max, sessions_max }
     }
 
@@ -71,7 +75,8 @@ mod tests {
 
     #[test]
     fn verdicts_keep_within_their_bytes() {
-        let mut verdicts = SessionVerdicts::new(3 * ENTRY_BYTES, 100);
+        let share = Share::new("sessions", SHARE_PARTS * 3 * ENTRY_BYTES);
+        let mut verdicts = SessionVerdicts::new(&SessionsSettings::default(), &share);
         judge(&mut verdicts, "a", 0);
         let one = verdicts.bytes();
         judge(&mut verdicts, "a", 1);
