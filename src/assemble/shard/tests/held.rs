@@ -1,6 +1,10 @@
 //! What is counted as held: each trace with all it takes, each resource once.
 
 use super::*;
+use crate::model::verdicts::VERDICTS_MAX;
+use crate::model::{
+    Evaluation, EvaluationId, EvaluatorInfo, GivenVerdicts, Level, Outcome, SpanId, Target,
+};
 
 /// A batch of one span with a resource of so many bytes.
 fn with_resource(trace: u8, resource: &Arc<Resource>) -> SpanBatch {
@@ -52,4 +56,44 @@ fn trace_of_many_resources_is_closed_by_its_own_limit() {
     }
     assert_eq!((due.len(), shard.take_counts().evicted_by_size), (1, 1));
     assert!(shard.bytes() < 2 << 20, "{}", shard.bytes());
+}
+
+#[test]
+fn verdicts_that_were_given_count_among_the_bytes_of_their_trace() {
+    let mut shard = shard(|traces, _| traces.remember_period = HumanDuration::from_secs(1));
+    let mut due = Vec::new();
+    shard.add(&batch(&[(1, 1, TOOL)]), 0, &mut due);
+    shard.tick(20_000, &mut due);
+    let (handle, before) = (due[0].handle, shard.bytes());
+    let evaluation = Evaluation {
+        id: EvaluationId([1; 16]),
+        evaluator: Arc::new(EvaluatorInfo {
+            kind: "kind",
+            name: "name".into(),
+            threshold: 1.0,
+            level: Level::Call,
+            digest: [7; 16],
+        }),
+        target: Arc::new(Target {
+            trace_id: TraceId([1; 16]),
+            session_id: None,
+            resource: Arc::default(),
+            agent_name: None,
+            completion: Completion::Idle,
+            is_partial: false,
+            time_ns: 1,
+        }),
+        span_id: SpanId([1; 8]),
+        outcome: Outcome::Failed { error_type: "test", error: String::new() },
+        revision: 0,
+        revises: None,
+        supersedes: None,
+    };
+    let mut verdicts = GivenVerdicts::default();
+    verdicts.supersede(&mut vec![evaluation; 2_000]);
+    shard.keep_verdicts(handle, verdicts);
+    assert_eq!(shard.bytes(), before + 16 * VERDICTS_MAX);
+    shard.done(handle);
+    shard.tick(40_000, &mut due);
+    assert_eq!((shard.trace_count(), shard.bytes()), (0, 0));
 }
