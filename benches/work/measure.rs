@@ -43,6 +43,7 @@ pub(crate) fn measure(case: &Case, request: &[u8], steps: Option<u64>) -> Measur
         revised: None,
         revision: 0,
         completion: Completion::RootEnded,
+        is_partial: false,
         now_ns: 1,
     };
     let mut out = Vec::new();

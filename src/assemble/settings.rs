@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::patience::WHOLE_MS;
 use crate::model::effort::TRACE_STEPS;
-use crate::model::{SessionKey, Trajectory};
-use crate::settings::{HumanDuration, above_zero};
+use crate::model::{MemoryLimits, SessionKey, Trajectory};
+use crate::settings::{HumanDuration, above_zero, some_above_zero};
 
 /// When a trace is taken as complete.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -123,21 +123,41 @@ pub struct LimitsSettings {
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub trace_mib_max: u32,
-    /// Mebibytes kept of all open and remembered traces together. Beyond it the oldest remembered
-    /// traces are forgotten, then the oldest open ones are judged.
+    /// Mebibytes of all that senders' data occupies, wherever it is held. The settings that end in
+    /// `_mib` and limit one place are shares of it; those that are left out get a part of what the
+    /// others leave.
     #[serde(deserialize_with = "above_zero")]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 32))]
     pub memory_mib: u32,
-    /// Mebibytes of these kept of judged traces, remembered for late spans. Beyond it the oldest
-    /// are forgotten before their time.
-    #[serde(deserialize_with = "above_zero")]
+    /// Mebibytes of these for all open and remembered traces together. Beyond it the oldest
+    /// remembered traces are forgotten, then the oldest open ones are judged.
+    #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
-    pub remembered_mib: u32,
-    /// Mebibytes of requests that wait to be assembled. Beyond it senders wait up to a second and
-    /// are then told to come again.
-    #[serde(deserialize_with = "above_zero")]
+    pub traces_mib: Option<u32>,
+    /// Mebibytes of `traces_mib` kept of judged traces, remembered for late spans. Beyond it the
+    /// oldest are forgotten before their time. Half of `traces_mib` where it is left out.
+    #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
-    pub queue_mib: u32,
+    pub remembered_mib: Option<u32>,
+    /// Mebibytes of `memory_mib` for requests that wait to be assembled. Beyond it senders wait up
+    /// to a second and are then told to come again.
+    #[serde(deserialize_with = "some_above_zero")]
+    #[schemars(range(min = 1))]
+    pub queue_mib: Option<u32>,
+    /// Mebibytes of `memory_mib` for reading traces while they are judged. Large traces wait for
+    /// each other; one that alone may take more is not evaluable, `trace_too_expensive`.
+    #[serde(deserialize_with = "some_above_zero")]
+    #[schemars(range(min = 1))]
+    pub judging_mib: Option<u32>,
+    /// Mebibytes of `memory_mib` for the evaluations in the queues of all exporters together.
+    #[serde(deserialize_with = "some_above_zero")]
+    #[schemars(range(min = 1))]
+    pub exporters_mib: Option<u32>,
+    /// Mebibytes of `memory_mib` for the series of all exporters. What finds no room is counted
+    /// together, as beyond `series_max`.
+    #[serde(deserialize_with = "some_above_zero")]
+    #[schemars(range(min = 1))]
+    pub series_mib: Option<u32>,
     /// Steps that one trace may take to be read and judged, all its evaluations and revisions
     /// together: a step is about two nanoseconds of one core. Beyond it evaluations are not
     /// evaluable, `trace_too_expensive`. Each judgement of a session has as many. Verdicts before
@@ -147,6 +167,24 @@ pub struct LimitsSettings {
     pub trace_steps: u32,
 }
 
+impl LimitsSettings {
+    /// Bytes for traces, which is what the default config gives them where nothing is said.
+    pub fn traces_bytes(&self) -> usize {
+        self.traces_mib.map_or(MemoryLimits::default().traces, bytes)
+    }
+
+    /// Bytes of these for remembered traces.
+    pub fn remembered_bytes(&self) -> usize {
+        let half = self.traces_bytes() / 2;
+        self.remembered_mib.map_or(half, |mib| bytes(mib).min(self.traces_bytes()))
+    }
+}
+
+/// Mebibytes in bytes.
+fn bytes(mib: u32) -> usize {
+    (mib as usize) << 20
+}
+
 impl Default for LimitsSettings {
     fn default() -> Self {
         Self {
@@ -154,8 +192,12 @@ impl Default for LimitsSettings {
             spans_per_trace_max: 50_000,
             trace_mib_max: 64,
             memory_mib: 1024,
-            remembered_mib: 256,
-            queue_mib: 256,
+            traces_mib: None,
+            remembered_mib: None,
+            queue_mib: None,
+            judging_mib: None,
+            exporters_mib: None,
+            series_mib: None,
             trace_steps: TRACE_STEPS,
         }
     }
@@ -181,10 +223,18 @@ pub struct SessionsSettings {
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub traces_per_session_max: u32,
-    /// Mebibytes kept of all sessions together.
-    #[serde(deserialize_with = "above_zero")]
+    /// Mebibytes of `limits.memory_mib` for all sessions together, a quarter of them for the traces
+    /// on their way there.
+    #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
-    pub memory_mib: u32,
+    pub memory_mib: Option<u32>,
+}
+
+impl SessionsSettings {
+    /// Bytes kept of sessions; the rest of `memory_mib` is for traces on their way there.
+    pub fn kept_bytes(&self) -> usize {
+        self.memory_mib.map_or(MemoryLimits::default().sessions, bytes) / 4 * 3
+    }
 }
 
 impl Default for SessionsSettings {
@@ -195,7 +245,7 @@ impl Default for SessionsSettings {
             age_max: HumanDuration::from_secs(6 * 60 * 60),
             open_sessions_max: 10_000,
             traces_per_session_max: 1_000,
-            memory_mib: 256,
+            memory_mib: None,
         }
     }
 }

@@ -4,6 +4,8 @@
 //! with [`Shard::done`]; the trace then stays, remembered, until `remember_period` is over or room
 //! is needed.
 
+mod held;
+mod kept;
 mod room;
 mod waiting;
 
@@ -13,11 +15,13 @@ pub use room::CutTrace;
 
 use hashbrown::HashMap;
 
+use held::HeldResources;
+
 use super::patience::Patience;
 use super::trace::{Added, OpenTrace, State, TakenSteps, TraceLimits};
 use super::wheel::{TICK_MS, Wheel};
 use super::{LimitsSettings, TracesSettings};
-use crate::model::{Completion, Reported, SpanBatch, SpanRecord, TraceId, TraceSpans};
+use crate::model::{Completion, SpanBatch, SpanRecord, TraceId, TraceSpans};
 
 /// Names a trace of a shard; stays unique when its place is used again. As long as a shard forgets
 /// nothing, its handles are in the order of the first spans of their traces.
@@ -98,6 +102,8 @@ pub struct Shard {
     /// When traces were judged, milliseconds, oldest first; stale entries are passed over.
     judged: VecDeque<(u64, Handle)>,
     bytes: usize,
+    /// The resources of all traces; their bytes are beside `bytes`.
+    resources: HeldResources,
     /// Those of `bytes` that are held for judged traces.
     remembered_bytes: usize,
     open_count: usize,
@@ -119,8 +125,11 @@ struct ShardLimits {
     remembered_bytes_max: usize,
 }
 
-/// Memory of a trace beside its spans, near enough.
-const TRACE_BYTES: usize = 320;
+/// Memory of a trace beside its spans, with its places in the tables and queues of the shard.
+const TRACE_BYTES: usize = size_of::<OpenTrace>() + 200;
+
+/// One part in so many of the memory is the allocator's: it rounds sizes up.
+const ALLOCATOR_PART: usize = 9;
 
 impl Shard {
     /// A shard that holds its part, one of `shard_count`, of the limits.
@@ -131,6 +140,8 @@ impl Shard {
         now_ms: u64,
     ) -> Self {
         let mib = |mib: u32| (mib as usize) << 20;
+        let part =
+            |bytes: usize| (bytes / shard_count - bytes / shard_count / ALLOCATOR_PART).max(1);
         let limits = ShardLimits {
             trace_count_max: (limits.open_traces_max as usize / shard_count).max(1),
             trace: TraceLimits {
@@ -138,8 +149,8 @@ impl Shard {
                 // Facts are addressed by 32 bits.
                 bytes_max: mib(limits.trace_mib_max).min(u32::MAX as usize),
             },
-            bytes_max: (mib(limits.memory_mib) / shard_count).max(1 << 20),
-            remembered_bytes_max: (mib(limits.remembered_mib) / shard_count).max(1 << 20),
+            bytes_max: part(limits.traces_bytes()),
+            remembered_bytes_max: part(limits.remembered_bytes()),
         };
         Self {
             traces,
@@ -151,6 +162,7 @@ impl Shard {
             opened: VecDeque::new(),
             judged: VecDeque::new(),
             bytes: 0,
+            resources: HeldResources::default(),
             remembered_bytes: 0,
             open_count: 0,
             counts: ShardCounts::default(),
@@ -171,6 +183,7 @@ impl Shard {
                     self.add_record(handle, record, batch, now_ms);
                 }
             }
+            self.recount(handle);
         }
         self.apply_rules(now_ms, due);
         self.make_room(now_ms, due);
@@ -208,11 +221,8 @@ impl Shard {
         };
         let bytes: usize = run.iter().map(|record| record.facts.len()).sum();
         let spans_left = limits.spans_max.saturating_sub(trace.spans.spans.len());
-        let bytes_left = limits.bytes_max.saturating_sub(trace.spans.arena.len());
-        let before = trace.spans.bytes();
+        let bytes_left = limits.bytes_max.saturating_sub(trace.kept_bytes());
         trace.spans.reserve(run.len().min(spans_left), bytes.min(bytes_left));
-        let after = trace.spans.bytes();
-        self.bytes = self.bytes + after - before;
     }
 
     /// Adds all records that a batch has of a trace at once, if no limit and no record known before
@@ -229,12 +239,11 @@ impl Shard {
         let bytes: usize = run.iter().map(|record| record.facts.len()).sum();
         let is_open = !matches!(trace.state, State::Closed(_));
         let fits = trace.spans.spans.len() + run.len() <= limits.spans_max
-            && trace.spans.arena.len() + bytes <= limits.bytes_max;
-        let before = trace.spans.bytes();
+            && trace.kept_bytes() + bytes <= limits.bytes_max;
         if !is_open || !fits || !trace.add_all(run, batch) {
             return false;
         }
-        self.grown(handle, before, now_ms);
+        self.grown(handle, now_ms);
         true
     }
 
@@ -243,12 +252,11 @@ impl Shard {
         let facts = record.facts.start as usize..record.facts.end as usize;
         let facts = batch.arena.get(facts).unwrap_or(&[]);
         let Some(resource) = batch.resources.get(record.resource as usize) else { return };
-        let before = trace.spans.bytes();
         let added = trace.add(record, facts, resource, self.limits.trace);
         self.counts.duplicate_spans += u64::from(added == Added::Duplicate);
         self.counts.conflicting_spans += u64::from(matches!(added, Added::Conflict { .. }));
         match added {
-            Added::New | Added::Conflict { is_news: true } => self.grown(handle, before, now_ms),
+            Added::New | Added::Conflict { is_news: true } => self.grown(handle, now_ms),
             Added::LeftOut => {
                 self.counts.spans_over_limit += 1;
                 match trace.state {
@@ -265,10 +273,9 @@ impl Shard {
         }
     }
 
-    /// Notes that a trace has new records; `before` are the bytes that it held without them.
-    fn grown(&mut self, handle: Handle, before: usize, now_ms: u64) {
+    /// Notes that a trace has new records.
+    fn grown(&mut self, handle: Handle, now_ms: u64) {
         let Some(trace) = self.places[handle.index as usize].trace.as_mut() else { return };
-        self.bytes = self.bytes + trace.spans.bytes() - before;
         trace.last_ms = now_ms;
         if let State::Judged(_) = trace.state {
             trace.state = State::Open;
@@ -329,18 +336,6 @@ impl Shard {
         running.collect()
     }
 
-    /// What evaluators said of a trace before.
-    pub fn reported(&self, handle: Handle) -> &[Reported] {
-        self.get(handle).map_or(&[], |trace| &trace.reported)
-    }
-
-    /// Keeps what evaluators said of a trace, once that has left, for as long as it is remembered.
-    pub fn keep_reported(&mut self, handle: Handle, reported: Vec<Reported>) {
-        if let Some(trace) = self.get_mut(handle) {
-            trace.reported = reported;
-        }
-    }
-
     /// Steps that a trace has taken so far.
     pub fn steps(&self, handle: Handle) -> TakenSteps {
         self.get(handle).map_or_else(TakenSteps::default, |trace| trace.steps)
@@ -393,6 +388,8 @@ impl Shard {
             let places = &self.places;
             self.opened.retain(|handle| is_open(places, handle));
         }
+        self.make_room(now_ms, due);
+        self.shrink();
     }
 
     /// Makes everything that is open due: the end of the input or of the process.
@@ -426,7 +423,7 @@ impl Shard {
 
     /// Bytes held for open and remembered traces.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.resources.bytes()
     }
 
     /// What was counted since the last look.

@@ -79,6 +79,15 @@ pub(super) struct TraceLimits {
     pub(super) bytes_max: usize,
 }
 
+/// What a shard has counted of a trace.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct CountedTrace {
+    /// Bytes held for it alone.
+    pub(super) bytes: usize,
+    /// Its first resources, so many.
+    pub(super) resources: usize,
+}
+
 /// A trace with what decides when it is judged.
 pub(super) struct OpenTrace {
     /// Its records.
@@ -109,8 +118,12 @@ pub(super) struct OpenTrace {
     pub(super) verdicts: GivenVerdicts,
     /// Steps that its judgements took, and those that asked for verdicts before the end.
     pub(super) steps: TakenSteps,
+    /// Bytes that its shard counts as held for it, and how many of its resources are counted.
+    pub(super) counted: CountedTrace,
     /// Bytes that are counted as held for it since it was judged; 0 while it is open.
     pub(super) remembered_bytes: usize,
+    /// Bytes of all its resources, which other traces may have, too.
+    pub(super) resource_bytes: usize,
     /// How large it was when it was last looked at while open.
     looked_at: usize,
     /// Arrival of the end of the root, milliseconds.
@@ -144,7 +157,9 @@ impl OpenTrace {
             reported: Vec::new(),
             verdicts: GivenVerdicts::default(),
             steps: TakenSteps::default(),
+            counted: CountedTrace::default(),
             remembered_bytes: 0,
+            resource_bytes: 0,
             looked_at: 0,
             root_ms: None,
             patience_ms: 0,
@@ -153,6 +168,20 @@ impl OpenTrace {
             places: HashMap::new(),
             resource_places: HashMap::new(),
         }
+    }
+
+    /// Bytes of its facts and its resources.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.spans.arena.len() + self.resource_bytes
+    }
+
+    /// Bytes held for it, without its resources.
+    pub(super) fn bytes(&self) -> usize {
+        self.spans.bytes()
+            + self.places.allocation_size()
+            + self.resource_places.allocation_size()
+            + self.reported.capacity() * size_of::<Reported>()
+            + self.verdicts.bytes()
     }
 
     /// When it was judged last, milliseconds; `None` while it is open.
@@ -245,7 +274,7 @@ impl OpenTrace {
         } else if is_new && self.spans.spans.len() >= limits.spans_max {
             Some(TraceLimit::Spans)
         } else {
-            let is_full = self.spans.arena.len() + bytes > limits.bytes_max;
+            let is_full = self.kept_bytes() + bytes > limits.bytes_max;
             is_full.then_some(TraceLimit::Bytes)
         }
     }
@@ -366,6 +395,7 @@ impl OpenTrace {
         known.unwrap_or_else(|| {
             let place = resources.len() as u32;
             resources.push(Arc::clone(resource));
+            self.resource_bytes += resource.bytes();
             if !self.resource_places.is_empty() {
                 self.resource_places.insert(address(resource), place);
             }

@@ -10,6 +10,8 @@
 pub(super) const TICK_MS: u64 = 50;
 /// Slots of the ring.
 const SLOT_COUNT: u64 = 1024;
+/// Slots that have room for so many entries are not made smaller.
+const KEPT_ENTRIES: usize = 256;
 /// Length of one turn of the ring, milliseconds: how long an entry without an owner may stay.
 #[cfg(test)]
 pub(super) const TURN_MS: u64 = SLOT_COUNT * TICK_MS;
@@ -49,6 +51,10 @@ impl<T> Wheel<T> {
             let passed = &mut self.slots[(tick % SLOT_COUNT) as usize];
             let gone = passed.extract_if(.., |armed| armed.tick <= last || !wanted(&armed.entry));
             out.extend(gone.filter(|armed| armed.tick <= last).map(|armed| armed.entry));
+            // What a flood has left mostly empty goes back.
+            if passed.capacity() > KEPT_ENTRIES && passed.len() < passed.capacity() / 4 {
+                passed.shrink_to(2 * passed.len());
+            }
         }
         self.next = self.next.max(last + 1);
     }

@@ -11,6 +11,7 @@ mod expect;
 mod exporters;
 mod expression;
 mod load;
+mod memory;
 mod plan;
 mod print;
 mod read;

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use super::evaluators::{self, EvaluatorsConfig};
 use super::exporters::ExportersConfig;
 use super::load::Loaded;
+use super::memory::{ShareSettings, divide};
 use super::read::read_all;
 use super::sources::{ConfigError, ConfigSources};
 use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
@@ -15,7 +16,7 @@ use crate::evaluate::engine::run::Configured;
 use crate::evaluate::{FailureJudge, FailureSettings};
 use crate::extract::Table;
 use crate::extract::dialect::Dialect;
-use crate::model::{Facts, Level};
+use crate::model::{Facts, Level, MemoryLimits};
 use crate::receive::settings::ReceiversSettings;
 use crate::settings::{HumanDuration, Node, SettingsError};
 use crate::telemetry::TelemetrySettings;
@@ -77,6 +78,8 @@ pub struct ResolvedConfig {
     pub evaluators: Vec<Configured>,
     /// The exporters in the order of the config.
     pub exporters: Vec<ExporterSettings>,
+    /// How much each place may hold.
+    pub memory: MemoryLimits,
 }
 
 impl ResolvedConfig {
@@ -96,9 +99,18 @@ impl ResolvedConfig {
             Some(node) => read_all(node, &mut errors, emit::settings::read),
             None => Some(Vec::new()),
         };
-        match (config, exporters) {
-            (Some(config), Some(exporters)) if errors.is_empty() => {
-                Ok(Self { config, evaluators, exporters })
+        let memory = match (&config, &exporters) {
+            (Some(config), Some(exporters)) => {
+                let Config { receivers, limits, sessions, .. } = config;
+                let otlp = receivers.otlp.as_ref();
+                let settings = ShareSettings { otlp, limits, sessions, exporters };
+                divide(settings, &loaded.node).map_err(|error| errors.push(error)).ok()
+            }
+            _ => None,
+        };
+        match (config, exporters, memory) {
+            (Some(config), Some(exporters), Some(memory)) if errors.is_empty() => {
+                Ok(Self { config, evaluators, exporters, memory })
             }
             _ => Err(report(errors, &loaded.sources)),
         }

@@ -119,6 +119,18 @@ impl Instruments {
         lost.iter().map(read).collect()
     }
 
+    /// Shows how many names of services and agents were cut.
+    pub(crate) fn watch_cut(&self, exporter: &str, cut: Arc<AtomicU64>) {
+        let labels = [KeyValue::new("exporter", exporter.to_owned())];
+        let _ = self
+            .meter
+            .u64_observable_counter("spanscore.exporter.cut_labels")
+            .with_unit("{label}")
+            .with_description("Names of services and agents that were cut to be labels.")
+            .with_callback(move |counter| counter.observe(cut.load(Ordering::Relaxed), &labels))
+            .build();
+    }
+
     /// Shows what a queue holds and can hold.
     pub(crate) fn watch(&self, exporter: &str, held: Arc<Held>, capacity: usize) {
         let labels = [KeyValue::new("exporter", exporter.to_owned())];

@@ -40,10 +40,11 @@ use tokio_util::sync::CancellationToken;
 
 pub use counters::Loss;
 
-use crate::model::{Evaluation, Want};
+use crate::model::{Evaluation, Memory, Want};
+use crate::settings::HumanDuration;
 use counters::{Counters, Instruments};
 use queue::{Deliver, Queue, QueueLimits};
-use scores::Scores;
+use scores::{Grouping, Scores};
 use settings::ExporterSettings;
 
 /// Why an exporter could not start.
@@ -113,6 +114,7 @@ struct Task {
 pub struct Starting<'a> {
     name: &'a str,
     exporters: &'a mut Exporters,
+    memory: &'a Memory,
     registry: &'a ::prometheus::Registry,
 }
 
@@ -137,15 +139,26 @@ impl Starting<'_> {
     fn queue(&mut self, limits: QueueLimits, end: impl Deliver) {
         let exporters = &mut *self.exporters;
         exporters.want.records = true;
-        let (queue, handle) = Queue::start(self.name, limits, &exporters.instruments, end);
+        let share = self.memory.exporters.clone();
+        let (queue, handle) = Queue::start(self.name, limits, share, &exporters.instruments, end);
         let queue = Arc::new(queue);
         exporters.lanes.push(Lane::Queue(queue.clone()));
         exporters.task(Task { closing: queue.closing(), queue: Some(queue), handle });
     }
 
     /// Adds scores that are counted as evaluations are offered.
-    fn scores(&mut self, scores: Arc<Scores>) {
-        self.exporters.lanes.push(Lane::Scores(scores));
+    fn scores(
+        &mut self,
+        grouping: Grouping,
+        series_max: usize,
+        idle: HumanDuration,
+    ) -> Arc<Scores> {
+        let share = self.memory.series.clone();
+        let scores = Arc::new(Scores::new(grouping, series_max, idle, share));
+        let instruments = &self.exporters.instruments;
+        instruments.watch_cut(self.name, Arc::clone(scores.cut_names()));
+        self.exporters.lanes.push(Lane::Scores(scores.clone()));
+        scores
     }
 
     /// Adds a task that ends by itself after its token is cancelled.
@@ -160,6 +173,7 @@ impl Exporters {
     /// `prometheus` exporter.
     pub fn start(
         settings: &[ExporterSettings],
+        memory: &Memory,
         meter: &Meter,
         registry: &::prometheus::Registry,
     ) -> Result<Self, ExporterStartError> {
@@ -170,7 +184,8 @@ impl Exporters {
             want: Want::SCORE,
         };
         for ExporterSettings { name, exporter } in settings {
-            exporter.start(&mut Starting { name, exporters: &mut exporters, registry })?;
+            let exporters = &mut exporters;
+            exporter.start(&mut Starting { name, exporters, memory, registry })?;
         }
         Ok(exporters)
     }
@@ -209,7 +224,7 @@ impl Exporters {
         for lane in &self.lanes {
             match lane {
                 Lane::Queue(queue) => {
-                    let sizes = || evaluations.iter().map(queue::size_of_evaluation).sum();
+                    let sizes = || queue::size_of_evaluations(&evaluations);
                     queue.offer(&evaluations, *bytes.get_or_insert_with(sizes));
                 }
                 Lane::Scores(scores) => scores.record(&evaluations),

@@ -55,14 +55,13 @@ impl Default for PrometheusSettings {
 
 impl Exporter for PrometheusSettings {
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
-        let scores = Arc::new(Scores::new(Grouping::Service, self.series_max, self.series_idle));
-        ScoreCollector::new(scores.clone())
+        let scores = starting.scores(Grouping::Service, self.series_max, self.series_idle);
+        ScoreCollector::new(scores)
             .and_then(|collector| starting.registry().register(Box::new(collector)))
             .map_err(|error| ExporterStartError::Metrics {
                 exporter: starting.name().to_owned(),
                 error,
             })?;
-        starting.scores(scores);
         Ok(())
     }
 }
@@ -184,10 +183,12 @@ mod tests {
     use super::*;
     use crate::emit::sample;
     use crate::emit::scores::Grouping;
+    use crate::model::Memory;
 
     #[test]
     fn counters_and_histogram_have_the_documented_names_and_labels() {
-        let scores = Arc::new(Scores::new(Grouping::Service, 1, HumanDuration::default()));
+        let (idle, share) = (HumanDuration::default(), Memory::default().series);
+        let scores = Arc::new(Scores::new(Grouping::Service, 1, idle, share));
         scores.record(&[sample::scored(1.0), sample::scored(0.5), sample::not_evaluable()]);
         let mut other = sample::failed();
         Arc::make_mut(&mut other.target).agent_name = None;

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use limits::{QueueLimits, QueueSettings};
 
 use super::counters::{Counters, Instruments, Loss, Seldom};
-use crate::model::Evaluation;
+use crate::model::{Evaluation, Share};
 use crate::panics::{Panicked, caught_future};
 
 /// Evaluations on their way, in the order offered.
@@ -43,10 +43,11 @@ pub(crate) struct Delivery {
     pub(crate) lost: Vec<(Loss, u64)>,
 }
 
-/// What a queue holds now.
-#[derive(Debug, Default)]
+/// What a queue holds now, of the share that all queues have together.
+#[derive(Debug)]
 pub(crate) struct Held {
     bytes: AtomicUsize,
+    share: Arc<Share>,
 }
 
 impl Held {
@@ -56,8 +57,9 @@ impl Held {
 
     /// Takes so many bytes if they fit.
     fn take(&self, bytes: usize, bytes_max: usize) -> bool {
-        let sum = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= bytes_max);
-        self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).is_ok()
+        // Several shards may offer at once and go beyond it together, within the share.
+        let fits = self.bytes().checked_add(bytes).is_some_and(|sum| sum <= bytes_max);
+        fits && self.share.try_take_for(&self.bytes, bytes)
     }
 }
 
@@ -105,7 +107,7 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         let shared = &self.shared;
-        shared.held.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        shared.held.share.give_back_for(&shared.held.bytes, self.bytes);
         if self.evaluations > 0 {
             let in_time = !shared.closing.is_cancelled();
             let reason = if in_time { Loss::Fault } else { Loss::ShutdownDeadline };
@@ -134,18 +136,20 @@ impl Queue {
     pub(crate) fn start(
         name: &str,
         limits: QueueLimits,
+        share: Arc<Share>,
         instruments: &Instruments,
         end: impl Deliver,
     ) -> (Self, JoinHandle<()>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let shared = Arc::new(QueueShared {
-            held: Arc::default(),
+            held: Arc::new(Held { bytes: AtomicUsize::new(0), share: Arc::clone(&share) }),
             counters: instruments.of(name),
             closing: CancellationToken::new(),
             given_up: CancellationToken::new(),
             dropped: AtomicU64::new(0),
         });
-        instruments.watch(name, shared.held.clone(), limits.bytes_max);
+        let capacity = limits.bytes_max.min(share.largest());
+        instruments.watch(name, shared.held.clone(), capacity);
         let drain = Drain { receiver, limits, closing: shared.closing.clone() };
         let task = tokio::spawn(drain.run(Arc::new(end), shared.given_up.clone()));
         let (name, full) = (Arc::from(name), Seldom::new());
@@ -276,6 +280,15 @@ impl Drain {
             None => wait.await,
         }
     }
+}
+
+/// Bytes that evaluations of some traces hold in memory, with each resource once.
+pub(crate) fn size_of_evaluations(evaluations: &[Evaluation]) -> usize {
+    let own: usize = evaluations.iter().map(size_of_evaluation).sum();
+    let resources =
+        evaluations.chunk_by(|a, b| Arc::ptr_eq(&a.target.resource, &b.target.resource));
+    let first = resources.filter_map(|run| run.first());
+    own + first.map(|evaluation| evaluation.target.resource.bytes()).sum::<usize>()
 }
 
 /// Bytes that an evaluation holds in memory, about; what many share is not counted.

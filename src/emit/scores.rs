@@ -7,13 +7,14 @@
 mod identity;
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hashbrown::{Equivalent, HashMap};
 
 use self::identity::ServiceIdentity;
-use crate::model::{Evaluation, EvaluatorInfo, GivenVerdict, Outcome, Resource};
+use crate::model::{Evaluation, EvaluatorInfo, GivenVerdict, Outcome, Resource, Share};
 use crate::settings::HumanDuration;
 
 /// Upper bounds of the histogram's buckets; zeros stand in the first alone.
@@ -28,6 +29,11 @@ pub(crate) const ANSWERS: [(&str, Option<&str>); 4] =
 pub(crate) const NAME_BYTES_MAX: usize = 200;
 /// Largest encoded resource that has series of its own.
 const RESOURCE_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes that a source takes beside its names and its series.
+const SOURCE_BYTES: usize = 2 * size_of::<ScoreSource>() + 100;
+/// Bytes that a series takes in a vector that grows.
+const SERIES_BYTES: usize = 2 * size_of::<Series>();
 
 /// After how long without an evaluation a series goes, unless the settings say otherwise.
 pub(crate) const SERIES_IDLE: HumanDuration = HumanDuration::from_secs(60 * 60);
@@ -64,6 +70,8 @@ pub(crate) struct ScoreSource {
     pub(crate) agent: String,
     /// One for each evaluator, in order of appearance.
     pub(crate) series: Vec<Series>,
+    /// Bytes that were taken for it, without its series.
+    bytes: usize,
 }
 
 /// The counts of one evaluator at one source.
@@ -148,14 +156,17 @@ impl Equivalent<ScoreSourceKey> for ScoreSourceKeyRef<'_> {
 /// All series of one exporter.
 pub(crate) struct Scores {
     grouping: Grouping,
-    series_max: usize,
     /// After how long without an evaluation a series goes, nanoseconds; 0 for never.
     idle_ns: u64,
     table: Mutex<ScoreTable>,
+    /// Names that were cut.
+    cut: Arc<AtomicU64>,
 }
 
-#[derive(Default)]
 pub(crate) struct ScoreTable {
+    series_max: usize,
+    /// What the series of all exporters hold.
+    share: Arc<Share>,
     places: HashMap<ScoreSourceKey, usize>,
     sources: Vec<ScoreSource>,
     series_count: usize,
@@ -165,8 +176,27 @@ pub(crate) struct ScoreTable {
 }
 
 impl Scores {
-    pub(crate) fn new(grouping: Grouping, series_max: usize, idle: HumanDuration) -> Self {
-        Self { grouping, series_max, idle_ns: idle.as_ns(), table: Mutex::default() }
+    pub(crate) fn new(
+        grouping: Grouping,
+        series_max: usize,
+        idle: HumanDuration,
+        share: Arc<Share>,
+    ) -> Self {
+        let table = ScoreTable {
+            series_max,
+            share,
+            places: HashMap::new(),
+            sources: Vec::new(),
+            series_count: 0,
+            overflow: None,
+            expired_ns: 0,
+        };
+        Self { grouping, idle_ns: idle.as_ns(), table: Mutex::new(table), cut: Arc::default() }
+    }
+
+    /// Names of services and agents that were cut, each as often as it came.
+    pub(crate) fn cut_names(&self) -> &Arc<AtomicU64> {
+        &self.cut
     }
 
     /// Counts evaluations. The lock is held for some nanoseconds for each.
@@ -183,10 +213,21 @@ impl Scores {
         };
         for group in evaluations.chunk_by(same_source) {
             let Some(first) = group.first() else { continue };
-            let place = table.place(self.grouping, first, self.series_max);
+            self.count_cut(first);
+            let place = table.place(self.grouping, first);
             for evaluation in group {
-                table.series(place, evaluation, self.series_max).add(evaluation, now_ns);
+                table.series(place, evaluation).add(evaluation, now_ns);
             }
+        }
+    }
+
+    fn count_cut(&self, evaluation: &Evaluation) {
+        let target = &evaluation.target;
+        let agent = target.agent_name.as_deref().unwrap_or_default();
+        let names = [&*target.resource.service_name, agent];
+        let cut = names.iter().filter(|name| name.len() > NAME_BYTES_MAX).count();
+        if cut > 0 {
+            self.cut.fetch_add(cut as u64, Ordering::Relaxed);
         }
     }
 
@@ -207,12 +248,7 @@ impl Scores {
 
 impl ScoreTable {
     /// Where the source stands; `None` for the overflow source.
-    fn place(
-        &mut self,
-        grouping: Grouping,
-        evaluation: &Evaluation,
-        series_max: usize,
-    ) -> Option<usize> {
+    fn place(&mut self, grouping: Grouping, evaluation: &Evaluation) -> Option<usize> {
         let resource = &evaluation.target.resource;
         if resource.encoded.len() > RESOURCE_BYTES_MAX {
             return None;
@@ -223,26 +259,35 @@ impl ScoreTable {
         if let Some(place) = self.places.get(&ScoreSourceKeyRef { source, agent }) {
             return Some(*place);
         }
-        if self.series_count >= series_max {
+        if self.series_count >= self.series_max {
+            return None;
+        }
+        let resource = identity.resource();
+        let bytes = SOURCE_BYTES + source.len() + 2 * agent.len() + resource.bytes();
+        if !self.share.try_take(bytes) {
             return None;
         }
         let place = self.sources.len();
         self.places.insert(ScoreSourceKey { source: source.into(), agent: agent.into() }, place);
-        let (resource, agent) = (Some(Arc::new(identity.resource())), agent.to_owned());
-        self.sources.push(ScoreSource { resource, agent, series: Vec::new() });
+        let (resource, agent) = (Some(Arc::new(resource)), agent.to_owned());
+        self.sources.push(ScoreSource { resource, agent, series: Vec::new(), bytes });
         Some(place)
     }
 
     /// Lets go of series that have counted nothing for so long, and of sources without any.
     fn expire(&mut self, now_ns: u64, idle_ns: u64) {
         let is_idle = |series: &Series| now_ns.saturating_sub(series.last_ns) > idle_ns;
-        if !self.sources.iter().any(|source| source.series.iter().any(is_idle)) {
+        let goes =
+            |source: &ScoreSource| source.series.is_empty() || source.series.iter().any(is_idle);
+        if !self.sources.iter().any(goes) {
             return;
         }
+        let held = self.held();
         let mut moved = Vec::with_capacity(self.sources.len());
         let mut kept = 0;
         self.sources.retain_mut(|source| {
             source.series.retain(|series| !is_idle(series));
+            source.series.shrink_to_fit();
             let stays = !source.series.is_empty();
             moved.push(stays.then_some(kept));
             kept += usize::from(stays);
@@ -255,21 +300,25 @@ impl ScoreTable {
             }
             None => false,
         });
+        self.sources.shrink_to_fit();
+        self.places.shrink_to_fit();
+        self.share.change(held, self.held());
         self.series_count = self.sources.iter().map(|source| source.series.len()).sum();
         self.expired_ns = now_ns;
     }
 
-    fn series(
-        &mut self,
-        place: Option<usize>,
-        evaluation: &Evaluation,
-        series_max: usize,
-    ) -> &mut Series {
+    /// Bytes that were taken for the sources and their series.
+    fn held(&self) -> usize {
+        let held = |source: &ScoreSource| source.bytes + source.series.len() * SERIES_BYTES;
+        self.sources.iter().map(held).sum()
+    }
+
+    fn series(&mut self, place: Option<usize>, evaluation: &Evaluation) -> &mut Series {
         let evaluator = &evaluation.evaluator;
-        let room = self.series_count < series_max;
+        let has_room = self.series_count < self.series_max;
         if let Some(source) = place.and_then(|place| self.sources.get_mut(place)) {
             let found = find(&source.series, evaluator);
-            if found.is_some() || room {
+            if found.is_some() || has_room && self.share.try_take(SERIES_BYTES) {
                 self.series_count += usize::from(found.is_none());
                 return found_or_new(&mut source.series, found, evaluator, self.expired_ns);
             }
@@ -278,6 +327,7 @@ impl ScoreTable {
             resource: None,
             agent: String::new(),
             series: Vec::new(),
+            bytes: 0,
         });
         let found = find(&source.series, evaluator);
         found_or_new(&mut source.series, found, evaluator, 0)

@@ -56,6 +56,11 @@ pub trait Exporter: fmt::Debug + Send + Sync {
     /// # Errors
     /// Why it cannot start.
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError>;
+
+    /// Bytes that its queue may hold, where its settings say so.
+    fn queue_bytes(&self) -> Option<usize> {
+        None
+    }
 }
 
 /// One configured exporter.

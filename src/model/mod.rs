@@ -7,6 +7,7 @@ pub mod evaluation;
 pub mod explanation;
 pub mod facts;
 pub mod id;
+pub mod memory;
 pub mod session;
 pub mod span;
 pub mod tool_call;
@@ -20,6 +21,7 @@ pub use self::evaluation::{
 pub use explanation::Explanation;
 pub use facts::{Facts, Want};
 pub use id::{EvaluationId, SpanId, TraceId};
+pub use memory::{Memory, MemoryLimits, Share};
 pub use session::SessionKey;
 pub use span::{
     Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans, fetch, fingerprint, shard_of,

@@ -18,6 +18,14 @@ pub struct Resource {
     pub service_name: String,
 }
 
+impl Resource {
+    /// Bytes held for it.
+    pub fn bytes(&self) -> usize {
+        const COUNTS: usize = 2 * size_of::<usize>();
+        COUNTS + size_of::<Self>() + self.encoded.capacity() + self.service_name.capacity()
+    }
+}
+
 /// Properties of a span record that `assemble` needs.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct SpanFlags(pub u16);
@@ -178,6 +186,15 @@ pub fn shard_of(trace_id: TraceId, shard_count: usize) -> usize {
     (spread.wrapping_mul(shard_count as u64) >> 32) as usize
 }
 
+impl SpanBatch {
+    /// Bytes held for it, with its resources, which others may have, too.
+    pub fn bytes(&self) -> usize {
+        self.arena.capacity()
+            + self.spans.capacity() * size_of::<SpanRecord>()
+            + self.resources.iter().map(|resource| resource.bytes()).sum::<usize>()
+    }
+}
+
 impl TraceSpans {
     /// The facts of one record.
     pub fn facts(&self, span: &SpanRecord) -> &[u8] {
@@ -195,9 +212,16 @@ impl TraceSpans {
         }
     }
 
-    /// Bytes held for this trace.
+    /// Bytes held for this trace alone.
     pub fn bytes(&self) -> usize {
-        self.arena.capacity() + self.spans.capacity() * size_of::<SpanRecord>()
+        self.arena.capacity()
+            + self.spans.capacity() * size_of::<SpanRecord>()
+            + self.resources.capacity() * size_of::<Arc<Resource>>()
+    }
+
+    /// Bytes held for this trace, with its resources, which others may have, too.
+    pub fn bytes_with_resources(&self) -> usize {
+        self.bytes() + self.resources.iter().map(|resource| resource.bytes()).sum::<usize>()
     }
 }
 

@@ -10,6 +10,11 @@ pub const VERDICTS_MAX: usize = 1_000;
 pub struct GivenVerdicts(Vec<(u64, GivenVerdict)>);
 
 impl GivenVerdicts {
+    /// Bytes held for them.
+    pub fn bytes(&self) -> usize {
+        self.0.capacity() * size_of::<(u64, GivenVerdict)>()
+    }
+
     /// Tells each evaluation the verdict that it takes back, and remembers its own instead.
     pub fn supersede(&mut self, evaluations: &mut [Evaluation]) {
         let before = self.0.len();

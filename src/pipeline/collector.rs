@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::keeper::Keeper;
 use super::{Lost, Outlet, Pipeline, PipelineSettings};
 use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::config::ResolvedConfig;
@@ -19,6 +20,7 @@ use crate::emit::{self, Exporters, Unsent};
 use crate::evaluate::engine::run::{Configured, Evaluators};
 use crate::extract::dialect::Dialect;
 use crate::extract::{Resolver, Table, TableError};
+use crate::model::{Memory, MemoryLimits};
 use crate::receive::settings::ReceiversSettings;
 use crate::receive::{self, Receivers};
 use crate::telemetry::{Telemetry, TelemetryError, TelemetrySettings};
@@ -38,6 +40,8 @@ pub struct CollectorSettings {
     pub sessions: SessionsSettings,
     /// How much is kept.
     pub limits: LimitsSettings,
+    /// How much each place may hold.
+    pub memory: MemoryLimits,
     /// How traces are scored.
     pub evaluators: Vec<Configured>,
     /// Where scores leave.
@@ -57,8 +61,12 @@ impl From<ResolvedConfig> for CollectorSettings {
             receivers: config.receivers,
             dialects: Dialect::with_builtin(config.dialects),
             traces: config.traces,
-            sessions: config.sessions,
-            limits: config.limits,
+            sessions: SessionsSettings {
+                memory_mib: Some(mib(plan.memory.sessions)),
+                ..config.sessions
+            },
+            limits: LimitsSettings { traces_mib: Some(mib(plan.memory.traces)), ..config.limits },
+            memory: plan.memory,
             evaluators: plan.evaluators,
             exporters: plan.exporters,
             telemetry: config.telemetry,
@@ -66,6 +74,11 @@ impl From<ResolvedConfig> for CollectorSettings {
             shard_count: None,
         }
     }
+}
+
+/// Bytes in whole mebibytes, at least one.
+fn mib(bytes: usize) -> u32 {
+    u32::try_from(bytes >> 20).unwrap_or(u32::MAX).max(1)
 }
 
 /// Why a collector cannot start.
@@ -108,6 +121,7 @@ pub struct Collector {
     pipeline: Pipeline,
     receivers: Receivers,
     shutdown_timeout: Duration,
+    _keeper: Keeper,
 }
 
 impl Collector {
@@ -115,7 +129,10 @@ impl Collector {
     pub async fn start(settings: CollectorSettings) -> Result<Self, CollectorStartError> {
         let telemetry = Telemetry::start(&settings.telemetry).await?;
         let meter = telemetry.meter();
-        let exporters = Exporters::start(&settings.exporters, &meter, telemetry.registry())?;
+        let memory = Memory::new(&settings.memory);
+        telemetry.show_memory(&memory);
+        let registry = telemetry.registry();
+        let exporters = Exporters::start(&settings.exporters, &memory, &meter, registry)?;
         let evaluators = Evaluators::new(settings.evaluators, exporters.want());
         let table = Arc::new(Table::compile(settings.dialects, &evaluators.facts())?);
         let resolver = Arc::new(Resolver::new(table));
@@ -130,6 +147,7 @@ impl Collector {
                 traces: settings.traces,
                 sessions: settings.sessions,
                 limits: settings.limits,
+                memory: memory.clone(),
                 shard_count: settings.shard_count.unwrap_or(cores),
             },
             resolver,
@@ -139,10 +157,12 @@ impl Collector {
         )
         .map_err(CollectorStartError::Threads)?;
         telemetry.readiness().watch(pipeline.heartbeats());
-        let receivers = Receivers::start(&settings.receivers, pipeline.intake(), &meter).await?;
+        let intake = pipeline.intake();
+        let receivers = Receivers::start(&settings.receivers, intake, &memory, &meter).await?;
         telemetry.readiness().set(true);
         let shutdown_timeout = settings.shutdown_timeout;
-        Ok(Self { telemetry, exporters, pipeline, receivers, shutdown_timeout })
+        let _keeper = Keeper::start(pipeline.intake());
+        Ok(Self { telemetry, exporters, pipeline, receivers, shutdown_timeout, _keeper })
     }
 
     /// Where it can be reached.

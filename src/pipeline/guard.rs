@@ -18,7 +18,7 @@ pub(super) trait Guarded {
     fn start_anew(&mut self, now_ms: u64);
 
     /// Tells how much is open now, for what an end in haste would lose.
-    fn report_open(&self);
+    fn report_open(&mut self);
 
     /// Takes one step. After a panic the state may not add up any more: what is open is evaluated
     /// as it stands, and the rest begins anew.

@@ -5,30 +5,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use opentelemetry::metrics::Meter;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use super::backlog::Backlog;
 use super::metrics::PipelineMetrics;
 use super::pool::BatchPool;
+use super::room::{QueueRoom, ShardQueue};
 use super::worker::ShardMessage;
-use super::{RETRY_AFTER, ROOM_WAIT};
+use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER, ROOM_WAIT};
 use crate::extract::{Extracted, ExtractionCache, Table, extract};
-use crate::model::SpanBatch;
+use crate::model::{Share, SpanBatch};
 use crate::otlp::Signal;
 use crate::otlp::request::Broken;
-use crate::receive::{Accepted, Intake, Refused};
-
-/// Bytes that one permit of the queue stands for.
-const PERMIT_BYTES: usize = 1024;
+use crate::receive::{Accepted, Intake, Refused, Sender};
 
 /// Refuses, extracts, and hands to the shards.
 pub struct PipelineIntake {
     table: Arc<Table>,
-    shards: Vec<mpsc::Sender<ShardMessage>>,
-    room: Arc<Semaphore>,
-    permits: u32,
+    shards: Vec<(mpsc::Sender<ShardMessage>, ShardQueue)>,
+    /// The bytes of all that waits for the shards.
+    queue: Arc<Share>,
     is_closed: AtomicBool,
+    /// A request came since the last look.
+    is_used: AtomicBool,
     /// Resources seen before, one cache for each request under way at once.
     caches: Mutex<Vec<ExtractionCache>>,
     metrics: Arc<PipelineMetrics>,
@@ -40,21 +40,21 @@ impl PipelineIntake {
     pub(super) fn new(
         table: Arc<Table>,
         shards: Vec<mpsc::Sender<ShardMessage>>,
-        queue_bytes: usize,
+        queue: Arc<Share>,
         metrics: Arc<PipelineMetrics>,
         pool: Arc<BatchPool>,
         backlog: Arc<Backlog>,
         meter: &Meter,
     ) -> Self {
-        let permits = queue_bytes.div_ceil(PERMIT_BYTES).clamp(1, Semaphore::MAX_PERMITS / 2);
-        let room = Arc::new(Semaphore::new(permits));
-        show_queue(meter, Arc::clone(&room), permits);
+        show_queue(meter, &queue);
+        let shard_count = shards.len();
+        let with_queue = |shard| (shard, ShardQueue::new(shard_count));
         Self {
             table,
-            shards,
-            room,
-            permits: u32::try_from(permits).unwrap_or(u32::MAX),
+            shards: shards.into_iter().map(with_queue).collect(),
+            queue,
             is_closed: AtomicBool::new(false),
+            is_used: AtomicBool::new(false),
             caches: Mutex::default(),
             metrics,
             pool,
@@ -65,28 +65,33 @@ impl PipelineIntake {
     /// Refuses from now on, and sends each shard a last word.
     pub(super) async fn close(&self, last: ShardMessage) {
         self.is_closed.store(true, Ordering::Release);
-        for shard in &self.shards {
+        for (shard, _) in &self.shards {
             // A shard that is gone has nothing to be told.
             let _ = shard.send(last.clone()).await;
         }
     }
 
-    /// Waits for room for a request; refuses when there is none in time.
+    /// Forgets what is only remembered to be quick, if no request came since the last look: a
+    /// little that is kept may hold up much that is free around it.
+    pub(super) fn rest(&self) {
+        if !self.is_used.swap(false, Ordering::Relaxed) {
+            self.caches().clear();
+            self.pool.clear();
+        }
+    }
+
+    /// Waits for room for a request; refuses when there is none in time. A small request takes as
+    /// much as its place in the queue of a shard: there are no more places than fit.
     async fn room_for(
         &self,
         bytes: usize,
+        sender: &Arc<Sender>,
         deadline: Instant,
-    ) -> Result<OwnedSemaphorePermit, Refused> {
-        let permits = u32::try_from(bytes.div_ceil(PERMIT_BYTES).max(1)).unwrap_or(u32::MAX);
-        let permits = permits.min(self.permits);
-        if let Ok(permit) = Arc::clone(&self.room).try_acquire_many_owned(permits) {
-            return Ok(permit);
-        }
-        let wait = Arc::clone(&self.room).acquire_many_owned(permits);
-        match timeout_at(deadline, wait).await {
-            Ok(Ok(permit)) => Ok(permit),
-            _ => Err(self.overloaded("queue_full")),
-        }
+    ) -> Result<QueueRoom, Refused> {
+        let bytes = bytes.max(self.queue.limit() / QUEUED_REQUESTS_MAX);
+        let waits = || self.metrics.waited("queue");
+        let room = QueueRoom::take(&self.queue, sender, bytes, deadline, waits).await;
+        room.ok_or_else(|| self.overloaded("queue_full"))
     }
 
     fn overloaded(&self, reason: &'static str) -> Refused {
@@ -116,63 +121,72 @@ impl PipelineIntake {
     async fn hand_over(
         &self,
         batches: Vec<SpanBatch>,
-        permit: OwnedSemaphorePermit,
+        mut room: QueueRoom,
         deadline: Instant,
     ) -> Result<(), Refused> {
-        let permit = Arc::new(permit);
+        room.grow(batches.iter().map(SpanBatch::bytes).sum());
+        let room = Arc::new(room);
         let mut places = Vec::with_capacity(self.shards.len());
-        for (shard, batch) in self.shards.iter().zip(batches) {
+        for ((shard, queue), batch) in self.shards.iter().zip(batches) {
             if batch.spans.is_empty() {
                 self.pool.give_back(batch);
                 continue;
             }
+            let waits = || self.metrics.waited("shard");
+            let own = queue.take(&self.queue, batch.bytes(), deadline, waits).await;
+            let own = own.ok_or_else(|| self.overloaded("shard_full"))?;
             // A shard that gave a place does not end before it is used or given back.
             let place = match timeout_at(deadline, shard.reserve()).await {
                 Ok(place) => place.map_err(|_| Refused::ShuttingDown)?,
                 Err(_) => return Err(self.overloaded("shard_full")),
             };
-            places.push((place, batch));
+            places.push((place, batch, own));
         }
-        for (place, batch) in places {
+        for (place, batch, own) in places {
             self.backlog.queue(batch.spans.len());
-            place.send(ShardMessage::Batch { batch: Arc::new(batch), _room: Arc::clone(&permit) });
+            let room = Arc::new((own, Arc::clone(&room)));
+            place.send(ShardMessage::Batch { batch: Arc::new(batch), _room: room });
         }
         Ok(())
     }
 }
 
 /// Shows how full the queue of requests is whenever metrics are read.
-fn show_queue(meter: &Meter, room: Arc<Semaphore>, permits: usize) {
-    let bytes = |permits: usize| (permits * PERMIT_BYTES) as u64;
+fn show_queue(meter: &Meter, queue: &Arc<Share>) {
+    let (held, capacity) = (Arc::clone(queue), queue.limit() as u64);
     meter
         .u64_observable_gauge("spanscore.pipeline.queue_size")
         .with_description("Requests that wait to be assembled.")
         .with_unit("By")
-        .with_callback(move |size| {
-            size.observe(bytes(permits.saturating_sub(room.available_permits())), &[]);
-        })
+        .with_callback(move |size| size.observe(held.held() as u64, &[]))
         .build();
     meter
         .u64_observable_gauge("spanscore.pipeline.queue_capacity")
-        .with_description("Room for requests that wait to be assembled.")
+        .with_description("QueueRoom for requests that wait to be assembled.")
         .with_unit("By")
-        .with_callback(move |capacity| capacity.observe(bytes(permits), &[]))
+        .with_callback(move |room| room.observe(capacity, &[]))
         .build();
 }
 
 impl Intake for PipelineIntake {
-    async fn accept(&self, signal: Signal, body: Bytes) -> Result<Accepted, Refused> {
+    async fn accept(
+        &self,
+        signal: Signal,
+        body: Bytes,
+        sender: &Arc<Sender>,
+    ) -> Result<Accepted, Refused> {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(Refused::ShuttingDown);
         }
+        self.is_used.store(true, Ordering::Relaxed);
         let deadline = Instant::now() + ROOM_WAIT;
-        let permit = self.room_for(body.len(), deadline).await?;
+        let room = self.room_for(body.len(), sender, deadline).await?;
         let mut batches: Vec<_> = self.shards.iter().map(|_| self.pool.take()).collect();
         let extracted = self
             .extract(signal, &body, &mut batches)
             .map_err(|error| Refused::Malformed(error.to_string()))?;
         drop(body);
-        self.hand_over(batches, permit, deadline).await?;
+        self.hand_over(batches, room, deadline).await?;
         self.metrics.extracted(&extracted);
         Ok(Accepted {
             accepted: extracted.accepted,
@@ -196,8 +210,8 @@ mod tests {
         let meter = telemetry.meter();
         let metrics = Arc::new(PipelineMetrics::new(&meter, &evaluators));
         let backlog = Arc::new(Backlog::new(shards.len()));
-        let table = Arc::new(table);
-        PipelineIntake::new(table, shards, 1 << 20, metrics, Arc::default(), backlog, &meter)
+        let (table, queue) = (Arc::new(table), Share::new("queue", 1 << 20));
+        PipelineIntake::new(table, shards, queue, metrics, Arc::default(), backlog, &meter)
     }
 
     fn batch() -> SpanBatch {
@@ -227,8 +241,8 @@ mod tests {
         let (second, _second_queue) = mpsc::channel(1);
         let intake = intake(vec![first, second], &telemetry);
         let give = async |batches| {
-            let permit = intake.room_for(1, soon()).await.unwrap();
-            intake.hand_over(batches, permit, soon()).await
+            let room = intake.room_for(1, &Arc::default(), soon()).await.unwrap();
+            intake.hand_over(batches, room, soon()).await
         };
         assert_eq!(give(vec![batch(), batch()]).await, Ok(()));
         let started = Instant::now();
@@ -245,7 +259,7 @@ mod tests {
         let (first, mut first_queue) = mpsc::channel(4);
         let (second, second_queue) = mpsc::channel(4);
         let intake = intake(vec![first, second], &telemetry);
-        let permit = || async { intake.room_for(1, soon()).await.unwrap() };
+        let permit = || async { intake.room_for(1, &Arc::default(), soon()).await.unwrap() };
         assert_eq!(intake.hand_over(vec![batch(), batch()], permit().await, soon()).await, Ok(()));
         assert!(matches!(first_queue.try_recv(), Ok(ShardMessage::Batch { .. })));
         drop(second_queue);
@@ -257,6 +271,6 @@ mod tests {
             Ok(())
         );
         assert!(matches!(first_queue.try_recv(), Ok(ShardMessage::Batch { .. })));
-        assert_eq!(intake.room.available_permits(), intake.permits as usize);
+        assert_eq!(intake.queue.held(), 0, "what was taken in is dropped with its room");
     }
 }

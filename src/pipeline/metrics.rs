@@ -18,6 +18,7 @@ use crate::model::{Completion, Evaluation, Outcome, Reason};
 /// Instruments of the stages between receivers and exporters.
 pub(super) struct PipelineMetrics {
     refused: Counter<u64>,
+    waits: Counter<u64>,
     rejected: Counter<u64>,
     repaired: Counter<u64>,
     dropped_spans: Counter<u64>,
@@ -47,6 +48,8 @@ pub(super) struct JudgedCounts {
     when_errors: WhenErrors,
     /// Traces of which not all was judged, as it would have taken too many steps.
     pub(super) expensive: u64,
+    /// Traces that were not read, as that could have taken too much memory.
+    pub(super) too_large: u64,
 }
 
 impl JudgedCounts {
@@ -69,7 +72,9 @@ const COMPLETIONS: [Completion; 5] = [
 ];
 
 /// The reason of [`PipelineMetrics::expensive`].
-const EXPENSIVE: &str = "trace_steps";
+pub(super) const EXPENSIVE: &str = "trace_steps";
+/// The other reason.
+pub(super) const TOO_LARGE: &str = "judging_memory";
 
 fn reason(word: &'static str) -> [KeyValue; 1] {
     [KeyValue::new("reason", word)]
@@ -89,6 +94,7 @@ impl PipelineMetrics {
         let names = evaluators.evaluators().iter().map(|e| e.info.name.clone());
         let metrics = Self {
             refused: counter("spanscore.pipeline.refused_requests", "Requests refused retryably."),
+            waits: counter("spanscore.pipeline.waits", "Requests that waited for room."),
             rejected: counter("spanscore.extract.rejected_items", "Items that were not taken."),
             repaired: counter("spanscore.extract.repaired_items", "Items taken with a repair."),
             dropped_spans: counter("spanscore.assemble.dropped_spans", "Spans dropped."),
@@ -157,6 +163,11 @@ impl PipelineMetrics {
         self.reopened.add(0, &[]);
         self.waited_longer.add(0, &[]);
         self.expensive.add(0, &reason(EXPENSIVE));
+        self.expensive.add(0, &reason(TOO_LARGE));
+        for place in ["queue", "shard"] {
+            self.waits.add(0, &[KeyValue::new("for", place)]);
+        }
+        self.refused.add(0, &reason("shard_full"));
         self.panics.add(0, &[]);
         self.time.add(0.0, &[]);
         for evaluator in &self.evaluators {
@@ -171,6 +182,11 @@ impl PipelineMetrics {
 
     pub(super) fn refused(&self, word: &'static str) {
         self.refused.add(1, &reason(word));
+    }
+
+    /// A request waits for room in the queue, or at its shard.
+    pub(super) fn waited(&self, place: &'static str) {
+        self.waits.add(1, &[KeyValue::new("for", place)]);
     }
 
     pub(super) fn extracted(&self, extracted: &Extracted) {
@@ -192,13 +208,16 @@ impl PipelineMetrics {
         if judged.expensive > 0 {
             self.expensive.add(judged.expensive, &reason(EXPENSIVE));
         }
+        if judged.too_large > 0 {
+            self.expensive.add(judged.too_large, &reason(TOO_LARGE));
+        }
         self.count_when_errors(&judged.when_errors);
     }
 
-    pub(super) fn session_judged(&self, errors: &WhenErrors, is_spent: bool) {
+    pub(super) fn session_judged(&self, errors: &WhenErrors, limited: Option<&'static str>) {
         self.sessions.add(1, &[]);
-        if is_spent {
-            self.expensive.add(1, &reason(EXPENSIVE));
+        if let Some(word) = limited {
+            self.expensive.add(1, &reason(word));
         }
         self.count_when_errors(errors);
     }

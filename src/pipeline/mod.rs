@@ -15,10 +15,13 @@ mod collector;
 mod costly;
 mod guard;
 mod intake;
+mod keeper;
 mod lost;
 mod metrics;
 mod pool;
+mod reading;
 pub mod replay;
+mod room;
 mod sessions;
 mod threads;
 mod worker;
@@ -33,7 +36,7 @@ use crate::assemble::Sessions;
 use crate::assemble::{LimitsSettings, SessionsSettings, Shard, TracesSettings};
 use crate::evaluate::engine::run::Evaluators;
 use crate::extract::Resolver;
-use crate::model::Evaluation;
+use crate::model::{Evaluation, Memory};
 use crate::telemetry::Heartbeats;
 
 use backlog::Backlog;
@@ -44,7 +47,7 @@ pub use intake::PipelineIntake;
 pub use lost::Lost;
 use metrics::PipelineMetrics;
 use pool::BatchPool;
-use sessions::{QUEUED_TRACES_MAX, SessionSender, SessionWorker};
+use sessions::{QUEUED_TRACES_MAX, SessionSender, SessionVerdicts, SessionWorker};
 use threads::Threads;
 use worker::{ShardMessage, Worker};
 
@@ -66,6 +69,8 @@ pub struct PipelineSettings {
     pub sessions: SessionsSettings,
     /// How much is kept.
     pub limits: LimitsSettings,
+    /// How much each place may hold.
+    pub memory: Memory,
     /// Shards, each on a thread of its own; one per core.
     pub shard_count: usize,
 }
@@ -90,7 +95,7 @@ impl Pipeline {
         outlet: &Outlet,
         meter: &Meter,
     ) -> std::io::Result<Self> {
-        let shard_count = settings.shard_count.max(1);
+        let (shard_count, memory) = (settings.shard_count.max(1), &settings.memory);
         let metrics = Arc::new(PipelineMetrics::new(meter, &evaluators));
         let pool = Arc::new(BatchPool::default());
         let backlog = Arc::new(Backlog::new(shard_count));
@@ -109,14 +114,18 @@ impl Pipeline {
                 evaluators: Arc::clone(&evaluators),
                 outlet: Arc::clone(outlet),
                 metrics: Arc::clone(&metrics),
+                memory: Arc::clone(&memory.sessions),
+                held: 0,
+                judging: Arc::clone(&memory.judging),
                 trace_steps: u64::from(settings.limits.trace_steps),
                 backlog: Arc::clone(&backlog),
                 heartbeats: Arc::clone(&heartbeats),
                 place: shard_count,
-                verdicts: Default::default(),
+                verdicts: SessionVerdicts::new(&settings.sessions, &memory.sessions),
             };
             threads.spawn("sessions".to_owned(), worker.run(receiver))?;
-            session_sender = Some(SessionSender { fields: settings.sessions.key, queue });
+            let (fields, memory) = (settings.sessions.key, Arc::clone(&memory.sessions));
+            session_sender = Some(SessionSender { fields, queue, memory });
         }
         let mut senders = Vec::with_capacity(shard_count);
         for index in 0..shard_count {
@@ -132,6 +141,9 @@ impl Pipeline {
                 outlet: Arc::clone(outlet),
                 metrics: Arc::clone(&metrics),
                 pool: Arc::clone(&pool),
+                memory: Arc::clone(&memory.traces),
+                held: 0,
+                judging: Arc::clone(&memory.judging),
                 trace_steps: u64::from(settings.limits.trace_steps),
                 costly: Costly::default(),
                 backlog: Arc::clone(&backlog),
@@ -140,17 +152,10 @@ impl Pipeline {
             };
             threads.spawn(format!("shard-{index}"), worker.run(receiver))?;
         }
-        let queue_bytes = (settings.limits.queue_mib as usize) << 20;
-        let intake = Arc::new(PipelineIntake::new(
-            Arc::clone(resolver.table()),
-            senders,
-            queue_bytes,
-            metrics,
-            pool,
-            Arc::clone(&backlog),
-            meter,
-        ));
-        Ok(Self { intake, threads, backlog, heartbeats })
+        let (table, queue) = (Arc::clone(resolver.table()), Arc::clone(&memory.queue));
+        let known = Arc::clone(&backlog);
+        let intake = PipelineIntake::new(table, senders, queue, metrics, pool, known, meter);
+        Ok(Self { intake: Arc::new(intake), threads, backlog, heartbeats })
     }
 
     /// Where receivers hand their requests.

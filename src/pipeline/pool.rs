@@ -3,23 +3,34 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::model::SpanBatch;
+use crate::model::{SpanBatch, SpanRecord};
 
 /// Most batches that wait to be filled again.
 const BATCHES_MAX: usize = 32;
 /// Most bytes of facts in a batch that is kept.
 const ARENA_BYTES_MAX: usize = 1 << 20;
+/// Most bytes of all that are kept.
+const POOL_BYTES_MAX: usize = 4 << 20;
 /// Most records in a batch that is kept.
 const SPANS_MAX: usize = 8192;
 
 /// Empty batches.
 #[derive(Default)]
-pub(super) struct BatchPool(Mutex<Vec<SpanBatch>>);
+pub(super) struct BatchPool(Mutex<KeptBatches>);
+
+#[derive(Default)]
+struct KeptBatches {
+    batches: Vec<SpanBatch>,
+    bytes: usize,
+}
 
 impl BatchPool {
     /// An empty batch.
     pub(super) fn take(&self) -> SpanBatch {
-        self.batches().pop().unwrap_or_default()
+        let mut kept = self.kept();
+        let batch = kept.batches.pop().unwrap_or_default();
+        kept.bytes -= room_bytes(&batch);
+        batch
     }
 
     /// Keeps a batch that is not needed any more, unless there are enough or it is too large.
@@ -30,15 +41,26 @@ impl BatchPool {
         batch.arena.clear();
         batch.spans.clear();
         batch.resources.clear();
-        let mut batches = self.batches();
-        if batches.len() < BATCHES_MAX {
-            batches.push(batch);
+        let (mut kept, bytes) = (self.kept(), room_bytes(&batch));
+        if kept.batches.len() < BATCHES_MAX && kept.bytes + bytes <= POOL_BYTES_MAX {
+            kept.bytes += bytes;
+            kept.batches.push(batch);
         }
     }
 
-    fn batches(&self) -> MutexGuard<'_, Vec<SpanBatch>> {
+    /// Keeps none any longer.
+    pub(super) fn clear(&self) {
+        *self.kept() = KeptBatches::default();
+    }
+
+    fn kept(&self) -> MutexGuard<'_, KeptBatches> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Bytes that an empty batch has room for.
+fn room_bytes(batch: &SpanBatch) -> usize {
+    batch.arena.capacity() + batch.spans.capacity() * size_of::<SpanRecord>()
 }
 
 #[cfg(test)]
@@ -59,8 +81,16 @@ mod tests {
     fn neither_large_batches_nor_many_are_kept() {
         let pool = BatchPool::default();
         pool.give_back(SpanBatch { arena: Vec::with_capacity(2 << 20), ..SpanBatch::default() });
-        assert!(pool.batches().is_empty());
+        assert!(pool.kept().batches.is_empty());
+        let large = || SpanBatch { arena: Vec::with_capacity(1 << 20), ..SpanBatch::default() };
+        (0..100).for_each(|_| pool.give_back(large()));
+        let held = |kept: MutexGuard<'_, KeptBatches>| (kept.batches.len(), kept.bytes);
+        assert_eq!(held(pool.kept()), (4, POOL_BYTES_MAX));
+        (0..8).for_each(|_| drop(pool.take()));
+        assert_eq!(pool.kept().bytes, 0);
         (0..100).for_each(|_| pool.give_back(SpanBatch::default()));
-        assert_eq!(pool.batches().len(), BATCHES_MAX);
+        assert_eq!(pool.kept().batches.len(), BATCHES_MAX);
+        pool.clear();
+        assert!(pool.kept().batches.is_empty());
     }
 }

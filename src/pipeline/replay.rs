@@ -55,8 +55,8 @@ impl<'r> Replay<'r> {
     ) -> Self {
         let limits = LimitsSettings {
             open_traces_max: u32::MAX,
-            memory_mib: u32::MAX,
-            remembered_mib: u32::MAX,
+            traces_mib: Some(u32::MAX),
+            remembered_mib: Some(u32::MAX),
             ..limits
         };
         Self {
@@ -140,7 +140,7 @@ impl<'r> Replay<'r> {
         let settings = SessionsSettings {
             open_sessions_max: u32::MAX,
             traces_per_session_max: u32::MAX,
-            memory_mib: u32::MAX,
+            memory_mib: Some(u32::MAX),
             ..SessionsSettings::default()
         };
         let mut sessions = Sessions::new(settings, 0);

@@ -4,27 +4,30 @@
 //! Shards hand over a copy of each trace they have judged. The queue is bounded; a trace that finds
 //! it full is missing from its session, and counted.
 
+mod verdicts;
+
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use hashbrown::HashMap;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Outlet;
 use super::backlog::Backlog;
 use super::guard::Guarded;
-use super::metrics::PipelineMetrics;
+use super::keeper::{COLLECT_INTERVAL, collect};
+use super::metrics::{EXPENSIVE, PipelineMetrics, TOO_LARGE};
+use super::reading::reserve;
 use super::worker::{TICK, elapsed_ms, unix_ns};
 use crate::assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
 use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
 use crate::extract::{Resolver, reconcile};
 use crate::model::session::join_session;
-use crate::model::{
-    Completion, Effort, Evaluation, GivenVerdicts, SessionKey, TraceSpans, Trajectory,
-};
+use crate::model::{Completion, Effort, Evaluation, SessionKey, Share, TraceSpans, Trajectory};
 use crate::panics::caught;
 use crate::telemetry::Heartbeats;
+
+pub(super) use verdicts::SessionVerdicts;
 
 /// Traces that may wait for the owner of sessions.
 pub(super) const QUEUED_TRACES_MAX: usize = 4096;
@@ -34,6 +37,8 @@ pub(super) struct SessionTrace {
     pub(super) key: SessionKey,
     pub(super) trace: Arc<TraceSpans>,
     pub(super) digest: [u8; 16],
+    /// Bytes that it takes on its way.
+    bytes: usize,
 }
 
 /// Where shards hand their judged traces.
@@ -41,6 +46,24 @@ pub(super) struct SessionTrace {
 pub(super) struct SessionSender {
     pub(super) fields: SessionKeyFields,
     pub(super) queue: mpsc::Sender<SessionTrace>,
+    /// What sessions hold; those on their way have the room that the sessions leave them.
+    pub(super) memory: Arc<Share>,
+}
+
+impl SessionSender {
+    /// Hands over a copy of a trace; false where there is no room for it.
+    pub(super) fn hand_over(&self, key: SessionKey, trace: &TraceSpans, digest: [u8; 16]) -> bool {
+        let bytes = trace.bytes_with_resources();
+        if !self.memory.try_take(bytes) {
+            return false;
+        }
+        let trace = Arc::new(trace.clone());
+        let sent = self.queue.try_send(SessionTrace { key, trace, digest, bytes }).is_ok();
+        if !sent {
+            self.memory.give_back(bytes);
+        }
+        sent
+    }
 }
 
 /// The sessions with all that is needed to judge them.
@@ -51,6 +74,12 @@ pub(super) struct SessionWorker {
     pub(super) evaluators: Arc<Evaluators>,
     pub(super) outlet: Outlet,
     pub(super) metrics: Arc<PipelineMetrics>,
+    /// What sessions hold, and those on their way.
+    pub(super) memory: Arc<Share>,
+    /// Bytes that the sessions held at the last look.
+    pub(super) held: usize,
+    /// What reading traces may take.
+    pub(super) judging: Arc<Share>,
     /// Steps that one judgement of a session may take, and the reading of each of its traces.
     pub(super) trace_steps: u64,
     pub(super) backlog: Arc<Backlog>,
@@ -58,8 +87,8 @@ pub(super) struct SessionWorker {
     pub(super) heartbeats: Arc<Heartbeats>,
     /// Its place among them.
     pub(super) place: usize,
-    /// The verdicts that were given of sessions; of all when there are more than may be open, none.
-    pub(super) verdicts: HashMap<Arc<SessionKey>, GivenVerdicts>,
+    /// The verdicts that were given of sessions.
+    pub(super) verdicts: SessionVerdicts,
 }
 
 impl SessionWorker {
@@ -68,20 +97,26 @@ impl SessionWorker {
         let start = Instant::now();
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut collected = start;
         let mut due = Vec::new();
         loop {
             self.heartbeats.beat(self.place);
             tokio::select! {
                 received = queue.recv() => {
-                    let Some(SessionTrace { key, trace, digest }) = received else { break };
+                    let Some(SessionTrace { key, trace, digest, bytes }) = received else { break };
                     let now_ms = elapsed_ms(start);
                     self.guarded(now_ms, &mut due, |own, due| {
                         own.sessions.add(key, trace, digest, now_ms, due);
                         own.judge_due(due);
                     });
+                    self.memory.give_back(bytes);
                 }
                 _ = ticks.tick() => {
                     let now_ms = elapsed_ms(start);
+                    if collected.elapsed() >= COLLECT_INTERVAL {
+                        collect();
+                        collected = Instant::now();
+                    }
                     self.guarded(now_ms, &mut due, |own, due| {
                         own.sessions.tick(now_ms, due);
                         own.judge_due(due);
@@ -109,36 +144,26 @@ impl SessionWorker {
             self.backlog.set_sessions(left);
             left -= 1;
             let now_ns = unix_ns(SystemTime::now());
-            let judged = caught(|| {
-                evaluate_session(&self.resolver, &self.evaluators, &due, self.trace_steps, now_ns)
-            });
+            let traces = due.traces.iter().map(|trace| &**trace);
+            let reading = reserve(&self.judging, traces, || self.heartbeats.beat(self.place));
+            let steps = if reading.is_some() { self.trace_steps } else { 0 };
+            let judged =
+                caught(|| evaluate_session(&self.resolver, &self.evaluators, &due, steps, now_ns));
             let Ok(SessionAnswer { mut evaluations, errors, is_spent }) = judged else {
                 self.metrics.panicked();
                 self.sessions.not_judged(&due);
                 tracing::error!("judging a session panicked; it is lost");
                 continue;
             };
-            self.supersede(&due, &mut evaluations);
+            self.verdicts.supersede(&due, &mut evaluations);
             self.metrics.evaluations(&evaluations);
-            self.metrics.session_judged(&errors, is_spent);
+            let limited =
+                if reading.is_none() { Some(TOO_LARGE) } else { is_spent.then_some(EXPENSIVE) };
+            self.metrics.session_judged(&errors, limited);
             if !evaluations.is_empty() {
                 (self.outlet)(evaluations);
             }
         }
-    }
-}
-
-impl SessionWorker {
-    /// Tells evaluations of a session which verdicts they take back.
-    fn supersede(&mut self, due: &DueSession, evaluations: &mut [Evaluation]) {
-        if due.revision == 0 {
-            self.verdicts.remove(&due.key);
-        }
-        let is_full = self.verdicts.len() >= self.settings.open_sessions_max as usize;
-        if is_full && !self.verdicts.contains_key(&due.key) {
-            self.verdicts.clear();
-        }
-        self.verdicts.entry(Arc::clone(&due.key)).or_default().supersede(evaluations);
     }
 }
 
@@ -162,8 +187,11 @@ impl Guarded for SessionWorker {
         self.sessions = Sessions::new(self.settings, now_ms);
     }
 
-    fn report_open(&self) {
+    fn report_open(&mut self) {
         self.backlog.set_sessions(self.sessions.open_count());
+        let held = self.sessions.bytes() + self.verdicts.bytes();
+        let before = std::mem::replace(&mut self.held, held);
+        self.memory.change(before, self.held);
     }
 }
 

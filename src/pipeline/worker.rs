@@ -9,20 +9,25 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Outlet;
 use super::backlog::Backlog;
 use super::costly::Costly;
 use super::guard::Guarded;
+use super::keeper::{COLLECT_INTERVAL, collect};
 use super::metrics::{JudgedCounts, PipelineMetrics};
 use super::pool::BatchPool;
-use super::sessions::{SessionSender, SessionTrace};
+use super::reading::{ReadingMemory, reserve};
+use super::room::{QueueRoom, ShardRoom};
+use super::sessions::SessionSender;
 use crate::assemble::{Due, Handle, RunningTrace, Shard, TakenSteps};
 use crate::evaluate::engine::run::{Evaluators, Evidence};
 use crate::extract::Resolver;
-use crate::model::{Completion, Effort, Evaluation, Reported, SessionKey, SpanBatch, TraceSpans};
+use crate::model::{
+    Completion, Effort, Evaluation, Reported, SessionKey, Share, SpanBatch, TraceSpans,
+};
 use crate::panics::caught;
 use crate::telemetry::Heartbeats;
 
@@ -40,7 +45,7 @@ const WORK_MAX: usize = 32;
 #[derive(Clone)]
 pub(super) enum ShardMessage {
     /// Records of one request; the room it took in the queue is free when this is dropped.
-    Batch { batch: Arc<SpanBatch>, _room: Arc<OwnedSemaphorePermit> },
+    Batch { batch: Arc<SpanBatch>, _room: Arc<(ShardRoom, Arc<QueueRoom>)> },
     /// Take what senders already have a place for, judge what is open and end.
     Drain,
 }
@@ -63,6 +68,11 @@ pub(super) struct Worker {
     pub(super) backlog: Arc<Backlog>,
     /// Told that it moves.
     pub(super) heartbeats: Arc<Heartbeats>,
+    /// What traces hold, and what those of this shard held at the last look.
+    pub(super) memory: Arc<Share>,
+    pub(super) held: usize,
+    /// What reading traces may take.
+    pub(super) judging: Arc<Share>,
     /// Steps that one trace may take, all its judgements together.
     pub(super) trace_steps: u64,
     /// Where judged traces go when sessions are judged too.
@@ -75,6 +85,7 @@ impl Worker {
         let start = Instant::now();
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut collected = start;
         let mut work = Vec::with_capacity(WORK_MAX);
         let mut due = Vec::new();
         let mut is_open = true;
@@ -96,6 +107,10 @@ impl Worker {
                 }
                 _ = ticks.tick() => {
                     let now_ms = elapsed_ms(start);
+                    if collected.elapsed() >= COLLECT_INTERVAL {
+                        collect();
+                        collected = Instant::now();
+                    }
                     self.guarded(now_ms, &mut due, |own, due| {
                         own.shard.tick(now_ms, due);
                         own.judge_due(due);
@@ -230,6 +245,7 @@ impl Worker {
             now_ns,
         };
         let before = out.len();
+        let Some(_reading) = self.reserve(trace) else { return (None, steps_max) };
         let judged = caught(|| {
             let mut trajectory = self.resolver.resolve_within(trace, Effort::new(steps_max));
             self.evaluators.evaluate_early(&mut trajectory, evidence, &mut reported, out);
@@ -246,10 +262,14 @@ impl Worker {
 
     fn hand_to_session(&self, key: Option<SessionKey>, trace: &TraceSpans, digest: [u8; 16]) {
         let (Some(sessions), Some(key)) = (&self.sessions, key) else { return };
-        let trace = Arc::new(trace.clone());
-        if sessions.queue.try_send(SessionTrace { key, trace, digest }).is_err() {
+        if !sessions.hand_over(key, trace, digest) {
             self.metrics.session_trace_lost();
         }
+    }
+
+    /// Memory for reading a trace; `None` where it alone may take more than there is.
+    fn reserve(&self, trace: &TraceSpans) -> Option<ReadingMemory> {
+        reserve(&self.judging, std::iter::once(trace), || self.heartbeats.beat(self.index))
     }
 
     /// Judges a trace; gives what was said of it with that, `None` if nothing came of it, and the
@@ -264,6 +284,10 @@ impl Worker {
     ) -> (Option<Vec<Reported>>, u64) {
         let mut reported = self.shard.reported(due.handle).to_vec();
         let Some(trace) = self.shard.trace(due.handle) else { return (None, 0) };
+        let reading = self.reserve(trace);
+        judged.too_large += u64::from(reading.is_none());
+        // Without a step nothing of it is read.
+        let effort = if reading.is_some() { effort } else { Effort::new(0) };
         let given = effort.given();
         let evidence = Evidence {
             digest: due.digest,
@@ -285,7 +309,7 @@ impl Worker {
             Ok((errors, session, effort)) => {
                 self.hand_to_session(session, trace, due.digest);
                 judged.add(due.completion, errors);
-                if effort.is_trace_spent() {
+                if effort.is_trace_spent() && reading.is_some() {
                     judged.expensive += 1;
                     self.costly.tell(trace.trace_id, trace.spans.len(), trace.arena.len());
                 }
@@ -324,8 +348,10 @@ impl Guarded for Worker {
         self.shard = (self.empty)(now_ms);
     }
 
-    fn report_open(&self) {
+    fn report_open(&mut self) {
         self.backlog.set_traces(self.index, self.shard.open_count());
+        let before = std::mem::replace(&mut self.held, self.shard.bytes());
+        self.memory.change(before, self.held);
     }
 }
 

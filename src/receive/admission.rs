@@ -6,137 +6,204 @@
 //! holds is given back when its [`Ticket`] is dropped.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
+use super::Sender;
 use super::settings::OtlpReceiverSettings;
-use super::status::RefusedRequest;
+use super::status::{RefusalReason, RefusedRequest};
+use crate::model::Share;
 
 /// Requests whose bodies are on their way, over all protocols. Each takes some kilobytes beside the
 /// bytes that have come.
 const READING_MAX: usize = 16_384;
+/// How often a request without a turn looks again.
+const LOOK: Duration = Duration::from_millis(5);
+/// The setting of the bytes.
+const BYTES_SETTING: &str = "receivers.otlp.max_in_flight_mib";
 
-/// The limits that all connections share.
+/// The limits that all connections share. None of them has nearly all of one.
 pub(super) struct Admission {
-    reading: Arc<Semaphore>,
-    requests: Arc<Semaphore>,
+    limits: Arc<AdmissionLimits>,
     wait: Duration,
-    bytes: Arc<AtomicUsize>,
-    bytes_max: usize,
+}
+
+struct AdmissionLimits {
+    bodies: Arc<Share>,
+    turns: Arc<Share>,
+    bytes: Arc<Share>,
 }
 
 impl Admission {
-    pub(super) fn new(settings: &OtlpReceiverSettings) -> Self {
-        let requests = settings.max_concurrent_requests.clamp(1, Semaphore::MAX_PERMITS);
-        Self {
-            reading: Arc::new(Semaphore::new(READING_MAX)),
-            requests: Arc::new(Semaphore::new(requests)),
-            wait: settings.wait_for_room.0,
-            bytes: Arc::default(),
-            bytes_max: settings.in_flight_bytes_max(),
-        }
+    pub(super) fn new(settings: &OtlpReceiverSettings, bytes: Arc<Share>) -> Self {
+        let limits = AdmissionLimits {
+            bodies: Share::new("bodies", READING_MAX),
+            turns: Share::new("turns", settings.max_concurrent_requests.max(1)),
+            bytes,
+        };
+        Self { limits: Arc::new(limits), wait: settings.wait_for_room.0 }
     }
 
     /// Lets the body of a request come; does not wait.
-    pub(super) fn enter(&self) -> Result<Ticket, RefusedRequest> {
-        let Ok(place) = Arc::clone(&self.reading).try_acquire_owned() else {
-            return Err(RefusedRequest::overloaded("too many requests are being read"));
-        };
-        Ok(Ticket {
-            _place: place,
-            bytes: Arc::clone(&self.bytes),
-            bytes_max: self.bytes_max,
-            held: 0,
-        })
+    pub(super) fn enter(&self, sender: &Arc<Sender>) -> Result<Ticket, RefusedRequest> {
+        if !self.limits.bodies.try_take_for(&sender.bodies, 1) {
+            let what = "too many requests are being read";
+            return Err(RefusedRequest::overloaded(RefusalReason::BodiesFull, what));
+        }
+        let (sender, limits) = (Arc::clone(sender), Arc::clone(&self.limits));
+        Ok(Ticket { sender, limits, has_turn: false, held: 0 })
     }
 
-    /// Gives a request its turn once its body is whole, after waiting for one if there is none.
-    pub(super) async fn turn(&self, mut ticket: Ticket) -> Result<Ticket, RefusedRequest> {
-        ticket._place = match Arc::clone(&self.requests).try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) => {
-                let waiting = Arc::clone(&self.requests).acquire_owned();
-                match tokio::time::timeout(self.wait, waiting).await {
-                    Ok(Ok(permit)) => permit,
-                    _ => return Err(RefusedRequest::overloaded("too many concurrent requests")),
-                }
+    /// Gives a request its turn once its body is whole, after waiting for one if there is none;
+    /// then `waits` is called.
+    pub(super) async fn turn(
+        &self,
+        mut ticket: Ticket,
+        waits: impl FnOnce(),
+    ) -> Result<Ticket, RefusedRequest> {
+        if ticket.try_turn() {
+            return Ok(ticket);
+        }
+        waits();
+        let deadline = Instant::now() + self.wait;
+        while Instant::now() < deadline {
+            tokio::time::sleep_until(deadline.min(Instant::now() + LOOK)).await;
+            if ticket.try_turn() {
+                return Ok(ticket);
             }
-        };
-        Ok(ticket)
+        }
+        let what = "too many concurrent requests";
+        Err(RefusedRequest::overloaded(RefusalReason::TurnsFull, what))
     }
 }
 
 /// One request's share of the limits.
 pub(super) struct Ticket {
-    /// Among those that are read, then among those that are worked on.
-    _place: OwnedSemaphorePermit,
-    bytes: Arc<AtomicUsize>,
-    bytes_max: usize,
+    sender: Arc<Sender>,
+    limits: Arc<AdmissionLimits>,
+    /// It is worked on; else it is read.
+    has_turn: bool,
     held: usize,
 }
 
 impl Ticket {
-    /// Takes a share of the bytes in flight; does not wait.
+    /// Who sent it.
+    pub(super) fn sender(&self) -> &Arc<Sender> {
+        &self.sender
+    }
+
+    /// Takes a share of the bytes in flight; does not wait. What nobody could ever hold is refused
+    /// for good.
     pub(super) fn hold(&mut self, bytes: usize) -> Result<(), RefusedRequest> {
-        self.held += bytes;
-        let held_by_all = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if held_by_all > self.bytes_max {
-            return Err(RefusedRequest::overloaded("too many bytes in flight"));
+        self.sender.progress();
+        let share = &self.limits.bytes;
+        if self.held.saturating_add(bytes) > share.largest() {
+            return Err(RefusedRequest::too_large(share.largest(), BYTES_SETTING));
         }
+        if !share.try_take_for(&self.sender.bytes, bytes) {
+            let what = "too many bytes in flight";
+            return Err(RefusedRequest::overloaded(RefusalReason::BytesFull, what));
+        }
+        self.held += bytes;
         Ok(())
+    }
+
+    /// Gives back some of the bytes that it holds.
+    pub(super) fn release(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.held);
+        self.held -= bytes;
+        self.limits.bytes.give_back_for(&self.sender.bytes, bytes);
+    }
+
+    fn try_turn(&mut self) -> bool {
+        self.has_turn = self.limits.turns.try_take_for(&self.sender.turns, 1);
+        if self.has_turn {
+            self.limits.bodies.give_back_for(&self.sender.bodies, 1);
+        }
+        self.has_turn
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.bytes.fetch_sub(self.held, Ordering::Relaxed);
+        let AdmissionLimits { bodies, turns, bytes } = &*self.limits;
+        bytes.give_back_for(&self.sender.bytes, self.held);
+        if self.has_turn {
+            turns.give_back_for(&self.sender.turns, 1);
+        } else {
+            bodies.give_back_for(&self.sender.bodies, 1);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::receive::status::RefusalReason;
     use crate::settings::HumanDuration;
 
-    fn admission() -> Admission {
-        Admission::new(&OtlpReceiverSettings {
-            max_concurrent_requests: 1,
-            max_in_flight_mib: 1,
+    fn admission(turns: usize) -> Admission {
+        let settings = OtlpReceiverSettings {
+            max_concurrent_requests: turns,
             wait_for_room: HumanDuration::from_millis(1),
             ..OtlpReceiverSettings::default()
-        })
+        };
+        Admission::new(&settings, Share::new("requests", 1 << 20))
+    }
+
+    fn reason<T>(refused: Result<T, RefusedRequest>) -> Option<RefusalReason> {
+        refused.err().map(|refused| refused.reason)
     }
 
     #[tokio::test]
     async fn one_request_past_the_limit_is_overload_until_room_is_given_back() {
-        let admission = admission();
-        let turn = async || admission.turn(admission.enter().unwrap()).await;
+        let (admission, waits) = (admission(1), std::cell::Cell::new(0));
+        let turn = async || {
+            let ticket = admission.enter(&Arc::default()).unwrap();
+            admission.turn(ticket, || waits.set(waits.get() + 1)).await
+        };
         let ticket = turn().await.ok();
-        assert_eq!(turn().await.err().map(|f| f.reason), Some(RefusalReason::Overloaded));
+        assert_eq!((reason(turn().await), waits.get()), (Some(RefusalReason::TurnsFull), 1));
         drop(ticket);
-        assert!(turn().await.is_ok());
+        assert!(turn().await.is_ok() && waits.get() == 1);
     }
 
     #[tokio::test]
     async fn bodies_on_their_way_keep_no_turn_from_others() {
-        let admission = admission();
-        let slow: Vec<_> = (0..1000).map(|_| admission.enter().ok()).collect();
-        assert!(admission.turn(admission.enter().unwrap()).await.is_ok());
-        assert!(slow.iter().all(Option::is_some));
-        let rest: Vec<_> = (0..READING_MAX).map_while(|_| admission.enter().ok()).collect();
+        let (admission, slow) = (admission(1), Arc::default());
+        let slow: Vec<_> = (0..READING_MAX).map_while(|_| admission.enter(&slow).ok()).collect();
+        assert_eq!(slow.len(), READING_MAX / 5 * 4 + 3, "no more than four times what is left");
+        assert!(admission.turn(admission.enter(&Arc::default()).unwrap(), || {}).await.is_ok());
+        let rest = (0..READING_MAX).map_while(|_| admission.enter(&Arc::default()).ok());
+        let rest: Vec<_> = rest.collect();
         assert_eq!(slow.len() + rest.len(), READING_MAX);
     }
 
     #[tokio::test]
+    async fn connection_that_has_nearly_all_turns_leaves_some_to_others() {
+        let (admission, flood) = (admission(100), Arc::default());
+        let turn = async |sender| admission.turn(admission.enter(sender).unwrap(), || {}).await;
+        let mut turns = Vec::new();
+        while let Ok(ticket) = turn(&flood).await {
+            turns.push(ticket);
+        }
+        assert_eq!(turns.len(), 80);
+        assert!(turn(&Arc::default()).await.is_ok());
+    }
+
+    #[tokio::test]
     async fn one_byte_past_the_limit_is_overload_until_room_is_given_back() {
-        let admission = admission();
-        let mut ticket = admission.enter().unwrap();
-        assert!(ticket.hold(1 << 20).is_ok());
-        assert_eq!(ticket.hold(1).err().map(|f| f.reason), Some(RefusalReason::Overloaded));
+        let (admission, sender) = (admission(1), Arc::default());
+        let mut ticket = admission.enter(&sender).unwrap();
+        let most = (1 << 20) / 5 * 4;
+        assert!(ticket.hold(most).is_ok());
+        let mut other = admission.enter(&sender).unwrap();
+        assert_eq!(reason(other.hold(10)), Some(RefusalReason::BytesFull));
+        assert_eq!(reason(ticket.hold(1)), Some(RefusalReason::TooLarge), "no use to come again");
+        ticket.release(most / 2);
+        assert!(other.hold(most / 2).is_ok());
         drop(ticket);
-        assert!(admission.enter().unwrap().hold(1 << 20).is_ok());
+        drop(other);
+        assert!(admission.enter(&sender).unwrap().hold(most).is_ok());
     }
 }

@@ -1,31 +1,72 @@
 //! Reading request bodies: bounded in size, bytes in flight and time, copied at most once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
+use tokio::time::{Instant, timeout_at};
 
+use super::Sender;
 use super::admission::Ticket;
+use super::meter::BodyTaking;
+use super::metrics::Closed;
 use super::status::{RefusalReason, RefusedRequest};
 
 /// Room that is reserved for a body on its word alone; more only as it arrives.
 const TRUST_BYTES: usize = 2 << 20;
 
+/// How long a body may come as slowly as it likes.
+const PACE_GRACE: Duration = Duration::from_secs(5);
+
 /// How much of a body that is too large is still read, so that the sender gets to see the answer.
 const DRAIN_TIME: Duration = Duration::from_secs(2);
+
+/// How fast a body must come.
+struct Pace {
+    since: Instant,
+    /// Bytes a second, after some time of grace; 0 for any.
+    min_rate: u32,
+}
+
+impl Pace {
+    /// Waits for more of a body of which so many bytes came, no longer than its pace allows.
+    async fn in_time<T>(
+        &self,
+        came: usize,
+        more: impl Future<Output = T>,
+    ) -> Result<T, RefusedRequest> {
+        let Some(millis) = (came as u64 * 1000).checked_div(u64::from(self.min_rate)) else {
+            return Ok(more.await);
+        };
+        let deadline = self.since + PACE_GRACE + Duration::from_millis(millis);
+        timeout_at(deadline, more).await.map_err(|_| {
+            let message = format!(
+                "the body came with less than {} bytes a second, see receivers.otlp.min_body_rate",
+                self.min_rate
+            );
+            RefusedRequest::new(RefusalReason::TooSlow, message)
+        })
+    }
+}
 
 /// Reads body frames into one buffer. A body of one frame is not copied.
 pub(super) struct BodyReader<'a> {
     body: &'a mut Incoming,
     ticket: &'a mut Ticket,
+    _taking: BodyTaking,
+    pace: Pace,
+    came: usize,
     read: Bytes,
     more: BytesMut,
 }
 
 impl<'a> BodyReader<'a> {
-    pub(super) fn new(body: &'a mut Incoming, ticket: &'a mut Ticket) -> Self {
-        Self { body, ticket, read: Bytes::new(), more: BytesMut::new() }
+    pub(super) fn new(body: &'a mut Incoming, ticket: &'a mut Ticket, min_rate: u32) -> Self {
+        let pace = Pace { since: Instant::now(), min_rate };
+        let (_taking, read) = (BodyTaking::start(ticket.sender()), Bytes::new());
+        Self { body, ticket, _taking, pace, came: 0, read, more: BytesMut::new() }
     }
 
     /// Reads until `len` bytes are there or the body ends.
@@ -53,6 +94,17 @@ impl<'a> BodyReader<'a> {
         Ok(None)
     }
 
+    fn ended_early(&self, error: &hyper::Error) -> RefusedRequest {
+        if self.ticket.sender().closed() == Some(Closed::Memory) {
+            return RefusedRequest::overloaded(
+                RefusalReason::BytesFull,
+                "too many bytes in flight",
+            );
+        }
+        let message = format!("the body ended early: {error}");
+        RefusedRequest::new(RefusalReason::Disconnected, message)
+    }
+
     fn bytes(&self) -> &[u8] {
         if self.more.is_empty() { &self.read } else { &self.more }
     }
@@ -62,15 +114,13 @@ impl<'a> BodyReader<'a> {
         if self.body.is_end_stream() {
             return Ok(false);
         }
-        let Some(frame) = self.body.frame().await else { return Ok(false) };
-        let frame = frame.map_err(|error| {
-            RefusedRequest::new(
-                RefusalReason::Disconnected,
-                format!("the body ended early: {error}"),
-            )
-        })?;
+        let Some(frame) = self.pace.in_time(self.came, self.body.frame()).await? else {
+            return Ok(false);
+        };
+        let frame = frame.map_err(|error| self.ended_early(&error))?;
         let Ok(data) = frame.into_data() else { return Ok(true) };
         self.ticket.hold(data.len())?;
+        self.came += data.len();
         if self.bytes().is_empty() {
             self.read = data;
             return Ok(true);
@@ -88,11 +138,13 @@ impl<'a> BodyReader<'a> {
 
 /// Reads and forgets up to `bytes_max` of a refused body. A sender that is still writing when its
 /// connection closes may never see the answer.
-pub(super) async fn drain(body: &mut Incoming, bytes_max: usize) {
+pub(super) async fn drain(body: &mut Incoming, bytes_max: usize, sender: &Arc<Sender>) {
+    let _taking = BodyTaking::start(sender);
     let reading = async {
         let mut left = bytes_max;
         while let Some(Ok(frame)) = body.frame().await {
             left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+            sender.progress();
             if left == 0 {
                 return;
             }
@@ -100,4 +152,22 @@ pub(super) async fn drain(body: &mut Incoming, bytes_max: usize) {
     };
     // What comes after is lost with the connection, which is all that can be done.
     let _ = tokio::time::timeout(DRAIN_TIME, reading).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn body_that_comes_with_less_than_its_pace_is_given_up() {
+        let pace = Pace { since: Instant::now(), min_rate: 1000 };
+        let started = Instant::now();
+        let never = std::future::pending::<()>;
+        let refused = pace.in_time(3000, never()).await.err();
+        assert_eq!(refused.map(|refused| refused.reason), Some(RefusalReason::TooSlow));
+        assert_eq!(started.elapsed(), PACE_GRACE + Duration::from_secs(3));
+        assert!(pace.in_time(0, async {}).await.is_ok(), "what is there is taken");
+        let any = Pace { min_rate: 0, ..pace };
+        assert!(tokio::time::timeout(PACE_GRACE * 9, any.in_time(0, never())).await.is_err());
+    }
 }

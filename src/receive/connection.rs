@@ -15,8 +15,10 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::TcpStream;
 
+use super::Sender;
 use super::answer::Answer;
 use super::closing::Closing;
+use super::meter::Metered;
 use super::metrics::Closed;
 
 /// How long a connection that was told to close may take to do so.
@@ -25,13 +27,18 @@ const CLOSE_TIME: Duration = Duration::from_secs(5);
 /// A request to be served, or its answer.
 pub(super) type Admitted = ControlFlow<Response<Answer>, Request<Incoming>>;
 
+/// What becomes an answer.
+pub(super) trait Answering: Future<Output = Response<Answer>> + Send {}
+
+impl<T: Future<Output = Response<Answer>> + Send> Answering for T {}
+
 /// What a port does with a request.
 pub(super) trait Serve: Send + Sync + 'static {
     /// Answers a request by its head alone, if that is all that it needs; else hands it back.
     fn admit(&self, request: Request<Incoming>) -> Admitted;
 
     /// Answers one request.
-    fn serve(&self, request: Request<Incoming>) -> impl Future<Output = Response<Answer>> + Send;
+    fn serve(&self, request: Request<Incoming>, sender: &Arc<Sender>) -> impl Answering;
 }
 
 /// How the connections of a port are run.
@@ -45,14 +52,18 @@ pub(super) struct ConnectionLimits {
 
 /// Serves one connection to its end; says why if this side closed it.
 pub(super) async fn serve_connection<S: Serve>(
-    stream: TcpStream,
+    stream: Metered<TcpStream>,
+    sender: Arc<Sender>,
     service: Arc<S>,
     limits: &ConnectionLimits,
     end: &Closing,
 ) -> Option<Closed> {
     let activity = Arc::new(Activity::default());
     let counted = Arc::clone(&activity);
+    let own = Arc::clone(&sender);
     let service = service_fn(move |request: Request<Incoming>| {
+        let sender = Arc::clone(&own);
+        sender.progress();
         counted.is_http2.fetch_or(request.version() == Version::HTTP_2, Ordering::Relaxed);
         let service = Arc::clone(&service);
         let running = RunningRequest::start(&counted);
@@ -60,7 +71,7 @@ pub(super) async fn serve_connection<S: Serve>(
         let admitted = service.admit(request);
         async move {
             let response = match admitted {
-                ControlFlow::Continue(request) => service.serve(request).await,
+                ControlFlow::Continue(request) => service.serve(request, &sender).await,
                 ControlFlow::Break(response) => response,
             };
             drop(running);
@@ -77,7 +88,9 @@ pub(super) async fn serve_connection<S: Serve>(
     loop {
         tokio::select! {
             biased;
-            ended = connection.as_mut() => return closing.or(ended.err().and_then(why)),
+            ended = connection.as_mut() => {
+                return sender.closed().or(closing).or(ended.err().and_then(why));
+            }
             () = refused.as_mut(), if !refusing => {
                 refusing = true;
                 // HTTP/2 can tell its peer to go elsewhere; HTTP/1.1 can only answer so.

@@ -22,7 +22,7 @@ use super::head::check_size;
 use super::ingest::{BodyLimit, Ingest, Packed};
 use super::metrics::Transport;
 use super::status::{RefusalReason, RefusedRequest, response_protobuf};
-use super::{Accepted, Intake};
+use super::{Accepted, Intake, Sender};
 use crate::otlp::Signal;
 
 const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
@@ -68,9 +68,13 @@ impl<I: Intake> GrpcService<I> {
         }
     }
 
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Answer> {
+    pub(super) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        sender: &Arc<Sender>,
+    ) -> Response<Answer> {
         let answered = match timeout_of(request.headers()) {
-            Ok(timeout) => within(timeout, self.export(request)).await,
+            Ok(timeout) => within(timeout, self.export(request, sender)).await,
             Err(failure) => Err(failure),
         };
         match answered {
@@ -90,7 +94,11 @@ impl<I: Intake> GrpcService<I> {
         failed(failure)
     }
 
-    async fn export(&self, request: Request<Incoming>) -> Result<Accepted, RefusedRequest> {
+    async fn export(
+        &self,
+        request: Request<Incoming>,
+        sender: &Arc<Sender>,
+    ) -> Result<Accepted, RefusedRequest> {
         let (head, mut body) = request.into_parts();
         if head.method != Method::POST {
             return Err(RefusedRequest::new(RefusalReason::Method, "a gRPC call is a POST"));
@@ -99,8 +107,8 @@ impl<I: Intake> GrpcService<I> {
         let _under_way = self.ingest.closing.enter()?;
         let encoding = head.headers.get(GRPC_ENCODING);
         let encoding = ContentCoding::from_header(encoding.map_or(b"", HeaderValue::as_bytes))?;
-        let mut ticket = self.ingest.admission.enter()?;
-        let reader = BodyReader::new(&mut body, &mut ticket);
+        let mut ticket = self.ingest.admission.enter(sender)?;
+        let reader = BodyReader::new(&mut body, &mut ticket, self.ingest.min_body_rate);
         let (compressed, body) = self.ingest.in_time(self.read_message(reader)).await?;
         let compression = match (compressed, encoding) {
             (false, _) => None,

@@ -26,7 +26,7 @@ use super::ingest::{BodyLimit, Ingest, Packed};
 use super::metrics::Transport;
 use super::settings::HttpSettings;
 use super::status::{RefusalReason, RefusedRequest, response_json, response_protobuf};
-use super::{Accepted, Intake};
+use super::{Accepted, Intake, Sender};
 use crate::otlp::Signal;
 
 /// How a message is written.
@@ -71,10 +71,14 @@ impl<I: Intake> HttpService<I> {
         }
     }
 
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Answer> {
+    pub(super) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        sender: &Arc<Sender>,
+    ) -> Response<Answer> {
         let encoding = encoding_of(request.headers());
         let version = request.version();
-        match self.export(request, encoding).await {
+        match self.export(request, encoding, sender).await {
             Ok((signal, accepted)) => {
                 let metrics = &self.ingest.metrics;
                 metrics.answered(Transport::Http, Transport::Http.success());
@@ -102,6 +106,7 @@ impl<I: Intake> HttpService<I> {
         &self,
         request: Request<Incoming>,
         encoding: Option<Encoding>,
+        sender: &Arc<Sender>,
     ) -> Result<(Signal, Accepted), RefusedRequest> {
         let (head, mut body) = request.into_parts();
         let signal = self.signal_of(head.uri.path())?;
@@ -113,14 +118,30 @@ impl<I: Intake> HttpService<I> {
             return Err(RefusedRequest::new(RefusalReason::ContentType, message));
         };
         let compression = compression_of(&head.headers)?;
-        let _under_way = self.enter(&head.headers, &mut body).await?;
-        let bytes = self.declared_bytes(&head.headers, &mut body).await?;
-        let mut ticket = self.ingest.admission.enter()?;
-        let reader = BodyReader::new(&mut body, &mut ticket);
+        let _under_way = self.enter(&head.headers, &mut body, sender).await?;
+        let bytes = self.declared_bytes(&head.headers, &mut body, sender).await?;
+        let mut ticket = match self.ingest.admission.enter(sender) {
+            Ok(ticket) => ticket,
+            Err(refused) => {
+                // A connection of HTTP/2 goes on without the rest of a body.
+                if head.version < Version::HTTP_2 {
+                    self.drain_sent(&head.headers, &mut body, sender).await;
+                }
+                return Err(refused);
+            }
+        };
+        let reader = BodyReader::new(&mut body, &mut ticket, self.ingest.min_body_rate);
         let reading = reader.finish(bytes, self.limit.bytes_max);
-        let Some(body) = self.ingest.in_time(reading).await? else {
-            drain(&mut body, self.limit.bytes_max).await;
-            return Err(self.limit.exceeded());
+        let read = self.ingest.in_time(reading).await;
+        let body = match read.and_then(|read| read.ok_or_else(|| self.limit.exceeded())) {
+            Ok(body) => body,
+            Err(refused) => {
+                if matches!(refused.reason, RefusalReason::TooLarge | RefusalReason::BytesFull) {
+                    drop(ticket);
+                    drain(&mut body, self.limit.bytes_max, sender).await;
+                }
+                return Err(refused);
+            }
         };
         let is_json = encoding == Encoding::Json;
         let packed = Packed { signal, body, compression, is_json };
@@ -146,13 +167,14 @@ impl<I: Intake> HttpService<I> {
         &self,
         headers: &HeaderMap,
         body: &mut Incoming,
+        sender: &Arc<Sender>,
     ) -> Result<usize, RefusedRequest> {
         let declared = headers.get(CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
         let declared: usize = declared.unwrap_or_default();
         if declared <= self.limit.bytes_max {
             return Ok(declared);
         }
-        self.drain_sent(headers, body).await;
+        self.drain_sent(headers, body, sender).await;
         Err(self.limit.exceeded())
     }
 
@@ -161,19 +183,20 @@ impl<I: Intake> HttpService<I> {
         &self,
         headers: &HeaderMap,
         body: &mut Incoming,
+        sender: &Arc<Sender>,
     ) -> Result<UnderWay, RefusedRequest> {
         let entered = self.ingest.closing.enter();
         if entered.is_err() {
-            self.drain_sent(headers, body).await;
+            self.drain_sent(headers, body, sender).await;
         }
         entered
     }
 
     /// Passes over a body that is refused before it was read, if its sender has begun with it: one
     /// that waits for `100 Continue` has not.
-    async fn drain_sent(&self, headers: &HeaderMap, body: &mut Incoming) {
+    async fn drain_sent(&self, headers: &HeaderMap, body: &mut Incoming, sender: &Arc<Sender>) {
         if !headers.contains_key(EXPECT) {
-            drain(body, self.limit.bytes_max.saturating_mul(2)).await;
+            drain(body, self.limit.bytes_max.saturating_mul(2), sender).await;
         }
     }
 }

@@ -26,6 +26,7 @@ pub(super) struct Ingest<I> {
     pub(super) metrics: Arc<ReceiverMetrics>,
     pub(super) closing: Closing,
     pub(super) read_timeout: Duration,
+    pub(super) min_body_rate: u32,
 }
 
 /// One request's body as it came in.
@@ -83,7 +84,7 @@ impl<I: Intake> Ingest<I> {
     ) -> Result<Accepted, RefusedRequest> {
         self.metrics.received(transport, packed.body.len());
         let signal = packed.signal;
-        ticket = self.admission.turn(ticket).await?;
+        ticket = self.admission.turn(ticket, || self.metrics.waited(transport)).await?;
         let body = if packed.compression.is_none() && !packed.is_json {
             packed.body
         } else if packed.body.len() <= UNPACK_IN_PLACE_BYTES_MAX {
@@ -96,7 +97,7 @@ impl<I: Intake> Ingest<I> {
             ticket = held;
             body
         };
-        let outcome = self.intake.accept(signal, body.clone()).await;
+        let outcome = self.intake.accept(signal, body.clone(), ticket.sender()).await;
         drop(ticket);
         self.count(transport, signal, &body, outcome)
     }

@@ -9,8 +9,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
+use crate::model::Share;
+
+use super::Sender;
 use super::closing::Closing;
 use super::connection::{ConnectionLimits, Serve, serve_connection};
+use super::meter::{CONNECTION_BYTES, Metered};
 use super::metrics::{Closed, ReceiverMetrics, Transport};
 
 /// A failing `accept` (out of file descriptors, mostly) is tried again after this time.
@@ -62,6 +66,10 @@ pub(super) async fn bind(
 #[derive(Clone)]
 pub(super) struct PortContext {
     pub(super) connections: Arc<Semaphore>,
+    /// What connections hold by themselves.
+    pub(super) connection_bytes: Arc<Share>,
+    /// What requests hold, and what has not become one.
+    pub(super) request_bytes: Arc<Share>,
     pub(super) metrics: Arc<ReceiverMetrics>,
     /// Runs the ports and their connections.
     pub(super) tasks: TaskTracker,
@@ -101,20 +109,29 @@ impl<S: Serve> Port<S> {
             metrics.closed(self.transport, Closed::Limit, 1);
             return;
         };
+        let bytes = Arc::clone(&shared.connection_bytes);
+        if !bytes.try_take(CONNECTION_BYTES) {
+            metrics.closed(self.transport, Closed::Memory, 1);
+            return;
+        }
         // Only latency depends on it, and a connection that just broke says so when read.
         let _ = stream.set_nodelay(true);
         let (transport, service) = (self.transport, Arc::clone(&self.service));
         let (limits, closing) = (Arc::clone(&self.limits), shared.closing.clone());
+        let (sender, requests) = (Arc::<Sender>::default(), Arc::clone(&shared.request_bytes));
+        let counted = Arc::clone(&metrics);
+        let stream = Metered::new(stream, Arc::clone(&sender), requests, counted, transport);
         shared.tasks.spawn(async move {
             metrics.connection(transport, 1);
             let closed = tokio::select! {
-                closed = serve_connection(stream, service, &limits, &closing) => closed,
+                closed = serve_connection(stream, sender, service, &limits, &closing) => closed,
                 () = closing.kill.cancelled() => Some(Closed::Shutdown),
             };
             metrics.connection(transport, -1);
             if let Some(why) = closed {
                 metrics.closed(transport, why, 1);
             }
+            bytes.give_back(CONNECTION_BYTES);
             drop(permit);
         });
     }

@@ -44,17 +44,23 @@ pub(super) enum Closed {
     PingTimeout,
     /// What came is no HTTP.
     Protocol,
+    /// Too many frames without data: pings, settings, window updates.
+    Flood,
+    /// It held more than its part of the memory.
+    Memory,
     /// It did not end in time at shutdown.
     Shutdown,
 }
 
 impl Closed {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 8] = [
         Self::Limit,
         Self::HeaderTimeout,
         Self::Idle,
         Self::PingTimeout,
         Self::Protocol,
+        Self::Flood,
+        Self::Memory,
         Self::Shutdown,
     ];
 
@@ -67,9 +73,31 @@ impl Closed {
                 Self::Idle => "idle",
                 Self::PingTimeout => "ping_timeout",
                 Self::Protocol => "protocol",
+                Self::Flood => "flood",
+                Self::Memory => "memory",
                 Self::Shutdown => "shutdown",
             },
         )
+    }
+}
+
+/// Which side of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum By {
+    /// The peer.
+    Sender,
+    /// This side.
+    Receiver,
+}
+
+impl By {
+    const ALL: [Self; 2] = [Self::Sender, Self::Receiver];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sender => "sender",
+            Self::Receiver => "receiver",
+        }
     }
 }
 
@@ -93,6 +121,9 @@ pub(super) struct ReceiverMetrics {
     connections: UpDownCounter<i64>,
     closed_connections: Counter<u64>,
     accept_errors: Counter<u64>,
+    waits: Counter<u64>,
+    resets: Counter<u64>,
+    goaways: Counter<u64>,
 }
 
 impl ReceiverMetrics {
@@ -132,6 +163,9 @@ impl ReceiverMetrics {
                 "Connections that this side closed",
             ),
             accept_errors: own("accept_errors", "{error}", "Connections that failed to open"),
+            waits: own("waits", "{request}", "Requests that waited for their turn"),
+            resets: own("stream_resets", "{stream}", "HTTP/2 streams that were reset"),
+            goaways: own("goaways", "{frame}", "HTTP/2 connections that were told to end"),
         };
         metrics.start_at_zero();
         metrics
@@ -159,6 +193,11 @@ impl ReceiverMetrics {
             self.received.add(0, &labels);
             self.connections.add(0, &labels);
             self.accept_errors.add(0, &labels);
+            self.waits.add(0, &labels);
+            for by in By::ALL {
+                self.resets.add(0, &with(&labels, "by", by.name()));
+                self.goaways.add(0, &with(&labels, "by", by.name()));
+            }
             for closed in Closed::ALL {
                 self.closed(transport, closed, 0);
             }
@@ -199,6 +238,21 @@ impl ReceiverMetrics {
     pub(super) fn closed(&self, transport: Transport, why: Closed, connections: u64) {
         let [receiver, transport] = labels(transport);
         self.closed_connections.add(connections, &[receiver, transport, why.label()]);
+    }
+
+    /// A request waits for its turn.
+    pub(super) fn waited(&self, transport: Transport) {
+        self.waits.add(1, &labels(transport));
+    }
+
+    /// An HTTP/2 stream was reset.
+    pub(super) fn reset(&self, transport: Transport, by: By) {
+        self.resets.add(1, &with(&labels(transport), "by", by.name()));
+    }
+
+    /// The other side of an HTTP/2 connection was told that it ends.
+    pub(super) fn goaway(&self, transport: Transport, by: By) {
+        self.goaways.add(1, &with(&labels(transport), "by", by.name()));
     }
 
     pub(super) fn accept_error(&self, transport: Transport) {

@@ -15,6 +15,7 @@ mod head;
 mod http;
 mod ingest;
 mod listen;
+mod meter;
 mod metrics;
 mod server;
 mod status;
@@ -29,6 +30,7 @@ use bytes::Bytes;
 use crate::otlp::Signal;
 
 pub use listen::ReceiverStartError;
+pub use meter::Sender;
 pub use server::Receivers;
 
 /// What became of a request's items.
@@ -67,11 +69,17 @@ pub trait Intake: Send + Sync + 'static {
         &self,
         signal: Signal,
         body: Bytes,
+        sender: &Arc<Sender>,
     ) -> impl Future<Output = Result<Accepted, Refused>> + Send;
 }
 
 impl<T: Intake> Intake for Arc<T> {
-    async fn accept(&self, signal: Signal, body: Bytes) -> Result<Accepted, Refused> {
-        (**self).accept(signal, body).await
+    async fn accept(
+        &self,
+        signal: Signal,
+        body: Bytes,
+        sender: &Arc<Sender>,
+    ) -> Result<Accepted, Refused> {
+        (**self).accept(signal, body, sender).await
     }
 }

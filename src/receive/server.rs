@@ -12,7 +12,6 @@ use opentelemetry::metrics::Meter;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
-use super::Intake;
 use super::admission::Admission;
 use super::answer::Answer;
 use super::closing::Closing;
@@ -24,12 +23,17 @@ use super::ingest::{BodyLimit, Ingest};
 use super::listen::{Port, PortContext, ReceiverStartError, bind};
 use super::metrics::{ReceiverMetrics, Transport};
 use super::settings::{GrpcSettings, HttpSettings, KeepaliveSettings, ReceiversSettings};
+use super::{Intake, Sender};
+use crate::model::Memory;
 
 /// Bytes in a mebibyte, in the width of HTTP/2 windows.
 const MIB: u32 = 1 << 20;
 
 /// A peer may send this many times its stream window ahead on the whole connection.
 const CONNECTION_WINDOWS: u32 = 4;
+
+/// HTTP/1.1 reads so far ahead, and takes headers up to this size.
+const HTTP1_BUFFER_BYTES_MAX: usize = 64 << 10;
 
 /// HTTP/2 allows windows up to this size.
 const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
@@ -49,6 +53,7 @@ impl Receivers {
     pub async fn start<I: Intake>(
         settings: &ReceiversSettings,
         intake: I,
+        memory: &Memory,
         meter: &Meter,
     ) -> Result<Self, ReceiverStartError> {
         let otlp = settings.otlp.clone().unwrap_or_default();
@@ -60,15 +65,18 @@ impl Receivers {
         let closing = Closing::default();
         let ingest = Arc::new(Ingest {
             intake,
-            admission: Admission::new(&otlp),
+            admission: Admission::new(&otlp, Arc::clone(&memory.requests)),
             metrics: Arc::clone(&metrics),
             closing: closing.clone(),
             read_timeout: otlp.read_timeout.0,
+            min_body_rate: otlp.min_body_rate,
         });
         let shared = PortContext {
             connections: Arc::new(Semaphore::new(
                 otlp.max_connections.clamp(1, Semaphore::MAX_PERMITS),
             )),
+            connection_bytes: Arc::clone(&memory.connections),
+            request_bytes: Arc::clone(&memory.requests),
             metrics,
             tasks: TaskTracker::new(),
             closing,
@@ -146,8 +154,8 @@ impl<I: Intake> Serve for GrpcService<I> {
         self.by_its_head(request)
     }
 
-    async fn serve(&self, request: Request<Incoming>) -> Response<Answer> {
-        self.answer(request).await
+    async fn serve(&self, request: Request<Incoming>, sender: &Arc<Sender>) -> Response<Answer> {
+        self.answer(request, sender).await
     }
 }
 
@@ -156,8 +164,8 @@ impl<I: Intake> Serve for HttpService<I> {
         self.by_its_head(request)
     }
 
-    async fn serve(&self, request: Request<Incoming>) -> Response<Answer> {
-        self.answer(request).await
+    async fn serve(&self, request: Request<Incoming>, sender: &Arc<Sender>) -> Response<Answer> {
+        self.answer(request, sender).await
     }
 }
 
@@ -214,6 +222,7 @@ fn builder(settings: &GrpcSettings, read_header_timeout: Duration) -> Builder<To
     let connection_window = stream_window.saturating_mul(CONNECTION_WINDOWS).min(WINDOW_BYTES_MAX);
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(read_header_timeout);
+    builder.http1().max_buf_size(HTTP1_BUFFER_BYTES_MAX);
     builder
         .http2()
         .timer(TokioTimer::new())

@@ -6,7 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
-use crate::settings::{HumanDuration, above_zero, listen_address};
+use crate::settings::{HumanDuration, above_zero, listen_address, some_above_zero};
 
 /// Bytes in a mebibyte.
 const MIB: usize = 1 << 20;
@@ -37,11 +37,12 @@ pub struct OtlpReceiverSettings {
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub max_concurrent_requests: usize,
-    /// Mebibytes of request bodies held at the same time, compressed and decompressed together.
-    /// Default 512. What would exceed it is refused as overload.
-    #[serde(deserialize_with = "above_zero")]
+    /// Mebibytes of `limits.memory_mib` for request bodies, compressed and decompressed together.
+    /// What would exceed it is refused as overload; one connection has at most four times what is
+    /// left of it.
+    #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
-    pub max_in_flight_mib: usize,
+    pub max_in_flight_mib: Option<usize>,
     /// How long a request waits for room before it is refused. Default 1s; senders give up soon
     /// after that.
     pub wait_for_room: HumanDuration,
@@ -49,6 +50,15 @@ pub struct OtlpReceiverSettings {
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub max_connections: usize,
+    /// Mebibytes of `limits.memory_mib` for what connections hold beside the bodies of their
+    /// requests: 16 KiB each, and frames and headers that have not come whole. A connection that
+    /// would exceed it is closed.
+    #[serde(deserialize_with = "some_above_zero")]
+    #[schemars(range(min = 1))]
+    pub max_connections_mib: Option<usize>,
+    /// Bytes a second that a body must come with, counted from five seconds after its headers.
+    /// Default 4096; 0 waits for `read_timeout` alone.
+    pub min_body_rate: u32,
     /// From the end of a request's headers to the end of its body. Default 30s.
     #[serde(deserialize_with = "above_zero")]
     pub read_timeout: HumanDuration,
@@ -59,18 +69,13 @@ impl Default for OtlpReceiverSettings {
         Self {
             protocols: ProtocolsSettings::default(),
             max_concurrent_requests: 256,
-            max_in_flight_mib: 512,
+            max_in_flight_mib: None,
             wait_for_room: HumanDuration::from_secs(1),
             max_connections: 4096,
+            max_connections_mib: None,
+            min_body_rate: 4096,
             read_timeout: HumanDuration::from_secs(30),
         }
-    }
-}
-
-impl OtlpReceiverSettings {
-    /// `max_in_flight_mib` in bytes.
-    pub fn in_flight_bytes_max(&self) -> usize {
-        self.max_in_flight_mib.saturating_mul(MIB)
     }
 }
 
@@ -114,8 +119,8 @@ pub struct GrpcSettings {
     #[schemars(range(min = 1))]
     pub initial_window_mib: u32,
     /// Largest HTTP/2 frame in kibibytes, 16 to 16383. Default 1024: a request that comes as one
-    /// frame is not copied. Until a frame has arrived whole, it is not counted as in flight: at
-    /// worst there is one on each of `max_connections`.
+    /// frame is not copied. Until a frame has arrived whole, it is counted in
+    /// `max_connections_mib`.
     #[schemars(range(min = 16, max = 16383))]
     pub max_frame_kib: u32,
     /// From the connection to the end of its first request's headers. Default 20s.

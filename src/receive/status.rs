@@ -46,12 +46,20 @@ pub(super) enum RefusalReason {
     NotFound,
     /// Not POST.
     Method,
-    /// No room now.
+    /// No room now in the stages behind.
     Overloaded,
+    /// Too many bodies are on their way.
+    BodiesFull,
+    /// Too many requests are worked on.
+    TurnsFull,
+    /// Too many bytes of bodies are held.
+    BytesFull,
     /// The process ends.
     ShuttingDown,
     /// The body did not arrive in time.
     Timeout,
+    /// The body came with fewer bytes a second than it must.
+    TooSlow,
     /// The sender does not wait any longer (gRPC).
     Deadline,
     /// The sender went away in the middle of the body.
@@ -64,7 +72,7 @@ pub(super) enum RefusalReason {
 
 impl RefusalReason {
     /// All, in the order of declaration.
-    pub(super) const ALL: [Self; 15] = [
+    pub(super) const ALL: [Self; 19] = [
         Self::TooLarge,
         Self::HeadersTooLarge,
         Self::Malformed,
@@ -74,8 +82,12 @@ impl RefusalReason {
         Self::NotFound,
         Self::Method,
         Self::Overloaded,
+        Self::BodiesFull,
+        Self::TurnsFull,
+        Self::BytesFull,
         Self::ShuttingDown,
         Self::Timeout,
+        Self::TooSlow,
         Self::Deadline,
         Self::Disconnected,
         Self::Fault,
@@ -94,8 +106,12 @@ impl RefusalReason {
             Self::NotFound => "not_found",
             Self::Method => "method",
             Self::Overloaded => "overloaded",
+            Self::BodiesFull => "bodies_full",
+            Self::TurnsFull => "turns_full",
+            Self::BytesFull => "bytes_full",
             Self::ShuttingDown => "shutting_down",
             Self::Timeout => "timeout",
+            Self::TooSlow => "too_slow",
             Self::Deadline => "deadline",
             Self::Disconnected => "disconnected",
             Self::Fault => "fault",
@@ -110,8 +126,11 @@ impl RefusalReason {
             Self::Malformed | Self::ContentType | Self::Rejected => Code::InvalidArgument,
             Self::Encoding | Self::NotFound | Self::Method => Code::Unimplemented,
             Self::EncodingMissing | Self::Fault => Code::Internal,
-            Self::Overloaded | Self::ShuttingDown => Code::Unavailable,
-            Self::Timeout | Self::Deadline => Code::DeadlineExceeded,
+            Self::Overloaded | Self::BodiesFull | Self::TurnsFull | Self::BytesFull => {
+                Code::Unavailable
+            }
+            Self::ShuttingDown => Code::Unavailable,
+            Self::Timeout | Self::TooSlow | Self::Deadline => Code::DeadlineExceeded,
             Self::Disconnected => Code::Cancelled,
         }
     }
@@ -127,8 +146,11 @@ impl RefusalReason {
             Self::ContentType | Self::Encoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Overloaded | Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Timeout | Self::Deadline => StatusCode::REQUEST_TIMEOUT,
+            Self::Overloaded | Self::BodiesFull | Self::TurnsFull | Self::BytesFull => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Timeout | Self::TooSlow | Self::Deadline => StatusCode::REQUEST_TIMEOUT,
             Self::Fault => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -148,8 +170,8 @@ impl RefusedRequest {
         Self { reason, message, retry_after: RETRY_AFTER }
     }
 
-    pub(super) fn overloaded(what: &str) -> Self {
-        Self::new(RefusalReason::Overloaded, format!("overloaded: {what}, try again later"))
+    pub(super) fn overloaded(reason: RefusalReason, what: &str) -> Self {
+        Self::new(reason, format!("overloaded: {what}, try again later"))
     }
 
     pub(super) fn too_large(bytes_max: usize, setting: &str) -> Self {
@@ -159,8 +181,7 @@ impl RefusedRequest {
 
     /// When to try again, if the sender should.
     pub(super) fn retry_after(&self) -> Option<Duration> {
-        matches!(self.reason, RefusalReason::Overloaded | RefusalReason::ShuttingDown)
-            .then_some(self.retry_after)
+        (self.reason.grpc_code() == Code::Unavailable).then_some(self.retry_after)
     }
 
     /// The gRPC status. The retry hint stands in `grpc-status-details-bin`, as OTLP says, and in
@@ -212,7 +233,7 @@ impl From<Refused> for RefusedRequest {
         match refused {
             Refused::Malformed(message) => Self::new(RefusalReason::Malformed, message),
             Refused::Overloaded { retry_after } => {
-                Self { retry_after, ..Self::overloaded("no room") }
+                Self { retry_after, ..Self::overloaded(RefusalReason::Overloaded, "no room") }
             }
             Refused::ShuttingDown => {
                 Self::new(RefusalReason::ShuttingDown, "shutting down, try again later")
@@ -262,7 +283,9 @@ mod tests {
     #[test]
     fn only_overload_and_shutdown_ask_for_another_try() {
         for reason in RefusalReason::ALL {
-            let retried = matches!(reason, RefusalReason::Overloaded | RefusalReason::ShuttingDown);
+            let name = reason.name();
+            let retried =
+                name.ends_with("_full") || ["overloaded", "shutting_down"].contains(&name);
             let failure = RefusedRequest::new(reason, "text");
             assert_eq!(failure.retry_after().is_some(), retried, "{reason:?}");
             let status = failure.to_grpc();

@@ -13,6 +13,19 @@ where
     if value == T::default() { Err(D::Error::custom("must be above zero")) } else { Ok(value) }
 }
 
+/// Reads a number that may be left out, and that zero would break.
+pub fn some_above_zero<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default + PartialEq,
+{
+    let value = Option::<T>::deserialize(deserializer)?;
+    if value.as_ref().is_some_and(|value| *value == T::default()) {
+        return Err(D::Error::custom("must be above zero"));
+    }
+    Ok(value)
+}
+
 /// Reads an address to listen on, `host:port`.
 pub fn listen_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let text = String::deserialize(deserializer)?;

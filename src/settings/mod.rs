@@ -13,7 +13,7 @@ pub mod yaml;
 
 use std::fmt;
 
-pub use check::{above_zero, listen_address, optional_listen_address};
+pub use check::{above_zero, listen_address, optional_listen_address, some_above_zero};
 pub use duration::HumanDuration;
 pub use nearest::nearest;
 

@@ -13,6 +13,7 @@ mod settings;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use opentelemetry::metrics::{Meter, MeterProvider};
 use opentelemetry_sdk::Resource;
@@ -20,6 +21,8 @@ use opentelemetry_sdk::metrics::SdkMeterProvider;
 use prometheus::Registry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+
+use crate::model::{Memory, Share};
 
 pub use logs::{LogsError, start_logs};
 pub use readiness::{Heartbeats, Readiness};
@@ -106,6 +109,27 @@ impl Telemetry {
     /// What the stages make their instruments with.
     pub fn meter(&self) -> Meter {
         self.provider.meter("spanscore")
+    }
+
+    /// Shows what each share of the memory holds, and its limit, whenever metrics are read.
+    pub fn show_memory(&self, memory: &Memory) {
+        let meter = self.meter();
+        let gauge = |name: &'static str, about: &'static str| {
+            meter.u64_observable_gauge(name).with_unit("By").with_description(about)
+        };
+        let part = |share: &Share| [opentelemetry::KeyValue::new("part", share.name())];
+        let shares = memory.shares().map(Arc::clone);
+        let limits = shares.clone();
+        gauge("spanscore.memory", "Bytes that what senders sent occupies, by where it is held.")
+            .with_callback(move |gauge| {
+                shares.iter().for_each(|it| gauge.observe(it.held() as u64, &part(it)));
+            })
+            .build();
+        gauge("spanscore.memory.limit", "The share of `limits.memory_mib` of each part.")
+            .with_callback(move |gauge| {
+                limits.iter().for_each(|it| gauge.observe(it.limit() as u64, &part(it)));
+            })
+            .build();
     }
 
     /// Where exporters register series of their own.

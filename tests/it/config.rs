@@ -156,7 +156,7 @@ fn a_section_that_is_left_out_is_as_in_the_default() {
     assert_eq!(plan("evaluators: {}").evaluators.len(), 0);
     assert_eq!(plan("evaluators: {tool_error: }").evaluators.len(), 1);
     assert_eq!(plan("exporters: {}").exporters.len(), 0);
-    assert_eq!(plan("").config.limits.queue_mib, 7);
+    assert_eq!(plan("").config.limits.queue_mib, Some(7));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 use spanscore::config::ConfigPart;
 use spanscore::evaluate::engine::run::Evaluators;
 use spanscore::evaluate::kind;
+use spanscore::model::Memory;
 use spanscore::model::{Content, Evaluation, Outcome, ToolCall, Trajectory, Usage, Want};
 use spanscore::otlp::Signal;
 use spanscore::pipeline::{Outlet, Pipeline, PipelineSettings};
@@ -140,6 +141,7 @@ async fn run(requests: Vec<Vec<Json>>, awaited: usize) -> Vec<Evaluation> {
         traces: plan.config.traces,
         sessions: plan.config.sessions,
         limits: plan.config.limits,
+        memory: Memory::default(),
         shard_count: 1,
     };
     let meter = opentelemetry::global::meter("test");
@@ -147,7 +149,11 @@ async fn run(requests: Vec<Vec<Json>>, awaited: usize) -> Vec<Evaluation> {
         Pipeline::start(&settings, resolver, Arc::new(evaluators), &outlet, &meter).unwrap();
     let mut all = Vec::new();
     for (index, spans) in requests.iter().enumerate() {
-        pipeline.intake().accept(Signal::Traces, request(spans).into()).await.unwrap();
+        pipeline
+            .intake()
+            .accept(Signal::Traces, request(spans).into(), &Arc::default())
+            .await
+            .unwrap();
         if index + 1 == awaited {
             all.push(receiver.recv_timeout(Duration::from_secs(20)).unwrap());
         }

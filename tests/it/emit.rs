@@ -8,6 +8,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use prometheus::{Registry, TextEncoder};
 use spanscore::emit::{Exporters, Unsent, settings};
+use spanscore::model::Memory;
 use spanscore::model::{Evaluation, Want};
 use spanscore::settings::Node;
 use spanscore::value::json;
@@ -33,7 +34,12 @@ impl Fixture {
             .build()
             .expect("a reader");
         let provider = SdkMeterProvider::builder().with_reader(reader).build();
-        let exporters = Exporters::start(&settings, &provider.meter("spanscore"), &registry);
+        let exporters = Exporters::start(
+            &settings,
+            &Memory::default(),
+            &provider.meter("spanscore"),
+            &registry,
+        );
         Self { exporters: exporters.expect("starts"), registry, _provider: provider }
     }
 
@@ -353,7 +359,7 @@ async fn a_file_that_cannot_be_opened_fails_the_start_with_its_path() {
     let node = json::parse(r#"{"file/x": {"path": "/nowhere/scores.jsonl"}}"#).expect("JSON");
     let settings = settings::read(&Node::from_value(&node)).expect("settings");
     let meter = SdkMeterProvider::default().meter("test");
-    let error = Exporters::start(&settings, &meter, &Registry::new()).err();
+    let error = Exporters::start(&settings, &Memory::default(), &meter, &Registry::new()).err();
     let text = error.map(|error| error.to_string()).unwrap_or_default();
     assert!(text.starts_with("exporter `file/x`: cannot open `/nowhere/scores.jsonl`"), "{text}");
 }

@@ -20,6 +20,7 @@ mod parity_iris;
 mod parity_uipath;
 mod process;
 mod receive_connections;
+mod receive_floods;
 mod receive_grpc;
 mod receive_http;
 mod receive_protocol;

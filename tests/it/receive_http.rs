@@ -6,6 +6,7 @@ use std::time::Duration;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
 use reqwest::{Method, Response};
+use spanscore::model::Memory;
 use spanscore::otlp::Signal;
 use spanscore::receive::settings::{OtlpReceiverSettings, ReceiversSettings};
 use spanscore::receive::{Accepted, Receivers, Refused};
@@ -308,7 +309,8 @@ async fn a_taken_port_is_an_error_that_names_the_setting() {
     }
     let settings = ReceiversSettings { otlp: Some(otlp) };
     let intake = std::sync::Arc::clone(&harness.intake);
-    let started = Receivers::start(&settings, intake, &harness.telemetry.meter()).await;
+    let started =
+        Receivers::start(&settings, intake, &Memory::default(), &harness.telemetry.meter()).await;
     let error = started.err().unwrap().to_string();
     assert!(error.contains("receivers.otlp.protocols.grpc.endpoint"), "{error}");
     assert!(error.contains("another collector"), "{error}");

@@ -48,7 +48,7 @@ impl Shard {
         let Some(trace) = self.get_mut(handle) else { return };
         let Some(since_ms) = trace.judged_since() else { return };
         if trace.remembered_bytes == 0 {
-            let bytes = trace.spans.bytes() + TRACE_BYTES;
+            let bytes = trace.counted.bytes + TRACE_BYTES;
             trace.remembered_bytes = bytes;
             self.remembered_bytes += bytes;
         }
@@ -65,7 +65,8 @@ impl Shard {
         place.generation = place.generation.wrapping_add(1);
         self.free.push(handle.index);
         self.by_id.remove(&trace.spans.trace_id);
-        self.bytes -= trace.spans.bytes() + TRACE_BYTES;
+        self.uncount(&trace);
+        self.bytes -= TRACE_BYTES;
         self.remembered_bytes -= trace.remembered_bytes;
         self.open_count -= usize::from(trace.is_open);
     }
@@ -93,7 +94,7 @@ impl Shard {
     pub(super) fn make_room(&mut self, now_ms: u64, due: &mut Vec<Due>) {
         let (mut going_count, mut going_bytes) = (0, 0);
         loop {
-            let over_bytes = self.bytes.saturating_sub(going_bytes) > self.limits.bytes_max;
+            let over_bytes = self.bytes().saturating_sub(going_bytes) > self.limits.bytes_max;
             let over_count =
                 self.by_id.len().saturating_sub(going_count) > self.limits.trace_count_max;
             let over_remembered = self.remembered_bytes > self.limits.remembered_bytes_max;
@@ -111,12 +112,11 @@ impl Shard {
                 return;
             }
             let Some(handle) = self.opened.pop_front() else { return };
-            let Some(trace) = self.get_mut(handle) else { continue };
-            if trace.state != State::Open {
+            let Some(trace) = self.get(handle).filter(|trace| trace.state == State::Open) else {
                 continue;
-            }
+            };
             going_count += 1;
-            going_bytes += trace.spans.bytes() + TRACE_BYTES;
+            going_bytes += trace.counted.bytes + TRACE_BYTES + self.resources.alone(trace);
             if over_bytes {
                 self.counts.evicted_by_memory += 1;
             } else {

@@ -1,4 +1,5 @@
 mod conflicts;
+mod held;
 mod waiting;
 
 use std::sync::Arc;
@@ -271,7 +272,7 @@ fn too_many_traces_evict_the_oldest_which_are_judged() {
 
 #[test]
 fn too_many_bytes_evict_until_the_limit_holds() {
-    let mut shard = shard(|_, limits| limits.memory_mib = 1);
+    let mut shard = shard(|_, limits| limits.traces_mib = Some(1));
     let mut evicted = 0;
     for trace in 1..=200 {
         let records: Vec<_> = (0..200).map(|span| (trace, span, TOOL)).collect();
@@ -285,7 +286,7 @@ fn too_many_bytes_evict_until_the_limit_holds() {
 
 #[test]
 fn remembered_traces_are_forgotten_early_beyond_their_own_limit() {
-    let mut shard = shard(|_, limits| limits.remembered_mib = 1);
+    let mut shard = shard(|_, limits| limits.remembered_mib = Some(1));
     let mut batch = batch(&[(1, 1, ROOT)]);
     batch.arena = vec![0; 400 << 10];
     batch.spans[0].facts = 0..(400 << 10);
@@ -470,7 +471,11 @@ fn what_was_said_of_a_trace_is_kept_with_it() {
     let mut due = Vec::new();
     shard.add(&batch(&[(1, 1, TOOL)]), 0, &mut due);
     let handle = shard.take_running()[0].handle;
-    let said = Reported { evaluator: 3, id: crate::model::EvaluationId([1; 16]), revision: 0 };
+    let said = crate::model::Reported {
+        evaluator: 3,
+        id: crate::model::EvaluationId([1; 16]),
+        revision: 0,
+    };
     shard.keep_reported(handle, vec![said]);
     shard.drain(Completion::EndOfInput, 0, &mut due);
     assert_eq!(due[0].handle, handle);

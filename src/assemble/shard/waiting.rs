@@ -1,21 +1,8 @@
 //! Waiting longer where it pays: `quiet_period: auto`.
 
 use super::{Handle, Shard, State};
-use crate::model::GivenVerdicts;
 
 impl Shard {
-    /// The verdicts that were given of a trace.
-    pub fn verdicts(&self, handle: Handle) -> GivenVerdicts {
-        self.get(handle).map(|trace| trace.verdicts.clone()).unwrap_or_default()
-    }
-
-    /// Keeps the verdicts that were given of a trace, for as long as it is remembered.
-    pub fn keep_verdicts(&mut self, handle: Handle, verdicts: GivenVerdicts) {
-        if let Some(trace) = self.get_mut(handle) {
-            trace.verdicts = verdicts;
-        }
-    }
-
     /// Notes that a request brought something of a trace.
     pub(super) fn note_arrival(&mut self, handle: Handle, now_ms: u64) {
         let Some(place) = self.places.get_mut(handle.index as usize) else { return };

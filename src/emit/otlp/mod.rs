@@ -15,7 +15,7 @@ use prost::Message;
 use super::counters::{Loss, Seldom};
 use super::queue::{Deliver, Delivery, EvaluationBatch, size_of_evaluation};
 use super::retry::{AttemptError, GivenUp, RetrySettings, retry};
-use super::scores::{Grouping, Scores};
+use super::scores::Grouping;
 use super::settings::{Exporter, ExporterKind};
 use super::{ExporterStartError, Starting};
 use crate::client::{Client, Protocol, SendError, Taken};
@@ -76,16 +76,20 @@ impl Exporter for Otlp {
         starting.show(settings.include_content, true);
         if settings.has(EvaluationForm::Metric) {
             let scores =
-                Arc::new(Scores::new(Grouping::Version, settings.series_max, settings.series_idle));
-            starting.scores(scores.clone());
+                starting.scores(Grouping::Version, settings.series_max, settings.series_idle);
             let (closing, task) =
                 report::start(backend.clone(), scores, settings.metrics_interval.0);
             starting.task(closing, task);
         }
         if settings.has(EvaluationForm::Event) || settings.has(EvaluationForm::Span) {
-            starting.queue((&settings.sending_queue).into(), Sender::new(backend, settings));
+            starting.queue((&settings.sending_queue).into(), BackendSender::new(backend, settings));
         }
         Ok(())
+    }
+
+    fn queue_bytes(&self) -> Option<usize> {
+        let queue = &self.settings.sending_queue;
+        queue.queue_size.filter(|_| queue.enabled)
     }
 }
 
@@ -192,7 +196,7 @@ impl Backend {
 }
 
 /// The end of an OTLP exporter's queue.
-pub(crate) struct Sender {
+pub(crate) struct BackendSender {
     backend: Arc<Backend>,
     options: Options,
     event: bool,
@@ -208,7 +212,7 @@ struct EncodedRequests {
     spans: Option<Vec<u8>>,
 }
 
-impl Sender {
+impl BackendSender {
     pub(crate) fn new(backend: Arc<Backend>, settings: &OtlpExporterSettings) -> Self {
         let options = Options { placement: settings.placement, content: settings.include_content };
         let batch = &settings.sending_queue.batch;
@@ -254,7 +258,7 @@ impl Sender {
     }
 }
 
-impl Deliver for Sender {
+impl Deliver for BackendSender {
     async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
         let mut delivery = Delivery::default();
         let requests = self.requests(&batch);

@@ -10,7 +10,7 @@ use crate::settings::HumanDuration;
 /// Limits of one queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueLimits {
-    /// Most bytes held.
+    /// Most bytes held, beside the share that all queues have together.
     pub(crate) bytes_max: usize,
     /// Deliveries at once.
     pub(crate) consumers: usize,
@@ -22,14 +22,11 @@ pub(crate) struct QueueLimits {
     pub(crate) batch_bytes: usize,
 }
 
-/// Most bytes held for a console or a file.
-pub(crate) const LOCAL_QUEUE_BYTES_MAX: usize = 64 << 20;
-
 impl QueueLimits {
     /// Of a queue to a place on this machine.
     pub(crate) fn local(flush_timeout: Duration) -> Self {
         Self {
-            bytes_max: LOCAL_QUEUE_BYTES_MAX,
+            bytes_max: usize::MAX,
             consumers: 1,
             flush_timeout,
             batch_count: 8192,
@@ -43,7 +40,10 @@ impl From<&QueueSettings> for QueueLimits {
         let batch = &queue.batch;
         let without_queue = batch.max_bytes.saturating_mul(queue.num_consumers.saturating_add(1));
         Self {
-            bytes_max: if queue.enabled { queue.queue_size } else { without_queue },
+            bytes_max: match queue.queue_size {
+                _ if !queue.enabled => without_queue,
+                size => size.unwrap_or(usize::MAX),
+            },
             consumers: queue.num_consumers,
             flush_timeout: batch.flush_timeout.0,
             batch_count: batch.max_size,
@@ -63,8 +63,10 @@ pub(crate) struct QueueSettings {
     /// How many requests are on their way at once.
     #[schemars(range(min = 1, max = 1000))]
     pub(crate) num_consumers: usize,
-    /// Most bytes held, waiting and on their way; as counted in memory, before encoding.
-    pub(crate) queue_size: usize,
+    /// Most bytes held, waiting and on their way; as counted in memory, before encoding. Where it
+    /// is left out, what `limits.exporters_mib` has room for: one queue may hold four times of what
+    /// is left of it.
+    pub(crate) queue_size: Option<usize>,
     /// What `queue_size` counts: `bytes`.
     pub(crate) sizer: Sizer,
     /// How evaluations are put together into requests.
@@ -76,7 +78,7 @@ impl Default for QueueSettings {
         Self {
             enabled: true,
             num_consumers: 10,
-            queue_size: 64 << 20,
+            queue_size: None,
             sizer: Sizer::Bytes,
             batch: BatchSettings::default(),
         }
@@ -89,7 +91,7 @@ impl QueueSettings {
         if !(1..=1000).contains(&self.num_consumers) {
             return Err("`num_consumers` must be 1 to 1000");
         }
-        if self.queue_size == 0 || self.batch.max_size == 0 || self.batch.max_bytes == 0 {
+        if self.queue_size == Some(0) || self.batch.max_size == 0 || self.batch.max_bytes == 0 {
             return Err("`queue_size`, `batch.max_size` and `batch.max_bytes` must be above zero");
         }
         Ok(())

@@ -8,6 +8,7 @@ use tokio::time::Duration;
 
 use super::*;
 use crate::emit::sample;
+use crate::model::Memory;
 
 const LIMITS: QueueLimits = QueueLimits {
     bytes_max: 1000,
@@ -67,7 +68,8 @@ impl Fixture {
             .expect("a reader");
         let provider = SdkMeterProvider::builder().with_reader(reader).build();
         let instruments = Instruments::new(&provider.meter("test"));
-        let (queue, task) = Queue::start("x", limits, &instruments, end);
+        let (queue, task) =
+            Queue::start("x", limits, Memory::default().exporters, &instruments, end);
         Self { queue, task, registry, _provider: provider }
     }
 

@@ -5,8 +5,13 @@ use prost::Message;
 
 use super::*;
 use crate::emit::sample;
+use crate::model::Memory;
 
 const HOUR: HumanDuration = HumanDuration::from_secs(3600);
+
+fn share() -> Arc<Share> {
+    Memory::default().series
+}
 
 fn counts(scores: &Scores) -> Vec<(String, String, [u64; 4])> {
     let mut all = Vec::new();
@@ -27,7 +32,7 @@ fn from(agent: &str) -> Evaluation {
 
 #[test]
 fn answers_are_counted_by_outcome_and_label() {
-    let scores = Scores::new(Grouping::Service, 10, HOUR);
+    let scores = Scores::new(Grouping::Service, 10, HOUR, share());
     let (pass, fail) = (sample::scored(1.0), sample::scored(0.5));
     scores.record(&[pass.clone(), fail, pass, sample::not_evaluable(), sample::failed()]);
     assert_eq!(counts(&scores), [("shop".into(), "refunds".into(), [2, 1, 1, 1])]);
@@ -40,7 +45,7 @@ fn answers_are_counted_by_outcome_and_label() {
 
 #[test]
 fn series_beyond_the_limit_are_counted_together() {
-    let scores = Scores::new(Grouping::Service, 2, HOUR);
+    let scores = Scores::new(Grouping::Service, 2, HOUR, share());
     scores.record(&[from("a"), from("b"), from("c"), from("d"), from("a")]);
     let one = |name: &str, agent: &str, n| (name.into(), agent.into(), [n, 0, 0, 0]);
     assert_eq!(counts(&scores), [one("shop", "a", 2), one("shop", "b", 1), one("overflow", "", 2)]);
@@ -48,7 +53,7 @@ fn series_beyond_the_limit_are_counted_together() {
 
 #[test]
 fn names_that_are_too_long_are_cut_and_resources_that_are_counted_together() {
-    let scores = Scores::new(Grouping::Service, 10, HOUR);
+    let scores = Scores::new(Grouping::Service, 10, HOUR, share());
     let long = "é".repeat(1 << 20);
     scores.record(&[from(&long), from(&format!("{long}x"))]);
     let expected = format!("{}…", "é".repeat(NAME_BYTES_MAX / 2));
@@ -56,7 +61,7 @@ fn names_that_are_too_long_are_cut_and_resources_that_are_counted_together() {
     let mut large = sample::scored(1.0);
     let resource = Resource { encoded: vec![0; RESOURCE_BYTES_MAX + 1], ..Default::default() };
     Arc::make_mut(&mut large.target).resource = Arc::new(resource);
-    let scores = Scores::new(Grouping::Version, 10, HOUR);
+    let scores = Scores::new(Grouping::Version, 10, HOUR, share());
     scores.record(&[large]);
     assert_eq!(counts(&scores), [("overflow".into(), String::new(), [1, 0, 0, 0])]);
 }
@@ -79,7 +84,7 @@ fn of_process(attributes: &[(&str, &str)]) -> Evaluation {
 
 #[test]
 fn processes_of_one_version_share_series_and_versions_do_not() {
-    let scores = Scores::new(Grouping::Version, 10, HOUR);
+    let scores = Scores::new(Grouping::Version, 10, HOUR, share());
     for instance in 0..500 {
         let instance = format!("instance-{instance}");
         let own = [("service.name", "shop"), ("service.instance.id", &instance)];
@@ -102,7 +107,7 @@ fn processes_of_one_version_share_series_and_versions_do_not() {
 
 #[test]
 fn idle_series_go_and_make_room() {
-    let scores = Scores::new(Grouping::Service, 2, HumanDuration::from_secs(1));
+    let scores = Scores::new(Grouping::Service, 2, HumanDuration::from_secs(1), share());
     let second = 1_000_000_000;
     scores.record_at(&[of_process(&[("service.name", "a")])], second);
     scores.record_at(&[of_process(&[("service.name", "b")])], 2 * second);
@@ -125,11 +130,36 @@ fn idle_series_go_and_make_room() {
 
 #[test]
 fn superseded_verdicts_are_counted_beside() {
-    let scores = Scores::new(Grouping::Service, 10, HOUR);
+    let scores = Scores::new(Grouping::Service, 10, HOUR, share());
     let revised = Evaluation { supersedes: Some(GivenVerdict::Fail), ..sample::scored(1.0) };
     scores.record(&[sample::scored(0.5), revised]);
     scores.read(1, |source| {
         let series = &source.series[0];
         assert_eq!((series.counts, series.superseded), ([1, 1, 0, 0], [0, 1, 0, 0]));
     });
+}
+
+#[test]
+fn series_that_the_share_has_no_room_for_are_counted_together() {
+    let room = SOURCE_BYTES + SERIES_BYTES + 400;
+    let scores = Scores::new(Grouping::Service, 10, HOUR, Share::new("series", room));
+    scores.record(&[from("a"), from("b"), from("a"), from("c")]);
+    let one = |name: &str, agent: &str, n| (name.into(), agent.into(), [n, 0, 0, 0]);
+    assert_eq!(counts(&scores), [one("shop", "a", 2), one("overflow", "", 2)]);
+}
+
+#[test]
+fn idle_series_and_their_sources_give_their_bytes_back() {
+    let share = share();
+    let idle = HumanDuration::from_secs(1);
+    let scores = Scores::new(Grouping::Version, 10, idle, Arc::clone(&share));
+    let second = 1_000_000_000;
+    scores.record_at(&[of_process(&[("service.name", "a")])], second);
+    let one = share.held();
+    scores.record_at(&[of_process(&[("service.name", "b")])], 2 * second);
+    assert!(one > SOURCE_BYTES + SERIES_BYTES && share.held() == 2 * one);
+    scores.read(2 * second + 1, |_| {});
+    assert_eq!(share.held(), one);
+    scores.read(4 * second, |_| {});
+    assert_eq!(share.held(), 0);
 }

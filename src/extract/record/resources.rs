@@ -10,17 +10,20 @@ use crate::otlp::any_value::key_values;
 use crate::semconv::SERVICE_NAME;
 use crate::value::Value;
 
-/// Most resources that are remembered; when one more comes all are forgotten, which only costs
-/// memory: traces keep theirs.
+/// Most resources that are remembered, and most bytes of them; when one more comes all are
+/// forgotten, which only costs memory: traces keep theirs.
 const RESOURCES_MAX: usize = 1024;
+const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// Largest resource that is remembered, bytes: it may be as large as a request.
-const RESOURCE_BYTES_MAX: usize = 64 << 10;
+const RESOURCE_BYTES_MAX: usize = 16 << 10;
 
 /// Resources seen before.
 #[derive(Default)]
 pub(in crate::extract) struct ResourceCache {
     known: HashTable<Arc<Resource>>,
+    /// Bytes of those that are known.
+    bytes: usize,
     hasher: DefaultHashBuilder,
 }
 
@@ -36,9 +39,12 @@ impl ResourceCache {
         if encoded.len() > RESOURCE_BYTES_MAX {
             return resource;
         }
-        if self.known.len() >= RESOURCES_MAX {
+        let bytes = resource.bytes();
+        if self.known.len() >= RESOURCES_MAX || self.bytes + bytes > KEPT_BYTES_MAX {
             self.known.clear();
+            self.bytes = 0;
         }
+        self.bytes += bytes;
         let hasher = &self.hasher;
         self.known.insert_unique(hash, Arc::clone(&resource), |known| {
             hasher.hash_one(known.encoded.as_slice())
@@ -79,5 +85,9 @@ mod tests {
         let count = cache.known.len();
         cache.intern(&vec![0; RESOURCE_BYTES_MAX + 1]);
         assert_eq!(cache.known.len(), count);
+        for number in 0..300_u32 {
+            cache.intern(&number.to_le_bytes().repeat(2_000));
+            assert!(cache.bytes <= KEPT_BYTES_MAX);
+        }
     }
 }

@@ -19,6 +19,9 @@ use crate::extract::table::bit_set::BitSet;
 /// that odd spans cannot fill the place of those that come all the time.
 const KEPT_MAX: usize = 512;
 
+/// Most attributes of a form that is kept.
+const KEPT_SLOTS_MAX: usize = 1024;
+
 /// Forms that are looked through before they are looked up: so many of the traces of late, and as
 /// many of one trace.
 const NEAR_MAX: usize = 8;
@@ -162,6 +165,9 @@ impl RecordForms {
         }
         drop(known);
         let form = Arc::new(RecordForm::new(plan, self.shapes.of(plan, facts), signature));
+        if form.slots.len() > KEPT_SLOTS_MAX {
+            return form;
+        }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= KEPT_MAX {
             known.clear();

@@ -4,7 +4,7 @@ use super::*;
 use crate::evaluate::engine::run::Configured;
 use crate::extract::Table;
 use crate::extract::dialect::Dialect;
-use crate::model::{Level, TraceId, Want};
+use crate::model::{Level, Memory, TraceId, Want};
 use crate::pipeline::worker::brittle::{Brittle, configured};
 use crate::telemetry::Telemetry;
 
@@ -27,7 +27,10 @@ fn worker(evaluators: Vec<Configured>) -> (SessionWorker, Arc<Mutex<Vec<Evaluati
         backlog: Arc::new(Backlog::new(1)),
         heartbeats: Arc::new(Heartbeats::new(1)),
         place: 0,
-        verdicts: Default::default(),
+        memory: Memory::default().sessions,
+        held: 0,
+        judging: Memory::default().judging,
+        verdicts: SessionVerdicts::new(&settings, &Memory::default().sessions),
     };
     (worker, out)
 }

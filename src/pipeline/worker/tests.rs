@@ -7,8 +7,9 @@ use crate::assemble::{LimitsSettings, TracesSettings};
 use crate::evaluate::engine::run::Configured;
 use crate::extract::dialect::Dialect;
 use crate::extract::{ExtractionCache, Table, extract};
-use crate::model::{EvaluationId, Level, Want};
+use crate::model::{EvaluationId, Level, Memory, Want};
 use crate::otlp::{Signal, json};
+use crate::pipeline::room::ShardQueue;
 use crate::pipeline::{PipelineIntake, Unjudged};
 use crate::receive::Intake;
 use crate::telemetry::Telemetry;
@@ -43,6 +44,9 @@ fn worker(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Worker {
         backlog: Arc::new(Backlog::new(1)),
         heartbeats: Arc::new(Heartbeats::new(1)),
         sessions: None,
+        memory: Memory::default().traces,
+        held: 0,
+        judging: Memory::default().judging,
     }
 }
 
@@ -75,8 +79,7 @@ async fn work_that_was_taken_is_judged_although_it_stands_behind_the_drain() {
     let batch = sample(&worker);
     let count = batch.spans.len();
     let (sender, queue) = mpsc::channel(2 * WORK_MAX + 2);
-    let room = Arc::new(tokio::sync::Semaphore::new(1));
-    let room = Arc::new(room.acquire_owned().await.unwrap());
+    let room = room().await;
     sender.send(ShardMessage::Drain).await.unwrap();
     let place = sender.clone().reserve_owned().await.unwrap();
     for _ in 0..2 * WORK_MAX {
@@ -93,6 +96,14 @@ async fn work_that_was_taken_is_judged_although_it_stands_behind_the_drain() {
     counted(&telemetry, &format!("{duplicates} {again}"));
 }
 
+/// Room in the queue, for a request to one shard.
+async fn room() -> Arc<(ShardRoom, Arc<QueueRoom>)> {
+    let (share, soon) = (Share::new("queue", 100), Instant::now() + TICK);
+    let room = QueueRoom::take(&share, &Arc::default(), 1, soon, || {}).await.unwrap();
+    let own = ShardQueue::new(1).take(&share, 1, soon, || {}).await.unwrap();
+    Arc::new((own, Arc::new(room)))
+}
+
 #[track_caller]
 fn counted(telemetry: &Telemetry, line: &str) {
     let text = telemetry.exposition();
@@ -103,12 +114,11 @@ fn counted(telemetry: &Telemetry, line: &str) {
 async fn what_comes_behind_the_last_word_is_judged_too() {
     let telemetry = Telemetry::without_endpoints().unwrap();
     let worker = worker(&telemetry, Vec::new());
-    let room = Arc::new(tokio::sync::Semaphore::new(1)).acquire_owned().await.unwrap();
     let (sender, queue) = mpsc::channel(WORK_MAX + 1);
     for _ in 0..WORK_MAX {
         sender.send(ShardMessage::Drain).await.unwrap();
     }
-    let batch = ShardMessage::Batch { batch: sample(&worker), _room: Arc::new(room) };
+    let batch = ShardMessage::Batch { batch: sample(&worker), _room: room().await };
     sender.send(batch).await.unwrap();
     worker.run(queue).await;
     counted(&telemetry, "spanscore_assemble_judged_traces_total{completion=\"shutdown\"} 1");
@@ -122,11 +132,11 @@ async fn what_is_acknowledged_is_in_the_backlog_until_it_is_judged() {
     let (table, backlog) = (Arc::clone(worker.resolver.table()), Arc::clone(&worker.backlog));
     let (metrics, pool) = (Arc::clone(&worker.metrics), Arc::default());
     let meter = telemetry.meter();
-    let room = 1 << 20;
+    let room = Share::new("queue", 1 << 20);
     let intake =
         PipelineIntake::new(table, vec![sender], room, metrics, pool, backlog.clone(), &meter);
     let request = json::transcode(Signal::Traces, SAMPLE).unwrap();
-    intake.accept(Signal::Traces, request).await.unwrap();
+    intake.accept(Signal::Traces, request, &Arc::default()).await.unwrap();
     assert_eq!(backlog.unjudged(), Unjudged { records: 6, ..Unjudged::default() });
 
     let Some(ShardMessage::Batch { batch, .. }) = queue.recv().await else { panic!("a batch") };

@@ -91,7 +91,7 @@ async fn remembered_traces_go_before_open_ones() {
 
 #[tokio::test]
 async fn traces_together_keep_no_more_bytes_than_the_limit() {
-    let running = Running::on_one_shard(&config("memory_mib: 1")).await;
+    let running = Running::on_one_shard(&config("traces_mib: 1")).await;
     running.send(request([agent(7), heavy(7, 2, 450_000)])).await;
     running.send(request([agent(8), heavy(8, 2, 450_000)])).await;
     running.counted("spanscore_assemble_evicted_traces_total{reason=\"memory\"}", 0).await;
@@ -186,7 +186,8 @@ async fn requests_beyond_the_queue_are_told_to_come_again() {
 
     // The shard is at work and takes nothing: what comes now waits in the queue, and fills it.
     running.send(sized(2, 512 << 10)).await;
-    running.send(sized(3, 512 << 10)).await;
+    let mut other = running.connect().await;
+    other.export(sized(3, 512 << 10)).await.expect("who has nothing takes what is left");
     let headers = [("content-type", PROTOBUF)];
     let small = request(searches(4, &[2])).encode_to_vec();
     let (grpc, http) = tokio::join!(

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use spanscore::model::Memory;
 use spanscore::otlp::Signal;
 use spanscore::receive::settings::{OtlpReceiverSettings, ProtocolsSettings, ReceiversSettings};
-use spanscore::receive::{Accepted, Intake, Receivers, Refused};
+use spanscore::receive::{Accepted, Intake, Receivers, Refused, Sender};
 use spanscore::settings::HumanDuration;
 use spanscore::telemetry::Telemetry;
 use tokio::sync::Semaphore;
@@ -46,7 +47,12 @@ impl FakeIntake {
 }
 
 impl Intake for FakeIntake {
-    async fn accept(&self, signal: Signal, body: Bytes) -> Result<Accepted, Refused> {
+    async fn accept(
+        &self,
+        signal: Signal,
+        body: Bytes,
+        _: &Arc<Sender>,
+    ) -> Result<Accepted, Refused> {
         self.seen.lock().unwrap().push((signal, body));
         self.gate.acquire().await.unwrap().forget();
         self.answer.lock().unwrap().clone()
@@ -88,11 +94,16 @@ impl Harness {
     }
 
     pub(crate) async fn with(otlp: OtlpReceiverSettings) -> Self {
+        Self::within(otlp, &Memory::default()).await
+    }
+
+    /// With these shares of memory.
+    pub(crate) async fn within(otlp: OtlpReceiverSettings, memory: &Memory) -> Self {
         let intake = Arc::new(FakeIntake::default());
         let telemetry = Telemetry::without_endpoints().unwrap();
         let settings = ReceiversSettings { otlp: Some(otlp) };
-        let receivers =
-            Receivers::start(&settings, Arc::clone(&intake), &telemetry.meter()).await.unwrap();
+        let own = Arc::clone(&intake);
+        let receivers = Receivers::start(&settings, own, memory, &telemetry.meter()).await.unwrap();
         let (grpc, http) = (receivers.grpc_address().unwrap(), receivers.http_address().unwrap());
         Self { intake, receivers: Some(receivers), telemetry, grpc, http }
     }

@@ -7,6 +7,7 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use super::*;
 use crate::emit::sample;
 use crate::emit::scores::{Grouping, Scores};
+use crate::model::Memory;
 
 const CHILD: Options = Options { placement: Placement::Child, content: false };
 const LINKED: Options = Options { placement: Placement::Linked, content: true };
@@ -144,7 +145,8 @@ fn evaluations_are_grouped_by_the_judged_traces_resource() {
 
 #[test]
 fn metrics_are_cumulative_sums_and_histograms_by_evaluator_and_agent() {
-    let scores = Scores::new(Grouping::Version, 10, Default::default());
+    let share = Memory::default().series;
+    let scores = Scores::new(Grouping::Version, 10, Default::default(), share);
     assert!(metrics(&scores, 1, 2).resource_metrics.is_empty());
     scores.record(&[sample::scored(0.5), sample::scored(1.0), sample::not_evaluable()]);
     let request = metrics(&scores, 1, 2);

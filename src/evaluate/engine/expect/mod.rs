@@ -23,6 +23,8 @@ pub mod case;
 
 /// Criteria of attributes that are remembered; all are forgotten when there are more.
 pub const KNOWN_MAX: usize = 1_024;
+/// Bytes of the texts of those; what is built from them is larger.
+const KNOWN_BYTES_MAX: usize = 256 << 10;
 /// Longest criteria that an attribute may hold, bytes.
 pub const CRITERIA_BYTES_MAX: usize = 65_536;
 
@@ -214,7 +216,8 @@ fn built(
     let built = template.build(&criteria, Place::default());
     let built = Arc::new(built.map_err(|error| error.to_string())?);
     let mut known = lock();
-    if known.len() >= KNOWN_MAX {
+    let bytes = known.keys().map(String::len).sum::<usize>() + text.len();
+    if known.len() >= KNOWN_MAX || bytes > KNOWN_BYTES_MAX {
         known.clear();
     }
     known.insert(text, Arc::clone(&built));

@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use super::full::Schema;
 
 /// Bytes that kept schemas may take, as far as they can be told.
-const KEPT_BYTES_MAX: usize = 32 << 20;
+const KEPT_BYTES_MAX: usize = 8 << 20;
 /// Bytes that a compiled schema takes for each byte of its text.
 const BYTES_PER_BYTE: usize = 16;
 /// Bytes that a compiled pattern takes for each of its parts.

@@ -4,10 +4,12 @@
 //! else when the cap is reached. Memory grows with what really comes out, in steps that the
 //! ticket must grant.
 
+mod zstd_window;
+
 use std::io::{self, Read};
 
-use super::admission::Ticket;
-use super::status::{RefusalReason, RefusedRequest};
+use crate::receive::admission::Ticket;
+use crate::receive::status::{RefusalReason, RefusedRequest};
 
 /// Output is asked of the ticket in steps of this many bytes.
 const STEP_BYTES: usize = 1 << 20;
@@ -17,14 +19,14 @@ const DEFLATE_RATIO_MAX: usize = 1032;
 
 /// How a body is compressed (RFC 9110, section 8.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ContentCoding {
+pub(in crate::receive) enum ContentCoding {
     Gzip,
     Zstd,
 }
 
 impl ContentCoding {
     /// Reads a `Content-Encoding` or `grpc-encoding`; `None` inside means not compressed.
-    pub(super) fn from_header(name: &[u8]) -> Result<Option<Self>, RefusedRequest> {
+    pub(in crate::receive) fn from_header(name: &[u8]) -> Result<Option<Self>, RefusedRequest> {
         let known: [(&[u8], Option<Self>); 5] = [
             (b"", None),
             (b"identity", None),
@@ -45,7 +47,7 @@ impl ContentCoding {
     }
 
     /// Recognizes compressed data by its first bytes.
-    pub(super) fn from_magic(start: &[u8]) -> Option<Self> {
+    pub(in crate::receive) fn from_magic(start: &[u8]) -> Option<Self> {
         match start {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Self::Zstd),
@@ -89,7 +91,7 @@ fn window_log_max(bytes_max: usize) -> u32 {
 }
 
 /// Decompresses a body to at most `bytes_max` bytes. `setting` names the limit for the sender.
-pub(super) fn decompress(
+pub(in crate::receive) fn decompress(
     compression: ContentCoding,
     body: &[u8],
     bytes_max: usize,
@@ -103,6 +105,11 @@ pub(super) fn decompress(
     if declared.is_some_and(|bytes| bytes > bytes_max) {
         return Err(RefusedRequest::too_large(bytes_max, setting));
     }
+    let window = match compression {
+        ContentCoding::Gzip => 0,
+        ContentCoding::Zstd => zstd_window::largest(body).min(1 << window_log_max(bytes_max)),
+    };
+    ticket.hold(window)?;
     let mut reader = compression.reader(body, bytes_max).map_err(malformed)?;
     let expected = declared.unwrap_or(body.len().saturating_mul(4)).min(bytes_max);
     let mut out = Vec::with_capacity(expected.min(STEP_BYTES) + 1);
@@ -114,6 +121,7 @@ pub(super) fn decompress(
             return Err(RefusedRequest::too_large(bytes_max, setting));
         }
         if read < step {
+            ticket.release(window);
             return Ok(out);
         }
     }
@@ -122,12 +130,17 @@ pub(super) fn decompress(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
+    use crate::model::Memory;
     use crate::receive::admission::Admission;
     use crate::receive::settings::OtlpReceiverSettings;
 
     #[tokio::test]
     async fn without_a_limit_a_body_is_decompressed_whole() {
-        let mut ticket = Admission::new(&OtlpReceiverSettings::default()).enter().unwrap();
+        let bytes = Memory::default().requests;
+        let admission = Admission::new(&OtlpReceiverSettings::default(), bytes);
+        let mut ticket = admission.enter(&Arc::default()).unwrap();
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         io::Write::write_all(&mut gzip, b"spans").unwrap();
         let zstd = zstd::encode_all(&b"spans"[..], 0).unwrap();

@@ -1,0 +1,225 @@
+//! `limits.memory_mib` divided into the shares of all places that hold what senders sent.
+//!
+//! A share that the config names is as it says. What those and the fixed parts leave is divided
+//! among the others, in the proportions of the default config. Shares that do not fit are a
+//! mistake, found before anything runs.
+
+use crate::assemble::{LimitsSettings, SessionsSettings};
+use crate::emit::settings::ExporterSettings;
+use crate::model::MemoryLimits;
+use crate::receive::settings::OtlpReceiverSettings;
+use crate::settings::{Node, Place, SettingsError};
+
+const MIB: usize = 1 << 20;
+
+/// The least for all together.
+const TOTAL_MIN: usize = 32 * MIB;
+/// The least that a share needs.
+const SHARE_MIN: usize = MIB / 2;
+/// What is remembered to be quick, and has fixed limits: compiled schemas, batches to be filled
+/// again, criteria of attributes.
+const FIXED: usize = 12 * MIB;
+
+/// What is not divided: the fixed parts, and 13 of 64 parts for what the allocator keeps for a
+/// while after it was given back.
+fn undivided(total: usize) -> usize {
+    FIXED + total / 64 * 13
+}
+
+/// A share with the setting that names it.
+struct Part {
+    setting: &'static str,
+    /// Bytes that the config says, if it does.
+    written: Option<usize>,
+    /// Bytes in the default config: what proportion it has of what is not written.
+    weight: usize,
+}
+
+impl Part {
+    fn new(setting: &'static str, mib: Option<usize>, weight: usize) -> Self {
+        Self { setting, written: mib.map(|mib| mib.saturating_mul(MIB)), weight }
+    }
+}
+
+/// The settings of the shares.
+#[derive(Clone, Copy)]
+pub(super) struct ShareSettings<'a> {
+    pub(super) otlp: Option<&'a OtlpReceiverSettings>,
+    pub(super) limits: &'a LimitsSettings,
+    pub(super) sessions: &'a SessionsSettings,
+    pub(super) exporters: &'a [ExporterSettings],
+}
+
+/// Divides the limit; a mistake where the shares do not fit into it. `node` is the whole config.
+pub(super) fn divide(
+    settings: ShareSettings<'_>,
+    node: &Node,
+) -> Result<MemoryLimits, SettingsError> {
+    let total = mib(settings.limits.memory_mib) * MIB;
+    if total < TOTAL_MIN {
+        let error = format!("`memory_mib` must be at least {}", TOTAL_MIN / MIB);
+        let error = SettingsError::new(error).with_help(format!(
+            "{} of them are not divided among what senders send",
+            undivided(TOTAL_MIN).div_ceil(MIB)
+        ));
+        return Err(error.at(place_of(node, "limits.memory_mib")));
+    }
+    let parts = parts(settings);
+    let written = |part: &Part| part.written.unwrap_or(SHARE_MIN);
+    let needed = parts.iter().map(written).fold(0, usize::saturating_add);
+    if needed > total.saturating_sub(undivided(total)) {
+        return Err(does_not_fit(&parts, needed, total, node));
+    }
+    let named = parts.iter().filter_map(|part| part.written).sum::<usize>();
+    let weights = parts.iter().filter(|part| part.written.is_none()).map(|part| part.weight);
+    let (rest, weights) = (total - undivided(total) - named, weights.sum::<usize>().max(1));
+    let divided = |part: &Part| (rest as u128 * part.weight as u128 / weights as u128) as usize;
+    let [connections, requests, queue, traces, judging, sessions, exporters, series] =
+        parts.map(|part| part.written.unwrap_or_else(|| divided(&part)));
+    Ok(MemoryLimits {
+        total,
+        connections,
+        requests,
+        queue,
+        traces,
+        judging,
+        sessions,
+        exporters,
+        series,
+    })
+}
+
+/// In the order of [`MemoryLimits`].
+fn parts(settings: ShareSettings<'_>) -> [Part; 8] {
+    let ShareSettings { otlp, limits, sessions, exporters } = settings;
+    let default = MemoryLimits::default();
+    let connections = otlp.and_then(|otlp| otlp.max_connections_mib);
+    let requests = otlp.and_then(|otlp| otlp.max_in_flight_mib);
+    let exporters_mib = limits.exporters_mib.map(mib);
+    let mut queues = Part::new("limits.exporters_mib", exporters_mib, default.exporters);
+    queues.written = queues.written.or_else(|| queue_bytes(exporters));
+    [
+        Part::new("receivers.otlp.max_connections_mib", connections, default.connections),
+        Part::new("receivers.otlp.max_in_flight_mib", requests, default.requests),
+        Part::new("limits.queue_mib", limits.queue_mib.map(mib), default.queue),
+        Part::new("limits.traces_mib", limits.traces_mib.map(mib), default.traces),
+        Part::new("limits.judging_mib", limits.judging_mib.map(mib), default.judging),
+        Part::new("sessions.memory_mib", sessions.memory_mib.map(mib), default.sessions),
+        queues,
+        Part::new("limits.series_mib", limits.series_mib.map(mib), default.series),
+    ]
+}
+
+fn mib(mib: u32) -> usize {
+    mib as usize
+}
+
+/// Bytes for the exporters whose queues have a size of their own, with as much as one of them has
+/// to leave to the others.
+fn queue_bytes(exporters: &[ExporterSettings]) -> Option<usize> {
+    let written = exporters.iter().filter_map(|exporter| exporter.exporter.queue_bytes());
+    let sum = written.fold(0, usize::saturating_add);
+    (sum > 0).then(|| sum.saturating_add(sum / 4).saturating_add(SHARE_MIN))
+}
+
+fn does_not_fit(parts: &[Part], needed: usize, total: usize, node: &Node) -> SettingsError {
+    let written = parts.iter().filter(|part| part.written.is_some());
+    let largest = written.max_by_key(|part| part.written);
+    // As much of the limit is not divided as `undivided` says.
+    let needed = needed.saturating_add(FIXED).div_ceil(MIB);
+    let (needed, total) = (needed.saturating_mul(64).div_ceil(51), total / MIB);
+    let error = SettingsError::new(format!(
+        "the shares of `limits.memory_mib` need {needed} MiB together, and it is {total}"
+    ));
+    let Some(part) = largest else { return error };
+    let own = part.written.unwrap_or_default().div_ceil(MIB);
+    let help = format!(
+        "raise `limits.memory_mib` to {needed} or more, or lower `{}`, which takes {own}",
+        part.setting
+    );
+    error.with_help(help).at(place_of(node, part.setting))
+}
+
+/// Where a setting stands, or what is around it.
+fn place_of(node: &Node, setting: &str) -> Place {
+    let mut at = node;
+    for key in setting.split('.') {
+        let Some(inner) = at.get(key) else { break };
+        at = inner;
+    }
+    at.place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emit;
+    use crate::receive::settings::ReceiversSettings;
+    use crate::settings::NodeKind;
+    use crate::value::json;
+
+    fn divided(text: &str) -> Result<MemoryLimits, SettingsError> {
+        let node = Node::from_value(&json::parse(text).unwrap());
+        let section = |key: &str| node.get(key).cloned().unwrap_or_default();
+        let empty = Node { kind: NodeKind::Map(Vec::new()), place: Place::default() };
+        let or_empty = |node: Node| if node == Node::default() { empty.clone() } else { node };
+        let limits = or_empty(section("limits")).read().unwrap();
+        let sessions = or_empty(section("sessions")).read().unwrap();
+        let receivers: ReceiversSettings = or_empty(section("receivers")).read().unwrap();
+        let exporters = emit::settings::read(&section("exporters")).unwrap();
+        let otlp = receivers.otlp.as_ref();
+        let (limits, sessions) = (&limits, &sessions);
+        divide(ShareSettings { otlp, limits, sessions, exporters: &exporters }, &node)
+    }
+
+    fn sum(limits: &MemoryLimits) -> usize {
+        let MemoryLimits { connections, requests, queue, traces, .. } = *limits;
+        let MemoryLimits { judging, sessions, exporters, series, .. } = *limits;
+        connections + requests + queue + traces + judging + sessions + exporters + series
+    }
+
+    #[test]
+    fn the_default_config_has_the_default_shares() {
+        assert_eq!(divided("{}"), Ok(MemoryLimits::default()));
+        assert_eq!(sum(&MemoryLimits::default()) + undivided(1024 * MIB), 1024 * MIB);
+    }
+
+    #[test]
+    fn what_is_written_is_kept_and_the_rest_is_divided() {
+        for text in [
+            r#"{"limits": {"memory_mib": 32}}"#,
+            r#"{"limits": {"memory_mib": 64, "remembered_mib": 16, "queue_mib": 16}}"#,
+            r#"{"receivers": {"otlp": {"max_in_flight_mib": 512}}}"#,
+            r#"{"limits": {"memory_mib": 100000}}"#,
+        ] {
+            let limits = divided(text).unwrap();
+            let undivided = undivided(limits.total);
+            assert!(sum(&limits) + undivided <= limits.total, "{text}: {limits:?}");
+            assert!(sum(&limits) + undivided + 8 >= limits.total, "{text}: {limits:?}");
+        }
+        let limits = divided(r#"{"limits": {"queue_mib": 7}}"#).unwrap();
+        assert_eq!(limits.queue, 7 * MIB);
+    }
+
+    #[test]
+    fn queues_of_a_size_of_their_own_have_it() {
+        let text = r#"{"exporters": {"otlp": {"endpoint": "http://h:1",
+            "sending_queue": {"queue_size": 104857600}}}}"#;
+        assert!(divided(text).unwrap().exporters >= 125 * MIB);
+    }
+
+    #[test]
+    fn shares_that_do_not_fit_are_a_mistake_with_a_remedy() {
+        let text = r#"{"limits": {"memory_mib": 64},
+            "receivers": {"otlp": {"max_in_flight_mib": 512}}}"#;
+        let error = divided(text).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the shares of `limits.memory_mib` need 663 MiB together, and it is 64 (raise \
+             `limits.memory_mib` to 663 or more, or lower `receivers.otlp.max_in_flight_mib`, \
+             which takes 512)"
+        );
+        let error = divided(r#"{"limits": {"memory_mib": 8}}"#).unwrap_err();
+        assert!(error.to_string().contains("must be at least 32"), "{error}");
+    }
+}

@@ -1,0 +1,226 @@
+//! Bytes that what senders sent occupies, counted where they are held.
+//!
+//! `limits.memory_mib` is the limit of all of it. It is divided into shares, one for each place
+//! that holds such bytes, and each place keeps within its own: so all together keep within the
+//! limit, and none of them has to know another.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// One holder may have so many times what is left of a share. Alone it has nearly all of it; where
+/// many compete, those who hold much get no more, and who holds little finds room.
+const HOLDER_TIMES: usize = 4;
+
+/// A part of some limit, most of them of that on bytes.
+#[derive(Debug)]
+pub struct Share {
+    name: &'static str,
+    limit: usize,
+    held: AtomicUsize,
+}
+
+impl Share {
+    /// An empty share; the name is the `part` of its metrics.
+    pub fn new(name: &'static str, limit: usize) -> Arc<Self> {
+        Arc::new(Self { name, limit, held: AtomicUsize::new(0) })
+    }
+
+    /// The `part` of its metrics.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Most that it holds.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// What it holds now.
+    pub fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// What it has room for.
+    pub fn left(&self) -> usize {
+        self.limit.saturating_sub(self.held())
+    }
+
+    /// The most that one holder may have when nobody else has anything.
+    pub fn largest(&self) -> usize {
+        self.limit / (HOLDER_TIMES + 1) * HOLDER_TIMES
+    }
+
+    /// Takes some if there is room.
+    pub fn try_take(&self, amount: usize) -> bool {
+        let sum = |held: usize| held.checked_add(amount).filter(|sum| *sum <= self.limit);
+        self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).is_ok()
+    }
+
+    /// Takes some for a holder of which `own` counts what it has: if there is room, and if it has
+    /// no more than its part. Who has nothing may take whatever there is room for.
+    pub fn try_take_for(&self, own: &AtomicUsize, amount: usize) -> bool {
+        if !self.try_take(amount) {
+            return false;
+        }
+        let before = own.fetch_add(amount, Ordering::Relaxed);
+        if before == 0 || before + amount <= self.left().saturating_mul(HOLDER_TIMES) {
+            return true;
+        }
+        self.give_back_for(own, amount);
+        false
+    }
+
+    /// Takes some, whether there is room or not: for what is held already.
+    pub fn take(&self, amount: usize) {
+        self.held.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Gives back what was taken.
+    pub fn give_back(&self, amount: usize) {
+        self.held.fetch_sub(amount, Ordering::Relaxed);
+    }
+
+    /// Gives back what was taken for a holder.
+    pub fn give_back_for(&self, own: &AtomicUsize, amount: usize) {
+        own.fetch_sub(amount, Ordering::Relaxed);
+        self.give_back(amount);
+    }
+
+    /// Notes that somebody who held `before` now holds `now`.
+    pub fn change(&self, before: usize, now: usize) {
+        match now.checked_sub(before) {
+            Some(more) => self.take(more),
+            None => self.give_back(before - now),
+        }
+    }
+}
+
+/// How large each share is, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryLimits {
+    /// All together, with what has fixed limits.
+    pub total: usize,
+    /// Connections: what is read ahead of their requests.
+    pub connections: usize,
+    /// Bodies of requests, as they came and decompressed.
+    pub requests: usize,
+    /// Records that wait for their shard.
+    pub queue: usize,
+    /// Traces, open and remembered, with their resources.
+    pub traces: usize,
+    /// What reading traces takes while they are judged.
+    pub judging: usize,
+    /// Sessions, and the traces that wait for theirs.
+    pub sessions: usize,
+    /// Evaluations in the queues of exporters.
+    pub exporters: usize,
+    /// Series of exporters, with their labels and resources.
+    pub series: usize,
+}
+
+impl Default for MemoryLimits {
+    /// The parts of one gibibyte.
+    fn default() -> Self {
+        let mib = |mib: usize| mib << 20;
+        Self {
+            total: mib(1024),
+            connections: mib(48),
+            requests: mib(220),
+            queue: mib(76),
+            traces: mib(192),
+            judging: mib(152),
+            sessions: mib(48),
+            exporters: mib(48),
+            series: mib(20),
+        }
+    }
+}
+
+/// The shares of all places that hold what senders sent.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    /// Most bytes of all together.
+    pub total: usize,
+    /// [`MemoryLimits::connections`].
+    pub connections: Arc<Share>,
+    /// [`MemoryLimits::requests`].
+    pub requests: Arc<Share>,
+    /// [`MemoryLimits::queue`].
+    pub queue: Arc<Share>,
+    /// [`MemoryLimits::traces`].
+    pub traces: Arc<Share>,
+    /// [`MemoryLimits::judging`].
+    pub judging: Arc<Share>,
+    /// [`MemoryLimits::sessions`].
+    pub sessions: Arc<Share>,
+    /// [`MemoryLimits::exporters`].
+    pub exporters: Arc<Share>,
+    /// [`MemoryLimits::series`].
+    pub series: Arc<Share>,
+}
+
+impl Memory {
+    /// Empty shares of these sizes.
+    pub fn new(limits: &MemoryLimits) -> Self {
+        Self {
+            total: limits.total,
+            connections: Share::new("connections", limits.connections),
+            requests: Share::new("requests", limits.requests),
+            queue: Share::new("queue", limits.queue),
+            traces: Share::new("traces", limits.traces),
+            judging: Share::new("judging", limits.judging),
+            sessions: Share::new("sessions", limits.sessions),
+            exporters: Share::new("exporters", limits.exporters),
+            series: Share::new("series", limits.series),
+        }
+    }
+
+    /// All shares, in the order in which data passes them.
+    pub fn shares(&self) -> [&Arc<Share>; 8] {
+        [
+            &self.connections,
+            &self.requests,
+            &self.queue,
+            &self.traces,
+            &self.judging,
+            &self.sessions,
+            &self.exporters,
+            &self.series,
+        ]
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::new(&MemoryLimits::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_holder_alone_has_nearly_all_and_leaves_room_for_another() {
+        let (share, one, other) = (Share::new("x", 1000), AtomicUsize::new(0), AtomicUsize::new(0));
+        let mut taken = 0;
+        while share.try_take_for(&one, 10) {
+            taken += 10;
+        }
+        assert_eq!((taken, share.largest()), (800, 800));
+        assert!(share.try_take_for(&other, 180), "who has nothing takes what there is");
+        assert!(!share.try_take_for(&other, 10), "then it is one of two who have much");
+        share.give_back_for(&one, 400);
+        assert!(share.try_take_for(&other, 10));
+        assert_eq!((share.held(), share.left()), (590, 410));
+    }
+
+    #[test]
+    fn no_holder_takes_more_than_there_is() {
+        let (share, own) = (Share::new("x", 100), AtomicUsize::new(0));
+        assert!(!share.try_take_for(&own, 101) && !share.try_take(usize::MAX));
+        assert!(share.try_take_for(&own, 100) && !share.try_take(1));
+        share.change(100, 40);
+        assert_eq!(share.held(), 40);
+    }
+}

@@ -1,0 +1,70 @@
+//! Who sends: one connection, with what it holds of the limits that all share.
+//!
+//! Behind a proxy, or on one machine, all senders have one address: a connection is the least that
+//! tells them apart.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::receive::metrics::Closed;
+
+/// One connection.
+#[derive(Debug, Default)]
+pub struct Sender {
+    /// Bodies that are on their way.
+    pub(in crate::receive) bodies: AtomicUsize,
+    /// Bytes of bodies, and of what has not become one.
+    pub(in crate::receive) bytes: AtomicUsize,
+    /// Requests that are worked on.
+    pub(in crate::receive) turns: AtomicUsize,
+    /// A request, or a part of its body, was taken since the last look.
+    pub(in crate::receive) progressed: AtomicBool,
+    /// Bodies that are read, or passed over.
+    taking: AtomicUsize,
+    queued: AtomicUsize,
+    closed: OnceLock<Closed>,
+}
+
+impl Sender {
+    /// What the intake holds of it, in whatever the intake counts.
+    pub fn queued(&self) -> &AtomicUsize {
+        &self.queued
+    }
+
+    /// A request, or a part of its body, was taken.
+    pub(in crate::receive) fn progress(&self) {
+        self.progressed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a body is read, or passed over: what comes of it is taken at once.
+    pub(in crate::receive) fn is_taken_from(&self) -> bool {
+        self.taking.load(Ordering::Relaxed) > 0
+    }
+
+    /// Says why this side closes it.
+    pub(in crate::receive) fn close(&self, why: Closed) {
+        // The first reason counts.
+        let _ = self.closed.set(why);
+    }
+
+    /// Why this side closed it, if it did for one of the limits that are shared.
+    pub(in crate::receive) fn closed(&self) -> Option<Closed> {
+        self.closed.get().copied()
+    }
+}
+
+/// A body that is read, or passed over, until dropped.
+pub(in crate::receive) struct BodyTaking(Arc<Sender>);
+
+impl BodyTaking {
+    pub(in crate::receive) fn start(sender: &Arc<Sender>) -> Self {
+        sender.taking.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(sender))
+    }
+}
+
+impl Drop for BodyTaking {
+    fn drop(&mut self) {
+        self.0.taking.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,256 @@
+"""What attacks on waiting, bytes and counters cost others: an ordinary sender and a probe beside each.
+
+    cargo build --release
+    python3 tests/load/attacks.py [--limit 256] [--seconds 8] [attack ...]
+
+For each attack: the p99 of an ordinary sender (20 requests a second over one connection) before and
+during it, its answers, the slowest `/livez`, the resident set at its peak, and the limits that bit.
+It ends with 1 where the sender was refused, its p99 more than doubled and above 20 ms, or a probe
+took more than 100 ms.
+"""
+
+import argparse
+import os
+import socket
+import struct
+import threading
+import time
+
+from harness import (HEADERS, Collector, Probe, Sender, agent, drain, for_seconds, frame, http2,
+                     percentile, request, tool, what_bit)
+
+HTTP1 = b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
+
+
+def close(connections):
+    for connection in connections:
+        connection.close()
+    return len(connections)
+
+
+def slow_headers(collector, seconds):
+    """Headers that never end, on 1,000 connections."""
+    held = [socket.create_connection(("127.0.0.1", collector.http), 3) for _ in range(1000)]
+    for connection in held:
+        connection.sendall(HTTP1)
+    time.sleep(seconds)
+    return close(held)
+
+
+def slow_bodies(collector, seconds):
+    """Bodies that never end, on 300 connections."""
+    held = [socket.create_connection(("127.0.0.1", collector.http), 3) for _ in range(300)]
+    for connection in held:
+        connection.sendall(HTTP1 + b"Content-Length: 100\r\n\r\n")
+    time.sleep(seconds)
+    return close(held)
+
+
+def stalled_streams(collector, seconds):
+    """A byte of each of 128 calls, on 40 connections."""
+    calls = b"".join(frame(1, 4, 1 + 2 * n, HEADERS) + frame(0, 0, 1 + 2 * n, b"\0\0\0\1\0")
+                     for n in range(128))
+    held = [http2(collector.grpc) for _ in range(40)]
+    for connection in held:
+        connection.sendall(calls)
+    time.sleep(seconds)
+    return close(held)
+
+
+def unfinished_frames(collector, seconds):
+    """Most of a frame of 1 MiB, on 400 connections."""
+    held, part = [], (frame(1, 4, 1, HEADERS) + frame(0, 0, 1, b"\0" * (1 << 20)))[:900_000]
+    for _ in range(400):
+        try:
+            held.append(http2(collector.grpc))
+            held[-1].sendall(part)
+        except OSError:
+            pass
+    time.sleep(seconds)
+    return close(held)
+
+
+def idle_connections(collector, seconds):
+    """4,200 connections that say nothing."""
+    held = []
+    try:
+        for _ in range(4200):
+            held.append(socket.create_connection(("127.0.0.1", collector.grpc), 3))
+    except OSError:
+        pass
+    time.sleep(seconds)
+    return close(held)
+
+
+def silent_probes(collector, seconds):
+    """70 connections to the health port that say nothing."""
+    held = [socket.create_connection(("127.0.0.1", collector.health), 3) for _ in range(70)]
+    time.sleep(seconds)
+    return close(held)
+
+
+def flood(one):
+    def attack(collector, seconds):
+        end, sent = time.monotonic() + seconds, 0
+        while time.monotonic() < end:
+            connection = http2(collector.grpc)
+            try:
+                while time.monotonic() < end:
+                    connection.sendall(one * 200)
+                    sent += 200
+                    drain(connection)
+            except OSError:
+                pass
+            connection.close()
+        return sent
+    return attack
+
+
+def rapid_reset(collector, seconds):
+    """Calls that are reset as soon as they are made."""
+    end, sent = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        connection, number = http2(collector.grpc), 1
+        try:
+            while time.monotonic() < end:
+                calls = [frame(1, 4, number + 2 * n, HEADERS)
+                         + frame(3, 0, number + 2 * n, b"\0\0\0\x08") for n in range(50)]
+                connection.sendall(b"".join(calls))
+                number, sent = number + 100, sent + 50
+                drain(connection)
+        except OSError:
+            pass
+        connection.close()
+    return sent
+
+
+def continuations(collector, seconds):
+    """Headers without an end."""
+    field = b"\0\x03x-a\x7f\xe9\x06" + b"y" * 1000
+    end, sent = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        connection = http2(collector.grpc)
+        try:
+            connection.sendall(frame(1, 0, 1, HEADERS))
+            while time.monotonic() < end:
+                connection.sendall(frame(9, 0, 1, field * 10))
+                sent += 1
+        except OSError:
+            pass
+        connection.close()
+    return sent
+
+
+def trace(service="svc", resource=(), result="ok", **attributes):
+    own, root = os.urandom(16), os.urandom(8)
+    spans = [agent(own, root, **attributes), tool(own, root, "t", result=result)]
+    return request(spans, service, resource)
+
+
+def large_resources(collector, seconds):
+    """A resource of 4 MB of its own in each trace."""
+    large = "y" * 4_000_000
+    def send():
+        return collector.post(trace(resource=[(os.urandom(4).hex(), large)]))
+    return for_seconds(seconds, send, 2)
+
+
+def large_sessions(collector, seconds):
+    """A session with a result of 2 MB in each trace."""
+    large = "x" * 2_000_000
+    def send():
+        return collector.post(trace(result=large, **{"session.id": os.urandom(8).hex()}))
+    return for_seconds(seconds, send, 2)
+
+
+def long_names(collector, seconds):
+    """Names of services of 500 KB, and scrapes meanwhile."""
+    def send():
+        return collector.post(trace(service=os.urandom(8).hex() + "x" * 500_000))
+    counts = for_seconds(seconds, send, 2)
+    began = time.monotonic()
+    page = collector.get(collector.metrics_port, "/metrics")
+    counts["scrape"] = f"{len(page) / 1e6:.1f} MB in {time.monotonic() - began:.2f} s"
+    return counts
+
+
+def many_streams(collector, seconds):
+    """One connection that sends whole requests on all its streams, as fast as it can."""
+    body = request([tool(os.urandom(16), os.urandom(8), "z", result="x" * 20_000)])
+    message = b"\0" + struct.pack(">I", len(body)) + body
+    end, number, sent = time.monotonic() + seconds, 1, 0
+    connection = http2(collector.grpc)
+    connection.sendall(frame(8, 0, 0, struct.pack(">I", 1 << 30)))
+    reader = threading.Thread(target=read_all, args=(connection,), daemon=True)
+    reader.start()
+    try:
+        while time.monotonic() < end:
+            connection.sendall(frame(1, 4, number, HEADERS) + frame(0, 1, number, message))
+            number, sent = number + 2, sent + 1
+            if sent % 100 == 0:
+                time.sleep(0.01)
+    except OSError:
+        pass
+    connection.close()
+    return sent
+
+
+def read_all(connection):
+    try:
+        while connection.recv(1 << 16):
+            pass
+    except OSError:
+        pass
+
+
+ATTACKS = {
+    "slow_headers": slow_headers, "slow_bodies": slow_bodies, "stalled_streams": stalled_streams,
+    "unfinished_frames": unfinished_frames, "idle_connections": idle_connections,
+    "silent_probes": silent_probes,
+    "ping": flood(frame(6, 0, 0, b"12345678")),
+    "settings": flood(frame(4, 0, 0, struct.pack(">HI", 3, 100) * 10)),
+    "window_update": flood(frame(8, 0, 0, b"\0\0\0\1") + frame(2, 0, 1, b"\0\0\0\0\1")),
+    "empty_data": flood(frame(0, 0, 1)),
+    "rapid_reset": rapid_reset, "continuations": continuations, "many_streams": many_streams,
+    "large_resources": large_resources, "large_sessions": large_sessions, "long_names": long_names,
+}
+CONFIG = """evaluators: {tool_error: , tool_efficiency: , tool_error/s: {level: session}}
+sessions: {idle_timeout: 5s}
+exporters: {prometheus: }"""
+
+
+def measure(name, limit, seconds):
+    collector = Collector(f"{CONFIG}\nlimits: {{memory_mib: {limit}}}")
+    alone = Sender(collector)
+    time.sleep(3)
+    quiet, _ = alone.finish()
+    before, idle = collector.metrics(), collector.status("VmRSS")
+    collector.forget_peak()
+    sender, probe = Sender(collector), Probe(collector)
+    done = ATTACKS[name](collector, seconds)
+    latencies, codes = sender.finish()
+    livez, bit = probe.finish(), what_bit(before, collector.metrics())
+    peak = collector.status("VmHWM")
+    code, last = collector.stop()
+    was, now = percentile(quiet, 0.99) * 1000, percentile(latencies, 0.99) * 1000
+    is_well = set(codes) <= {200} and now <= max(2 * was, 20) and livez <= 0.1
+    print(f"{name:18} p99 {was:5.1f} -> {now:6.1f} ms  {codes}  livez {livez * 1000:4.0f} ms  "
+          f"peak {peak:4.0f} of {1.1 * limit + idle:4.0f} MiB  exit {code}  "
+          f"{'ok' if is_well else 'HARMS OTHERS'}\n{'':18} {done}  {bit}", flush=True)
+    if code:
+        print(f"{'':18} {last}", flush=True)
+    return is_well
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--limit", type=int, default=256, help="limits.memory_mib")
+    options.add_argument("--seconds", type=float, default=8, help="of each attack")
+    options.add_argument("attacks", nargs="*", choices=[*ATTACKS, []])
+    options = options.parse_args()
+    well = [measure(name, options.limit, options.seconds) for name in options.attacks or ATTACKS]
+    raise SystemExit(0 if all(well) else 1)
+
+
+if __name__ == "__main__":
+    main()
