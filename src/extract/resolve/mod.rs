@@ -162,7 +162,7 @@ const STEPS_PER_BYTE: usize = 1;
 const STEPS_PER_RECORD: usize = 400;
 
 /// Steps to make one value of a list or an object.
-const STEPS_PER_VALUE: usize = 12;
+const STEPS_PER_VALUE: usize = 32;
 
 /// Steps to read a trace: all that is linear in it.
 fn reading_steps(trace: &TraceSpans) -> usize {
