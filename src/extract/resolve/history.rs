@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 
 use super::super::decode::MessageCall;
 use super::gather::{FoundValue, Gathered};
@@ -41,6 +41,10 @@ pub(super) fn requested<'a>(
         return Vec::new();
     }
     let models = model_calls(plan, tree, inputs, effort);
+    let mut first_of: HashMap<u32, &FoundValue<'a>> = HashMap::new();
+    for found in inputs {
+        first_of.entry(found.span).or_insert(found);
+    }
     let (mut requested, mut known): (Vec<LlmCall<'a>>, HashSet<Cow<'a, str>>) = Default::default();
     let mut message = 0;
     for (at, model) in models.iter().enumerate() {
@@ -48,8 +52,8 @@ pub(super) fn requested<'a>(
             known.extend(model.given.iter().filter_map(|call| call.id.clone()));
             continue;
         };
-        let found = inputs.iter().find(|found| found.span == model.span);
-        let Some(found) = found.filter(|_| model.given.len() > count) else { continue };
+        let found = first_of.get(&model.span).filter(|_| model.given.len() > count);
+        let Some(found) = found else { continue };
         for call in &model.given[count..] {
             if call.id.as_ref().is_some_and(|id| !known.insert(id.clone())) {
                 continue;
@@ -109,7 +113,9 @@ fn goes_on_from<'m, 'a>(
     effort: &Effort,
 ) -> Option<(&'m ModelCall<'a>, usize)> {
     let mut best: Option<(&ModelCall<'a>, usize)> = None;
-    let ended = earlier.iter().rev().filter(|before| before.end_ns <= model.start_ns);
+    // Those that have not ended are passed over, however many there are.
+    let looked_at = earlier.iter().rev().take_while(|_| effort.spend(1));
+    let ended = looked_at.filter(|before| before.end_ns <= model.start_ns);
     for before in ended.take(EARLIER_MAX) {
         let count = before.given.len();
         let is_longer = best.is_none_or(|(_, known)| count > known);

@@ -271,10 +271,12 @@ fn names_class(call: &SpanCall<'_>) -> bool {
 /// Joins the calls whose spans only name the class of the tool to requests with the same arguments.
 fn join_classes<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], effort: &Effort) {
     for call in calls.iter_mut().filter(|call| !call.joined && names_class(call)) {
+        if effort.is_spent() {
+            return;
+        }
         let fits = |requested: &LlmCall<'a>| {
-            !requested.on_span
-                && effort.spend(weight(&requested.call.arguments))
-                && same_arguments(call, requested)
+            let steps = if requested.on_span { 1 } else { weight(&requested.call.arguments) };
+            effort.spend(steps) && !requested.on_span && same_arguments(call, requested)
         };
         let Some(at) = requested.iter().position(fits) else { continue };
         requested[at].on_span = true;

@@ -96,6 +96,9 @@ impl<'a, 'g> MessageResults<'a, 'g> {
             let of = (last.span_id, last.start_ns);
             let begin = calls[..next].iter().rposition(|call| (call.span_id, call.start_ns) != of);
             let group = &mut calls[begin.map_or(0, |at| at + 1)..next];
+            if !self.effort.spend(group.len()) {
+                return;
+            }
             let read = read_messages(self.plan, found.clone(), self.effort).unwrap_or_default();
             if read.loose_results().count() != group.len() {
                 continue;
