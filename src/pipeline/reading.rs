@@ -13,7 +13,7 @@ use crate::model::{Share, TraceSpans};
 const SMALL_BYTES: usize = 128 << 10;
 /// Bytes for each byte of the facts: copies of texts, and what evaluators make of them.
 const BYTES_PER_BYTE: usize = 6;
-/// Bytes for each value of a list or map, of which there are no more than of these characters.
+/// Bytes for each value of a list or map.
 const BYTES_PER_VALUE: usize = 64;
 /// How often a trace that waits for others looks again.
 const LOOK: Duration = Duration::from_millis(1);
@@ -39,7 +39,7 @@ pub(super) fn reserve<'a>(
     if traces.clone().map(|trace| trace.arena.len()).sum::<usize>() <= SMALL_BYTES {
         return Some(ReadingMemory(None));
     }
-    let bytes = traces.map(|trace| reading_bytes(&trace.arena)).sum();
+    let bytes = traces.map(reading_bytes).sum();
     if bytes > share.limit() {
         return None;
     }
@@ -50,11 +50,9 @@ pub(super) fn reserve<'a>(
     Some(ReadingMemory(Some((Arc::clone(share), bytes))))
 }
 
-/// Bytes that reading facts takes, at most.
-fn reading_bytes(facts: &[u8]) -> usize {
-    let begins_value = |byte: &&u8| matches!(byte, b',' | b'[' | b'{');
-    let values = facts.iter().filter(begins_value).count();
-    facts.len() * BYTES_PER_BYTE + values * BYTES_PER_VALUE
+/// Bytes that reading a trace takes, at most.
+fn reading_bytes(trace: &TraceSpans) -> usize {
+    trace.arena.len() * BYTES_PER_BYTE + trace.value_count() * BYTES_PER_VALUE
 }
 
 #[cfg(test)]

@@ -168,18 +168,7 @@ const STEPS_PER_VALUE: usize = 32;
 fn reading_steps(trace: &TraceSpans) -> usize {
     trace.arena.len() * STEPS_PER_BYTE
         + trace.spans.len() * STEPS_PER_RECORD
-        + value_count(&trace.arena) * STEPS_PER_VALUE
-}
-
-/// About how many values are written in so many bytes, if all of them are JSON: what makes values
-/// costly is how many there are, and prose holds few of the signs that part them.
-fn value_count(bytes: &[u8]) -> usize {
-    // So many that a count fits a byte: then sixteen and more are counted at once.
-    let count = |few: &[u8]| {
-        let is_sign = |byte: &u8| u8::from(matches!(byte, b',' | b'[' | b'{'));
-        usize::from(few.iter().map(is_sign).fold(0_u8, u8::wrapping_add))
-    };
-    bytes.chunks(usize::from(u8::MAX)).map(count).sum()
+        + trace.value_count() * STEPS_PER_VALUE
 }
 
 /// The trajectory of a trace that is too expensive to be read.
