@@ -130,6 +130,49 @@ fn steps_grow_with_the_trace() {
     is_linear(when, many_calls, 200);
 }
 
+/// A message of a model that asks for a call of `t`.
+fn asks(at: usize) -> String {
+    let part = json!({
+        "type": "tool_call", "id": format!("c{at}"), "name": "t", "arguments": {"q": at} });
+    json!([{ "role": "assistant", "parts": [part] }]).to_string()
+}
+
+/// Models whose requests overlap, each with a call in what it was given.
+fn overlapping_models(count: usize) -> Vec<Json> {
+    let model =
+        |at: usize| json!({ "gen_ai.operation.name": "chat", "gen_ai.input.messages": asks(at) });
+    run((0..count).map(model))
+}
+
+/// Calls of which the spans name the class of the tool, and models that asked for them.
+fn classes_of_tools(count: usize) -> Vec<Json> {
+    let model =
+        |at: usize| json!({ "gen_ai.operation.name": "chat", "gen_ai.output.messages": asks(at) });
+    let call = |at: usize| tool("DynamicTool", &format!(r#"{{"q": {at}}}"#), "r");
+    run((0..count).map(model).chain((0..count).map(call)))
+}
+
+#[test]
+fn searches_that_multiply_are_paid_for() {
+    for make in [overlapping_models as fn(usize) -> Vec<Json>, classes_of_tools] {
+        let taken = |count| judged("{tool_error: {}}", &make(count), u64::MAX).1;
+        let (half, whole) = (taken(450), taken(900));
+        assert!(whole > 2 * half + 150_000, "{half} steps, then {whole}");
+    }
+}
+
+#[test]
+fn explanations_are_paid_for() {
+    let expected = vec!["{name: t, arguments: {a: 1}}"; 60].join(",");
+    let evaluators =
+        format!("{{tool_trajectory: {{level: call, criteria: {{tool_calls: [{expected}]}}}}}}");
+    let want = Want { explanation: true, ..Want::SCORE };
+    let spans = many_calls(100);
+    let (_, bare) = judged(&evaluators, &spans, u64::MAX);
+    let (_, explained) = judged_for(want, &evaluators, &spans, u64::MAX);
+    assert!(explained > bare + 100 * 60 * 32, "{bare} steps, then {explained}");
+}
+
 #[test]
 fn what_multiplies_is_cut_and_says_so() {
     let too_large = ["trajectory_too_large"];

@@ -1,9 +1,8 @@
 //! How the calls that were made differ from those that were expected, in words and as a list.
 //!
-//! A score says how much was as expected; this says what was not, for a person. It changes no score
-//! and takes no steps of the trace: it looks at the first [`CALLS_MAX`] calls of either side and at
-//! as much of their arguments as [`STEPS_MAX`] steps allow. How often each tool was called is told
-//! of all calls.
+//! A score says how much was as expected; this says what was not, for a person. It looks at the
+//! first [`CALLS_MAX`] calls of either side and at as much of their arguments as [`STEPS_MAX`]
+//! steps allow, which it takes from the trace. How often each tool was called is told of all calls.
 
 mod words;
 
@@ -21,6 +20,8 @@ use crate::value::{Map, Value};
 const CALLS_MAX: usize = 64;
 /// Steps that comparing their arguments may take.
 const STEPS_MAX: u64 = 1_000_000;
+/// Steps of each call of either side: to count it by its name.
+const STEPS_PER_CALL: usize = 32;
 
 /// Which differences count, by what a mode asks for.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +67,7 @@ impl<'c, 'a> Difference<'c, 'a> {
         expected: &'c [ExpectedCall],
         actual: &'c [&'c ToolCall<'a>],
         counted: CountedDifferences,
+        trace_effort: &Effort,
     ) -> Self {
         let (first, second) =
             (&expected[..expected.len().min(CALLS_MAX)], &actual[..actual.len().min(CALLS_MAX)]);
@@ -80,6 +82,8 @@ impl<'c, 'a> Difference<'c, 'a> {
         } else {
             in_any_order(sizes, same, alike)
         };
+        let compared = usize::try_from(effort.taken()).unwrap_or(usize::MAX);
+        trace_effort.spend(compared + (expected.len() + actual.len()) * STEPS_PER_CALL);
         Self { matcher, expected, actual, counted, steps }
     }
 

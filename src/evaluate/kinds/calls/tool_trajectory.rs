@@ -242,11 +242,7 @@ impl ToolTrajectory {
     }
 
     /// How the calls differ from the expected ones, as far as the mode asks for it.
-    fn difference<'c, 'a>(
-        &'c self,
-        expected: &'c [ExpectedCall],
-        actual: &'c [&'c ToolCall<'a>],
-    ) -> Difference<'c, 'a> {
+    fn difference<'c, 'a>(&'c self, comparison: &Comparison<'c, 'a>) -> Difference<'c, 'a> {
         use TrajectoryMatchMode::{
             InOrder, InOrderF1, InOrderMatch, Precision, Recall, Strict, Subset, Superset,
         };
@@ -256,7 +252,8 @@ impl ToolTrajectory {
             extra: !matches!(self.mode, InOrderMatch | Superset | Recall),
             allows_more: "argument_matcher: {mode: subset}",
         };
-        Difference::new(&self.matcher, expected, actual, counted)
+        let Comparison { expected, actual, .. } = *comparison;
+        Difference::new(&self.matcher, expected, actual, counted, comparison.effort())
     }
 
     fn details(&self, comparison: &Comparison<'_, '_>, matched: &Matched) -> Map<'static> {
@@ -268,7 +265,7 @@ impl ToolTrajectory {
             ("expected_count", Value::from(comparison.expected.len())),
             ("actual_tools", report::name_list(actual)),
             ("expected_tools", report::name_list(expected)),
-            ("diff", self.difference(comparison.expected, comparison.actual).list()),
+            ("diff", self.difference(comparison).list()),
         ]
         .into_iter()
         .collect()
@@ -319,7 +316,7 @@ impl ToolTrajectory {
             want,
             || {
                 let mut words = Explanation::plain(self.explain(&matched, a, e));
-                let differences = self.difference(expected, &actual).words();
+                let differences = self.difference(&comparison).words();
                 if !differences.is_empty() {
                     words.push("; ");
                     words.append(&differences);

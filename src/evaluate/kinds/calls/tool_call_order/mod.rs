@@ -108,6 +108,9 @@ struct ToolCallOrder {
     masks: Masks,
 }
 
+/// Steps of a call that is made anew with another name.
+const STEPS_PER_COPY: usize = 64;
+
 impl Evaluator for ToolCallOrder {
     fn facts(&self) -> Facts {
         Facts::default()
@@ -138,8 +141,8 @@ impl Evaluator for ToolCallOrder {
         report::scored(
             score,
             want,
-            || self.explain(calls, length, exact),
-            || self.details(calls, &kept),
+            || self.explain(trajectory, length, exact),
+            || self.details(trajectory, &kept),
         )
     }
 }
@@ -172,7 +175,8 @@ impl ToolCallOrder {
         Ok((kept.len(), kept))
     }
 
-    fn explain(&self, calls: &[ToolCall<'_>], length: usize, exact: bool) -> Explanation {
+    fn explain(&self, trajectory: &Trajectory<'_>, length: usize, exact: bool) -> Explanation {
+        let calls = &trajectory.tool_calls;
         let total = counted(self.names.len(), "expected call");
         let mut words = Explanation::plain(match (self.strict, exact) {
             (true, true) => format!("exactly {total} made, in order"),
@@ -182,7 +186,10 @@ impl ToolCallOrder {
             }
             _ => format!("{length} of {total} made in the expected order"),
         });
-        let differences = self.difference(calls, |difference| difference.words());
+        if exact || (!self.strict && length == self.names.len()) {
+            return words;
+        }
+        let differences = self.difference(trajectory, |difference| difference.words());
         if !differences.is_empty() {
             words.push("; ");
             words.append(&differences);
@@ -193,7 +200,7 @@ impl ToolCallOrder {
     /// Asks how the calls differ from the expected ones.
     fn difference<T>(
         &self,
-        calls: &[ToolCall<'_>],
+        trajectory: &Trajectory<'_>,
         ask: impl FnOnce(Difference<'_, '_>) -> T,
     ) -> T {
         let expected = |name: &String| ExpectedCall { name: name.clone(), ..Default::default() };
@@ -205,24 +212,26 @@ impl ToolCallOrder {
             let name = id.unwrap_or(&call.name).to_owned();
             ToolCall { name: name.into(), group: call.group, ..ToolCall::default() }
         };
-        let calls: Vec<ToolCall<'_>> = calls.iter().map(by_id).collect();
+        let calls: Vec<ToolCall<'_>> = trajectory.tool_calls.iter().map(by_id).collect();
         let calls: Vec<&ToolCall<'_>> = calls.iter().collect();
         let default = ArgumentMatcher { mode: ArgumentMode::Ignore, ..Default::default() };
         let matcher = CallMatcher { default, ..CallMatcher::default() };
         let counted =
             CountedDifferences { order: true, missing: true, extra: self.strict, allows_more: "" };
-        ask(Difference::new(&matcher, &expected, &calls, counted))
+        // Each call is made anew here, with another name.
+        trajectory.effort.spend(calls.len() * STEPS_PER_COPY);
+        ask(Difference::new(&matcher, &expected, &calls, counted, &trajectory.effort))
     }
 
-    fn details(&self, calls: &[ToolCall<'_>], kept: &[usize]) -> Map<'static> {
+    fn details(&self, trajectory: &Trajectory<'_>, kept: &[usize]) -> Map<'static> {
         let list = |names: &mut dyn Iterator<Item = &str>| {
             Value::List(names.map(|name| Value::from(name.to_owned())).collect())
         };
         [
             ("expected", list(&mut self.names.iter().map(String::as_str))),
-            ("actual", list(&mut calls.iter().map(|call| &*call.name))),
+            ("actual", list(&mut trajectory.tool_calls.iter().map(|call| &*call.name))),
             ("lcs", list(&mut kept.iter().map(|at| self.names[*at].as_str()))),
-            ("diff", self.difference(calls, |difference| difference.list())),
+            ("diff", self.difference(trajectory, |difference| difference.list())),
         ]
         .into_iter()
         .collect()

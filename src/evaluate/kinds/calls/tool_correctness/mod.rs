@@ -249,7 +249,7 @@ impl ToolCorrectness {
         }
         let mut words = Explanation::plain(text);
         if names.missing.is_empty() && names.redundant.is_empty() && value < 1.0 {
-            let differences = self.difference(comparison.expected, comparison.actual).words();
+            let differences = self.difference(comparison).words();
             if differences.is_empty() {
                 words.push(", but not with the expected arguments or results");
             } else {
@@ -261,11 +261,7 @@ impl ToolCorrectness {
     }
 
     /// How the calls differ from the expected ones, as far as the mode asks for it.
-    fn difference<'c, 'a>(
-        &'c self,
-        expected: &'c [ExpectedCall],
-        actual: &'c [&'c ToolCall<'a>],
-    ) -> Difference<'c, 'a> {
+    fn difference<'c, 'a>(&'c self, comparison: &Comparison<'c, 'a>) -> Difference<'c, 'a> {
         use CorrectnessMatchMode::{
             BestMatch, BestMatchInOrder, CallAccuracy, CallF1, NamesAndArgs, NamesAndOrder,
             NamesOnly, ParameterMatch,
@@ -284,7 +280,8 @@ impl ToolCorrectness {
             },
         };
         let matcher = if self.compares_arguments { &self.matcher } else { &*NAMES_ALONE };
-        Difference::new(matcher, expected, actual, counted)
+        let Comparison { expected, actual, .. } = *comparison;
+        Difference::new(matcher, expected, actual, counted, comparison.effort())
     }
 }
 
@@ -447,7 +444,7 @@ impl ToolCorrectness {
                 ("missing_tools", list(&names.missing)),
                 ("actual_count", Value::from(actual.len())),
                 ("expected_count", Value::from(expected.len())),
-                ("diff", self.difference(expected, &actual).list()),
+                ("diff", self.difference(&comparison).list()),
             ]
             .into_iter()
             .collect();
