@@ -7,6 +7,7 @@ mod answer;
 mod endpoint;
 mod grpc;
 mod http;
+pub(crate) mod retry;
 mod settings;
 
 use bytes::Bytes;

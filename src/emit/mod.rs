@@ -24,7 +24,6 @@ mod otlp;
 pub mod prometheus;
 mod queue;
 pub mod record;
-mod retry;
 #[cfg(test)]
 mod sample;
 mod scores;

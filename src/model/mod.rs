@@ -7,6 +7,7 @@ pub mod evaluation;
 pub mod explanation;
 pub mod facts;
 pub mod id;
+pub mod ledger;
 pub mod memory;
 pub mod session;
 pub mod span;
@@ -21,6 +22,7 @@ pub use self::evaluation::{
 pub use explanation::Explanation;
 pub use facts::{Facts, Want};
 pub use id::{EvaluationId, SpanId, TraceId};
+pub use ledger::{Claim, Claims, Receipt, Source};
 pub use memory::{Memory, MemoryLimits, Share};
 pub use session::SessionKey;
 pub use span::{

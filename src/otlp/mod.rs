@@ -13,6 +13,8 @@ pub mod wire;
 
 pub use any_value::AnyValue;
 
+mod body;
 mod signal;
 
+pub use body::{ContentCoding, RawBody};
 pub use signal::Signal;

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
 use opentelemetry::metrics::Meter;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
@@ -18,7 +17,7 @@ use crate::extract::{Extracted, ExtractionCache, Table, extract};
 use crate::model::{Share, SpanBatch};
 use crate::otlp::Signal;
 use crate::otlp::request::Broken;
-use crate::receive::{Accepted, Intake, Refused, Sender};
+use crate::receive::{Accepted, Intake, Received, Refused, Sender};
 
 /// Refuses, extracts, and hands to the shards.
 pub struct PipelineIntake {
@@ -169,23 +168,19 @@ fn show_queue(meter: &Meter, queue: &Arc<Share>) {
 }
 
 impl Intake for PipelineIntake {
-    async fn accept(
-        &self,
-        signal: Signal,
-        body: Bytes,
-        sender: &Arc<Sender>,
-    ) -> Result<Accepted, Refused> {
+    async fn accept(&self, received: Received, sender: &Arc<Sender>) -> Result<Accepted, Refused> {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(Refused::ShuttingDown);
         }
         self.is_used.store(true, Ordering::Relaxed);
         let deadline = Instant::now() + ROOM_WAIT;
-        let room = self.room_for(body.len(), sender, deadline).await?;
+        let Received { signal, request, .. } = received;
+        let room = self.room_for(request.len(), sender, deadline).await?;
         let mut batches: Vec<_> = self.shards.iter().map(|_| self.pool.take()).collect();
         let extracted = self
-            .extract(signal, &body, &mut batches)
+            .extract(signal, &request, &mut batches)
             .map_err(|error| Refused::Malformed(error.to_string()))?;
-        drop(body);
+        drop(request);
         self.hand_over(batches, room, deadline).await?;
         self.metrics.extracted(&extracted);
         Ok(Accepted {

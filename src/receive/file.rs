@@ -15,9 +15,8 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use super::compression::ContentCoding;
 use super::text::TextSplitter;
-use crate::otlp::{Signal, json};
+use crate::otlp::{ContentCoding, Signal, json};
 
 /// Largest request in a file, in bytes, decompressed.
 pub const REQUEST_BYTES_MAX: usize = 256 << 20;

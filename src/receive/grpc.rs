@@ -15,7 +15,6 @@ use hyper::body::Incoming;
 
 use super::answer::Answer;
 use super::body::BodyReader;
-use super::compression::ContentCoding;
 use super::connection::Admitted;
 use super::deadline::{timeout_of, within};
 use super::head::check_size;
@@ -23,7 +22,7 @@ use super::ingest::{BodyLimit, Ingest, Packed};
 use super::metrics::Transport;
 use super::status::{RefusalReason, RefusedRequest, response_protobuf};
 use super::{Accepted, Intake, Sender};
-use crate::otlp::Signal;
+use crate::otlp::{ContentCoding, RawBody, Signal};
 
 const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -118,7 +117,8 @@ impl<I: Intake> GrpcService<I> {
                 return Err(RefusedRequest::new(RefusalReason::EncodingMissing, message));
             }
         };
-        let packed = Packed { signal, body, compression, is_json: false };
+        let raw = RawBody { bytes: body, compression, is_json: false };
+        let packed = Packed { signal, raw };
         self.ingest.take(Transport::Grpc, packed, self.limit, ticket).await
     }
 

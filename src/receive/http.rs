@@ -18,7 +18,6 @@ use hyper::body::Incoming;
 use super::answer::Answer;
 use super::body::{BodyReader, drain};
 use super::closing::UnderWay;
-use super::compression::ContentCoding;
 use super::connection::Admitted;
 use super::grpc::{is_grpc, refuse_call};
 use super::head::check_size;
@@ -27,7 +26,7 @@ use super::metrics::Transport;
 use super::settings::HttpSettings;
 use super::status::{RefusalReason, RefusedRequest, response_json, response_protobuf};
 use super::{Accepted, Intake, Sender};
-use crate::otlp::Signal;
+use crate::otlp::{ContentCoding, RawBody, Signal};
 
 /// How a message is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -144,7 +143,7 @@ impl<I: Intake> HttpService<I> {
             }
         };
         let is_json = encoding == Encoding::Json;
-        let packed = Packed { signal, body, compression, is_json };
+        let packed = Packed { signal, raw: RawBody { bytes: body, compression, is_json } };
         let accepted = self.ingest.take(Transport::Http, packed, self.limit, ticket).await?;
         Ok((signal, accepted))
     }

@@ -7,12 +7,12 @@ use bytes::Bytes;
 
 use super::admission::{Admission, Ticket};
 use super::closing::Closing;
-use super::compression::{ContentCoding, decompress};
+use super::compression::decompress;
 use super::metrics::{ReceiverMetrics, Transport};
 use super::status::{RefusalReason, RefusedRequest};
-use super::{Accepted, Intake};
+use super::{Accepted, Intake, Received};
 use crate::otlp::wire::{Field, Fields, Malformed};
-use crate::otlp::{Signal, json};
+use crate::otlp::{RawBody, Signal, json};
 use crate::panics::{Panicked, caught_future};
 
 /// Bodies up to this size are unpacked in place; larger ones beside the network tasks, which they
@@ -32,10 +32,7 @@ pub(super) struct Ingest<I> {
 /// One request's body as it came in.
 pub(super) struct Packed {
     pub(super) signal: Signal,
-    pub(super) body: Bytes,
-    pub(super) compression: Option<ContentCoding>,
-    /// JSON, else protobuf.
-    pub(super) is_json: bool,
+    pub(super) raw: RawBody,
 }
 
 /// The limit on a body, and the setting that the sender's operator may change.
@@ -82,24 +79,26 @@ impl<I: Intake> Ingest<I> {
         limit: BodyLimit,
         mut ticket: Ticket,
     ) -> Result<Accepted, RefusedRequest> {
-        self.metrics.received(transport, packed.body.len());
-        let signal = packed.signal;
+        let Packed { signal, raw } = packed;
+        self.metrics.received(transport, raw.bytes.len());
         ticket = self.admission.turn(ticket, || self.metrics.waited(transport)).await?;
-        let body = if packed.compression.is_none() && !packed.is_json {
-            packed.body
-        } else if packed.body.len() <= UNPACK_IN_PLACE_BYTES_MAX {
-            unpack(packed, limit, &mut ticket)?
+        let request = if raw.compression.is_none() && !raw.is_json {
+            raw.bytes.clone()
+        } else if raw.bytes.len() <= UNPACK_IN_PLACE_BYTES_MAX {
+            unpack(signal, &raw, limit, &mut ticket)?
         } else {
+            let raw = raw.clone();
             let unpacking = tokio::task::spawn_blocking(move || {
-                unpack(packed, limit, &mut ticket).map(|body| (body, ticket))
+                unpack(signal, &raw, limit, &mut ticket).map(|request| (request, ticket))
             });
-            let (body, held) = unpacking.await.map_err(|_| fault())??;
+            let (request, held) = unpacking.await.map_err(|_| fault())??;
             ticket = held;
-            body
+            request
         };
-        let outcome = self.intake.accept(signal, body.clone(), ticket.sender()).await;
+        let received = Received { signal, request: request.clone(), raw };
+        let outcome = self.intake.accept(received, ticket.sender()).await;
         drop(ticket);
-        self.count(transport, signal, &body, outcome)
+        self.count(transport, signal, &request, outcome)
     }
 
     fn count(
@@ -135,18 +134,23 @@ fn fault() -> RefusedRequest {
     )
 }
 
-fn unpack(packed: Packed, limit: BodyLimit, ticket: &mut Ticket) -> Result<Bytes, RefusedRequest> {
-    let body = match packed.compression {
-        None => packed.body,
+fn unpack(
+    signal: Signal,
+    raw: &RawBody,
+    limit: BodyLimit,
+    ticket: &mut Ticket,
+) -> Result<Bytes, RefusedRequest> {
+    let body = match raw.compression {
+        None => raw.bytes.clone(),
         Some(compression) => {
             let BodyLimit { bytes_max, setting } = limit;
-            decompress(compression, &packed.body, bytes_max, setting, ticket)?.into()
+            decompress(compression, &raw.bytes, bytes_max, setting, ticket)?.into()
         }
     };
-    if !packed.is_json {
+    if !raw.is_json {
         return Ok(body);
     }
-    let request = json::transcode(packed.signal, &body)
+    let request = json::transcode(signal, &body)
         .map_err(|error| RefusedRequest::new(RefusalReason::Malformed, error.to_string()))?;
     ticket.hold(request.len())?;
     Ok(request)

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::otlp::Signal;
+use crate::otlp::{RawBody, Signal};
 
 pub use listen::ReceiverStartError;
 pub use meter::Sender;
@@ -61,25 +61,37 @@ pub enum Refused {
     ShuttingDown,
 }
 
+/// One request as it came, and as it is read.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// What it carries.
+    pub signal: Signal,
+    /// Protobuf, not compressed, whatever form it came in.
+    pub request: Bytes,
+    /// The form it came in.
+    pub raw: RawBody,
+}
+
+impl Received {
+    /// A request that came as protobuf, not compressed.
+    pub fn protobuf(signal: Signal, request: Bytes) -> Self {
+        let raw = RawBody { bytes: request.clone(), compression: None, is_json: false };
+        Self { signal, request, raw }
+    }
+}
+
 /// Where receivers hand their requests: the pipeline, or a test.
 pub trait Intake: Send + Sync + 'static {
-    /// Takes one request in its encoded protobuf form, whatever form it came in. May wait for room
-    /// up to a second; must be cheap to refuse.
+    /// Takes one request. May wait for room up to a second; must be cheap to refuse.
     fn accept(
         &self,
-        signal: Signal,
-        body: Bytes,
+        received: Received,
         sender: &Arc<Sender>,
     ) -> impl Future<Output = Result<Accepted, Refused>> + Send;
 }
 
 impl<T: Intake> Intake for Arc<T> {
-    async fn accept(
-        &self,
-        signal: Signal,
-        body: Bytes,
-        sender: &Arc<Sender>,
-    ) -> Result<Accepted, Refused> {
-        (**self).accept(signal, body, sender).await
+    async fn accept(&self, received: Received, sender: &Arc<Sender>) -> Result<Accepted, Refused> {
+        (**self).accept(received, sender).await
     }
 }

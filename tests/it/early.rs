@@ -11,7 +11,7 @@ use spanscore::model::Memory;
 use spanscore::model::{Content, Evaluation, Outcome, ToolCall, Trajectory, Usage, Want};
 use spanscore::otlp::Signal;
 use spanscore::pipeline::{Outlet, Pipeline, PipelineSettings};
-use spanscore::receive::Intake;
+use spanscore::receive::{Intake, Received};
 use spanscore::settings::Node;
 use spanscore::value::{Value, json};
 
@@ -151,7 +151,7 @@ async fn run(requests: Vec<Vec<Json>>, awaited: usize) -> Vec<Evaluation> {
     for (index, spans) in requests.iter().enumerate() {
         pipeline
             .intake()
-            .accept(Signal::Traces, request(spans).into(), &Arc::default())
+            .accept(Received::protobuf(Signal::Traces, request(spans).into()), &Arc::default())
             .await
             .unwrap();
         if index + 1 == awaited {

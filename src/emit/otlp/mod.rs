@@ -14,10 +14,10 @@ use prost::Message;
 
 use super::counters::{Loss, Seldom};
 use super::queue::{Deliver, Delivery, EvaluationBatch, size_of_evaluation};
-use super::retry::{AttemptError, GivenUp, RetrySettings, retry};
 use super::scores::Grouping;
 use super::settings::{Exporter, ExporterKind};
 use super::{ExporterStartError, Starting};
+use crate::client::retry::{AttemptError, GivenUp, RetrySettings, retry};
 use crate::client::{Client, Protocol, SendError, Taken};
 use crate::model::Evaluation;
 use crate::otlp::Signal;

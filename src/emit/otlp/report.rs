@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Backend;
 use super::convert;
-use crate::emit::retry::{AttemptError, GivenUp, RetrySettings, SERVER_DELAY_MAX};
+use crate::client::retry::{AttemptError, GivenUp, RetrySettings, SERVER_DELAY_MAX};
 use crate::emit::scores::{Scores, now_ns};
 use crate::otlp::Signal;
 use crate::settings::HumanDuration;

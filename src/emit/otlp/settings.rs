@@ -6,9 +6,9 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::client::retry::RetrySettings;
 use crate::client::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
 use crate::emit::queue::QueueSettings;
-use crate::emit::retry::RetrySettings;
 use crate::emit::scores::SERIES_IDLE;
 use crate::settings::{HumanDuration, SettingsError};
 

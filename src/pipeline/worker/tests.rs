@@ -11,7 +11,7 @@ use crate::model::{EvaluationId, Level, Memory, Want};
 use crate::otlp::{Signal, json};
 use crate::pipeline::room::ShardQueue;
 use crate::pipeline::{PipelineIntake, Unjudged};
-use crate::receive::Intake;
+use crate::receive::{Intake, Received};
 use crate::telemetry::Telemetry;
 
 const SAMPLE: &[u8] = include_bytes!("../../../examples/traces/refund_agent.json");
@@ -136,7 +136,7 @@ async fn what_is_acknowledged_is_in_the_backlog_until_it_is_judged() {
     let intake =
         PipelineIntake::new(table, vec![sender], room, metrics, pool, backlog.clone(), &meter);
     let request = json::transcode(Signal::Traces, SAMPLE).unwrap();
-    intake.accept(Signal::Traces, request, &Arc::default()).await.unwrap();
+    intake.accept(Received::protobuf(Signal::Traces, request), &Arc::default()).await.unwrap();
     assert_eq!(backlog.unjudged(), Unjudged { records: 6, ..Unjudged::default() });
 
     let Some(ShardMessage::Batch { batch, .. }) = queue.recv().await else { panic!("a batch") };

@@ -8,6 +8,7 @@ mod zstd_window;
 
 use std::io::{self, Read};
 
+use crate::otlp::ContentCoding;
 use crate::receive::admission::Ticket;
 use crate::receive::status::{RefusalReason, RefusedRequest};
 
@@ -16,13 +17,6 @@ const STEP_BYTES: usize = 1 << 20;
 
 /// Deflate cannot shrink data further than this.
 const DEFLATE_RATIO_MAX: usize = 1032;
-
-/// How a body is compressed (RFC 9110, section 8.4.1).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::receive) enum ContentCoding {
-    Gzip,
-    Zstd,
-}
 
 impl ContentCoding {
     /// Reads a `Content-Encoding` or `grpc-encoding`; `None` inside means not compressed.

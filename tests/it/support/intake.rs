@@ -8,7 +8,7 @@ use bytes::Bytes;
 use spanscore::model::Memory;
 use spanscore::otlp::Signal;
 use spanscore::receive::settings::{OtlpReceiverSettings, ProtocolsSettings, ReceiversSettings};
-use spanscore::receive::{Accepted, Intake, Receivers, Refused, Sender};
+use spanscore::receive::{Accepted, Intake, Received, Receivers, Refused, Sender};
 use spanscore::settings::HumanDuration;
 use spanscore::telemetry::Telemetry;
 use tokio::sync::Semaphore;
@@ -47,13 +47,8 @@ impl FakeIntake {
 }
 
 impl Intake for FakeIntake {
-    async fn accept(
-        &self,
-        signal: Signal,
-        body: Bytes,
-        _: &Arc<Sender>,
-    ) -> Result<Accepted, Refused> {
-        self.seen.lock().unwrap().push((signal, body));
+    async fn accept(&self, received: Received, _: &Arc<Sender>) -> Result<Accepted, Refused> {
+        self.seen.lock().unwrap().push((received.signal, received.request));
         self.gate.acquire().await.unwrap().forget();
         self.answer.lock().unwrap().clone()
     }

@@ -48,7 +48,7 @@ impl Default for RetrySettings {
 
 impl RetrySettings {
     /// What is wrong.
-    pub(super) fn check(&self) -> Result<(), &'static str> {
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
         if !(0.0..=1.0).contains(&self.randomization_factor) {
             return Err("`randomization_factor` must be 0 to 1");
         }
