@@ -9,6 +9,7 @@ mod collector;
 mod config;
 mod dialect_docs;
 mod docs;
+mod durability;
 mod early;
 mod emit;
 mod evaluator_docs;
