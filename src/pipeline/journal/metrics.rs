@@ -92,7 +92,7 @@ fn show_usage(meter: &Meter, log: &Log) {
     gauge("spanscore.log.capacity", "By", "Most bytes of the log.", |usage| usage.bytes_max);
     gauge("spanscore.log.segments", "{file}", "Files of the log.", |usage| usage.segments as u64);
     gauge("spanscore.log.waiting", "By", "Bytes that wait to be written.", |usage| usage.waiting);
-    gauge("spanscore.log.failing", "1", "1 while the log cannot be written.", |usage| {
+    gauge("spanscore.log.failing", "", "1 while the log cannot be written.", |usage| {
         u64::from(usage.is_failing)
     });
     let counter = |name: &'static str, unit: &'static str, about, of: fn(&LogUsage) -> u64| {
