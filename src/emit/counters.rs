@@ -7,7 +7,7 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter};
 use tokio::time::{Duration, Instant};
 
-use super::queue::Held;
+use super::queue::{Delivery, Held};
 
 /// Shortest time between two log lines of one exporter about the same kind of trouble.
 pub(crate) const LOG_INTERVAL: Duration = Duration::from_secs(60);
@@ -62,7 +62,9 @@ impl Loss {
 /// The instruments that all exporters share.
 pub(crate) struct Instruments {
     meter: Meter,
+    offered: Counter<u64>,
     sent: Counter<u64>,
+    left: Counter<u64>,
     send_failed: Counter<u64>,
     enqueue_failed: Counter<u64>,
     /// Evaluations that each exporter lost, for whatever reason.
@@ -75,6 +77,14 @@ impl Instruments {
             meter.u64_counter(name).with_unit("{evaluation}").with_description(about).build()
         };
         Self {
+            offered: counter(
+                "spanscore.exporter.offered_evaluations",
+                "Evaluations that an exporter was given.",
+            ),
+            left: counter(
+                "spanscore.exporter.left_evaluations",
+                "Evaluations that stay in the log for the next process.",
+            ),
             sent: counter(
                 "spanscore.exporter.sent_evaluations",
                 "Evaluations that an exporter delivered.",
@@ -96,14 +106,18 @@ impl Instruments {
     pub(crate) fn of(&self, exporter: &str) -> Counters {
         let counters = Counters {
             exporter: KeyValue::new("exporter", exporter.to_owned()),
+            offered: self.offered.clone(),
             sent: self.sent.clone(),
+            left: self.left.clone(),
             send_failed: self.send_failed.clone(),
             enqueue_failed: self.enqueue_failed.clone(),
             total_lost: Arc::default(),
         };
         let total = (exporter.to_owned(), Arc::clone(&counters.total_lost));
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(total);
+        counters.offered(0);
         counters.sent(0);
+        counters.left(0);
         for reason in Loss::BEFORE_THE_QUEUE.into_iter().chain(Loss::BEHIND_THE_QUEUE) {
             counters.lost(reason, 0);
         }
@@ -134,21 +148,42 @@ impl Instruments {
     /// Shows what a queue holds and can hold.
     pub(crate) fn watch(&self, exporter: &str, held: Arc<Held>, capacity: usize) {
         let labels = [KeyValue::new("exporter", exporter.to_owned())];
-        let capacity_labels = labels.clone();
+        let evaluations = Arc::clone(&held);
+        self.gauge(
+            ("spanscore.exporter.queue_size", "By"),
+            "Bytes held for an exporter, waiting and on their way.",
+            labels.clone(),
+            move || held.bytes() as u64,
+        );
+        self.gauge(
+            ("spanscore.exporter.queued", "{evaluation}"),
+            "Evaluations held for an exporter in memory, waiting and on their way.",
+            labels.clone(),
+            move || evaluations.evaluations(),
+        );
+        self.gauge(
+            ("spanscore.exporter.queue_capacity", "By"),
+            "Most bytes held for an exporter.",
+            labels,
+            move || capacity as u64,
+        );
+    }
+
+    /// Shows a number of an exporter under a name, in a unit.
+    pub(crate) fn gauge(
+        &self,
+        (name, unit): (&'static str, &'static str),
+        about: &'static str,
+        labels: [KeyValue; 1],
+        read: impl Fn() -> u64 + Send + Sync + 'static,
+    ) {
         // The gauges live as long as the meter's provider: their callbacks are kept by it.
         let _ = self
             .meter
-            .u64_observable_gauge("spanscore.exporter.queue_size")
-            .with_unit("By")
-            .with_description("Bytes held for an exporter, waiting and on their way.")
-            .with_callback(move |gauge| gauge.observe(held.bytes() as u64, &labels))
-            .build();
-        let _ = self
-            .meter
-            .u64_observable_gauge("spanscore.exporter.queue_capacity")
-            .with_unit("By")
-            .with_description("Most bytes held for an exporter.")
-            .with_callback(move |gauge| gauge.observe(capacity as u64, &capacity_labels))
+            .u64_observable_gauge(name)
+            .with_unit(unit)
+            .with_description(about)
+            .with_callback(move |gauge| gauge.observe(read(), &labels))
             .build();
     }
 }
@@ -157,13 +192,32 @@ impl Instruments {
 #[derive(Clone)]
 pub(crate) struct Counters {
     exporter: KeyValue,
+    offered: Counter<u64>,
     sent: Counter<u64>,
+    left: Counter<u64>,
     send_failed: Counter<u64>,
     enqueue_failed: Counter<u64>,
     total_lost: Arc<AtomicU64>,
 }
 
 impl Counters {
+    pub(crate) fn offered(&self, evaluations: u64) {
+        self.offered.add(evaluations, std::slice::from_ref(&self.exporter));
+    }
+
+    /// Counts evaluations that stay for the next process.
+    pub(crate) fn left(&self, evaluations: u64) {
+        self.left.add(evaluations, std::slice::from_ref(&self.exporter));
+    }
+
+    /// Counts what became of a batch.
+    pub(crate) fn settle(&self, delivery: &Delivery) {
+        self.sent(delivery.sent);
+        for (reason, lost) in &delivery.lost {
+            self.lost(*reason, *lost);
+        }
+    }
+
     pub(crate) fn sent(&self, evaluations: u64) {
         self.sent.add(evaluations, std::slice::from_ref(&self.exporter));
     }

@@ -39,10 +39,10 @@ use tokio_util::sync::CancellationToken;
 
 pub use counters::Loss;
 
-use crate::model::{Evaluation, Memory, Want};
+use crate::model::{Evaluation, Memory, Receipt, Want};
 use crate::settings::HumanDuration;
 use counters::{Counters, Instruments};
-use queue::{Deliver, Queue, QueueLimits};
+use queue::{Abandoned, Deliver, Queue, QueueLimits};
 use scores::{Grouping, Scores};
 use settings::ExporterSettings;
 
@@ -211,8 +211,9 @@ impl Exporters {
         self.want
     }
 
-    /// Hands evaluations, best all of one trace together, to every exporter. Never waits.
-    pub fn offer(&self, evaluations: impl Into<Arc<[Evaluation]>>) {
+    /// Hands evaluations, best all of one trace together, to every exporter. Never waits. The
+    /// exporters that must deliver each keep the receipt until they have.
+    pub fn offer(&self, evaluations: impl Into<Arc<[Evaluation]>>, receipt: Option<Receipt>) {
         if self.lanes.is_empty() {
             return;
         }
@@ -224,11 +225,13 @@ impl Exporters {
             match lane {
                 Lane::Queue(queue) => {
                     let sizes = || queue::size_of_evaluations(&evaluations);
-                    queue.offer(&evaluations, *bytes.get_or_insert_with(sizes));
+                    let bytes = *bytes.get_or_insert_with(sizes);
+                    queue.offer(&evaluations, bytes, receipt.as_ref());
                 }
                 Lane::Scores(scores) => scores.record(&evaluations),
                 Lane::Channel(sender, counters) => {
                     let count = evaluations.len() as u64;
+                    counters.offered(count);
                     match sender.try_send(evaluations.clone()) {
                         Ok(()) => counters.sent(count),
                         Err(mpsc::error::TrySendError::Full(_)) => {
@@ -249,8 +252,20 @@ impl Exporters {
         self.instruments.lost().into_iter().map(unsent).collect()
     }
 
+    /// What each exporter has left to the next process since its start; it is in the log.
+    pub fn left(&self) -> Vec<Unsent> {
+        let queues = self.lanes.iter().filter_map(|lane| match lane {
+            Lane::Queue(queue) => Some(queue),
+            Lane::Scores(_) | Lane::Channel(..) => None,
+        });
+        let left = queues
+            .map(|queue| Unsent { exporter: queue.name().to_owned(), evaluations: queue.left() });
+        left.filter(|unsent| unsent.evaluations > 0).collect()
+    }
+
     /// Delivers what is held, until there is no more time; then gives up, counts and returns what
-    /// is left, by exporter. What is offered from now on is dropped and counted.
+    /// is lost by that, by exporter. What is offered from now on is dropped and counted. What a
+    /// receipt waits for is not lost but [`left`](Self::left).
     pub async fn shutdown(&self, no_more_time: impl Future<Output = ()>) -> Vec<Unsent> {
         let (mut no_more_time, mut is_over) = (pin!(no_more_time), false);
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
@@ -272,10 +287,12 @@ impl Exporters {
                 task.handle.abort();
                 continue;
             };
-            let evaluations = queue.abandon(&mut task.handle).await;
+            let Abandoned { lost, left } = queue.abandon(&mut task.handle).await;
             let exporter = queue.name().to_owned();
-            tracing::warn!(%exporter, evaluations, "shut down before all evaluations were sent");
-            unsent.push(Unsent { exporter, evaluations });
+            tracing::warn!(%exporter, lost, left, "shut down before all evaluations were sent");
+            if lost > 0 || left == 0 {
+                unsent.push(Unsent { exporter, evaluations: lost });
+            }
         }
         unsent
     }

@@ -139,7 +139,7 @@ impl Collector {
         let exporters = Arc::new(exporters);
         let outlet: Outlet = {
             let exporters = Arc::clone(&exporters);
-            Arc::new(move |evaluations| exporters.offer(evaluations))
+            Arc::new(move |evaluations| exporters.offer(evaluations, None))
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let pipeline = Pipeline::start(

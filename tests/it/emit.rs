@@ -44,7 +44,7 @@ impl Fixture {
     }
 
     fn offer(&self, evaluations: impl Into<Arc<[Evaluation]>>) {
-        self.exporters.offer(evaluations);
+        self.exporters.offer(evaluations, None);
     }
 
     async fn shutdown(&self) -> Vec<Unsent> {

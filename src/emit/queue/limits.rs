@@ -20,6 +20,8 @@ pub(crate) struct QueueLimits {
     pub(crate) batch_count: usize,
     /// Bytes after which a batch goes.
     pub(crate) batch_bytes: usize,
+    /// Whether receipts wait for what is in it.
+    pub(crate) must_deliver: bool,
 }
 
 impl QueueLimits {
@@ -31,7 +33,13 @@ impl QueueLimits {
             flush_timeout,
             batch_count: 8192,
             batch_bytes: 1 << 20,
+            must_deliver: false,
         }
+    }
+
+    /// The same, with receipts that wait for what is in it or without.
+    pub(crate) fn must_deliver(self, must_deliver: bool) -> Self {
+        Self { must_deliver, ..self }
     }
 }
 
@@ -48,6 +56,7 @@ impl From<&QueueSettings> for QueueLimits {
             flush_timeout: batch.flush_timeout.0,
             batch_count: batch.max_size,
             batch_bytes: batch.max_bytes,
+            must_deliver: false,
         }
     }
 }
