@@ -21,6 +21,9 @@ pub enum Loss {
     ShuttingDown,
     /// The backend refused the request for good.
     Refused,
+    /// The backend refused it for good, and it stands in the file of dead letters: not delivered,
+    /// and not lost.
+    DeadLettered,
     /// The backend took the rest of the request (OTLP partial success).
     RejectedPartly,
     /// The time for trying ran out.
@@ -35,8 +38,9 @@ pub enum Loss {
 
 impl Loss {
     const BEFORE_THE_QUEUE: [Self; 2] = [Self::QueueFull, Self::ShuttingDown];
-    const BEHIND_THE_QUEUE: [Self; 6] = [
+    const BEHIND_THE_QUEUE: [Self; 7] = [
         Self::Refused,
+        Self::DeadLettered,
         Self::RejectedPartly,
         Self::RetriesExhausted,
         Self::Io,
@@ -50,6 +54,7 @@ impl Loss {
             Self::QueueFull => "queue_full",
             Self::ShuttingDown => "shutting_down",
             Self::Refused => "refused",
+            Self::DeadLettered => "dead_lettered",
             Self::RejectedPartly => "rejected_partly",
             Self::RetriesExhausted => "retries_exhausted",
             Self::Io => "io",
@@ -131,6 +136,17 @@ impl Instruments {
             (name.clone(), total.load(Ordering::Relaxed))
         };
         lost.iter().map(read).collect()
+    }
+
+    /// A counter of one exporter, by an outcome.
+    pub(crate) fn tally(
+        &self,
+        (name, unit): (&'static str, &'static str),
+        about: &'static str,
+        exporter: &str,
+    ) -> Tally {
+        let counter = self.meter.u64_counter(name).with_unit(unit).with_description(about).build();
+        Tally { counter, exporter: KeyValue::new("exporter", exporter.to_owned()) }
     }
 
     /// Shows how many names of services and agents were cut.
@@ -223,13 +239,28 @@ impl Counters {
     }
 
     pub(crate) fn lost(&self, reason: Loss, evaluations: u64) {
-        self.total_lost.fetch_add(evaluations, Ordering::Relaxed);
+        if reason != Loss::DeadLettered {
+            self.total_lost.fetch_add(evaluations, Ordering::Relaxed);
+        }
         let labels = [self.exporter.clone(), KeyValue::new("reason", reason.as_str())];
         if Loss::BEFORE_THE_QUEUE.contains(&reason) {
             self.enqueue_failed.add(evaluations, &labels);
         } else {
             self.send_failed.add(evaluations, &labels);
         }
+    }
+}
+
+/// A counter of one exporter, by what became of what it counts.
+#[derive(Clone)]
+pub(crate) struct Tally {
+    counter: Counter<u64>,
+    exporter: KeyValue,
+}
+
+impl Tally {
+    pub(crate) fn add(&self, outcome: &'static str, count: u64) {
+        self.counter.add(count, &[self.exporter.clone(), KeyValue::new("outcome", outcome)]);
     }
 }
 

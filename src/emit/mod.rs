@@ -18,17 +18,20 @@
 
 pub mod console;
 mod counters;
+mod dead_letters;
 pub mod details;
 mod file;
 mod otlp;
 pub mod prometheus;
 mod queue;
 pub mod record;
+mod rotating;
 #[cfg(test)]
 mod sample;
 mod scores;
 pub mod settings;
 
+use std::path::Path;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -42,6 +45,7 @@ pub use counters::Loss;
 use crate::model::{Evaluation, Memory, Receipt, Want};
 use crate::settings::HumanDuration;
 use counters::{Counters, Instruments};
+use dead_letters::DeadLetters;
 use queue::{Abandoned, Deliver, Queue, QueueLimits};
 use scores::{Grouping, Scores};
 use settings::ExporterSettings;
@@ -115,6 +119,7 @@ pub struct Starting<'a> {
     exporters: &'a mut Exporters,
     memory: &'a Memory,
     registry: &'a ::prometheus::Registry,
+    data_dir: Option<&'a Path>,
 }
 
 impl Starting<'_> {
@@ -126,6 +131,22 @@ impl Starting<'_> {
     /// The metrics that the process shows.
     fn registry(&self) -> &::prometheus::Registry {
         self.registry
+    }
+
+    /// What exporters tell of themselves.
+    fn instruments(&self) -> &Instruments {
+        &self.exporters.instruments
+    }
+
+    /// The folder for what outlives the process, where it has one; then it has a log, too.
+    fn data_dir(&self) -> Option<&Path> {
+        self.data_dir
+    }
+
+    /// Where it keeps what its backend refuses for good; nowhere without a folder.
+    fn dead_letters(&self) -> Option<DeadLetters> {
+        let data_dir = self.data_dir?;
+        Some(DeadLetters::new(data_dir, self.name, self.instruments()))
     }
 
     /// Says whether it shows what may be content, and of that the details.
@@ -169,12 +190,14 @@ impl Starting<'_> {
 impl Exporters {
     /// Starts all exporters; must be called in a Tokio runtime. Backends need not be there yet.
     /// `meter` takes what the exporters tell of themselves, `registry` the scores of the
-    /// `prometheus` exporter.
+    /// `prometheus` exporter. `data_dir` is where what outlives the process is kept, where it has a
+    /// log: then evaluations come with receipts.
     pub fn start(
         settings: &[ExporterSettings],
         memory: &Memory,
         meter: &Meter,
         registry: &::prometheus::Registry,
+        data_dir: Option<&Path>,
     ) -> Result<Self, ExporterStartError> {
         let mut exporters = Self {
             instruments: Instruments::new(meter),
@@ -184,7 +207,7 @@ impl Exporters {
         };
         for ExporterSettings { name, exporter } in settings {
             let exporters = &mut exporters;
-            exporter.start(&mut Starting { name, exporters, memory, registry })?;
+            exporter.start(&mut Starting { name, exporters, memory, registry, data_dir })?;
         }
         Ok(exporters)
     }

@@ -48,6 +48,19 @@ pub(crate) struct Delivery {
     pub(crate) lost: Vec<(Loss, u64)>,
 }
 
+impl Delivery {
+    /// Adds what became of another batch.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.sent += other.sent;
+        for (reason, lost) in other.lost {
+            match self.lost.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, sum)) => *sum += lost,
+                None => self.lost.push((reason, lost)),
+            }
+        }
+    }
+}
+
 struct QueueEntry {
     evaluations: Arc<[Evaluation]>,
     room: Room,

@@ -132,7 +132,7 @@ impl Collector {
         let memory = Memory::new(&settings.memory);
         telemetry.show_memory(&memory);
         let registry = telemetry.registry();
-        let exporters = Exporters::start(&settings.exporters, &memory, &meter, registry)?;
+        let exporters = Exporters::start(&settings.exporters, &memory, &meter, registry, None)?;
         let evaluators = Evaluators::new(settings.evaluators, exporters.want());
         let table = Arc::new(Table::compile(settings.dialects, &evaluators.facts())?);
         let resolver = Arc::new(Resolver::new(table));
