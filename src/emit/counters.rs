@@ -7,7 +7,8 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter};
 use tokio::time::{Duration, Instant};
 
-use super::queue::{Delivery, Held};
+use super::queue::{Delivery, Held, Overflow};
+use crate::log::AppendError;
 
 /// Shortest time between two log lines of one exporter about the same kind of trouble.
 pub(crate) const LOG_INTERVAL: Duration = Duration::from_secs(60);
@@ -17,6 +18,8 @@ pub(crate) const LOG_INTERVAL: Duration = Duration::from_secs(60);
 pub enum Loss {
     /// The queue was full.
     QueueFull,
+    /// The queue was full, and so was what it keeps on disk, or that could not be written.
+    OverflowFull,
     /// The exporter was shutting down.
     ShuttingDown,
     /// The backend refused the request for good.
@@ -37,7 +40,7 @@ pub enum Loss {
 }
 
 impl Loss {
-    const BEFORE_THE_QUEUE: [Self; 2] = [Self::QueueFull, Self::ShuttingDown];
+    const BEFORE_THE_QUEUE: [Self; 3] = [Self::QueueFull, Self::OverflowFull, Self::ShuttingDown];
     const BEHIND_THE_QUEUE: [Self; 7] = [
         Self::Refused,
         Self::DeadLettered,
@@ -52,6 +55,7 @@ impl Loss {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::QueueFull => "queue_full",
+            Self::OverflowFull => "overflow_full",
             Self::ShuttingDown => "shutting_down",
             Self::Refused => "refused",
             Self::DeadLettered => "dead_lettered",
@@ -70,6 +74,7 @@ pub(crate) struct Instruments {
     offered: Counter<u64>,
     sent: Counter<u64>,
     left: Counter<u64>,
+    recovered: Counter<u64>,
     send_failed: Counter<u64>,
     enqueue_failed: Counter<u64>,
     /// Evaluations that each exporter lost, for whatever reason.
@@ -89,6 +94,10 @@ impl Instruments {
             left: counter(
                 "spanscore.exporter.left_evaluations",
                 "Evaluations that stay in the log for the next process.",
+            ),
+            recovered: counter(
+                "spanscore.exporter.recovered_evaluations",
+                "Evaluations that an earlier process kept on disk for an exporter.",
             ),
             sent: counter(
                 "spanscore.exporter.sent_evaluations",
@@ -114,15 +123,18 @@ impl Instruments {
             offered: self.offered.clone(),
             sent: self.sent.clone(),
             left: self.left.clone(),
+            recovered: self.recovered.clone(),
             send_failed: self.send_failed.clone(),
             enqueue_failed: self.enqueue_failed.clone(),
             total_lost: Arc::default(),
+            overflow_trouble: Arc::new(Seldom::new()),
         };
         let total = (exporter.to_owned(), Arc::clone(&counters.total_lost));
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(total);
         counters.offered(0);
         counters.sent(0);
         counters.left(0);
+        counters.recovered(0);
         for reason in Loss::BEFORE_THE_QUEUE.into_iter().chain(Loss::BEHIND_THE_QUEUE) {
             counters.lost(reason, 0);
         }
@@ -172,7 +184,7 @@ impl Instruments {
             move || held.bytes() as u64,
         );
         self.gauge(
-            ("spanscore.exporter.queued", "{evaluation}"),
+            ("spanscore.exporter.queued_evaluations", "{evaluation}"),
             "Evaluations held for an exporter in memory, waiting and on their way.",
             labels.clone(),
             move || evaluations.evaluations(),
@@ -182,6 +194,31 @@ impl Instruments {
             "Most bytes held for an exporter.",
             labels,
             move || capacity as u64,
+        );
+    }
+
+    /// Shows what waits on disk.
+    pub(crate) fn watch_overflow(&self, exporter: &str, overflow: &Arc<Overflow>) {
+        let labels = [KeyValue::new("exporter", exporter.to_owned())];
+        let clones = [Arc::clone(overflow), Arc::clone(overflow), Arc::clone(overflow)];
+        let [bytes, most, evaluations] = clones;
+        self.gauge(
+            ("spanscore.exporter.overflow_size", "By"),
+            "Bytes kept on disk for an exporter whose queue was full.",
+            labels.clone(),
+            move || bytes.bytes(),
+        );
+        self.gauge(
+            ("spanscore.exporter.overflow_capacity", "By"),
+            "Most bytes kept on disk for an exporter whose queue was full.",
+            labels.clone(),
+            move || most.bytes_max(),
+        );
+        self.gauge(
+            ("spanscore.exporter.overflow_evaluations", "{evaluation}"),
+            "Evaluations kept on disk for an exporter whose queue was full.",
+            labels,
+            move || evaluations.evaluations(),
         );
     }
 
@@ -211,12 +248,23 @@ pub(crate) struct Counters {
     offered: Counter<u64>,
     sent: Counter<u64>,
     left: Counter<u64>,
+    recovered: Counter<u64>,
     send_failed: Counter<u64>,
     enqueue_failed: Counter<u64>,
     total_lost: Arc<AtomicU64>,
+    overflow_trouble: Arc<Seldom>,
 }
 
 impl Counters {
+    /// Logs that what a full queue keeps on disk takes no more.
+    pub(crate) fn tell_of_overflow(&self, error: &AppendError) {
+        if self.overflow_trouble.may_log() {
+            let exporter = self.exporter.value.as_str();
+            tracing::warn!(%exporter, %error,
+                "the exporter's overflow takes no more, see `sending_queue.overflow_mib`");
+        }
+    }
+
     pub(crate) fn offered(&self, evaluations: u64) {
         self.offered.add(evaluations, std::slice::from_ref(&self.exporter));
     }
@@ -224,6 +272,11 @@ impl Counters {
     /// Counts evaluations that stay for the next process.
     pub(crate) fn left(&self, evaluations: u64) {
         self.left.add(evaluations, std::slice::from_ref(&self.exporter));
+    }
+
+    /// Counts evaluations that an earlier process kept.
+    pub(crate) fn recovered(&self, evaluations: u64) {
+        self.recovered.add(evaluations, std::slice::from_ref(&self.exporter));
     }
 
     /// Counts what became of a batch.

@@ -88,7 +88,7 @@ fn read(node: &Node) -> Result<FileSettings, SettingsError> {
 
 impl Exporter for FileSettings {
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
-        let tries_again = self.must_deliver && starting.data_dir().is_some();
+        let tries_again = self.must_deliver && starting.has_log();
         let file = RecordFile::open(self, tries_again).map_err(|error| {
             let (exporter, path) = (starting.name().to_owned(), self.path.clone());
             ExporterStartError::File { exporter, path, error }

@@ -31,7 +31,7 @@ mod sample;
 mod scores;
 pub mod settings;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -42,11 +42,12 @@ use tokio_util::sync::CancellationToken;
 
 pub use counters::Loss;
 
+use crate::log::{Durability, LogOpenError};
 use crate::model::{Evaluation, Memory, Receipt, Want};
 use crate::settings::HumanDuration;
 use counters::{Counters, Instruments};
-use dead_letters::DeadLetters;
-use queue::{Abandoned, Deliver, Queue, QueueLimits};
+use dead_letters::{DeadLetters, file_name};
+use queue::{Abandoned, Deliver, Overflow, OverflowLimits, Queue, QueueLimits};
 use scores::{Grouping, Scores};
 use settings::ExporterSettings;
 
@@ -70,6 +71,16 @@ pub enum ExporterStartError {
         exporter: String,
         /// What is wrong, such as a certificate that cannot be read.
         error: String,
+    },
+    /// What it keeps while its queue is full cannot be opened.
+    #[error("exporter `{exporter}`: cannot keep evaluations in `{path}`: {error}")]
+    Overflow {
+        /// The exporter's name in the config.
+        exporter: String,
+        /// The folder.
+        path: String,
+        /// What is wrong with it.
+        error: LogOpenError,
     },
     /// Its metrics cannot be registered.
     #[error("exporter `{exporter}`: only one prometheus exporter can run: {error}")]
@@ -119,8 +130,20 @@ pub struct Starting<'a> {
     exporters: &'a mut Exporters,
     memory: &'a Memory,
     registry: &'a ::prometheus::Registry,
-    data_dir: Option<&'a Path>,
+    persistence: Option<&'a Persistence>,
 }
+
+/// Where a process that has a log keeps what outlives it.
+#[derive(Clone, Debug)]
+pub struct Persistence {
+    /// The folder; exporters keep theirs in `exporters` and `dead_letters` below it.
+    pub data_dir: PathBuf,
+    /// When something counts as kept.
+    pub durability: Durability,
+}
+
+/// The folder of what exporters keep while their queue is full.
+const OVERFLOW_FOLDER: &str = "exporters";
 
 impl Starting<'_> {
     /// Its name in the config.
@@ -138,15 +161,31 @@ impl Starting<'_> {
         &self.exporters.instruments
     }
 
-    /// The folder for what outlives the process, where it has one; then it has a log, too.
-    fn data_dir(&self) -> Option<&Path> {
-        self.data_dir
+    /// Whether the process has a log, so that evaluations come with receipts.
+    fn has_log(&self) -> bool {
+        self.persistence.is_some()
     }
 
     /// Where it keeps what its backend refuses for good; nowhere without a folder.
     fn dead_letters(&self) -> Option<DeadLetters> {
-        let data_dir = self.data_dir?;
+        let data_dir = &self.persistence?.data_dir;
         Some(DeadLetters::new(data_dir, self.name, self.instruments()))
+    }
+
+    /// Where its queue keeps what it has no room for, at most so many MiB; nowhere without a
+    /// folder. With 0 only what an earlier process left is sent.
+    fn overflow(&self, mib: u32) -> Result<Option<Overflow>, ExporterStartError> {
+        let Some(Persistence { data_dir, durability }) = self.persistence else { return Ok(None) };
+        let folder = data_dir.join(OVERFLOW_FOLDER).join(file_name(self.name));
+        if mib == 0 && !folder.exists() {
+            return Ok(None);
+        }
+        let limits = OverflowLimits { bytes_max: u64::from(mib) << 20, durability: *durability };
+        let overflow = Overflow::open(&folder, limits).map_err(|error| {
+            let (exporter, path) = (self.name.to_owned(), folder.display().to_string());
+            ExporterStartError::Overflow { exporter, path, error }
+        });
+        overflow.map(Some)
     }
 
     /// Says whether it shows what may be content, and of that the details.
@@ -157,10 +196,16 @@ impl Starting<'_> {
 
     /// Adds a queue of evaluations with something that delivers its batches.
     fn queue(&mut self, limits: QueueLimits, end: impl Deliver) {
+        self.queue_with(limits, None, end);
+    }
+
+    /// The same, with a place on disk for what it has no room for.
+    fn queue_with(&mut self, limits: QueueLimits, overflow: Option<Overflow>, end: impl Deliver) {
         let exporters = &mut *self.exporters;
         exporters.want.records = true;
         let share = self.memory.exporters.clone();
-        let (queue, handle) = Queue::start(self.name, limits, share, &exporters.instruments, end);
+        let instruments = &exporters.instruments;
+        let (queue, handle) = Queue::start(self.name, limits, share, instruments, overflow, end);
         let queue = Arc::new(queue);
         exporters.lanes.push(Lane::Queue(queue.clone()));
         exporters.task(Task { closing: queue.closing(), queue: Some(queue), handle });
@@ -190,14 +235,14 @@ impl Starting<'_> {
 impl Exporters {
     /// Starts all exporters; must be called in a Tokio runtime. Backends need not be there yet.
     /// `meter` takes what the exporters tell of themselves, `registry` the scores of the
-    /// `prometheus` exporter. `data_dir` is where what outlives the process is kept, where it has a
-    /// log: then evaluations come with receipts.
+    /// `prometheus` exporter. `persistence` is there where the process has a log, so that
+    /// evaluations come with receipts.
     pub fn start(
         settings: &[ExporterSettings],
         memory: &Memory,
         meter: &Meter,
         registry: &::prometheus::Registry,
-        data_dir: Option<&Path>,
+        persistence: Option<&Persistence>,
     ) -> Result<Self, ExporterStartError> {
         let mut exporters = Self {
             instruments: Instruments::new(meter),
@@ -207,7 +252,10 @@ impl Exporters {
         };
         for ExporterSettings { name, exporter } in settings {
             let exporters = &mut exporters;
-            exporter.start(&mut Starting { name, exporters, memory, registry, data_dir })?;
+            exporter.start(&mut Starting { name, exporters, memory, registry, persistence })?;
+        }
+        if let Some(persistence) = persistence {
+            tell_of_strangers(&persistence.data_dir, settings);
         }
         Ok(exporters)
     }
@@ -275,14 +323,17 @@ impl Exporters {
         self.instruments.lost().into_iter().map(unsent).collect()
     }
 
-    /// What each exporter has left to the next process since its start; it is in the log.
+    /// What each exporter leaves to the next process: what receipts still waited for when the queue
+    /// ended, which is in the log, and what it keeps on disk itself.
     pub fn left(&self) -> Vec<Unsent> {
         let queues = self.lanes.iter().filter_map(|lane| match lane {
             Lane::Queue(queue) => Some(queue),
             Lane::Scores(_) | Lane::Channel(..) => None,
         });
-        let left = queues
-            .map(|queue| Unsent { exporter: queue.name().to_owned(), evaluations: queue.left() });
+        let left = queues.map(|queue| Unsent {
+            exporter: queue.name().to_owned(),
+            evaluations: queue.left() + queue.overflown(),
+        });
         left.filter(|unsent| unsent.evaluations > 0).collect()
     }
 
@@ -318,5 +369,19 @@ impl Exporters {
             }
         }
         unsent
+    }
+}
+
+/// Warns of what exporters kept that the config does not name any more.
+fn tell_of_strangers(data_dir: &Path, settings: &[ExporterSettings]) {
+    let Ok(folders) = std::fs::read_dir(data_dir.join(OVERFLOW_FOLDER)) else { return };
+    for folder in folders.flatten() {
+        let name = folder.file_name();
+        let is_known = settings.iter().any(|known| name == *file_name(&known.name));
+        if !is_known {
+            let path = folder.path();
+            tracing::warn!(path = %path.display(),
+                "evaluations of an exporter that is not configured any more stay unsent");
+        }
     }
 }

@@ -10,6 +10,7 @@
 
 mod drain;
 mod limits;
+mod overflow;
 mod room;
 mod size;
 
@@ -17,11 +18,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use limits::{QueueLimits, QueueSettings};
+pub(crate) use overflow::{Overflow, OverflowLimits, Parcel};
 pub(crate) use room::Held;
 pub(crate) use size::{size_of_evaluation, size_of_evaluations};
 
@@ -37,6 +39,18 @@ pub(crate) type EvaluationBatch = Vec<Arc<[Evaluation]>>;
 pub(crate) trait Deliver: Send + Sync + 'static {
     /// Delivers one batch, trying again as the settings say. Dropping the future gives up.
     fn deliver(&self, batch: EvaluationBatch) -> impl Future<Output = Delivery> + Send;
+
+    /// A batch as it is kept on disk while the queue has no room for it; nothing where the end
+    /// cannot deliver parcels.
+    fn pack(&self, _batch: &EvaluationBatch) -> Vec<Parcel> {
+        Vec::new()
+    }
+
+    /// Delivers a parcel that was kept.
+    fn deliver_parcel(&self, parcel: Parcel) -> impl Future<Output = Delivery> + Send {
+        let lost = vec![(Loss::Fault, parcel.count.into())];
+        async { Delivery { sent: 0, lost } }
+    }
 }
 
 /// What became of a batch.
@@ -82,20 +96,27 @@ pub(crate) struct Queue {
     shared: Arc<QueueShared>,
     bytes_max: usize,
     must_deliver: bool,
+    overflow: Option<Arc<Overflow>>,
     full: Seldom,
 }
 
 impl Queue {
-    /// Starts the task that empties the queue into `end`. Must be called in a Tokio runtime.
+    /// Starts the task that empties the queue into `end`, and into the overflow where that is too
+    /// slow. Must be called in a Tokio runtime.
     pub(crate) fn start(
         name: &str,
-        limits: QueueLimits,
+        mut limits: QueueLimits,
         share: Arc<Share>,
         instruments: &Instruments,
+        overflow: Option<Overflow>,
         end: impl Deliver,
     ) -> (Self, JoinHandle<()>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let capacity = limits.bytes_max.min(share.largest());
+        let overflow = overflow.map(Arc::new);
+        if overflow.is_some() {
+            limits.leave_room(capacity);
+        }
         let shared = Arc::new(QueueShared {
             held: Arc::new(Held::new(share)),
             counters: instruments.of(name),
@@ -103,13 +124,18 @@ impl Queue {
             given_up: CancellationToken::new(),
             dropped: AtomicU64::new(0),
             left: AtomicU64::new(0),
+            pressure: Notify::new(),
         });
         instruments.watch(name, shared.held.clone(), capacity);
-        let drain = Drain { receiver, limits, closing: shared.closing.clone() };
-        let task = tokio::spawn(drain.run(Arc::new(end), shared.given_up.clone()));
+        if let Some(overflow) = &overflow {
+            instruments.watch_overflow(name, overflow);
+        }
+        let drain =
+            Drain { receiver, limits, shared: Arc::clone(&shared), overflow: overflow.clone() };
+        let task = tokio::spawn(drain.run(Arc::new(end)));
         let (bytes_max, must_deliver) = (limits.bytes_max, limits.must_deliver);
         let (name, full) = (Arc::from(name), Seldom::new());
-        (Self { name, sender, shared, bytes_max, must_deliver, full }, task)
+        (Self { name, sender, shared, bytes_max, must_deliver, overflow, full }, task)
     }
 
     /// Takes evaluations, or drops and counts them where there is no room. Never waits. Where the
@@ -127,7 +153,9 @@ impl Queue {
             return self.come_too_late(count, receipt);
         }
         let Some(mut room) = Room::take(shared, bytes, count, self.bytes_max) else {
-            shared.counters.lost(Loss::QueueFull, count);
+            let is_last_resort = self.overflow.is_some() && receipt.is_some();
+            let reason = if is_last_resort { Loss::OverflowFull } else { Loss::QueueFull };
+            shared.counters.lost(reason, count);
             if self.full.may_log() {
                 tracing::warn!(exporter = %self.name, bytes_max = self.bytes_max,
                     "the exporter's queue is full, evaluations are dropped");
@@ -136,6 +164,9 @@ impl Queue {
         };
         if let Some(receipt) = receipt {
             room.keep(receipt.clone());
+        }
+        if shared.held.is_filling(self.bytes_max) {
+            shared.pressure.notify_one();
         }
         let entry = QueueEntry { evaluations: evaluations.clone(), room };
         if let Err(mpsc::error::SendError(QueueEntry { room, .. })) = self.sender.send(entry) {
@@ -147,7 +178,10 @@ impl Queue {
     /// Counts evaluations that are offered while the queue ends.
     fn come_too_late(&self, count: u64, receipt: Option<&Receipt>) {
         match receipt {
-            Some(receipt) => self.shared.leave(receipt, count),
+            Some(receipt) => {
+                receipt.leave();
+                self.shared.leave(count);
+            }
             None => self.shared.counters.lost(Loss::ShuttingDown, count),
         }
     }
@@ -170,6 +204,11 @@ impl Queue {
     /// Evaluations that were left to the next process.
     pub(crate) fn left(&self) -> u64 {
         self.shared.left.load(Ordering::Relaxed)
+    }
+
+    /// Evaluations that wait on disk.
+    pub(crate) fn overflown(&self) -> u64 {
+        self.overflow.as_ref().map_or(0, |overflow| overflow.evaluations())
     }
 
     /// The exporter's name.

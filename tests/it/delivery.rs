@@ -41,6 +41,7 @@ async fn backend_that_refuses_one_in_ten_gets_the_others_and_the_rest_can_be_sen
         assert_eq!(fixture.counter("send_failed", &labels), 10);
         assert_eq!(fixture.counter("sent", &format!(r#"exporter="{kind}""#)), 90);
         assert_eq!(fixture.exporters.lost().iter().map(|lost| lost.evaluations).sum::<u64>(), 0);
+        fixture.adds_up();
         let letters = format!(r#"exporter="{kind}",outcome="written""#);
         assert_eq!(fixture.metric("dead_letters_total", &letters), 20);
         let sink = FakeBackend::http().await;
@@ -124,6 +125,7 @@ async fn what_a_dead_backend_has_not_taken_at_the_end_is_left_and_not_lost() {
         let left = fixture.exporters.left();
         assert_eq!((left[0].exporter.as_str(), left[0].evaluations), (kind, 3));
         assert_eq!((arrivals.count(), fixture.lost()), (0, 1));
+        fixture.adds_up();
     }
 }
 
@@ -135,4 +137,85 @@ async fn exporters_that_need_not_deliver_keep_no_receipt() {
     let arrivals = Arrivals::default();
     fixture.exporters.offer(evaluations(1..=1), Some(arrivals.receipt()));
     assert_eq!(arrivals.count(), 1);
+}
+
+/// Offers traces of one evaluation until so many are offered, as fast as the queue has room.
+async fn offer_many(fixture: &Fixture, count: usize, arrivals: &Arrivals) -> u64 {
+    let mut most = 0;
+    for n in 0..count {
+        fixture.exporters.offer(evaluations([n as u8].into_iter()), Some(arrivals.receipt()));
+        if n % 20 == 0 {
+            let mut held = fixture.sum("queue_size_bytes");
+            most = most.max(held);
+            while held > 80_000 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                held = fixture.sum("queue_size_bytes");
+            }
+        }
+    }
+    most
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn backend_that_was_away_gets_what_went_to_disk_and_its_circuit_closes() {
+    for kind in KINDS {
+        let (backend, folder) = (backend(kind).await, tempfile::tempdir().expect("a folder"));
+        backend.always(Behavior::Unavailable);
+        let more = r#","sending_queue": {"queue_size": 100000, "overflow_mib": 64}"#;
+        let fixture = Fixture::start_in(Some(folder.path()), &otlp(&backend, kind, more));
+        let arrivals = Arrivals::default();
+        let most = offer_many(&fixture, 2000, &arrivals).await;
+        assert!((50_000..=100_000).contains(&most), "{most}");
+        assert!(fixture.sum("overflow_evaluations") > 1000);
+        assert!(fixture.sum("circuit_state") > 0);
+        fixture.adds_up();
+        let asked = backend.requests();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        // One probe at a time, each after 20 ms and a bit.
+        let probes = backend.requests() - asked;
+        assert!((1..=60).contains(&probes), "{probes}");
+        backend.always(Behavior::Take);
+        backend.until(|backend| backend.spans().len() == 2000).await;
+        assert_eq!(fixture.shutdown().await, []);
+        assert_eq!((backend.log_records().len(), arrivals.count()), (2000, 2000));
+        assert_eq!((fixture.lost(), fixture.sum("circuit_state")), (0, 0));
+        fixture.adds_up();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_went_to_disk_is_sent_by_the_next_process() {
+    let (backend, folder) = (FakeBackend::http().await, tempfile::tempdir().expect("a folder"));
+    backend.always(Behavior::Unavailable);
+    let more = r#","sending_queue": {"queue_size": 100000, "overflow_mib": 64}"#;
+    let fixture = Fixture::start_in(Some(folder.path()), &otlp(&backend, "otlp_http", more));
+    let arrivals = Arrivals::default();
+    offer_many(&fixture, 1000, &arrivals).await;
+    assert_eq!(fixture.exporters.shutdown(tokio::time::sleep(Duration::ZERO)).await, []);
+    let on_disk = fixture.sum("overflow_evaluations");
+    assert_eq!(fixture.exporters.left()[0].evaluations, 1000);
+    assert_eq!(fixture.sum("left_evaluations_total") + on_disk, 1000);
+    assert!(arrivals.count() <= on_disk, "{} of {on_disk}", arrivals.count());
+    drop(fixture);
+    backend.always(Behavior::Take);
+    let fixture = Fixture::start_in(Some(folder.path()), &otlp(&backend, "otlp_http", more));
+    backend.until(|backend| backend.spans().len() as u64 == on_disk).await;
+    fixture.shutdown().await;
+    fixture.adds_up();
+    assert_eq!(fixture.sum("recovered_evaluations_total"), on_disk);
+}
+
+#[tokio::test]
+async fn counters_add_up_where_a_backend_takes_requests_in_part() {
+    let (backend, folder) = (FakeBackend::grpc().await, tempfile::tempdir().expect("a folder"));
+    backend.next(&[Behavior::Reject(2), Behavior::Unavailable, Behavior::Refuse]);
+    let more = r#","forms": ["span"], "sending_queue": {"batch": {"max_size": 3}}"#;
+    let fixture = Fixture::start_in(Some(folder.path()), &otlp(&backend, "otlp_grpc", more));
+    let arrivals = Arrivals::default();
+    for n in 0..30 {
+        fixture.exporters.offer(evaluations(n..=n), Some(arrivals.receipt()));
+    }
+    assert_eq!(fixture.shutdown().await, []);
+    fixture.adds_up();
+    assert_eq!((fixture.lost(), arrivals.count()), (2, 30));
 }

@@ -79,7 +79,7 @@ impl Otlp {
 impl Exporter for Otlp {
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
         let settings = &self.settings;
-        let retries = self.retries(starting.data_dir().is_some());
+        let retries = self.retries(starting.has_log());
         let backend = Backend::new(starting, self.protocol, settings, retries);
         let backend = Arc::new(backend.map_err(|error| ExporterStartError::Client {
             exporter: starting.name().to_owned(),
@@ -96,7 +96,12 @@ impl Exporter for Otlp {
         if settings.has(EvaluationForm::Event) || settings.has(EvaluationForm::Span) {
             let limits = QueueLimits::from(&settings.sending_queue);
             let sender = BackendSender::new(backend, settings, starting.dead_letters());
-            starting.queue(limits.must_deliver(settings.must_deliver), sender);
+            let overflow = match settings.must_deliver {
+                true => starting.overflow(settings.sending_queue.overflow_mib)?,
+                false => starting.overflow(0)?,
+            };
+            let limits = limits.must_deliver(settings.must_deliver);
+            starting.queue_with(limits, overflow, sender);
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::{Buf, BufMut, BytesMut};
 use prost::Message;
 
 use super::backend::Backend;
@@ -17,7 +18,7 @@ use super::split::RequestRecords;
 use crate::client::retry::GivenUp;
 use crate::emit::counters::Loss;
 use crate::emit::dead_letters::DeadLetters;
-use crate::emit::queue::{Deliver, Delivery, EvaluationBatch, size_of_evaluation};
+use crate::emit::queue::{Deliver, Delivery, EvaluationBatch, Parcel, size_of_evaluation};
 use crate::model::Evaluation;
 use crate::otlp::Signal;
 
@@ -40,11 +41,46 @@ pub(super) struct BackendSender {
 }
 
 /// Some evaluations, encoded in each form that is sent.
+#[derive(Debug, PartialEq)]
 struct EncodedRequests {
     count: usize,
     events: Option<Vec<u8>>,
     spans: Option<Vec<u8>>,
 }
+
+impl EncodedRequests {
+    /// As it is kept on disk: which forms there are, the length of the events, both.
+    fn pack(&self) -> Parcel {
+        let (events, spans) = (self.events.as_deref(), self.spans.as_deref());
+        let forms = u8::from(events.is_some()) * EVENTS + u8::from(spans.is_some()) * SPANS;
+        let (events, spans) = (events.unwrap_or_default(), spans.unwrap_or_default());
+        let mut payload = BytesMut::with_capacity(1 + 8 + events.len() + spans.len());
+        payload.put_u8(forms);
+        payload.put_u64_le(events.len() as u64);
+        payload.put_slice(events);
+        payload.put_slice(spans);
+        // A batch never holds as many.
+        let count = u32::try_from(self.count).unwrap_or(u32::MAX);
+        Parcel { count, payload: payload.freeze() }
+    }
+
+    /// Reads what was kept; `None` where it was not written so.
+    fn unpack(parcel: &Parcel) -> Option<Self> {
+        let mut payload = parcel.payload.clone();
+        let (forms, len) = (payload.try_get_u8().ok()?, payload.try_get_u64_le().ok()?);
+        let len = usize::try_from(len).ok().filter(|len| *len <= payload.len())?;
+        let (events, spans) = payload.split_at(len);
+        Some(Self {
+            count: usize::try_from(parcel.count).ok()?,
+            events: (forms & EVENTS != 0).then(|| events.to_vec()),
+            spans: (forms & SPANS != 0).then(|| spans.to_vec()),
+        })
+    }
+}
+
+/// Marks of the forms in a parcel.
+const EVENTS: u8 = 1;
+const SPANS: u8 = 2;
 
 /// What became of one form of some evaluations.
 #[derive(Debug, Default)]
@@ -217,6 +253,17 @@ impl Deliver for BackendSender {
         }
         delivery
     }
+
+    fn pack(&self, batch: &EvaluationBatch) -> Vec<Parcel> {
+        self.requests(batch).iter().map(EncodedRequests::pack).collect()
+    }
+
+    async fn deliver_parcel(&self, parcel: Parcel) -> Delivery {
+        match EncodedRequests::unpack(&parcel) {
+            Some(requests) => self.send(requests).await,
+            None => Delivery { sent: 0, lost: vec![(Loss::Io, parcel.count.into())] },
+        }
+    }
 }
 
 /// An evaluation counts as sent when it arrived in all its forms, else once, by the worst that
@@ -253,6 +300,19 @@ mod tests {
 
     fn fate(rejected: u64, gone: &[(Range<usize>, Loss)]) -> FormFate {
         FormFate { rejected, gone: gone.to_vec() }
+    }
+
+    #[test]
+    fn requests_are_read_from_disk_as_they_were_kept() {
+        let all = [(Some(b"events".to_vec()), Some(b"spans".to_vec())), (None, Some(Vec::new()))];
+        for (events, spans) in all {
+            let requests = EncodedRequests { count: 7, events, spans };
+            assert_eq!(EncodedRequests::unpack(&requests.pack()), Some(requests));
+        }
+        for payload in [&b""[..], &[3, 9, 0, 0, 0, 0, 0, 0, 0, 1]] {
+            let parcel = Parcel { count: 1, payload: payload.into() };
+            assert_eq!(EncodedRequests::unpack(&parcel), None);
+        }
     }
 
     #[test]

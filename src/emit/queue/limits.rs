@@ -7,6 +7,9 @@ use serde::Deserialize;
 
 use crate::settings::HumanDuration;
 
+/// Least overflow, MiB: a segment of it holds any request.
+const OVERFLOW_MIB_MIN: u32 = 64;
+
 /// Limits of one queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueLimits {
@@ -41,6 +44,13 @@ impl QueueLimits {
     pub(crate) fn must_deliver(self, must_deliver: bool) -> Self {
         Self { must_deliver, ..self }
     }
+
+    /// Lets what is on its way take at most half of the room, so that the other half is free for
+    /// what comes while it is moved to the overflow.
+    pub(super) fn leave_room(&mut self, capacity: usize) {
+        let on_the_way = capacity / 2 / self.consumers.max(1);
+        self.batch_bytes = self.batch_bytes.min(on_the_way).max(1);
+    }
 }
 
 impl From<&QueueSettings> for QueueLimits {
@@ -62,7 +72,8 @@ impl From<&QueueSettings> for QueueLimits {
 }
 
 /// The queue between the pipeline and a backend. The pipeline never waits for it: what does not
-/// fit is dropped and counted.
+/// fit goes to disk where `must_deliver` holds and the process has a log, else it is dropped and
+/// counted.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct QueueSettings {
@@ -78,6 +89,9 @@ pub(crate) struct QueueSettings {
     pub(crate) queue_size: Option<usize>,
     /// What `queue_size` counts: `bytes`.
     pub(crate) sizer: Sizer,
+    /// Most MiB on disk (1024 * 1024 bytes), below `data_dir`, for what the queue has no room for
+    /// while the backend is slow or away; 0 keeps nothing there. Needs `must_deliver` and a log.
+    pub(crate) overflow_mib: u32,
     /// How evaluations are put together into requests.
     pub(crate) batch: BatchSettings,
 }
@@ -89,6 +103,7 @@ impl Default for QueueSettings {
             num_consumers: 10,
             queue_size: None,
             sizer: Sizer::Bytes,
+            overflow_mib: 1024,
             batch: BatchSettings::default(),
         }
     }
@@ -99,6 +114,9 @@ impl QueueSettings {
     pub(in crate::emit) fn check(&self) -> Result<(), &'static str> {
         if !(1..=1000).contains(&self.num_consumers) {
             return Err("`num_consumers` must be 1 to 1000");
+        }
+        if (1..OVERFLOW_MIB_MIN).contains(&self.overflow_mib) {
+            return Err("`overflow_mib` must be 0 or at least 64");
         }
         if self.queue_size == Some(0) || self.batch.max_size == 0 || self.batch.max_bytes == 0 {
             return Err("`queue_size`, `batch.max_size` and `batch.max_bytes` must be above zero");

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::Delivery;
@@ -34,6 +35,11 @@ impl Held {
         self.evaluations.load(Ordering::Relaxed)
     }
 
+    /// Whether half of the room is taken, of what this queue may have and of what others leave.
+    pub(super) fn is_filling(&self, bytes_max: usize) -> bool {
+        self.bytes() >= (bytes_max / 2).min(self.share.left())
+    }
+
     /// Takes so many bytes if they fit.
     fn take(&self, bytes: usize, bytes_max: usize) -> bool {
         // Several shards may offer at once and go beyond it together, within the share.
@@ -53,12 +59,13 @@ pub(super) struct QueueShared {
     pub(super) dropped: AtomicU64,
     /// Evaluations that were left to the next process.
     pub(super) left: AtomicU64,
+    /// Told when the queue is filling.
+    pub(super) pressure: Notify,
 }
 
 impl QueueShared {
     /// Counts evaluations that nobody delivers any more in this process; the next one will.
-    pub(super) fn leave(&self, receipt: &Receipt, evaluations: u64) {
-        receipt.leave();
+    pub(super) fn leave(&self, evaluations: u64) {
         self.counters.left(evaluations);
         self.left.fetch_add(evaluations, Ordering::Relaxed);
     }
@@ -108,6 +115,12 @@ impl Room {
         self.receipts.append(&mut other.receipts);
     }
 
+    /// Notes that some of the evaluations are kept elsewhere.
+    pub(super) fn moved(&mut self, evaluations: u64) {
+        self.evaluations -= evaluations;
+        self.shared.held.evaluations.fetch_sub(evaluations, Ordering::Relaxed);
+    }
+
     /// Counts what became of the evaluations, gives their bytes back and lets go of the receipts.
     pub(super) fn settle(mut self, delivery: &Delivery) {
         self.empty();
@@ -131,11 +144,14 @@ impl Drop for Room {
         if evaluations == 0 {
             return;
         }
-        let mut lost = evaluations;
-        for (receipt, waiting) in &self.receipts {
-            shared.leave(receipt, *waiting);
-            lost = lost.saturating_sub(*waiting);
+        // What was moved away is not among them any more.
+        let waiting: u64 = self.receipts.iter().map(|(_, waiting)| waiting).sum();
+        let left = waiting.min(evaluations);
+        for (receipt, _) in &self.receipts {
+            receipt.leave();
         }
+        shared.leave(left);
+        let lost = evaluations - left;
         if lost > 0 {
             let in_time = !shared.closing.is_cancelled();
             let reason = if in_time { Loss::Fault } else { Loss::ShutdownDeadline };

@@ -1,3 +1,5 @@
+mod away;
+
 use std::sync::Mutex;
 
 use opentelemetry::metrics::MeterProvider;
@@ -61,6 +63,10 @@ struct Fixture {
 
 impl Fixture {
     fn start(limits: QueueLimits, end: impl Deliver) -> Self {
+        Self::start_with(limits, None, end)
+    }
+
+    fn start_with(limits: QueueLimits, overflow: Option<Overflow>, end: impl Deliver) -> Self {
         let registry = Registry::new();
         let reader = opentelemetry_prometheus::exporter()
             .with_registry(registry.clone())
@@ -70,7 +76,7 @@ impl Fixture {
         let provider = SdkMeterProvider::builder().with_reader(reader).build();
         let instruments = Instruments::new(&provider.meter("test"));
         let (queue, task) =
-            Queue::start("x", limits, Memory::default().exporters, &instruments, end);
+            Queue::start("x", limits, Memory::default().exporters, &instruments, overflow, end);
         Self { queue, task, registry, _provider: provider }
     }
 
@@ -87,6 +93,27 @@ impl Fixture {
     /// Ends the queue as when the time for shutting down has run out.
     async fn give_up(&mut self) -> u64 {
         self.queue.abandon(&mut self.task).await.lost
+    }
+
+    /// The sum of a metric over all its labels.
+    fn sum(&self, name: &str) -> u64 {
+        let families = self.registry.gather();
+        let family = families.iter().find(|family| family.name() == name);
+        let metrics = family.map(|family| family.get_metric()).unwrap_or_default();
+        let value = |metric: &prometheus::proto::Metric| {
+            metric.get_counter().get_value().max(metric.get_gauge().get_value())
+        };
+        metrics.iter().map(value).sum::<f64>() as u64
+    }
+
+    /// Asserts that what was offered is sent, lost, left or held.
+    fn adds_up(&self) {
+        let of = |name: &str| self.sum(&format!("spanscore_exporter_{name}"));
+        let came = of("offered_evaluations_total") + of("recovered_evaluations_total");
+        let lost = of("send_failed_evaluations_total") + of("enqueue_failed_evaluations_total");
+        let held = of("queued_evaluations") + of("overflow_evaluations");
+        let went = of("sent_evaluations_total") + lost + of("left_evaluations_total") + held;
+        assert_eq!(came, went);
     }
 
     /// Asserts that the metrics hold a line.
@@ -315,7 +342,7 @@ async fn what_a_receipt_waits_for_at_the_end_is_left_and_not_lost() {
     assert_eq!((arrivals.count(), fixture.queue.left()), (0, 21));
     fixture.shows(r#"spanscore_exporter_left_evaluations_total{exporter="x"} 21"#);
     fixture.shows(r#"spanscore_exporter_offered_evaluations_total{exporter="x"} 24"#);
-    fixture.shows(r#"spanscore_exporter_queued{exporter="x"} 0"#);
+    fixture.shows(r#"spanscore_exporter_queued_evaluations{exporter="x"} 0"#);
     fixture.shows(&format!(r#"{FAILED}{{exporter="x",reason="shutdown_deadline"}} 3"#));
     fixture.shows(&format!(r#"{REFUSED}{{exporter="x",reason="shutting_down"}} 0"#));
 }

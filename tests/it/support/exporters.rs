@@ -7,7 +7,8 @@ use std::time::Duration;
 use opentelemetry::metrics::MeterProvider;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use prometheus::{Registry, TextEncoder};
-use spanscore::emit::{Exporters, Unsent, settings};
+use spanscore::emit::{Exporters, Persistence, Unsent, settings};
+use spanscore::log::Durability;
 use spanscore::model::{Evaluation, Memory};
 use spanscore::settings::Node;
 use spanscore::value::json;
@@ -37,12 +38,16 @@ impl Fixture {
             .build()
             .expect("a reader");
         let provider = SdkMeterProvider::builder().with_reader(reader).build();
+        let persistence = data_dir.map(|data_dir| Persistence {
+            data_dir: data_dir.to_owned(),
+            durability: Durability::Os,
+        });
         let exporters = Exporters::start(
             &settings,
             &Memory::default(),
             &provider.meter("spanscore"),
             &registry,
-            data_dir,
+            persistence.as_ref(),
         );
         Self { exporters: exporters.expect("starts"), registry, _provider: provider }
     }
@@ -68,12 +73,25 @@ impl Fixture {
         found.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{line}\n{text}"))
     }
 
+    /// Asserts that what was offered is sent, lost, left or held.
+    pub(crate) fn adds_up(&self) {
+        let came = self.sum("offered_evaluations_total") + self.sum("recovered_evaluations_total");
+        let held = self.sum("queued_evaluations") + self.sum("overflow_evaluations");
+        let left = self.sum("left_evaluations_total");
+        assert_eq!(came, self.sum("sent_evaluations_total") + self.lost() + left + held);
+    }
+
+    /// The sum of a metric over all its labels.
+    pub(crate) fn sum(&self, name: &str) -> u64 {
+        let text = TextEncoder::new().encode_to_string(&self.registry.gather()).expect("text");
+        let name = format!("spanscore_exporter_{name}{{");
+        let lines = text.lines().filter(|line| line.starts_with(&name));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+    }
+
     /// All that was lost, for whatever reason, with what stands in the file of dead letters.
     pub(crate) fn lost(&self) -> u64 {
-        let text = TextEncoder::new().encode_to_string(&self.registry.gather()).expect("text");
-        let failed = ["spanscore_exporter_send_failed_", "spanscore_exporter_enqueue_failed_"];
-        let lines = text.lines().filter(|line| failed.iter().any(|name| line.starts_with(name)));
-        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+        self.sum("send_failed_evaluations_total") + self.sum("enqueue_failed_evaluations_total")
     }
 }
 
