@@ -197,28 +197,28 @@ impl Instruments {
         );
     }
 
-    /// Shows what waits on disk.
-    pub(crate) fn watch_overflow(&self, exporter: &str, overflow: &Arc<Overflow>) {
+    /// Shows what waits on disk; nothing where there is no place for it.
+    pub(crate) fn watch_overflow(&self, exporter: &str, overflow: Option<&Arc<Overflow>>) {
         let labels = [KeyValue::new("exporter", exporter.to_owned())];
-        let clones = [Arc::clone(overflow), Arc::clone(overflow), Arc::clone(overflow)];
-        let [bytes, most, evaluations] = clones;
-        self.gauge(
+        let show = |name, about, read: fn(&Overflow) -> u64| {
+            let overflow = overflow.cloned();
+            let read = move || overflow.as_deref().map_or(0, read);
+            self.gauge(name, about, labels.clone(), read);
+        };
+        show(
             ("spanscore.exporter.overflow_size", "By"),
             "Bytes kept on disk for an exporter whose queue was full.",
-            labels.clone(),
-            move || bytes.bytes(),
+            Overflow::bytes,
         );
-        self.gauge(
+        show(
             ("spanscore.exporter.overflow_capacity", "By"),
             "Most bytes kept on disk for an exporter whose queue was full.",
-            labels.clone(),
-            move || most.bytes_max(),
+            Overflow::bytes_max,
         );
-        self.gauge(
+        show(
             ("spanscore.exporter.overflow_evaluations", "{evaluation}"),
             "Evaluations kept on disk for an exporter whose queue was full.",
-            labels,
-            move || evaluations.evaluations(),
+            Overflow::evaluations,
         );
     }
 

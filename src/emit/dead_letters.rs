@@ -35,7 +35,8 @@ const FOLDER: &str = "dead_letters";
 /// The dead letters of one exporter.
 pub(super) struct DeadLetters {
     exporter: Arc<str>,
-    path: PathBuf,
+    /// Where the file stands; without one nothing is kept.
+    path: Option<PathBuf>,
     /// Opened with the first letter.
     file: Arc<Mutex<Option<Rotating>>>,
     counter: Tally,
@@ -53,8 +54,8 @@ struct DeadLetterMember<'a> {
 }
 
 impl DeadLetters {
-    /// Of an exporter, below the folder of the process; nothing is opened yet.
-    pub(super) fn new(data_dir: &Path, exporter: &str, instruments: &Instruments) -> Self {
+    /// Of an exporter, below the folder of the process where it has one; nothing is opened yet.
+    pub(super) fn new(data_dir: Option<&Path>, exporter: &str, instruments: &Instruments) -> Self {
         let counter = instruments.tally(
             ("spanscore.exporter.dead_letters", "{request}"),
             "Requests that a backend refused for good: written to the file of dead letters, failed \
@@ -64,15 +65,17 @@ impl DeadLetters {
         for outcome in ["written", "failed", "dropped"] {
             counter.add(outcome, 0);
         }
-        let path = data_dir.join(FOLDER).join(format!("{}.jsonl", file_name(exporter)));
+        let name = format!("{}.jsonl", file_name(exporter));
+        let path = data_dir.map(|data_dir| data_dir.join(FOLDER).join(name));
         let (file, trouble) = (Arc::default(), Seldom::new());
         Self { exporter: exporter.into(), path, file, counter, trouble }
     }
 
-    /// Keeps a request, encoded in protobuf; whether it could be.
+    /// Keeps a request, encoded in protobuf; whether it is kept.
     pub(super) async fn keep(&self, signal: Signal, request: &[u8], reason: &str) -> bool {
+        let Some(path) = &self.path else { return false };
         let kept = match self.line(signal, request, reason) {
-            Some(line) => self.write(line).await,
+            Some(line) => self.write(path.clone(), line).await,
             None => Err(io::Error::other("the request cannot be read")),
         };
         match kept {
@@ -84,7 +87,7 @@ impl DeadLetters {
             Err(error) => {
                 self.counter.add("failed", 1);
                 if self.trouble.may_log() {
-                    let path = self.path.display();
+                    let path = path.display();
                     tracing::warn!(exporter = %self.exporter, %path, %error,
                         "failed to keep what the backend refused");
                 }
@@ -108,8 +111,8 @@ impl DeadLetters {
     }
 
     /// Appends a line; how many older ones went for it.
-    async fn write(&self, line: String) -> io::Result<u64> {
-        let (file, path) = (Arc::clone(&self.file), self.path.clone());
+    async fn write(&self, path: PathBuf, line: String) -> io::Result<u64> {
+        let file = Arc::clone(&self.file);
         let write = move || {
             let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
             let open = match file.take() {
@@ -170,7 +173,7 @@ mod tests {
 
     fn letters(dir: &Path) -> DeadLetters {
         let instruments = Instruments::new(&SdkMeterProvider::default().meter("test"));
-        DeadLetters::new(dir, "otlp_http/a b", &instruments)
+        DeadLetters::new(Some(dir), "otlp_http/a b", &instruments)
     }
 
     #[tokio::test]

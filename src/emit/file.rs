@@ -1,4 +1,4 @@
-//! The `file` exporter: JSON Lines, rotated by size.
+//! The `file` exporter: JSON RecordLines, rotated by size.
 //!
 //! A file that cannot be written is tried again for as long as a receipt waits for its evaluations;
 //! without a log what cannot be written is lost, and counted.
@@ -33,7 +33,7 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
 /// Longest wait for more evaluations before a batch is written.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Appends evaluations to a file as JSON Lines. A file that another program has moved away or
+/// Appends evaluations to a file as JSON RecordLines. A file that another program has moved away or
 /// deleted is opened anew at its path with the next batch.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -108,8 +108,8 @@ pub(crate) struct RecordFile {
     broken: Seldom,
 }
 
-/// Lines to write, with the end of each.
-struct Lines {
+/// RecordLines to write, with the end of each.
+struct RecordLines {
     text: String,
     ends: Vec<usize>,
 }
@@ -127,7 +127,7 @@ impl RecordFile {
     }
 
     /// Writes all but the first lines; how many were written whole, and what stopped the rest.
-    async fn write(&self, lines: &Arc<Lines>, done: usize) -> (usize, Option<io::Error>) {
+    async fn write(&self, lines: &Arc<RecordLines>, done: usize) -> (usize, Option<io::Error>) {
         let (file, lines) = (Arc::clone(&self.file), Arc::clone(lines));
         let write = move || {
             let start = done.checked_sub(1).map_or(0, |last| lines.ends[last]);
@@ -149,7 +149,7 @@ impl Deliver for RecordFile {
             record::write_line(evaluation, self.content, &mut text);
             ends.push(text.len());
         }
-        let (lines, mut done) = (Arc::new(Lines { text, ends }), 0);
+        let (lines, mut done) = (Arc::new(RecordLines { text, ends }), 0);
         let retries = RetrySettings { enabled: self.tries_again, ..RetrySettings::default() };
         let mut backoff = Backoff::new(&retries.for_ever_unless_told());
         loop {

@@ -166,10 +166,10 @@ impl Starting<'_> {
         self.persistence.is_some()
     }
 
-    /// Where it keeps what its backend refuses for good; nowhere without a folder.
-    fn dead_letters(&self) -> Option<DeadLetters> {
-        let data_dir = &self.persistence?.data_dir;
-        Some(DeadLetters::new(data_dir, self.name, self.instruments()))
+    /// Where it keeps what its backend refuses for good.
+    fn dead_letters(&self) -> DeadLetters {
+        let data_dir = self.persistence.map(|persistence| persistence.data_dir.as_path());
+        DeadLetters::new(data_dir, self.name, self.instruments())
     }
 
     /// Where its queue keeps what it has no room for, at most so many MiB; nowhere without a

@@ -4,9 +4,12 @@
 //! counted. One task gathers batches and hands each to a consumer; bytes count as held until their
 //! delivery has ended, so a dead backend holds at most the capacity.
 //!
+//! Where an exporter must deliver and the process has a log, what fills more than half of the queue
+//! goes to its [`Overflow`] on disk.
+//!
 //! Evaluations travel with the [`Room`](room::Room) they take, and with the [`Receipt`] that waits
-//! for them where their exporter must deliver: it is let go once they have arrived, or were given up
-//! and counted. What the end of the process interrupts is left to the next one.
+//! for them where their exporter must deliver: it is let go once they have arrived or are on disk,
+//! or were given up and counted. What the end of the process interrupts is left to the next one.
 
 mod drain;
 mod limits;
@@ -127,9 +130,7 @@ impl Queue {
             pressure: Notify::new(),
         });
         instruments.watch(name, shared.held.clone(), capacity);
-        if let Some(overflow) = &overflow {
-            instruments.watch_overflow(name, overflow);
-        }
+        instruments.watch_overflow(name, overflow.as_ref());
         let drain =
             Drain { receiver, limits, shared: Arc::clone(&shared), overflow: overflow.clone() };
         let task = tokio::spawn(drain.run(Arc::new(end)));

@@ -68,7 +68,9 @@ async fn backend_that_refuses_everything_is_not_asked_about_every_record() {
     let more = r#","forms": ["span"]"#;
     let fixture = Fixture::start_in(Some(folder.path()), &otlp(&backend, "otlp_grpc", more));
     fixture.offer(evaluations(0..=255));
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    while fixture.sum("send_failed_evaluations_total") < 256 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     let asked = backend.requests();
     assert!((20..=70).contains(&asked), "{asked}");
     // Having refused one in all its parts, it is asked once about the next.

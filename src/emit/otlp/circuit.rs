@@ -1,15 +1,15 @@
 //! Whether a backend takes requests, so that one that is away gets probes and not all that waits.
 //!
 //! ```text
-//! closed ──[FAILURES_MAX] failures one after another──► open ──the wait is over──► half open
-//!    ▲                                                   ▲                            │
-//!    └───────────────────────── it answers ──────────────┼──◄─────────────────────────┤
-//!                                                        └───────── it fails ◄────────┘
+//! closed --- FAILURES_MAX failures one after another ---> open --- the wait is over ---> half open
+//!   ^                                                      ^                                 |
+//!   '---- it answers ----------------------------------------------------------------------- +
+//!                                                          '---- it fails -------------------'
 //! ```
 //!
-//! Closed, every request passes. Open, none does. Half open, one is on its way as a probe. A request
-//! that is refused for good was answered: the backend is there. Waits grow as `retry_on_failure`
-//! says, and heed what the backend asks for.
+//! Closed, every request passes. Open, none does. Half open, one is on its way as a probe. A
+//! request that is refused for good was answered: the backend is there. Waits grow as
+//! `retry_on_failure` says, and heed what the backend asks for.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::client::retry::{Backoff, RetrySettings, chance};
 use crate::emit::counters::Instruments;
 use crate::settings::HumanDuration;
 
-/// Failures one after another that open it: where a backend only fails some requests, others go on.
+/// Failures one after another that open it: where only some requests fail, the others go on.
 const FAILURES_MAX: u32 = 5;
 
 /// Whether requests pass.
@@ -82,8 +82,8 @@ impl Circuit {
         let (state, taken) = (Arc::clone(self), Arc::clone(self));
         instruments.gauge(
             ("spanscore.exporter.circuit_state", ""),
-            "Whether the backend takes requests: 0 closed (it does), 1 half open (a probe is on its \
-             way), 2 open (it does not).",
+            "Whether the backend takes requests: 0 closed (it does), 1 half open (a probe is on \
+             its way), 2 open (it does not).",
             labels.clone(),
             move || state.lock().state.number(),
         );

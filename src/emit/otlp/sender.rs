@@ -1,8 +1,8 @@
 //! The end of an OTLP exporter's queue: evaluations to requests, and what became of them.
 //!
-//! An evaluation leaves in one request or two, as an event and as a span, and counts as sent when it
-//! arrived in all its forms. Requests hold one record for each evaluation, in the same order in both
-//! forms, so that a place in one is the same evaluation as in the other.
+//! An evaluation leaves in one request or two, as an event and as a span, and counts as sent when
+//! it arrived in all its forms. Requests hold one record for each evaluation, in the same order in
+//! both forms, so that a place in one is the same evaluation as in the other.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -37,7 +37,7 @@ pub(super) struct BackendSender {
     span: bool,
     count_max: usize,
     bytes_max: usize,
-    dead_letters: Option<DeadLetters>,
+    dead_letters: DeadLetters,
 }
 
 /// Some evaluations, encoded in each form that is sent.
@@ -95,7 +95,7 @@ impl BackendSender {
     pub(super) fn new(
         backend: Arc<Backend>,
         settings: &OtlpExporterSettings,
-        dead_letters: Option<DeadLetters>,
+        dead_letters: DeadLetters,
     ) -> Self {
         let options = Options { placement: settings.placement, content: settings.include_content };
         let batch = &settings.sending_queue.batch;
@@ -216,14 +216,10 @@ impl BackendSender {
     /// Gives up a request; how its evaluations are counted.
     async fn give_up(&self, signal: Signal, request: &[u8], given_up: &GivenUp) -> Loss {
         self.backend.tell_of_loss(signal, given_up);
-        match (given_up, &self.dead_letters) {
-            (GivenUp::Exhausted(_), _) => Loss::RetriesExhausted,
-            (GivenUp::Refused(reason), Some(letters))
-                if letters.keep(signal, request, reason).await =>
-            {
-                Loss::DeadLettered
-            }
-            (GivenUp::Refused(_), _) => Loss::Refused,
+        let GivenUp::Refused(reason) = given_up else { return Loss::RetriesExhausted };
+        match self.dead_letters.keep(signal, request, reason).await {
+            true => Loss::DeadLettered,
+            false => Loss::Refused,
         }
     }
 }
