@@ -1,4 +1,4 @@
-//! The `file` exporter: JSON RecordLines, rotated by size.
+//! The `file` exporter: JSON Lines, rotated by size.
 //!
 //! A file that cannot be written is tried again for as long as a receipt waits for its evaluations;
 //! without a log what cannot be written is lost, and counted.
@@ -8,11 +8,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::counters::{Loss, Seldom};
-use super::queue::{Deliver, Delivery, EvaluationBatch, QueueLimits};
+use super::queue::{
+    Deliver, Delivery, EvaluationBatch, OVERFLOW_MIB, Parcel, QueueLimits, check_overflow,
+};
 use super::record;
 use super::rotating::{Rotating, Rotation};
 use super::settings::{Exporter, ExporterKind};
@@ -33,7 +36,7 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
 /// Longest wait for more evaluations before a batch is written.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Appends evaluations to a file as JSON RecordLines. A file that another program has moved away or
+/// Appends evaluations to a file as JSON Lines. A file that another program has moved away or
 /// deleted is opened anew at its path with the next batch.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -48,6 +51,9 @@ pub(crate) struct FileSettings {
     /// Whether, where the process has a log (`data_dir`), an evaluation stays in it until it is
     /// written: a file that cannot be written is then tried again for ever.
     pub(crate) must_deliver: bool,
+    /// Most MiB (1024 * 1024 bytes) below `data_dir` for what memory has no room for while the file
+    /// cannot be written; 0 keeps nothing there. Needs `must_deliver` and a log.
+    pub(crate) overflow_mib: u32,
 }
 
 impl Default for FileSettings {
@@ -57,6 +63,7 @@ impl Default for FileSettings {
             rotation: RotationSettings::default(),
             include_content: true,
             must_deliver: true,
+            overflow_mib: OVERFLOW_MIB,
         }
     }
 }
@@ -83,6 +90,7 @@ fn read(node: &Node) -> Result<FileSettings, SettingsError> {
     if file.path.is_empty() {
         return Err(SettingsError::new("`path` is missing").with_help("name the file to write"));
     }
+    check_overflow(file.overflow_mib).map_err(SettingsError::new)?;
     Ok(file)
 }
 
@@ -94,7 +102,9 @@ impl Exporter for FileSettings {
             ExporterStartError::File { exporter, path, error }
         })?;
         starting.show(self.include_content, true);
-        starting.queue(QueueLimits::local(FLUSH_TIMEOUT).must_deliver(self.must_deliver), file);
+        let limits = QueueLimits::local(FLUSH_TIMEOUT).must_deliver(self.must_deliver);
+        let overflow = starting.overflow(self.must_deliver, self.overflow_mib)?;
+        starting.queue_with(limits, overflow, file);
         Ok(())
     }
 }
@@ -108,10 +118,17 @@ pub(crate) struct RecordFile {
     broken: Seldom,
 }
 
-/// RecordLines to write, with the end of each.
+/// Lines to write, with the end of each.
 struct RecordLines {
-    text: String,
+    text: Bytes,
     ends: Vec<usize>,
+}
+
+impl From<Bytes> for RecordLines {
+    fn from(text: Bytes) -> Self {
+        let ends = memchr::memchr_iter(b'\n', &text).map(|at| at + 1).collect();
+        Self { text, ends }
+    }
 }
 
 impl RecordFile {
@@ -133,7 +150,7 @@ impl RecordFile {
             let start = done.checked_sub(1).map_or(0, |last| lines.ends[last]);
             let ends: Vec<_> = lines.ends[done..].iter().map(|end| end - start).collect();
             let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-            file.append(&lines.text.as_bytes()[start..], &ends)
+            file.append(&lines.text[start..], &ends)
         };
         // A task that was stopped has written nothing that could be counted.
         let stopped = |_| (0, Some(io::Error::other("stopped")));
@@ -142,14 +159,19 @@ impl RecordFile {
     }
 }
 
-impl Deliver for RecordFile {
-    async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
-        let (mut text, mut ends) = (String::new(), Vec::new());
+impl RecordFile {
+    /// The lines of a batch.
+    fn text(&self, batch: &EvaluationBatch) -> Bytes {
+        let mut text = String::new();
         for evaluation in batch.iter().flat_map(|evaluations| evaluations.iter()) {
             record::write_line(evaluation, self.content, &mut text);
-            ends.push(text.len());
         }
-        let (lines, mut done) = (Arc::new(RecordLines { text, ends }), 0);
+        text.into()
+    }
+
+    /// Writes all lines, trying again where it must.
+    async fn write_all(&self, text: Bytes) -> Delivery {
+        let (lines, mut done) = (Arc::new(RecordLines::from(text)), 0);
         let retries = RetrySettings { enabled: self.tries_again, ..RetrySettings::default() };
         let mut backoff = Backoff::new(&retries.for_ever_unless_told());
         loop {
@@ -167,6 +189,25 @@ impl Deliver for RecordFile {
             };
             tokio::time::sleep(wait).await;
         }
+    }
+}
+
+impl Deliver for RecordFile {
+    async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
+        let text = self.text(&batch);
+        drop(batch);
+        self.write_all(text).await
+    }
+
+    fn pack(&self, batch: &EvaluationBatch) -> Vec<Parcel> {
+        let count: usize = batch.iter().map(|part| part.len()).sum();
+        // A batch never holds as many.
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        vec![Parcel { count, payload: self.text(batch) }]
+    }
+
+    async fn deliver_parcel(&self, parcel: Parcel) -> Delivery {
+        self.write_all(parcel.payload).await
     }
 }
 
@@ -195,8 +236,14 @@ mod tests {
                 assert!(gone.is_err());
                 std::fs::create_dir(&folder).expect("a folder");
                 assert_eq!(delivery.await, Delivery { sent: 2, lost: Vec::new() });
-                let text = std::fs::read_to_string(&path).expect("the file");
+                let read = || std::fs::read_to_string(&path).expect("the file");
+                let text = read();
                 assert_eq!(text.lines().count(), 2);
+                // What was kept on disk is written as it would have been.
+                for parcel in file.pack(&batch()) {
+                    assert_eq!(file.deliver_parcel(parcel).await.sent, 2);
+                }
+                assert_eq!(read(), text.repeat(2));
             } else {
                 assert_eq!(gone, Ok(Delivery { sent: 0, lost: vec![(Loss::Io, 2)] }));
             }

@@ -173,10 +173,15 @@ impl Starting<'_> {
     }
 
     /// Where its queue keeps what it has no room for, at most so many MiB; nowhere without a
-    /// folder. With 0 only what an earlier process left is sent.
-    fn overflow(&self, mib: u32) -> Result<Option<Overflow>, ExporterStartError> {
+    /// folder. With 0, or where it need not deliver, only what an earlier process left is sent.
+    fn overflow(
+        &self,
+        must_deliver: bool,
+        mib: u32,
+    ) -> Result<Option<Overflow>, ExporterStartError> {
         let Some(Persistence { data_dir, durability }) = self.persistence else { return Ok(None) };
         let folder = data_dir.join(OVERFLOW_FOLDER).join(file_name(self.name));
+        let mib = if must_deliver { mib } else { 0 };
         if mib == 0 && !folder.exists() {
             return Ok(None);
         }

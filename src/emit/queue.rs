@@ -25,7 +25,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use limits::{QueueLimits, QueueSettings};
+pub(crate) use limits::{OVERFLOW_MIB, QueueLimits, QueueSettings, check_overflow};
 pub(crate) use overflow::{Overflow, OverflowLimits, Parcel};
 pub(crate) use room::Held;
 pub(crate) use size::{size_of_evaluation, size_of_evaluations};

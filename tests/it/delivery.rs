@@ -201,10 +201,16 @@ async fn what_went_to_disk_is_sent_by_the_next_process() {
     drop(fixture);
     backend.always(Behavior::Take);
     let fixture = Fixture::start_in(Some(folder.path()), &otlp(&backend, "otlp_http", more));
-    backend.until(|backend| backend.spans().len() as u64 == on_disk).await;
+    backend.until(|backend| backend.spans().len() as u64 >= on_disk).await;
+    while fixture.sum("overflow_evaluations") > 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     fixture.shutdown().await;
     fixture.adds_up();
-    assert_eq!(fixture.sum("recovered_evaluations_total"), on_disk);
+    // What was being written when the first process gave up may stand there, too.
+    let recovered = fixture.sum("recovered_evaluations_total");
+    assert_eq!(recovered, backend.spans().len() as u64);
+    assert!((on_disk..=1000).contains(&recovered), "{recovered} of {on_disk}");
 }
 
 #[tokio::test]

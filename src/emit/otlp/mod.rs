@@ -96,10 +96,8 @@ impl Exporter for Otlp {
         if settings.has(EvaluationForm::Event) || settings.has(EvaluationForm::Span) {
             let limits = QueueLimits::from(&settings.sending_queue);
             let sender = BackendSender::new(backend, settings, starting.dead_letters());
-            let overflow = match settings.must_deliver {
-                true => starting.overflow(settings.sending_queue.overflow_mib)?,
-                false => starting.overflow(0)?,
-            };
+            let overflow_mib = settings.sending_queue.overflow_mib;
+            let overflow = starting.overflow(settings.must_deliver, overflow_mib)?;
             let limits = limits.must_deliver(settings.must_deliver);
             starting.queue_with(limits, overflow, sender);
         }

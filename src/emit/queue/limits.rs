@@ -10,6 +10,17 @@ use crate::settings::HumanDuration;
 /// Least overflow, MiB: a segment of it holds any request.
 const OVERFLOW_MIB_MIN: u32 = 64;
 
+/// Overflow unless the settings say another, MiB.
+pub(crate) const OVERFLOW_MIB: u32 = 1024;
+
+/// What is wrong with the size of an overflow.
+pub(crate) fn check_overflow(mib: u32) -> Result<(), &'static str> {
+    match (1..OVERFLOW_MIB_MIN).contains(&mib) {
+        true => Err("`overflow_mib` must be 0 or at least 64"),
+        false => Ok(()),
+    }
+}
+
 /// Limits of one queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueLimits {
@@ -103,7 +114,7 @@ impl Default for QueueSettings {
             num_consumers: 10,
             queue_size: None,
             sizer: Sizer::Bytes,
-            overflow_mib: 1024,
+            overflow_mib: OVERFLOW_MIB,
             batch: BatchSettings::default(),
         }
     }
@@ -115,9 +126,7 @@ impl QueueSettings {
         if !(1..=1000).contains(&self.num_consumers) {
             return Err("`num_consumers` must be 1 to 1000");
         }
-        if (1..OVERFLOW_MIB_MIN).contains(&self.overflow_mib) {
-            return Err("`overflow_mib` must be 0 or at least 64");
-        }
+        check_overflow(self.overflow_mib)?;
         if self.queue_size == Some(0) || self.batch.max_size == 0 || self.batch.max_bytes == 0 {
             return Err("`queue_size`, `batch.max_size` and `batch.max_bytes` must be above zero");
         }

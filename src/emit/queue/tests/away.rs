@@ -129,12 +129,12 @@ async fn what_is_on_disk_at_the_end_is_sent_by_the_next_process() {
     let (_there, remote) = Remote::new(true);
     let mut fixture =
         Fixture::start_with(LIMITS, overflow(folder.path(), 64 * MIB), remote.clone());
-    until(|| remote.taken() == overflown).await;
+    until(|| remote.taken() >= overflown && fixture.queue.overflown() == 0).await;
     fixture.end().await;
     fixture.adds_up();
-    fixture.shows(&format!(
-        r#"spanscore_exporter_recovered_evaluations_total{{exporter="x"}} {overflown}"#
-    ));
+    // The one that was being written when the first gave up may stand there, too.
+    assert!((overflown..=overflown + 2).contains(&remote.taken()), "{}", remote.taken());
+    assert_eq!(fixture.sum("spanscore_exporter_recovered_evaluations_total"), remote.taken());
 }
 
 #[tokio::test(start_paused = true)]
