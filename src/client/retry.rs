@@ -28,9 +28,10 @@ pub(crate) struct RetrySettings {
     pub(crate) multiplier: f64,
     /// Longest wait.
     pub(crate) max_interval: HumanDuration,
-    /// Time after which a request is given up and its evaluations are counted as failed; 0 never
-    /// gives up.
-    pub(crate) max_elapsed_time: HumanDuration,
+    /// Time after which a request is given up and what it holds is counted as failed; 0 never gives
+    /// up. Where it is left out: 300s, and 0 where what is sent must be delivered and the process
+    /// has a log.
+    pub(crate) max_elapsed_time: Option<HumanDuration>,
 }
 
 impl Default for RetrySettings {
@@ -41,12 +42,27 @@ impl Default for RetrySettings {
             randomization_factor: 0.5,
             multiplier: 1.5,
             max_interval: HumanDuration::from_secs(30),
-            max_elapsed_time: HumanDuration::from_secs(300),
+            max_elapsed_time: None,
         }
     }
 }
 
+/// Time for trying where the settings say none.
+const MAX_ELAPSED_TIME: HumanDuration = HumanDuration::from_secs(300);
+
 impl RetrySettings {
+    /// The same, without an end of trying unless the settings say one.
+    pub(crate) fn for_ever_unless_told(&self) -> Self {
+        let told = self.max_elapsed_time.unwrap_or_default();
+        Self { max_elapsed_time: Some(told), ..self.clone() }
+    }
+
+    /// Time for trying; `None` where it has no end.
+    fn time_max(&self) -> Option<Duration> {
+        let time = self.max_elapsed_time.unwrap_or(MAX_ELAPSED_TIME).0;
+        (!time.is_zero()).then_some(time)
+    }
+
     /// What is wrong.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         if !(0.0..=1.0).contains(&self.randomization_factor) {
@@ -87,19 +103,25 @@ pub(crate) enum GivenUp {
 
 /// The waits of one request.
 #[derive(Debug)]
-struct Backoff<'a> {
-    settings: &'a RetrySettings,
+pub(crate) struct Backoff {
+    settings: RetrySettings,
     started: Instant,
     interval: Duration,
 }
 
-impl<'a> Backoff<'a> {
-    fn new(settings: &'a RetrySettings) -> Self {
-        Self { settings, started: Instant::now(), interval: settings.initial_interval.0 }
+impl Backoff {
+    pub(crate) fn new(settings: &RetrySettings) -> Self {
+        let interval = settings.initial_interval.0;
+        Self { settings: settings.clone(), started: Instant::now(), interval }
+    }
+
+    /// When the time for trying ends, if it does.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.started.checked_add(self.settings.time_max()?)
     }
 
     /// The next wait; `None` when it would end beyond the time for trying. `chance` is 0 to 1.
-    fn next(&mut self, asked: Option<Duration>, chance: f64) -> Option<Duration> {
+    pub(crate) fn next(&mut self, asked: Option<Duration>, chance: f64) -> Option<Duration> {
         if !self.settings.enabled {
             return None;
         }
@@ -108,8 +130,8 @@ impl<'a> Backoff<'a> {
         let wait = wait.max(asked.unwrap_or_default().min(SERVER_DELAY_MAX));
         let longest = self.settings.max_interval.0;
         self.interval = self.interval.mul_f64(self.settings.multiplier).min(longest);
-        let limit = self.settings.max_elapsed_time.0;
-        let in_time = limit.is_zero() || self.started.elapsed() + wait <= limit;
+        let in_time =
+            self.settings.time_max().is_none_or(|limit| self.started.elapsed() + wait <= limit);
         in_time.then_some(wait)
     }
 }
@@ -137,7 +159,7 @@ pub(crate) async fn retry<T, F: Future<Output = Result<T, AttemptError>>>(
 }
 
 /// A number from 0 to 1 that differs from process to process and call to call.
-fn chance() -> f64 {
+pub(crate) fn chance() -> f64 {
     RandomState::new().hash_one(0u8) as f64 / u64::MAX as f64
 }
 
@@ -149,7 +171,7 @@ mod tests {
 
     fn settings(max_elapsed_secs: u64) -> RetrySettings {
         RetrySettings {
-            max_elapsed_time: HumanDuration::from_secs(max_elapsed_secs),
+            max_elapsed_time: Some(HumanDuration::from_secs(max_elapsed_secs)),
             max_interval: HumanDuration::from_secs(3),
             multiplier: 2.0,
             ..RetrySettings::default()
@@ -187,6 +209,16 @@ mod tests {
         assert_eq!(answer, Err(GivenUp::Exhausted("gone".into())));
         assert!(started.elapsed() <= Duration::from_secs(10));
         assert!((3..=9).contains(&attempts.get()), "{}", attempts.get());
+    }
+
+    #[test]
+    fn time_for_trying_has_an_end_unless_all_must_be_delivered() {
+        let (unsaid, minute) = (RetrySettings::default(), settings(60));
+        let secs = |s| Some(Duration::from_secs(s));
+        assert_eq!((unsaid.time_max(), minute.time_max()), (secs(300), secs(60)));
+        assert_eq!(unsaid.for_ever_unless_told().time_max(), None);
+        assert_eq!(minute.for_ever_unless_told().time_max(), secs(60));
+        assert_eq!(settings(0).time_max(), None);
     }
 
     #[tokio::test(start_paused = true)]

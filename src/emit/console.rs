@@ -45,6 +45,9 @@ pub struct ConsoleSettings {
     /// Whether, in text, the details follow each evaluation: expected and actual calls beside each
     /// other, and what else the score came from. Needs `include_content`. Default `false`.
     pub details: bool,
+    /// Whether, where the process has a log (`data_dir`), an evaluation stays in it until it is
+    /// printed.
+    pub must_deliver: bool,
 }
 
 impl Default for ConsoleSettings {
@@ -54,6 +57,7 @@ impl Default for ConsoleSettings {
             color: Color::Auto,
             include_content: true,
             details: false,
+            must_deliver: false,
         }
     }
 }
@@ -85,7 +89,8 @@ pub enum Color {
 impl Exporter for ConsoleSettings {
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
         starting.show(self.include_content, self.details || self.format == ConsoleFormat::Jsonl);
-        starting.queue(QueueLimits::local(Duration::ZERO), Console::new(self));
+        let limits = QueueLimits::local(Duration::ZERO).must_deliver(self.must_deliver);
+        starting.queue(limits, Console::new(self));
         Ok(())
     }
 }

@@ -7,7 +7,8 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter};
 use tokio::time::{Duration, Instant};
 
-use super::queue::Held;
+use super::queue::{Delivery, Held, Overflow};
+use crate::log::AppendError;
 
 /// Shortest time between two log lines of one exporter about the same kind of trouble.
 pub(crate) const LOG_INTERVAL: Duration = Duration::from_secs(60);
@@ -17,10 +18,15 @@ pub(crate) const LOG_INTERVAL: Duration = Duration::from_secs(60);
 pub enum Loss {
     /// The queue was full.
     QueueFull,
+    /// The queue was full, and so was what it keeps on disk, or that could not be written.
+    OverflowFull,
     /// The exporter was shutting down.
     ShuttingDown,
     /// The backend refused the request for good.
     Refused,
+    /// The backend refused it for good, and it stands in the file of dead letters: not delivered,
+    /// and not lost.
+    DeadLettered,
     /// The backend took the rest of the request (OTLP partial success).
     RejectedPartly,
     /// The time for trying ran out.
@@ -34,9 +40,10 @@ pub enum Loss {
 }
 
 impl Loss {
-    const BEFORE_THE_QUEUE: [Self; 2] = [Self::QueueFull, Self::ShuttingDown];
-    const BEHIND_THE_QUEUE: [Self; 6] = [
+    const BEFORE_THE_QUEUE: [Self; 3] = [Self::QueueFull, Self::OverflowFull, Self::ShuttingDown];
+    const BEHIND_THE_QUEUE: [Self; 7] = [
         Self::Refused,
+        Self::DeadLettered,
         Self::RejectedPartly,
         Self::RetriesExhausted,
         Self::Io,
@@ -48,8 +55,10 @@ impl Loss {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::QueueFull => "queue_full",
+            Self::OverflowFull => "overflow_full",
             Self::ShuttingDown => "shutting_down",
             Self::Refused => "refused",
+            Self::DeadLettered => "dead_lettered",
             Self::RejectedPartly => "rejected_partly",
             Self::RetriesExhausted => "retries_exhausted",
             Self::Io => "io",
@@ -62,7 +71,10 @@ impl Loss {
 /// The instruments that all exporters share.
 pub(crate) struct Instruments {
     meter: Meter,
+    offered: Counter<u64>,
     sent: Counter<u64>,
+    left: Counter<u64>,
+    recovered: Counter<u64>,
     send_failed: Counter<u64>,
     enqueue_failed: Counter<u64>,
     /// Evaluations that each exporter lost, for whatever reason.
@@ -75,6 +87,18 @@ impl Instruments {
             meter.u64_counter(name).with_unit("{evaluation}").with_description(about).build()
         };
         Self {
+            offered: counter(
+                "spanscore.exporter.offered_evaluations",
+                "Evaluations that an exporter was given.",
+            ),
+            left: counter(
+                "spanscore.exporter.left_evaluations",
+                "Evaluations that stay in the log for the next process.",
+            ),
+            recovered: counter(
+                "spanscore.exporter.recovered_evaluations",
+                "Evaluations that an earlier process kept on disk for an exporter.",
+            ),
             sent: counter(
                 "spanscore.exporter.sent_evaluations",
                 "Evaluations that an exporter delivered.",
@@ -96,14 +120,21 @@ impl Instruments {
     pub(crate) fn of(&self, exporter: &str) -> Counters {
         let counters = Counters {
             exporter: KeyValue::new("exporter", exporter.to_owned()),
+            offered: self.offered.clone(),
             sent: self.sent.clone(),
+            left: self.left.clone(),
+            recovered: self.recovered.clone(),
             send_failed: self.send_failed.clone(),
             enqueue_failed: self.enqueue_failed.clone(),
             total_lost: Arc::default(),
+            overflow_trouble: Arc::new(Seldom::new()),
         };
         let total = (exporter.to_owned(), Arc::clone(&counters.total_lost));
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(total);
+        counters.offered(0);
         counters.sent(0);
+        counters.left(0);
+        counters.recovered(0);
         for reason in Loss::BEFORE_THE_QUEUE.into_iter().chain(Loss::BEHIND_THE_QUEUE) {
             counters.lost(reason, 0);
         }
@@ -117,6 +148,17 @@ impl Instruments {
             (name.clone(), total.load(Ordering::Relaxed))
         };
         lost.iter().map(read).collect()
+    }
+
+    /// A counter of one exporter, by an outcome.
+    pub(crate) fn tally(
+        &self,
+        (name, unit): (&'static str, &'static str),
+        about: &'static str,
+        exporter: &str,
+    ) -> Tally {
+        let counter = self.meter.u64_counter(name).with_unit(unit).with_description(about).build();
+        Tally { counter, exporter: KeyValue::new("exporter", exporter.to_owned()) }
     }
 
     /// Shows how many names of services and agents were cut.
@@ -134,21 +176,67 @@ impl Instruments {
     /// Shows what a queue holds and can hold.
     pub(crate) fn watch(&self, exporter: &str, held: Arc<Held>, capacity: usize) {
         let labels = [KeyValue::new("exporter", exporter.to_owned())];
-        let capacity_labels = labels.clone();
+        let evaluations = Arc::clone(&held);
+        self.gauge(
+            ("spanscore.exporter.queue_size", "By"),
+            "Bytes held for an exporter, waiting and on their way.",
+            labels.clone(),
+            move || held.bytes() as u64,
+        );
+        self.gauge(
+            ("spanscore.exporter.queued_evaluations", "{evaluation}"),
+            "Evaluations held for an exporter in memory, waiting and on their way.",
+            labels.clone(),
+            move || evaluations.evaluations(),
+        );
+        self.gauge(
+            ("spanscore.exporter.queue_capacity", "By"),
+            "Most bytes held for an exporter.",
+            labels,
+            move || capacity as u64,
+        );
+    }
+
+    /// Shows what waits on disk; nothing where there is no place for it.
+    pub(crate) fn watch_overflow(&self, exporter: &str, overflow: Option<&Arc<Overflow>>) {
+        let labels = [KeyValue::new("exporter", exporter.to_owned())];
+        let show = |name, about, read: fn(&Overflow) -> u64| {
+            let overflow = overflow.cloned();
+            let read = move || overflow.as_deref().map_or(0, read);
+            self.gauge(name, about, labels.clone(), read);
+        };
+        show(
+            ("spanscore.exporter.overflow_size", "By"),
+            "Bytes kept on disk for an exporter whose queue was full.",
+            Overflow::bytes,
+        );
+        show(
+            ("spanscore.exporter.overflow_capacity", "By"),
+            "Most bytes kept on disk for an exporter whose queue was full.",
+            Overflow::bytes_max,
+        );
+        show(
+            ("spanscore.exporter.overflow_evaluations", "{evaluation}"),
+            "Evaluations kept on disk for an exporter whose queue was full.",
+            Overflow::evaluations,
+        );
+    }
+
+    /// Shows a number of an exporter under a name, in a unit.
+    pub(crate) fn gauge(
+        &self,
+        (name, unit): (&'static str, &'static str),
+        about: &'static str,
+        labels: [KeyValue; 1],
+        read: impl Fn() -> u64 + Send + Sync + 'static,
+    ) {
         // The gauges live as long as the meter's provider: their callbacks are kept by it.
         let _ = self
             .meter
-            .u64_observable_gauge("spanscore.exporter.queue_size")
-            .with_unit("By")
-            .with_description("Bytes held for an exporter, waiting and on their way.")
-            .with_callback(move |gauge| gauge.observe(held.bytes() as u64, &labels))
-            .build();
-        let _ = self
-            .meter
-            .u64_observable_gauge("spanscore.exporter.queue_capacity")
-            .with_unit("By")
-            .with_description("Most bytes held for an exporter.")
-            .with_callback(move |gauge| gauge.observe(capacity as u64, &capacity_labels))
+            .u64_observable_gauge(name)
+            .with_unit(unit)
+            .with_description(about)
+            .with_callback(move |gauge| gauge.observe(read(), &labels))
             .build();
     }
 }
@@ -157,25 +245,75 @@ impl Instruments {
 #[derive(Clone)]
 pub(crate) struct Counters {
     exporter: KeyValue,
+    offered: Counter<u64>,
     sent: Counter<u64>,
+    left: Counter<u64>,
+    recovered: Counter<u64>,
     send_failed: Counter<u64>,
     enqueue_failed: Counter<u64>,
     total_lost: Arc<AtomicU64>,
+    overflow_trouble: Arc<Seldom>,
 }
 
 impl Counters {
+    /// Logs that what a full queue keeps on disk takes no more.
+    pub(crate) fn tell_of_overflow(&self, error: &AppendError) {
+        if self.overflow_trouble.may_log() {
+            let exporter = self.exporter.value.as_str();
+            tracing::warn!(%exporter, %error,
+                "the exporter's overflow takes no more, see `sending_queue.overflow_mib`");
+        }
+    }
+
+    pub(crate) fn offered(&self, evaluations: u64) {
+        self.offered.add(evaluations, std::slice::from_ref(&self.exporter));
+    }
+
+    /// Counts evaluations that stay for the next process.
+    pub(crate) fn left(&self, evaluations: u64) {
+        self.left.add(evaluations, std::slice::from_ref(&self.exporter));
+    }
+
+    /// Counts evaluations that an earlier process kept.
+    pub(crate) fn recovered(&self, evaluations: u64) {
+        self.recovered.add(evaluations, std::slice::from_ref(&self.exporter));
+    }
+
+    /// Counts what became of a batch.
+    pub(crate) fn settle(&self, delivery: &Delivery) {
+        self.sent(delivery.sent);
+        for (reason, lost) in &delivery.lost {
+            self.lost(*reason, *lost);
+        }
+    }
+
     pub(crate) fn sent(&self, evaluations: u64) {
         self.sent.add(evaluations, std::slice::from_ref(&self.exporter));
     }
 
     pub(crate) fn lost(&self, reason: Loss, evaluations: u64) {
-        self.total_lost.fetch_add(evaluations, Ordering::Relaxed);
+        if reason != Loss::DeadLettered {
+            self.total_lost.fetch_add(evaluations, Ordering::Relaxed);
+        }
         let labels = [self.exporter.clone(), KeyValue::new("reason", reason.as_str())];
         if Loss::BEFORE_THE_QUEUE.contains(&reason) {
             self.enqueue_failed.add(evaluations, &labels);
         } else {
             self.send_failed.add(evaluations, &labels);
         }
+    }
+}
+
+/// A counter of one exporter, by what became of what it counts.
+#[derive(Clone)]
+pub(crate) struct Tally {
+    counter: Counter<u64>,
+    exporter: KeyValue,
+}
+
+impl Tally {
+    pub(crate) fn add(&self, outcome: &'static str, count: u64) {
+        self.counter.add(count, &[self.exporter.clone(), KeyValue::new("outcome", outcome)]);
     }
 }
 

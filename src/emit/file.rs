@@ -1,27 +1,26 @@
 //! The `file` exporter: JSON Lines, rotated by size.
 //!
-//! A full file becomes `<path>.1`, an older `<path>.1` becomes `<path>.2`, and so on; the oldest is
-//! deleted. A line is never split over two files.
-//!
-//! Another program may rotate the file as well, `logrotate` mostly: before each batch the path is
-//! looked at. A file that was moved away or deleted is opened anew at its path, one that was copied
-//! and cut is written on from its start.
+//! A file that cannot be written is tried again for as long as a receipt waits for its evaluations;
+//! without a log what cannot be written is lost, and counted.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::counters::{Loss, Seldom};
-use super::queue::{Deliver, Delivery, EvaluationBatch, QueueLimits};
+use super::queue::{
+    Deliver, Delivery, EvaluationBatch, OVERFLOW_MIB, Parcel, QueueLimits, check_overflow,
+};
 use super::record;
+use super::rotating::{Rotating, Rotation};
 use super::settings::{Exporter, ExporterKind};
 use super::{ExporterStartError, Starting};
+use crate::client::retry::{Backoff, RetrySettings, chance};
 use crate::settings::{Node, SettingsError};
 
 /// `file`.
@@ -49,11 +48,23 @@ pub(crate) struct FileSettings {
     /// Whether explanations and details, which may quote arguments and results, are written.
     /// The file stays on this machine, so they are.
     pub(crate) include_content: bool,
+    /// Whether, where the process has a log (`data_dir`), an evaluation stays in it until it is
+    /// written: a file that cannot be written is then tried again for ever.
+    pub(crate) must_deliver: bool,
+    /// Most MiB (1024 * 1024 bytes) below `data_dir` for what memory has no room for while the file
+    /// cannot be written; 0 keeps nothing there. Needs `must_deliver` and a log.
+    pub(crate) overflow_mib: u32,
 }
 
 impl Default for FileSettings {
     fn default() -> Self {
-        Self { path: String::new(), rotation: RotationSettings::default(), include_content: true }
+        Self {
+            path: String::new(),
+            rotation: RotationSettings::default(),
+            include_content: true,
+            must_deliver: true,
+            overflow_mib: OVERFLOW_MIB,
+        }
     }
 }
 
@@ -79,17 +90,21 @@ fn read(node: &Node) -> Result<FileSettings, SettingsError> {
     if file.path.is_empty() {
         return Err(SettingsError::new("`path` is missing").with_help("name the file to write"));
     }
+    check_overflow(file.overflow_mib).map_err(SettingsError::new)?;
     Ok(file)
 }
 
 impl Exporter for FileSettings {
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
-        let file = RecordFile::open(self).map_err(|error| {
+        let tries_again = self.must_deliver && starting.has_log();
+        let file = RecordFile::open(self, tries_again).map_err(|error| {
             let (exporter, path) = (starting.name().to_owned(), self.path.clone());
             ExporterStartError::File { exporter, path, error }
         })?;
         starting.show(self.include_content, true);
-        starting.queue(QueueLimits::local(FLUSH_TIMEOUT), file);
+        let limits = QueueLimits::local(FLUSH_TIMEOUT).must_deliver(self.must_deliver);
+        let overflow = starting.overflow(self.must_deliver, self.overflow_mib)?;
+        starting.queue_with(limits, overflow, file);
         Ok(())
     }
 }
@@ -97,246 +112,141 @@ impl Exporter for FileSettings {
 /// Writes records to a file.
 pub(crate) struct RecordFile {
     content: bool,
+    /// Whether what cannot be written is tried again.
+    tries_again: bool,
     file: Arc<Mutex<Rotating>>,
     broken: Seldom,
 }
 
+/// Lines to write, with the end of each.
+struct RecordLines {
+    text: Bytes,
+    ends: Vec<usize>,
+}
+
+impl From<Bytes> for RecordLines {
+    fn from(text: Bytes) -> Self {
+        let ends = memchr::memchr_iter(b'\n', &text).map(|at| at + 1).collect();
+        Self { text, ends }
+    }
+}
+
 impl RecordFile {
     /// Opens the file for appending.
-    pub(crate) fn open(settings: &FileSettings) -> io::Result<Self> {
-        let bytes_max = settings.rotation.max_megabytes.saturating_mul(1 << 20);
-        let rotating =
-            Rotating::open(Path::new(&settings.path), bytes_max, settings.rotation.max_backups)?;
-        let file = Arc::new(Mutex::new(rotating));
-        Ok(Self { content: settings.include_content, file, broken: Seldom::new() })
+    pub(crate) fn open(settings: &FileSettings, tries_again: bool) -> io::Result<Self> {
+        let rotation = Rotation {
+            bytes_max: settings.rotation.max_megabytes.saturating_mul(1 << 20),
+            backups_max: settings.rotation.max_backups,
+            is_private: false,
+        };
+        let file = Arc::new(Mutex::new(Rotating::open(Path::new(&settings.path), rotation)?));
+        Ok(Self { content: settings.include_content, tries_again, file, broken: Seldom::new() })
+    }
+
+    /// Writes all but the first lines; how many were written whole, and what stopped the rest.
+    async fn write(&self, lines: &Arc<RecordLines>, done: usize) -> (usize, Option<io::Error>) {
+        let (file, lines) = (Arc::clone(&self.file), Arc::clone(lines));
+        let write = move || {
+            let start = done.checked_sub(1).map_or(0, |last| lines.ends[last]);
+            let ends: Vec<_> = lines.ends[done..].iter().map(|end| end - start).collect();
+            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+            file.append(&lines.text[start..], &ends)
+        };
+        // A task that was stopped has written nothing that could be counted.
+        let stopped = |_| (0, Some(io::Error::other("stopped")));
+        let (written, error) = tokio::task::spawn_blocking(write).await.unwrap_or_else(stopped);
+        (written as usize, error)
+    }
+}
+
+impl RecordFile {
+    /// The lines of a batch.
+    fn text(&self, batch: &EvaluationBatch) -> Bytes {
+        let mut text = String::new();
+        for evaluation in batch.iter().flat_map(|evaluations| evaluations.iter()) {
+            record::write_line(evaluation, self.content, &mut text);
+        }
+        text.into()
+    }
+
+    /// Writes all lines, trying again where it must.
+    async fn write_all(&self, text: Bytes) -> Delivery {
+        let (lines, mut done) = (Arc::new(RecordLines::from(text)), 0);
+        let retries = RetrySettings { enabled: self.tries_again, ..RetrySettings::default() };
+        let mut backoff = Backoff::new(&retries.for_ever_unless_told());
+        loop {
+            let (written, error) = self.write(&lines, done).await;
+            done += written;
+            let Some(error) = error else {
+                return Delivery { sent: done as u64, lost: Vec::new() };
+            };
+            if self.broken.may_log() {
+                tracing::warn!(%error, "failed to write evaluations to the file");
+            }
+            let Some(wait) = backoff.next(None, chance()) else {
+                let lost = (lines.ends.len() - done) as u64;
+                return Delivery { sent: done as u64, lost: vec![(Loss::Io, lost)] };
+            };
+            tokio::time::sleep(wait).await;
+        }
     }
 }
 
 impl Deliver for RecordFile {
     async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
-        let mut lines = String::new();
-        let mut ends = Vec::new();
-        for evaluation in batch.iter().flat_map(|evaluations| evaluations.iter()) {
-            record::write_line(evaluation, self.content, &mut lines);
-            ends.push(lines.len());
-        }
-        let file = self.file.clone();
-        let count = ends.len() as u64;
-        let write = move || {
-            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-            file.append(lines.as_bytes(), &ends)
-        };
-        // A task that was stopped has written nothing that could be counted.
-        let (written, error) = tokio::task::spawn_blocking(write)
-            .await
-            .unwrap_or((0, Some(io::Error::other("stopped"))));
-        let Some(error) = error else { return Delivery { sent: written, lost: Vec::new() } };
-        if self.broken.may_log() {
-            tracing::warn!(%error, "failed to write evaluations to the file");
-        }
-        Delivery { sent: written, lost: vec![(Loss::Io, count - written)] }
-    }
-}
-
-struct Rotating {
-    path: PathBuf,
-    file: File,
-    bytes: u64,
-    bytes_max: u64,
-    backups_max: u32,
-}
-
-impl Rotating {
-    fn open(path: &Path, bytes_max: u64, backups_max: u32) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
-        let bytes = file.metadata()?.len();
-        Ok(Self { path: path.to_owned(), file, bytes, bytes_max, backups_max })
+        let text = self.text(&batch);
+        drop(batch);
+        self.write_all(text).await
     }
 
-    /// Opens the file anew if its path leads to another one or to none; notes what it holds.
-    fn follow_path(&mut self) -> io::Result<()> {
-        let held = self.file.metadata()?;
-        let is_elsewhere = match std::fs::metadata(&self.path) {
-            Ok(found) => (found.dev(), found.ino()) != (held.dev(), held.ino()),
-            // What cannot be looked at may still be written to.
-            Err(error) => error.kind() == io::ErrorKind::NotFound,
-        };
-        if is_elsewhere {
-            return self.reopen();
-        }
-        self.bytes = held.len();
-        Ok(())
+    fn pack(&self, batch: &EvaluationBatch) -> Vec<Parcel> {
+        let count: usize = batch.iter().map(|part| part.len()).sum();
+        // A batch never holds as many.
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        vec![Parcel { count, payload: self.text(batch) }]
     }
 
-    fn reopen(&mut self) -> io::Result<()> {
-        *self = Self::open(&self.path, self.bytes_max, self.backups_max)?;
-        Ok(())
-    }
-
-    /// Writes lines that end at `ends`; how many were written whole, and what stopped the rest.
-    fn append(&mut self, lines: &[u8], ends: &[usize]) -> (u64, Option<io::Error>) {
-        if let Err(error) = self.follow_path() {
-            return (0, Some(error));
-        }
-        let (mut start, mut written) = (0, 0);
-        while written < ends.len() {
-            let until = self.lines_that_fit(start, &ends[written..]);
-            if until == 0 {
-                if let Err(error) = self.rotate() {
-                    return (written as u64, Some(error));
-                }
-                continue;
-            }
-            let end = ends[written + until - 1];
-            if let Err(error) = self.write(&lines[start..end]) {
-                return (written as u64, Some(error));
-            }
-            (start, written) = (end, written + until);
-        }
-        (written as u64, None)
-    }
-
-    /// How many lines still fit; an empty file takes one of any length.
-    fn lines_that_fit(&self, start: usize, ends: &[usize]) -> usize {
-        if self.bytes_max == 0 {
-            return ends.len();
-        }
-        let room = self.bytes_max.saturating_sub(self.bytes);
-        let fit = ends.partition_point(|end| (end - start) as u64 <= room);
-        if self.bytes == 0 { fit.max(1) } else { fit }
-    }
-
-    /// Writes whole lines; a torn line is cut off again, so the file stays readable.
-    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-        match self.file.write_all(lines) {
-            Ok(()) => {
-                self.bytes += lines.len() as u64;
-                Ok(())
-            }
-            Err(error) => {
-                self.file.set_len(self.bytes)?;
-                Err(error)
-            }
-        }
-    }
-
-    fn rotate(&mut self) -> io::Result<()> {
-        for index in (1..self.backups_max).rev() {
-            ignore_missing(std::fs::rename(self.backup(index), self.backup(index + 1)))?;
-        }
-        if self.backups_max == 0 {
-            ignore_missing(std::fs::remove_file(&self.path))?;
-        } else {
-            ignore_missing(std::fs::rename(&self.path, self.backup(1)))?;
-        }
-        self.reopen()
-    }
-
-    fn backup(&self, index: u32) -> PathBuf {
-        let mut name = self.path.clone().into_os_string();
-        name.push(format!(".{index}"));
-        name.into()
-    }
-}
-
-fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
-    match result {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
+    async fn deliver_parcel(&self, parcel: Parcel) -> Delivery {
+        self.write_all(parcel.payload).await
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
+    use crate::emit::sample;
 
-    fn append(file: &mut Rotating, lines: &[&str]) -> u64 {
-        let text: String = lines.concat();
-        let ends: Vec<_> = lines
-            .iter()
-            .scan(0, |at, line| {
-                *at += line.len();
-                Some(*at)
-            })
-            .collect();
-        let (written, error) = file.append(text.as_bytes(), &ends);
-        assert!(error.is_none(), "{error:?}");
-        written
-    }
-
-    #[test]
-    fn a_full_file_is_set_aside_and_the_oldest_deleted() -> io::Result<()> {
-        let dir = tempfile::tempdir()?;
-        let path = dir.path().join("scores.jsonl");
-        let mut file = Rotating::open(&path, 8, 2)?;
-        assert_eq!(append(&mut file, &["aaa\n", "bbb\n", "ccc\n"]), 3);
-        assert_eq!(append(&mut file, &["ddd\n", "a line beyond the limit\n", "e\n"]), 3);
-        let read = |name: &str| fs::read_to_string(dir.path().join(name));
-        assert_eq!(read("scores.jsonl")?, "e\n");
-        assert_eq!(read("scores.jsonl.1")?, "a line beyond the limit\n");
-        assert_eq!(read("scores.jsonl.2")?, "ccc\nddd\n");
-        assert!(read("scores.jsonl.3").is_err());
-        Ok(())
-    }
-
-    #[test]
-    fn a_file_that_was_moved_away_is_made_anew() -> io::Result<()> {
-        let dir = tempfile::tempdir()?;
-        let (path, moved) = (dir.path().join("scores.jsonl"), dir.path().join("moved"));
-        let read = || Ok::<_, io::Error>((fs::read_to_string(&path)?, fs::read_to_string(&moved)?));
-        let mut file = Rotating::open(&path, 0, 0)?;
-        append(&mut file, &["a\n"]);
-        fs::rename(&path, &moved)?;
-        append(&mut file, &["b\n"]);
-        assert_eq!(read()?, ("b\n".into(), "a\n".into()));
-        // Whoever moved it has made a new one already.
-        fs::rename(&path, &moved)?;
-        fs::write(&path, "")?;
-        append(&mut file, &["c\n"]);
-        append(&mut file, &["d\n"]);
-        assert_eq!(read()?, ("c\nd\n".into(), "b\n".into()));
-        fs::remove_file(&path)?;
-        append(&mut file, &["e\n"]);
-        assert_eq!(read()?, ("e\n".into(), "b\n".into()));
-        Ok(())
-    }
-
-    #[test]
-    fn a_file_that_was_cut_has_its_room_again() -> io::Result<()> {
-        let dir = tempfile::tempdir()?;
-        let path = dir.path().join("scores.jsonl");
-        let mut file = Rotating::open(&path, 8, 2)?;
-        append(&mut file, &["aaaa\n"]);
-        OpenOptions::new().write(true).open(&path)?.set_len(0)?;
-        append(&mut file, &["bbb\n", "ccc\n"]);
-        assert_eq!(fs::read_to_string(&path)?, "bbb\nccc\n");
-        assert!(!dir.path().join("scores.jsonl.1").exists());
-        Ok(())
-    }
-
-    #[test]
-    fn a_folder_that_is_gone_loses_lines_until_it_is_back() -> io::Result<()> {
-        let dir = tempfile::tempdir()?;
-        let folder = dir.path().join("scores");
-        fs::create_dir(&folder)?;
-        let mut file = Rotating::open(&folder.join("scores.jsonl"), 0, 0)?;
-        fs::remove_dir_all(&folder)?;
-        assert!(matches!(file.append(b"a\n", &[2]), (0, Some(_))));
-        fs::create_dir(&folder)?;
-        append(&mut file, &["b\n"]);
-        assert_eq!(fs::read_to_string(folder.join("scores.jsonl"))?, "b\n");
-        Ok(())
-    }
-
-    #[test]
-    fn an_existing_file_is_appended_to() -> io::Result<()> {
-        let dir = tempfile::tempdir()?;
-        let path = dir.path().join("scores.jsonl");
-        append(&mut Rotating::open(&path, 0, 0)?, &["a\n"]);
-        append(&mut Rotating::open(&path, 0, 0)?, &["b\n"]);
-        assert_eq!(fs::read_to_string(&path)?, "a\nb\n");
-        Ok(())
+    #[tokio::test(start_paused = true)]
+    async fn file_that_cannot_be_written_is_tried_again_only_where_it_must_deliver() {
+        for tries_again in [false, true] {
+            let dir = tempfile::tempdir().expect("a folder");
+            let (folder, path) = (dir.path().join("scores"), dir.path().join("scores/s.jsonl"));
+            std::fs::create_dir(&folder).expect("a folder");
+            let settings = FileSettings {
+                path: path.to_string_lossy().into_owned(),
+                ..FileSettings::default()
+            };
+            let file = RecordFile::open(&settings, tries_again).expect("opens");
+            std::fs::remove_dir_all(&folder).expect("removed");
+            let batch = || vec![[sample::scored(1.0), sample::failed()].into()];
+            let mut delivery = std::pin::pin!(file.deliver(batch()));
+            let minute = Duration::from_secs(60);
+            let gone = tokio::time::timeout(minute, delivery.as_mut()).await;
+            if tries_again {
+                assert!(gone.is_err());
+                std::fs::create_dir(&folder).expect("a folder");
+                assert_eq!(delivery.await, Delivery { sent: 2, lost: Vec::new() });
+                let read = || std::fs::read_to_string(&path).expect("the file");
+                let text = read();
+                assert_eq!(text.lines().count(), 2);
+                // What was kept on disk is written as it would have been.
+                for parcel in file.pack(&batch()) {
+                    assert_eq!(file.deliver_parcel(parcel).await.sent, 2);
+                }
+                assert_eq!(read(), text.repeat(2));
+            } else {
+                assert_eq!(gone, Ok(Delivery { sent: 0, lost: vec![(Loss::Io, 2)] }));
+            }
+        }
     }
 }

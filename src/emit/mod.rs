@@ -18,17 +18,20 @@
 
 pub mod console;
 mod counters;
+mod dead_letters;
 pub mod details;
 mod file;
 mod otlp;
 pub mod prometheus;
 mod queue;
 pub mod record;
+mod rotating;
 #[cfg(test)]
 mod sample;
 mod scores;
 pub mod settings;
 
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -39,10 +42,12 @@ use tokio_util::sync::CancellationToken;
 
 pub use counters::Loss;
 
-use crate::model::{Evaluation, Memory, Want};
+use crate::log::{Durability, LogOpenError};
+use crate::model::{Evaluation, Memory, Receipt, Want};
 use crate::settings::HumanDuration;
 use counters::{Counters, Instruments};
-use queue::{Deliver, Queue, QueueLimits};
+use dead_letters::{DeadLetters, file_name};
+use queue::{Abandoned, Deliver, Overflow, OverflowLimits, Queue, QueueLimits};
 use scores::{Grouping, Scores};
 use settings::ExporterSettings;
 
@@ -66,6 +71,16 @@ pub enum ExporterStartError {
         exporter: String,
         /// What is wrong, such as a certificate that cannot be read.
         error: String,
+    },
+    /// What it keeps while its queue is full cannot be opened.
+    #[error("exporter `{exporter}`: cannot keep evaluations in `{path}`: {error}")]
+    Overflow {
+        /// The exporter's name in the config.
+        exporter: String,
+        /// The folder.
+        path: String,
+        /// What is wrong with it.
+        error: LogOpenError,
     },
     /// Its metrics cannot be registered.
     #[error("exporter `{exporter}`: only one prometheus exporter can run: {error}")]
@@ -115,7 +130,20 @@ pub struct Starting<'a> {
     exporters: &'a mut Exporters,
     memory: &'a Memory,
     registry: &'a ::prometheus::Registry,
+    persistence: Option<&'a Persistence>,
 }
+
+/// Where a process that has a log keeps what outlives it.
+#[derive(Clone, Debug)]
+pub struct Persistence {
+    /// The folder; exporters keep theirs in `exporters` and `dead_letters` below it.
+    pub data_dir: PathBuf,
+    /// When something counts as kept.
+    pub durability: Durability,
+}
+
+/// The folder of what exporters keep while their queue is full.
+const OVERFLOW_FOLDER: &str = "exporters";
 
 impl Starting<'_> {
     /// Its name in the config.
@@ -128,6 +156,43 @@ impl Starting<'_> {
         self.registry
     }
 
+    /// What exporters tell of themselves.
+    fn instruments(&self) -> &Instruments {
+        &self.exporters.instruments
+    }
+
+    /// Whether the process has a log, so that evaluations come with receipts.
+    fn has_log(&self) -> bool {
+        self.persistence.is_some()
+    }
+
+    /// Where it keeps what its backend refuses for good.
+    fn dead_letters(&self) -> DeadLetters {
+        let data_dir = self.persistence.map(|persistence| persistence.data_dir.as_path());
+        DeadLetters::new(data_dir, self.name, self.instruments())
+    }
+
+    /// Where its queue keeps what it has no room for, at most so many MiB; nowhere without a
+    /// folder. With 0, or where it need not deliver, only what an earlier process left is sent.
+    fn overflow(
+        &self,
+        must_deliver: bool,
+        mib: u32,
+    ) -> Result<Option<Overflow>, ExporterStartError> {
+        let Some(Persistence { data_dir, durability }) = self.persistence else { return Ok(None) };
+        let folder = data_dir.join(OVERFLOW_FOLDER).join(file_name(self.name));
+        let mib = if must_deliver { mib } else { 0 };
+        if mib == 0 && !folder.exists() {
+            return Ok(None);
+        }
+        let limits = OverflowLimits { bytes_max: u64::from(mib) << 20, durability: *durability };
+        let overflow = Overflow::open(&folder, limits).map_err(|error| {
+            let (exporter, path) = (self.name.to_owned(), folder.display().to_string());
+            ExporterStartError::Overflow { exporter, path, error }
+        });
+        overflow.map(Some)
+    }
+
     /// Says whether it shows what may be content, and of that the details.
     fn show(&mut self, content: bool, details: bool) {
         self.exporters.want.explanation = true;
@@ -136,10 +201,16 @@ impl Starting<'_> {
 
     /// Adds a queue of evaluations with something that delivers its batches.
     fn queue(&mut self, limits: QueueLimits, end: impl Deliver) {
+        self.queue_with(limits, None, end);
+    }
+
+    /// The same, with a place on disk for what it has no room for.
+    fn queue_with(&mut self, limits: QueueLimits, overflow: Option<Overflow>, end: impl Deliver) {
         let exporters = &mut *self.exporters;
         exporters.want.records = true;
         let share = self.memory.exporters.clone();
-        let (queue, handle) = Queue::start(self.name, limits, share, &exporters.instruments, end);
+        let instruments = &exporters.instruments;
+        let (queue, handle) = Queue::start(self.name, limits, share, instruments, overflow, end);
         let queue = Arc::new(queue);
         exporters.lanes.push(Lane::Queue(queue.clone()));
         exporters.task(Task { closing: queue.closing(), queue: Some(queue), handle });
@@ -169,12 +240,14 @@ impl Starting<'_> {
 impl Exporters {
     /// Starts all exporters; must be called in a Tokio runtime. Backends need not be there yet.
     /// `meter` takes what the exporters tell of themselves, `registry` the scores of the
-    /// `prometheus` exporter.
+    /// `prometheus` exporter. `persistence` is there where the process has a log, so that
+    /// evaluations come with receipts.
     pub fn start(
         settings: &[ExporterSettings],
         memory: &Memory,
         meter: &Meter,
         registry: &::prometheus::Registry,
+        persistence: Option<&Persistence>,
     ) -> Result<Self, ExporterStartError> {
         let mut exporters = Self {
             instruments: Instruments::new(meter),
@@ -184,7 +257,10 @@ impl Exporters {
         };
         for ExporterSettings { name, exporter } in settings {
             let exporters = &mut exporters;
-            exporter.start(&mut Starting { name, exporters, memory, registry })?;
+            exporter.start(&mut Starting { name, exporters, memory, registry, persistence })?;
+        }
+        if let Some(persistence) = persistence {
+            tell_of_strangers(&persistence.data_dir, settings);
         }
         Ok(exporters)
     }
@@ -211,8 +287,9 @@ impl Exporters {
         self.want
     }
 
-    /// Hands evaluations, best all of one trace together, to every exporter. Never waits.
-    pub fn offer(&self, evaluations: impl Into<Arc<[Evaluation]>>) {
+    /// Hands evaluations, best all of one trace together, to every exporter. Never waits. The
+    /// exporters that must deliver each keep the receipt until they have.
+    pub fn offer(&self, evaluations: impl Into<Arc<[Evaluation]>>, receipt: Option<Receipt>) {
         if self.lanes.is_empty() {
             return;
         }
@@ -224,11 +301,13 @@ impl Exporters {
             match lane {
                 Lane::Queue(queue) => {
                     let sizes = || queue::size_of_evaluations(&evaluations);
-                    queue.offer(&evaluations, *bytes.get_or_insert_with(sizes));
+                    let bytes = *bytes.get_or_insert_with(sizes);
+                    queue.offer(&evaluations, bytes, receipt.as_ref());
                 }
                 Lane::Scores(scores) => scores.record(&evaluations),
                 Lane::Channel(sender, counters) => {
                     let count = evaluations.len() as u64;
+                    counters.offered(count);
                     match sender.try_send(evaluations.clone()) {
                         Ok(()) => counters.sent(count),
                         Err(mpsc::error::TrySendError::Full(_)) => {
@@ -249,8 +328,23 @@ impl Exporters {
         self.instruments.lost().into_iter().map(unsent).collect()
     }
 
+    /// What each exporter leaves to the next process: what receipts still waited for when the queue
+    /// ended, which is in the log, and what it keeps on disk itself.
+    pub fn left(&self) -> Vec<Unsent> {
+        let queues = self.lanes.iter().filter_map(|lane| match lane {
+            Lane::Queue(queue) => Some(queue),
+            Lane::Scores(_) | Lane::Channel(..) => None,
+        });
+        let left = queues.map(|queue| Unsent {
+            exporter: queue.name().to_owned(),
+            evaluations: queue.left() + queue.overflown(),
+        });
+        left.filter(|unsent| unsent.evaluations > 0).collect()
+    }
+
     /// Delivers what is held, until there is no more time; then gives up, counts and returns what
-    /// is left, by exporter. What is offered from now on is dropped and counted.
+    /// is lost by that, by exporter. What is offered from now on is dropped and counted. What a
+    /// receipt waits for is not lost but [`left`](Self::left).
     pub async fn shutdown(&self, no_more_time: impl Future<Output = ()>) -> Vec<Unsent> {
         let (mut no_more_time, mut is_over) = (pin!(no_more_time), false);
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
@@ -272,11 +366,27 @@ impl Exporters {
                 task.handle.abort();
                 continue;
             };
-            let evaluations = queue.abandon(&mut task.handle).await;
+            let Abandoned { lost, left } = queue.abandon(&mut task.handle).await;
             let exporter = queue.name().to_owned();
-            tracing::warn!(%exporter, evaluations, "shut down before all evaluations were sent");
-            unsent.push(Unsent { exporter, evaluations });
+            tracing::warn!(%exporter, lost, left, "shut down before all evaluations were sent");
+            if lost > 0 || left == 0 {
+                unsent.push(Unsent { exporter, evaluations: lost });
+            }
         }
         unsent
+    }
+}
+
+/// Warns of what exporters kept that the config does not name any more.
+fn tell_of_strangers(data_dir: &Path, settings: &[ExporterSettings]) {
+    let Ok(folders) = std::fs::read_dir(data_dir.join(OVERFLOW_FOLDER)) else { return };
+    for folder in folders.flatten() {
+        let name = folder.file_name();
+        let is_known = settings.iter().any(|known| name == *file_name(&known.name));
+        if !is_known {
+            let path = folder.path();
+            tracing::warn!(path = %path.display(),
+                "evaluations of an exporter that is not configured any more stay unsent");
+        }
     }
 }

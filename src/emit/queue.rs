@@ -4,26 +4,36 @@
 //! counted. One task gathers batches and hands each to a consumer; bytes count as held until their
 //! delivery has ended, so a dead backend holds at most the capacity.
 //!
-//! Evaluations travel with the [`Room`] they take. It is settled once, with what became of them;
-//! where a task is stopped before, or panics, it settles itself by being dropped. So each
-//! evaluation is counted once, as sent or as lost, and its bytes are given back once.
+//! Where an exporter must deliver and the process has a log, what fills more than half of the queue
+//! goes to its [`Overflow`] on disk.
+//!
+//! Evaluations travel with the [`Room`](room::Room) they take, and with the [`Receipt`] that waits
+//! for them where their exporter must deliver: it is let go once they have arrived or are on disk,
+//! or were given up and counted. What the end of the process interrupts is left to the next one.
 
+mod drain;
 mod limits;
+mod overflow;
+mod room;
+mod size;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::sync::{Semaphore, mpsc};
-use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use limits::{QueueLimits, QueueSettings};
+pub(crate) use limits::{OVERFLOW_MIB, QueueLimits, QueueSettings, check_overflow};
+pub(crate) use overflow::{Overflow, OverflowLimits, Parcel};
+pub(crate) use room::Held;
+pub(crate) use size::{size_of_evaluation, size_of_evaluations};
 
-use super::counters::{Counters, Instruments, Loss, Seldom};
-use crate::model::{Evaluation, Share};
-use crate::panics::{Panicked, caught_future};
+use super::counters::{Instruments, Loss, Seldom};
+use crate::model::{Evaluation, Receipt, Share};
+use drain::Drain;
+use room::{QueueShared, Room};
 
 /// Evaluations on their way, in the order offered.
 pub(crate) type EvaluationBatch = Vec<Arc<[Evaluation]>>;
@@ -32,6 +42,18 @@ pub(crate) type EvaluationBatch = Vec<Arc<[Evaluation]>>;
 pub(crate) trait Deliver: Send + Sync + 'static {
     /// Delivers one batch, trying again as the settings say. Dropping the future gives up.
     fn deliver(&self, batch: EvaluationBatch) -> impl Future<Output = Delivery> + Send;
+
+    /// A batch as it is kept on disk while the queue has no room for it; nothing where the end
+    /// cannot deliver parcels.
+    fn pack(&self, _batch: &EvaluationBatch) -> Vec<Parcel> {
+        Vec::new()
+    }
+
+    /// Delivers a parcel that was kept.
+    fn deliver_parcel(&self, parcel: Parcel) -> impl Future<Output = Delivery> + Send {
+        let lost = vec![(Loss::Fault, parcel.count.into())];
+        async { Delivery { sent: 0, lost } }
+    }
 }
 
 /// What became of a batch.
@@ -43,76 +65,15 @@ pub(crate) struct Delivery {
     pub(crate) lost: Vec<(Loss, u64)>,
 }
 
-/// What a queue holds now, of the share that all queues have together.
-#[derive(Debug)]
-pub(crate) struct Held {
-    bytes: AtomicUsize,
-    share: Arc<Share>,
-}
-
-impl Held {
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
-    }
-
-    /// Takes so many bytes if they fit.
-    fn take(&self, bytes: usize, bytes_max: usize) -> bool {
-        // Several shards may offer at once and go beyond it together, within the share.
-        let fits = self.bytes().checked_add(bytes).is_some_and(|sum| sum <= bytes_max);
-        fits && self.share.try_take_for(&self.bytes, bytes)
-    }
-}
-
-/// What the ends of a queue share.
-struct QueueShared {
-    held: Arc<Held>,
-    counters: Counters,
-    closing: CancellationToken,
-    /// Cancelled when the time for shutting down has run out.
-    given_up: CancellationToken,
-    /// Evaluations that were dropped before their delivery had ended.
-    dropped: AtomicU64,
-}
-
-/// The room that evaluations take in a queue, until it is known what became of them.
-struct Room {
-    shared: Arc<QueueShared>,
-    bytes: usize,
-    evaluations: u64,
-}
-
-impl Room {
-    /// Room for evaluations, if there is as much.
-    fn take(shared: &Arc<QueueShared>, bytes: usize, evaluations: u64, max: usize) -> Option<Self> {
-        let is_taken = shared.held.take(bytes, max);
-        is_taken.then(|| Self { shared: Arc::clone(shared), bytes, evaluations })
-    }
-
-    /// Takes over the room of others.
-    fn join(&mut self, mut other: Self) {
-        self.bytes += std::mem::take(&mut other.bytes);
-        self.evaluations += std::mem::take(&mut other.evaluations);
-    }
-
-    /// Counts what became of the evaluations, and gives their bytes back.
-    fn settle(mut self, delivery: Delivery) {
-        self.evaluations = 0;
-        self.shared.counters.sent(delivery.sent);
-        for (reason, lost) in delivery.lost {
-            self.shared.counters.lost(reason, lost);
-        }
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let shared = &self.shared;
-        shared.held.share.give_back_for(&shared.held.bytes, self.bytes);
-        if self.evaluations > 0 {
-            let in_time = !shared.closing.is_cancelled();
-            let reason = if in_time { Loss::Fault } else { Loss::ShutdownDeadline };
-            shared.counters.lost(reason, self.evaluations);
-            shared.dropped.fetch_add(self.evaluations, Ordering::Relaxed);
+impl Delivery {
+    /// Adds what became of another batch.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.sent += other.sent;
+        for (reason, lost) in other.lost {
+            match self.lost.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, sum)) => *sum += lost,
+                None => self.lost.push((reason, lost)),
+            }
         }
     }
 }
@@ -122,58 +83,107 @@ struct QueueEntry {
     room: Room,
 }
 
+/// What became of the evaluations that a queue still held when it was given up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Abandoned {
+    /// Lost, and counted so.
+    pub(crate) lost: u64,
+    /// Left to the next process.
+    pub(crate) left: u64,
+}
+
 /// The offering end of a queue.
 pub(crate) struct Queue {
     name: Arc<str>,
     sender: mpsc::UnboundedSender<QueueEntry>,
     shared: Arc<QueueShared>,
     bytes_max: usize,
+    must_deliver: bool,
+    overflow: Option<Arc<Overflow>>,
     full: Seldom,
 }
 
 impl Queue {
-    /// Starts the task that empties the queue into `end`. Must be called in a Tokio runtime.
+    /// Starts the task that empties the queue into `end`, and into the overflow where that is too
+    /// slow. Must be called in a Tokio runtime.
     pub(crate) fn start(
         name: &str,
-        limits: QueueLimits,
+        mut limits: QueueLimits,
         share: Arc<Share>,
         instruments: &Instruments,
+        overflow: Option<Overflow>,
         end: impl Deliver,
     ) -> (Self, JoinHandle<()>) {
         let (sender, receiver) = mpsc::unbounded_channel();
+        let capacity = limits.bytes_max.min(share.largest());
+        let overflow = overflow.map(Arc::new);
+        if overflow.is_some() {
+            limits.leave_room(capacity);
+        }
         let shared = Arc::new(QueueShared {
-            held: Arc::new(Held { bytes: AtomicUsize::new(0), share: Arc::clone(&share) }),
+            held: Arc::new(Held::new(share)),
             counters: instruments.of(name),
             closing: CancellationToken::new(),
             given_up: CancellationToken::new(),
             dropped: AtomicU64::new(0),
+            left: AtomicU64::new(0),
+            pressure: Notify::new(),
         });
-        let capacity = limits.bytes_max.min(share.largest());
         instruments.watch(name, shared.held.clone(), capacity);
-        let drain = Drain { receiver, limits, closing: shared.closing.clone() };
-        let task = tokio::spawn(drain.run(Arc::new(end), shared.given_up.clone()));
+        instruments.watch_overflow(name, overflow.as_ref());
+        let drain =
+            Drain { receiver, limits, shared: Arc::clone(&shared), overflow: overflow.clone() };
+        let task = tokio::spawn(drain.run(Arc::new(end)));
+        let (bytes_max, must_deliver) = (limits.bytes_max, limits.must_deliver);
         let (name, full) = (Arc::from(name), Seldom::new());
-        let bytes_max = limits.bytes_max;
-        (Self { name, sender, shared, bytes_max, full }, task)
+        (Self { name, sender, shared, bytes_max, must_deliver, overflow, full }, task)
     }
 
-    /// Takes evaluations, or drops and counts them where there is no room. Never waits.
-    pub(crate) fn offer(&self, evaluations: &Arc<[Evaluation]>, bytes: usize) {
+    /// Takes evaluations, or drops and counts them where there is no room. Never waits. Where the
+    /// exporter must deliver, the receipt waits with them.
+    pub(crate) fn offer(
+        &self,
+        evaluations: &Arc<[Evaluation]>,
+        bytes: usize,
+        receipt: Option<&Receipt>,
+    ) {
         let (shared, count) = (&self.shared, evaluations.len() as u64);
+        let receipt = receipt.filter(|_| self.must_deliver);
+        shared.counters.offered(count);
         if shared.closing.is_cancelled() {
-            return shared.counters.lost(Loss::ShuttingDown, count);
+            return self.come_too_late(count, receipt);
         }
-        let Some(room) = Room::take(shared, bytes, count, self.bytes_max) else {
-            shared.counters.lost(Loss::QueueFull, count);
+        let Some(mut room) = Room::take(shared, bytes, count, self.bytes_max) else {
+            let is_last_resort = self.overflow.is_some() && receipt.is_some();
+            let reason = if is_last_resort { Loss::OverflowFull } else { Loss::QueueFull };
+            shared.counters.lost(reason, count);
             if self.full.may_log() {
                 tracing::warn!(exporter = %self.name, bytes_max = self.bytes_max,
                     "the exporter's queue is full, evaluations are dropped");
             }
             return;
         };
+        if let Some(receipt) = receipt {
+            room.keep(receipt.clone());
+        }
+        if shared.held.is_filling(self.bytes_max) {
+            shared.pressure.notify_one();
+        }
         let entry = QueueEntry { evaluations: evaluations.clone(), room };
         if let Err(mpsc::error::SendError(QueueEntry { room, .. })) = self.sender.send(entry) {
-            room.settle(Delivery { sent: 0, lost: vec![(Loss::ShuttingDown, count)] });
+            room.settle(&Delivery::default());
+            self.come_too_late(count, receipt);
+        }
+    }
+
+    /// Counts evaluations that are offered while the queue ends.
+    fn come_too_late(&self, count: u64, receipt: Option<&Receipt>) {
+        match receipt {
+            Some(receipt) => {
+                receipt.leave();
+                self.shared.leave(count);
+            }
+            None => self.shared.counters.lost(Loss::ShuttingDown, count),
         }
     }
 
@@ -182,143 +192,30 @@ impl Queue {
         self.shared.closing.clone()
     }
 
-    /// Lets the task drop what it holds and end at once; returns how many evaluations were lost by
-    /// that, each counted as lost.
-    pub(crate) async fn abandon(&self, task: &mut JoinHandle<()>) -> u64 {
+    /// Lets the task drop what it holds and end at once; says what became of that.
+    pub(crate) async fn abandon(&self, task: &mut JoinHandle<()>) -> Abandoned {
         self.shared.closing.cancel();
         self.shared.given_up.cancel();
         // Where the task panicked, what it held is dropped and counted all the same.
         let _ = task.await;
-        self.shared.dropped.load(Ordering::Relaxed)
+        let lost = self.shared.dropped.load(Ordering::Relaxed);
+        Abandoned { lost, left: self.left() }
+    }
+
+    /// Evaluations that were left to the next process.
+    pub(crate) fn left(&self) -> u64 {
+        self.shared.left.load(Ordering::Relaxed)
+    }
+
+    /// Evaluations that wait on disk.
+    pub(crate) fn overflown(&self) -> u64 {
+        self.overflow.as_ref().map_or(0, |overflow| overflow.evaluations())
     }
 
     /// The exporter's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
-}
-
-/// What became of a batch with so many evaluations. A panic loses this batch, not the room that it
-/// took.
-async fn delivered(delivering: impl Future<Output = Delivery>, count: u64) -> Delivery {
-    caught_future(delivering).await.unwrap_or_else(|Panicked| {
-        tracing::error!(evaluations = count, "delivering evaluations panicked; they are lost");
-        Delivery { sent: 0, lost: vec![(Loss::Fault, count)] }
-    })
-}
-
-/// The emptying end of a queue.
-struct Drain {
-    receiver: mpsc::UnboundedReceiver<QueueEntry>,
-    limits: QueueLimits,
-    closing: CancellationToken,
-}
-
-impl Drain {
-    /// Empties the queue until it is closed and empty, or given up. Ends only when every delivery
-    /// has ended, so nothing is settled behind its back.
-    async fn run(mut self, end: Arc<impl Deliver>, given_up: CancellationToken) {
-        let mut deliveries = JoinSet::new();
-        tokio::select! {
-            () = self.deliver_all(end, &mut deliveries) => {}
-            () = given_up.cancelled() => deliveries.shutdown().await,
-        }
-    }
-
-    async fn deliver_all(&mut self, end: Arc<impl Deliver>, deliveries: &mut JoinSet<()>) {
-        let permits = Arc::new(Semaphore::new(self.limits.consumers));
-        while let Some((batch, room)) = self.gather().await {
-            let Ok(permit) = permits.clone().acquire_owned().await else { break };
-            while deliveries.try_join_next().is_some() {}
-            let end = end.clone();
-            deliveries.spawn(async move {
-                let delivery = delivered(end.deliver(batch), room.evaluations).await;
-                room.settle(delivery);
-                drop(permit);
-            });
-        }
-        while deliveries.join_next().await.is_some() {}
-    }
-
-    /// The next batch with its room; `None` once the queue is closed and empty.
-    async fn gather(&mut self) -> Option<(EvaluationBatch, Room)> {
-        let QueueEntry { evaluations, mut room } = self.next(None).await?;
-        // A timeout beyond the end of time is none.
-        let deadline = Instant::now().checked_add(self.limits.flush_timeout);
-        let mut count = evaluations.len();
-        let mut batch = vec![evaluations];
-        while count < self.limits.batch_count && room.bytes < self.limits.batch_bytes {
-            let Some(entry) = self.next(deadline).await else { break };
-            count += entry.evaluations.len();
-            batch.push(entry.evaluations);
-            room.join(entry.room);
-        }
-        Some((batch, room))
-    }
-
-    /// The next entry; `None` at the deadline, or once the queue is closed and empty.
-    async fn next(&mut self, deadline: Option<Instant>) -> Option<QueueEntry> {
-        if let Ok(entry) = self.receiver.try_recv() {
-            return Some(entry);
-        }
-        if self.closing.is_cancelled() {
-            self.receiver.close();
-            return self.receiver.recv().await;
-        }
-        let (receiver, closing) = (&mut self.receiver, &self.closing);
-        let wait = async {
-            tokio::select! {
-                entry = receiver.recv() => entry,
-                () = closing.cancelled() => {
-                    receiver.close();
-                    receiver.recv().await
-                }
-            }
-        };
-        match deadline {
-            Some(deadline) => timeout_at(deadline, wait).await.ok().flatten(),
-            None => wait.await,
-        }
-    }
-}
-
-/// Bytes that evaluations of some traces hold in memory, with each resource once.
-pub(crate) fn size_of_evaluations(evaluations: &[Evaluation]) -> usize {
-    let own: usize = evaluations.iter().map(size_of_evaluation).sum();
-    let resources =
-        evaluations.chunk_by(|a, b| Arc::ptr_eq(&a.target.resource, &b.target.resource));
-    let first = resources.filter_map(|run| run.first());
-    own + first.map(|evaluation| evaluation.target.resource.bytes()).sum::<usize>()
-}
-
-/// Bytes that an evaluation holds in memory, about; what many share is not counted.
-pub(crate) fn size_of_evaluation(evaluation: &Evaluation) -> usize {
-    use crate::model::Outcome;
-    let texts = match &evaluation.outcome {
-        Outcome::Scored(score) => score.explanation.bytes() + size_of_value(&score.details),
-        Outcome::NotEvaluable { explanation, .. } => explanation.len(),
-        Outcome::Failed { error, .. } => error.len(),
-    };
-    let target = &*evaluation.target;
-    size_of::<Evaluation>()
-        + texts
-        + size_of_val(target)
-        + target.session_id.as_ref().map_or(0, |id| id.len())
-        + target.agent_name.as_ref().map_or(0, |name| name.len())
-}
-
-fn size_of_value(value: &crate::value::Value<'_>) -> usize {
-    use crate::value::{Number, Value};
-    size_of::<Value<'_>>()
-        + match value {
-            Value::String(text) => text.len(),
-            Value::Number(Number::Big(digits)) => digits.len(),
-            Value::List(items) => items.iter().map(size_of_value).sum(),
-            Value::Map(map) => {
-                map.iter().map(|(key, item)| 24 + key.len() + size_of_value(item)).sum()
-            }
-            _ => 0,
-        }
 }
 
 #[cfg(test)]

@@ -174,6 +174,10 @@ mod tests {
         let consumers = "`num_consumers` must be 1 to 1000";
         with(r#""sending_queue": {"num_consumers": 1000}"#, "otlp");
         with(r#""sending_queue": {"num_consumers": 1001}"#, consumers);
+        let overflow = "`overflow_mib` must be 0 or at least 64";
+        with(r#""sending_queue": {"overflow_mib": 63}"#, overflow);
+        check(r#"{"file": {"path": "x", "overflow_mib": 1}}"#, overflow);
+        with(r#""sending_queue": {"overflow_mib": 0}"#, "otlp");
         let interval = "`initial_interval` must be above zero and at most `max_interval`";
         with(r#""retry_on_failure": {"initial_interval": "31s"}"#, interval);
     }

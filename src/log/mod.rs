@@ -197,6 +197,12 @@ impl Log {
         self.0.found_end
     }
 
+    /// Removes nothing any more: from now on claims are let go because the process ends, not
+    /// because their work is done.
+    pub fn keep_all(&self) {
+        self.0.queue.keeps_all.store(true, Ordering::Release);
+    }
+
     /// Waits until all that was appended so far is with the system, and with the disk where that
     /// can be had; false where it cannot be written.
     pub async fn flush(&self) -> bool {

@@ -78,6 +78,8 @@ pub(super) struct WriteQueue {
     /// Bytes of all segments.
     used: AtomicU64,
     pub(super) is_failing: AtomicBool,
+    /// Nothing is removed any more.
+    pub(super) keeps_all: AtomicBool,
     counts: Mutex<LogCounts>,
 }
 
@@ -99,6 +101,7 @@ impl WriteQueue {
             more: Condvar::new(),
             used: AtomicU64::new(used),
             is_failing: AtomicBool::new(false),
+            keeps_all: AtomicBool::new(false),
             counts: Mutex::default(),
         }
     }

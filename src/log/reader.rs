@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use super::Record;
 use super::frame::{Frame, RECORD_HEAD_BYTES, next_mark};
@@ -135,8 +136,14 @@ impl RecordReader {
 
     /// The heads of all records, with the payloads of those whose first tag is among some; the
     /// payloads of others are not read.
-    pub fn heads(self, with_payload: &'static [u8]) -> HeadReader {
-        HeadReader { reader: self, with_payload }
+    pub fn heads(self, with_payload: &[u8]) -> HeadReader {
+        HeadReader { reader: self, with_payload: with_payload.into() }
+    }
+
+    /// The records of one kind; the payloads of others are not read.
+    pub fn only(self, tag: u8) -> impl Iterator<Item = Record> {
+        let records = HeadReader { reader: self, with_payload: SmallVec::from_elem(tag, 1) };
+        records.filter(move |record| record.head.tags[0] == tag)
     }
 
     fn next_frame(&mut self) -> Option<Result<(SegmentFile, Frame), Skipped>> {
@@ -178,7 +185,7 @@ impl Iterator for RecordReader {
 /// Heads of records, and the payloads of some.
 pub struct HeadReader {
     reader: RecordReader,
-    with_payload: &'static [u8],
+    with_payload: SmallVec<[u8; 4]>,
 }
 
 impl Iterator for HeadReader {

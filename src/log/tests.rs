@@ -107,6 +107,26 @@ fn segments_go_when_nobody_claims_a_position_in_them() {
 }
 
 #[test]
+fn log_of_a_process_that_ends_keeps_what_its_claims_let_go_of() {
+    let disk = FakeDisk::default();
+    let (log, _, all) = open(&disk, limits(Durability::Os));
+    for number in 0..9 {
+        append(&log, number, 100).unwrap();
+    }
+    log.keep_all();
+    drop(all);
+    // It looks for what can go at least once while these are written, some milliseconds each.
+    let waits = Instant::now();
+    while waits.elapsed() < Duration::from_millis(300) {
+        append(&log, 9, 0).unwrap();
+    }
+    assert!(runtime().block_on(log.flush()));
+    drop(log);
+    let (log, ..) = open(&disk, limits(Durability::Os));
+    assert_eq!(found(&log).0[..9], [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+#[test]
 fn full_log_refuses_or_drops_the_oldest_and_counts_it() {
     let small = LogLimits { size_max: 1000, ..limits(Durability::Os) };
     let (log, ..) = open(&FakeDisk::default(), small);

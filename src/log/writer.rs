@@ -251,6 +251,9 @@ impl LogWriter {
 
     /// Removes what nobody needs, what is too old, and begins anew what has stood long enough.
     fn look_after(&mut self) {
+        if self.queue.keeps_all.load(Ordering::Acquire) {
+            return;
+        }
         let now_ns = (self.clock)();
         let lowest = self.source.lowest();
         while let Some(oldest) = self.segments.oldest_closed() {

@@ -15,11 +15,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::journal::{Journal, JournalOpenError};
 use super::keeper::Keeper;
+use super::lost::Kept;
 use super::{Lost, Outlet, Pipeline, PipelineSettings, Unjudged};
 use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::config::ResolvedConfig;
 use crate::emit::settings::ExporterSettings;
-use crate::emit::{self, Exporters, Unsent};
+use crate::emit::{self, Exporters, Persistence, Unsent};
 use crate::evaluate::engine::run::{Configured, Evaluators};
 use crate::extract::dialect::Dialect;
 use crate::extract::{Resolver, Table, TableError};
@@ -156,20 +157,25 @@ impl Collector {
         let memory = Memory::new(&settings.memory);
         telemetry.show_memory(&memory);
         let registry = telemetry.registry();
-        let exporters = Exporters::start(&settings.exporters, &memory, &meter, registry)?;
+        let opened = match &settings.log {
+            Some(place) => Some(Journal::open(&place.data_dir, place.limits, &meter)?),
+            None => None,
+        };
+        let (journal, past) = opened.unzip();
+        let kept = settings.log.map(|LogPlace { data_dir, limits }| Persistence {
+            data_dir,
+            durability: limits.durability,
+        });
+        let exporters =
+            Exporters::start(&settings.exporters, &memory, &meter, registry, kept.as_ref())?;
         let evaluators = Evaluators::new(settings.evaluators, exporters.want());
         let table = Arc::new(Table::compile(settings.dialects, &evaluators.facts())?);
         let resolver = Arc::new(Resolver::new(table));
         let exporters = Arc::new(exporters);
         let outlet: Outlet = {
             let exporters = Arc::clone(&exporters);
-            Arc::new(move |evaluations, _receipt| exporters.offer(evaluations))
+            Arc::new(move |evaluations, receipt| exporters.offer(evaluations, receipt))
         };
-        let opened = match &settings.log {
-            Some(place) => Some(Journal::open(&place.data_dir, place.limits, &meter)?),
-            None => None,
-        };
-        let (journal, past) = opened.unzip();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let pipeline = Pipeline::start_kept(
             &PipelineSettings {
@@ -238,6 +244,9 @@ impl Collector {
         if !self.receivers.settle(no_more_time(all / 4)).await {
             tracing::warn!("requests that did not end were told to come again");
         }
+        if let Some(journal) = &self.journal {
+            journal.log().keep_all();
+        }
         if let Some(restoring) = &self.restoring {
             restoring.abort();
         }
@@ -263,9 +272,10 @@ impl Collector {
         // In this order: what a shard judges in between counts twice rather than not at all.
         let unjudged = backlog.unjudged();
         let unsent = since(&lost_before, self.exporters.lost());
-        let kept = if is_kept { unjudged } else { Unjudged::default() };
-        let unjudged = if is_kept { Unjudged::default() } else { unjudged };
-        Lost { unsent, unjudged, kept }
+        let nothing = Unjudged::default();
+        let (kept, unjudged) = if is_kept { (unjudged, nothing) } else { (nothing, unjudged) };
+        let left = if is_kept { self.exporters.left() } else { Vec::new() };
+        Lost { unsent, unjudged, kept: Kept { unsent: left, unjudged: kept } }
     }
 }
 

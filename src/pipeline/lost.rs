@@ -12,8 +12,17 @@ pub struct Lost {
     pub unsent: Vec<Unsent>,
     /// What was never judged.
     pub unjudged: Unjudged,
-    /// What was not judged and is in the log: the next process judges it. It is not lost.
-    pub kept: Unjudged,
+    /// What the next process goes on with; it is not lost.
+    pub kept: Kept,
+}
+
+/// What is kept for the next process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Evaluations that were not delivered, by exporter.
+    pub unsent: Vec<Unsent>,
+    /// What was not judged.
+    pub unjudged: Unjudged,
 }
 
 impl Lost {
@@ -31,7 +40,8 @@ impl Lost {
 impl Lost {
     /// What the next process goes on with, for people; `None` where there is nothing.
     pub fn kept(&self) -> Option<String> {
-        let kept = Self { unjudged: self.kept, ..Self::default() };
+        let Kept { unsent, unjudged } = self.kept.clone();
+        let kept = Self { unsent, unjudged, ..Self::default() };
         (!kept.is_nothing()).then(|| kept.to_string())
     }
 }
@@ -73,7 +83,7 @@ mod tests {
         let all = Lost {
             unsent: vec![unsent("file", 1), unsent("otlp_grpc/a", 20)],
             unjudged: Unjudged { records: 4, traces: 1, sessions: 2 },
-            kept: Unjudged::default(),
+            kept: Kept::default(),
         };
         assert_eq!(
             all.to_string(),

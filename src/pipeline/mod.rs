@@ -47,7 +47,7 @@ use costly::Costly;
 pub use intake::PipelineIntake;
 pub use journal::JournalOpenError;
 use journal::{Journal, Past, Restore};
-pub use lost::Lost;
+pub use lost::{Kept, Lost};
 use metrics::PipelineMetrics;
 use pool::BatchPool;
 use sessions::{QUEUED_TRACES_MAX, SessionSender, SessionVerdicts, SessionWorker};

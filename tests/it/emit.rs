@@ -14,70 +14,8 @@ use spanscore::settings::Node;
 use spanscore::value::json;
 
 use crate::support::evaluations::scored;
+use crate::support::exporters::{Fixture, KINDS, backend, otlp};
 use crate::support::fake_backend::{Behavior, FakeBackend, attribute, tls_path};
-
-/// Running exporters and what they tell of themselves.
-struct Fixture {
-    exporters: Exporters,
-    registry: Registry,
-    _provider: SdkMeterProvider,
-}
-
-impl Fixture {
-    fn start(exporters: &str) -> Self {
-        let node = Node::from_value(&json::parse(exporters).expect("JSON"));
-        let settings = settings::read(&node).expect("settings");
-        let registry = Registry::new();
-        let reader = opentelemetry_prometheus::exporter()
-            .with_registry(registry.clone())
-            .scope_info_enabled(false)
-            .build()
-            .expect("a reader");
-        let provider = SdkMeterProvider::builder().with_reader(reader).build();
-        let exporters = Exporters::start(
-            &settings,
-            &Memory::default(),
-            &provider.meter("spanscore"),
-            &registry,
-        );
-        Self { exporters: exporters.expect("starts"), registry, _provider: provider }
-    }
-
-    fn offer(&self, evaluations: impl Into<Arc<[Evaluation]>>) {
-        self.exporters.offer(evaluations);
-    }
-
-    async fn shutdown(&self) -> Vec<Unsent> {
-        self.exporters.shutdown(tokio::time::sleep(Duration::from_secs(20))).await
-    }
-
-    /// The value of a counter of one exporter.
-    fn counter(&self, name: &str, labels: &str) -> u64 {
-        let text = TextEncoder::new().encode_to_string(&self.registry.gather()).expect("text");
-        let line = format!("spanscore_exporter_{name}_evaluations_total{{{labels}}} ");
-        let found = text.lines().find_map(|found| found.strip_prefix(&line));
-        found.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{line}\n{text}"))
-    }
-}
-
-/// The settings of one OTLP exporter with quick retries; `more` are further settings.
-fn otlp(backend: &FakeBackend, kind: &str, more: &str) -> String {
-    let base = if kind == "otlp_http" { "/base" } else { "" };
-    let retry = r#"{"initial_interval": "10ms", "max_interval": "20ms"}"#;
-    format!(
-        r#"{{"{kind}": {{"endpoint": "http://{}{base}", "retry_on_failure": {retry} {more}}}}}"#,
-        backend.address
-    )
-}
-
-const KINDS: [&str; 2] = ["otlp_grpc", "otlp_http"];
-
-async fn backend(kind: &str) -> FakeBackend {
-    match kind {
-        "otlp_grpc" => FakeBackend::grpc().await,
-        _ => FakeBackend::http().await,
-    }
-}
 
 #[tokio::test]
 async fn each_score_arrives_as_event_span_and_metric() {
@@ -359,7 +297,8 @@ async fn a_file_that_cannot_be_opened_fails_the_start_with_its_path() {
     let node = json::parse(r#"{"file/x": {"path": "/nowhere/scores.jsonl"}}"#).expect("JSON");
     let settings = settings::read(&Node::from_value(&node)).expect("settings");
     let meter = SdkMeterProvider::default().meter("test");
-    let error = Exporters::start(&settings, &Memory::default(), &meter, &Registry::new()).err();
+    let error =
+        Exporters::start(&settings, &Memory::default(), &meter, &Registry::new(), None).err();
     let text = error.map(|error| error.to_string()).unwrap_or_default();
     assert!(text.starts_with("exporter `file/x`: cannot open `/nowhere/scores.jsonl`"), "{text}");
 }

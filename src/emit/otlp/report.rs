@@ -11,7 +11,7 @@ use prost::Message;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::Backend;
+use super::backend::Backend;
 use super::convert;
 use crate::client::retry::{AttemptError, GivenUp, RetrySettings, SERVER_DELAY_MAX};
 use crate::emit::scores::{Scores, now_ns};
@@ -65,7 +65,7 @@ async fn run(
             && backend.trouble.may_log()
         {
             let signal = backend.signal(Signal::Metrics);
-            let refused = Err::<(), _>(GivenUp::Refused(String::new()));
+            let refused = GivenUp::Refused(String::new());
             let help = backend.help(Signal::Metrics, &refused);
             tracing::warn!(exporter = %backend.name, signal, error, help,
                 "the backend refuses our metrics");
@@ -73,8 +73,9 @@ async fn run(
     }
     let request = report(&scores);
     if !request.resource_metrics.is_empty() {
-        let retries = RetrySettings { max_elapsed_time: LAST_REPORT_TIME, ..backend.retry.clone() };
+        let retries =
+            RetrySettings { max_elapsed_time: Some(LAST_REPORT_TIME), ..backend.retry.clone() };
         // A failure has been logged, and no evaluation is lost by it.
-        let _ = backend.send(Signal::Metrics, request.encode_to_vec(), &retries).await;
+        let _ = backend.send_within(Signal::Metrics, request.encode_to_vec(), &retries).await;
     }
 }

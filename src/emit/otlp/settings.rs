@@ -44,6 +44,10 @@ pub(crate) struct OtlpExporterSettings {
     pub(crate) series_max: usize,
     /// After how long without an evaluation a series goes; `0` keeps it for ever.
     pub(crate) series_idle: HumanDuration,
+    /// Whether, where the process has a log (`data_dir`), an evaluation stays in it until the
+    /// backend has taken it: it is tried for ever unless `retry_on_failure.max_elapsed_time` says
+    /// otherwise, and what the end of the process interrupts is sent by the next one.
+    pub(crate) must_deliver: bool,
     /// What waits while the backend is slow or away.
     pub(crate) sending_queue: QueueSettings,
     /// How a failed request is tried again.
@@ -64,6 +68,7 @@ impl Default for OtlpExporterSettings {
             metrics_interval: HumanDuration::from_secs(10),
             series_max: 1000,
             series_idle: SERIES_IDLE,
+            must_deliver: true,
             sending_queue: QueueSettings::default(),
             retry_on_failure: RetrySettings::default(),
         }

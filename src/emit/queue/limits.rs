@@ -7,6 +7,20 @@ use serde::Deserialize;
 
 use crate::settings::HumanDuration;
 
+/// Least overflow, MiB: a segment of it holds any request.
+const OVERFLOW_MIB_MIN: u32 = 64;
+
+/// Overflow unless the settings say another, MiB.
+pub(crate) const OVERFLOW_MIB: u32 = 1024;
+
+/// What is wrong with the size of an overflow.
+pub(crate) fn check_overflow(mib: u32) -> Result<(), &'static str> {
+    match (1..OVERFLOW_MIB_MIN).contains(&mib) {
+        true => Err("`overflow_mib` must be 0 or at least 64"),
+        false => Ok(()),
+    }
+}
+
 /// Limits of one queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueLimits {
@@ -20,6 +34,8 @@ pub(crate) struct QueueLimits {
     pub(crate) batch_count: usize,
     /// Bytes after which a batch goes.
     pub(crate) batch_bytes: usize,
+    /// Whether receipts wait for what is in it.
+    pub(crate) must_deliver: bool,
 }
 
 impl QueueLimits {
@@ -31,7 +47,20 @@ impl QueueLimits {
             flush_timeout,
             batch_count: 8192,
             batch_bytes: 1 << 20,
+            must_deliver: false,
         }
+    }
+
+    /// The same, with receipts that wait for what is in it or without.
+    pub(crate) fn must_deliver(self, must_deliver: bool) -> Self {
+        Self { must_deliver, ..self }
+    }
+
+    /// Lets what is on its way take at most half of the room, so that the other half is free for
+    /// what comes while it is moved to the overflow.
+    pub(super) fn leave_room(&mut self, capacity: usize) {
+        let on_the_way = capacity / 2 / self.consumers.max(1);
+        self.batch_bytes = self.batch_bytes.min(on_the_way).max(1);
     }
 }
 
@@ -48,12 +77,14 @@ impl From<&QueueSettings> for QueueLimits {
             flush_timeout: batch.flush_timeout.0,
             batch_count: batch.max_size,
             batch_bytes: batch.max_bytes,
+            must_deliver: false,
         }
     }
 }
 
 /// The queue between the pipeline and a backend. The pipeline never waits for it: what does not
-/// fit is dropped and counted.
+/// fit goes to disk where `must_deliver` holds and the process has a log, else it is dropped and
+/// counted.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct QueueSettings {
@@ -69,6 +100,9 @@ pub(crate) struct QueueSettings {
     pub(crate) queue_size: Option<usize>,
     /// What `queue_size` counts: `bytes`.
     pub(crate) sizer: Sizer,
+    /// Most MiB on disk (1024 * 1024 bytes), below `data_dir`, for what the queue has no room for
+    /// while the backend is slow or away; 0 keeps nothing there. Needs `must_deliver` and a log.
+    pub(crate) overflow_mib: u32,
     /// How evaluations are put together into requests.
     pub(crate) batch: BatchSettings,
 }
@@ -80,6 +114,7 @@ impl Default for QueueSettings {
             num_consumers: 10,
             queue_size: None,
             sizer: Sizer::Bytes,
+            overflow_mib: OVERFLOW_MIB,
             batch: BatchSettings::default(),
         }
     }
@@ -91,6 +126,7 @@ impl QueueSettings {
         if !(1..=1000).contains(&self.num_consumers) {
             return Err("`num_consumers` must be 1 to 1000");
         }
+        check_overflow(self.overflow_mib)?;
         if self.queue_size == Some(0) || self.batch.max_size == 0 || self.batch.max_bytes == 0 {
             return Err("`queue_size`, `batch.max_size` and `batch.max_bytes` must be above zero");
         }

@@ -1,14 +1,16 @@
+mod away;
+
 use std::sync::Mutex;
 
 use opentelemetry::metrics::MeterProvider;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use prometheus::{Registry, TextEncoder};
 use tokio::sync::Notify;
-use tokio::time::Duration;
+use tokio::time::{Duration, Instant};
 
 use super::*;
 use crate::emit::sample;
-use crate::model::Memory;
+use crate::model::{Claims, Memory};
 
 const LIMITS: QueueLimits = QueueLimits {
     bytes_max: 1000,
@@ -16,6 +18,7 @@ const LIMITS: QueueLimits = QueueLimits {
     flush_timeout: Duration::from_millis(200),
     batch_count: 4,
     batch_bytes: 1000,
+    must_deliver: true,
 };
 
 /// An end that notes the size and time of each batch, and waits to be let go where told to.
@@ -60,6 +63,10 @@ struct Fixture {
 
 impl Fixture {
     fn start(limits: QueueLimits, end: impl Deliver) -> Self {
+        Self::start_with(limits, None, end)
+    }
+
+    fn start_with(limits: QueueLimits, overflow: Option<Overflow>, end: impl Deliver) -> Self {
         let registry = Registry::new();
         let reader = opentelemetry_prometheus::exporter()
             .with_registry(registry.clone())
@@ -69,13 +76,13 @@ impl Fixture {
         let provider = SdkMeterProvider::builder().with_reader(reader).build();
         let instruments = Instruments::new(&provider.meter("test"));
         let (queue, task) =
-            Queue::start("x", limits, Memory::default().exporters, &instruments, end);
+            Queue::start("x", limits, Memory::default().exporters, &instruments, overflow, end);
         Self { queue, task, registry, _provider: provider }
     }
 
     fn offer(&self, evaluations: usize, bytes: usize) {
         let some: Arc<[_]> = vec![sample::scored(1.0); evaluations].into();
-        self.queue.offer(&some, bytes);
+        self.queue.offer(&some, bytes, None);
     }
 
     async fn end(&mut self) {
@@ -85,7 +92,28 @@ impl Fixture {
 
     /// Ends the queue as when the time for shutting down has run out.
     async fn give_up(&mut self) -> u64 {
-        self.queue.abandon(&mut self.task).await
+        self.queue.abandon(&mut self.task).await.lost
+    }
+
+    /// The sum of a metric over all its labels.
+    fn sum(&self, name: &str) -> u64 {
+        let families = self.registry.gather();
+        let family = families.iter().find(|family| family.name() == name);
+        let metrics = family.map(|family| family.get_metric()).unwrap_or_default();
+        let value = |metric: &prometheus::proto::Metric| {
+            metric.get_counter().get_value().max(metric.get_gauge().get_value())
+        };
+        metrics.iter().map(value).sum::<f64>() as u64
+    }
+
+    /// Asserts that what was offered is sent, lost, left or held.
+    fn adds_up(&self) {
+        let of = |name: &str| self.sum(&format!("spanscore_exporter_{name}"));
+        let came = of("offered_evaluations_total") + of("recovered_evaluations_total");
+        let lost = of("send_failed_evaluations_total") + of("enqueue_failed_evaluations_total");
+        let held = of("queued_evaluations") + of("overflow_evaluations");
+        let went = of("sent_evaluations_total") + lost + of("left_evaluations_total") + held;
+        assert_eq!(came, went);
     }
 
     /// Asserts that the metrics hold a line.
@@ -247,4 +275,84 @@ async fn queue_without_end_of_its_flush_timeout_waits_for_a_full_batch() {
     fixture.offer(1, 10);
     fixture.end().await;
     assert_eq!(end.batches(), [(4, 3_600_000)]);
+}
+
+/// Evaluations of which something notes when all have arrived.
+#[derive(Clone, Default)]
+struct Arrivals(Arc<AtomicU64>);
+
+impl Arrivals {
+    fn receipt(&self) -> Receipt {
+        let arrived = Arc::clone(&self.0);
+        Receipt::new(Claims::default(), move || {
+            arrived.fetch_add(1, Ordering::Relaxed);
+        })
+    }
+
+    fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Fixture {
+    fn offer_kept(&self, evaluations: usize, bytes: usize, arrivals: &Arrivals) {
+        let some: Arc<[_]> = vec![sample::scored(1.0); evaluations].into();
+        self.queue.offer(&some, bytes, Some(&arrivals.receipt()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn receipt_waits_until_its_evaluations_have_arrived() {
+    let (gate, arrivals) = (Arc::new(Notify::new()), Arrivals::default());
+    let mut fixture = Fixture::start(LIMITS, Noting::new(Some(gate.clone())));
+    fixture.offer_kept(2, 10, &arrivals);
+    fixture.offer_kept(2, 10, &arrivals);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(arrivals.count(), 0);
+    gate.notify_one();
+    fixture.end().await;
+    assert_eq!(arrivals.count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn receipt_is_let_go_where_evaluations_are_given_up_and_counted() {
+    let arrivals = Arrivals::default();
+    let mut fixture = Fixture::start(LIMITS, Noting { poison: Some(2), ..Noting::new(None) });
+    fixture.offer_kept(2, 10, &arrivals);
+    fixture.offer_kept(1, 1001, &arrivals);
+    fixture.end().await;
+    fixture.shows(&format!(r#"{FAILED}{{exporter="x",reason="fault"}} 2"#));
+    fixture.shows(&format!(r#"{REFUSED}{{exporter="x",reason="queue_full"}} 1"#));
+    assert_eq!(arrivals.count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_receipt_waits_for_at_the_end_is_left_and_not_lost() {
+    let (end, arrivals) = (Noting::new(Some(Arc::new(Notify::new()))), Arrivals::default());
+    let mut fixture = Fixture::start(LIMITS, end.clone());
+    // Two deliveries hang, a third waits for a consumer, the rest is in the queue.
+    for _ in 0..5 {
+        fixture.offer_kept(4, 10, &arrivals);
+    }
+    fixture.offer(3, 10);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let abandoned = fixture.queue.abandon(&mut fixture.task).await;
+    assert_eq!(abandoned, Abandoned { lost: 3, left: 20 });
+    fixture.offer_kept(1, 10, &arrivals);
+    assert_eq!((arrivals.count(), fixture.queue.left()), (0, 21));
+    fixture.shows(r#"spanscore_exporter_left_evaluations_total{exporter="x"} 21"#);
+    fixture.shows(r#"spanscore_exporter_offered_evaluations_total{exporter="x"} 24"#);
+    fixture.shows(r#"spanscore_exporter_queued_evaluations{exporter="x"} 0"#);
+    fixture.shows(&format!(r#"{FAILED}{{exporter="x",reason="shutdown_deadline"}} 3"#));
+    fixture.shows(&format!(r#"{REFUSED}{{exporter="x",reason="shutting_down"}} 0"#));
+}
+
+#[tokio::test(start_paused = true)]
+async fn queue_that_need_not_deliver_keeps_no_receipt() {
+    let arrivals = Arrivals::default();
+    let limits = QueueLimits { must_deliver: false, ..LIMITS };
+    let mut fixture = Fixture::start(limits, Noting::new(Some(Arc::new(Notify::new()))));
+    fixture.offer_kept(2, 10, &arrivals);
+    assert_eq!(arrivals.count(), 1);
+    assert_eq!(fixture.give_up().await, 2);
 }

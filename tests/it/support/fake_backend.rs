@@ -67,6 +67,8 @@ struct Kept {
     requests: usize,
     next: VecDeque<Behavior>,
     always: Option<Behavior>,
+    /// Refuses requests that hold an evaluation with such a first byte of its id.
+    poison: Option<fn(u8) -> bool>,
 }
 
 /// A running backend; it stops with the runtime.
@@ -162,6 +164,11 @@ impl FakeBackend {
         self.with(|kept| kept.always = Some(behavior));
     }
 
+    /// Refuses, for good, every request that holds an evaluation whose id begins with such a byte.
+    pub(crate) fn refuse_records(&self, poison: fn(u8) -> bool) {
+        self.with(|kept| kept.poison = Some(poison));
+    }
+
     /// Waits until `ready` holds; a test that waits in vain fails after 20 s.
     pub(crate) async fn until(&self, ready: impl Fn(&Self) -> bool) {
         let wait = async {
@@ -238,10 +245,13 @@ impl FakeBackend {
     }
 
     /// Behaves; how many items to reject.
-    async fn behave(&self, headers: HeaderMap) -> Result<i64, Failure> {
+    async fn behave(&self, headers: HeaderMap, ids: Vec<u8>) -> Result<i64, Failure> {
         let behavior = self.with(|kept| {
             kept.requests += 1;
             kept.headers.push(headers);
+            if kept.poison.is_some_and(|is_poison| ids.into_iter().any(is_poison)) {
+                return Behavior::Refuse;
+            }
             kept.next.pop_front().or(kept.always).unwrap_or(Behavior::Take)
         });
         self.changed.notify_waiters();
@@ -306,7 +316,8 @@ impl LogsService for FakeBackend {
         &self,
         request: tonic::Request<ExportLogsServiceRequest>,
     ) -> Result<tonic::Response<ExportLogsServiceResponse>, tonic::Status> {
-        self.behave(request.metadata().clone().into_headers()).await?;
+        let ids = log_ids(request.get_ref());
+        self.behave(request.metadata().clone().into_headers(), ids).await?;
         self.keep(|kept| kept.logs.push(request.into_inner()));
         Ok(tonic::Response::new(ExportLogsServiceResponse::default()))
     }
@@ -318,7 +329,8 @@ impl TraceService for FakeBackend {
         &self,
         request: tonic::Request<ExportTraceServiceRequest>,
     ) -> Result<tonic::Response<ExportTraceServiceResponse>, tonic::Status> {
-        let rejected = self.behave(request.metadata().clone().into_headers()).await?;
+        let ids = span_ids(request.get_ref());
+        let rejected = self.behave(request.metadata().clone().into_headers(), ids).await?;
         self.keep(|kept| kept.traces.push(request.into_inner()));
         Ok(tonic::Response::new(trace_response(rejected)))
     }
@@ -330,7 +342,7 @@ impl MetricsService for FakeBackend {
         &self,
         request: tonic::Request<ExportMetricsServiceRequest>,
     ) -> Result<tonic::Response<ExportMetricsServiceResponse>, tonic::Status> {
-        self.behave(request.metadata().clone().into_headers()).await?;
+        self.behave(request.metadata().clone().into_headers(), Vec::new()).await?;
         self.keep(|kept| kept.metrics.push(request.into_inner()));
         Ok(tonic::Response::new(ExportMetricsServiceResponse::default()))
     }
@@ -342,6 +354,22 @@ fn trace_response(rejected: i64) -> ExportTraceServiceResponse {
         error_message: "too many".to_owned(),
     };
     ExportTraceServiceResponse { partial_success: (rejected > 0).then_some(partial) }
+}
+
+/// The first byte of the id of each evaluation in a request of events.
+fn log_ids(request: &ExportLogsServiceRequest) -> Vec<u8> {
+    let scopes = request.resource_logs.iter().flat_map(|logs| &logs.scope_logs);
+    let id = |record: &LogRecord| match attribute(&record.attributes, "spanscore.evaluation.id") {
+        Some(any_value::Value::StringValue(id)) => u8::from_str_radix(&id[..2], 16).ok(),
+        _ => None,
+    };
+    scopes.flat_map(|scope| &scope.log_records).filter_map(id).collect()
+}
+
+/// The same of a request of spans.
+fn span_ids(request: &ExportTraceServiceRequest) -> Vec<u8> {
+    let scopes = request.resource_spans.iter().flat_map(|spans| &spans.scope_spans);
+    scopes.flat_map(|scope| &scope.spans).map(|span| span.span_id[0]).collect()
 }
 
 fn decode<T: Message + Default>(headers: &HeaderMap, body: &Bytes) -> T {
@@ -369,7 +397,7 @@ async fn http_logs(
     body: Bytes,
 ) -> Result<Response, Failure> {
     let request = decode(&headers, &body);
-    backend.behave(headers).await?;
+    backend.behave(headers, log_ids(&request)).await?;
     backend.keep(|kept| kept.logs.push(request));
     Ok(protobuf(&ExportLogsServiceResponse::default()))
 }
@@ -380,7 +408,7 @@ async fn http_traces(
     body: Bytes,
 ) -> Result<Response, Failure> {
     let request = decode(&headers, &body);
-    let rejected = backend.behave(headers).await?;
+    let rejected = backend.behave(headers, span_ids(&request)).await?;
     backend.keep(|kept| kept.traces.push(request));
     Ok(protobuf(&trace_response(rejected)))
 }
@@ -391,7 +419,7 @@ async fn http_metrics(
     body: Bytes,
 ) -> Result<Response, Failure> {
     let request = decode(&headers, &body);
-    backend.behave(headers).await?;
+    backend.behave(headers, Vec::new()).await?;
     backend.keep(|kept| kept.metrics.push(request));
     Ok(protobuf(&ExportMetricsServiceResponse::default()))
 }
