@@ -16,7 +16,6 @@ use super::Outlet;
 use super::backlog::Backlog;
 use super::costly::Costly;
 use super::guard::Guarded;
-use super::keeper::{COLLECT_INTERVAL, collect};
 use super::metrics::{JudgedCounts, PipelineMetrics};
 use super::pool::BatchPool;
 use super::reading::{ReadingMemory, reserve};
@@ -85,7 +84,6 @@ impl Worker {
         let start = Instant::now();
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut collected = start;
         let mut work = Vec::with_capacity(WORK_MAX);
         let mut due = Vec::new();
         let mut is_open = true;
@@ -107,10 +105,6 @@ impl Worker {
                 }
                 _ = ticks.tick() => {
                     let now_ms = elapsed_ms(start);
-                    if collected.elapsed() >= COLLECT_INTERVAL {
-                        collect();
-                        collected = Instant::now();
-                    }
                     self.guarded(now_ms, &mut due, |own, due| {
                         own.shard.tick(now_ms, due);
                         own.judge_due(due);
