@@ -76,6 +76,8 @@ pub struct ShardCounts {
     pub forgotten_early: u64,
     /// Traces whose root had ended that were waited for since they lacked something.
     pub waited_longer: u64,
+    /// Services and other sides whose habits were forgotten for those of others.
+    pub forgotten_habits: u64,
     /// Judged traces that a late span reopened.
     pub reopened: u64,
     /// Traces that held no tool, agent or model span and were not judged.
@@ -428,6 +430,7 @@ impl Shard {
 
     /// What was counted since the last look.
     pub fn take_counts(&mut self) -> ShardCounts {
+        self.counts.forgotten_habits += self.patience.take_forgotten();
         std::mem::take(&mut self.counts)
     }
 

@@ -8,6 +8,7 @@ pub mod explanation;
 pub mod facts;
 pub mod id;
 pub mod memory;
+pub mod recent;
 pub mod session;
 pub mod span;
 pub mod tool_call;
@@ -22,6 +23,7 @@ pub use explanation::Explanation;
 pub use facts::{Facts, Want};
 pub use id::{EvaluationId, SpanId, TraceId};
 pub use memory::{Memory, MemoryLimits, Share};
+pub use recent::Recent;
 pub use session::SessionKey;
 pub use span::{
     Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans, fetch, fingerprint, shard_of,

@@ -116,6 +116,7 @@ impl SessionWorker {
                         own.judge_due(due);
                     });
                     self.metrics.sessions(&mut self.sessions);
+                    self.metrics.forgot_session_verdicts(self.verdicts.take_forgotten());
                 }
             }
         }
