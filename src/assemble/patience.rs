@@ -16,7 +16,7 @@ use crate::model::{Recent, SpanFlags, SpanId, SpanRecord, TraceSpans, fingerprin
 
 /// How long a trace that lacks nothing waits after its root ended, milliseconds.
 pub(super) const WHOLE_MS: u64 = 1_000;
-/// Services of which habits are known; those not met for longest are forgotten where there are more.
+/// Services of which habits are known; of more, those not met for longest are forgotten.
 pub(super) const SERVICES_MAX: usize = 1_024;
 /// Other sides of calls of which habits are known; forgotten likewise.
 pub(super) const PEERS_MAX: usize = 4_096;

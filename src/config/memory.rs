@@ -225,8 +225,8 @@ mod tests {
 
     #[test]
     fn what_evaluators_remember_is_not_divided() {
-        let text = r#"{"evaluators": {"tool_call_validity/a": {"schema": "full"}, "tool_error": null,
-            "tool_trajectory": {"expect": {"attribute": "expected"}}}}"#;
+        let text = r#"{"evaluators": {"tool_call_validity/a": {"schema": "full"},
+            "tool_error": null, "tool_trajectory": {"expect": {"attribute": "expected"}}}}"#;
         let node = Node::from_value(&json::parse(text).unwrap());
         assert_eq!(remembered_by_evaluators(&node), SCHEMAS + CRITERIA);
         let limits = divided(text).unwrap();
