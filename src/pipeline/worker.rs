@@ -39,6 +39,11 @@ const JUDGED_MAX: usize = 64;
 const EARLY_SHARE: u64 = 4;
 /// Requests taken from the queue at once.
 const WORK_MAX: usize = 32;
+/// Traces judged at once, and requests taken while more of them are due: neither waits long for the
+/// other.
+const SLICE: usize = 8;
+/// Nothing is taken from the queue while so many traces are due.
+const BEHIND_MAX: usize = 256;
 
 /// What a shard is told.
 #[derive(Clone)]
@@ -89,8 +94,10 @@ impl Worker {
         let mut is_open = true;
         while is_open {
             self.heartbeats.beat(self.index);
+            let behind = self.shard.behind();
+            let most = if behind > 0 { SLICE } else { WORK_MAX };
             tokio::select! {
-                count = queue.recv_many(&mut work, WORK_MAX) => {
+                count = queue.recv_many(&mut work, most), if behind < BEHIND_MAX => {
                     let now_ms = elapsed_ms(start);
                     is_open = count > 0;
                     for work in work.drain(..) {
@@ -106,10 +113,13 @@ impl Worker {
                 _ = ticks.tick() => {
                     let now_ms = elapsed_ms(start);
                     self.guarded(now_ms, &mut due, |own, due| {
-                        own.shard.tick(now_ms, due);
+                        own.shard.tick_some(now_ms, SLICE, due);
                         own.judge_due(due);
                         own.metrics.shard(own.index, &mut own.shard);
                     });
+                    if self.shard.behind() > 0 {
+                        ticks.reset_immediately();
+                    }
                 }
             }
         }

@@ -1,5 +1,6 @@
 mod conflicts;
 mod held;
+mod ticking;
 mod waiting;
 
 use std::sync::Arc;
