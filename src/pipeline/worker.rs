@@ -42,8 +42,6 @@ const WORK_MAX: usize = 32;
 /// Traces judged at once, and requests taken while more of them are due: neither waits long for the
 /// other.
 const SLICE: usize = 8;
-/// Nothing is taken from the queue while so many traces are due.
-const BEHIND_MAX: usize = 256;
 
 /// What a shard is told.
 #[derive(Clone)]
@@ -94,10 +92,9 @@ impl Worker {
         let mut is_open = true;
         while is_open {
             self.heartbeats.beat(self.index);
-            let behind = self.shard.behind();
-            let most = if behind > 0 { SLICE } else { WORK_MAX };
+            let most = if self.shard.behind() > 0 { SLICE } else { WORK_MAX };
             tokio::select! {
-                count = queue.recv_many(&mut work, most), if behind < BEHIND_MAX => {
+                count = queue.recv_many(&mut work, most) => {
                     let now_ms = elapsed_ms(start);
                     is_open = count > 0;
                     for work in work.drain(..) {
