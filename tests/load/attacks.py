@@ -4,7 +4,7 @@
     python3 tests/load/attacks.py [--limit 256] [--seconds 8] [attack ...]
 
 For each attack: the p99 of an ordinary sender (20 requests a second over one connection) before and
-during it, its answers, the slowest `/livez`, the resident set at its peak, and the limits that bit.
+during it (it runs before whoever shares its core), its answers, the slowest `/livez`, the resident set at its peak, and the limits that bit.
 It ends with 1 where the sender was refused, its p99 more than doubled and above 20 ms, or a probe
 took more than 100 ms.
 """
@@ -18,7 +18,7 @@ import time
 
 from flooder import flood as flood_streams
 from harness import (HEADERS, Collector, Probe, Sender, agent, compact, drain, for_seconds, frame,
-                     http2, percentile, request, span, tool, what_bit)
+                     go_first, http2, percentile, request, span, tool, what_bit)
 
 HTTP1 = b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
 
@@ -271,7 +271,9 @@ exporters: {prometheus: }"""
 def elsewhere(attack, *arguments):
     """Runs an attack in a process of its own, so that it slows the sender down by the collector alone."""
     ours, theirs = multiprocessing.Pipe()
-    work = lambda: theirs.send(attack(*arguments))
+    def work():
+        go_first(False)
+        theirs.send(attack(*arguments))
     process = multiprocessing.get_context("fork").Process(target=work)
     process.start()
     done = ours.recv()
@@ -281,6 +283,7 @@ def elsewhere(attack, *arguments):
 
 def measure(name, limit, seconds):
     collector = Collector(f"{CONFIG}\nlimits: {{memory_mib: {limit}}}")
+    go_first()
     alone = Sender(collector)
     time.sleep(3)
     quiet, _ = alone.finish()
@@ -292,6 +295,7 @@ def measure(name, limit, seconds):
     livez, bit = probe.finish(), what_bit(before, collector.metrics())
     peak = collector.status("VmHWM")
     code, last = collector.stop()
+    go_first(False)
     was, now = percentile(quiet, 0.99) * 1000, percentile(latencies, 0.99) * 1000
     is_well = set(codes) <= {200} and now <= max(2 * was, 20) and livez <= 0.1
     print(f"{name:18} p99 {was:5.1f} -> {now:6.1f} ms  {codes}  livez {livez * 1000:4.0f} ms  "

@@ -17,7 +17,7 @@ import os
 import time
 
 from flooder import Flooder, Template
-from harness import Collector, Sender, percentile, what_bit
+from harness import Collector, Sender, go_first, percentile, what_bit
 
 SENDERS = 9
 CONFIG = """evaluators:
@@ -28,7 +28,7 @@ exporters: {{prometheus: }}
 limits: {{memory_mib: {limit}}}"""
 RULES = 12
 TEXT_BYTES = 20_000
-CONNECTIONS = 10
+CONNECTIONS = 1
 
 
 def judged(collector):
@@ -86,11 +86,7 @@ def main():
     os.sched_setaffinity(0, {1})
     rules = "\n".join(f"  output_rules/{n}:" for n in range(RULES))
     collector = Collector(CONFIG.format(rules=rules, limit=options.limit), cores="0")
-    try:
-        # The nine do not wait for the flooder, which shares their core.
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
-    except PermissionError:
-        print("the nine wait for the flooder, as this process may not have a priority")
+    go_first()
     time.sleep(2)
     idle = collector.status("VmRSS")
     rate, taken = sustained(collector)
