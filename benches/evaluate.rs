@@ -25,7 +25,7 @@ use spanscore::settings::Node;
 use spanscore::value::{Value, json};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const TOOLS: [&str; 5] =
     ["search_orders", "get_customer", "check_policy", "issue_refund", "send_email"];

@@ -26,7 +26,7 @@ use std::process::{Child, Command, Stdio};
 use cases::{CASES, Case};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Rounds unless the command line says otherwise.
 const ROUNDS: usize = 5;

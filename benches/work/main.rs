@@ -22,7 +22,7 @@ use measure::{Measured, measure};
 use shapes::{Random, TraceShape};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Bytes of the requests that a search compares.
 const SEARCHED_BYTES: usize = 64 << 10;

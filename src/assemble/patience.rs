@@ -10,15 +10,15 @@
 //! A parent that the span's flags call remote is not missing: it belongs to another process, which
 //! may send its spans elsewhere.
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 
-use crate::model::{SpanFlags, SpanId, SpanRecord, TraceSpans, fingerprint};
+use crate::model::{Recent, SpanFlags, SpanId, SpanRecord, TraceSpans, fingerprint};
 
 /// How long a trace that lacks nothing waits after its root ended, milliseconds.
 pub(super) const WHOLE_MS: u64 = 1_000;
-/// Services of which habits are known; all are forgotten when there are more.
+/// Services of which habits are known; of more, those not met for longest are forgotten.
 pub(super) const SERVICES_MAX: usize = 1_024;
-/// Other sides of calls of which habits are known; all are forgotten when there are more.
+/// Other sides of calls of which habits are known; forgotten likewise.
 pub(super) const PEERS_MAX: usize = 4_096;
 /// How often in a row what never came before may be waited for in vain.
 const MISSES_MAX: u8 = 3;
@@ -91,10 +91,15 @@ impl Lack {
 }
 
 /// What a shard has learnt of its senders.
-#[derive(Default)]
 pub(super) struct Patience {
-    services: HashMap<u32, ServiceHabits>,
-    peers: HashMap<(u32, u32), Habit>,
+    services: Recent<u32, ServiceHabits>,
+    peers: Recent<(u32, u32), Habit>,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { services: Recent::new(SERVICES_MAX), peers: Recent::new(PEERS_MAX) }
+    }
 }
 
 /// The number of the service that sent the record at a place.
@@ -122,7 +127,7 @@ fn root_of(spans: &TraceSpans) -> Option<usize> {
 
 impl Patience {
     /// What a trace whose root has ended lacks, of what is worth to be waited for.
-    pub(super) fn lack(&self, spans: &TraceSpans) -> Lack {
+    pub(super) fn lack(&mut self, spans: &TraceSpans) -> Lack {
         let mut lack = Lack::default();
         let Some(root) = root_of(spans) else { return lack };
         let root_service = service_of(spans, root);
@@ -164,7 +169,7 @@ impl Patience {
 
     /// How long it is worth to wait for what the trace lacks, after the last that came of it, at
     /// most `most_ms`.
-    pub(super) fn wait_ms(&self, spans: &TraceSpans, lack: &Lack, most_ms: u64) -> u64 {
+    pub(super) fn wait_ms(&mut self, spans: &TraceSpans, lack: &Lack, most_ms: u64) -> u64 {
         let habits = self.habits(root_of(spans).map_or(0, |root| service_of(spans, root)));
         let is_elsewhere = lack.others || !lack.peers.is_empty();
         match if is_elsewhere { habits.others_late_ms } else { habits.own_late_ms } {
@@ -177,23 +182,26 @@ impl Patience {
     pub(super) fn came_late(&mut self, spans: &TraceSpans, late_ms: u64) {
         let Some(root) = root_of(spans) else { return };
         let (root, last) = (service_of(spans, root), service_of(spans, spans.spans.len() - 1));
-        let habits = self.habits_mut(root);
-        let known_ms = if root == last {
-            &mut habits.own_late_ms
-        } else {
-            habits.others.came();
-            &mut habits.others_late_ms
-        };
-        *known_ms = late_ms.max(*known_ms - *known_ms / FADING);
+        self.change_habits(root, |habits| {
+            let known_ms = if root == last {
+                &mut habits.own_late_ms
+            } else {
+                habits.others.came();
+                &mut habits.others_late_ms
+            };
+            *known_ms = late_ms.max(*known_ms - *known_ms / FADING);
+        });
     }
 
     /// Learns from a trace that is judged: `lack` is what it was waited for in vain, if it was.
     pub(super) fn learn(&mut self, spans: &TraceSpans, lack: Option<&Lack>) {
         if let Some(lack) = lack {
-            lack.parents.iter().for_each(|service| self.habits_mut(*service).parents.missed());
-            lack.peers.iter().for_each(|peer| self.peer(*peer).missed());
+            for service in &lack.parents {
+                self.change_habits(*service, |habits| habits.parents.missed());
+            }
+            lack.peers.iter().for_each(|peer| self.change_peer(*peer, Habit::missed));
             if let (true, Some(root)) = (lack.others, root_of(spans)) {
-                self.habits_mut(service_of(spans, root)).others.missed();
+                self.change_habits(service_of(spans, root), |habits| habits.others.missed());
             }
         }
         // Most traces call nobody.
@@ -204,7 +212,7 @@ impl Patience {
         let parents: HashSet<_> = remote.map(|span| span.parent_id).collect();
         for (at, span) in spans.spans.iter().enumerate().filter(|(_, span)| span.peer != 0) {
             if parents.contains(&span.span_id) {
-                self.peer((service_of(spans, at), span.peer)).came();
+                self.change_peer((service_of(spans, at), span.peer), Habit::came);
             }
         }
     }
@@ -215,21 +223,24 @@ impl Patience {
         (self.services.len(), self.peers.len())
     }
 
-    fn habits(&self, service: u32) -> ServiceHabits {
+    /// Services and other sides that were forgotten since this was last asked.
+    pub(super) fn take_forgotten(&mut self) -> u64 {
+        self.services.take_forgotten() + self.peers.take_forgotten()
+    }
+
+    fn habits(&mut self, service: u32) -> ServiceHabits {
         self.services.get(&service).copied().unwrap_or_default()
     }
 
-    fn habits_mut(&mut self, service: u32) -> &mut ServiceHabits {
-        if self.services.len() >= SERVICES_MAX && !self.services.contains_key(&service) {
-            self.services.clear();
-        }
-        self.services.entry(service).or_default()
+    fn change_habits(&mut self, service: u32, change: impl FnOnce(&mut ServiceHabits)) {
+        let mut habits = self.habits(service);
+        change(&mut habits);
+        self.services.keep(service, habits, 1);
     }
 
-    fn peer(&mut self, peer: (u32, u32)) -> &mut Habit {
-        if self.peers.len() >= PEERS_MAX && !self.peers.contains_key(&peer) {
-            self.peers.clear();
-        }
-        self.peers.entry(peer).or_default()
+    fn change_peer(&mut self, peer: (u32, u32), change: impl FnOnce(&mut Habit)) {
+        let mut habit = self.peers.get(&peer).copied().unwrap_or_default();
+        change(&mut habit);
+        self.peers.keep(peer, habit, 1);
     }
 }

@@ -9,6 +9,7 @@ mod judging;
 mod kept;
 mod restore;
 mod room;
+mod ticking;
 mod waiting;
 
 use std::collections::VecDeque;
@@ -83,6 +84,8 @@ pub struct ShardCounts {
     pub forgotten_early: u64,
     /// Traces whose root had ended that were waited for since they lacked something.
     pub waited_longer: u64,
+    /// Services and other sides whose habits were forgotten for those of others.
+    pub forgotten_habits: u64,
     /// Judged traces that a late span reopened.
     pub reopened: u64,
     /// Traces that held no tool, agent or model span and were not judged.
@@ -117,6 +120,8 @@ pub struct Shard {
     counts: ShardCounts,
     /// Handles with new records since the last look, so that rules apply after a request.
     touched: Vec<Handle>,
+    /// Handles whose deadline was reached, to be looked at.
+    fired: VecDeque<Handle>,
     /// What was learnt of senders.
     patience: Patience,
     /// Traces that have grown since the last look; `None` while nobody looks.
@@ -176,6 +181,7 @@ impl Shard {
             open_count: 0,
             counts: ShardCounts::default(),
             touched: Vec::new(),
+            fired: VecDeque::new(),
             patience: Patience::default(),
             watched: None,
             restoring: None,
@@ -373,41 +379,6 @@ impl Shard {
         }
     }
 
-    /// Pushes what is due at `now`, and forgets what was remembered long enough.
-    pub fn tick(&mut self, now_ms: u64, due: &mut Vec<Due>) {
-        let mut fired = Vec::new();
-        let places = &self.places;
-        self.wheel.due(now_ms, |handle| is_open(places, handle), &mut fired);
-        for handle in fired {
-            let traces = self.traces;
-            let Some(trace) = self.get_mut(handle) else { continue };
-            if trace.state != State::Open {
-                continue;
-            }
-            let (deadline, completion) = trace.deadline(&traces);
-            if deadline <= now_ms {
-                let is_root = completion == Completion::RootEnded;
-                if !is_root {
-                    self.note_lack(handle);
-                }
-                if !is_root || !self.is_waited_for(handle, now_ms) {
-                    self.judge(handle, completion, now_ms, due);
-                }
-            } else if trace.armed_ms <= now_ms {
-                trace.armed_ms = u64::MAX;
-                self.arm(handle);
-            }
-        }
-        self.forget_judged(now_ms);
-        // Traces leave this queue out of order; it is swept when most of it is stale.
-        if self.opened.len() > 2 * self.open_count + 1024 {
-            let places = &self.places;
-            self.opened.retain(|handle| is_open(places, handle));
-        }
-        self.make_room(now_ms, due);
-        self.shrink();
-    }
-
     /// Makes everything that is open due: the end of the input or of the process.
     pub fn drain(&mut self, completion: Completion, now_ms: u64, due: &mut Vec<Due>) {
         while let Some(handle) = self.opened.pop_front() {
@@ -444,6 +415,7 @@ impl Shard {
 
     /// What was counted since the last look.
     pub fn take_counts(&mut self) -> ShardCounts {
+        self.counts.forgotten_habits += self.patience.take_forgotten();
         std::mem::take(&mut self.counts)
     }
 

@@ -8,7 +8,7 @@ use crate::assemble::{LimitsSettings, SessionsSettings};
 use crate::emit::settings::ExporterSettings;
 use crate::model::MemoryLimits;
 use crate::receive::settings::OtlpReceiverSettings;
-use crate::settings::{Node, Place, SettingsError};
+use crate::settings::{Key, Node, Place, SettingsError};
 
 const MIB: usize = 1 << 20;
 
@@ -16,14 +16,31 @@ const MIB: usize = 1 << 20;
 const TOTAL_MIN: usize = 32 * MIB;
 /// The least that a share needs.
 const SHARE_MIN: usize = MIB / 2;
-/// What is remembered to be quick, and has fixed limits: compiled schemas, batches to be filled
-/// again, criteria of attributes.
+/// What is remembered to be quick, and has fixed limits: batches to be filled again, resources
+/// and keys of four cores.
 const FIXED: usize = 12 * MIB;
+/// Schemas that one evaluator keeps compiled.
+const SCHEMAS: usize = 8 * MIB;
+/// Criteria of attributes that one evaluator keeps built.
+const CRITERIA: usize = 4 * MIB;
+
+/// What the whole config, which is `node`, lets evaluators remember to be quick.
+fn remembered_by_evaluators(node: &Node) -> usize {
+    let entries = node.get("evaluators").into_iter().flat_map(Node::entries);
+    let of_one = |(key, settings): &(Key, Node)| {
+        let kind = key.text.split('/').next();
+        let compiles = kind == Some("tool_call_validity")
+            && settings.get("schema").is_some_and(|it| it.to_value().as_str() == Some("full"));
+        let expects = settings.get("expect").is_some_and(|from| from.get("attribute").is_some());
+        usize::from(compiles) * SCHEMAS + usize::from(expects) * CRITERIA
+    };
+    entries.map(of_one).sum()
+}
 
 /// What is not divided: the fixed parts, and 13 of 64 parts for what the allocator keeps for a
 /// while after it was given back.
-fn undivided(total: usize) -> usize {
-    FIXED + total / 64 * 13
+fn undivided(total: usize, node: &Node) -> usize {
+    FIXED + remembered_by_evaluators(node) + total / 64 * 13
 }
 
 /// A share with the setting that names it.
@@ -60,19 +77,20 @@ pub(super) fn divide(
         let error = format!("`memory_mib` must be at least {}", TOTAL_MIN / MIB);
         let error = SettingsError::new(error).with_help(format!(
             "{} of them are not divided among what senders send",
-            undivided(TOTAL_MIN).div_ceil(MIB)
+            undivided(TOTAL_MIN, node).div_ceil(MIB)
         ));
         return Err(error.at(place_of(node, "limits.memory_mib")));
     }
     let parts = parts(settings);
     let written = |part: &Part| part.written.unwrap_or(SHARE_MIN);
     let needed = parts.iter().map(written).fold(0, usize::saturating_add);
-    if needed > total.saturating_sub(undivided(total)) {
+    let undivided = undivided(total, node);
+    if needed > total.saturating_sub(undivided) {
         return Err(does_not_fit(&parts, needed, total, node));
     }
     let named = parts.iter().filter_map(|part| part.written).sum::<usize>();
     let weights = parts.iter().filter(|part| part.written.is_none()).map(|part| part.weight);
-    let (rest, weights) = (total - undivided(total) - named, weights.sum::<usize>().max(1));
+    let (rest, weights) = (total - undivided - named, weights.sum::<usize>().max(1));
     let divided = |part: &Part| (rest as u128 * part.weight as u128 / weights as u128) as usize;
     let [connections, requests, queue, traces, judging, sessions, exporters, series] =
         parts.map(|part| part.written.unwrap_or_else(|| divided(&part)));
@@ -126,7 +144,8 @@ fn does_not_fit(parts: &[Part], needed: usize, total: usize, node: &Node) -> Set
     let written = parts.iter().filter(|part| part.written.is_some());
     let largest = written.max_by_key(|part| part.written);
     // As much of the limit is not divided as `undivided` says.
-    let needed = needed.saturating_add(FIXED).div_ceil(MIB);
+    let fixed = FIXED + remembered_by_evaluators(node);
+    let needed = needed.saturating_add(fixed).div_ceil(MIB);
     let (needed, total) = (needed.saturating_mul(64).div_ceil(51), total / MIB);
     let error = SettingsError::new(format!(
         "the shares of `limits.memory_mib` need {needed} MiB together, and it is {total}"
@@ -181,7 +200,10 @@ mod tests {
     #[test]
     fn the_default_config_has_the_default_shares() {
         assert_eq!(divided("{}"), Ok(MemoryLimits::default()));
-        assert_eq!(sum(&MemoryLimits::default()) + undivided(1024 * MIB), 1024 * MIB);
+        assert_eq!(
+            sum(&MemoryLimits::default()) + undivided(1024 * MIB, &Node::default()),
+            1024 * MIB
+        );
     }
 
     #[test]
@@ -193,12 +215,23 @@ mod tests {
             r#"{"limits": {"memory_mib": 100000}}"#,
         ] {
             let limits = divided(text).unwrap();
-            let undivided = undivided(limits.total);
+            let undivided = undivided(limits.total, &Node::default());
             assert!(sum(&limits) + undivided <= limits.total, "{text}: {limits:?}");
             assert!(sum(&limits) + undivided + 8 >= limits.total, "{text}: {limits:?}");
         }
         let limits = divided(r#"{"limits": {"queue_mib": 7}}"#).unwrap();
         assert_eq!(limits.queue, 7 * MIB);
+    }
+
+    #[test]
+    fn what_evaluators_remember_is_not_divided() {
+        let text = r#"{"evaluators": {"tool_call_validity/a": {"schema": "full"},
+            "tool_error": null, "tool_trajectory": {"expect": {"attribute": "expected"}}}}"#;
+        let node = Node::from_value(&json::parse(text).unwrap());
+        assert_eq!(remembered_by_evaluators(&node), SCHEMAS + CRITERIA);
+        let limits = divided(text).unwrap();
+        assert!(sum(&limits) + undivided(limits.total, &node) <= limits.total, "{limits:?}");
+        assert!(limits.traces < MemoryLimits::default().traces);
     }
 
     #[test]

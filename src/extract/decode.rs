@@ -251,9 +251,9 @@ fn apply<'a>(step: &DecodeStep, value: Value<'a>) -> Option<Decoded<'a>> {
         DecodeStep::JsonOrText => json_or_text(value),
         DecodeStep::JsonOrPyliteral => {
             return match read_json(value)? {
-                Decoded::Unreadable(text) => Some(match python_literal(&text) {
-                    Some(value) => Decoded::Value(value),
-                    None => Decoded::Unreadable(text),
+                Decoded::Unreadable(text) => Some(match python_literal(text) {
+                    Ok(value) => Decoded::Value(value),
+                    Err(text) => Decoded::Unreadable(text),
                 }),
                 found => Some(found),
             };
@@ -305,7 +305,7 @@ pub(super) fn json_or_text(value: Value<'_>) -> Value<'_> {
 pub(super) fn json_or_py_or_text(value: Value<'_>) -> Value<'_> {
     match json_or_text(value) {
         Value::String(text) if is_bracketed(&text) || text.starts_with('(') => {
-            python_literal(&text).unwrap_or(Value::String(text))
+            python_literal(text).unwrap_or_else(Value::String)
         }
         value => value,
     }
@@ -362,9 +362,16 @@ pub(super) fn looks_whole(text: &str) -> bool {
     bytes.last() == Some(&close) && count(b'{') == count(b'}') && count(b'[') == count(b']')
 }
 
-/// A Python literal, as `repr` and `str` write containers.
-fn python_literal(text: &str) -> Option<Value<'static>> {
-    python::parse_literal(text).map(Value::into_owned)
+/// A Python literal, as `repr` and `str` write containers, borrowing from the text where it is
+/// borrowed; gives it back if it is none.
+fn python_literal(text: Cow<'_, str>) -> Result<Value<'_>, Cow<'_, str>> {
+    match text {
+        Cow::Borrowed(text) => python::parse_literal(text).ok_or(Cow::Borrowed(text)),
+        Cow::Owned(text) => {
+            let value = python::parse_literal(&text).map(Value::into_owned);
+            value.ok_or(Cow::Owned(text))
+        }
+    }
 }
 
 impl<'de> Deserialize<'de> for Decode {

@@ -77,12 +77,12 @@ impl Share {
 
     /// Gives back what was taken.
     pub fn give_back(&self, amount: usize) {
-        self.held.fetch_sub(amount, Ordering::Relaxed);
+        lower(&self.held, amount);
     }
 
     /// Gives back what was taken for a holder.
     pub fn give_back_for(&self, own: &AtomicUsize, amount: usize) {
-        own.fetch_sub(amount, Ordering::Relaxed);
+        lower(own, amount);
         self.give_back(amount);
     }
 
@@ -93,6 +93,13 @@ impl Share {
             None => self.give_back(before - now),
         }
     }
+}
+
+/// Lowers a count, at most to nothing: one that wrapped around would leave no room ever after.
+fn lower(count: &AtomicUsize, amount: usize) {
+    let lowered = |before: usize| Some(before.saturating_sub(amount));
+    // Always some, so always done.
+    let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lowered);
 }
 
 /// How large each share is, bytes.
@@ -222,5 +229,15 @@ mod tests {
         assert!(share.try_take_for(&own, 100) && !share.try_take(1));
         share.change(100, 40);
         assert_eq!(share.held(), 40);
+    }
+
+    #[test]
+    fn what_is_given_back_twice_leaves_the_share_empty_and_of_use() {
+        let (share, own) = (Share::new("x", 100), AtomicUsize::new(0));
+        assert!(share.try_take_for(&own, 10));
+        share.give_back_for(&own, 10);
+        share.give_back_for(&own, 10);
+        assert_eq!((share.held(), own.load(Ordering::Relaxed)), (0, 0));
+        assert!(share.try_take_for(&own, 80));
     }
 }

@@ -9,6 +9,7 @@ pub mod facts;
 pub mod id;
 pub mod ledger;
 pub mod memory;
+pub mod recent;
 pub mod session;
 pub mod span;
 pub mod tool_call;
@@ -24,6 +25,7 @@ pub use facts::{Facts, Want};
 pub use id::{EvaluationId, SpanId, TraceId};
 pub use ledger::{Claim, Claims, Receipt, Source};
 pub use memory::{Memory, MemoryLimits, Share};
+pub use recent::Recent;
 pub use session::SessionKey;
 pub use span::{
     Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans, fetch, fingerprint, shard_of,

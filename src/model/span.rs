@@ -127,10 +127,19 @@ impl TraceSpans {
     /// About how many values its facts hold, if all of them are JSON: what makes values costly is
     /// how many there are, and prose holds few of the signs that part them.
     pub fn value_count(&self) -> usize {
+        self.count(|byte| matches!(byte, b',' | b'[' | b'{'))
+    }
+
+    /// About how many more signs there are to read, if all of them are Python's literals: quotes
+    /// and parentheses.
+    pub fn literal_sign_count(&self) -> usize {
+        self.count(|byte| matches!(byte, b'\'' | b'('))
+    }
+
+    fn count(&self, is_sign: impl Fn(u8) -> bool) -> usize {
         // So many that a count fits a byte: then sixteen and more are counted at once.
         let count = |few: &[u8]| {
-            let is_sign = |byte: &u8| u8::from(matches!(byte, b',' | b'[' | b'{'));
-            usize::from(few.iter().map(is_sign).fold(0_u8, u8::wrapping_add))
+            usize::from(few.iter().map(|byte| u8::from(is_sign(*byte))).fold(0, u8::wrapping_add))
         };
         self.arena.chunks(usize::from(u8::MAX)).map(count).sum()
     }

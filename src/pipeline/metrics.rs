@@ -27,6 +27,7 @@ pub(super) struct PipelineMetrics {
     evicted: Counter<u64>,
     reopened: Counter<u64>,
     waited_longer: Counter<u64>,
+    forgotten: Counter<u64>,
     sessions: Counter<u64>,
     session_losses: Counter<u64>,
     when_errors: Counter<u64>,
@@ -106,6 +107,10 @@ impl PipelineMetrics {
                 "spanscore.assemble.waited_longer_traces",
                 "Traces that were waited for since they lacked something.",
             ),
+            forgotten: counter(
+                "spanscore.assemble.forgotten_facts",
+                "What was learnt of senders and forgotten for what is newer.",
+            ),
             sessions: counter("spanscore.assemble.judged_sessions", "Sessions judged."),
             session_losses: counter(
                 "spanscore.assemble.session_losses",
@@ -162,6 +167,9 @@ impl PipelineMetrics {
         }
         self.reopened.add(0, &[]);
         self.waited_longer.add(0, &[]);
+        for word in ["habits", "session_verdicts"] {
+            self.forgotten.add(0, &reason(word));
+        }
         self.expensive.add(0, &reason(EXPENSIVE));
         self.expensive.add(0, &reason(TOO_LARGE));
         for place in ["queue", "shard"] {
@@ -236,6 +244,12 @@ impl PipelineMetrics {
         }
     }
 
+    pub(super) fn forgot_session_verdicts(&self, count: u64) {
+        if count > 0 {
+            self.forgotten.add(count, &reason("session_verdicts"));
+        }
+    }
+
     fn count_when_errors(&self, errors: &WhenErrors) {
         for index in errors {
             if let Some(evaluator) = self.evaluators.get(*index) {
@@ -291,6 +305,7 @@ impl PipelineMetrics {
         add(&self.evicted, counts.evicted_by_count, "trace_count");
         add(&self.evicted, counts.evicted_by_memory, "memory");
         add(&self.evicted, counts.forgotten_early, "remembered");
+        add(&self.forgotten, counts.forgotten_habits, "habits");
         if counts.reopened > 0 {
             self.reopened.add(counts.reopened, &[]);
         }

@@ -26,8 +26,8 @@ pub(super) struct QueueRoom {
 }
 
 impl QueueRoom {
-    /// Takes room, after waiting for it if there is none; `None` at the deadline. `waits` is called
-    /// once where it has to wait.
+    /// Takes room, after waiting for it if there is none; `None` at the deadline, and where enough
+    /// of this sender waits. `waits` is called once where it has to wait.
     pub(super) async fn take(
         share: &Arc<Share>,
         sender: &Arc<Sender>,
@@ -38,6 +38,7 @@ impl QueueRoom {
         let bytes = bytes.min(share.limit());
         let is_taken = || share.try_take_for(sender.queued(), bytes);
         if !is_taken() {
+            let _waiting = sender.wait()?;
             waits();
             look_until(deadline, is_taken).await?;
         }

@@ -16,7 +16,6 @@ use super::Outlet;
 use super::backlog::Backlog;
 use super::guard::Guarded;
 use super::journal::Journal;
-use super::keeper::{COLLECT_INTERVAL, collect};
 use super::metrics::{EXPENSIVE, PipelineMetrics, TOO_LARGE};
 use super::reading::reserve;
 use super::worker::{TICK, elapsed_ms, unix_ns};
@@ -102,7 +101,6 @@ impl SessionWorker {
         let start = Instant::now();
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut collected = start;
         let mut due = Vec::new();
         loop {
             self.heartbeats.beat(self.place);
@@ -118,15 +116,12 @@ impl SessionWorker {
                 }
                 _ = ticks.tick() => {
                     let now_ms = elapsed_ms(start);
-                    if collected.elapsed() >= COLLECT_INTERVAL {
-                        collect();
-                        collected = Instant::now();
-                    }
                     self.guarded(now_ms, &mut due, |own, due| {
                         own.sessions.tick(now_ms, due);
                         own.judge_due(due);
                     });
                     self.metrics.sessions(&mut self.sessions);
+                    self.metrics.forgot_session_verdicts(self.verdicts.take_forgotten());
                 }
             }
         }

@@ -18,7 +18,6 @@ use super::costly::Costly;
 use super::guard::Guarded;
 use super::journal::notes::JudgedNote;
 use super::journal::{Journal, Priors};
-use super::keeper::{COLLECT_INTERVAL, collect};
 use super::metrics::{JudgedCounts, PipelineMetrics};
 use super::pool::BatchPool;
 use super::reading::{ReadingMemory, reserve};
@@ -42,6 +41,9 @@ const JUDGED_MAX: usize = 64;
 const EARLY_SHARE: u64 = 4;
 /// Requests taken from the queue at once.
 const WORK_MAX: usize = 32;
+/// Traces judged at once, and requests taken while more of them are due: neither waits long for the
+/// other.
+const SLICE: usize = 8;
 
 /// What a shard is told.
 #[derive(Clone)]
@@ -94,14 +96,14 @@ impl Worker {
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<ShardMessage>) {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut collected = Instant::now();
         let mut work = Vec::with_capacity(WORK_MAX);
         let mut due = Vec::new();
         let mut is_open = true;
         while is_open {
             self.heartbeats.beat(self.index);
+            let most = if self.shard.behind() > 0 { SLICE } else { WORK_MAX };
             tokio::select! {
-                count = queue.recv_many(&mut work, WORK_MAX) => {
+                count = queue.recv_many(&mut work, most) => {
                     is_open = count > 0;
                     for work in work.drain(..) {
                         match work {
@@ -116,13 +118,12 @@ impl Worker {
                     }
                 }
                 _ = ticks.tick() => {
-                    if collected.elapsed() >= COLLECT_INTERVAL {
-                        collect();
-                        collected = Instant::now();
-                    }
                     // While it is brought back its time goes on with what came.
                     if !self.shard.is_restoring() {
-                        self.pass_time(self.clock.now_ms(), &mut due);
+                        self.pass_time(self.clock.now_ms(), SLICE, &mut due);
+                        if self.shard.behind() > 0 {
+                            ticks.reset_immediately();
+                        }
                     }
                 }
             }
@@ -147,9 +148,10 @@ impl Worker {
         self.guarded(now_ms, due, |own, _| own.shard.resume(now_ms));
     }
 
-    fn pass_time(&mut self, now_ms: u64, due: &mut Vec<Due>) {
+    /// Judges what is due at a time, no more than so many traces at once.
+    fn pass_time(&mut self, now_ms: u64, most: usize, due: &mut Vec<Due>) {
         self.guarded(now_ms, due, |own, due| {
-            own.shard.tick(now_ms, due);
+            own.shard.tick_some(now_ms, most, due);
             own.judge_due(due);
             own.metrics.shard(own.index, &mut own.shard);
         });
@@ -159,7 +161,7 @@ impl Worker {
         let records = batch.spans.len();
         if let Some(at_ms) = at_ms {
             if self.clock.has_passed(at_ms, TICK) {
-                self.pass_time(at_ms, due);
+                self.pass_time(at_ms, usize::MAX, due);
             }
             self.clock.set(at_ms);
         }

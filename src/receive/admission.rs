@@ -6,6 +6,7 @@
 //! holds is given back when its [`Ticket`] is dropped.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -65,12 +66,14 @@ impl Admission {
         if ticket.try_turn() {
             return Ok(ticket);
         }
-        waits();
-        let deadline = Instant::now() + self.wait;
-        while Instant::now() < deadline {
-            tokio::time::sleep_until(deadline.min(Instant::now() + LOOK)).await;
-            if ticket.try_turn() {
-                return Ok(ticket);
+        if let Some(_waiting) = ticket.sender.wait() {
+            waits();
+            let deadline = Instant::now() + self.wait;
+            while Instant::now() < deadline {
+                tokio::time::sleep_until(deadline.min(Instant::now() + LOOK)).await;
+                if ticket.try_turn() {
+                    return Ok(ticket);
+                }
             }
         }
         let what = "too many concurrent requests";
@@ -101,12 +104,23 @@ impl Ticket {
         if self.held.saturating_add(bytes) > share.largest() {
             return Err(RefusedRequest::too_large(share.largest(), BYTES_SETTING));
         }
-        if !share.try_take_for(&self.sender.bytes, bytes) {
-            let what = "too many bytes in flight";
-            return Err(RefusedRequest::overloaded(RefusalReason::BytesFull, what));
+        if share.try_take_for(&self.sender.bytes, bytes) {
+            self.held += bytes;
+            return Ok(());
         }
-        self.held += bytes;
-        Ok(())
+        if self.is_alone() {
+            return Err(RefusedRequest::too_large(share.largest(), BYTES_SETTING));
+        }
+        let what = "too many bytes in flight";
+        Err(RefusedRequest::overloaded(RefusalReason::BytesFull, what))
+    }
+
+    /// Whether nobody else holds anything, neither on this connection nor on another: what this
+    /// request has no room for now, it would never have.
+    fn is_alone(&self) -> bool {
+        let own = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+        let Sender { bodies, turns, bytes, .. } = &*self.sender;
+        own(bodies) + own(turns) <= 1 && self.limits.bytes.held() <= own(bytes)
     }
 
     /// Gives back some of the bytes that it holds.
@@ -189,6 +203,19 @@ mod tests {
         }
         assert_eq!(turns.len(), 80);
         assert!(turn(&Arc::default()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn request_that_has_no_room_though_nobody_else_holds_any_is_refused_for_good() {
+        let (admission, sender) = (admission(1), Arc::<Sender>::default());
+        let mut ticket = admission.enter(&sender).unwrap();
+        // What is read ahead of the body.
+        assert!(admission.limits.bytes.try_take_for(&sender.bytes, 400_000));
+        assert!(ticket.hold(400_000).is_ok());
+        assert_eq!(reason(ticket.hold(100_000)), Some(RefusalReason::TooLarge));
+        let mut other = admission.enter(&Arc::default()).unwrap();
+        assert!(other.hold(1).is_ok());
+        assert_eq!(reason(ticket.hold(100_000)), Some(RefusalReason::BytesFull));
     }
 
     #[tokio::test]

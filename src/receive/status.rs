@@ -135,7 +135,8 @@ impl RefusalReason {
         }
     }
 
-    /// The HTTP status; a sender repeats only after 503.
+    /// The HTTP status; a sender repeats only after 429, 502, 503 and 504. A body that came too
+    /// slowly is worth another try: what slowed it down may have passed, and 408 would lose it.
     pub(super) fn http_status(self) -> StatusCode {
         match self {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
@@ -149,8 +150,8 @@ impl RefusalReason {
             Self::Overloaded | Self::BodiesFull | Self::TurnsFull | Self::BytesFull => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Timeout | Self::TooSlow | Self::Deadline => StatusCode::REQUEST_TIMEOUT,
+            Self::ShuttingDown | Self::Timeout | Self::TooSlow => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Deadline => StatusCode::GATEWAY_TIMEOUT,
             Self::Fault => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -181,7 +182,8 @@ impl RefusedRequest {
 
     /// When to try again, if the sender should.
     pub(super) fn retry_after(&self) -> Option<Duration> {
-        (self.reason.grpc_code() == Code::Unavailable).then_some(self.retry_after)
+        let is_worth = self.reason.http_status() == StatusCode::SERVICE_UNAVAILABLE;
+        is_worth.then_some(self.retry_after)
     }
 
     /// The gRPC status. The retry hint stands in `grpc-status-details-bin`, as OTLP says, and in
@@ -281,11 +283,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_overload_and_shutdown_ask_for_another_try() {
+    fn overload_shutdown_and_slowness_ask_for_another_try() {
         for reason in RefusalReason::ALL {
             let name = reason.name();
-            let retried =
-                name.ends_with("_full") || ["overloaded", "shutting_down"].contains(&name);
+            let passing = ["overloaded", "shutting_down", "timeout", "too_slow"];
+            let retried = name.ends_with("_full") || passing.contains(&name);
             let failure = RefusedRequest::new(reason, "text");
             assert_eq!(failure.retry_after().is_some(), retried, "{reason:?}");
             let status = failure.to_grpc();

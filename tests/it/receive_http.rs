@@ -246,7 +246,7 @@ async fn slow_senders_are_cut_off() {
     let harness = Harness::with(settings).await;
     let slow_body = "POST /v1/traces HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\
                      content-type: application/x-protobuf\r\ncontent-length: 10\r\n\r\n123";
-    assert!(talk(harness.http, slow_body).await.starts_with("HTTP/1.1 408"));
+    assert!(talk(harness.http, slow_body).await.starts_with("HTTP/1.1 503"));
     for address in [harness.grpc, harness.http] {
         for start in ["", "POST /v1/tr", "PRI * HTTP/2.0\r\n"] {
             talk(address, start).await;

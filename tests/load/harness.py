@@ -217,10 +217,10 @@ def percentile(values, share):
 class Sender(threading.Thread):
     """Sends ordinary requests over a connection of its own, some each second, until stopped."""
 
-    def __init__(self, collector, rate=20):
+    def __init__(self, collector, rate=20, make=ordinary):
         super().__init__(daemon=True)
-        self.collector, self.rate, self.going = collector, rate, True
-        self.latencies, self.codes = [], collections.Counter()
+        self.collector, self.rate, self.make, self.going = collector, rate, make, True
+        self.times, self.latencies, self.codes = [], [], collections.Counter()
         self.start()
 
     def run(self):
@@ -230,14 +230,16 @@ class Sender(threading.Thread):
             try:
                 if connection is None:
                     connection = http.client.HTTPConnection("127.0.0.1", self.collector.http, timeout=35)
-                connection.request("POST", "/v1/traces", ordinary(),
+                connection.request("POST", "/v1/traces", self.make(),
                                    {"content-type": "application/x-protobuf"})
                 answer = connection.getresponse()
                 answer.read()
-                self.codes[answer.status] += 1
+                retryable = answer.status == 200 or answer.getheader("retry-after")
+                self.codes[answer.status if retryable else f"{answer.status} for good"] += 1
             except (OSError, http.client.HTTPException) as error:
                 self.codes[type(error).__name__] += 1
                 connection = None
+            self.times.append(began)
             self.latencies.append(time.monotonic() - began)
             time.sleep(max(0, 1 / self.rate - (time.monotonic() - began)))
 
@@ -245,6 +247,15 @@ class Sender(threading.Thread):
         self.going = False
         self.join(40)
         return self.latencies, dict(self.codes)
+
+
+def go_first(is_first=True):
+    """Lets the threads of this process run before whoever shares their core, where that is allowed."""
+    try:
+        policy = os.SCHED_RR if is_first else os.SCHED_OTHER
+        os.sched_setscheduler(0, policy, os.sched_param(int(is_first)))
+    except PermissionError:
+        pass
 
 
 class Probe(threading.Thread):

@@ -86,6 +86,9 @@ impl Shard {
         if is_empty(self.opened.len(), self.opened.capacity()) {
             self.opened.shrink_to(2 * self.opened.len());
         }
+        if is_empty(self.fired.len(), self.fired.capacity()) {
+            self.fired.shrink_to(2 * self.fired.len());
+        }
         if is_empty(self.judged.len(), self.judged.capacity()) {
             self.judged.shrink_to(2 * self.judged.len());
         }

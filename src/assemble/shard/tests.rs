@@ -1,6 +1,7 @@
 mod conflicts;
 mod held;
 mod restore;
+mod ticking;
 mod waiting;
 
 use std::sync::Arc;

@@ -164,11 +164,16 @@ const STEPS_PER_RECORD: usize = 400;
 /// Steps to make one value of a list or an object.
 const STEPS_PER_VALUE: usize = 32;
 
+/// Steps to read a quote or a parenthesis of a Python literal. A text has two quotes, and what is
+/// none has few of either.
+const STEPS_PER_LITERAL_SIGN: usize = 16;
+
 /// Steps to read a trace: all that is linear in it.
 fn reading_steps(trace: &TraceSpans) -> usize {
     trace.arena.len() * STEPS_PER_BYTE
         + trace.spans.len() * STEPS_PER_RECORD
         + trace.value_count() * STEPS_PER_VALUE
+        + trace.literal_sign_count() * STEPS_PER_LITERAL_SIGN
 }
 
 /// The trajectory of a trace that is too expensive to be read.

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
-
 use crate::assemble::{DueSession, SessionsSettings};
-use crate::model::{Evaluation, GivenVerdicts, SessionKey, Share};
+use crate::model::{Evaluation, GivenVerdicts, Recent, SessionKey, Share};
 
 /// Bytes of a session in a table that grows, beside its key and its verdicts.
 const ENTRY_BYTES: usize = 200;
@@ -14,39 +12,37 @@ const SHARE_PARTS: usize = 16;
 
 /// The verdicts of the sessions that were judged last.
 pub(in crate::pipeline) struct SessionVerdicts {
-    by_key: HashMap<Arc<SessionKey>, GivenVerdicts>,
-    bytes: usize,
-    bytes_max: usize,
-    sessions_max: usize,
+    by_key: Recent<Arc<SessionKey>, GivenVerdicts>,
+    /// What each takes at least, so that there are no more than there may be sessions.
+    bytes_min: usize,
 }
 
 impl SessionVerdicts {
-    /// None yet; when those of all sessions would be more than may be held, none again.
+    /// None yet; when those of all sessions would be more than may be held, the oldest are
+    /// forgotten.
     pub(in crate::pipeline) fn new(settings: &SessionsSettings, share: &Share) -> Self {
         let bytes_max = share.limit() / SHARE_PARTS;
-        let sessions_max = settings.open_sessions_max as usize;
-        Self { by_key: HashMap::new(), bytes: 0, bytes_max, sessions_max }
+        let bytes_min = bytes_max / (settings.open_sessions_max as usize).max(1);
+        Self { by_key: Recent::new(bytes_max), bytes_min }
     }
 
     /// Bytes held for all of them.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
+        self.by_key.weight()
+    }
+
+    /// Sessions that were forgotten since this was last asked.
+    pub(super) fn take_forgotten(&mut self) -> u64 {
+        self.by_key.take_forgotten()
     }
 
     /// Tells evaluations of a session which verdicts they take back.
     pub(super) fn supersede(&mut self, due: &DueSession, evaluations: &mut [Evaluation]) {
         let known = self.by_key.remove(&due.key);
-        self.bytes -= known.as_ref().map_or(0, |known| bytes_of(&due.key, known));
         let mut verdicts = known.filter(|_| due.revision > 0).unwrap_or_default();
         verdicts.supersede(evaluations);
-        let bytes = bytes_of(&due.key, &verdicts);
-        if self.by_key.len() >= self.sessions_max || self.bytes + bytes > self.bytes_max {
-            (self.by_key, self.bytes) = (HashMap::new(), 0);
-        }
-        if bytes <= self.bytes_max {
-            self.bytes += bytes;
-            self.by_key.insert(Arc::clone(&due.key), verdicts);
-        }
+        let bytes = bytes_of(&due.key, &verdicts).max(self.bytes_min);
+        self.by_key.keep(Arc::clone(&due.key), verdicts, bytes);
     }
 }
 
@@ -75,17 +71,17 @@ mod tests {
 
     #[test]
     fn verdicts_keep_within_their_bytes() {
-        let share = Share::new("sessions", SHARE_PARTS * 3 * ENTRY_BYTES);
+        let share = Share::new("sessions", SHARE_PARTS * 5 * ENTRY_BYTES);
         let mut verdicts = SessionVerdicts::new(&SessionsSettings::default(), &share);
         judge(&mut verdicts, "a", 0);
         let one = verdicts.bytes();
         judge(&mut verdicts, "a", 1);
         assert_eq!(verdicts.bytes(), one, "counted once");
-        judge(&mut verdicts, "b", 0);
-        assert_eq!(verdicts.bytes(), 2 * one);
-        judge(&mut verdicts, "c", 0);
-        assert_eq!(verdicts.bytes(), one, "those of the others are forgotten");
+        for id in ["b", "c", "d", "e"] {
+            judge(&mut verdicts, id, 0);
+        }
+        assert_eq!((verdicts.bytes(), verdicts.take_forgotten()), (3 * one, 2), "the oldest two");
         judge(&mut verdicts, &"long".repeat(1000), 0);
-        assert_eq!(verdicts.bytes(), 0, "more than there may be is not kept");
+        assert_eq!(verdicts.bytes(), 3 * one, "more than there may be is not kept");
     }
 }

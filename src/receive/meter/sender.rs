@@ -8,6 +8,10 @@ use std::sync::{Arc, OnceLock};
 
 use crate::receive::metrics::Closed;
 
+/// Requests of one connection that may wait for room; further ones are refused at once. Waiting is
+/// for what passes in a moment: whoever has so many waiting sends more than is done.
+const WAITING_MAX: usize = 8;
+
 /// One connection.
 #[derive(Debug, Default)]
 pub struct Sender {
@@ -21,6 +25,8 @@ pub struct Sender {
     pub(in crate::receive) progressed: AtomicBool,
     /// Bodies that are read, or passed over.
     taking: AtomicUsize,
+    /// Requests that wait for room.
+    waiting: AtomicUsize,
     queued: AtomicUsize,
     closed: OnceLock<Closed>,
 }
@@ -41,6 +47,14 @@ impl Sender {
         self.taking.load(Ordering::Relaxed) > 0
     }
 
+    /// Lets a request of it wait for room until dropped; `None` where enough of them do.
+    pub fn wait(self: &Arc<Self>) -> Option<WaitingRequest> {
+        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+        // Dropped, it no longer waits.
+        let waiting = WaitingRequest(Arc::clone(self));
+        (before < WAITING_MAX).then_some(waiting)
+    }
+
     /// Says why this side closes it.
     pub(in crate::receive) fn close(&self, why: Closed) {
         // The first reason counts.
@@ -50,6 +64,15 @@ impl Sender {
     /// Why this side closed it, if it did for one of the limits that are shared.
     pub(in crate::receive) fn closed(&self) -> Option<Closed> {
         self.closed.get().copied()
+    }
+}
+
+/// A request that waits for room, until dropped.
+pub struct WaitingRequest(Arc<Sender>);
+
+impl Drop for WaitingRequest {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -66,5 +89,19 @@ impl BodyTaking {
 impl Drop for BodyTaking {
     fn drop(&mut self) {
         self.0.taking.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_requests_of_a_connection_wait_at_once() {
+        let sender = Arc::<Sender>::default();
+        let mut waiting: Vec<_> = (0..2 * WAITING_MAX).map_while(|_| sender.wait()).collect();
+        assert_eq!(waiting.len(), WAITING_MAX);
+        waiting.pop();
+        assert!(sender.wait().is_some());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::{PyError, PyValue};
 use crate::value::Number;
@@ -64,28 +64,29 @@ fn same_entries(a: &[DictEntry<'_>], b: &[DictEntry<'_>]) -> bool {
 
 /// Keeps one entry a key: the first place, the last value.
 pub(super) fn unique_entries(entries: Vec<DictEntry<'_>>) -> Result<Vec<DictEntry<'_>>, PyError> {
-    if let Some(kept) = few_texts(&entries) {
-        return Ok(if kept { entries } else { merge(entries)? });
+    if let Some(is_repeated) = repeats_text(&entries) {
+        return Ok(if is_repeated { merge(entries)? } else { entries });
     }
     merge(entries)
 }
 
-/// Whether a small dict of texts has no repeated key; `None` for any other dict.
-fn few_texts(entries: &[DictEntry<'_>]) -> Option<bool> {
-    if entries.len() > SMALL {
-        return None;
-    }
+/// The bytes of a key that is a text.
+fn text<'e>(entry: &'e DictEntry<'_>) -> &'e [u8] {
+    if let PyValue::Str(key) = &entry.0 { key.as_bytes() } else { &[] }
+}
+
+/// Whether a dict of texts has a repeated key; `None` for any other dict.
+fn repeats_text(entries: &[DictEntry<'_>]) -> Option<bool> {
     let text_of = |entry: &DictEntry<'_>| matches!(entry.0, PyValue::Str(_));
     if !entries.iter().all(text_of) {
         return None;
     }
-    let is_new = |at: usize| match &entries[at].0 {
-        PyValue::Str(key) => !entries[..at]
-            .iter()
-            .any(|(other, _)| matches!(other, PyValue::Str(other) if other == key)),
-        _ => false,
-    };
-    Some((1..entries.len()).all(is_new))
+    if entries.len() > SMALL {
+        let mut seen = HashSet::with_capacity(entries.len());
+        return Some(!entries.iter().all(|entry| seen.insert(text(entry))));
+    }
+    let is_old = |at: usize| entries[..at].iter().any(|other| text(other) == text(&entries[at]));
+    Some((1..entries.len()).any(is_old))
 }
 
 fn merge(entries: Vec<DictEntry<'_>>) -> Result<Vec<DictEntry<'_>>, PyError> {

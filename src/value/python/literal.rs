@@ -14,6 +14,17 @@ pub const DEPTH_MAX: usize = 200;
 
 /// Reads one literal; only white space, line ends and comments may stand around it.
 pub fn parse(text: &str) -> Result<PyValue<'_>, PyError> {
+    read(text, false)
+}
+
+/// Reads one literal that is plain data. What has no form in JSON (sets, bytes, complex numbers,
+/// keys that are no texts), and what Python refuses, is given up where it stands: the rest of a
+/// long text is not read for nothing.
+pub(super) fn parse_plain(text: &str) -> Result<PyValue<'_>, PyError> {
+    read(text, true)
+}
+
+fn read(text: &str, is_plain: bool) -> Result<PyValue<'_>, PyError> {
     if text.contains('\0') {
         return Err(PyError::Invalid);
     }
@@ -24,6 +35,7 @@ pub fn parse(text: &str) -> Result<PyValue<'_>, PyError> {
         at: 0,
         open: vec![OpenBracket::new(b' ')],
         fault: None,
+        is_plain,
     };
     reader.blank_lines()?;
     reader.document()
@@ -89,9 +101,22 @@ struct PythonLiteralReader<'a> {
     open: Vec<OpenBracket<'a>>,
     /// What only evaluation finds, so that a syntax error further on comes first.
     fault: Option<PyError>,
+    /// Only plain data is of use, so the first fault ends the reading.
+    is_plain: bool,
 }
 
 impl<'a> PythonLiteralReader<'a> {
+    /// Notes what only evaluation finds, or ends where that is enough.
+    fn found_fault(&mut self, fault: PyError) -> Result<(), PyError> {
+        self.fault.get_or_insert(fault);
+        if self.is_plain { Err(fault) } else { Ok(()) }
+    }
+
+    /// A value that plain data has not.
+    fn only_python(&self, value: PyValue<'a>) -> Result<PyValue<'a>, PyError> {
+        if self.is_plain { Err(PyError::Invalid) } else { Ok(value) }
+    }
+
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
@@ -236,7 +261,7 @@ impl<'a> PythonLiteralReader<'a> {
             {
                 let real = left.as_f64();
                 if real.is_infinite() && left.is_integer() {
-                    self.fault.get_or_insert(PyError::TooLarge);
+                    self.found_fault(PyError::TooLarge)?;
                 }
                 let sum = match operator {
                     b'-' => PyValue::Complex(real - re, 0.0 - im),
@@ -252,7 +277,7 @@ impl<'a> PythonLiteralReader<'a> {
     fn malformed(&mut self) -> Result<PyValue<'a>, PyError> {
         let earlier = self.frame()?.earlier_fault;
         self.fault = earlier.or(Some(PyError::Invalid));
-        Ok(PyValue::None)
+        self.only_python(PyValue::None)
     }
 
     /// Reads what follows an operand.
@@ -263,7 +288,13 @@ impl<'a> PythonLiteralReader<'a> {
             return Ok(Next::End);
         }
         self.at += 1;
+        let is_plain = self.is_plain;
         let frame = self.frame()?;
+        let is_set = frame.bracket == b'{' && !frame.is_dict && token == Some(b',');
+        let is_key = token == Some(b':');
+        if is_plain && (is_set || is_key && !matches!(value, PyValue::Str(_))) {
+            return Err(PyError::Invalid);
+        }
         match token {
             Some(operator @ (b'+' | b'-')) => {
                 frame.left = Some((value, operator));
@@ -302,7 +333,7 @@ impl<'a> PythonLiteralReader<'a> {
         frame.single = shape;
         frame.items.push(value);
         if unhashable {
-            self.fault.get_or_insert(PyError::Unhashable);
+            self.found_fault(PyError::Unhashable)?;
         }
         Ok(())
     }
@@ -337,11 +368,11 @@ impl<'a> PythonLiteralReader<'a> {
             [b'0'..=b'9', ..] | [b'.', b'0'..=b'9', ..] => {
                 let literal = number::read(&self.text[self.at..])?;
                 if literal.too_large {
-                    self.fault.get_or_insert(PyError::TooLarge);
+                    self.found_fault(PyError::TooLarge)?;
                 }
                 self.at += literal.len;
                 let value = if literal.imaginary {
-                    PyValue::Complex(0.0, literal.value.as_f64())
+                    self.only_python(PyValue::Complex(0.0, literal.value.as_f64()))?
                 } else {
                     PyValue::Number(literal.value)
                 };
@@ -349,7 +380,7 @@ impl<'a> PythonLiteralReader<'a> {
             }
             [b'.', b'.', b'.', ..] => {
                 self.at += 3;
-                Ok((PyValue::Ellipsis, ExpressionKind::Other))
+                Ok((self.only_python(PyValue::Ellipsis)?, ExpressionKind::Other))
             }
             _ => self.word().map(|value| (value, ExpressionKind::Other)),
         }
@@ -385,7 +416,7 @@ impl<'a> PythonLiteralReader<'a> {
             }
             [] | [b'0'..=b'9', ..] => Err(PyError::Invalid),
             _ => {
-                self.fault.get_or_insert(PyError::Invalid);
+                self.found_fault(PyError::Invalid)?;
                 Ok(PyValue::None)
             }
         }
@@ -410,7 +441,7 @@ impl<'a> PythonLiteralReader<'a> {
         }
         Ok(Some(match joined {
             StringContent::Str(text) => PyValue::Str(text),
-            StringContent::Bytes(bytes) => PyValue::Bytes(bytes),
+            StringContent::Bytes(bytes) => self.only_python(PyValue::Bytes(bytes))?,
         }))
     }
 }

@@ -83,7 +83,7 @@ pub enum PyError {
 /// Linear in the text; deeper nesting than Python itself reads (200 levels) is refused. Lone
 /// surrogates become U+FFFD.
 pub fn parse_literal(text: &str) -> Option<Value<'_>> {
-    literal::parse(text).ok()?.into_value()
+    literal::parse_plain(text).ok()?.into_value()
 }
 
 impl<'a> PyValue<'a> {

@@ -203,3 +203,35 @@ fn one_entry_is_what_the_whole_object_has() {
     check(&digits(4_300));
     check(&digits(4_301));
 }
+
+#[test]
+fn plain_data_is_what_the_whole_reader_takes_for_it() {
+    for text in [
+        "{'a': 1, 'b': [True, None, -2.5]}",
+        "('a' 'b', (1), ())",
+        "{'a': 1, 'a': 2}",
+        "{1, 2}",
+        "{1: 2}",
+        "[1j]",
+        "[b'a']",
+        "[...]",
+        "[name]",
+        "{'a': {'b'}}",
+        "{[]: 1}",
+        "[1 + 2j]",
+        "set()",
+        "[",
+    ] {
+        let whole = literal::parse(text).ok().and_then(PyValue::into_value);
+        assert_eq!(parse_literal(text), whole, "{text}");
+    }
+}
+
+#[test]
+fn repeated_keys_of_a_large_dict_keep_the_last_value() {
+    let entries: Vec<String> = (0..100).map(|at| format!("'k{}': {at}", at % 50)).collect();
+    let text = format!("{{{}}}", entries.join(", "));
+    let value = parse_literal(&text).expect("a dict");
+    let map = value.as_map().expect("a map");
+    assert_eq!((map.len(), map.get("k7")), (50, Some(&Value::from(57))));
+}

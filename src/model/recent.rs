@@ -1,0 +1,128 @@
+//! A table that forgets first what was asked for least lately: what is learnt of senders, who may
+//! be as many as they like.
+
+use std::hash::Hash;
+
+use hashbrown::HashMap;
+
+/// Entries in two generations. What is asked for becomes young; where the young have half of all
+/// that there may be, the old are forgotten, and the young are the old from then on.
+pub struct Recent<K, V> {
+    young: Generation<K, V>,
+    old: Generation<K, V>,
+    half: usize,
+    forgotten: u64,
+}
+
+/// Entries with their weights, and the sum of these.
+struct Generation<K, V> {
+    entries: HashMap<K, (V, usize)>,
+    weight: usize,
+}
+
+impl<K, V> Default for Generation<K, V> {
+    fn default() -> Self {
+        Self { entries: HashMap::new(), weight: 0 }
+    }
+}
+
+impl<K: Eq + Hash, V> Generation<K, V> {
+    fn remove(&mut self, key: &K) -> Option<(V, usize)> {
+        let (value, weight) = self.entries.remove(key)?;
+        self.weight -= weight;
+        Some((value, weight))
+    }
+}
+
+impl<K: Eq + Hash, V> Recent<K, V> {
+    /// An empty table of entries whose weights are at most so much together.
+    pub fn new(weight_max: usize) -> Self {
+        let (young, old) = (Generation::default(), Generation::default());
+        Self { young, old, half: weight_max / 2, forgotten: 0 }
+    }
+
+    /// The weight of all entries.
+    pub fn weight(&self) -> usize {
+        self.young.weight + self.old.weight
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.young.entries.len() + self.old.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The entry of a key, which is young from then on.
+    pub fn get(&mut self, key: &K) -> Option<&mut V>
+    where
+        K: Clone,
+    {
+        if !self.young.entries.contains_key(key)
+            && let Some((value, weight)) = self.old.remove(key)
+        {
+            self.keep(key.clone(), value, weight);
+        }
+        self.young.entries.get_mut(key).map(|(value, _)| value)
+    }
+
+    /// Takes an entry out.
+    pub fn remove(&mut self, key: &K) -> Option<V> {
+        let found = self.young.remove(key).or_else(|| self.old.remove(key));
+        found.map(|(value, _)| value)
+    }
+
+    /// Keeps an entry in place of one with the same key, unless it alone has more weight than half
+    /// of all may have.
+    pub fn keep(&mut self, key: K, value: V, weight: usize) {
+        self.remove(&key);
+        if weight > self.half {
+            self.forgotten += 1;
+            return;
+        }
+        if self.young.weight + weight > self.half {
+            let old = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
+            self.forgotten += old.entries.len() as u64;
+        }
+        self.young.weight += weight;
+        self.young.entries.insert(key, (value, weight));
+    }
+
+    /// Entries that were forgotten since this was last asked.
+    pub fn take_forgotten(&mut self) -> u64 {
+        std::mem::take(&mut self.forgotten)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_stays_and_the_rest_is_forgotten() {
+        let mut table = Recent::new(20);
+        for key in 0..100 {
+            table.keep(key, key, 1);
+            assert_eq!(table.get(&0), Some(&mut 0), "asked for each time");
+            assert!(table.weight() <= 20 && table.len() == table.weight());
+        }
+        assert_eq!(table.get(&99), Some(&mut 99));
+        assert_eq!(table.get(&50), None);
+        assert_eq!(table.take_forgotten() as usize, 100 - table.len());
+    }
+
+    #[test]
+    fn entry_that_is_too_heavy_is_not_kept_and_leaves_nothing_behind() {
+        let mut table = Recent::new(20);
+        table.keep("a", 1, 10);
+        table.keep("a", 2, 11);
+        assert!(table.is_empty() && table.weight() == 0);
+        table.keep("b", 3, 10);
+        table.keep("c", 4, 10);
+        assert_eq!((table.weight(), table.remove(&"b")), (20, Some(3)));
+        assert_eq!(table.weight(), 10);
+    }
+}
