@@ -132,7 +132,7 @@ fn run(case: Case, requests: u64, want: Want, mut take: impl FnMut(&[Evaluation]
     let mut batches = [SpanBatch::default()];
     for number in 0..requests {
         let body = templates[number as usize % templates.len()].fresh(Protocol::Http, number);
-        let SpanBatch { arena, spans, resources } = &mut batches[0];
+        let SpanBatch { arena, spans, resources, .. } = &mut batches[0];
         arena.clear();
         spans.clear();
         resources.clear();

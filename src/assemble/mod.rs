@@ -23,5 +23,5 @@ pub use sessions::{DueSession, Sessions};
 pub use settings::{
     LimitsSettings, QuietPeriod, SessionKeyFields, SessionsSettings, TracesSettings,
 };
-pub use shard::{CutTrace, Due, Handle, RunningTrace, Shard, ShardCounts};
+pub use shard::{CutTrace, Due, Handle, PriorVerdict, RunningTrace, Shard, ShardCounts};
 pub use trace::{TakenSteps, TraceLimit};

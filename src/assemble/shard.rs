@@ -5,17 +5,21 @@
 //! is needed.
 
 mod held;
+mod judging;
 mod kept;
+mod restore;
 mod room;
 mod waiting;
 
 use std::collections::VecDeque;
 
+pub use restore::PriorVerdict;
 pub use room::CutTrace;
 
 use hashbrown::HashMap;
 
 use held::HeldResources;
+use restore::Restoring;
 
 use super::patience::Patience;
 use super::trace::{Added, OpenTrace, State, TakenSteps, TraceLimits};
@@ -46,6 +50,9 @@ pub struct Due {
     pub revised: Option<[u8; 16]>,
     /// It certainly lacks something that was waited for in vain.
     pub is_partial: bool,
+    /// An earlier process has judged it on the same spans, and its evaluations have arrived:
+    /// nothing is to be said of it again.
+    pub is_silent: bool,
 }
 
 /// A trace that goes on, to be asked for early verdicts.
@@ -114,6 +121,8 @@ pub struct Shard {
     patience: Patience,
     /// Traces that have grown since the last look; `None` while nobody looks.
     watched: Option<Vec<Handle>>,
+    /// What is known of an earlier process while its records are brought back.
+    restoring: Option<Restoring>,
 }
 
 /// One shard's part of the limits.
@@ -169,6 +178,7 @@ impl Shard {
             touched: Vec::new(),
             patience: Patience::default(),
             watched: None,
+            restoring: None,
         }
     }
 
@@ -182,6 +192,9 @@ impl Shard {
                 for record in run {
                     self.add_record(handle, record, batch, now_ms);
                 }
+            }
+            if let Some(trace) = self.get_mut(handle) {
+                trace.spans.claims.join(&batch.claims);
             }
             self.recount(handle);
         }
@@ -374,6 +387,9 @@ impl Shard {
             let (deadline, completion) = trace.deadline(&traces);
             if deadline <= now_ms {
                 let is_root = completion == Completion::RootEnded;
+                if !is_root {
+                    self.note_lack(handle);
+                }
                 if !is_root || !self.is_waited_for(handle, now_ms) {
                     self.judge(handle, completion, now_ms, due);
                 }
@@ -442,41 +458,6 @@ impl Shard {
             return None;
         }
         place.trace.as_deref_mut()
-    }
-
-    /// Takes a trace as complete. Nothing is due when it was judged on the same spans before, or
-    /// when it holds nothing of an agent.
-    fn judge(&mut self, handle: Handle, completion: Completion, now_ms: u64, due: &mut Vec<Due>) {
-        let Some(trace) = self.get_mut(handle) else { return };
-        let was_open = trace.is_open;
-        trace.is_open = false;
-        trace.armed_ms = u64::MAX;
-        if trace.state == State::Open {
-            trace.state = State::Judged(now_ms);
-        }
-        let (is_agent, has_span, judged) = (trace.is_agent, trace.has_span, trace.judged);
-        let (digest, record_count) = (trace.digest, trace.spans.spans.len() as u64);
-        let is_partial = trace.is_partial;
-        let is_due = is_agent && has_span && judged.is_none_or(|(_, last)| last != digest);
-        if is_due {
-            trace.judged = Some((judged.map_or(1, |(count, _)| count.saturating_add(1)), digest));
-            due.push(Due {
-                handle,
-                completion,
-                revision: judged.map_or(0, |(count, _)| count),
-                digest: digest.to_be_bytes(),
-                revised: judged.map(|(_, digest)| digest.to_be_bytes()),
-                is_partial: completion == Completion::RootEnded && is_partial,
-            });
-        } else {
-            self.done(handle);
-        }
-        self.open_count -= usize::from(was_open);
-        if !has_span {
-            self.counts.orphan_logs += record_count;
-        } else if !is_agent {
-            self.counts.without_agent += 1;
-        }
     }
 }
 

@@ -170,6 +170,16 @@ impl OpenTrace {
         }
     }
 
+    /// Whether it certainly lacks something as it is judged.
+    pub(super) fn is_partial_at(&self, completion: Completion) -> bool {
+        match completion {
+            Completion::RootEnded | Completion::Idle | Completion::AgeMax => self.is_partial,
+            // The rest of it comes when the process is there again, or elsewhere.
+            Completion::Shutdown => !self.root_ended,
+            _ => false,
+        }
+    }
+
     /// Bytes of its facts and its resources.
     pub(super) fn kept_bytes(&self) -> usize {
         self.spans.arena.len() + self.resource_bytes

@@ -40,6 +40,9 @@ pub(super) fn run(args: &ServeArgs) -> Result<Exit, CommandError> {
     // Whatever still runs after the orderly end is not waited for.
     runtime.shutdown_background();
     let lost = lost?;
+    if let Some(kept) = lost.kept() {
+        output::note(format_args!("kept in the log for the next start: {kept}"));
+    }
     if lost.is_nothing() {
         return Ok(Exit::Success);
     }

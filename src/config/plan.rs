@@ -1,5 +1,7 @@
 //! The sections of a config, and the plan that the pipeline builds its stages from.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -16,6 +18,7 @@ use crate::evaluate::engine::run::Configured;
 use crate::evaluate::{FailureJudge, FailureSettings};
 use crate::extract::Table;
 use crate::extract::dialect::Dialect;
+use crate::log::{Durability, LogSettings};
 use crate::model::{Facts, Level, MemoryLimits};
 use crate::receive::settings::ReceiversSettings;
 use crate::settings::{HumanDuration, Node, SettingsError};
@@ -49,6 +52,14 @@ pub struct Config {
     pub exporters: ExportersConfig,
     /// Our own metrics, health and logs.
     pub telemetry: TelemetrySettings,
+    /// The folder of all that must survive the process: what was received and is not done with.
+    /// Without it nothing does.
+    pub data_dir: Option<PathBuf>,
+    /// When a request is acknowledged: at once, when the system has it, or when the disk has it.
+    /// Needs `data_dir`.
+    pub durability: Durability,
+    /// How much of what was received is kept in `data_dir`.
+    pub log: LogSettings,
     /// How long a shutdown may take in all: open traces are judged, exporters flushed.
     pub shutdown_timeout: HumanDuration,
 }
@@ -65,6 +76,9 @@ impl Default for Config {
             evaluators: EvaluatorsConfig,
             exporters: ExportersConfig,
             telemetry: TelemetrySettings::default(),
+            data_dir: None,
+            durability: Durability::default(),
+            log: LogSettings::default(),
             shutdown_timeout: HumanDuration::from_secs(20),
         }
     }
@@ -91,6 +105,7 @@ impl ResolvedConfig {
             check_dialects(config, &loaded.node, &mut errors);
             check_failures(config, &loaded.node, &mut errors);
             check_receivers(config, &loaded.node, &mut errors);
+            check_log(config, &loaded.node, &mut errors);
         }
         let entries = loaded.node.get("evaluators");
         let defaults = loaded.node.get("failures");
@@ -145,6 +160,18 @@ fn check_receivers(config: &Config, node: &Node, errors: &mut Vec<SettingsError>
         "name what is on, as in `otlp: {protocols: {grpc: , http: }}`, or leave out `receivers`",
     );
     errors.push(error.at(place));
+}
+
+/// Nothing can be kept without a place for it.
+fn check_log(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
+    if config.data_dir.is_some() {
+        return;
+    }
+    let named = ["durability", "log"].iter().filter_map(|key| Some((key, node.get(key)?)));
+    errors.extend(named.map(|(key, value)| {
+        let error = SettingsError::new(format!("`{key}` needs `data_dir`, the folder of the log"));
+        error.with_help("add `data_dir: /var/lib/spanscore`, or another folder").at(value.place)
+    }));
 }
 
 impl ResolvedConfig {

@@ -30,8 +30,8 @@ mod tests;
 mod writer;
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
@@ -46,7 +46,7 @@ pub use disk::{Disk, DiskFile, Folder};
 pub use frame::{RECORD_HEAD_BYTES, RecordHead};
 pub use open::{LogOpenError, Recovered};
 pub use queue::{AppendError, LogCounts};
-pub use reader::{OnlyReader, RecordReader, Skipped};
+pub use reader::{HeadReader, RecordReader, Skipped};
 pub use settings::{Durability, LogLimits, LogSettings, WhenFull};
 pub use writer::PROBE_TAG;
 
@@ -93,6 +93,17 @@ pub struct LogUsage {
 /// waits is written.
 #[derive(Clone)]
 pub struct Log(Arc<LogParts>);
+
+/// A log that may have been closed.
+#[derive(Clone)]
+pub struct WeakLog(Weak<LogParts>);
+
+impl WeakLog {
+    /// The log, unless it was closed.
+    pub fn upgrade(&self) -> Option<Log> {
+        self.0.upgrade().map(Log)
+    }
+}
 
 struct LogParts {
     queue: Arc<WriteQueue>,
@@ -171,6 +182,11 @@ impl Log {
         RecordReader::new(Arc::clone(&self.0.segments), end).starting_at(position)
     }
 
+    /// The same log, which does not keep it open.
+    pub fn downgrade(&self) -> WeakLog {
+        WeakLog(Arc::downgrade(&self.0))
+    }
+
     /// The claims on its positions.
     pub fn source(&self) -> &Arc<Source> {
         &self.0.source
@@ -198,11 +214,6 @@ impl Log {
             is_failing: queue.is_failing.load(Ordering::Relaxed),
             counts: queue.counts(),
         }
-    }
-
-    /// The largest payload that it takes.
-    pub fn payload_max(&self) -> usize {
-        usize::try_from(self.0.queue.limits.segment).unwrap_or(usize::MAX)
     }
 }
 

@@ -22,8 +22,8 @@ pub enum AppendError {
     /// It cannot be written now.
     #[error("the log cannot be written")]
     Failed,
-    /// It is larger than a segment.
-    #[error("larger than a segment of the log, see log.segment_mib and log.size_max_mib")]
+    /// It is larger than a log of this size takes.
+    #[error("larger than an eighth of the log, see log.size_max_mib")]
     TooLarge,
     /// The log is being closed.
     #[error("the log is closed")]
@@ -132,7 +132,7 @@ impl WriteQueue {
         claim: impl FnOnce(u64) -> T,
     ) -> Result<T, AppendError> {
         let bytes = frame_bytes(payload.len());
-        if bytes > self.limits.segment || payload.len() > u32::MAX as usize {
+        if bytes > self.limits.record_max() || payload.len() > u32::MAX as usize {
             return Err(AppendError::TooLarge);
         }
         let mut waits = self.lock();

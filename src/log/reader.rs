@@ -133,9 +133,10 @@ impl RecordReader {
         self.at
     }
 
-    /// The records with this first tag only: payloads of others are not read.
-    pub fn only(self, tag: u8) -> OnlyReader {
-        OnlyReader { reader: self, tag }
+    /// The heads of all records, with the payloads of those whose first tag is among some; the
+    /// payloads of others are not read.
+    pub fn heads(self, with_payload: &'static [u8]) -> HeadReader {
+        HeadReader { reader: self, with_payload }
     }
 
     fn next_frame(&mut self) -> Option<Result<(SegmentFile, Frame), Skipped>> {
@@ -174,23 +175,24 @@ impl Iterator for RecordReader {
     }
 }
 
-/// The records of one kind.
-pub struct OnlyReader {
+/// Heads of records, and the payloads of some.
+pub struct HeadReader {
     reader: RecordReader,
-    tag: u8,
+    with_payload: &'static [u8],
 }
 
-impl Iterator for OnlyReader {
+impl Iterator for HeadReader {
     type Item = Record;
 
     fn next(&mut self) -> Option<Record> {
         loop {
             let Ok((segment, frame)) = self.reader.next_frame()? else { continue };
-            if frame.head.tags[0] != self.tag {
-                continue;
+            let Frame { position, head, .. } = frame;
+            if !self.with_payload.contains(&head.tags[0]) {
+                return Some(Record { position, head, payload: Bytes::new() });
             }
             if let Ok(Some(payload)) = payload_of(&segment, &frame) {
-                return Some(Record { position: frame.position, head: frame.head, payload });
+                return Some(Record { position, head, payload });
             }
         }
     }

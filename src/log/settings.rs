@@ -82,6 +82,13 @@ pub struct LogLimits {
     pub durability: Durability,
 }
 
+impl LogLimits {
+    /// The largest record, with its head.
+    pub fn record_max(&self) -> u64 {
+        self.size_max / SEGMENTS_MIN
+    }
+}
+
 /// A log of this many parts at least: room is made by dropping whole segments.
 const SEGMENTS_MIN: u64 = 8;
 

@@ -156,7 +156,9 @@ impl LogWriter {
     /// Whether a record comes next in a segment, and it has room.
     fn takes(&self, active: &SegmentFile, record: &WaitingRecord) -> bool {
         let is_next = active.end == record.position;
-        is_next && record.end() - active.base <= self.limits.segment
+        // A record that is larger than a segment stands in one alone.
+        let is_empty = active.end == active.base;
+        is_next && (is_empty || record.end() - active.base <= self.limits.segment)
     }
 
     fn write_some(&mut self, records: &[WaitingRecord]) -> Result<(), AppendError> {

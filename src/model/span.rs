@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{SpanId, TraceId};
+use super::{Claims, SpanId, TraceId};
 
 /// The resource of some spans, kept as it came.
 #[derive(Debug, Default, PartialEq)]
@@ -96,6 +96,8 @@ pub struct SpanBatch {
     pub spans: Vec<SpanRecord>,
     /// The resources that `spans` refer to.
     pub resources: Vec<Arc<Resource>>,
+    /// Where the records came from, for as long as they are needed.
+    pub claims: Claims,
 }
 
 impl SpanRecord {
@@ -117,6 +119,8 @@ pub struct TraceSpans {
     pub spans: Vec<SpanRecord>,
     /// The resources that `spans` refer to.
     pub resources: Vec<Arc<Resource>>,
+    /// Where the records came from, for as long as they are needed.
+    pub claims: Claims,
 }
 
 impl TraceSpans {

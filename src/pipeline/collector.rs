@@ -5,21 +5,25 @@
 //! close; all within `shutdown_timeout`, of which exporters get what is left, at least a quarter.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::journal::{Journal, JournalOpenError};
 use super::keeper::Keeper;
-use super::{Lost, Outlet, Pipeline, PipelineSettings};
+use super::{Lost, Outlet, Pipeline, PipelineSettings, Unjudged};
 use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::config::ResolvedConfig;
 use crate::emit::settings::ExporterSettings;
-use crate::emit::{self, Exporters, Unsent};
+use crate::emit::{self, Exporters, Persistence, Unsent};
 use crate::evaluate::engine::run::{Configured, Evaluators};
 use crate::extract::dialect::Dialect;
 use crate::extract::{Resolver, Table, TableError};
+use crate::log::LogLimits;
 use crate::model::{Memory, MemoryLimits};
 use crate::receive::settings::ReceiversSettings;
 use crate::receive::{self, Receivers};
@@ -48,6 +52,8 @@ pub struct CollectorSettings {
     pub exporters: Vec<ExporterSettings>,
     /// Our own logs, metrics and health.
     pub telemetry: TelemetrySettings,
+    /// Where requests are kept until they are done with, if anywhere.
+    pub log: Option<LogPlace>,
     /// How long a shutdown may take in all.
     pub shutdown_timeout: Duration,
     /// Shards; one per core when `None`.
@@ -70,9 +76,30 @@ impl From<ResolvedConfig> for CollectorSettings {
             evaluators: plan.evaluators,
             exporters: plan.exporters,
             telemetry: config.telemetry,
+            log: config.data_dir.map(|data_dir| LogPlace {
+                data_dir,
+                limits: config.log.limits(config.durability),
+            }),
             shutdown_timeout: config.shutdown_timeout.0,
             shard_count: None,
         }
+    }
+}
+
+/// Where requests are kept until they are done with.
+#[derive(Clone, Debug)]
+pub struct LogPlace {
+    /// The folder of all that is kept.
+    pub data_dir: PathBuf,
+    /// How much, and when it counts as kept.
+    pub limits: LogLimits,
+}
+
+impl LogPlace {
+    /// What the exporters need to know of it.
+    fn persistence(&self) -> Persistence {
+        let (data_dir, durability) = (self.data_dir.clone(), self.limits.durability);
+        Persistence { data_dir, durability }
     }
 }
 
@@ -96,6 +123,9 @@ pub enum CollectorStartError {
     /// The threads of the shards.
     #[error("cannot start a thread for each shard: {0}")]
     Threads(std::io::Error),
+    /// The log.
+    #[error(transparent)]
+    Log(#[from] JournalOpenError),
     /// A receiver.
     #[error(transparent)]
     Receiver(#[from] receive::ReceiverStartError),
@@ -120,6 +150,8 @@ pub struct Collector {
     exporters: Arc<Exporters>,
     pipeline: Pipeline,
     receivers: Receivers,
+    journal: Option<Arc<Journal>>,
+    restoring: Option<JoinHandle<()>>,
     shutdown_timeout: Duration,
     _keeper: Keeper,
 }
@@ -132,17 +164,24 @@ impl Collector {
         let memory = Memory::new(&settings.memory);
         telemetry.show_memory(&memory);
         let registry = telemetry.registry();
-        let exporters = Exporters::start(&settings.exporters, &memory, &meter, registry, None)?;
+        let opened = match &settings.log {
+            Some(place) => Some(Journal::open(&place.data_dir, place.limits, &meter)?),
+            None => None,
+        };
+        let (journal, past) = opened.unzip();
+        let persistence = settings.log.as_ref().map(LogPlace::persistence);
+        let exporters =
+            Exporters::start(&settings.exporters, &memory, &meter, registry, persistence.as_ref())?;
         let evaluators = Evaluators::new(settings.evaluators, exporters.want());
         let table = Arc::new(Table::compile(settings.dialects, &evaluators.facts())?);
         let resolver = Arc::new(Resolver::new(table));
         let exporters = Arc::new(exporters);
         let outlet: Outlet = {
             let exporters = Arc::clone(&exporters);
-            Arc::new(move |evaluations| exporters.offer(evaluations, None))
+            Arc::new(move |evaluations, receipt| exporters.offer(evaluations, receipt))
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let pipeline = Pipeline::start(
+        let pipeline = Pipeline::start_kept(
             &PipelineSettings {
                 traces: settings.traces,
                 sessions: settings.sessions,
@@ -154,15 +193,32 @@ impl Collector {
             Arc::new(evaluators),
             &outlet,
             &meter,
+            journal.as_ref(),
         )
         .map_err(CollectorStartError::Threads)?;
         telemetry.readiness().watch(pipeline.heartbeats());
+        if let Some(journal) = &journal {
+            let log = journal.log().downgrade();
+            let works = move || log.upgrade().is_some_and(|log| !log.usage().is_failing);
+            telemetry.readiness().need(works);
+        }
+        let restoring = journal.as_ref().zip(past);
+        let restoring = restoring.map(|(journal, past)| pipeline.restore(journal, past));
         let intake = pipeline.intake();
         let receivers = Receivers::start(&settings.receivers, intake, &memory, &meter).await?;
         telemetry.readiness().set(true);
         let shutdown_timeout = settings.shutdown_timeout;
         let _keeper = Keeper::start(pipeline.intake());
-        Ok(Self { telemetry, exporters, pipeline, receivers, shutdown_timeout, _keeper })
+        Ok(Self {
+            telemetry,
+            exporters,
+            pipeline,
+            receivers,
+            journal,
+            restoring,
+            shutdown_timeout,
+            _keeper,
+        })
     }
 
     /// Where it can be reached.
@@ -192,6 +248,9 @@ impl Collector {
         if !self.receivers.settle(no_more_time(all / 4)).await {
             tracing::warn!("requests that did not end were told to come again");
         }
+        if let Some(restoring) = &self.restoring {
+            restoring.abort();
+        }
         let backlog = self.pipeline.backlog();
         // While somebody may still send, a shard that was not told to end does not.
         let _intake = self.pipeline.intake();
@@ -207,10 +266,17 @@ impl Collector {
         self.exporters.shutdown(no_more_time(left().max(all / 4))).await;
         let close_time = if hurry.is_cancelled() { Duration::ZERO } else { left().min(CLOSE_TIME) };
         self.receivers.drain(close_time).await;
+        let is_kept = match &self.journal {
+            Some(journal) => journal.flush().await,
+            None => false,
+        };
         // In this order: what a shard judges in between counts twice rather than not at all.
         let unjudged = backlog.unjudged();
         let unsent = since(&lost_before, self.exporters.lost());
-        Lost { unsent, unjudged }
+        let kept = if is_kept { unjudged } else { Unjudged::default() };
+        let unjudged = if is_kept { Unjudged::default() } else { unjudged };
+        let left = self.exporters.left();
+        Lost { unsent, unjudged, kept, left }
     }
 }
 

@@ -1,20 +1,26 @@
-//! From a request's bytes to the shards' queues.
+//! From a request's bytes to the log and the shards' queues.
+//!
+//! While what an earlier process left is brought back, requests are kept in the log alone: they are
+//! read from there when it is their turn.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use opentelemetry::metrics::Meter;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedRwLockWriteGuard, RwLock, RwLockReadGuard, mpsc};
 use tokio::time::{Instant, timeout_at};
 
 use super::backlog::Backlog;
+use super::journal::{Journal, Priors};
 use super::metrics::PipelineMetrics;
 use super::pool::BatchPool;
 use super::room::{QueueRoom, ShardQueue};
 use super::worker::ShardMessage;
 use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER, ROOM_WAIT};
 use crate::extract::{Extracted, ExtractionCache, Table, extract};
-use crate::model::{Share, SpanBatch};
+use crate::log::AppendError;
+use crate::model::{Claim, Claims, Share, SpanBatch, shard_of};
 use crate::otlp::Signal;
 use crate::otlp::request::Broken;
 use crate::receive::{Accepted, Intake, Received, Refused, Sender};
@@ -33,6 +39,20 @@ pub struct PipelineIntake {
     metrics: Arc<PipelineMetrics>,
     pool: Arc<BatchPool>,
     backlog: Arc<Backlog>,
+    /// Keeps requests before they are acknowledged, where there is a log.
+    journal: Option<Arc<Journal>>,
+    /// Nothing is to be brought back, or all is.
+    is_live: AtomicBool,
+    /// Held to read by each request that comes before that, and to write by whoever ends it.
+    gate: Arc<RwLock<()>>,
+}
+
+/// Where the records of a request come from.
+enum RequestOrigin<'a> {
+    /// A sender, who waits for an answer.
+    Sender(&'a Received),
+    /// The log, where they came at a time on the clock of the shards.
+    Log { claim: Claim, at_ms: u64 },
 }
 
 impl PipelineIntake {
@@ -58,7 +78,17 @@ impl PipelineIntake {
             metrics,
             pool,
             backlog,
+            journal: None,
+            is_live: AtomicBool::new(true),
+            gate: Arc::default(),
         }
+    }
+
+    /// Keeps each request in a log, and hands none to the shards before [`resume`](Self::resume).
+    pub(super) fn with_journal(mut self, journal: Arc<Journal>) -> Self {
+        self.journal = Some(journal);
+        self.is_live = AtomicBool::new(false);
+        self
     }
 
     /// Refuses from now on, and sends each shard a last word.
@@ -122,6 +152,7 @@ impl PipelineIntake {
         batches: Vec<SpanBatch>,
         mut room: QueueRoom,
         deadline: Instant,
+        origin: RequestOrigin<'_>,
     ) -> Result<(), Refused> {
         room.grow(batches.iter().map(SpanBatch::bytes).sum());
         let room = Arc::new(room);
@@ -141,12 +172,104 @@ impl PipelineIntake {
             };
             places.push((place, batch, own));
         }
-        for (place, batch, own) in places {
+        let (claims, at_ms) = match origin {
+            RequestOrigin::Sender(received) if !places.is_empty() => {
+                (self.keep(received).await?, None)
+            }
+            RequestOrigin::Sender(_) => (Claims::default(), None),
+            RequestOrigin::Log { claim, at_ms } => (claim.into(), Some(at_ms)),
+        };
+        for (place, mut batch, own) in places {
             self.backlog.queue(batch.spans.len());
+            batch.claims = claims.clone();
             let room = Arc::new((own, Arc::clone(&room)));
-            place.send(ShardMessage::Batch { batch: Arc::new(batch), _room: room });
+            place.send(ShardMessage::Batch { batch: Arc::new(batch), at_ms, _room: room });
         }
         Ok(())
+    }
+
+    /// Keeps a request in the log, if there is one; claims its place.
+    async fn keep(&self, received: &Received) -> Result<Claims, Refused> {
+        let Some(journal) = &self.journal else { return Ok(Claims::default()) };
+        journal.keep(received).await.map(Claims::from).map_err(|error| match error {
+            AppendError::Full => self.overloaded("log_full"),
+            AppendError::Behind => self.overloaded("log_behind"),
+            AppendError::Failed | AppendError::Closed => self.overloaded("log_failed"),
+            AppendError::TooLarge => Refused::Malformed(error.to_string()),
+        })
+    }
+
+    /// Waits for its turn while an earlier process is brought back; `None` once it is.
+    async fn restoring(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        if self.is_live.load(Ordering::Acquire) {
+            return None;
+        }
+        let restoring = self.gate.read().await;
+        // Who held the gate to write may have ended it.
+        (!self.is_live.load(Ordering::Acquire)).then_some(restoring)
+    }
+
+    /// Tells each shard what earlier processes said of its traces.
+    pub(super) async fn begin_restoring(&self, priors: Priors) {
+        let count = self.shards.len();
+        let mut parts: Vec<Priors> = self.shards.iter().map(|_| Priors::default()).collect();
+        for (trace_id, prior) in priors {
+            if let Some(part) = parts.get_mut(shard_of(trace_id, count)) {
+                part.insert(trace_id, prior);
+            }
+        }
+        for ((shard, _), priors) in self.shards.iter().zip(parts) {
+            // A shard that is gone has nothing to be told.
+            let _ = shard.send(ShardMessage::Restore { priors: Arc::new(priors) }).await;
+        }
+    }
+
+    /// Hands a request of an earlier process to the shards, as soon as they have room.
+    pub(super) async fn restore(&self, signal: Signal, request: Bytes, claim: Claim, at_ms: u64) {
+        loop {
+            let deadline = Instant::now() + ROOM_WAIT;
+            let origin = RequestOrigin::Log { claim: claim.clone(), at_ms };
+            match self.restore_in_time(signal, &request, deadline, origin).await {
+                Err(Refused::Overloaded { .. }) => {}
+                // It was taken once, and is as it was.
+                Ok(()) | Err(Refused::Malformed(_) | Refused::ShuttingDown) => return,
+            }
+        }
+    }
+
+    async fn restore_in_time(
+        &self,
+        signal: Signal,
+        request: &[u8],
+        deadline: Instant,
+        origin: RequestOrigin<'_>,
+    ) -> Result<(), Refused> {
+        let room = self.room_for(request.len(), &Arc::default(), deadline).await?;
+        let (batches, _) = self.read(signal, request)?;
+        self.hand_over(batches, room, deadline, origin).await
+    }
+
+    /// Lets no request come between, until [`resume`](Self::resume).
+    pub(super) async fn hold_requests(&self) -> OwnedRwLockWriteGuard<()> {
+        Arc::clone(&self.gate).write_owned().await
+    }
+
+    /// Lets requests pass to the shards, whose clocks stand there from now on.
+    pub(super) async fn resume(&self, now_ms: u64, gate: OwnedRwLockWriteGuard<()>) {
+        for (shard, _) in &self.shards {
+            let _ = shard.send(ShardMessage::Resume { now_ms }).await;
+        }
+        self.is_live.store(true, Ordering::Release);
+        drop(gate);
+    }
+
+    /// The records of a request, by shard.
+    fn read(&self, signal: Signal, request: &[u8]) -> Result<(Vec<SpanBatch>, Extracted), Refused> {
+        let mut batches: Vec<_> = self.shards.iter().map(|_| self.pool.take()).collect();
+        let extracted = self
+            .extract(signal, request, &mut batches)
+            .map_err(|error| Refused::Malformed(error.to_string()))?;
+        Ok((batches, extracted))
     }
 }
 
@@ -174,14 +297,15 @@ impl Intake for PipelineIntake {
         }
         self.is_used.store(true, Ordering::Relaxed);
         let deadline = Instant::now() + ROOM_WAIT;
-        let Received { signal, request, .. } = received;
-        let room = self.room_for(request.len(), sender, deadline).await?;
-        let mut batches: Vec<_> = self.shards.iter().map(|_| self.pool.take()).collect();
-        let extracted = self
-            .extract(signal, &request, &mut batches)
-            .map_err(|error| Refused::Malformed(error.to_string()))?;
-        drop(request);
-        self.hand_over(batches, room, deadline).await?;
+        let restoring = self.restoring().await;
+        let room = self.room_for(received.request.len(), sender, deadline).await?;
+        let (batches, extracted) = self.read(received.signal, &received.request)?;
+        if restoring.is_some() {
+            batches.into_iter().for_each(|batch| self.pool.give_back(batch));
+            self.keep(&received).await?;
+        } else {
+            self.hand_over(batches, room, deadline, RequestOrigin::Sender(&received)).await?;
+        }
         self.metrics.extracted(&extracted);
         Ok(Accepted {
             accepted: extracted.accepted,
@@ -225,6 +349,10 @@ mod tests {
         SpanBatch { spans: vec![record], ..SpanBatch::default() }
     }
 
+    fn nothing() -> Received {
+        Received::protobuf(Signal::Traces, Bytes::new())
+    }
+
     fn soon() -> Instant {
         Instant::now() + ROOM_WAIT
     }
@@ -237,7 +365,7 @@ mod tests {
         let intake = intake(vec![first, second], &telemetry);
         let give = async |batches| {
             let room = intake.room_for(1, &Arc::default(), soon()).await.unwrap();
-            intake.hand_over(batches, room, soon()).await
+            intake.hand_over(batches, room, soon(), RequestOrigin::Sender(&nothing())).await
         };
         assert_eq!(give(vec![batch(), batch()]).await, Ok(()));
         let started = Instant::now();
@@ -254,17 +382,17 @@ mod tests {
         let (first, mut first_queue) = mpsc::channel(4);
         let (second, second_queue) = mpsc::channel(4);
         let intake = intake(vec![first, second], &telemetry);
-        let permit = || async { intake.room_for(1, &Arc::default(), soon()).await.unwrap() };
-        assert_eq!(intake.hand_over(vec![batch(), batch()], permit().await, soon()).await, Ok(()));
+        let give = async |batches| {
+            let room = intake.room_for(1, &Arc::default(), soon()).await.unwrap();
+            intake.hand_over(batches, room, soon(), RequestOrigin::Sender(&nothing())).await
+        };
+        assert_eq!(give(vec![batch(), batch()]).await, Ok(()));
         assert!(matches!(first_queue.try_recv(), Ok(ShardMessage::Batch { .. })));
         drop(second_queue);
-        let refused = intake.hand_over(vec![batch(), batch()], permit().await, soon()).await;
+        let refused = give(vec![batch(), batch()]).await;
         assert_eq!(refused, Err(Refused::ShuttingDown));
         assert!(first_queue.try_recv().is_err(), "the sender will come again with it");
-        assert_eq!(
-            intake.hand_over(vec![batch(), SpanBatch::default()], permit().await, soon()).await,
-            Ok(())
-        );
+        assert_eq!(give(vec![batch(), SpanBatch::default()]).await, Ok(()));
         assert!(matches!(first_queue.try_recv(), Ok(ShardMessage::Batch { .. })));
         assert_eq!(intake.queue.held(), 0, "what was taken in is dropped with its room");
     }

@@ -12,17 +12,30 @@ pub struct Lost {
     pub unsent: Vec<Unsent>,
     /// What was never judged.
     pub unjudged: Unjudged,
+    /// What was not judged and is in the log: the next process judges it. It is not lost.
+    pub kept: Unjudged,
+    /// Evaluations that the next process delivers, by exporter. They are not lost.
+    pub left: Vec<Unsent>,
 }
 
 impl Lost {
     /// Whether all that was acknowledged has been judged and delivered.
     pub fn is_nothing(&self) -> bool {
-        *self == Self::default()
+        self.unsent.is_empty() && self.unjudged == Unjudged::default()
     }
 
     /// Evaluations that were not delivered, over all exporters.
     pub fn evaluations(&self) -> u64 {
         self.unsent.iter().map(|unsent| unsent.evaluations).sum()
+    }
+}
+
+impl Lost {
+    /// What the next process goes on with, for people; `None` where there is nothing.
+    pub fn kept(&self) -> Option<String> {
+        let unsent = self.left.clone();
+        let kept = Self { unsent, unjudged: self.kept, ..Self::default() };
+        (!kept.is_nothing()).then(|| kept.to_string())
     }
 }
 
@@ -63,6 +76,8 @@ mod tests {
         let all = Lost {
             unsent: vec![unsent("file", 1), unsent("otlp_grpc/a", 20)],
             unjudged: Unjudged { records: 4, traces: 1, sessions: 2 },
+            kept: Unjudged::default(),
+            left: Vec::new(),
         };
         assert_eq!(
             all.to_string(),

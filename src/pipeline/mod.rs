@@ -15,6 +15,7 @@ mod collector;
 mod costly;
 mod guard;
 mod intake;
+mod journal;
 mod keeper;
 mod lost;
 mod metrics;
@@ -36,7 +37,7 @@ use crate::assemble::Sessions;
 use crate::assemble::{LimitsSettings, SessionsSettings, Shard, TracesSettings};
 use crate::evaluate::engine::run::Evaluators;
 use crate::extract::Resolver;
-use crate::model::{Evaluation, Memory};
+use crate::model::{Evaluation, Memory, Receipt};
 use crate::telemetry::Heartbeats;
 
 use backlog::Backlog;
@@ -44,12 +45,14 @@ pub use backlog::Unjudged;
 pub use collector::{Addresses, Collector, CollectorSettings, CollectorStartError};
 use costly::Costly;
 pub use intake::PipelineIntake;
+pub use journal::JournalOpenError;
+use journal::{Journal, Past, Restore};
 pub use lost::Lost;
 use metrics::PipelineMetrics;
 use pool::BatchPool;
 use sessions::{QUEUED_TRACES_MAX, SessionSender, SessionVerdicts, SessionWorker};
 use threads::Threads;
-use worker::{ShardMessage, Worker};
+use worker::{ShardClock, ShardMessage, Worker};
 
 /// How long a sender waits for room before it is told to come again.
 pub const ROOM_WAIT: Duration = Duration::from_secs(1);
@@ -58,8 +61,8 @@ pub const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Requests that may wait for one shard, whatever their size.
 const QUEUED_REQUESTS_MAX: usize = 4096;
 
-/// Takes evaluations; must not block.
-pub type Outlet = Arc<dyn Fn(Vec<Evaluation>) + Send + Sync>;
+/// Takes evaluations, with the receipt to hold until they have arrived; must not block.
+pub type Outlet = Arc<dyn Fn(Vec<Evaluation>, Option<Receipt>) + Send + Sync>;
 
 /// What the pipeline is built from.
 pub struct PipelineSettings {
@@ -95,6 +98,18 @@ impl Pipeline {
         outlet: &Outlet,
         meter: &Meter,
     ) -> std::io::Result<Self> {
+        Self::start_kept(settings, resolver, evaluators, outlet, meter, None)
+    }
+
+    /// The same, with what keeps requests before they are acknowledged.
+    fn start_kept(
+        settings: &PipelineSettings,
+        resolver: Arc<Resolver>,
+        evaluators: Arc<Evaluators>,
+        outlet: &Outlet,
+        meter: &Meter,
+        journal: Option<&Arc<Journal>>,
+    ) -> std::io::Result<Self> {
         let (shard_count, memory) = (settings.shard_count.max(1), &settings.memory);
         let metrics = Arc::new(PipelineMetrics::new(meter, &evaluators));
         let pool = Arc::new(BatchPool::default());
@@ -103,59 +118,45 @@ impl Pipeline {
         let heartbeats =
             Arc::new(Heartbeats::new(shard_count + usize::from(evaluators.has_session_level())));
         show_silence(meter, &heartbeats);
+        let shared = WorkerParts {
+            settings,
+            shard_count,
+            resolver: &resolver,
+            evaluators: &evaluators,
+            outlet,
+            metrics: &metrics,
+            pool: &pool,
+            backlog: &backlog,
+            heartbeats: &heartbeats,
+            journal,
+        };
         let mut threads = Threads::default();
-        let mut session_sender = None;
+        let mut sessions = None;
         if evaluators.has_session_level() {
             let (queue, receiver) = mpsc::channel(QUEUED_TRACES_MAX);
-            let worker = SessionWorker {
-                settings: settings.sessions,
-                sessions: Sessions::new(settings.sessions, 0),
-                resolver: Arc::clone(&resolver),
-                evaluators: Arc::clone(&evaluators),
-                outlet: Arc::clone(outlet),
-                metrics: Arc::clone(&metrics),
-                memory: Arc::clone(&memory.sessions),
-                held: 0,
-                judging: Arc::clone(&memory.judging),
-                trace_steps: u64::from(settings.limits.trace_steps),
-                backlog: Arc::clone(&backlog),
-                heartbeats: Arc::clone(&heartbeats),
-                place: shard_count,
-                verdicts: SessionVerdicts::new(&settings.sessions, &memory.sessions),
-            };
-            threads.spawn("sessions".to_owned(), worker.run(receiver))?;
+            threads.spawn("sessions".to_owned(), shared.session_worker().run(receiver))?;
             let (fields, memory) = (settings.sessions.key, Arc::clone(&memory.sessions));
-            session_sender = Some(SessionSender { fields, queue, memory });
+            sessions = Some(SessionSender { fields, queue, memory });
         }
         let mut senders = Vec::with_capacity(shard_count);
         for index in 0..shard_count {
             let (sender, receiver) = mpsc::channel(QUEUED_REQUESTS_MAX);
             senders.push(sender);
-            let empty = empty_shard(settings, shard_count, evaluators.reports_early());
-            let worker = Worker {
-                index,
-                shard: empty(0),
-                empty: Box::new(empty),
-                resolver: Arc::clone(&resolver),
-                evaluators: Arc::clone(&evaluators),
-                outlet: Arc::clone(outlet),
-                metrics: Arc::clone(&metrics),
-                pool: Arc::clone(&pool),
-                memory: Arc::clone(&memory.traces),
-                held: 0,
-                judging: Arc::clone(&memory.judging),
-                trace_steps: u64::from(settings.limits.trace_steps),
-                costly: Costly::default(),
-                backlog: Arc::clone(&backlog),
-                heartbeats: Arc::clone(&heartbeats),
-                sessions: session_sender.clone(),
-            };
+            let worker = shared.worker(index, sessions.clone());
             threads.spawn(format!("shard-{index}"), worker.run(receiver))?;
         }
         let (table, queue) = (Arc::clone(resolver.table()), Arc::clone(&memory.queue));
         let known = Arc::clone(&backlog);
-        let intake = PipelineIntake::new(table, senders, queue, metrics, pool, known, meter);
+        let mut intake = PipelineIntake::new(table, senders, queue, metrics, pool, known, meter);
+        if let Some(journal) = journal {
+            intake = intake.with_journal(Arc::clone(journal));
+        }
         Ok(Self { intake: Arc::new(intake), threads, backlog, heartbeats })
+    }
+
+    /// Brings back what an earlier process left, beside the receivers.
+    fn restore(&self, journal: &Arc<Journal>, past: Past) -> tokio::task::JoinHandle<()> {
+        tokio::spawn(Restore::new(Arc::clone(journal), past, self.intake()).run())
     }
 
     /// Where receivers hand their requests.
@@ -178,6 +179,68 @@ impl Pipeline {
     pub async fn shutdown(self) {
         self.intake.close(ShardMessage::Drain).await;
         self.threads.join().await;
+    }
+}
+
+/// What shards and the owner of sessions are made from.
+struct WorkerParts<'a> {
+    settings: &'a PipelineSettings,
+    shard_count: usize,
+    resolver: &'a Arc<Resolver>,
+    evaluators: &'a Arc<Evaluators>,
+    outlet: &'a Outlet,
+    metrics: &'a Arc<PipelineMetrics>,
+    pool: &'a Arc<BatchPool>,
+    backlog: &'a Arc<Backlog>,
+    heartbeats: &'a Arc<Heartbeats>,
+    journal: Option<&'a Arc<Journal>>,
+}
+
+impl WorkerParts<'_> {
+    fn worker(&self, index: usize, sessions: Option<SessionSender>) -> Worker {
+        let memory = &self.settings.memory;
+        let empty = empty_shard(self.settings, self.shard_count, self.evaluators.reports_early());
+        Worker {
+            index,
+            shard: empty(0),
+            empty: Box::new(empty),
+            resolver: Arc::clone(self.resolver),
+            evaluators: Arc::clone(self.evaluators),
+            outlet: Arc::clone(self.outlet),
+            metrics: Arc::clone(self.metrics),
+            pool: Arc::clone(self.pool),
+            memory: Arc::clone(&memory.traces),
+            held: 0,
+            judging: Arc::clone(&memory.judging),
+            trace_steps: u64::from(self.settings.limits.trace_steps),
+            costly: Costly::default(),
+            backlog: Arc::clone(self.backlog),
+            heartbeats: Arc::clone(self.heartbeats),
+            sessions,
+            journal: self.journal.cloned(),
+            clock: ShardClock::new(),
+        }
+    }
+
+    fn session_worker(&self) -> SessionWorker {
+        let (memory, settings) = (&self.settings.memory, self.settings.sessions);
+        SessionWorker {
+            settings,
+            sessions: Sessions::new(settings, 0),
+            resolver: Arc::clone(self.resolver),
+            evaluators: Arc::clone(self.evaluators),
+            outlet: Arc::clone(self.outlet),
+            metrics: Arc::clone(self.metrics),
+            memory: Arc::clone(&memory.sessions),
+            held: 0,
+            judging: Arc::clone(&memory.judging),
+            trace_steps: u64::from(self.settings.limits.trace_steps),
+            backlog: Arc::clone(self.backlog),
+            heartbeats: Arc::clone(self.heartbeats),
+            place: self.shard_count,
+            verdicts: SessionVerdicts::new(&settings, &memory.sessions),
+            journal: self.journal.cloned(),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::model::{SpanBatch, SpanRecord};
+use crate::model::{Claims, SpanBatch, SpanRecord};
 
 /// Most batches that wait to be filled again.
 const BATCHES_MAX: usize = 32;
@@ -41,6 +41,7 @@ impl BatchPool {
         batch.arena.clear();
         batch.spans.clear();
         batch.resources.clear();
+        batch.claims = Claims::default();
         let (mut kept, bytes) = (self.kept(), room_bytes(&batch));
         if kept.batches.len() < BATCHES_MAX && kept.bytes + bytes <= POOL_BYTES_MAX {
             kept.bytes += bytes;

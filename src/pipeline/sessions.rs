@@ -15,6 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::Outlet;
 use super::backlog::Backlog;
 use super::guard::Guarded;
+use super::journal::Journal;
 use super::keeper::{COLLECT_INTERVAL, collect};
 use super::metrics::{EXPENSIVE, PipelineMetrics, TOO_LARGE};
 use super::reading::reserve;
@@ -23,7 +24,9 @@ use crate::assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
 use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
 use crate::extract::{Resolver, reconcile};
 use crate::model::session::join_session;
-use crate::model::{Completion, Effort, Evaluation, SessionKey, Share, TraceSpans, Trajectory};
+use crate::model::{
+    Claims, Completion, Effort, Evaluation, SessionKey, Share, TraceSpans, Trajectory,
+};
 use crate::panics::caught;
 use crate::telemetry::Heartbeats;
 
@@ -89,6 +92,8 @@ pub(super) struct SessionWorker {
     pub(super) place: usize,
     /// The verdicts that were given of sessions.
     pub(super) verdicts: SessionVerdicts,
+    /// Keeps what evaluations were made of until they have arrived, where there is a log.
+    pub(super) journal: Option<Arc<Journal>>,
 }
 
 impl SessionWorker {
@@ -161,7 +166,12 @@ impl SessionWorker {
                 if reading.is_none() { Some(TOO_LARGE) } else { is_spent.then_some(EXPENSIVE) };
             self.metrics.session_judged(&errors, limited);
             if !evaluations.is_empty() {
-                (self.outlet)(evaluations);
+                let receipt = self.journal.as_ref().map(|journal| {
+                    let mut claims = Claims::default();
+                    due.traces.iter().for_each(|trace| claims.join(&trace.claims));
+                    journal.receipt(claims, Vec::new())
+                });
+                (self.outlet)(evaluations, receipt);
             }
         }
     }

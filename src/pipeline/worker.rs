@@ -16,6 +16,8 @@ use super::Outlet;
 use super::backlog::Backlog;
 use super::costly::Costly;
 use super::guard::Guarded;
+use super::journal::notes::JudgedNote;
+use super::journal::{Journal, Priors};
 use super::keeper::{COLLECT_INTERVAL, collect};
 use super::metrics::{JudgedCounts, PipelineMetrics};
 use super::pool::BatchPool;
@@ -23,10 +25,10 @@ use super::reading::{ReadingMemory, reserve};
 use super::room::{QueueRoom, ShardRoom};
 use super::sessions::SessionSender;
 use crate::assemble::{Due, Handle, RunningTrace, Shard, TakenSteps};
-use crate::evaluate::engine::run::{Evaluators, Evidence};
+use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
 use crate::extract::Resolver;
 use crate::model::{
-    Completion, Effort, Evaluation, Reported, SessionKey, Share, SpanBatch, TraceSpans,
+    Claims, Completion, Effort, Evaluation, Reported, SessionKey, Share, SpanBatch, TraceSpans,
 };
 use crate::panics::caught;
 use crate::telemetry::Heartbeats;
@@ -45,7 +47,12 @@ const WORK_MAX: usize = 32;
 #[derive(Clone)]
 pub(super) enum ShardMessage {
     /// Records of one request; the room it took in the queue is free when this is dropped.
-    Batch { batch: Arc<SpanBatch>, _room: Arc<(ShardRoom, Arc<QueueRoom>)> },
+    /// `at_ms`: they came at that time on the shard's clock, and are brought back.
+    Batch { batch: Arc<SpanBatch>, at_ms: Option<u64>, _room: Arc<(ShardRoom, Arc<QueueRoom>)> },
+    /// What follows was kept by earlier processes, which have said this.
+    Restore { priors: Arc<Priors> },
+    /// All that was kept is back, and it is now that late.
+    Resume { now_ms: u64 },
     /// Take what senders already have a place for, judge what is open and end.
     Drain,
 }
@@ -77,15 +84,17 @@ pub(super) struct Worker {
     pub(super) trace_steps: u64,
     /// Where judged traces go when sessions are judged too.
     pub(super) sessions: Option<SessionSender>,
+    /// Told what was judged, where there is a log.
+    pub(super) journal: Option<Arc<Journal>>,
+    pub(super) clock: ShardClock,
 }
 
 impl Worker {
     /// Works until it is told to drain or every sender is gone.
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<ShardMessage>) {
-        let start = Instant::now();
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut collected = start;
+        let mut collected = Instant::now();
         let mut work = Vec::with_capacity(WORK_MAX);
         let mut due = Vec::new();
         let mut is_open = true;
@@ -93,40 +102,68 @@ impl Worker {
             self.heartbeats.beat(self.index);
             tokio::select! {
                 count = queue.recv_many(&mut work, WORK_MAX) => {
-                    let now_ms = elapsed_ms(start);
                     is_open = count > 0;
                     for work in work.drain(..) {
                         match work {
-                            ShardMessage::Batch { batch, .. } => {
-                                self.arrived(batch, now_ms, &mut due);
+                            ShardMessage::Batch { batch, at_ms, .. } => {
+                                self.arrived(batch, at_ms, &mut due);
                             }
+                            ShardMessage::Restore { priors } => self.restore(&priors),
+                            ShardMessage::Resume { now_ms } => self.resume(now_ms, &mut due),
                             // What has a place in the queue was acknowledged, or soon is.
                             ShardMessage::Drain => queue.close(),
                         }
                     }
                 }
                 _ = ticks.tick() => {
-                    let now_ms = elapsed_ms(start);
                     if collected.elapsed() >= COLLECT_INTERVAL {
                         collect();
                         collected = Instant::now();
                     }
-                    self.guarded(now_ms, &mut due, |own, due| {
-                        own.shard.tick(now_ms, due);
-                        own.judge_due(due);
-                        own.metrics.shard(own.index, &mut own.shard);
-                    });
+                    // While it is brought back its time goes on with what came.
+                    if !self.shard.is_restoring() {
+                        self.pass_time(self.clock.now_ms(), &mut due);
+                    }
                 }
             }
         }
-        let now_ms = elapsed_ms(start);
-        self.guarded(now_ms, &mut due, |own, due| own.judge_all(Completion::Shutdown, now_ms, due));
+        let now_ms = self.clock.now_ms();
+        // What is not back as a whole is still in the log, and judged by the next process.
+        if !self.shard.is_restoring() {
+            self.guarded(now_ms, &mut due, |own, due| {
+                own.judge_all(Completion::Shutdown, now_ms, due);
+            });
+        }
         self.metrics.shard(self.index, &mut self.shard);
         self.heartbeats.end(self.index);
     }
 
-    fn arrived(&mut self, batch: Arc<SpanBatch>, now_ms: u64, due: &mut Vec<Due>) {
+    fn restore(&mut self, priors: &Priors) {
+        self.shard.restore(priors.clone(), self.sessions.is_some());
+    }
+
+    fn resume(&mut self, now_ms: u64, due: &mut Vec<Due>) {
+        self.clock.set(now_ms);
+        self.guarded(now_ms, due, |own, _| own.shard.resume(now_ms));
+    }
+
+    fn pass_time(&mut self, now_ms: u64, due: &mut Vec<Due>) {
+        self.guarded(now_ms, due, |own, due| {
+            own.shard.tick(now_ms, due);
+            own.judge_due(due);
+            own.metrics.shard(own.index, &mut own.shard);
+        });
+    }
+
+    fn arrived(&mut self, batch: Arc<SpanBatch>, at_ms: Option<u64>, due: &mut Vec<Due>) {
         let records = batch.spans.len();
+        if let Some(at_ms) = at_ms {
+            if self.clock.has_passed(at_ms, TICK) {
+                self.pass_time(at_ms, due);
+            }
+            self.clock.set(at_ms);
+        }
+        let now_ms = at_ms.unwrap_or_else(|| self.clock.now_ms());
         self.guarded(now_ms, due, |own, due| own.take_in(batch, now_ms, due));
         self.backlog.unqueue(records);
     }
@@ -157,6 +194,8 @@ impl Worker {
                 Vec::with_capacity(some.len() * self.evaluators.evaluators().len());
             let mut judged = JudgedCounts::default();
             let mut said = Vec::with_capacity(some.len());
+            let mut notes = Vec::new();
+            let mut claims = Claims::default();
             for due in some {
                 let before = evaluations.len();
                 self.heartbeats.beat(self.index);
@@ -164,10 +203,14 @@ impl Worker {
                 let effort = Effort::new(self.trace_steps.saturating_sub(steps));
                 let done = self.evaluate_one(due, effort, now_ns, &mut judged, &mut evaluations);
                 self.supersede(due.handle, &mut evaluations[before..]);
+                if evaluations.len() > before {
+                    notes.extend(self.note_of(due));
+                    claims.join(&self.shard.claims(due.handle));
+                }
                 said.push(done);
             }
             self.metrics.judged(&judged, started.elapsed());
-            self.hand_out(evaluations);
+            self.hand_out(evaluations, claims, notes);
             for (due, (reported, steps)) in some.iter().zip(said) {
                 self.shard.take_steps(due.handle, TakenSteps { judged: steps, early: 0 });
                 match reported {
@@ -191,11 +234,23 @@ impl Worker {
         }
     }
 
-    fn hand_out(&self, evaluations: Vec<Evaluation>) {
-        if !evaluations.is_empty() {
-            self.metrics.evaluations(&evaluations);
-            (self.outlet)(evaluations);
+    /// What is noted of a trace that was judged, where there is a log.
+    fn note_of(&self, due: &Due) -> Option<JudgedNote> {
+        self.journal.as_ref()?;
+        let trace_id = self.shard.trace(due.handle)?.trace_id;
+        let Due { revision, digest, revised, .. } = *due;
+        Some(JudgedNote { trace_id, revision, digest, revised })
+    }
+
+    /// Hands evaluations out, after it is noted what was judged; what they were made of is claimed
+    /// until they have arrived.
+    fn hand_out(&self, evaluations: Vec<Evaluation>, claims: Claims, notes: Vec<JudgedNote>) {
+        if evaluations.is_empty() {
+            return;
         }
+        self.metrics.evaluations(&evaluations);
+        let receipt = self.journal.as_ref().map(|journal| journal.receipt(claims, notes));
+        (self.outlet)(evaluations, receipt);
     }
 
     /// Asks for early verdicts on the running traces that the last batch brought on. Without an
@@ -208,14 +263,16 @@ impl Worker {
         let now_ns = unix_ns(SystemTime::now());
         let mut evaluations = Vec::new();
         let mut said = Vec::new();
+        let mut claims = Claims::default();
         for running in running {
             let before = evaluations.len();
             let (reported, steps) = self.evaluate_early(running, now_ns, &mut evaluations);
             self.supersede(running.handle, &mut evaluations[before..]);
+            claims.join(&self.shard.claims(running.handle));
             self.shard.take_steps(running.handle, TakenSteps { judged: 0, early: steps });
             said.extend(reported.map(|reported| (running.handle, reported)));
         }
-        self.hand_out(evaluations);
+        self.hand_out(evaluations, claims, Vec::new());
         for (handle, reported) in said {
             self.shard.keep_reported(handle, reported);
         }
@@ -300,15 +357,20 @@ impl Worker {
         let before = out.len();
         let outcome = caught(|| {
             let mut trajectory = self.resolver.resolve_within(trace, effort);
-            let errors =
-                self.evaluators.evaluate_trace(&mut trajectory, evidence, &mut reported, out);
+            let errors = if due.is_silent {
+                WhenErrors::default()
+            } else {
+                self.evaluators.evaluate_trace(&mut trajectory, evidence, &mut reported, out)
+            };
             let session = self.sessions.as_ref().and_then(|it| it.fields.of(&trajectory));
             (errors, session, trajectory.effort)
         });
         match outcome {
             Ok((errors, session, effort)) => {
                 self.hand_to_session(session, trace, due.digest);
-                judged.add(due.completion, errors);
+                if !due.is_silent {
+                    judged.add(due.completion, errors);
+                }
                 if effort.is_trace_spent() && reading.is_some() {
                     judged.expensive += 1;
                     self.costly.tell(trace.trace_id, trace.spans.len(), trace.arena.len());
@@ -352,6 +414,31 @@ impl Guarded for Worker {
         self.backlog.set_traces(self.index, self.shard.open_count());
         let before = std::mem::replace(&mut self.held, self.shard.bytes());
         self.memory.change(before, self.held);
+    }
+}
+
+/// The clock of a shard, in milliseconds: it runs on from where it was set last.
+pub(super) struct ShardClock {
+    set_at: Instant,
+    set_to_ms: u64,
+}
+
+impl ShardClock {
+    pub(super) fn new() -> Self {
+        Self { set_at: Instant::now(), set_to_ms: 0 }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.set_to_ms.saturating_add(elapsed_ms(self.set_at))
+    }
+
+    fn set(&mut self, now_ms: u64) {
+        *self = Self { set_at: Instant::now(), set_to_ms: now_ms };
+    }
+
+    /// Whether more than that lies between where it was set last and a time.
+    fn has_passed(&self, now_ms: u64, more: Duration) -> bool {
+        u128::from(now_ms.saturating_sub(self.set_to_ms)) >= more.as_millis()
     }
 }
 

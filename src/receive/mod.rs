@@ -29,6 +29,7 @@ use bytes::Bytes;
 
 use crate::otlp::{RawBody, Signal};
 
+pub use compression::unpack;
 pub use listen::ReceiverStartError;
 pub use meter::Sender;
 pub use server::Receivers;

@@ -12,6 +12,16 @@ pub struct Readiness(Arc<ReadinessState>);
 struct ReadinessState {
     is_ready: AtomicBool,
     heartbeats: OnceLock<Arc<Heartbeats>>,
+    needs: OnceLock<Need>,
+}
+
+/// Says whether something that is needed works.
+struct Need(Box<dyn Fn() -> bool + Send + Sync>);
+
+impl std::fmt::Debug for Need {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Need")
+    }
 }
 
 impl Readiness {
@@ -22,7 +32,14 @@ impl Readiness {
 
     /// Whether requests are welcome.
     pub fn is_ready(&self) -> bool {
-        self.0.is_ready.load(Ordering::Acquire)
+        let works = self.0.needs.get().is_none_or(|need| need.0());
+        works && self.0.is_ready.load(Ordering::Acquire)
+    }
+
+    /// Names what must work, too, once: without it requests are refused.
+    pub fn need(&self, works: impl Fn() -> bool + Send + Sync + 'static) {
+        // What was named first is still what is needed.
+        let _ = self.0.needs.set(Need(Box::new(works)));
     }
 
     /// Names what must keep moving, once.
@@ -92,6 +109,18 @@ impl Heartbeats {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_is_ready_while_what_is_needed_does_not_work() {
+        let (readiness, works) = (Readiness::default(), Arc::new(AtomicBool::new(true)));
+        let asked = Arc::clone(&works);
+        readiness.need(move || asked.load(Ordering::Relaxed));
+        assert!(!readiness.is_ready());
+        readiness.set(true);
+        assert!(readiness.is_ready());
+        works.store(false, Ordering::Relaxed);
+        assert!(!readiness.is_ready());
+    }
 
     #[test]
     fn silence_is_that_of_the_one_that_has_not_moved_longest() {

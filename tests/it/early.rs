@@ -134,7 +134,7 @@ async fn run(requests: Vec<Vec<Json>>, awaited: usize) -> Vec<Evaluation> {
     let evaluators = Evaluators::new(plan.evaluators, Want::ALL);
     let resolver = Arc::new(resolver(&evaluators));
     let (sender, receiver) = mpsc::channel();
-    let outlet: Outlet = Arc::new(move |evaluations| {
+    let outlet: Outlet = Arc::new(move |evaluations, _| {
         evaluations.into_iter().for_each(|e| sender.send(e).unwrap());
     });
     let settings = PipelineSettings {

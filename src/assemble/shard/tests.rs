@@ -1,5 +1,6 @@
 mod conflicts;
 mod held;
+mod restore;
 mod waiting;
 
 use std::sync::Arc;

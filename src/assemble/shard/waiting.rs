@@ -21,6 +21,14 @@ impl Shard {
         }
     }
 
+    /// Notes whether a trace that is judged without its root certainly lacks something.
+    pub(super) fn note_lack(&mut self, handle: Handle) {
+        let Some(place) = self.places.get_mut(handle.index as usize) else { return };
+        if let Some(trace) = place.trace.as_deref_mut() {
+            trace.is_partial = self.patience.lack(&trace.spans).is_certain;
+        }
+    }
+
     /// Whether a trace that is complete by its root is waited for nevertheless, since it lacks
     /// something; then its deadline is armed anew.
     pub(super) fn is_waited_for(&mut self, handle: Handle, now_ms: u64) -> bool {

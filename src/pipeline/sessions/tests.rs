@@ -23,7 +23,7 @@ fn worker(evaluators: Vec<Configured>) -> (SessionWorker, Arc<Mutex<Vec<Evaluati
         resolver: Arc::new(Resolver::new(Arc::new(table))),
         metrics: Arc::new(PipelineMetrics::new(&telemetry.meter(), &evaluators)),
         evaluators: Arc::new(evaluators),
-        outlet: Arc::new(move |evaluations| outlet.lock().unwrap().extend(evaluations)),
+        outlet: Arc::new(move |evaluations, _| outlet.lock().unwrap().extend(evaluations)),
         backlog: Arc::new(Backlog::new(1)),
         heartbeats: Arc::new(Heartbeats::new(1)),
         place: 0,
@@ -31,6 +31,7 @@ fn worker(evaluators: Vec<Configured>) -> (SessionWorker, Arc<Mutex<Vec<Evaluati
         held: 0,
         judging: Memory::default().judging,
         verdicts: SessionVerdicts::new(&settings, &Memory::default().sessions),
+        journal: None,
     };
     (worker, out)
 }

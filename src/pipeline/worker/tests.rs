@@ -38,7 +38,7 @@ fn worker(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Worker {
         empty: Box::new(empty),
         resolver: Arc::new(Resolver::new(Arc::new(table))),
         evaluators: Arc::new(evaluators),
-        outlet: Arc::new(|_| {}),
+        outlet: Arc::new(|_, _| {}),
         metrics: Arc::new(metrics),
         pool: Arc::default(),
         backlog: Arc::new(Backlog::new(1)),
@@ -47,6 +47,8 @@ fn worker(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Worker {
         memory: Memory::default().traces,
         held: 0,
         judging: Memory::default().judging,
+        journal: None,
+        clock: ShardClock::new(),
     }
 }
 
@@ -83,12 +85,16 @@ async fn work_that_was_taken_is_judged_although_it_stands_behind_the_drain() {
     sender.send(ShardMessage::Drain).await.unwrap();
     let place = sender.clone().reserve_owned().await.unwrap();
     for _ in 0..2 * WORK_MAX {
-        let work = ShardMessage::Batch { batch: Arc::clone(&batch), _room: Arc::clone(&room) };
+        let work = ShardMessage::Batch {
+            batch: Arc::clone(&batch),
+            at_ms: None,
+            _room: Arc::clone(&room),
+        };
         sender.send(work).await.unwrap();
     }
     let running = tokio::spawn(worker.run(queue));
     sender.closed().await;
-    place.send(ShardMessage::Batch { batch, _room: room });
+    place.send(ShardMessage::Batch { batch, at_ms: None, _room: room });
     running.await.unwrap();
     counted(&telemetry, "spanscore_assemble_judged_traces_total{completion=\"shutdown\"} 1");
     let again = 2 * WORK_MAX * count;
@@ -118,7 +124,7 @@ async fn what_comes_behind_the_last_word_is_judged_too() {
     for _ in 0..WORK_MAX {
         sender.send(ShardMessage::Drain).await.unwrap();
     }
-    let batch = ShardMessage::Batch { batch: sample(&worker), _room: room().await };
+    let batch = ShardMessage::Batch { batch: sample(&worker), at_ms: None, _room: room().await };
     sender.send(batch).await.unwrap();
     worker.run(queue).await;
     counted(&telemetry, "spanscore_assemble_judged_traces_total{completion=\"shutdown\"} 1");
@@ -141,7 +147,7 @@ async fn what_is_acknowledged_is_in_the_backlog_until_it_is_judged() {
 
     let Some(ShardMessage::Batch { batch, .. }) = queue.recv().await else { panic!("a batch") };
     let mut due = Vec::new();
-    worker.arrived(batch, 0, &mut due);
+    worker.arrived(batch, None, &mut due);
     assert_eq!(backlog.unjudged(), Unjudged { traces: 1, ..Unjudged::default() });
     worker.guarded(0, &mut due, |own, due| own.judge_all(Completion::Shutdown, 0, due));
     assert_eq!(backlog.unjudged(), Unjudged::default());
@@ -173,7 +179,7 @@ type Kept = Arc<Mutex<Vec<Evaluation>>>;
 fn keep(worker: &mut Worker) -> Kept {
     let kept = Kept::default();
     let outlet = Arc::clone(&kept);
-    worker.outlet = Arc::new(move |evaluations| outlet.lock().unwrap().extend(evaluations));
+    worker.outlet = Arc::new(move |evaluations, _| outlet.lock().unwrap().extend(evaluations));
     kept
 }
 
@@ -222,9 +228,9 @@ fn early_verdicts_that_did_not_leave_are_never_revised() {
         worker(&telemetry, vec![configured("steady", Level::Trace, Brittle::default())]);
     let kept = keep(&mut worker);
     let (outlet, breaks) = (Arc::clone(&worker.outlet), AtomicBool::new(true));
-    worker.outlet = Arc::new(move |evaluations| {
+    worker.outlet = Arc::new(move |evaluations, receipt| {
         assert!(!breaks.swap(false, Ordering::Relaxed), "a fault of an exporter");
-        outlet(evaluations);
+        outlet(evaluations, receipt);
     });
     // Another span takes the place of the root, which never comes.
     let batch = sample_with(&worker, &[(r#""spanId": "00f067aa0ba902b7","#, r#""spanId": "0a","#)]);

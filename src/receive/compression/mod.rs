@@ -4,7 +4,10 @@
 //! else when the cap is reached. Memory grows with what really comes out, in steps that the
 //! ticket must grant.
 
+mod unpack;
 mod zstd_window;
+
+pub use unpack::unpack;
 
 use std::io::{self, Read};
 
@@ -66,7 +69,11 @@ impl ContentCoding {
         }
     }
 
-    fn reader<'a>(self, body: &'a [u8], bytes_max: usize) -> io::Result<Box<dyn Read + 'a>> {
+    pub(in crate::receive) fn reader<'a>(
+        self,
+        body: &'a [u8],
+        bytes_max: usize,
+    ) -> io::Result<Box<dyn Read + 'a>> {
         Ok(match self {
             Self::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(body)),
             Self::Zstd => {

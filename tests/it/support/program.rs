@@ -10,6 +10,8 @@ use tonic::transport::Channel;
 /// The program, killed if the test fails.
 pub(crate) struct Program {
     child: Child,
+    /// What it said before it listened.
+    early: Vec<String>,
     said: Lines<BufReader<ChildStderr>>,
     grpc: String,
 }
@@ -41,13 +43,16 @@ telemetry: {metrics: {endpoint: null}, health: {endpoint: null}}
             .expect("the program starts");
         let mut said = BufReader::new(child.stderr.take().expect("standard error")).lines();
         let mut line = || said.next().expect("it says where it listens").expect("a line");
-        let agents = line();
+        let (mut early, mut agents) = (Vec::new(), line());
+        while !agents.starts_with("agents:") {
+            early.push(std::mem::replace(&mut agents, line()));
+        }
         // The other two lines of its greeting.
         line();
         line();
         let (_, address) = agents.split_once('=').expect("an address");
         let grpc = address.split_whitespace().next().unwrap_or_default().to_owned();
-        Self { child, said, grpc }
+        Self { child, early, said, grpc }
     }
 
     /// A client of its gRPC port.
@@ -63,7 +68,8 @@ telemetry: {metrics: {endpoint: null}, health: {endpoint: null}}
 
     /// Waits for a line on standard error that holds this.
     pub(crate) fn says(&mut self, part: &str) {
-        let found = self.said.by_ref().map_while(Result::ok).any(|line| line.contains(part));
+        let found = self.early.iter().any(|line| line.contains(part))
+            || self.said.by_ref().map_while(Result::ok).any(|line| line.contains(part));
         assert!(found, "it never says {part:?}");
     }
 

@@ -1,0 +1,81 @@
+//! Which traces are due when they are complete, and as what.
+
+use super::super::trace::State;
+use super::restore::{PriorVerdict, SaidBefore};
+use super::{Due, Handle, Shard};
+use crate::model::Completion;
+
+impl Shard {
+    /// Takes a trace as complete. Nothing is due when it was judged on the same spans before, or
+    /// when it holds nothing of an agent.
+    pub(super) fn judge(
+        &mut self,
+        handle: Handle,
+        completion: Completion,
+        now_ms: u64,
+        due: &mut Vec<Due>,
+    ) {
+        let Some(trace) = self.get_mut(handle) else { return };
+        let was_open = trace.is_open;
+        trace.is_open = false;
+        trace.armed_ms = u64::MAX;
+        if trace.state == State::Open {
+            trace.state = State::Judged(now_ms);
+        }
+        let (is_agent, has_span, judged) = (trace.is_agent, trace.has_span, trace.judged);
+        let (digest, record_count) = (trace.digest, trace.spans.spans.len() as u64);
+        let is_due = is_agent && has_span && judged.is_none_or(|(_, last)| last != digest);
+        match is_due.then(|| self.said_before(handle)) {
+            Some(SaidBefore::Nothing) => self.push_due(handle, completion, judged, due),
+            Some(SaidBefore::This(prior)) => self.push_known(handle, completion, prior, due),
+            None | Some(SaidBefore::Other) => self.done(handle),
+        }
+        self.open_count -= usize::from(was_open);
+        if !has_span {
+            self.counts.orphan_logs += record_count;
+        } else if !is_agent {
+            self.counts.without_agent += 1;
+        }
+    }
+
+    /// Makes a trace due that was judged so often before, on that digest last.
+    fn push_due(
+        &mut self,
+        handle: Handle,
+        completion: Completion,
+        judged: Option<(u32, u128)>,
+        due: &mut Vec<Due>,
+    ) {
+        let Some(trace) = self.get_mut(handle) else { return };
+        let digest = trace.digest;
+        trace.judged = Some((judged.map_or(1, |(count, _)| count.saturating_add(1)), digest));
+        due.push(Due {
+            handle,
+            completion,
+            revision: judged.map_or(0, |(count, _)| count),
+            digest: digest.to_be_bytes(),
+            revised: judged.map(|(_, digest)| digest.to_be_bytes()),
+            is_partial: trace.is_partial_at(completion),
+            is_silent: false,
+        });
+    }
+
+    /// Makes a trace due as it was for an earlier process, if somebody is to hear of it.
+    fn push_known(
+        &mut self,
+        handle: Handle,
+        completion: Completion,
+        prior: PriorVerdict,
+        due: &mut Vec<Due>,
+    ) {
+        let tells_known = self.tells_known();
+        let Some(trace) = self.get_mut(handle) else { return };
+        trace.judged = Some((prior.revision.saturating_add(1), trace.digest));
+        let is_partial = trace.is_partial_at(completion);
+        if prior.is_delivered && !tells_known {
+            return self.done(handle);
+        }
+        let PriorVerdict { revision, digest, revised, is_delivered: is_silent } = prior;
+        due.push(Due { handle, completion, revision, digest, revised, is_partial, is_silent });
+    }
+}

@@ -1,0 +1,127 @@
+//! What the log tells of itself.
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Gauge, Meter};
+
+use crate::log::{Log, LogUsage, Recovered};
+
+/// Instruments of the log.
+pub(super) struct JournalMetrics {
+    left_out: Counter<u64>,
+    restored: Counter<u64>,
+    notes_lost: Counter<u64>,
+    restoring: Gauge<u64>,
+}
+
+impl JournalMetrics {
+    pub(super) fn new(meter: &Meter, log: &Log, recovered: &Recovered) -> Self {
+        let counter = |name: &'static str, unit: &'static str, about: &'static str| {
+            meter.u64_counter(name).with_unit(unit).with_description(about).build()
+        };
+        let metrics = Self {
+            left_out: counter(
+                "spanscore.log.left_out",
+                "By",
+                "Bytes of an earlier process that could not be read again, by reason.",
+            ),
+            restored: counter(
+                "spanscore.log.restored_requests",
+                "{request}",
+                "Requests of an earlier process that were read again.",
+            ),
+            notes_lost: counter(
+                "spanscore.log.lost_notes",
+                "{trace}",
+                "Traces of which the log does not know what was said; it may be said again.",
+            ),
+            restoring: meter
+                .u64_gauge("spanscore.log.restoring")
+                .with_description("1 while requests of an earlier process are read again.")
+                .build(),
+        };
+        metrics.left_out.add(recovered.cut_bytes, &[KeyValue::new("reason", "torn")]);
+        metrics.left_out.add(0, &[KeyValue::new("reason", "damaged")]);
+        metrics.restored.add(0, &[]);
+        metrics.notes_lost.add(0, &[]);
+        metrics.restoring.record(0, &[]);
+        let aside = recovered.set_aside.len() as u64;
+        meter
+            .u64_observable_gauge("spanscore.log.set_aside")
+            .with_unit("{file}")
+            .with_description("Files of the log that cannot be read and were set aside.")
+            .with_callback(move |gauge| gauge.observe(aside, &[]))
+            .build();
+        show_usage(meter, log);
+        metrics
+    }
+
+    pub(super) fn damaged(&self, bytes: u64) {
+        self.left_out.add(bytes, &[KeyValue::new("reason", "damaged")]);
+    }
+
+    pub(super) fn restored(&self, requests: u64) {
+        self.restored.add(requests, &[]);
+    }
+
+    pub(super) fn notes_lost(&self, traces: usize) {
+        self.notes_lost.add(traces as u64, &[]);
+    }
+
+    pub(super) fn restoring(&self, is_restoring: bool) {
+        self.restoring.record(u64::from(is_restoring), &[]);
+    }
+}
+
+/// Shows how the log stands whenever metrics are read.
+fn show_usage(meter: &Meter, log: &Log) {
+    let gauge = |name: &'static str, unit: &'static str, about, of: fn(&LogUsage) -> u64| {
+        // Weak: what shows metrics must not keep the log from being closed.
+        let log = log.downgrade();
+        meter
+            .u64_observable_gauge(name)
+            .with_unit(unit)
+            .with_description(about)
+            .with_callback(move |gauge| {
+                if let Some(log) = log.upgrade() {
+                    gauge.observe(of(&log.usage()), &[]);
+                }
+            })
+            .build();
+    };
+    gauge("spanscore.log.size", "By", "Bytes of the log.", |usage| usage.bytes);
+    gauge("spanscore.log.capacity", "By", "Most bytes of the log.", |usage| usage.bytes_max);
+    gauge("spanscore.log.segments", "{file}", "Files of the log.", |usage| usage.segments as u64);
+    gauge("spanscore.log.waiting", "By", "Bytes that wait to be written.", |usage| usage.waiting);
+    gauge("spanscore.log.failing", "", "1 while the log cannot be written.", |usage| {
+        u64::from(usage.is_failing)
+    });
+    let counter = |name: &'static str, unit: &'static str, about, of: fn(&LogUsage) -> u64| {
+        let log = log.downgrade();
+        meter
+            .u64_observable_counter(name)
+            .with_unit(unit)
+            .with_description(about)
+            .with_callback(move |counter| {
+                if let Some(log) = log.upgrade() {
+                    counter.observe(of(&log.usage()), &[]);
+                }
+            })
+            .build();
+    };
+    counter("spanscore.log.written_records", "{record}", "Records that were written.", |usage| {
+        usage.counts.written
+    });
+    counter("spanscore.log.writes", "{write}", "Writes, each of all that waited.", |usage| {
+        usage.counts.groups
+    });
+    counter("spanscore.log.syncs", "{sync}", "Syncs to the disk.", |usage| usage.counts.syncs);
+    counter("spanscore.log.errors", "{error}", "Writes and syncs that failed.", |usage| {
+        usage.counts.write_errors + usage.counts.sync_errors + usage.counts.remove_errors
+    });
+    counter(
+        "spanscore.log.dropped",
+        "By",
+        "Bytes dropped although they were needed: too old, or for room.",
+        |usage| usage.counts.dropped_bytes,
+    );
+}

@@ -1,0 +1,162 @@
+//! What the pipeline writes into its log: requests as they came, and notes of what was done.
+//!
+//! The first tag of a record says what it is. Of a request the others say the signal, the form and
+//! the compression; its payload is the body. Notes are lists of entries of one size, numbers
+//! big-endian.
+
+use bytes::Bytes;
+
+use crate::assemble::PriorVerdict;
+use crate::model::TraceId;
+use crate::otlp::{ContentCoding, RawBody, Signal};
+
+/// A request as it came.
+pub(super) const REQUEST_TAG: u8 = 1;
+/// Traces that were judged.
+pub(super) const JUDGED_TAG: u8 = 2;
+/// Traces whose evaluations have arrived where they must.
+pub(super) const DELIVERED_TAG: u8 = 3;
+
+const JUDGED_BYTES: usize = 16 + 16 + 16 + 1 + 4;
+const DELIVERED_BYTES: usize = 16 + 16;
+
+/// A trace that was judged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::pipeline) struct JudgedNote {
+    pub(in crate::pipeline) trace_id: TraceId,
+    pub(in crate::pipeline) revision: u32,
+    pub(in crate::pipeline) digest: [u8; 16],
+    pub(in crate::pipeline) revised: Option<[u8; 16]>,
+}
+
+impl JudgedNote {
+    /// What a later process knows by it.
+    pub(super) fn prior(&self) -> PriorVerdict {
+        let Self { revision, digest, revised, .. } = *self;
+        PriorVerdict { revision, digest, revised, is_delivered: false }
+    }
+}
+
+/// The tags of a request's record.
+pub(super) fn request_tags(signal: Signal, raw: &RawBody) -> [u8; 4] {
+    let signal = match signal {
+        Signal::Traces => 0,
+        Signal::Logs => 1,
+        Signal::Metrics => 2,
+    };
+    let compression = match raw.compression {
+        None => 0,
+        Some(ContentCoding::Gzip) => 1,
+        Some(ContentCoding::Zstd) => 2,
+    };
+    [REQUEST_TAG, signal, u8::from(raw.is_json), compression]
+}
+
+/// The request of a record; `None` where it is none that this version knows.
+pub(in crate::pipeline) fn request(tags: [u8; 4], payload: Bytes) -> Option<(Signal, RawBody)> {
+    let [REQUEST_TAG, signal, form, compression] = tags else { return None };
+    let signal = *Signal::ALL.get(usize::from(signal))?;
+    let is_json = match form {
+        0 => false,
+        1 => true,
+        _ => return None,
+    };
+    let compression = match compression {
+        0 => None,
+        1 => Some(ContentCoding::Gzip),
+        2 => Some(ContentCoding::Zstd),
+        _ => return None,
+    };
+    Some((signal, RawBody { bytes: payload, compression, is_json }))
+}
+
+/// The payload of a note of judged traces.
+pub(super) fn encode_judged(notes: &[JudgedNote]) -> Bytes {
+    let mut bytes = Vec::with_capacity(notes.len() * JUDGED_BYTES);
+    for note in notes {
+        bytes.extend_from_slice(&note.trace_id.0);
+        bytes.extend_from_slice(&note.digest);
+        bytes.extend_from_slice(&note.revised.unwrap_or_default());
+        bytes.push(u8::from(note.revised.is_some()));
+        bytes.extend_from_slice(&note.revision.to_be_bytes());
+    }
+    bytes.into()
+}
+
+pub(super) fn decode_judged(payload: &[u8]) -> impl Iterator<Item = JudgedNote> {
+    let (notes, _) = payload.as_chunks::<JUDGED_BYTES>();
+    notes.iter().map(|note| {
+        let mut at = NoteBytes(note);
+        JudgedNote {
+            trace_id: TraceId(at.take()),
+            digest: at.take(),
+            revised: Some(at.take()).filter(|_| note[48] == 1),
+            revision: u32::from_be_bytes({
+                let [_] = at.take::<1>();
+                at.take()
+            }),
+        }
+    })
+}
+
+/// The payload of a note of delivered evaluations.
+pub(super) fn encode_delivered(notes: &[JudgedNote]) -> Bytes {
+    let entries = notes.iter().flat_map(|note| [note.trace_id.0, note.digest]);
+    entries.flatten().collect()
+}
+
+pub(super) fn decode_delivered(payload: &[u8]) -> impl Iterator<Item = (TraceId, [u8; 16])> {
+    let (notes, _) = payload.as_chunks::<DELIVERED_BYTES>();
+    notes.iter().map(|note| {
+        let mut at = NoteBytes(note);
+        (TraceId(at.take()), at.take())
+    })
+}
+
+/// Bytes that are taken from the front; zeros where there are no more.
+struct NoteBytes<'a>(&'a [u8]);
+
+impl NoteBytes<'_> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let Some((first, rest)) = self.0.split_first_chunk() else { return [0; N] };
+        self.0 = rest;
+        *first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_read_back_and_what_is_cut_is_left_out() {
+        let note = |byte: u8, revised| JudgedNote {
+            trace_id: TraceId([byte; 16]),
+            revision: 7,
+            digest: [byte + 1; 16],
+            revised,
+        };
+        let notes = [note(1, None), note(2, Some([9; 16]))];
+        let bytes = encode_judged(&notes);
+        assert_eq!(decode_judged(&bytes).collect::<Vec<_>>(), notes);
+        assert_eq!(decode_judged(&bytes[..bytes.len() - 1]).count(), 1);
+        let delivered: Vec<_> = decode_delivered(&encode_delivered(&notes)).collect();
+        assert_eq!(delivered, [(TraceId([1; 16]), [2; 16]), (TraceId([2; 16]), [3; 16])]);
+    }
+
+    #[test]
+    fn requests_read_back_in_the_form_that_they_came_in() {
+        for signal in Signal::ALL {
+            for is_json in [false, true] {
+                for compression in [None, Some(ContentCoding::Gzip), Some(ContentCoding::Zstd)] {
+                    let raw = RawBody { bytes: b"body"[..].into(), compression, is_json };
+                    let tags = request_tags(signal, &raw);
+                    assert_eq!(request(tags, raw.bytes.clone()), Some((signal, raw)));
+                }
+            }
+        }
+        for tags in [[2, 0, 0, 0], [1, 3, 0, 0], [1, 0, 2, 0], [1, 0, 0, 3]] {
+            assert_eq!(request(tags, Bytes::new()), None, "{tags:?}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Bringing back what an earlier process left.
+//!
+//! Requests that come meanwhile are kept and acknowledged, and read from the log like the others:
+//! shards see every record once, in the order of the log.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::notes::{self, DELIVERED_TAG, JUDGED_TAG, REQUEST_TAG};
+use super::{Journal, Past};
+use crate::assemble::PriorVerdict;
+use crate::log::{Record, RecordReader, Skipped};
+use crate::model::{Claim, TraceId};
+use crate::pipeline::PipelineIntake;
+use crate::receive::{file::REQUEST_BYTES_MAX, unpack};
+
+/// Bytes of records that are read before they are handed on.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Records that say what was done.
+const NOTE_TAGS: &[u8] = &[JUDGED_TAG, DELIVERED_TAG];
+
+/// What earlier processes said of traces.
+pub(in crate::pipeline) type Priors = HashMap<TraceId, PriorVerdict>;
+
+/// Brings back an earlier process.
+pub(in crate::pipeline) struct Restore {
+    journal: Arc<Journal>,
+    intake: Arc<PipelineIntake>,
+    /// On all that is in the log, until it was read.
+    _all: Claim,
+    /// The arrival of the first request, unix nanoseconds: where the shards' clocks begin.
+    origin_ns: u64,
+    last_ms: u64,
+    requests: u64,
+}
+
+impl Restore {
+    pub(in crate::pipeline) fn new(
+        journal: Arc<Journal>,
+        past: Past,
+        intake: Arc<PipelineIntake>,
+    ) -> Self {
+        Self { journal, intake, _all: past.0, origin_ns: 0, last_ms: 0, requests: 0 }
+    }
+
+    /// Reads all that is in the log, then lets requests pass.
+    pub(in crate::pipeline) async fn run(mut self) {
+        let started = std::time::Instant::now();
+        self.journal.metrics.restoring(true);
+        let journal = Arc::clone(&self.journal);
+        let known = blocking(move || known(&journal)).await.unwrap_or_default();
+        self.origin_ns = known.origin_ns.unwrap_or_else(|| (self.journal.clock)());
+        self.intake.begin_restoring(known.priors).await;
+        let mut at = 0;
+        // What came while it read is little, and once more, less: at last nobody may come between.
+        for _ in 0..2 {
+            at = self.read_from(at).await;
+        }
+        let intake = Arc::clone(&self.intake);
+        let gate = intake.hold_requests().await;
+        self.journal.flush().await;
+        self.read_from(at).await;
+        let now_ms = self.ms_of((self.journal.clock)());
+        self.intake.resume(now_ms, gate).await;
+        self.journal.metrics.restoring(false);
+        let (requests, seconds) = (self.requests, started.elapsed().as_secs_f64());
+        if requests > 0 {
+            tracing::info!(requests, seconds, "what an earlier process left is back");
+        }
+    }
+
+    /// Hands on all requests from a position to the end of the log; where that is.
+    async fn read_from(&mut self, position: u64) -> u64 {
+        let mut reader = self.journal.log().records_from(position);
+        loop {
+            let reading = move || {
+                let chunk = read_chunk(&mut reader);
+                (chunk, reader)
+            };
+            let Some((chunk, rest)) = blocking(reading).await else { return position };
+            reader = rest;
+            if chunk.is_empty() {
+                return reader.position();
+            }
+            for record in chunk {
+                match record {
+                    Ok(record) => self.hand_on(record).await,
+                    Err(Skipped { position, bytes }) => {
+                        self.journal.metrics.damaged(bytes);
+                        tracing::error!(position, bytes, "a part of the log cannot be read");
+                    }
+                }
+            }
+        }
+    }
+
+    async fn hand_on(&mut self, record: Record) {
+        let claim = self.journal.log().source().claim(record.position);
+        let Some((signal, raw)) = notes::request(record.head.tags, record.payload) else { return };
+        let at_ms = self.ms_of(record.head.arrival_ns);
+        let len = raw.bytes.len() as u64;
+        match unpack(signal, &raw, REQUEST_BYTES_MAX) {
+            Ok(request) => {
+                self.requests += 1;
+                self.journal.metrics.restored(1);
+                self.intake.restore(signal, request, claim, at_ms).await;
+            }
+            Err(error) => {
+                self.journal.metrics.damaged(len);
+                tracing::error!(error, "a request in the log cannot be read");
+            }
+        }
+    }
+
+    /// A time on the clock of the shards, which never goes back.
+    fn ms_of(&mut self, unix_ns: u64) -> u64 {
+        let ms = unix_ns.saturating_sub(self.origin_ns) / 1_000_000;
+        self.last_ms = self.last_ms.max(ms);
+        self.last_ms
+    }
+}
+
+/// What the notes of a log tell.
+#[derive(Default)]
+struct LogNotes {
+    origin_ns: Option<u64>,
+    priors: Priors,
+}
+
+fn known(journal: &Journal) -> LogNotes {
+    let mut known = LogNotes::default();
+    for Record { head, payload, .. } in journal.log().records().heads(NOTE_TAGS) {
+        match head.tags[0] {
+            JUDGED_TAG => {
+                let notes = notes::decode_judged(&payload);
+                known.priors.extend(notes.map(|note| (note.trace_id, note.prior())));
+            }
+            DELIVERED_TAG => {
+                for (trace_id, digest) in notes::decode_delivered(&payload) {
+                    let prior = known.priors.get_mut(&trace_id);
+                    if let Some(prior) = prior.filter(|prior| prior.digest == digest) {
+                        prior.is_delivered = true;
+                    }
+                }
+            }
+            REQUEST_TAG => {
+                known.origin_ns.get_or_insert(head.arrival_ns);
+            }
+            _ => {}
+        }
+    }
+    known
+}
+
+/// Some records; none at the end.
+fn read_chunk(reader: &mut RecordReader) -> Vec<Result<Record, Skipped>> {
+    let (mut chunk, mut bytes) = (Vec::new(), 0);
+    for record in reader {
+        bytes += record.as_ref().map_or(0, |record| record.payload.len());
+        chunk.push(record);
+        if bytes >= CHUNK_BYTES {
+            break;
+        }
+    }
+    chunk
+}
+
+/// Does what blocks beside the network; `None` where it panicked, which is told elsewhere.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(work).await.ok()
+}

@@ -1,0 +1,262 @@
+//! What survives the end of the process: killed under load, told to stop, or damaged on disk.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
+use opentelemetry_proto::tonic::logs::v1::LogRecord;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Channel;
+
+use crate::support::collector::Event;
+use crate::support::fake_backend::FakeBackend;
+use crate::support::program::Program;
+use crate::support::spans::{agent, request, searches, tool};
+
+/// How often the process is killed under load.
+const KILLS: u64 = 10;
+/// Traces that a sender sends at once.
+const AT_ONCE: u64 = 8;
+
+/// A collector with a log that judges each call and sends to a backend.
+fn to(backend: &FakeBackend, folder: &Path, durability: &str) -> String {
+    let (address, data) = (backend.address, folder.join("data"));
+    format!(
+        "data_dir: {data:?}
+durability: {durability}
+traces: {{quiet_period: 100ms, idle_timeout: 1s}}
+evaluators: {{tool_error/each: {{level: call}}}}
+exporters:
+  otlp_grpc/backend:
+    endpoint: http://{address}
+    forms: [event]
+    sending_queue: {{batch: {{flush_timeout: 20ms}}}}
+    retry_on_failure: {{initial_interval: 50ms, max_interval: 100ms}}
+"
+    )
+}
+
+/// The spans with the ids of a trace of that number.
+fn of_trace(number: u64, mut spans: Vec<Span>) -> Vec<Span> {
+    for span in &mut spans {
+        span.trace_id[..8].copy_from_slice(&number.to_be_bytes());
+    }
+    spans
+}
+
+/// Trace and span of a call.
+type CallId = (Vec<u8>, Vec<u8>);
+
+/// Sends traces until it is told to stop: calls first, a moment later their root. What was
+/// acknowledged is noted.
+async fn send_until(
+    stop: CancellationToken,
+    mut client: TraceServiceClient<Channel>,
+    first: u64,
+    acknowledged: Arc<Mutex<BTreeSet<CallId>>>,
+) -> u64 {
+    let mut number = first;
+    while !stop.is_cancelled() {
+        let numbers = number..number + AT_ONCE;
+        number += AT_ONCE;
+        let calls =
+            numbers.clone().flat_map(|it| of_trace(it, vec![tool(7, 2, "a"), tool(7, 3, "b")]));
+        let calls: Vec<Span> = calls.collect();
+        let ids: Vec<CallId> =
+            calls.iter().map(|span| (span.trace_id.clone(), span.span_id.clone())).collect();
+        if client.export(request(calls)).await.is_err() {
+            break;
+        }
+        acknowledged.lock().unwrap().extend(ids);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let roots: Vec<Span> = numbers.flat_map(|it| of_trace(it, vec![agent(7)])).collect();
+        if client.export(request(roots)).await.is_err() {
+            break;
+        }
+    }
+    number
+}
+
+/// The calls that a backend has evaluations of, and those that it has of one revision of a call
+/// under several ids.
+fn arrived(records: &[LogRecord]) -> (BTreeSet<CallId>, Vec<CallId>) {
+    let mut ids = BTreeMap::<(CallId, i64), BTreeSet<String>>::new();
+    for record in records {
+        let call = (record.trace_id.clone(), record.span_id.clone());
+        let event = Event(record.clone());
+        ids.entry((call, event.revision())).or_default().insert(event.id().to_owned());
+    }
+    let several = ids.iter().filter(|(_, ids)| ids.len() > 1);
+    let several = several.map(|((call, _), _)| call.clone()).collect();
+    (ids.into_keys().map(|(call, _)| call).collect(), several)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_acknowledged_call_is_evaluated_however_often_the_process_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let backend = FakeBackend::grpc().await;
+    let config = to(&backend, folder.path(), "os");
+    let acknowledged = Arc::new(Mutex::new(BTreeSet::new()));
+    let mut number = 0;
+    for kill in 0..KILLS {
+        let program = Program::start(folder.path(), &config);
+        let stop = CancellationToken::new();
+        let sending =
+            send_until(stop.clone(), program.client().await, number, Arc::clone(&acknowledged));
+        let sending = tokio::spawn(sending);
+        // Some before anything was judged, some while evaluations are on their way.
+        tokio::time::sleep(Duration::from_millis(20 + kill * 37)).await;
+        program.signal("-KILL");
+        number = sending.await.unwrap();
+        stop.cancel();
+    }
+    let _last = Program::start(folder.path(), &config);
+    let acknowledged = acknowledged.lock().unwrap().clone();
+    assert!(acknowledged.len() > 100, "there was load: {}", acknowledged.len());
+    let waits = std::time::Instant::now();
+    let mut looks = tokio::time::interval(Duration::from_millis(100));
+    let several = loop {
+        looks.tick().await;
+        let (calls, several) = arrived(&backend.log_records());
+        let missing: Vec<_> = acknowledged.difference(&calls).take(3).collect();
+        if missing.is_empty() {
+            break several;
+        }
+        let count = acknowledged.difference(&calls).count();
+        let of = acknowledged.len();
+        assert!(waits.elapsed() < Duration::from_secs(60), "{count} of {of}: {missing:?}");
+    };
+    assert_eq!(several, [], "what is sent twice is recognised by its id");
+}
+
+/// Trace, revision, completion and label of each record that was written, in order.
+fn verdicts(folder: &Path) -> Vec<(String, u64, String)> {
+    let text = std::fs::read_to_string(folder.join("scores.jsonl")).unwrap_or_default();
+    let records = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    records
+        .map(|record| {
+            let revision = record["revision"].as_u64().unwrap_or_default();
+            let partial = if record["partial"] == true { "partial " } else { "" };
+            let completion = record["completion"].as_str().unwrap();
+            let trace = record["trace_id"].as_str().unwrap()[..2].to_owned();
+            (trace, revision, format!("{partial}{completion}"))
+        })
+        .collect()
+}
+
+/// A collector with a log that writes to a file.
+fn to_file(folder: &Path, quiet_period: &str) -> String {
+    format!(
+        "data_dir: {:?}
+traces: {{quiet_period: {quiet_period}, idle_timeout: 10m}}
+evaluators: {{tool_error/any: {{}}}}
+exporters: {{file: {{path: {:?}}}}}
+",
+        folder.join("data"),
+        folder.join("scores.jsonl")
+    )
+}
+
+async fn stopped(program: Program) -> (Option<i32>, String) {
+    program.signal("-TERM");
+    tokio::task::spawn_blocking(|| program.end()).await.unwrap()
+}
+
+fn written(folder: &Path, count: usize) {
+    let waits = std::time::Instant::now();
+    while verdicts(folder).len() < count {
+        assert!(waits.elapsed() < Duration::from_secs(20), "{:?}", verdicts(folder));
+        std::thread::yield_now();
+    }
+}
+
+#[tokio::test]
+async fn trace_that_straddles_a_stop_is_revised_by_the_next_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = to_file(folder.path(), "100ms");
+    let program = Program::start(folder.path(), &config);
+    program.client().await.export(request(vec![tool(7, 2, "search")])).await.unwrap();
+    assert_eq!(stopped(program).await.0, Some(0));
+    let shutdown = ("07".to_owned(), 0, "partial shutdown".to_owned());
+    assert_eq!(verdicts(folder.path()), std::slice::from_ref(&shutdown));
+
+    let program = Program::start(folder.path(), &config);
+    program.client().await.export(request(vec![agent(7)])).await.unwrap();
+    written(folder.path(), 2);
+    stopped(program).await;
+    let whole = ("07".to_owned(), 1, "root_ended".to_owned());
+    assert_eq!(verdicts(folder.path()), [shutdown, whole], "it names what it revises");
+}
+
+#[tokio::test]
+async fn what_was_delivered_is_not_sent_again_and_late_spans_still_revise_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = to_file(folder.path(), "100ms");
+    let program = Program::start(folder.path(), &config);
+    program.client().await.export(request(searches(7, &[2]))).await.unwrap();
+    written(folder.path(), 1);
+    stopped(program).await;
+    for _ in 0..2 {
+        let program = Program::start(folder.path(), &config);
+        program.client().await.export(request(searches(8, &[2]))).await.unwrap();
+        stopped(program).await;
+    }
+    let all = verdicts(folder.path());
+    assert_eq!(all.iter().filter(|(trace, ..)| trace == "07").count(), 1, "{all:?}");
+    assert_eq!(all.iter().filter(|(trace, ..)| trace == "08").count(), 1, "{all:?}");
+
+    let program = Program::start(folder.path(), &config);
+    program.client().await.export(request(vec![tool(7, 9, "search")])).await.unwrap();
+    written(folder.path(), 3);
+    stopped(program).await;
+    assert_eq!(verdicts(folder.path())[2], ("07".to_owned(), 1, "root_ended".to_owned()));
+}
+
+#[tokio::test]
+async fn damaged_log_is_read_as_far_as_it_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = to_file(folder.path(), "10m");
+    let program = Program::start(folder.path(), &config);
+    let mut client = program.client().await;
+    for trace in [7, 8, 9] {
+        client.export(request(searches(trace, &[2]))).await.unwrap();
+    }
+    program.signal("-KILL");
+    drop(program);
+    let log = folder.path().join("data").join("log");
+    let file = std::fs::read_dir(&log).unwrap().map(|entry| entry.unwrap().path());
+    let file = file.filter(|path| path.extension().is_some_and(|it| it == "log")).min().unwrap();
+    let mut bytes = std::fs::read(&file).unwrap();
+    // In the middle of the second request.
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let mut program = Program::start(folder.path(), &config);
+    program.says("a part of the log cannot be read");
+    program.says("what an earlier process left is back");
+    assert_eq!(stopped(program).await.0, Some(0));
+    let traces: Vec<_> = verdicts(folder.path()).into_iter().map(|(trace, ..)| trace).collect();
+    assert_eq!(
+        traces.iter().collect::<BTreeSet<_>>(),
+        BTreeSet::from([&"07".into(), &"09".into()])
+    );
+}
+
+#[tokio::test]
+async fn folder_of_another_process_is_refused_with_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = to_file(folder.path(), "10m");
+    let _program = Program::start(folder.path(), &config);
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_spanscore"))
+        .args(["serve", "--config"])
+        .arg(folder.path().join("spanscore.yaml"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("another process uses it"), "{said}");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+}
