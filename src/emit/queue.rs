@@ -7,7 +7,7 @@
 //! Where an exporter must deliver and the process has a log, what fills more than half of the queue
 //! goes to its [`Overflow`] on disk.
 //!
-//! Evaluations travel with the [`Room`](room::Room) they take, and with the [`Receipt`] that waits
+//! Evaluations travel with the [`Room`] they take, and with the [`Receipt`] that waits
 //! for them where their exporter must deliver: it is let go once they have arrived or are on disk,
 //! or were given up and counted. What the end of the process interrupts is left to the next one.
 

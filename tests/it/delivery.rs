@@ -41,7 +41,7 @@ async fn backend_that_refuses_one_in_ten_gets_the_others_and_the_rest_can_be_sen
         assert_eq!(fixture.counter("send_failed", &labels), 10);
         assert_eq!(fixture.counter("sent", &format!(r#"exporter="{kind}""#)), 90);
         assert_eq!(fixture.exporters.lost().iter().map(|lost| lost.evaluations).sum::<u64>(), 0);
-        fixture.adds_up();
+        fixture.adds_up().await;
         let letters = format!(r#"exporter="{kind}",outcome="written""#);
         assert_eq!(fixture.metric("dead_letters_total", &letters), 20);
         let sink = FakeBackend::http().await;
@@ -127,7 +127,7 @@ async fn what_a_dead_backend_has_not_taken_at_the_end_is_left_and_not_lost() {
         let left = fixture.exporters.left();
         assert_eq!((left[0].exporter.as_str(), left[0].evaluations), (kind, 3));
         assert_eq!((arrivals.count(), fixture.lost()), (0, 1));
-        fixture.adds_up();
+        fixture.adds_up().await;
     }
 }
 
@@ -170,7 +170,7 @@ async fn backend_that_was_away_gets_what_went_to_disk_and_its_circuit_closes() {
         assert!((50_000..=100_000).contains(&most), "{most}");
         assert!(fixture.sum("overflow_evaluations") > 1000);
         assert!(fixture.sum("circuit_state") > 0);
-        fixture.adds_up();
+        fixture.adds_up().await;
         let asked = backend.requests();
         tokio::time::sleep(Duration::from_millis(500)).await;
         // One probe at a time, each after 20 ms and a bit.
@@ -181,7 +181,7 @@ async fn backend_that_was_away_gets_what_went_to_disk_and_its_circuit_closes() {
         assert_eq!(fixture.shutdown().await, []);
         assert_eq!((backend.log_records().len(), arrivals.count()), (2000, 2000));
         assert_eq!((fixture.lost(), fixture.sum("circuit_state")), (0, 0));
-        fixture.adds_up();
+        fixture.adds_up().await;
     }
 }
 
@@ -206,7 +206,7 @@ async fn what_went_to_disk_is_sent_by_the_next_process() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     fixture.shutdown().await;
-    fixture.adds_up();
+    fixture.adds_up().await;
     // What was being written when the first process gave up may stand there, too.
     let recovered = fixture.sum("recovered_evaluations_total");
     assert_eq!(recovered, backend.spans().len() as u64);
@@ -224,6 +224,6 @@ async fn counters_add_up_where_a_backend_takes_requests_in_part() {
         fixture.exporters.offer(evaluations(n..=n), Some(arrivals.receipt()));
     }
     assert_eq!(fixture.shutdown().await, []);
-    fixture.adds_up();
+    fixture.adds_up().await;
     assert_eq!((fixture.lost(), arrivals.count()), (2, 30));
 }

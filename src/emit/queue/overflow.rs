@@ -116,18 +116,23 @@ impl Overflow {
 
     /// Looks at what an earlier process left; how many evaluations. Blocks on the disk.
     pub(super) fn recover(&self) -> u64 {
-        let notes = self.log.records().only(DELIVERED);
-        let delivered =
-            notes.filter_map(|note| Some(u64::from_le_bytes(note.payload[..].try_into().ok()?)));
-        let from = delivered.last().map_or(0, |position| position.saturating_add(1));
-        let found = self.log.records().only(PARCEL).filter(|record| record.position >= from);
-        let found: VecDeque<_> = found
-            .filter_map(|record| {
-                let count = record.payload.first_chunk::<COUNT_BYTES>()?;
-                let count = u32::from_le_bytes(*count);
-                Some(OverflowEntry { position: record.position, count })
-            })
-            .collect();
+        let (mut delivered, mut found) = (None, VecDeque::new());
+        for record in self.log.records().flatten() {
+            let (position, payload) = (record.position, &record.payload);
+            match record.head.tags {
+                [DELIVERED, VERSION, ..] => {
+                    let noted = payload.first_chunk().map(|at| u64::from_le_bytes(*at));
+                    delivered = noted.or(delivered);
+                }
+                [PARCEL, VERSION, ..] => found.extend(
+                    payload
+                        .first_chunk()
+                        .map(|count| OverflowEntry { position, count: u32::from_le_bytes(*count) }),
+                ),
+                _ => {}
+            }
+        }
+        found.retain(|entry| delivered.is_none_or(|delivered| entry.position > delivered));
         let evaluations = found.iter().map(|entry| u64::from(entry.count)).sum();
         self.evaluations.fetch_add(evaluations, Ordering::Relaxed);
         let mut entries = self.lock();

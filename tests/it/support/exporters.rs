@@ -73,12 +73,25 @@ impl Fixture {
         found.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{line}\n{text}"))
     }
 
-    /// Asserts that what was offered is sent, lost, left or held.
-    pub(crate) fn adds_up(&self) {
-        let came = self.sum("offered_evaluations_total") + self.sum("recovered_evaluations_total");
-        let held = self.sum("queued_evaluations") + self.sum("overflow_evaluations");
-        let left = self.sum("left_evaluations_total");
-        assert_eq!(came, self.sum("sent_evaluations_total") + self.lost() + left + held);
+    /// Asserts that what was offered is sent, lost, left or held, once nothing is on its way from
+    /// one to another.
+    pub(crate) async fn adds_up(&self) {
+        let sums = || {
+            let came =
+                self.sum("offered_evaluations_total") + self.sum("recovered_evaluations_total");
+            let held = self.sum("queued_evaluations") + self.sum("overflow_evaluations");
+            let left = self.sum("left_evaluations_total");
+            (came, self.sum("sent_evaluations_total") + self.lost() + left + held)
+        };
+        for _ in 0..100 {
+            let (came, went) = sums();
+            if came == went {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let (came, went) = sums();
+        assert_eq!(came, went);
     }
 
     /// The sum of a metric over all its labels.

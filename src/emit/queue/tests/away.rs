@@ -101,7 +101,9 @@ async fn backend_away_for_ten_minutes_under_load_gets_everything_once_it_is_back
     let overflown = fixture.sum("spanscore_exporter_overflow_evaluations");
     assert!((11_800..12_000).contains(&overflown), "{overflown}");
     // What is on disk waits for nobody.
-    assert_eq!(arrivals.count() + fixture.queue.shared.held.evaluations() / 2, 6600);
+    let known = arrivals.count() + fixture.queue.shared.held.evaluations() / 2;
+    // Of the batch that is being moved, a part may be on disk while its receipts wait.
+    assert!((6598..=6600).contains(&known), "{known}");
     fixture.adds_up();
     there.send_replace(true);
     load(&fixture, Duration::from_secs(60), &arrivals).await;
