@@ -11,6 +11,7 @@ use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::evaluate::shared::difference::argument_words;
 use crate::evaluate::shared::report;
+use crate::evaluate::shared::within_group::WithinGroup;
 use crate::model::tool_call::groups;
 use crate::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
@@ -92,6 +93,10 @@ struct Settings {
     /// does; `false` is not evaluable. Default `true`.
     #[serde(default = "yes")]
     require_call: bool,
+    /// The order of calls that were made together: with `any_order` (default) any of them may be
+    /// the one, with `message_order` they come as the model's message lists them.
+    #[serde(default)]
+    within_group: WithinGroup,
 }
 
 fn first() -> Value<'static> {
@@ -108,6 +113,7 @@ struct Correctness {
     matcher: ArgumentMatcher,
     occurrence: Occurrence,
     require_call: bool,
+    within_group: WithinGroup,
 }
 
 fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
@@ -125,6 +131,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
         matcher: ArgumentMatcher { mode, ..ArgumentMatcher::default() },
         occurrence: settings.occurrence.try_into().map_err(SettingsError::new)?,
         require_call: settings.require_call,
+        within_group: settings.within_group,
     }))
 }
 
@@ -165,6 +172,10 @@ impl Correctness {
 impl Evaluator for Correctness {
     fn facts(&self) -> Facts {
         Facts { arguments: true, ..Facts::default() }
+    }
+
+    fn asks_message_order(&self) -> bool {
+        self.within_group == WithinGroup::MessageOrder
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
