@@ -28,6 +28,7 @@ mod resolution;
 mod same_evaluations;
 mod scored;
 mod seeds_uipath;
+mod suggest;
 mod support;
 mod telemetry;
 mod terminal;

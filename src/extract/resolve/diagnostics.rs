@@ -11,7 +11,7 @@ use super::tool_calls::{FieldSources, SpanCall};
 use super::tree::Tree;
 use crate::extract::dialect::From;
 use crate::extract::record::layout::FactsReader;
-use crate::model::{Content, Effort, SpanFlags, SpanId, ToolCall, TraceId, TraceSpans};
+use crate::model::{Content, Effort, SpanFlags, SpanId, SpanRecord, ToolCall, TraceId, TraceSpans};
 use crate::visible;
 
 /// How a trace was read.
@@ -153,6 +153,20 @@ impl Resolver {
             spans.push(span);
         }
         TraceExplanation { trace_id: trace.trace_id, spans, messages: diagnostics.messages }
+    }
+
+    /// The spans of a trace that some dialect takes, as those of tools, agents or models, or as
+    /// none.
+    pub fn known_spans(&self, trace: &TraceSpans) -> impl Iterator<Item = SpanId> {
+        let is_known = |record: &&SpanRecord| {
+            let flags = record.flags;
+            let facts = FactsReader::new(trace.facts(record));
+            // A body that was recognised by its shape alone makes a span no dialect's own.
+            let mut compiled = facts.conditions().filter_map(|id| self.table.compiled(id.0));
+            !flags.has(SpanFlags::LOG)
+                && (flags.has(SpanFlags::TOOL) || compiled.any(|it| it.agent || it.exclude))
+        };
+        trace.spans.iter().filter(is_known).map(|record| record.span_id)
     }
 
     fn explain_dialects(&self, facts: FactsReader<'_>, span: &mut SpanExplanation) {
