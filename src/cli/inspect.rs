@@ -38,7 +38,7 @@ pub(super) struct InspectArgs {
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// For each span: which dialects matched, which won, which source gave each field, what was
-    /// dropped and why
+    /// dropped and why; for session, agent, user input and final output where they came from
     #[arg(long, conflicts_with = "format")]
     explain: bool,
     /// One row for each session instead of each trace: the calls of all its traces together

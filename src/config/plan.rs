@@ -85,6 +85,9 @@ pub struct ResolvedConfig {
 impl ResolvedConfig {
     /// Checks a config; on mistakes, all that were found.
     pub fn new(loaded: &Loaded) -> Result<Self, ConfigError> {
+        if let Some(error) = evaluators::bare_definition(&loaded.node) {
+            return Err(report(vec![error], &loaded.sources));
+        }
         let mut errors = Vec::new();
         let config = read_all(&loaded.node, &mut errors, |node| node.read::<Config>());
         if let Some(config) = &config {

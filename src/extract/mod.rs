@@ -29,7 +29,8 @@ pub use self::record::cache::ExtractionCache;
 pub use self::record::counts::{Extracted, Rejection};
 pub(crate) use self::resolve::raw_text;
 pub use self::resolve::{
-    CallInMessage, GivenBy, Resolver, SessionCalls, SpanExplanation, TraceExplanation, reconcile,
+    CallInMessage, FactExplanation, GivenBy, Resolver, SessionCalls, SpanExplanation,
+    TraceExplanation, reconcile,
 };
 pub use self::table::{Table, TableError};
 

@@ -26,6 +26,7 @@ mod receive_http;
 mod receive_protocol;
 mod resolution;
 mod same_evaluations;
+mod schema;
 mod scored;
 mod seeds_uipath;
 mod suggest;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::places::{SeenPlace, ValuePlace, ValueShape};
 use super::samples::{SampleSpan, is_writable};
-use super::words::{ACTIONS, KINDS, TOOLS, any_in, is_in, is_tool_kind, words};
+use super::words::{ACTIONS, CALLING, KINDS, TOOLS, any_in, is_in, is_tool_kind, words};
 use super::write::quoted;
 
 /// Most markers that are weighed.
@@ -123,6 +123,7 @@ const OTHER_NAMES: &[&str] =
 pub(super) fn names_tool(seen: &SeenPlace) -> bool {
     let is_tool = |word: &String| is_in(word, TOOLS);
     let is_named = match &seen.words[..] {
+        [.., noun, call, last] if last == "name" && is_in(call, CALLING) => is_tool(noun),
         [.., noun, last] if last == "name" => is_tool(noun),
         [.., last] if last == "function" => seen.words.len() <= 2,
         [.., last] => is_tool(last),

@@ -115,7 +115,12 @@ fn suggestion(marker: &SpanMarker, left: &[&SampleSpan], all: &[SampleSpan]) -> 
         ..DialectSuggestion::default()
     };
     add_facts(&mut suggestion, marker, &around);
-    add_messages(&mut suggestion, &around, |span| !marker.holds(span));
+    // Whatever is around a call repeats it: only what models said tells of others.
+    if let (SpanMarker::Kind(key, _), Some(on)) = (marker, suggestion.model_span.clone()) {
+        let of_models =
+            |span: &SampleSpan| span.raw(key).is_some_and(|text| any_in(&words(text), MODELS));
+        add_messages(&mut suggestion, &around, of_models, &format!("on: {on}"));
+    }
     suggestion
 }
 
@@ -239,6 +244,7 @@ fn add_messages(
     suggestion: &mut DialectSuggestion,
     spans: &[&SampleSpan],
     is_looked_at: impl Fn(&SampleSpan) -> bool,
+    on: &str,
 ) {
     let looked_at: Vec<&SampleSpan> =
         spans.iter().copied().filter(|span| is_looked_at(span)).collect();
@@ -253,7 +259,7 @@ fn add_messages(
         if suggestion.messages.iter().any(|(known, _)| *known == part) {
             continue;
         }
-        let source = SuggestedSource::new(seen, looked_at.len(), "", "");
+        let source = SuggestedSource::new(seen, looked_at.len(), "", on);
         suggestion.messages.push((part, source));
     }
     suggestion.messages.sort_by_key(|(part, _)| *part);
@@ -279,7 +285,7 @@ fn messages_of<'s>(spans: &[&'s SampleSpan]) -> HashSet<&'s str> {
 /// A suggestion for spans of models without spans of tools: calls stand only in messages.
 fn of_messages(spans: &[&SampleSpan]) -> Option<DialectSuggestion> {
     let mut suggestion = DialectSuggestion::default();
-    add_messages(&mut suggestion, spans, |_| true);
+    add_messages(&mut suggestion, spans, |_| true, "");
     let holding = messages_of(spans);
     let mut keys: Vec<&str> = holding.into_iter().collect();
     keys.sort_unstable();

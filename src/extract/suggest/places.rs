@@ -128,7 +128,8 @@ impl SeenPlace {
     /// The entry in which the values have their content, where most say more than that.
     pub(super) fn envelope(&self) -> Option<&str> {
         let most = self.envelopes.iter().rev().max_by_key(|(_, count)| **count);
-        most.filter(|(_, count)| **count * 10 >= self.count * 8).map(|(entry, _)| entry.as_str())
+        most.filter(|(_, count)| **count > 1 && **count * 10 >= self.count * 8)
+            .map(|(entry, _)| entry.as_str())
     }
 
     pub(super) fn has_form(&self, form: ValueForm) -> bool {
@@ -174,7 +175,11 @@ fn envelope<'m>(map: &'m Map<'_>) -> Option<&'m str> {
             .contains(&key)
     };
     let mut contents = map.iter().filter(|(key, _)| is_content(key));
-    let (entry, _) = contents.next().filter(|_| map.len() > 1)?;
+    let (entry, content) = contents.next()?;
+    // An argument may be called so, too.
+    if map.len() == 1 && !is_in(entry, RESULTS) && content.as_map().is_none() {
+        return None;
+    }
     let others = || map.iter().filter(|(key, _)| *key != entry);
     (contents.next().is_none() && others().all(|(key, _)| is_about(key)) && is_path(entry))
         .then_some(entry)
