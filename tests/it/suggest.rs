@@ -197,3 +197,31 @@ fn the_suggestion_is_the_same_in_whatever_order_the_spans_came() {
     let first = facts(suggested("s", &spans));
     assert_eq!(facts(suggested("s", &[three, one, two])), first);
 }
+
+#[test]
+fn envelopes_around_arguments_and_results_are_looked_into() {
+    let tool = |at: usize, city: &str| {
+        let input = json!({ "type": "json", "value": { "city": city } });
+        let output = json!({ "result": "{\"sky\": \"clear\"}" });
+        let attributes = json!({ "acme.span.type": "tool", "acme.tool.name": "weather",
+            "acme.input": input.to_string(), "acme.output": output.to_string() });
+        span(at, None, "weather", attributes)
+    };
+    let spans = [tool(0, "Oslo"), tool(1, "Rome")];
+    let expected = json!([
+        ["weather", null, { "city": "Oslo" }, { "sky": "clear" }],
+        ["weather", null, { "city": "Rome" }, { "sky": "clear" }],
+    ]);
+    check(&spans, expected);
+}
+
+#[test]
+fn check_says_what_a_dialect_of_ones_own_reads() {
+    let text = "dialects:\n  - name: acme\n    detect: {attr: acme.kind, equals: \"tool\"}\n    \
+                tool_call: {name: [acme.tool], arguments: [acme.in]}\n    session_id: [acme.chat]\n";
+    let part = ConfigPart::Text { name: "own.yaml".to_owned(), text: text.to_owned() };
+    let resolved = ResolvedConfig::new(&load(&[part], &|_| None).unwrap()).unwrap();
+    let summary = resolved.summary();
+    let (_, lines) = summary.iter().find(|(title, _)| *title == "dialects").unwrap();
+    assert_eq!(lines[..], ["acme (spans of tool calls; reads name, arguments, session)"]);
+}

@@ -131,7 +131,7 @@ pub(super) fn names_tool(seen: &SeenPlace) -> bool {
     };
     is_named
         && !has_number(&seen.words)
-        && !any_in(&seen.words, &OTHER_NAMES)
+        && !any_in(&seen.words, OTHER_NAMES)
         && seen.share(ValueShape::Word) >= 0.9
         && !seen.texts.iter().all(|text| is_tool_kind(text, TOOLS))
 }

@@ -68,11 +68,11 @@ impl<'p> CallPlaces<'p> {
 /// Least points for a place to count.
 const POINTS_MIN: i32 = 4;
 
-fn best<'p>(
-    places: &'p [SeenPlace],
+fn best(
+    places: &[SeenPlace],
     total: usize,
     points: impl Fn(&SeenPlace) -> i32,
-) -> Option<&'p SeenPlace> {
+) -> Option<&SeenPlace> {
     let rated = places.iter().map(|seen| {
         let out_of_the_way = match seen.place {
             ValuePlace::Attribute(_) | ValuePlace::SpanName => 0,
@@ -270,7 +270,7 @@ fn is_one_a_trace(key: &str, spans: &[&SampleSpan]) -> bool {
 }
 
 /// The place of the agent's name.
-pub(super) fn agent<'p>(places: &'p [SeenPlace], total: usize) -> Option<&'p SeenPlace> {
+pub(super) fn agent(places: &[SeenPlace], total: usize) -> Option<&SeenPlace> {
     best(places, total, |seen| {
         let ValuePlace::Attribute(_) = &seen.place else { return 0 };
         let is_short = seen.texts.iter().all(|text| text.len() <= 100 && !text.contains('\n'));

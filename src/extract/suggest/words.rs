@@ -63,7 +63,7 @@ pub(super) const ABOUT: &[&str] = &[
 pub(super) const SESSIONS: &[&str] = &["session", "conversation", "thread", "chat", "dialog"];
 pub(super) const AGENTS: &[&str] = &["agent", "assistant", "bot", "persona", "crew"];
 pub(super) const MODELS: &[&str] =
-    &["llm", "model", "generation", "completion", "generate", "inference"];
+    &["llm", "model", "chat", "generation", "completion", "generate", "inference"];
 /// Kinds of spans around a whole run.
 pub(super) const RUNS: &[&str] =
     &["agent", "workflow", "chain", "run", "turn", "crew", "graph", "task", "session", "root"];

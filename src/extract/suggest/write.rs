@@ -73,26 +73,24 @@ impl SuggestedSource {
 
 /// The decoder for arguments that stand at a place.
 pub(super) fn arguments_decoder(seen: &SeenPlace) -> String {
-    let plain = if seen.share(ValueShape::Object) >= 0.99 {
-        "json_or_pyliteral→unwrap"
-    } else {
-        "json_or_py_or_text→unwrap"
-    };
-    inside(seen, plain)
-}
-
-/// A decoder, after a look into the envelope that the values stand in.
-fn inside(seen: &SeenPlace, decode: &str) -> String {
-    match seen.envelope() {
-        Some(entry) => format!("json:$.{entry} | {decode}"),
-        None => decode.to_owned(),
-    }
+    let is_object = seen.share(ValueShape::Object) >= 0.99;
+    let read = if is_object { "json_or_pyliteral" } else { "json_or_py_or_text" };
+    inside(seen, "unwrap", &format!("{read}→unwrap"))
 }
 
 /// The decoder for results that stand at a place.
 pub(super) fn result_decoder(seen: &SeenPlace) -> String {
     let is_python = seen.has_form(ValueForm::Python);
-    inside(seen, if is_python { "json_or_py_or_text" } else { "tool_message" })
+    let read = if is_python { "json_or_py_or_text" } else { "tool_message" };
+    inside(seen, read, read)
+}
+
+/// A decoder, after a look into the envelope that the values stand in.
+fn inside(seen: &SeenPlace, inner: &str, outer: &str) -> String {
+    match seen.envelope() {
+        Some(entry) => format!("json:$.{entry}→{inner} | {outer}"),
+        None => outer.to_owned(),
+    }
 }
 
 /// What most instrumentations do with an error; stated where another source stands before it.
