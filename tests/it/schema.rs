@@ -75,7 +75,17 @@ fn changed(value: &Json) -> Vec<(String, Json)> {
 }
 
 /// Where the schema cannot say what the config says, with the reason: the end of a place.
-const BEYOND: &[(&str, &str)] = &[];
+const BEYOND: &[(&str, &str)] = &[
+    (".tool_calls[0].arguments = ", "only `tool_correctness` compares entries"),
+    (".tools[0]", "definitions have the shapes of many providers"),
+    (".tools = ", "so do lists of them"),
+    ("tool_policy = ", "at least one of its rules"),
+    ("tool_budget = ", "at least one of its limits"),
+    ("tool_budget.max_latency", "`latency_percentile` goes only with it"),
+    ("exact_match.target left out", "`tools` goes only with it"),
+    (".limits.memory_mib = 7", "what the shares need together is checked with all sections"),
+    (".logs.level = ", "a filter has a grammar of its own"),
+];
 
 fn is_beyond(place: &str) -> bool {
     BEYOND.iter().any(|(known, _)| place.contains(known))
@@ -98,6 +108,8 @@ fn config_and_schema_take_the_same_settings_of_kinds() {
     for kind in KINDS {
         let own = own_settings(kind);
         for (place, changed) in changed(&own).into_iter().chain([(String::new(), own.clone())]) {
+            // An entry without settings has none.
+            let changed = if changed.is_null() { json!({}) } else { changed };
             let built = (kind.build)(&node(&changed));
             let config = json!({ "evaluators": { kind.name: changed } });
             let place = format!("{}{place}", kind.name);
@@ -128,4 +140,37 @@ fn config_and_schema_take_the_same_sections() {
         }
     }
     assert!(differ.is_empty(), "{}\n{} differ", differ.join("\n"), differ.len());
+}
+
+#[test]
+fn a_pasted_definition_is_taken_by_both() {
+    let validator = jsonschema::validator_for(&spanscore::config::schema()).unwrap();
+    let check = |kind_name: &str, entry: Json, expected: bool| {
+        let kind = spanscore::evaluate::kind(kind_name).unwrap();
+        let built = (kind.build)(&node(&entry));
+        let config = json!({ "evaluators": { kind_name: entry } });
+        assert_eq!(built.is_ok(), expected, "{:?}", built.err());
+        assert_eq!(validator.is_valid(&config), expected, "{config}");
+    };
+    let order = json!({ "toolCallsOrder": ["find", "pay"] });
+    let inner = json!({ "name": "order", "strict": true, "defaultEvaluationCriteria": order });
+    let pasted = json!({ "version": "1.0", "id": "Order", "description": "d",
+        "evaluatorTypeId": "uipath-tool-call-order", "evaluatorConfig": inner });
+    check("tool_call_order", pasted, true);
+    check("tool_call_order", json!({ "defaultEvaluationCriteria": order }), true);
+    check("tool_call_order", json!({ "evaluationCriteria": order }), false);
+    let calls = json!([{ "name": "find" }]);
+    let other_words =
+        json!([{ "tool_name": "find", "tool_input": {} }, { "name": "a", "args": {} }]);
+    check("tool_trajectory", json!({ "criteria": { "tool_calls": other_words } }), true);
+    check("tool_trajectory", json!({ "criteria": { "tool_calls": [{ "args": {} }] } }), false);
+    for key in ["toolCalls", "expected_trajectory", "tool_calls"] {
+        let entry = json!({ "match_mode": "IN_ORDER", "criteria": { key: calls } });
+        check("tool_trajectory", entry, true);
+    }
+    check(
+        "tool_trajectory",
+        json!({ "match_mode": "IN", "criteria": { "tool_calls": calls } }),
+        false,
+    );
 }

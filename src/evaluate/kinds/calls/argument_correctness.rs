@@ -81,6 +81,7 @@ struct Settings {
     /// The tool.
     tool_name: String,
     /// The arguments it should get, an object.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     expected_arguments: Value<'static>,
     /// `subset` (default): at least these, compared at the top; `exact`: these and no others.
     #[serde(default)]
@@ -88,6 +89,7 @@ struct Settings {
     /// Which call: `first` (default), `last`, or a number counting from 0. A retry is a call of
     /// its own; of calls that were made together any may be the one.
     #[serde(default = "first")]
+    #[schemars(extend("anyOf" = [{"enum": ["first", "last"]}, {"type": "integer", "minimum": 0}]))]
     occurrence: Value<'static>,
     /// What happens where the tool was not called (so often): `true` scores 0, as Pydantic Evals
     /// does; `false` is not evaluable. Default `true`.

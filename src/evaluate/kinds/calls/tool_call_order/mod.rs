@@ -76,7 +76,7 @@ struct Criteria {
 /// At least one name.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "Vec<String>")]
-#[schemars(with = "Vec<String>")]
+#[schemars(with = "Vec<String>", extend("minItems" = 1))]
 struct ExpectedOrder(Vec<String>);
 
 impl TryFrom<Vec<String>> for ExpectedOrder {
