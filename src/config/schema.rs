@@ -66,7 +66,10 @@ fn require_criteria(entry: &mut Value) {
         key => entry["properties"].get(key).is_some(),
     };
     let sources: Vec<&str> = SOURCES.into_iter().chain(spellings::LAYERS).filter(known).collect();
-    let given = |key: &str| json!({ "required": [key], "properties": { key: { "not": { "type": "null" } } } });
+    let given = |key: &str| {
+        let properties = json!({ key: { "not": { "type": "null" } } });
+        json!({ "required": [key], "properties": properties })
+    };
     let given: Vec<Value> = sources.into_iter().map(given).collect();
     entry["anyOf"] = given.into();
     entry["type"] = json!("object");

@@ -218,7 +218,8 @@ fn envelopes_around_arguments_and_results_are_looked_into() {
 #[test]
 fn check_says_what_a_dialect_of_ones_own_reads() {
     let text = "dialects:\n  - name: acme\n    detect: {attr: acme.kind, equals: \"tool\"}\n    \
-                tool_call: {name: [acme.tool], arguments: [acme.in]}\n    session_id: [acme.chat]\n";
+                tool_call: {name: [acme.tool], arguments: [acme.in]}\n    \
+                session_id: [acme.chat]\n";
     let part = ConfigPart::Text { name: "own.yaml".to_owned(), text: text.to_owned() };
     let resolved = ResolvedConfig::new(&load(&[part], &|_| None).unwrap()).unwrap();
     let summary = resolved.summary();

@@ -99,7 +99,7 @@ pub(super) fn any_in(words: &[String], list: &[&str]) -> bool {
     words.iter().any(|word| is_in(word, list))
 }
 
-/// Whether a text names the calling of a tool and nothing else: `tool`, `execute_tool`, `TOOL_CALL`.
+/// Whether a text names the calling of a tool and nothing else: `execute_tool`, `TOOL_CALL`.
 pub(super) fn is_tool_kind(text: &str, tools: &[&str]) -> bool {
     let words = words(text);
     any_in(&words, tools)
