@@ -8,7 +8,7 @@ use clap::Args;
 use super::call_rows::judged_row;
 use super::score::Format;
 use super::source::ConfigArgs;
-use super::{CommandError, Exit, output, recorded};
+use super::{CommandError, Exit, output, recorded, suggest};
 use crate::evaluate::FailureJudge;
 use crate::model::{Facts, TraceId, Trajectory};
 use crate::pipeline::replay::Replay;
@@ -26,7 +26,8 @@ use crate::visible;
 Examples:
   spanscore inspect examples/traces/refund_agent.json
   spanscore inspect --format jsonl traces.jsonl | jq '.tool_calls[].name'
-  spanscore inspect --explain traces.jsonl      # when a call is missing")]
+  spanscore inspect --explain traces.jsonl      # when a call is missing
+  spanscore inspect --suggest traces.jsonl      # when nothing is known of the instrumentation")]
 pub(super) struct InspectArgs {
     /// Files to read; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
@@ -37,16 +38,22 @@ pub(super) struct InspectArgs {
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// For each span: which dialects matched, which won, which source gave each field, what was
-    /// dropped and why
+    /// dropped and why; for session, agent, user input and final output where they came from
     #[arg(long, conflicts_with = "format")]
     explain: bool,
     /// One row for each session instead of each trace: the calls of all its traces together
     #[arg(long, conflicts_with = "explain")]
     sessions: bool,
+    /// Prints a dialect for the spans that none takes, with its evidence, ready for a config
+    #[arg(long, conflicts_with_all = ["format", "explain", "sessions"])]
+    suggest: bool,
 }
 
 pub(super) fn run(args: &InspectArgs) -> Result<Exit, CommandError> {
     let plan = args.config.plan()?;
+    if args.suggest {
+        return suggest::run(&plan, &args.files);
+    }
     let failures = FailureJudge::new(&plan.config.failures).map_err(anyhow::Error::new)?;
     let resolver = recorded::resolver(&plan, &Facts::all())?;
     let mut replay = Replay::new(&resolver, plan.config.limits, plan.config.sessions.key);

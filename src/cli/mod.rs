@@ -15,6 +15,7 @@ mod score;
 mod send;
 mod serve;
 mod source;
+mod suggest;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::ffi::OsString;

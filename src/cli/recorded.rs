@@ -10,6 +10,7 @@ use crate::evaluate::engine::run::{Configured, Evaluators};
 use crate::extract::dialect::Dialect;
 use crate::extract::{Resolver, Table};
 use crate::model::{Facts, Want};
+use crate::otlp::Signal;
 use crate::pipeline::replay::Replay;
 use crate::receive::file::read_requests;
 use crate::visible;
@@ -40,19 +41,31 @@ pub(super) fn judge(evaluators: Vec<Configured>) -> Evaluators {
 /// Reads every file. What cannot be read is told on standard error, with file and line, and does
 /// not lose the rest, and so is what a limit keeps out of a trace; true when anything was.
 pub(super) fn read(replay: &mut Replay<'_>, files: &[PathBuf]) -> bool {
+    read_with(replay, files, |_, _| {})
+}
+
+/// The same; `visit` sees each request that could be read.
+pub(super) fn read_with(
+    replay: &mut Replay<'_>,
+    files: &[PathBuf],
+    mut visit: impl FnMut(Signal, &[u8]),
+) -> bool {
     let mut is_broken = false;
     for path in files {
         for (index, request) in read_requests(path).enumerate() {
             let place = || format!("{} request {}", path.display(), index + 1);
             let problem = match request {
                 Err(error) => Some(error.to_string()),
-                Ok((signal, body)) => match replay.add(signal, &body) {
-                    Err(error) => Some(format!("{}: {error}", place())),
-                    Ok(extracted) if extracted.rejected_total() > 0 => {
-                        Some(format!("{}: {}", place(), extracted.message()))
+                Ok((signal, body)) => {
+                    visit(signal, &body);
+                    match replay.add(signal, &body) {
+                        Err(error) => Some(format!("{}: {error}", place())),
+                        Ok(extracted) if extracted.rejected_total() > 0 => {
+                            Some(format!("{}: {}", place(), extracted.message()))
+                        }
+                        Ok(_) => None,
                     }
-                    Ok(_) => None,
-                },
+                }
             };
             if let Some(problem) = problem {
                 output::note(format_args!("spanscore: {}", visible::line(problem)));

@@ -103,6 +103,9 @@ pub enum LevelSetting {
     Session,
 }
 
+/// Keys that name the kind in a file of UiPath's package.
+const TYPE_KEYS: [&str; 2] = ["evaluatorTypeId", "evaluator_type_id"];
+
 /// The keys of [`SharedSettings`].
 pub(super) const SHARED_KEYS: [&str; 8] =
     ["when", "sample", "threshold", "level", "expect", "early", "only_tools", "exclude_tools"];
@@ -271,6 +274,31 @@ fn kind_of(key: &Key) -> Result<&'static Kind, SettingsError> {
         .at(key.place))
 }
 
+/// The word for a setting that another system calls so: UiPath's test cases, Iris' tool.
+fn word_here(word: &str) -> Option<&'static str> {
+    match word {
+        "evaluation_criteria" | "evaluationCriteria" => Some("criteria"),
+        "eval_type" | "evalType" => Some("bundle"),
+        _ => None,
+    }
+}
+
+/// The error for a file that is one evaluator of UiPath's package, and no config; nothing for any
+/// other.
+pub(super) fn bare_definition(node: &Node) -> Option<SettingsError> {
+    let (key, type_id) = node.entries().find(|(key, _)| TYPE_KEYS.contains(&key.text.as_str()))?;
+    let type_id = type_id.to_value();
+    let type_id = type_id.as_str().unwrap_or_default();
+    let is_it = |kind: &&&Kind| kind.also_known_as.iter().any(|(word, _)| *word == type_id);
+    let key_here = match KINDS.iter().find(is_it) {
+        Some(kind) => format!("`{}/a_name_of_yours`", kind.name),
+        None => "its kind and a name of yours".to_owned(),
+    };
+    let error = SettingsError::new("this is an evaluator of UiPath, not a config");
+    let help = format!("put all of it under `evaluators:`, in an entry with the key {key_here}");
+    Some(error.with_help(help).at(key.place))
+}
+
 /// Takes out mistyped shared keys, which the kind could not name. Every other key is the kind's to
 /// judge: it may take forms that its schema does not show, such as a pasted definition.
 fn without_unknown(kind: &Kind, mut node: Node, errors: &mut Vec<SettingsError>) -> Node {
@@ -278,9 +306,17 @@ fn without_unknown(kind: &Kind, mut node: Node, errors: &mut Vec<SettingsError>)
     let own = schema.get("properties").and_then(|properties| properties.as_object());
     let own: Vec<&str> = own.into_iter().flat_map(|own| own.keys()).map(String::as_str).collect();
     let NodeKind::Map(entries) = &mut node.kind else { return node };
-    entries.retain(|(key, _)| {
+    entries.retain_mut(|(key, _)| {
         let mut known = SHARED_KEYS.iter().chain(&own).copied();
         if known.any(|word| word == key.text) {
+            return true;
+        }
+        if let Some(word) = word_here(&key.text).filter(|word| own.contains(word)) {
+            let message = format!("unknown setting `{}`", key.text);
+            let help = format!("what is called so elsewhere is `{word}` here");
+            errors.push(SettingsError::new(message).with_help(help).at(key.place));
+            // What stands there is to be looked at, too.
+            key.text = word.to_owned();
             return true;
         }
         let meant = nearest(&key.text, SHARED_KEYS.iter().chain(&own).copied());

@@ -17,7 +17,7 @@ use crate::emit::settings::ExporterSettings;
 use crate::evaluate::engine::run::Configured;
 use crate::evaluate::{FailureJudge, FailureSettings};
 use crate::extract::Table;
-use crate::extract::dialect::Dialect;
+use crate::extract::dialect::{Dialect, Role};
 use crate::log::{Durability, LogSettings};
 use crate::model::{Facts, Level, MemoryLimits};
 use crate::receive::settings::ReceiversSettings;
@@ -99,6 +99,9 @@ pub struct ResolvedConfig {
 impl ResolvedConfig {
     /// Checks a config; on mistakes, all that were found.
     pub fn new(loaded: &Loaded) -> Result<Self, ConfigError> {
+        if let Some(error) = evaluators::bare_definition(&loaded.node) {
+            return Err(report(vec![error], &loaded.sources));
+        }
         let mut errors = Vec::new();
         let config = read_all(&loaded.node, &mut errors, |node| node.read::<Config>());
         if let Some(config) = &config {
@@ -199,12 +202,46 @@ impl ResolvedConfig {
         let http =
             otlp.and_then(|otlp| Some(format!("OTLP/HTTP {}", otlp.http.as_ref()?.endpoint)));
         let exporters = self.exporters.iter().map(|exporter| exporter.name.clone());
-        vec![
+        let mut summary = vec![
             ("receivers", grpc.into_iter().chain(http).collect()),
             ("evaluators", evaluators.collect()),
             ("exporters", exporters.collect()),
-        ]
+        ];
+        if !self.config.dialects.is_empty() {
+            let dialects = self.config.dialects.iter().map(reading).collect();
+            summary.insert(1, ("dialects", dialects));
+        }
+        summary
     }
+}
+
+/// What a dialect of the user's own reads.
+fn reading(dialect: &Dialect) -> String {
+    let mut facts: Vec<&str> = Vec::new();
+    for word in dialect.sources().filter_map(|(role, _)| fact(role)) {
+        if !facts.contains(&word) {
+            facts.push(word);
+        }
+    }
+    let finds = if dialect.detect.is_some() { "spans of tool calls" } else { "no spans of calls" };
+    format!("{} ({finds}; reads {})", dialect.name, facts.join(", "))
+}
+
+/// The fact that a source feeds; nothing for those that every dialect has, or that say little.
+fn fact(role: Role) -> Option<&'static str> {
+    Some(match role {
+        Role::Name => "name",
+        Role::Id => "id",
+        Role::Arguments => "arguments",
+        Role::Result => "result",
+        Role::SessionId => "session",
+        Role::AgentName => "agent",
+        Role::UserInput => "user input",
+        Role::FinalOutput => "final output",
+        Role::OutputMessages => "messages of models",
+        Role::ToolDefinitions => "tool definitions",
+        _ => return None,
+    })
 }
 
 fn report(mut errors: Vec<SettingsError>, sources: &ConfigSources) -> ConfigError {

@@ -1,5 +1,7 @@
 //! The JSON Schema of the whole config, from the settings of the stages and of the kinds.
 
+mod spellings;
+
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
@@ -10,8 +12,9 @@ use crate::evaluate::KINDS;
 
 /// The schema of a config file, draft 2020-12.
 pub fn schema() -> Value {
-    let schema = schemars::schema_for!(Config);
-    schema.to_value()
+    let mut schema = schemars::schema_for!(Config).to_value();
+    spellings::add(&mut schema);
+    schema
 }
 
 /// The schema of the settings that all kinds of evaluators share.
@@ -32,6 +35,12 @@ pub(super) fn evaluators(generator: &mut SchemaGenerator) -> Schema {
             if let Some(threshold) = properties.get_mut("threshold") {
                 threshold["default"] = json!(kind.threshold);
             }
+            if kind.also_known_as.iter().any(|(_, origin)| *origin == "UiPath") {
+                spellings::add_definition(properties);
+            }
+        }
+        if kind.needs_criteria {
+            require_criteria(&mut entry);
         }
         (format!("^{}(/.+)?$", kind.name), entry)
     });
@@ -46,6 +55,28 @@ pub(super) fn exporters(generator: &mut SchemaGenerator) -> Schema {
         (format!("^({})(/.+)?$", names.join("|")), entry)
     });
     keyed("Where evaluations leave: a map keyed kind/name.", entries.collect())
+}
+
+/// Says that something must be expected, and from where it may come.
+fn require_criteria(entry: &mut Value) {
+    const SOURCES: [&str; 4] =
+        ["criteria", "default_evaluation_criteria", "defaultEvaluationCriteria", "expect"];
+    let known = |key: &&str| match *key {
+        "defaultEvaluationCriteria" => entry["properties"].get(SOURCES[1]).is_some(),
+        key => entry["properties"].get(key).is_some(),
+    };
+    let sources: Vec<&str> = SOURCES.into_iter().chain(spellings::LAYERS).filter(known).collect();
+    let given = |key: &str| {
+        let properties = json!({ key: { "not": { "type": "null" } } });
+        json!({ "required": [key], "properties": properties })
+    };
+    let given: Vec<Value> = sources.into_iter().map(given).collect();
+    entry["anyOf"] = given.into();
+    entry["type"] = json!("object");
+    // Criteria may come from `expect` instead.
+    if let Some(required) = entry.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|key| key != "criteria");
+    }
 }
 
 fn keyed(about: &str, entries: Map<String, Value>) -> Schema {

@@ -27,6 +27,12 @@ pub trait Evaluator: Send + Sync {
         false
     }
 
+    /// Whether it asks for the order of calls that were made together: then calls that are listed
+    /// by a model's message are given to it as calls by themselves, in that order.
+    fn asks_message_order(&self) -> bool {
+        false
+    }
+
     /// Judges each call alone, with what is the same for all calls of the trajectory made once;
     /// `None` where nothing is. The calls of the trajectory itself are not to be looked at.
     fn call_judge<'t>(&'t self, _: &'t Trajectory<'_>, _: Want) -> Option<CallJudge<'t>> {

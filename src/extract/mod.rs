@@ -10,6 +10,7 @@
 //! record    on arrival: an encoded request -> records for each shard, one pass per span
 //! resolve   on completion: the records of a trace -> a trajectory
 //! decode    values that dialects write in a form of their own -> plain values, for `resolve`
+//! suggest   spans that no dialect takes -> a dialect for a person to look at
 //! ```
 //!
 //! `dialect` knows nothing of the others, `record` and `resolve` share `table` and the byte layout
@@ -19,6 +20,7 @@ mod decode;
 pub mod dialect;
 mod record;
 mod resolve;
+pub mod suggest;
 mod table;
 #[cfg(test)]
 mod testing;
@@ -27,7 +29,8 @@ pub use self::record::cache::ExtractionCache;
 pub use self::record::counts::{Extracted, Rejection};
 pub(crate) use self::resolve::raw_text;
 pub use self::resolve::{
-    CallInMessage, GivenBy, Resolver, SessionCalls, SpanExplanation, TraceExplanation, reconcile,
+    CallInMessage, FactExplanation, GivenBy, Resolver, SessionCalls, SpanExplanation,
+    TraceExplanation, reconcile,
 };
 pub use self::table::{Table, TableError};
 

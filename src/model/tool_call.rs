@@ -143,6 +143,9 @@ pub struct ToolCall<'a> {
     /// Number of the group of calls that were made together, counted from 1 through the trajectory;
     /// 0 for a call by itself. Calls of one group stand next to each other.
     pub group: u32,
+    /// Place among the calls that the messages of models list, in their order; `None` where no
+    /// message lists the call.
+    pub message_place: Option<u32>,
     /// Start, Unix nanoseconds.
     pub start_ns: u64,
     /// End, Unix nanoseconds; 0 when unknown.

@@ -15,7 +15,7 @@ use crate::extract::{
     Extracted, ExtractionCache, Resolver, SessionCalls, TraceExplanation, extract,
 };
 use crate::model::{
-    Completion, Effort, Evaluation, SessionKey, SpanBatch, TraceId, TraceSpans, Trajectory,
+    Completion, Effort, Evaluation, SessionKey, SpanBatch, SpanId, TraceId, TraceSpans, Trajectory,
 };
 use crate::otlp::Signal;
 use crate::otlp::request::Broken;
@@ -159,6 +159,16 @@ impl<'r> Replay<'r> {
     /// Tells how every trace was read, those without anything of an agent too.
     pub fn explain(&self, mut visit: impl FnMut(&TraceExplanation)) {
         self.shard.traces().for_each(|trace| visit(&self.resolver.explain(trace)));
+    }
+
+    /// The spans that some dialect takes: of tools, agents or models, or surely none of these.
+    pub fn known_spans(&self) -> HashSet<(TraceId, SpanId)> {
+        let of = |trace: &TraceSpans| {
+            let ids: Vec<_> = self.resolver.known_spans(trace).collect();
+            let trace_id = trace.trace_id;
+            ids.into_iter().map(move |span_id| (trace_id, span_id))
+        };
+        self.shard.traces().flat_map(of).collect()
     }
 
     /// Traces that were put together, those without anything of an agent too.

@@ -103,6 +103,7 @@ impl Default for ProtocolsSettings {
 pub struct GrpcSettings {
     /// Address and port to listen on. Default `127.0.0.1:4317`; port 0 takes a free one.
     #[serde(deserialize_with = "listen_address")]
+    #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
     pub endpoint: String,
     /// Largest message in mebibytes, before and after decompression. Default 64; a larger one is
     /// answered RESOURCE_EXHAUSTED.
@@ -188,6 +189,7 @@ impl Default for ServerParameters {
 pub struct HttpSettings {
     /// Address and port to listen on. Default `127.0.0.1:4318`; port 0 takes a free one.
     #[serde(deserialize_with = "listen_address")]
+    #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
     pub endpoint: String,
     /// Largest body in bytes, before and after decompression. Default 67108864 (64 MiB); a larger
     /// one is answered 413.

@@ -132,9 +132,24 @@ impl<'de> Deserializer<'de> for &'de Node {
         visitor.visit_newtype_struct(self)
     }
 
+    /// A struct is written as a map; serde would take a list of its fields, too.
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, SettingsError> {
+        match &self.kind {
+            NodeKind::List(_) => {
+                Err(SettingsError::new("expected a map, found a list").at(self.place))
+            }
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
     serde::forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string byte_buf unit
-        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+        unit_struct seq tuple tuple_struct map identifier ignored_any
     }
 }
 
@@ -276,6 +291,7 @@ mod tests {
         check(r#"{"threshold": 0.5}"#, "read");
         check(r#"{"treshold": 0.5}"#, "unknown setting `treshold` (did you mean `threshold`?)");
         check("{}", "`threshold` is missing");
+        check("[0.5]", "expected a map, found a list");
         check(r#"{"threshold": "x"}"#, "expected a number, found \"x\"");
     }
 

@@ -74,6 +74,7 @@ impl JsonSchema for HumanDuration {
         json_schema!({
             "type": "string",
             "description": "A length of time with a unit: 200ms, 2s, 1m30s, 1h; at most 100 years.",
+            "pattern": "^\\s*(0|[0-9].*[a-zA-Zµμ].*|[+]?[pP].*[0-9].*)\\s*$",
             "examples": ["200ms", "2s", "5m"]
         })
     }

@@ -24,6 +24,7 @@ pub struct TelemetrySettings {
 pub struct MetricsSettings {
     /// Address and port of `GET /metrics`. Default `127.0.0.1:8888`; `null` serves none.
     #[serde(deserialize_with = "optional_listen_address")]
+    #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
     pub endpoint: Option<String>,
 }
 
@@ -40,6 +41,7 @@ pub struct HealthSettings {
     /// Address and port of `GET /livez`, `/readyz` and `/`, which is the same as `/readyz`.
     /// Default `127.0.0.1:13133`; `null` serves none.
     #[serde(deserialize_with = "optional_listen_address")]
+    #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
     pub endpoint: Option<String>,
 }
 

@@ -2,14 +2,16 @@
 //!
 //! A fixture is a YAML file under `tests/fixtures/evaluators/<kind>/`: `source` names where the
 //! expected answers come from, `settings` are common to its `cases`. A case has a `name`, `calls`
-//! (those with the same `group` were made together), further facts of the trajectory (of a session
+//! (those with the same `group` were made together; `message_place` is that among all calls that
+//! messages list), further facts of the trajectory (of a session
 //! the starts of its turns), `settings` of its own, and what is expected: a `score`, the reason why
 //! it is `not_evaluable`, or the error that it `failed` with.
 
 use std::path::{Path, PathBuf};
 
 use spanscore::config::{ConfigPart, ResolvedConfig, load};
-use spanscore::evaluate::{KINDS, Kind, kind};
+use spanscore::evaluate::shared::within_group::by_message;
+use spanscore::evaluate::{Evaluator, KINDS, Kind, kind};
 use spanscore::model::{
     CallStatus, Content, Outcome, ToolCall, ToolDefinition, Trajectory, Usage, Want,
 };
@@ -55,6 +57,7 @@ fn tool_call(call: &Value<'static>) -> ToolCall<'static> {
         start_ns: ns("start_ms"),
         end_ns: ns("end_ms"),
         group: number(call, "group").map_or(0, |group| group as u32),
+        message_place: number(call, "message_place").map(|place| place as u32),
         ..ToolCall::default()
     }
 }
@@ -104,12 +107,26 @@ fn answer(kind: &Kind, fixture: &Value<'static>, case: &Value<'static>) -> Map<'
         Ok(evaluator) => evaluator,
         Err(error) => return [("refused", Value::from(error.message))].into_iter().collect(),
     };
-    let trajectory = trajectory(case);
-    let score_alone = evaluator.evaluate(&trajectory, Want::SCORE);
-    if let Outcome::Scored(score) = evaluator.evaluate(&trajectory, Want::ALL) {
+    let mut trajectory = trajectory(case);
+    let judge = |seen: &mut Trajectory<'static>| judged(&*evaluator, seen, fixture, case);
+    if evaluator.asks_message_order() {
+        by_message(&mut trajectory, judge)
+    } else {
+        judge(&mut trajectory)
+    }
+}
+
+fn judged(
+    evaluator: &dyn Evaluator,
+    trajectory: &Trajectory<'static>,
+    fixture: &Value<'static>,
+    case: &Value<'static>,
+) -> Map<'static> {
+    let score_alone = evaluator.evaluate(trajectory, Want::SCORE);
+    if let Outcome::Scored(score) = evaluator.evaluate(trajectory, Want::ALL) {
         assert_no_content(fixture, case, &score.explanation.without_content());
     }
-    let (key, value) = match evaluator.evaluate(&trajectory, Want::ALL) {
+    let (key, value) = match evaluator.evaluate(trajectory, Want::ALL) {
         Outcome::Scored(score) => {
             assert!((0.0..=1.0).contains(&score.value), "a score is between 0 and 1");
             assert!(!score.explanation.is_empty(), "an explanation that is wanted is given");

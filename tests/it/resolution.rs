@@ -177,7 +177,40 @@ fn explanations_name_sources_and_reasons() {
         "    id: messages of a model call",
         "    arguments: attribute `gen_ai.tool.call.arguments` (genai-semconv)",
         "merged: dropped: excluded (by google-adk)",
-        "find c1: the call of a tool span",
+        "find c1: the call of a tool span, 0000000000000002",
+        "    result: not recorded; there is no",
+        "    status: ok, nothing on the span says that it failed",
+        "  session_id: not recorded",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+}
+
+#[test]
+fn explanations_say_where_each_fact_came_from_and_what_was_passed_over() {
+    let root = json!({ "openinference.span.kind": "AGENT", "agent.name": "planner",
+        "session.id": "s-1", "input.value": "plan it", "output.value": "__REDACTED__" });
+    let inner = json!({ "openinference.span.kind": "CHAIN", "output.value": "the plan" });
+    let mut spans = vec![span(0, None, "agent", root), span(1, Some(0), "chain", inner)];
+    for at in [2, 3] {
+        let mut tool = span(at, Some(0), "find", tool("find", json!({})));
+        tool["startTimeUnixNano"] = "1500000".into();
+        spans.push(tool);
+    }
+    let mut answer = span(4, Some(0), "final_result", tool("final_result", json!({})));
+    answer["startTimeUnixNano"] = "3000000".into();
+    answer["endTimeUnixNano"] = "3100000".into();
+    spans.push(answer);
+    let resolver = resolver(Vec::new());
+    let traces = traces(&resolver, &[request("x", &spans)]);
+    let text = resolver.explain(&traces[0]).to_string();
+    for line in [
+        "  session_id: attribute `session.id` (sessions)",
+        "  agent_name: attribute `agent.name` (openinference) on span 0000000000000001",
+        "  user_input: attribute `input.value` (openinference) on span 0000000000000001",
+        "  group 1: find, find: they began in one instant",
+        "    not attribute `output.value` (openinference) on span 0000000000000001: a placeholder",
+        "  output tool final_result on span 0000000000000005: a framework's way",
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use spanscore::evaluate::kind;
+use spanscore::evaluate::shared::within_group::by_message;
 use spanscore::extract::Resolver;
 use spanscore::model::session::join_session;
 use spanscore::model::{CallStatus, Content, Outcome, ToolCall, TraceSpans, Trajectory, Want};
@@ -124,9 +125,9 @@ fn a_call_within_a_call_of_the_same_instant_follows_it() {
     check(&spans, &["beside 1", "outer 1", "inner 2", "innermost 3"]);
 }
 
-#[test]
-fn calls_of_one_message_are_listed_in_its_order() {
-    let names = ["pay", "ask", "see"];
+/// A model's span whose message lists some calls, and their spans, which begin in the order of
+/// `starts_ms`.
+fn asked_together(names: [&str; 3], starts_ms: [u64; 3]) -> Vec<Json> {
     let call = |name: &&str| {
         let id = format!("call_{name}");
         json!({ "type": "tool_call", "id": id, "name": name, "arguments": {} })
@@ -135,15 +136,47 @@ fn calls_of_one_message_are_listed_in_its_order() {
     let message = json!([{ "role": "assistant", "parts": parts }]).to_string();
     let asks = json!({ "gen_ai.operation.name": "chat", "gen_ai.output.messages": message });
     let mut spans = vec![span(0, None, "chat", asks)];
-    for (at, name) in (1..).zip(names) {
+    for ((at, name), start_ms) in (1..).zip(names).zip(starts_ms) {
         let attributes = json!({ "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name,
                                  "gen_ai.tool.call.id": format!("call_{name}") });
         let mut tool = span(at, None, name, attributes);
-        tool["startTimeUnixNano"] = json!("3000000");
-        tool["endTimeUnixNano"] = json!("4000000");
+        tool["startTimeUnixNano"] = (start_ms * 1_000_000).to_string().into();
+        tool["endTimeUnixNano"] = json!("9000000");
         spans.push(tool);
     }
+    spans
+}
+
+#[test]
+fn calls_of_one_message_are_listed_in_its_order() {
+    let spans = asked_together(["pay", "ask", "see"], [3, 3, 3]);
     check(&spans, &["pay 1", "ask 1", "see 1"]);
+}
+
+#[test]
+fn message_order_is_that_of_the_message_whichever_span_began_first() {
+    let resolver = resolver(Vec::new());
+    let spans = asked_together(["pay", "ask", "see"], [5, 4, 3]);
+    let traces = traces(&resolver, &[request("x", &spans)]);
+    let mut trajectory = resolver.resolve(&traces[0]);
+    let mut score = |within_group: &str, order: [&str; 3]| {
+        let criteria = json!({ "tool_calls_order": order });
+        let settings = json!({ "within_group": within_group, "criteria": criteria }).to_string();
+        let settings = Node::from_value(&value::json::parse(&settings).unwrap());
+        let evaluator = (kind("tool_call_order").unwrap().build)(&settings).unwrap();
+        let judge = |seen: &mut Trajectory<'_>| evaluator.evaluate(seen, Want::SCORE);
+        let outcome = match evaluator.asks_message_order() {
+            true => by_message(&mut trajectory, judge),
+            false => judge(&mut trajectory),
+        };
+        match outcome {
+            Outcome::Scored(score) => score.value,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(score("message_order", ["pay", "ask", "see"]), 1.0);
+    assert!(score("message_order", ["see", "ask", "pay"]) < 0.5);
+    assert_eq!(score("any_order", ["see", "ask", "pay"]), 1.0);
 }
 
 fn resolved<'a>(resolver: &'a Resolver, traces: &'a [TraceSpans]) -> Trajectory<'a> {

@@ -115,6 +115,10 @@ const ROOMS: &[Room] = &[
             "visible",
         ],
     },
+    Room {
+        name: "extract/suggest",
+        imports: &["extract/decode", "extract/dialect", "model", "otlp", "value", "visible"],
+    },
     Room { name: "extract/testing", imports: &["*"] },
     Room { name: "receive", imports: VOCABULARY },
     Room { name: "telemetry", imports: VOCABULARY },

@@ -12,3 +12,4 @@ pub mod report;
 pub mod step_limit;
 pub mod text;
 pub mod turns;
+pub mod within_group;

@@ -42,6 +42,21 @@ pub(super) fn fill<'a>(
     }
 
     let Gathered { mut inputs, mut outputs, definitions, counts, .. } = gathered;
+    rank(plan, tree, &mut inputs, &mut outputs);
+    trajectory.user_input = first_text(plan, inputs, |_, _| {});
+    trajectory.final_output = first_text(plan, outputs, |_, _| {});
+    trajectory.tool_definitions = read_definitions(plan, tree, definitions);
+    count(plan, tree, counts, trajectory);
+    trajectory.kept_spans = kept_spans(table, tree);
+}
+
+/// Puts what may be the user's input and the final output into the order in which they are asked.
+fn rank<'a>(
+    plan: &'a ReadingPlan,
+    tree: &Tree<'a>,
+    inputs: &mut [FoundValue<'a>],
+    outputs: &mut [FoundValue<'a>],
+) {
     let rank = |found: &FoundValue<'_>| {
         let source = plan.sources.get(usize::from(found.source));
         (source.is_none_or(|source| source.source.fallback), found.source)
@@ -52,17 +67,62 @@ pub(super) fn fill<'a>(
     };
     inputs.sort_by_key(|found| (rank(found), span_start(found), !found.start_ns));
     outputs.sort_by_key(|found| (rank(found), !found.end_ns));
-    trajectory.user_input = first_text(plan, inputs);
-    trajectory.final_output = first_text(plan, outputs);
-    trajectory.tool_definitions = read_definitions(plan, tree, definitions);
-    count(plan, tree, counts, trajectory);
-    trajectory.kept_spans = kept_spans(table, tree);
 }
 
-fn first_text<'a>(plan: &'a ReadingPlan, found: Vec<FoundValue<'a>>) -> Content<'a> {
-    let mut poor = Content::NotRecorded;
+/// What became of a value that may be the user's input or the final output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum TextVerdict {
+    /// It is.
+    Taken,
+    /// Another came before it.
+    #[default]
+    NotAsked,
+    /// Its source reads nothing there.
+    Nothing,
+    /// It is empty, or more than the user asked: another may know better.
+    Weak,
+    /// It is a placeholder.
+    Redacted,
+    /// It is cut off, or not of its form.
+    Unreadable,
+}
+
+/// A value that may be the user's input or the final output, and what became of it.
+pub(super) struct ToldText {
+    pub(super) source: u16,
+    pub(super) span: u32,
+    pub(super) verdict: TextVerdict,
+}
+
+/// What may be the user's input, and what the final output, in the order in which it is asked.
+pub(super) fn told<'a>(
+    plan: &'a ReadingPlan,
+    tree: &Tree<'a>,
+    gathered: &Gathered<'a>,
+) -> [Vec<ToldText>; 2] {
+    let (mut inputs, mut outputs) = (gathered.inputs.clone(), gathered.outputs.clone());
+    rank(plan, tree, &mut inputs, &mut outputs);
+    [inputs, outputs].map(|found| {
+        let told = |found: &FoundValue<'_>| ToldText {
+            source: found.source,
+            span: found.span,
+            verdict: TextVerdict::default(),
+        };
+        let mut all: Vec<ToldText> = found.iter().map(told).collect();
+        first_text(plan, found, |at, verdict| all[at].verdict = verdict);
+        all
+    })
+}
+
+/// The first of some values that says something; `tell` hears what became of each.
+fn first_text<'a>(
+    plan: &'a ReadingPlan,
+    found: Vec<FoundValue<'a>>,
+    mut tell: impl FnMut(usize, TextVerdict),
+) -> Content<'a> {
+    let mut poor = (Content::NotRecorded, None);
     let mut empty = None;
-    for found in found {
+    for (at, found) in found.into_iter().enumerate() {
         // Of one source the newest counts, be it empty.
         if empty == Some(found.source) {
             continue;
@@ -73,14 +133,27 @@ fn first_text<'a>(plan: &'a ReadingPlan, found: Vec<FoundValue<'a>>) -> Content<
                 if content.value().is_some_and(|value| value.as_str() == Some("")) {
                     empty = Some(found.source);
                 }
-                poor = if poor.is_recorded() { poor } else { content };
+                tell(at, TextVerdict::Weak);
+                poor = if poor.0.is_recorded() { poor } else { (content, Some(at)) };
             }
-            Some(content) if content.is_recorded() => return content,
-            Some(content) if matches!(poor, Content::NotRecorded) => poor = content,
-            _ => {}
+            Some(content) if content.is_recorded() => {
+                tell(at, TextVerdict::Taken);
+                return content;
+            }
+            Some(content) => {
+                let is_cut = matches!(content, Content::Unreadable(_));
+                tell(at, if is_cut { TextVerdict::Unreadable } else { TextVerdict::Redacted });
+                if matches!(poor.0, Content::NotRecorded) {
+                    poor = (content, Some(at));
+                }
+            }
+            None => tell(at, TextVerdict::Nothing),
         }
     }
-    poor
+    if let (Content::Recorded(_), Some(at)) = poor {
+        tell(at, TextVerdict::Taken);
+    }
+    poor.0
 }
 
 /// Whether another source may know better: a function around the agent may return nothing, and what

@@ -252,9 +252,15 @@ impl<'a> Gathered<'a> {
 
     /// The agent that was entered first.
     pub(super) fn first_agent(&self) -> Option<&Cow<'a, str>> {
-        let names = || self.agents.iter().flatten();
-        let own = names().find(|(rank, _)| rank & FALLBACK == 0);
-        own.or_else(|| names().next()).map(|(_, name)| name)
+        let (at, _) = self.first_agent_source()?;
+        self.agents.get(at as usize)?.as_ref().map(|(_, name)| name)
+    }
+
+    /// The place of the span that names that agent, and the rank of the source.
+    pub(super) fn first_agent_source(&self) -> Option<(u32, u16)> {
+        let named = (0..).zip(&self.agents);
+        let ranks = || named.clone().filter_map(|(at, it)| Some((at, it.as_ref()?.0)));
+        ranks().find(|(_, rank)| rank & FALLBACK == 0).or_else(|| ranks().next())
     }
 
     pub(super) fn agent_of(&self, at: u32) -> Option<Cow<'a, str>> {
@@ -281,4 +287,4 @@ fn flat_calls<'a>(
 }
 
 /// Ranks of sources that count only where no other yields.
-const FALLBACK: u16 = 1 << 15;
+pub(super) const FALLBACK: u16 = 1 << 15;

@@ -19,7 +19,7 @@
 //! facts        user input, final output, usage, definitions
 //! session      what the traces of one session say of each other's calls
 //! diagnostics  for each span which dialects matched, what gave each field, what was dropped and
-//!              why
+//!              why; for each fact where it came from
 //! ```
 //!
 //! **Invariants:** pure; the outcome does not depend on the order in which the spans came, nor on
@@ -51,7 +51,9 @@ use std::borrow::Cow;
 
 use hashbrown::{HashMap, HashSet};
 
-pub use self::diagnostics::{CallInMessage, GivenBy, SpanExplanation, TraceExplanation};
+pub use self::diagnostics::{
+    CallInMessage, FactExplanation, GivenBy, SpanExplanation, TraceExplanation,
+};
 pub(crate) use read::raw_text;
 pub use session::{SessionCalls, reconcile};
 
@@ -102,7 +104,7 @@ impl Resolver {
         &'a self,
         trace: &'a TraceSpans,
         effort: Effort,
-        diagnostics: Option<&mut Diagnostics>,
+        mut diagnostics: Option<&mut Diagnostics>,
     ) -> Trajectory<'a> {
         let plan = &self.plan;
         let tree = Tree::new(plan, &self.forms, trace);
@@ -119,9 +121,10 @@ impl Resolver {
         }
         join::join(plan, &gathered.model_inputs, &mut on_spans, &mut requested, &effort);
         messages::decide(&mut requested, &on_spans, gathered.handoff);
-        if let Some(diagnostics) = diagnostics {
+        if let Some(diagnostics) = &mut diagnostics {
             diagnostics.add_spans(&tree, &on_spans, &unnamed);
-            diagnostics.add_requested(&tree, &requested);
+            diagnostics.add_requested(&tree, &requested, &on_spans);
+            diagnostics.add_facts(plan, &tree, &gathered);
         }
         requested.retain(|call| call.role == RequestedAs::Call);
         let has_span_calls = !on_spans.is_empty();
@@ -152,7 +155,10 @@ impl Resolver {
         };
         join_results(plan, &gathered, &mut trajectory, has_span_calls);
         facts::fill(plan, &self.table, trace, &tree, gathered, &mut trajectory);
-        output_tools::mark(&mut trajectory);
+        let answered_by = output_tools::mark(&mut trajectory);
+        if let Some(diagnostics) = diagnostics {
+            diagnostics.add_groups(&trajectory, answered_by);
+        }
         trajectory
     }
 }

@@ -14,12 +14,12 @@ const NAMES: [&str; 2] = ["final_result", "final_answer"];
 const WRAPPERS: [&str; 3] = ["response", "answer", "result"];
 
 /// Marks the calls of output tools, and takes the final output from the last one where the
-/// telemetry has none, or only its text.
-pub(super) fn mark(trajectory: &mut Trajectory<'_>) {
+/// telemetry has none, or only its text; gives the place of the call that it was taken from.
+pub(super) fn mark(trajectory: &mut Trajectory<'_>) -> Option<usize> {
     let Trajectory { tool_calls, final_output, agent_name, .. } = trajectory;
     let may_be = |call: &ToolCall<'_>| call.origin == Origin::Llm || is_named(&call.name);
     if !tool_calls.iter().any(may_be) {
-        return;
+        return None;
     }
     let answer = final_output.value();
     for call in tool_calls.iter_mut() {
@@ -29,18 +29,17 @@ pub(super) fn mark(trajectory: &mut Trajectory<'_>) {
         call.is_output
             && (call.agent.is_none() || agent_name.is_none() || call.agent == *agent_name)
     };
-    let Some(arguments) =
-        tool_calls.iter().rev().find(is_own).and_then(|call| call.arguments.value())
-    else {
-        return;
-    };
+    let at = tool_calls.iter().rposition(|call| is_own(&call))?;
+    let arguments = tool_calls.get(at)?.arguments.value()?;
     let given = unwrapped(arguments);
     let is_text_of = |answer: &Value<'_>| {
         answer.as_str().is_some() && given.as_str().is_none() && answer != arguments
     };
     if final_output.value().is_none_or(is_text_of) {
         *final_output = Content::ready(given.clone());
+        return Some(at);
     }
+    None
 }
 
 fn is_named(tool: &str) -> bool {

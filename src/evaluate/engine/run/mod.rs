@@ -1,12 +1,14 @@
 //! Runs the configured evaluators over a trajectory: those that see it, on its levels, each with
 //! an identity ([`identity`]) and the evaluation that it revises.
 
+mod chosen;
 mod cost;
 mod targets;
 
 use std::sync::Arc;
 
-use super::expect::{Expectation, Expectations};
+use self::chosen::{Choice, Choices, Chosen};
+use super::expect::Expectations;
 use super::identity::{self, JudgedTarget};
 use super::select::{Randomness, Scope, Selected, When};
 use super::tool_choice::ToolChoice;
@@ -74,74 +76,6 @@ impl Configured {
     fn is_remembered(&self) -> bool {
         let expects = matches!(self.against, Against::Expectations(_));
         self.info.level == Level::Trace && (self.early || expects || self.when.is_some())
-    }
-}
-
-/// How an evaluator relates to a trajectory.
-enum Choice {
-    /// It judges against its settings and criteria.
-    Settings,
-    /// It judges against what is expected of this trajectory, or gives the answer where nothing is.
-    Expectation(Result<Arc<Expectation>, Outcome>),
-    /// It does not judge it.
-    Passed,
-}
-
-/// The choice of each evaluator by its index; none where all judge against their settings.
-struct Choices(Vec<Choice>);
-
-impl Choices {
-    /// The evaluator with that index, if it was chosen.
-    fn get<'c>(&'c self, index: usize, configured: &'c Configured) -> Option<Chosen<'c>> {
-        let expectation = match self.0.get(index) {
-            None | Some(Choice::Settings) => None,
-            Some(Choice::Expectation(found)) => Some(found),
-            Some(Choice::Passed) => return None,
-        };
-        Some(Chosen { configured, expectation })
-    }
-}
-
-/// An evaluator that was chosen for a trajectory.
-#[derive(Clone, Copy)]
-struct Chosen<'c> {
-    configured: &'c Configured,
-    /// What is expected of the trajectory, where that differs from one to the next.
-    expectation: Option<&'c Result<Arc<Expectation>, Outcome>>,
-}
-
-impl Chosen<'_> {
-    fn info(&self) -> &Arc<EvaluatorInfo> {
-        match self.expectation {
-            Some(Ok(expectation)) => &expectation.info,
-            _ => &self.configured.info,
-        }
-    }
-
-    /// Runs something while the trajectory holds only the calls that the evaluator sees.
-    fn narrow<T>(
-        &self,
-        trajectory: &mut Trajectory<'_>,
-        run: impl FnOnce(&mut Trajectory<'_>) -> T,
-    ) -> T {
-        let named = match self.expectation {
-            Some(Ok(expectation)) => &expectation.named[..],
-            _ => &[],
-        };
-        self.configured.tools.narrow(trajectory, named, run)
-    }
-
-    #[inline]
-    fn evaluator(&self) -> Result<&dyn Evaluator, Outcome> {
-        match (&self.configured.against, self.expectation) {
-            (_, Some(Ok(expectation))) => Ok(&*expectation.evaluator),
-            (_, Some(Err(outcome))) => Err(outcome.clone()),
-            (Against::Settings(evaluator), None) => Ok(&**evaluator),
-            (Against::Expectations(_), None) => Err(Outcome::Failed {
-                error_type: "internal_error",
-                error: "the expectation was not looked up".to_owned(),
-            }),
-        }
     }
 }
 

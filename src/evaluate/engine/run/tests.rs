@@ -1,9 +1,32 @@
 use super::*;
+use crate::model::tool_call::groups;
 use crate::model::{Explanation, SpanId, ToolCall, TraceId};
 use crate::value::Value;
 
 /// Scores the number of calls over ten.
 struct Calls;
+
+/// Scores the number of groups over ten, of calls in the order of their message.
+struct Listed;
+
+impl Evaluator for Listed {
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+
+    fn asks_message_order(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, _: Want) -> Outcome {
+        Outcome::Scored(Score {
+            value: groups(&trajectory.tool_calls).count() as f64 / 10.0,
+            explanation: Explanation::default(),
+            details: Value::Null,
+            label: None,
+        })
+    }
+}
 
 impl Evaluator for Calls {
     fn facts(&self) -> Facts {
@@ -63,6 +86,36 @@ fn judge(evaluators: Vec<Configured>, call_count: u8) -> (Vec<Evaluation>, WhenE
     );
     assert_eq!(trajectory.tool_calls.len(), call_count as usize);
     (out, errors)
+}
+
+const EVIDENCE: Evidence = Evidence {
+    digest: [1; 16],
+    revised: None,
+    revision: 0,
+    completion: Completion::Idle,
+    is_partial: false,
+    now_ns: 7,
+};
+
+#[test]
+fn evaluator_that_asks_for_the_order_of_messages_sees_no_group_of_theirs() {
+    let call = |place| ToolCall { group: 1, message_place: place, ..ToolCall::default() };
+    let against = Against::Settings(Box::new(Listed));
+    let listed = Configured { against, ..configured("listed", Level::Trace, None) };
+    let evaluators = Evaluators::new(vec![listed], Want::ALL);
+    let score = |places: [Option<u32>; 3]| {
+        let tool_calls = places.map(call).into();
+        let mut trajectory = Trajectory { tool_calls, ..Trajectory::default() };
+        let mut out = Vec::new();
+        evaluators.evaluate_trace(&mut trajectory, EVIDENCE, &mut Vec::new(), &mut out);
+        assert!(trajectory.tool_calls.iter().all(|call| call.group == 1));
+        match out.remove(0).outcome {
+            Outcome::Scored(score) => score.value,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(score([Some(0), Some(1), Some(2)]), 0.3);
+    assert_eq!(score([Some(0), Some(1), None]), 0.1);
 }
 
 #[test]

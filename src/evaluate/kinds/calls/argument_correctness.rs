@@ -11,6 +11,7 @@ use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::evaluate::shared::difference::argument_words;
 use crate::evaluate::shared::report;
+use crate::evaluate::shared::within_group::WithinGroup;
 use crate::model::tool_call::groups;
 use crate::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
@@ -80,6 +81,7 @@ struct Settings {
     /// The tool.
     tool_name: String,
     /// The arguments it should get, an object.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     expected_arguments: Value<'static>,
     /// `subset` (default): at least these, compared at the top; `exact`: these and no others.
     #[serde(default)]
@@ -87,11 +89,16 @@ struct Settings {
     /// Which call: `first` (default), `last`, or a number counting from 0. A retry is a call of
     /// its own; of calls that were made together any may be the one.
     #[serde(default = "first")]
+    #[schemars(extend("anyOf" = [{"enum": ["first", "last"]}, {"type": "integer", "minimum": 0}]))]
     occurrence: Value<'static>,
     /// What happens where the tool was not called (so often): `true` scores 0, as Pydantic Evals
     /// does; `false` is not evaluable. Default `true`.
     #[serde(default = "yes")]
     require_call: bool,
+    /// The order of calls that were made together: with `any_order` (default) any of them may be
+    /// the one, with `message_order` they come as the model's message lists them.
+    #[serde(default)]
+    within_group: WithinGroup,
 }
 
 fn first() -> Value<'static> {
@@ -108,6 +115,7 @@ struct Correctness {
     matcher: ArgumentMatcher,
     occurrence: Occurrence,
     require_call: bool,
+    within_group: WithinGroup,
 }
 
 fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
@@ -125,6 +133,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
         matcher: ArgumentMatcher { mode, ..ArgumentMatcher::default() },
         occurrence: settings.occurrence.try_into().map_err(SettingsError::new)?,
         require_call: settings.require_call,
+        within_group: settings.within_group,
     }))
 }
 
@@ -165,6 +174,10 @@ impl Correctness {
 impl Evaluator for Correctness {
     fn facts(&self) -> Facts {
         Facts { arguments: true, ..Facts::default() }
+    }
+
+    fn asks_message_order(&self) -> bool {
+        self.within_group == WithinGroup::MessageOrder
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {

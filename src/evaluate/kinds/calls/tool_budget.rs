@@ -60,6 +60,7 @@ struct Settings {
     max_latency: Option<HumanDuration>,
     /// The share of tool calls, in percent, that must keep to `max_latency`: 95 allows one in
     /// twenty to be slower. Default 100.
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = 100))]
     latency_percentile: Option<f64>,
     /// Longest that the whole run may take, from its first to its last span.
     max_duration: Option<HumanDuration>,

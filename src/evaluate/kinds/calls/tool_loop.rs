@@ -19,6 +19,7 @@ use crate::evaluate::shared::expected_calls::{self, CallMatcher, arguments_of};
 use crate::evaluate::shared::order::grouped::{self, InOrder};
 use crate::evaluate::shared::report;
 use crate::evaluate::shared::step_limit::{self, Effort};
+use crate::evaluate::shared::within_group::WithinGroup;
 use crate::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
@@ -56,11 +57,19 @@ struct Settings {
     max_pattern: usize,
     /// When the arguments of two calls are the same.
     argument_matcher: ArgumentMatcher,
+    /// The order of calls that were made together: with `any_order` (default) they are one step,
+    /// with `message_order` each is a step, as the model's message lists them.
+    within_group: WithinGroup,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { max_repeats: 2, max_pattern: 3, argument_matcher: ArgumentMatcher::default() }
+        Self {
+            max_repeats: 2,
+            max_pattern: 3,
+            argument_matcher: ArgumentMatcher::default(),
+            within_group: WithinGroup::default(),
+        }
     }
 }
 
@@ -234,6 +243,10 @@ impl Evaluator for Loop {
     fn facts(&self) -> Facts {
         let arguments = self.settings.argument_matcher.reads_arguments();
         Facts { arguments, ..Facts::default() }
+    }
+
+    fn asks_message_order(&self) -> bool {
+        self.settings.within_group == WithinGroup::MessageOrder
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {

@@ -18,6 +18,7 @@ use crate::evaluate::shared::expected_calls::{
     self, CallMatcher, Comparison, Criteria, ExpectedCall,
 };
 use crate::evaluate::shared::failure::{FailureRules, FailureSettings};
+use crate::evaluate::shared::within_group::WithinGroup;
 use crate::evaluate::shared::{report, turns};
 use crate::model::{Effort, Explanation, Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
@@ -101,6 +102,16 @@ enum TrajectoryMatchMode {
     Recall,
 }
 
+/// The modes that ask for an order.
+const ORDERED_MODES: &str =
+    "`strict`, `in_order`, `in_order_match` or `in_order_f1`, without `compat`";
+
+impl TrajectoryMatchMode {
+    fn asks_for_order(self) -> bool {
+        matches!(self, Self::Strict | Self::InOrder | Self::InOrderMatch | Self::InOrderF1)
+    }
+}
+
 /// Settings of `tool_trajectory`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -120,6 +131,10 @@ struct Settings {
     exclude_failed: bool,
     /// How results are read for failures, beside the built-in table.
     failures: FailureSettings,
+    /// The order of calls that were made together: `any_order` (default) takes the one that scores
+    /// the most, `message_order` the one in which the model's message lists them. For `strict`,
+    /// `in_order`, `in_order_match` and `in_order_f1`.
+    within_group: WithinGroup,
     /// `dokimos` takes arguments that are not recorded for empty ones, and calls that were made
     /// together in the order in which they are listed.
     compat: Option<DokimosCompat>,
@@ -130,6 +145,7 @@ struct Settings {
 
 struct ToolTrajectory {
     mode: TrajectoryMatchMode,
+    within_group: WithinGroup,
     matcher: CallMatcher,
     reuse_matches: bool,
     exclude_failed: Option<FailureRules>,
@@ -146,8 +162,11 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
             "`reuse_matches` goes only with superset, subset, precision and recall",
         ));
     }
+    let asks_for_order = mode.asks_for_order() && !is_compat;
+    settings.within_group.check(asks_for_order, ORDERED_MODES, node)?;
     Ok(Box::new(ToolTrajectory {
         mode,
+        within_group: settings.within_group,
         matcher: CallMatcher {
             default: settings.argument_matcher,
             by_name: settings.argument_matchers,
@@ -243,11 +262,9 @@ impl ToolTrajectory {
 
     /// How the calls differ from the expected ones, as far as the mode asks for it.
     fn difference<'c, 'a>(&'c self, comparison: &Comparison<'c, 'a>) -> Difference<'c, 'a> {
-        use TrajectoryMatchMode::{
-            InOrder, InOrderF1, InOrderMatch, Precision, Recall, Strict, Subset, Superset,
-        };
+        use TrajectoryMatchMode::{InOrderMatch, Precision, Recall, Subset, Superset};
         let counted = CountedDifferences {
-            order: matches!(self.mode, Strict | InOrder | InOrderMatch | InOrderF1),
+            order: self.mode.asks_for_order(),
             missing: !matches!(self.mode, Subset | Precision),
             extra: !matches!(self.mode, InOrderMatch | Superset | Recall),
             allows_more: "argument_matcher: {mode: subset}",
@@ -279,6 +296,10 @@ impl Evaluator for ToolTrajectory {
             results: self.exclude_failed.is_some(),
             ..Facts::default()
         }
+    }
+
+    fn asks_message_order(&self) -> bool {
+        self.within_group == WithinGroup::MessageOrder
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {

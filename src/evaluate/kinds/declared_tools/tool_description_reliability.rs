@@ -42,6 +42,7 @@ struct Settings {
     /// Most optional arguments that a tool should take. Default 3.
     max_optional_args: usize,
     /// Definitions of the tools, in addition to those that the trace carries.
+    #[schemars(with = "Option<Vec<serde_json::Map<String, serde_json::Value>>>")]
     tools: Option<Value<'static>>,
     /// A JSON file of the same form, read once at the start.
     tools_file: Option<String>,

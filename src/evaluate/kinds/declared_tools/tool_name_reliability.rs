@@ -41,6 +41,7 @@ tool_name_reliability:
 #[serde(deny_unknown_fields, default)]
 struct Settings {
     /// Definitions of the tools, in addition to those that the trace carries.
+    #[schemars(with = "Option<Vec<serde_json::Map<String, serde_json::Value>>>")]
     tools: Option<Value<'static>>,
     /// A JSON file of the same form, read once at the start.
     tools_file: Option<String>,

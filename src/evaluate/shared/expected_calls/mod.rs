@@ -39,6 +39,7 @@ const ENTRIES_MAX: usize = 1000;
 /// The criteria of kinds that compare with expected calls.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("minProperties" = 1))]
 pub struct Criteria {
     /// The expected calls, in order. An empty list expects that no tool is called.
     #[serde(

@@ -38,7 +38,8 @@ impl<'a> Together<'a> {
 
     /// Adds a call: first those on spans, in the order of the spans, then those of messages.
     pub(super) fn add(&mut self, call: ToolCall<'a>, span: u32, asked: Asked) {
-        self.calls.push(call);
+        let message_place = Some(asked.order).filter(|_| asked.message != NONE);
+        self.calls.push(ToolCall { message_place, ..call });
         self.places.push(CallPlace { span, asked });
     }
 

@@ -15,6 +15,7 @@ use crate::evaluate::shared::expected_calls::{CallMatcher, ExpectedCall};
 use crate::evaluate::shared::order::grouped::{self, InOrder};
 use crate::evaluate::shared::order::{self, Mask, Masks, OrderTable, TableTooLarge};
 use crate::evaluate::shared::pairing::{self, counted};
+use crate::evaluate::shared::within_group::WithinGroup;
 use crate::evaluate::shared::{expected_calls, report};
 use crate::model::{Effort, Explanation, Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
@@ -49,6 +50,9 @@ struct Settings {
     compat: Option<UiPathCompat>,
     /// All or nothing: 1 if exactly the expected calls were made, in order, else 0.
     strict: bool,
+    /// The order of calls that were made together: `any_order` (default) takes the one that scores
+    /// the most, `message_order` the one in which the model's message lists them.
+    within_group: WithinGroup,
     /// What is expected.
     criteria: Option<Criteria>,
     /// What is expected where `criteria` is not given.
@@ -72,7 +76,7 @@ struct Criteria {
 /// At least one name.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "Vec<String>")]
-#[schemars(with = "Vec<String>")]
+#[schemars(with = "Vec<String>", extend("minItems" = 1))]
 struct ExpectedOrder(Vec<String>);
 
 impl TryFrom<Vec<String>> for ExpectedOrder {
@@ -98,11 +102,17 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let mut masks = Masks::default();
     names.iter().enumerate().for_each(|(at, name)| masks.add(name, at));
     masks.close(names.len());
-    Ok(Box::new(ToolCallOrder { strict: settings.strict, names, masks }))
+    Ok(Box::new(ToolCallOrder {
+        strict: settings.strict,
+        within_group: settings.within_group,
+        names,
+        masks,
+    }))
 }
 
 struct ToolCallOrder {
     strict: bool,
+    within_group: WithinGroup,
     names: Vec<String>,
     /// For each name or id, the positions that expect it.
     masks: Masks,
@@ -114,6 +124,10 @@ const STEPS_PER_COPY: usize = 64;
 impl Evaluator for ToolCallOrder {
     fn facts(&self) -> Facts {
         Facts::default()
+    }
+
+    fn asks_message_order(&self) -> bool {
+        self.within_group == WithinGroup::MessageOrder
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {

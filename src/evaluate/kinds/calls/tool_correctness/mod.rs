@@ -7,23 +7,22 @@
 
 mod graded;
 mod python;
+mod settings;
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-
-use crate::evaluate::compat::DokimosCompat;
+use self::settings::{CorrectnessMatchMode, EvaluationParam, ORDERED_MODES, Settings};
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::evaluate::shared::difference::{CountedDifferences, Difference};
 use crate::evaluate::shared::expected_calls::{
     self, CallMatcher, Comparison, Criteria, ExpectedCall, arguments_of,
 };
-use crate::evaluate::shared::failure::{FailureRules, FailureSettings};
+use crate::evaluate::shared::failure::FailureRules;
 use crate::evaluate::shared::order;
 use crate::evaluate::shared::order::grouped::{CallGroup, InOrder};
+use crate::evaluate::shared::within_group::WithinGroup;
 use crate::evaluate::shared::{report, turns};
 use crate::model::{Effort, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
@@ -61,89 +60,6 @@ tool_correctness/booking:
 ",
 };
 
-/// What is compared, and what number comes of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum CorrectnessMatchMode {
-    /// F1 over the sets of tool names (Dokimos).
-    #[default]
-    #[serde(alias = "NAMES_ONLY")]
-    NamesOnly,
-    /// Longest common subsequence of the names, divided by the longer list (Dokimos).
-    #[serde(alias = "NAMES_AND_ORDER")]
-    NamesAndOrder,
-    /// F1 over calls with matching arguments, each paired with the first that fits (Dokimos).
-    #[serde(alias = "NAMES_AND_ARGS")]
-    NamesAndArgs,
-    /// The best unused actual call for each expected one, weighted by the similarity of the
-    /// arguments; mean over the expected calls (DeepEval).
-    BestMatch,
-    /// The same along the heaviest common subsequence (DeepEval with `should_consider_ordering`).
-    BestMatchInOrder,
-    /// 0 unless the names are equal, then the share of expected arguments given, with equal text
-    /// (Ragas ToolCallAccuracy).
-    CallAccuracy,
-    /// F1 over the sets of calls with their arguments, to four decimals (Ragas ToolCallF1).
-    CallF1,
-    /// Calls aligned by name and order; the share of expected arguments given, mean over the
-    /// expected calls (Agent Development Kit).
-    ParameterMatch,
-}
-
-/// What `best_match` compares besides the name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum EvaluationParam {
-    /// The arguments, by similarity.
-    InputParameters,
-    /// The result, equal or not.
-    Output,
-}
-
-/// Settings of `tool_correctness`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-struct Settings {
-    /// What is compared: `names_only` (default), `names_and_order`, `names_and_args`,
-    /// `best_match`, `best_match_in_order`, `call_accuracy`, `call_f1` or `parameter_match`.
-    match_mode: CorrectnessMatchMode,
-    /// When arguments match, for `names_and_args` and `call_f1`.
-    argument_matcher: ArgumentMatcher,
-    /// What `best_match` and `best_match_in_order` compare besides the name: `input_parameters`,
-    /// `output`. Default: the name alone.
-    evaluation_params: Vec<EvaluationParam>,
-    /// For `best_match` and `best_match_in_order`: whether anything below 1 is 0. Default `false`.
-    strict_mode: bool,
-    /// For `call_accuracy`: whether the calls must come in the expected order. Default `true`.
-    strict_order: bool,
-    /// Whether calls that failed are left out. Default `false`.
-    exclude_failed: bool,
-    /// How results are read for failures, beside the built-in table.
-    failures: FailureSettings,
-    /// `dokimos` takes arguments that are not recorded for empty ones, and calls that were made
-    /// together in the order in which they are listed.
-    compat: Option<DokimosCompat>,
-    /// The expected calls.
-    #[schemars(required)]
-    criteria: Option<Criteria>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            match_mode: CorrectnessMatchMode::default(),
-            argument_matcher: ArgumentMatcher::default(),
-            evaluation_params: Vec::new(),
-            strict_mode: false,
-            strict_order: true,
-            exclude_failed: false,
-            failures: FailureSettings::default(),
-            compat: None,
-            criteria: None,
-        }
-    }
-}
-
 struct ToolCorrectness {
     mode: CorrectnessMatchMode,
     matcher: CallMatcher,
@@ -151,6 +67,7 @@ struct ToolCorrectness {
     compares_arguments: bool,
     strict_mode: bool,
     strict_order: bool,
+    within_group: WithinGroup,
     exclude_failed: Option<FailureRules>,
     criteria: Criteria,
 }
@@ -160,6 +77,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let settings: Settings = node.read()?;
     let mode = settings.match_mode;
     let is_compat = settings.compat.is_some();
+    settings.within_group.check(settings.asks_for_order(), ORDERED_MODES, node)?;
     let params = &settings.evaluation_params;
     let compares_arguments = match mode {
         NamesOnly | NamesAndOrder => false,
@@ -179,6 +97,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
         },
         strict_mode: settings.strict_mode,
         strict_order: settings.strict_order,
+        within_group: settings.within_group,
         exclude_failed: FailureRules::excluding(
             settings.exclude_failed,
             &settings.failures,
@@ -390,6 +309,10 @@ impl Evaluator for ToolCorrectness {
             results: self.compares_output || self.exclude_failed.is_some(),
             ..Facts::default()
         }
+    }
+
+    fn asks_message_order(&self) -> bool {
+        self.within_group == WithinGroup::MessageOrder
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {

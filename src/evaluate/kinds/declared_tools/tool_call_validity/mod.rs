@@ -76,6 +76,7 @@ struct Settings {
     /// Definitions of the tools: a list of `{name, inputSchema}`, or what an MCP server or a model
     /// request calls `tools`. They go before those that the trace carries. Default: those of the
     /// trace.
+    #[schemars(with = "Option<Vec<serde_json::Map<String, serde_json::Value>>>")]
     tools: Option<Value<'static>>,
     /// A JSON file of the same form, read once at the start.
     tools_file: Option<String>,

@@ -1,17 +1,23 @@
-//! Why a trace gave the calls it gave: what a user reads when a call is missing.
+//! Why a trace gave the calls and facts it gave: what a user reads when one is missing.
+
+mod trace_facts;
 
 use std::fmt;
 
 use hashbrown::HashMap;
+
+pub use self::trace_facts::FactExplanation;
 
 use super::Resolver;
 use super::messages::{LlmCall, RequestedAs};
 use super::plan::PlannedSource;
 use super::tool_calls::{FieldSources, SpanCall};
 use super::tree::Tree;
-use crate::extract::dialect::From;
+use crate::extract::dialect::{From, Role};
 use crate::extract::record::layout::FactsReader;
-use crate::model::{Content, Effort, SpanFlags, SpanId, ToolCall, TraceId, TraceSpans};
+use crate::model::{
+    CallStatus, Content, Effort, SpanFlags, SpanId, SpanRecord, ToolCall, TraceId, TraceSpans,
+};
 use crate::visible;
 
 /// How a trace was read.
@@ -23,6 +29,10 @@ pub struct TraceExplanation {
     pub spans: Vec<SpanExplanation>,
     /// The calls in the messages of models, in order.
     pub messages: Vec<CallInMessage>,
+    /// The other facts of the trace, with where they came from.
+    pub facts: Vec<FactExplanation>,
+    /// Calls that were made together, and those that gave the answer, in words.
+    pub calls: Vec<String>,
 }
 
 /// How one span was read.
@@ -45,11 +55,11 @@ pub struct SpanExplanation {
 /// What gave one field of a tool call.
 #[derive(Debug, PartialEq)]
 pub struct GivenBy {
-    /// The field: `name`, `id`, `arguments`, `result` or `error`.
+    /// The field: `name`, `id`, `arguments`, `result`, `error` or `status`.
     pub field: &'static str,
-    /// The dialect; empty for messages.
+    /// The dialect; empty for messages, and where nothing gave it.
     pub dialect: String,
-    /// What was read, such as ``attribute `tool.name` ``.
+    /// What was read, or what stands there instead, such as ``attribute `tool.name` ``.
     pub source: String,
 }
 
@@ -64,6 +74,8 @@ pub struct CallInMessage {
     pub id: Option<String>,
     /// What became of it, in words.
     pub outcome: &'static str,
+    /// The span of the call that it was joined to.
+    pub joined_to: Option<SpanId>,
 }
 
 /// What became of records, gathered while a trace is resolved.
@@ -72,6 +84,8 @@ pub(super) struct Diagnostics {
     /// By place of arrival.
     spans: Vec<(u32, SpanOutcome)>,
     messages: Vec<CallInMessage>,
+    facts: Vec<FactExplanation>,
+    calls: Vec<String>,
 }
 
 /// What became of a span that a dialect takes for a tool call.
@@ -99,7 +113,15 @@ impl Diagnostics {
         self.spans.sort_by_key(|(record, _)| *record);
     }
 
-    pub(super) fn add_requested(&mut self, tree: &Tree<'_>, requested: &[LlmCall<'_>]) {
+    pub(super) fn add_requested(
+        &mut self,
+        tree: &Tree<'_>,
+        requested: &[LlmCall<'_>],
+        on_spans: &[SpanCall<'_>],
+    ) {
+        let joined = on_spans.iter().filter(|call| call.joined);
+        let joined: HashMap<u32, SpanId> =
+            joined.map(|call| (call.asked.order, call.call.span_id)).collect();
         let explain = |call: &LlmCall<'_>| CallInMessage {
             span_id: tree.get(call.span).map_or_else(Default::default, |it| it.record.span_id),
             name: call.call.name.to_string(),
@@ -109,6 +131,10 @@ impl Diagnostics {
                 RequestedAs::OnSpan => "the call of a tool span",
                 RequestedAs::Handoff => "dropped: hands over to another agent",
                 RequestedAs::HasSpans => "dropped: this tool's calls are on spans of their own",
+            },
+            joined_to: match call.role {
+                RequestedAs::OnSpan => joined.get(&call.asked.order).copied(),
+                _ => None,
             },
         };
         self.messages = requested.iter().map(explain).collect();
@@ -148,11 +174,26 @@ impl Resolver {
             if let Some(SpanOutcome::Call(sources)) = outcome
                 && let Some(call) = calls.get(&record.span_id)
             {
-                span.given_by = self.explain_fields(sources, call);
+                span.given_by = self.explain_fields(facts, sources, call);
             }
             spans.push(span);
         }
-        TraceExplanation { trace_id: trace.trace_id, spans, messages: diagnostics.messages }
+        let Diagnostics { messages, facts, calls, .. } = diagnostics;
+        TraceExplanation { trace_id: trace.trace_id, spans, messages, facts, calls }
+    }
+
+    /// The spans of a trace that some dialect takes, as those of tools, agents or models, or as
+    /// none.
+    pub fn known_spans(&self, trace: &TraceSpans) -> impl Iterator<Item = SpanId> {
+        let is_known = |record: &&SpanRecord| {
+            let flags = record.flags;
+            let facts = FactsReader::new(trace.facts(record));
+            // A body that was recognised by its shape alone makes a span no dialect's own.
+            let mut compiled = facts.conditions().filter_map(|id| self.table.compiled(id.0));
+            !flags.has(SpanFlags::LOG)
+                && (flags.has(SpanFlags::TOOL) || compiled.any(|it| it.agent || it.exclude))
+        };
+        trace.spans.iter().filter(is_known).map(|record| record.span_id)
     }
 
     fn explain_dialects(&self, facts: FactsReader<'_>, span: &mut SpanExplanation) {
@@ -167,32 +208,76 @@ impl Resolver {
 
     /// What gave the fields of a call. A field that the call has and no source of its span gave
     /// comes from messages.
-    fn explain_fields(&self, sources: FieldSources, call: &ToolCall<'_>) -> Vec<GivenBy> {
-        let is_recorded = |content: &Content<'_>| !matches!(content, Content::NotRecorded);
+    fn explain_fields(
+        &self,
+        facts: FactsReader<'_>,
+        sources: FieldSources,
+        call: &ToolCall<'_>,
+    ) -> Vec<GivenBy> {
+        let shape = self.forms.shapes.of(&self.plan, facts);
+        let source = |number: Option<u16>| self.plan.sources.get(usize::from(number?));
         let mut fields = Vec::new();
-        for (field, source, has) in [
-            ("name", sources.name, true),
-            ("id", sources.id, call.id.is_some()),
-            ("arguments", sources.arguments, is_recorded(&call.arguments)),
-            ("result", sources.result, is_recorded(&call.result)),
-            ("error", sources.error, call.error.is_some()),
+        for (field, number, has, role, state) in [
+            ("name", sources.name, true, Role::Name, ""),
+            ("id", sources.id, call.id.is_some(), Role::Id, ""),
+            (
+                "arguments",
+                sources.arguments,
+                is_found(&call.arguments),
+                Role::Arguments,
+                state(&call.arguments),
+            ),
+            ("result", sources.result, is_found(&call.result), Role::Result, state(&call.result)),
+            ("error", sources.error, call.error.is_some(), Role::Error, ""),
         ] {
-            let source = source.and_then(|number| self.plan.sources.get(usize::from(number)));
-            match source {
-                Some(source) => {
-                    let dialect = self.plan.dialects.get(usize::from(source.dialect));
-                    let dialect = dialect.map_or_else(String::new, |dialect| dialect.name.clone());
-                    fields.push(GivenBy { field, dialect, source: describe(source) });
-                }
-                None if has => fields.push(GivenBy {
-                    field,
-                    dialect: String::new(),
-                    source: "messages of a model call".into(),
-                }),
-                None => {}
-            }
+            let (dialect, text) = match source(number) {
+                Some(source) => (self.dialect_of(source), describe(source)),
+                None if has => (String::new(), "messages of a model call".to_owned()),
+                None if field == "error" => continue,
+                None => (String::new(), self.not_recorded(shape.call(role))),
+            };
+            fields.push(GivenBy { field, dialect, source: format!("{text}{state}") });
         }
+        let status = match (call.status, source(sources.error)) {
+            (CallStatus::Error, Some(source)) => format!("error, by {}", describe(source)),
+            (CallStatus::Error, None) => "error, by messages of a model call".to_owned(),
+            (CallStatus::Ok, _) => "ok, nothing on the span says that it failed".to_owned(),
+            (CallStatus::Unknown, _) => "unknown, nothing says how it ended".to_owned(),
+        };
+        fields.push(GivenBy { field: "status", dialect: String::new(), source: status });
         fields
+    }
+
+    /// That a field is not recorded, and where it was looked for.
+    fn not_recorded(&self, sources: &[u16]) -> String {
+        let source = |number: &u16| self.plan.sources.get(usize::from(*number));
+        let looked: Vec<String> =
+            sources.iter().filter_map(source).take(LOOKED_SHOWN_MAX).map(describe).collect();
+        match looked.len() {
+            0 => "not recorded".to_owned(),
+            _ => format!("not recorded; there is no {}", looked.join(", no ")),
+        }
+    }
+
+    fn dialect_of(&self, source: &PlannedSource) -> String {
+        let dialect = self.plan.dialects.get(usize::from(source.dialect));
+        dialect.map_or_else(String::new, |dialect| dialect.name.clone())
+    }
+}
+
+/// Sources that are named where none of them yields.
+const LOOKED_SHOWN_MAX: usize = 4;
+
+fn is_found(content: &Content<'_>) -> bool {
+    !matches!(content, Content::NotRecorded)
+}
+
+/// What stands in place of content.
+fn state(content: &Content<'_>) -> &'static str {
+    match content {
+        Content::Redacted => ", where a placeholder stands",
+        Content::Unreadable(_) => ", which is cut off, or not of its form",
+        Content::NotRecorded | Content::Recorded(_) => "",
     }
 }
 
@@ -216,10 +301,17 @@ impl fmt::Display for TraceExplanation {
                 writeln!(f, "    {field}: {}", visible::line(format_args!("{source}{by}")))?;
             }
         }
-        for CallInMessage { span_id, name, id, outcome } in &self.messages {
+        for CallInMessage { span_id, name, id, outcome, joined_to } in &self.messages {
             let id = id.as_deref().unwrap_or("without id");
             let (name, id) = (visible::line(name), visible::line(id));
-            writeln!(f, "  message on span {span_id}: {name} {id}: {outcome}")?;
+            let to = joined_to.map_or_else(String::new, |span| format!(", {span}"));
+            writeln!(f, "  message on span {span_id}: {name} {id}: {outcome}{to}")?;
+        }
+        for call in &self.calls {
+            writeln!(f, "  {}", visible::line(call))?;
+        }
+        for fact in &self.facts {
+            write!(f, "{fact}")?;
         }
         Ok(())
     }

@@ -1,0 +1,93 @@
+//! `spanscore inspect --suggest`: a dialect for spans that none takes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{CommandError, Exit, output, recorded};
+use crate::config::ResolvedConfig;
+use crate::extract::dialect::Dialect;
+use crate::extract::suggest::{DialectSuggestion, SPANS_MAX, SpanSamples, suggest};
+use crate::extract::{Resolver, Table};
+use crate::model::{Facts, ToolCall};
+use crate::otlp::Signal;
+use crate::pipeline::replay::Replay;
+use crate::settings::yaml;
+
+/// Prints what the spans of some files suggest, ready for a config.
+pub(super) fn run(plan: &ResolvedConfig, files: &[PathBuf]) -> Result<Exit, CommandError> {
+    let resolver = recorded::resolver(plan, &Facts::all())?;
+    let mut replay = Replay::new(&resolver, plan.config.limits, plan.config.sessions.key);
+    let mut samples = SpanSamples::default();
+    let is_broken = recorded::read_with(&mut replay, files, |signal, body| {
+        if signal == Signal::Traces {
+            // What is broken is told by the replay.
+            let _ = samples.add(body);
+        }
+    });
+    let known = replay.known_spans();
+    if samples.left_out() > 0 {
+        output::note(format_args!(
+            "spanscore: of {} spans only the first {SPANS_MAX} are looked at, or 64 MiB of them",
+            samples.left_out() + samples.len()
+        ));
+    }
+    let unknown = samples.unknown_count(&known);
+    let suggestions = suggest(&samples, &known);
+    if suggestions.is_empty() {
+        output::note(format_args!(
+            "spanscore: {unknown} of {} spans belong to no dialect, and none of them looks like a \
+             tool call; `--explain` shows how each span was read",
+            samples.len()
+        ));
+        return Ok(if is_broken { Exit::Failure } else { Exit::Success });
+    }
+    let text = written(&suggestions);
+    output::line(format_args!("# {unknown} of {} spans belong to no dialect.", samples.len()))?;
+    output::line(
+        "# A guess, from the words of keys and what values look like: read it, and mend it.",
+    )?;
+    if let Some(found) = tried(plan, &text, files)? {
+        output::line(format_args!("# {found}"))?;
+    }
+    output::text(&text)?;
+    Ok(if is_broken { Exit::Failure } else { Exit::Success })
+}
+
+fn written(suggestions: &[DialectSuggestion]) -> String {
+    let mut text = String::from("dialects:\n");
+    suggestions.iter().for_each(|suggestion| text.push_str(&suggestion.to_string()));
+    text
+}
+
+/// What the suggested dialects find in the same files; nothing where they cannot be read twice.
+fn tried(
+    plan: &ResolvedConfig,
+    text: &str,
+    files: &[PathBuf],
+) -> Result<Option<String>, CommandError> {
+    if files.iter().any(|file| file == Path::new("-")) {
+        return Ok(None);
+    }
+    let node = yaml::read(text).map_err(anyhow::Error::new)?;
+    let own = node.get("dialects").map_or(Ok(Vec::new()), |node| node.read::<Vec<Dialect>>());
+    let own = own.map_err(anyhow::Error::new)?;
+    let names: Vec<String> = own.iter().map(|dialect| dialect.name.clone()).collect();
+    let dialects = plan.config.dialects.iter().cloned().chain(own).collect();
+    let table = Table::compile(Dialect::with_builtin(dialects), &Facts::all());
+    let resolver = Resolver::new(Arc::new(table.map_err(anyhow::Error::new)?));
+    let mut replay = Replay::new(&resolver, plan.config.limits, plan.config.sessions.key);
+    recorded::read(&mut replay, files);
+    let (mut count, mut arguments, mut results) = (0, 0, 0);
+    replay.for_each(|trajectory| {
+        let is_own = |call: &&ToolCall<'_>| names.iter().any(|name| name == call.dialect);
+        for call in trajectory.tool_calls.iter().filter(is_own) {
+            count += 1;
+            arguments += usize::from(call.arguments.is_recorded());
+            results += usize::from(call.result.is_recorded());
+        }
+    });
+    Ok(Some(format!(
+        "With it {count} tool calls are found here, {arguments} with arguments, {results} with \
+         results."
+    )))
+}

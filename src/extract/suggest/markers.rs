@@ -1,0 +1,146 @@
+//! What tells the spans of tool calls from the others.
+
+use std::collections::BTreeMap;
+
+use super::places::{SeenPlace, ValuePlace, ValueShape};
+use super::samples::{SampleSpan, is_writable};
+use super::words::{ACTIONS, CALLING, KINDS, TOOLS, any_in, is_in, is_tool_kind, words};
+use super::write::quoted;
+
+/// Most markers that are weighed.
+const MARKERS_MAX: usize = 64;
+
+/// A condition that may hold for the spans of tool calls.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum SpanMarker {
+    /// An attribute says so.
+    Kind(String, String),
+    /// An attribute is there that only such spans have.
+    Present(String),
+    /// The span's name begins so.
+    NamePrefix(String),
+    /// The span has that name.
+    Name(String),
+}
+
+impl SpanMarker {
+    pub(super) fn holds(&self, span: &SampleSpan) -> bool {
+        match self {
+            Self::Kind(key, text) => span.raw(key) == Some(text),
+            Self::Present(key) => span.attribute(key).is_some(),
+            Self::NamePrefix(prefix) => span.name.starts_with(prefix.as_str()),
+            Self::Name(name) => span.name == *name,
+        }
+    }
+
+    /// As a condition of a dialect.
+    pub(super) fn condition(&self) -> String {
+        match self {
+            Self::Kind(key, text) => format!("{{attr: {}, equals: {}}}", quoted(key), quoted(text)),
+            Self::Present(key) => format!("{{attr_present: [{}]}}", quoted(key)),
+            Self::NamePrefix(prefix) => format!("{{span_name_prefix: {}}}", quoted(prefix)),
+            Self::Name(name) => format!("{{span_name: {}}}", quoted(name)),
+        }
+    }
+
+    /// How sure it is, without a look at what else stands on its spans.
+    pub(super) fn weight(&self) -> u32 {
+        match self {
+            Self::Kind(key, text) => {
+                let words = words(key);
+                // What a call holds has a kind too, in a longer key.
+                let depth = words.len().saturating_sub(4) as u32 * 3;
+                let is_kind = u32::from(any_in(&words, KINDS));
+                let weight = if is_tool_kind(text, TOOLS) { 80 + 20 * is_kind } else { 40 };
+                weight - depth.min(weight)
+            }
+            Self::Present(key) if any_in(&words(key), &["tool", "toolcall"]) => 60,
+            Self::Present(_) => 30,
+            Self::NamePrefix(_) => 50,
+            Self::Name(_) => 40,
+        }
+    }
+}
+
+/// All markers that some spans have.
+pub(super) fn markers(spans: &[&SampleSpan], places: &[SeenPlace]) -> Vec<SpanMarker> {
+    let mut found: BTreeMap<SpanMarker, usize> = BTreeMap::new();
+    let mut add = |marker: SpanMarker| {
+        if found.len() < MARKERS_MAX || found.contains_key(&marker) {
+            *found.entry(marker).or_default() += 1;
+        }
+    };
+    for span in spans {
+        for value in span.values.iter().filter(|value| value.event.is_empty()) {
+            if let Some(text) = &value.raw
+                && is_kind(&value.key, text)
+            {
+                add(SpanMarker::Kind(value.key.clone(), text.clone()));
+            }
+        }
+        if let Some(prefix) = prefix_of(&span.name) {
+            add(SpanMarker::NamePrefix(prefix.to_owned()));
+        } else if is_tool_kind(&span.name, TOOLS) && is_writable(&span.name) {
+            add(SpanMarker::Name(span.name.clone()));
+        }
+    }
+    for seen in places {
+        match &seen.place {
+            ValuePlace::Attribute(key) if names_tool(seen) => {
+                add(SpanMarker::Present(key.clone()));
+            }
+            ValuePlace::Entry(key, _) => add(SpanMarker::Present(key.clone())),
+            _ => {}
+        }
+    }
+    found.into_keys().collect()
+}
+
+/// Whether an attribute says what kind of span it is on, and that it is a tool's.
+fn is_kind(key: &str, text: &str) -> bool {
+    // Some instrumentations write the JSON of a text.
+    if !is_writable(text.trim_matches('"')) {
+        return false;
+    }
+    let key = words(key);
+    let other = &["finish", "reason", "reasons", "choice", "messages", "name"];
+    let is_other = any_in(&key, other) && !any_in(&key, &["operation"]);
+    if is_other || has_number(&key) {
+        return false;
+    }
+    is_tool_kind(text, TOOLS) || (any_in(&key, KINDS) && is_tool_kind(text, ACTIONS))
+}
+
+pub(super) fn has_number(words: &[String]) -> bool {
+    words.iter().any(|word| word.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Words in keys of names that are no tool's.
+const OTHER_NAMES: &[&str] =
+    &["choice", "definition", "definitions", "available", "schema", "code", "cache", "callback"];
+
+/// Whether a place gives the name of a tool by its key alone.
+pub(super) fn names_tool(seen: &SeenPlace) -> bool {
+    let is_tool = |word: &String| is_in(word, TOOLS);
+    let is_named = match &seen.words[..] {
+        [.., noun, call, last] if last == "name" && is_in(call, CALLING) => is_tool(noun),
+        [.., noun, last] if last == "name" => is_tool(noun),
+        [.., last] if last == "function" => seen.words.len() <= 2,
+        [.., last] => is_tool(last),
+        [] => false,
+    };
+    is_named
+        && !has_number(&seen.words)
+        && !any_in(&seen.words, OTHER_NAMES)
+        && seen.share(ValueShape::Word) >= 0.9
+        && !seen.texts.iter().all(|text| is_tool_kind(text, TOOLS))
+}
+
+/// What stands before the tool in the name of a span: `execute_tool `, `tool:`.
+fn prefix_of(name: &str) -> Option<&str> {
+    let separators = name.match_indices([' ', ':', '/', '.', '-', '>']);
+    let mut ends = separators.map(|(at, text)| at + text.len());
+    let end = ends.find(|end| is_tool_kind(&name[..*end], TOOLS))?;
+    let end = end + name[end..].len() - name[end..].trim_start_matches([' ', ':']).len();
+    (end < name.len() && is_writable(&name[..end])).then(|| &name[..end])
+}

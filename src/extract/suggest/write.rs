@@ -1,0 +1,174 @@
+//! A suggestion as YAML, each fact below its evidence.
+
+use std::fmt::{self, Display, Write as _};
+
+use super::places::{SeenPlace, ValuePlace, ValueShape};
+use super::samples::ValueForm;
+
+/// A text as a scalar of YAML that reads as that text, wherever it stands.
+pub(super) fn quoted(text: &str) -> String {
+    let plain = |char: char| char.is_ascii_alphanumeric() || "._/-".contains(char);
+    let is_plain = text.starts_with(|char: char| char.is_ascii_alphabetic())
+        && text.chars().all(plain)
+        && text.contains(['.', '_', '/']);
+    match text {
+        text if is_plain => text.to_owned(),
+        text if text.contains('"') => format!("'{text}'"),
+        text => format!("\"{text}\""),
+    }
+}
+
+/// One source of a fact.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SuggestedSource {
+    /// As it stands in the dialect.
+    yaml: String,
+    /// Why: on how many spans, and what stands there.
+    evidence: String,
+}
+
+impl SuggestedSource {
+    /// The source that reads a place, with the decoder that its values ask for and what else is
+    /// to be said of it.
+    pub(super) fn new(seen: &SeenPlace, total: usize, decode: &str, more: &str) -> Self {
+        let mut fields = Vec::new();
+        let mut decode = decode.to_owned();
+        match &seen.place {
+            ValuePlace::Attribute(key) => fields.push(format!("key: {}", quoted(key))),
+            ValuePlace::Prefix(key) => {
+                fields.push("from: attrs_prefix".into());
+                fields.push(format!("key: {}", quoted(key)));
+                decode.clear();
+            }
+            ValuePlace::Event(event, key) => {
+                fields.push("from: span_event".into());
+                fields.push(format!("event: {}", quoted(event)));
+                fields.push(format!("key: {}", quoted(key)));
+            }
+            ValuePlace::Entry(key, entry) => {
+                fields.push(format!("key: {}", quoted(key)));
+                let then = if decode.is_empty() {
+                    String::new()
+                } else {
+                    format!("→{}", decode.rsplit(" | ").next().unwrap_or_default())
+                };
+                decode = format!("json:$.{entry}{then}");
+            }
+            ValuePlace::SpanName => fields.push("from: span_name".into()),
+        }
+        if !decode.is_empty() {
+            fields.push(format!("decode: \"{decode}\""));
+        }
+        if !more.is_empty() {
+            fields.push(more.to_owned());
+        }
+        let yaml = match (&fields[..], &seen.place) {
+            ([_], ValuePlace::Attribute(key)) => quoted(key),
+            _ => format!("{{{}}}", fields.join(", ")),
+        };
+        let evidence = format!("on {} of {total}: {}", seen.count, seen.examples());
+        Self { yaml, evidence }
+    }
+}
+
+/// The decoder for arguments that stand at a place.
+pub(super) fn arguments_decoder(seen: &SeenPlace) -> String {
+    let is_object = seen.share(ValueShape::Object) >= 0.99;
+    let read = if is_object { "json_or_pyliteral" } else { "json_or_py_or_text" };
+    inside(seen, "unwrap", &format!("{read}→unwrap"))
+}
+
+/// The decoder for results that stand at a place.
+pub(super) fn result_decoder(seen: &SeenPlace) -> String {
+    let is_python = seen.has_form(ValueForm::Python);
+    let read = if is_python { "json_or_py_or_text" } else { "tool_message" };
+    inside(seen, read, read)
+}
+
+/// A decoder, after a look into the envelope that the values stand in.
+fn inside(seen: &SeenPlace, inner: &str, outer: &str) -> String {
+    match seen.envelope() {
+        Some(entry) => format!("json:$.{entry}→{inner} | {outer}"),
+        None => outer.to_owned(),
+    }
+}
+
+/// What most instrumentations do with an error; stated where another source stands before it.
+const STANDARD_ERRORS: [&str; 3] = [
+    "{from: span_event, event: exception, key: exception.message}",
+    "{from: status}",
+    "{key: error.type, flag: true}",
+];
+
+/// A dialect that reads what no other does.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DialectSuggestion {
+    pub(super) name: String,
+    /// How many spans it takes for tool calls.
+    pub(super) span_count: usize,
+    /// What the spans are called, for people.
+    pub(super) span_names: String,
+    pub(super) detect: Option<String>,
+    pub(super) agent_span: Option<String>,
+    pub(super) model_span: Option<String>,
+    /// The parts of a call, by the words of the dialect.
+    pub(super) call: Vec<(&'static str, SuggestedSource)>,
+    /// The other facts.
+    pub(super) facts: Vec<(&'static str, SuggestedSource)>,
+    /// The messages of models.
+    pub(super) messages: Vec<(&'static str, SuggestedSource)>,
+}
+
+impl DialectSuggestion {
+    /// Whether it reads a part of tool calls (`name`, `arguments`, `result`, `id`, `error`).
+    pub fn reads(&self, part: &str) -> bool {
+        self.call.iter().any(|(known, _)| *known == part)
+    }
+}
+
+/// An entry of the list `dialects:`.
+impl Display for DialectSuggestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "  - name: {}", quoted(&self.name))?;
+        writeln!(f, "    title: \"suggested by what its spans hold\"")?;
+        if let Some(detect) = &self.detect {
+            let (count, names) = (self.span_count, &self.span_names);
+            writeln!(f, "    # {count} spans: {names}")?;
+            writeln!(f, "    detect: {detect}")?;
+        }
+        if !self.call.is_empty() {
+            writeln!(f, "    tool_call:")?;
+            list(f, 6, &self.call)?;
+        }
+        for (key, condition) in [("agent_span", &self.agent_span), ("model_span", &self.model_span)]
+        {
+            if let Some(condition) = condition {
+                writeln!(f, "    {key}: {condition}")?;
+            }
+        }
+        list(f, 4, &self.facts)?;
+        if !self.messages.is_empty() {
+            writeln!(f, "    messages:")?;
+            list(f, 6, &self.messages)?;
+        }
+        Ok(())
+    }
+}
+
+fn list(
+    f: &mut fmt::Formatter<'_>,
+    indent: usize,
+    sources: &[(&'static str, SuggestedSource)],
+) -> fmt::Result {
+    for (key, source) in sources {
+        writeln!(f, "{:indent$}# {}", "", source.evidence)?;
+        let mut all = source.yaml.clone();
+        if *key == "error" {
+            for standard in STANDARD_ERRORS {
+                write!(all, ", {standard}")?;
+            }
+        }
+        writeln!(f, "{:indent$}{key}: [{all}]", "")?;
+    }
+    Ok(())
+}
