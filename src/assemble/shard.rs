@@ -114,6 +114,8 @@ pub struct Shard {
     patience: Patience,
     /// Traces that have grown since the last look; `None` while nobody looks.
     watched: Option<Vec<Handle>>,
+    /// Traces given up without anything of an agent since the last look; as above.
+    ignored: Option<Vec<TraceId>>,
 }
 
 /// One shard's part of the limits.
@@ -169,6 +171,7 @@ impl Shard {
             touched: Vec::new(),
             patience: Patience::default(),
             watched: None,
+            ignored: None,
         }
     }
 
@@ -455,6 +458,7 @@ impl Shard {
             trace.state = State::Judged(now_ms);
         }
         let (is_agent, has_span, judged) = (trace.is_agent, trace.has_span, trace.judged);
+        let trace_id = trace.spans.trace_id;
         let (digest, record_count) = (trace.digest, trace.spans.spans.len() as u64);
         let is_partial = trace.is_partial;
         let is_due = is_agent && has_span && judged.is_none_or(|(_, last)| last != digest);
@@ -472,6 +476,9 @@ impl Shard {
             self.done(handle);
         }
         self.open_count -= usize::from(was_open);
+        if let (false, Some(ignored)) = (is_agent && has_span, &mut self.ignored) {
+            ignored.push(trace_id);
+        }
         if !has_span {
             self.counts.orphan_logs += record_count;
         } else if !is_agent {

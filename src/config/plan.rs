@@ -4,13 +4,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::evaluators::{self, EvaluatorsConfig};
-use super::exporters::ExportersConfig;
+use super::exporters::{ExportersConfig, ForwardConfig};
 use super::load::Loaded;
 use super::memory::{ShareSettings, divide};
 use super::read::read_all;
 use super::sources::{ConfigError, ConfigSources};
 use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::emit;
+use crate::emit::forward::ForwardSettings;
 use crate::emit::settings::ExporterSettings;
 use crate::evaluate::engine::run::Configured;
 use crate::evaluate::{FailureJudge, FailureSettings};
@@ -47,6 +48,9 @@ pub struct Config {
     pub evaluators: EvaluatorsConfig,
     /// Where evaluations leave: a map keyed `kind` or `kind/name`, such as `otlp_grpc/backend`.
     pub exporters: ExportersConfig,
+    /// Backends that get what was received, as it came: a map keyed `kind` or `kind/name`, such as
+    /// `otlp_grpc/tempo`.
+    pub forward: ForwardConfig,
     /// Our own metrics, health and logs.
     pub telemetry: TelemetrySettings,
     /// How long a shutdown may take in all: open traces are judged, exporters flushed.
@@ -64,6 +68,7 @@ impl Default for Config {
             failures: FailureSettings::default(),
             evaluators: EvaluatorsConfig,
             exporters: ExportersConfig,
+            forward: ForwardConfig,
             telemetry: TelemetrySettings::default(),
             shutdown_timeout: HumanDuration::from_secs(20),
         }
@@ -78,6 +83,8 @@ pub struct ResolvedConfig {
     pub evaluators: Vec<Configured>,
     /// The exporters in the order of the config.
     pub exporters: Vec<ExporterSettings>,
+    /// The backends that get what was received, in the order of the config.
+    pub forward: Vec<ForwardSettings>,
     /// How much each place may hold.
     pub memory: MemoryLimits,
 }
@@ -99,18 +106,22 @@ impl ResolvedConfig {
             Some(node) => read_all(node, &mut errors, emit::settings::read),
             None => Some(Vec::new()),
         };
-        let memory = match (&config, &exporters) {
-            (Some(config), Some(exporters)) => {
+        let forward = match loaded.node.get("forward") {
+            Some(node) => read_all(node, &mut errors, emit::forward::read_forwards),
+            None => Some(Vec::new()),
+        };
+        let memory = match (&config, &exporters, &forward) {
+            (Some(config), Some(exporters), Some(forward)) => {
                 let Config { receivers, limits, sessions, .. } = config;
                 let otlp = receivers.otlp.as_ref();
-                let settings = ShareSettings { otlp, limits, sessions, exporters };
+                let settings = ShareSettings { otlp, limits, sessions, exporters, forward };
                 divide(settings, &loaded.node).map_err(|error| errors.push(error)).ok()
             }
             _ => None,
         };
-        match (config, exporters, memory) {
-            (Some(config), Some(exporters), Some(memory)) if errors.is_empty() => {
-                Ok(Self { config, evaluators, exporters, memory })
+        match (config, exporters, forward, memory) {
+            (Some(config), Some(exporters), Some(forward), Some(memory)) if errors.is_empty() => {
+                Ok(Self { config, evaluators, exporters, forward, memory })
             }
             _ => Err(report(errors, &loaded.sources)),
         }
@@ -176,6 +187,7 @@ impl ResolvedConfig {
             ("receivers", grpc.into_iter().chain(http).collect()),
             ("evaluators", evaluators.collect()),
             ("exporters", exporters.collect()),
+            ("forward", self.forward.iter().map(|it| it.name.clone()).collect()),
         ]
     }
 }

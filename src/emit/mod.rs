@@ -20,6 +20,7 @@ pub mod console;
 mod counters;
 pub mod details;
 mod file;
+pub mod forward;
 mod otlp;
 pub mod prometheus;
 mod queue;

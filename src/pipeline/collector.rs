@@ -15,6 +15,7 @@ use super::keeper::Keeper;
 use super::{Lost, Outlet, Pipeline, PipelineSettings};
 use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::config::ResolvedConfig;
+use crate::emit::forward::{ForwardSettings, ForwardStartError, Forwards, HoldTimes, Unforwarded};
 use crate::emit::settings::ExporterSettings;
 use crate::emit::{self, Exporters, Unsent};
 use crate::evaluate::engine::run::{Configured, Evaluators};
@@ -46,6 +47,8 @@ pub struct CollectorSettings {
     pub evaluators: Vec<Configured>,
     /// Where scores leave.
     pub exporters: Vec<ExporterSettings>,
+    /// Where requests are passed on.
+    pub forward: Vec<ForwardSettings>,
     /// Our own logs, metrics and health.
     pub telemetry: TelemetrySettings,
     /// How long a shutdown may take in all.
@@ -69,6 +72,7 @@ impl From<ResolvedConfig> for CollectorSettings {
             memory: plan.memory,
             evaluators: plan.evaluators,
             exporters: plan.exporters,
+            forward: plan.forward,
             telemetry: config.telemetry,
             shutdown_timeout: config.shutdown_timeout.0,
             shard_count: None,
@@ -93,6 +97,9 @@ pub enum CollectorStartError {
     /// An exporter.
     #[error(transparent)]
     Exporter(#[from] emit::ExporterStartError),
+    /// A forward.
+    #[error(transparent)]
+    Forward(#[from] ForwardStartError),
     /// The threads of the shards.
     #[error("cannot start a thread for each shard: {0}")]
     Threads(std::io::Error),
@@ -118,6 +125,7 @@ pub struct Addresses {
 pub struct Collector {
     telemetry: Telemetry,
     exporters: Arc<Exporters>,
+    forwards: Arc<Forwards>,
     pipeline: Pipeline,
     receivers: Receivers,
     shutdown_timeout: Duration,
@@ -133,6 +141,9 @@ impl Collector {
         telemetry.show_memory(&memory);
         let registry = telemetry.registry();
         let exporters = Exporters::start(&settings.exporters, &memory, &meter, registry)?;
+        let times = hold_times(&settings.traces);
+        let forwards = Forwards::start(&settings.forward, &memory, times, &meter, None)?;
+        let forwards = Arc::new(forwards);
         let evaluators = Evaluators::new(settings.evaluators, exporters.want());
         let table = Arc::new(Table::compile(settings.dialects, &evaluators.facts())?);
         let resolver = Arc::new(Resolver::new(table));
@@ -149,6 +160,7 @@ impl Collector {
                 limits: settings.limits,
                 memory: memory.clone(),
                 shard_count: settings.shard_count.unwrap_or(cores),
+                forwards: Arc::clone(&forwards),
             },
             resolver,
             Arc::new(evaluators),
@@ -162,7 +174,7 @@ impl Collector {
         telemetry.readiness().set(true);
         let shutdown_timeout = settings.shutdown_timeout;
         let _keeper = Keeper::start(pipeline.intake());
-        Ok(Self { telemetry, exporters, pipeline, receivers, shutdown_timeout, _keeper })
+        Ok(Self { telemetry, exporters, forwards, pipeline, receivers, shutdown_timeout, _keeper })
     }
 
     /// Where it can be reached.
@@ -188,6 +200,7 @@ impl Collector {
             let _ = tokio::time::timeout(within, hurry.cancelled()).await;
         };
         let lost_before = self.exporters.lost();
+        let unforwarded_before = self.forwards.lost();
         self.telemetry.readiness().set(false);
         if !self.receivers.settle(no_more_time(all / 4)).await {
             tracing::warn!("requests that did not end were told to come again");
@@ -204,13 +217,18 @@ impl Collector {
             () = self.pipeline.shutdown() => {}
         }
         let left = || deadline.saturating_duration_since(Instant::now());
-        self.exporters.shutdown(no_more_time(left().max(all / 4))).await;
+        let time_left = left().max(all / 4);
+        tokio::join!(
+            self.exporters.shutdown(no_more_time(time_left)),
+            self.forwards.shutdown(no_more_time(time_left)),
+        );
         let close_time = if hurry.is_cancelled() { Duration::ZERO } else { left().min(CLOSE_TIME) };
         self.receivers.drain(close_time).await;
         // In this order: what a shard judges in between counts twice rather than not at all.
         let unjudged = backlog.unjudged();
         let unsent = since(&lost_before, self.exporters.lost());
-        Lost { unsent, unjudged }
+        let unforwarded = unforwarded_since(&unforwarded_before, self.forwards.lost());
+        Lost { unsent, unforwarded, unjudged }
     }
 }
 
@@ -222,4 +240,18 @@ fn since(before: &[Unsent], now: Vec<Unsent>) -> Vec<Unsent> {
         ..now
     });
     lost.filter(|unsent| unsent.evaluations > 0).collect()
+}
+
+/// The same of each forward.
+fn unforwarded_since(before: &[Unforwarded], now: Vec<Unforwarded>) -> Vec<Unforwarded> {
+    let pairs = now.into_iter().zip(before);
+    let lost = pairs
+        .map(|(now, before)| Unforwarded { items: now.items.saturating_sub(before.items), ..now });
+    lost.filter(|unforwarded| unforwarded.items > 0).collect()
+}
+
+/// How long a forward of chosen traces has to hold them.
+fn hold_times(traces: &TracesSettings) -> HoldTimes {
+    let open_max = traces.age_max.0 + traces.quiet_period_max.0;
+    HoldTimes { open_max, remember: traces.remember_period.0 + traces.revision_wait_max.0 }
 }

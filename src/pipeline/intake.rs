@@ -13,6 +13,7 @@ use super::pool::BatchPool;
 use super::room::{QueueRoom, ShardQueue};
 use super::worker::ShardMessage;
 use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER, ROOM_WAIT};
+use crate::emit::forward::{Forwards, Passing};
 use crate::extract::{Extracted, ExtractionCache, Table, extract};
 use crate::model::{Share, SpanBatch};
 use crate::otlp::Signal;
@@ -33,6 +34,7 @@ pub struct PipelineIntake {
     metrics: Arc<PipelineMetrics>,
     pool: Arc<BatchPool>,
     backlog: Arc<Backlog>,
+    forwards: Arc<Forwards>,
 }
 
 impl PipelineIntake {
@@ -58,7 +60,13 @@ impl PipelineIntake {
             metrics,
             pool,
             backlog,
+            forwards: Arc::default(),
         }
+    }
+
+    /// Passes on what it accepts.
+    pub(super) fn forward_to(&mut self, forwards: Arc<Forwards>) {
+        self.forwards = forwards;
     }
 
     /// Refuses from now on, and sends each shard a last word.
@@ -174,15 +182,19 @@ impl Intake for PipelineIntake {
         }
         self.is_used.store(true, Ordering::Relaxed);
         let deadline = Instant::now() + ROOM_WAIT;
-        let Received { signal, request, .. } = received;
+        let Received { signal, request, raw } = received;
         let room = self.room_for(request.len(), sender, deadline).await?;
         let mut batches: Vec<_> = self.shards.iter().map(|_| self.pool.take()).collect();
         let extracted = self
             .extract(signal, &request, &mut batches)
             .map_err(|error| Refused::Malformed(error.to_string()))?;
-        drop(request);
+        let passed_on = self.forwards.wants(signal).then_some((request, raw));
         self.hand_over(batches, room, deadline).await?;
         self.metrics.extracted(&extracted);
+        if let Some((request, raw)) = passed_on {
+            let items = extracted.accepted + extracted.rejected_total();
+            self.forwards.offer(&Passing { signal, request: &request, raw: &raw, items }, None);
+        }
         Ok(Accepted {
             accepted: extracted.accepted,
             rejected: extracted.rejected_total(),

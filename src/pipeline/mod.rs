@@ -34,6 +34,7 @@ use tokio::sync::mpsc;
 
 use crate::assemble::Sessions;
 use crate::assemble::{LimitsSettings, SessionsSettings, Shard, TracesSettings};
+use crate::emit::forward::Forwards;
 use crate::evaluate::engine::run::Evaluators;
 use crate::extract::Resolver;
 use crate::model::{Evaluation, Memory};
@@ -73,6 +74,8 @@ pub struct PipelineSettings {
     pub memory: Memory,
     /// Shards, each on a thread of its own; one per core.
     pub shard_count: usize,
+    /// Where requests are passed on; told what was judged.
+    pub forwards: Arc<Forwards>,
 }
 
 /// The running stages between receivers and exporters.
@@ -131,7 +134,8 @@ impl Pipeline {
         for index in 0..shard_count {
             let (sender, receiver) = mpsc::channel(QUEUED_REQUESTS_MAX);
             senders.push(sender);
-            let empty = empty_shard(settings, shard_count, evaluators.reports_early());
+            let is_watched = (evaluators.reports_early(), settings.forwards.wants_judgements());
+            let empty = empty_shard(settings, shard_count, is_watched);
             let worker = Worker {
                 index,
                 shard: empty(0),
@@ -149,12 +153,14 @@ impl Pipeline {
                 backlog: Arc::clone(&backlog),
                 heartbeats: Arc::clone(&heartbeats),
                 sessions: session_sender.clone(),
+                forwards: Arc::clone(&settings.forwards),
             };
             threads.spawn(format!("shard-{index}"), worker.run(receiver))?;
         }
         let (table, queue) = (Arc::clone(resolver.table()), Arc::clone(&memory.queue));
         let known = Arc::clone(&backlog);
-        let intake = PipelineIntake::new(table, senders, queue, metrics, pool, known, meter);
+        let mut intake = PipelineIntake::new(table, senders, queue, metrics, pool, known, meter);
+        intake.forward_to(Arc::clone(&settings.forwards));
         Ok(Self { intake: Arc::new(intake), threads, backlog, heartbeats })
     }
 
@@ -181,17 +187,21 @@ impl Pipeline {
     }
 }
 
-/// What makes an empty shard at a time in milliseconds; `is_watched`: it tells of running traces.
+/// What makes an empty shard at a time in milliseconds; `is_watched`: it tells of running traces,
+/// and of those that it ignores.
 fn empty_shard(
     settings: &PipelineSettings,
     shard_count: usize,
-    is_watched: bool,
+    is_watched: (bool, bool),
 ) -> impl Fn(u64) -> Shard + Send + 'static {
     let (traces, limits) = (settings.traces, settings.limits);
     move |now_ms| {
         let mut shard = Shard::new(traces, limits, shard_count, now_ms);
-        if is_watched {
+        if is_watched.0 {
             shard.watch_running();
+        }
+        if is_watched.1 {
+            shard.watch_ignored();
         }
         shard
     }

@@ -23,6 +23,7 @@ use super::reading::{ReadingMemory, reserve};
 use super::room::{QueueRoom, ShardRoom};
 use super::sessions::SessionSender;
 use crate::assemble::{Due, Handle, RunningTrace, Shard, TakenSteps};
+use crate::emit::forward::Forwards;
 use crate::evaluate::engine::run::{Evaluators, Evidence};
 use crate::extract::Resolver;
 use crate::model::{
@@ -77,6 +78,8 @@ pub(super) struct Worker {
     pub(super) trace_steps: u64,
     /// Where judged traces go when sessions are judged too.
     pub(super) sessions: Option<SessionSender>,
+    /// Told what was judged of traces.
+    pub(super) forwards: Arc<Forwards>,
 }
 
 impl Worker {
@@ -146,6 +149,7 @@ impl Worker {
     }
 
     fn judge_due(&mut self, due: &mut Vec<Due>) {
+        self.tell_ignored();
         if due.is_empty() {
             return;
         }
@@ -164,6 +168,7 @@ impl Worker {
                 let effort = Effort::new(self.trace_steps.saturating_sub(steps));
                 let done = self.evaluate_one(due, effort, now_ns, &mut judged, &mut evaluations);
                 self.supersede(due.handle, &mut evaluations[before..]);
+                self.tell_forwards(due.handle, &evaluations[before..]);
                 said.push(done);
             }
             self.metrics.judged(&judged, started.elapsed());
@@ -364,6 +369,8 @@ pub(super) fn unix_ns(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
+
+mod told;
 
 #[cfg(test)]
 pub(super) mod brittle;

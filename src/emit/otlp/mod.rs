@@ -23,6 +23,7 @@ use crate::model::Evaluation;
 use crate::otlp::Signal;
 use crate::settings::{Node, SettingsError};
 use convert::Options;
+pub(super) use settings::Secret;
 use settings::{EvaluationForm, OtlpExporterSettings};
 
 /// Bytes that the names of its attributes add to an encoded evaluation, about.

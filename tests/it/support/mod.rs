@@ -5,6 +5,7 @@ pub(crate) mod evaluations;
 pub(crate) mod fake_backend;
 pub(crate) mod intake;
 pub(crate) mod program;
+pub(crate) mod raw_backend;
 pub(crate) mod spans;
 
 /// A client over HTTP. Reqwest asks for somebody to name the cryptography before it makes one.
