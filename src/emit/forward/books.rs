@@ -179,11 +179,6 @@ impl ForwardBooks {
         }
     }
 
-    /// Requests that wait with no more than their place in the log.
-    pub(super) fn in_log_count(&self) -> u64 {
-        self.signals.iter().map(|it| it.in_log.read(Counted::Requests)).sum()
-    }
-
     /// Items wait until their traces are judged.
     pub(super) fn held(&self, signal: Signal, items: u64) {
         self.of(signal).held.add(0, items);

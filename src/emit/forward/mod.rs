@@ -18,6 +18,7 @@ mod queue;
 mod select;
 mod send;
 mod settings;
+mod tail;
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -147,7 +148,8 @@ impl ForwardLane {
         let sender =
             ForwardSender::new(Arc::clone(&memory), client, compression, retries, log.clone());
         let consumers = backend.sending_queue.num_consumers;
-        let (queue, sending) = ForwardQueue::start(memory, consumers, sender);
+        let passed = Arc::default();
+        let (queue, sending) = ForwardQueue::start(memory, consumers, sender, &passed);
         let mut tasks = LaneTasks { holding: None, sending: Some(sending) };
         let chooser = (backend.traces != ForwardedTraces::All).then(|| {
             let only_failed = backend.traces == ForwardedTraces::Fail;
@@ -155,8 +157,7 @@ impl ForwardLane {
             tasks.holding = Some(holding);
             chooser
         });
-        let (passed, tasks) = (Arc::default(), Mutex::new(tasks));
-        Ok(Self { backend, is_http, queue, chooser, passed, tasks })
+        Ok(Self { backend, is_http, queue, chooser, passed, tasks: Mutex::new(tasks) })
     }
 
     fn offer(&self, passing: &Passing<'_>, claim: Option<&Claim>) {
@@ -164,20 +165,31 @@ impl ForwardLane {
         if !self.backend.has(signal) {
             return;
         }
-        let place = match claim.map(|claim| self.passed.place(claim)) {
-            Some(None) => return,
-            place => place.flatten(),
-        };
+        let claim = claim.filter(|_| self.queue.has_log());
+        if claim.is_some_and(|claim| !self.passed.offered(claim.position())) {
+            return;
+        }
+        let place = |claim: &Claim| self.passed.place(claim.position(), claim.clone());
         self.queue.books().accepted(signal, items);
         if self.queue.memory.closing.is_cancelled() {
-            return self.refuse(signal, items, place);
+            return self.refuse(signal, items, claim.map(place));
         }
-        match &self.chooser {
-            Some(chooser) if signal != Signal::Metrics => chooser.offer(passing, place),
-            _ => match self.queue.keep(&self.body(passing), place.is_some(), 0) {
-                Some(load) => self.queue.push(signal, items, load, place, None),
-                None => self.queue.drop_items(signal, ForwardLoss::QueueFull, items),
+        if let (Some(chooser), true) = (&self.chooser, signal != Signal::Metrics) {
+            return chooser.offer(passing, claim.map(place));
+        }
+        let body = self.body(passing);
+        let is_taken = match claim {
+            Some(claim) => self.queue.push_logged(signal, items, &body, claim),
+            None => match self.queue.keep(&body, false, 0) {
+                Some(load) => {
+                    self.queue.push(signal, items, load, None, None);
+                    true
+                }
+                None => false,
             },
+        };
+        if !is_taken {
+            self.queue.drop_items(signal, ForwardLoss::QueueFull, items);
         }
     }
 

@@ -95,20 +95,31 @@ impl PassedOn {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The place of an offered request; `None` where an earlier process has passed it on.
-    pub(super) fn place(self: &Arc<Self>, claim: &Claim) -> Option<Place> {
-        let position = claim.position();
+    /// Notes a request that is offered as pending; `false` where an earlier process has passed it
+    /// on.
+    pub(super) fn offered(&self, position: u64) -> bool {
         let mut state = self.state();
         if state.before.is_done(position) {
-            return None;
+            return false;
         }
         state.before.offered(position);
         state.highest = state.highest.max(Some(position));
         state.pending.insert(position);
         state.has_changed = true;
-        let (claim, passed) = (claim.clone(), Arc::clone(self));
-        let is_left = AtomicBool::new(false);
-        Some(Place(Arc::new(PlaceParts { claim: Some(claim), passed, position, is_left })))
+        true
+    }
+
+    /// Notes that a request is done with.
+    pub(super) fn done(&self, position: u64) {
+        let mut state = self.state();
+        state.pending.remove(&position);
+        state.has_changed = true;
+    }
+
+    /// The place of a request that is pending; the claim may be one on a lower position.
+    pub(super) fn place(self: &Arc<Self>, position: u64, claim: Claim) -> Place {
+        let (claim, passed) = (Some(claim), Arc::clone(self));
+        Place(Arc::new(PlaceParts { claim, passed, position, is_left: AtomicBool::new(false) }))
     }
 
     /// Forgets what an earlier process left and nobody has offered again: the log has it no more.
@@ -164,12 +175,10 @@ impl Place {
 
 impl Drop for PlaceParts {
     fn drop(&mut self) {
-        let mut state = self.passed.state();
         if self.is_left.load(Ordering::Acquire) {
-            state.left.extend(self.claim.take());
+            self.passed.state().left.extend(self.claim.take());
         } else {
-            state.pending.remove(&self.position);
-            state.has_changed = true;
+            self.passed.done(self.position);
         }
     }
 }
@@ -257,6 +266,12 @@ mod tests {
     use super::*;
     use crate::model::Source;
 
+    /// The place of a request, where it is to be passed on.
+    fn place(passed: &Arc<PassedOn>, claim: Claim) -> Option<Place> {
+        let position = claim.position();
+        passed.offered(position).then(|| passed.place(position, claim))
+    }
+
     fn open(folder: &Path) -> (PassedFile, Arc<PassedOn>) {
         let passed = Arc::new(PassedOn::default());
         (PassedFile::open(folder, vec![("a".to_owned(), Arc::clone(&passed))]), passed)
@@ -267,18 +282,18 @@ mod tests {
         let (folder, source) = (tempfile::tempdir().unwrap(), Arc::new(Source::default()));
         let claim = |position| source.claim(position);
         let (file, passed) = open(folder.path());
-        let places: Vec<_> = [1, 2, 3].map(|at| passed.place(&claim(at)).unwrap()).into();
+        let places: Vec<_> = [1, 2, 3].map(|at| place(&passed, claim(at)).unwrap()).into();
         places[1].leave();
         drop(places);
         assert_eq!(source.lowest(), Some(2), "the log keeps what is left");
         file.write(false).unwrap();
         drop((file, passed));
         let (file, passed) = open(folder.path());
-        assert!(passed.place(&claim(1)).is_none() && passed.place(&claim(3)).is_none());
+        assert!(place(&passed, claim(1)).is_none() && place(&passed, claim(3)).is_none());
         file.write(true).unwrap();
         let (_file, again) = open(folder.path());
-        assert!(again.place(&claim(2)).is_some(), "nobody has offered it in between");
-        assert!(passed.place(&claim(2)).is_some() && passed.place(&claim(4)).is_some());
+        assert!(place(&again, claim(2)).is_some(), "nobody has offered it in between");
+        assert!(place(&passed, claim(2)).is_some() && place(&passed, claim(4)).is_some());
         assert_eq!(source.lowest(), None, "what is done with is needed no more");
     }
 
@@ -288,11 +303,11 @@ mod tests {
         let (file, passed) = open(folder.path());
         let last = NAMED_MAX as u64 + 5;
         let places: Vec<_> =
-            (0..=last).filter_map(|position| passed.place(&source.claim(position))).collect();
-        drop(passed.place(&source.claim(last + 1)));
+            (0..=last).filter_map(|position| place(&passed, source.claim(position))).collect();
+        drop(place(&passed, source.claim(last + 1)));
         file.write(false).unwrap();
         let (_file, again) = open(folder.path());
-        let offered = (0..=last).filter(|it| again.place(&source.claim(*it)).is_some()).count();
+        let offered = (0..=last).filter(|it| place(&again, source.claim(*it)).is_some()).count();
         assert_eq!(offered, places.len());
     }
 
@@ -304,7 +319,7 @@ mod tests {
         let path = folder.path().join("forward.json");
         std::fs::write(&path, "{\"a\": nonsense").unwrap();
         let (file, passed) = open(folder.path());
-        assert!(passed.place(&source.claim(1)).is_some());
+        assert!(place(&passed, source.claim(1)).is_some());
         file.write(true).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }

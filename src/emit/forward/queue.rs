@@ -1,24 +1,24 @@
 //! The queue before one backend: bounded by bytes, emptied by several consumers.
 //!
 //! A request waits as a [`Parcel`]. Where there is a log, one that finds no room keeps only its
-//! place there; from then on, until all such have gone, every other does so too. So what waits in
-//! memory never stands behind what has to be read again, and no reader waits for bytes that wait
-//! for it. A parcel is settled once, with what became of it; one that is dropped before settles
+//! place there, in the [`Tail`]; until that has gone, every other does so too, so they stay in
+//! order. A parcel is settled once, with what became of it; one that is dropped before settles
 //! itself.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::books::{ForwardBooks, ForwardLoss};
-use super::passed::Place;
+use super::passed::{PassedOn, Place};
 use super::select::Wanted;
 use super::send::ForwardSender;
-use crate::model::Share;
+use super::tail::{Tail, TailEntry};
+use crate::model::{Claim, Share};
 use crate::otlp::{ContentCoding, Signal};
 
 /// What a waiting request takes beside its body.
@@ -43,6 +43,13 @@ impl ForwardMemory {
         let fits = held.checked_add(bytes).is_some_and(|sum| sum <= self.bytes_max);
         let taken = fits && self.share.try_take_for(own, bytes);
         taken.then(|| Arc::new(BodyRoom { memory: Arc::clone(self), bytes }))
+    }
+
+    /// The same, of the part that bodies may have where the rest is kept for places in the log.
+    fn room_beside_places(self: &Arc<Self>, bytes: usize) -> Option<Arc<BodyRoom>> {
+        let most = self.bytes_max.min(self.share.largest());
+        let held = self.books.bytes.load(Ordering::Relaxed).saturating_add(bytes);
+        if held <= most / 4 * 3 { self.room(bytes) } else { None }
     }
 
     /// Takes so many bytes, whether there is room or not.
@@ -72,8 +79,8 @@ impl Drop for BodyRoom {
 pub(super) enum Load {
     /// In memory.
     Held(HeldBody),
-    /// So many bytes in the log; the room is that of its place.
-    InLog { bytes: usize, _room: Arc<BodyRoom> },
+    /// So many bytes in the log; the room is that of its place, where that has one of its own.
+    InLog { bytes: usize, _room: Option<Arc<BodyRoom>> },
 }
 
 /// A body in memory.
@@ -93,6 +100,14 @@ pub(super) struct KeptBody<'a> {
     pub(super) is_json: bool,
     /// Whether it is part of a larger buffer, which would live as long: then it is copied.
     pub(super) is_shared: bool,
+}
+
+impl KeptBody<'_> {
+    fn held(&self, _room: Arc<BodyRoom>) -> HeldBody {
+        let Self { bytes, coding, is_json, is_shared } = *self;
+        let bytes = if is_shared { Bytes::copy_from_slice(bytes) } else { bytes.clone() };
+        HeldBody { bytes, coding, is_json, _room }
+    }
 }
 
 /// A request on its way.
@@ -161,6 +176,9 @@ pub(super) struct ForwardQueue {
     sender: mpsc::UnboundedSender<Parcel>,
     pub(super) memory: Arc<ForwardMemory>,
     has_log: bool,
+    tail: Tail,
+    tail_grew: Notify,
+    passed: Arc<PassedOn>,
     pub(super) given_up: CancellationToken,
 }
 
@@ -170,16 +188,20 @@ impl ForwardQueue {
         memory: Arc<ForwardMemory>,
         consumers: usize,
         sender: ForwardSender,
+        passed: &Arc<PassedOn>,
     ) -> (Arc<Self>, JoinHandle<()>) {
         let (parcels, receiver) = mpsc::unbounded_channel();
         let queue = Arc::new(Self {
             sender: parcels,
             memory,
             has_log: sender.has_log(),
+            tail: Tail::default(),
+            tail_grew: Notify::new(),
+            passed: Arc::clone(passed),
             given_up: CancellationToken::new(),
         });
         let (closing, given_up) = (queue.memory.closing.clone(), queue.given_up.clone());
-        let emptying = Emptying { receiver, consumers, closing };
+        let emptying = Emptying { receiver, queue: Arc::clone(&queue), consumers, closing };
         (queue, tokio::spawn(emptying.run(Arc::new(sender), given_up)))
     }
 
@@ -197,16 +219,67 @@ impl ForwardQueue {
     /// Keeps a body in memory, or its place in the log; `None` where there is room for neither.
     /// `more`: what is kept beside the body.
     pub(super) fn keep(&self, body: &KeptBody<'_>, has_place: bool, more: usize) -> Option<Load> {
-        let has_place = has_place && self.has_log;
         let beside = PARCEL_BYTES + more;
-        let in_order = !has_place || self.books().in_log_count() == 0;
-        let KeptBody { bytes, coding, is_json, is_shared } = *body;
-        if in_order && let Some(_room) = self.memory.room(bytes.len() + beside) {
-            let bytes = if is_shared { Bytes::copy_from_slice(bytes) } else { bytes.clone() };
-            return Some(Load::Held(HeldBody { bytes, coding, is_json, _room }));
+        let bytes = body.bytes.len();
+        if let Some(room) = self.memory.room(bytes + beside) {
+            return Some(Load::Held(body.held(room)));
         }
-        let _room = has_place.then(|| self.memory.room(beside)).flatten()?;
-        Some(Load::InLog { bytes: bytes.len(), _room })
+        let room = (has_place && self.has_log).then(|| self.memory.room(beside)).flatten()?;
+        Some(Load::InLog { bytes, _room: Some(room) })
+    }
+
+    /// Whether there is a log that requests are read from again.
+    pub(super) fn has_log(&self) -> bool {
+        self.has_log
+    }
+
+    /// Takes a request behind all others: in memory, where nothing waits in the log alone and there
+    /// is room, else as a place in the log. `false` where there is no room for that.
+    pub(super) fn push_logged(
+        &self,
+        signal: Signal,
+        items: u64,
+        body: &KeptBody<'_>,
+        claim: &Claim,
+    ) -> bool {
+        let position = claim.position();
+        if self.tail.is_empty()
+            && let Some(room) = self.memory.room_beside_places(body.bytes.len() + PARCEL_BYTES)
+        {
+            let place = self.passed.place(position, claim.clone());
+            self.push(signal, items, Load::Held(body.held(room)), Some(place), None);
+            return true;
+        }
+        let bytes = u32::try_from(body.bytes.len()).unwrap_or(u32::MAX);
+        let entry = TailEntry { position, items, bytes, signal };
+        if !self.tail.push(entry, claim, &self.memory) {
+            self.passed.done(position);
+            return false;
+        }
+        self.books().enqueued(signal, items);
+        self.books().in_log(signal, true);
+        self.tail_grew.notify_one();
+        true
+    }
+
+    /// The first request of those that are in the log alone.
+    fn pop_logged(&self) -> Option<Parcel> {
+        let (TailEntry { position, items, bytes, signal }, claim) = self.tail.pop()?;
+        let place = Some(self.passed.place(position, claim));
+        let load = Load::InLog { bytes: bytes as usize, _room: None };
+        Some(self.parcel(signal, items, load, place, None))
+    }
+
+    fn parcel(
+        &self,
+        signal: Signal,
+        items: u64,
+        load: Load,
+        place: Option<Place>,
+        wanted: Option<Wanted>,
+    ) -> Parcel {
+        let (memory, is_settled) = (Arc::clone(&self.memory), false);
+        Parcel { signal, items, load, place, wanted, memory, is_settled }
     }
 
     /// Takes a request that is kept.
@@ -222,8 +295,7 @@ impl ForwardQueue {
         if matches!(load, Load::InLog { .. }) {
             self.books().in_log(signal, true);
         }
-        let (memory, is_settled) = (Arc::clone(&self.memory), false);
-        let parcel = Parcel { signal, items, load, place, wanted, memory, is_settled };
+        let parcel = self.parcel(signal, items, load, place, wanted);
         // Where nobody takes it any more it settles itself.
         let _ = self.sender.send(parcel);
     }
@@ -241,6 +313,7 @@ impl ForwardQueue {
 /// The emptying end.
 struct Emptying {
     receiver: mpsc::UnboundedReceiver<Parcel>,
+    queue: Arc<ForwardQueue>,
     consumers: usize,
     closing: CancellationToken,
 }
@@ -271,10 +344,19 @@ impl Emptying {
 
     /// The next parcel; `None` once the queue is closed and empty.
     async fn next(&mut self) -> Option<Parcel> {
-        tokio::select! {
-            biased;
-            parcel = self.receiver.recv() => return parcel,
-            () = self.closing.cancelled() => {}
+        loop {
+            if let Ok(parcel) = self.receiver.try_recv() {
+                return Some(parcel);
+            }
+            if let Some(parcel) = self.queue.pop_logged() {
+                return Some(parcel);
+            }
+            tokio::select! {
+                biased;
+                parcel = self.receiver.recv() => return parcel,
+                () = self.queue.tail_grew.notified() => {}
+                () = self.closing.cancelled() => break,
+            }
         }
         self.receiver.close();
         self.receiver.recv().await

@@ -73,12 +73,12 @@ impl Logged {
         super::books(&self.telemetry.exposition(), "otlp_grpc")
     }
 
-    async fn stop(self, within: Duration) {
+    async fn stop(&self, within: Duration) {
         self.forwards.shutdown(tokio::time::sleep(within)).await;
     }
 }
 
-const QUICK: &str = "sending_queue: {queue_size: 10000},
+const QUICK: &str = "sending_queue: {queue_size: 40000},
     retry_on_failure: {initial_interval: 20ms, max_interval: 50ms}";
 
 #[tokio::test]
@@ -87,13 +87,13 @@ async fn what_finds_no_room_waits_in_the_log_and_arrives() {
     let log = Arc::new(FakeLog::default());
     let config = forwards(&[("otlp_grpc", QUICK, &backend)]);
     let logged = Logged::start(&log, folder.path(), &config);
-    (0..25).for_each(|at| logged.add(at, at as u8 + 1));
+    (0..150).for_each(|at| logged.add(at, at as u8 + 1));
     let books = logged.books();
-    assert_eq!((books["queued_requests"], books["dropped_requests"]), (25, 0));
-    assert!(books["requests_in_log"] > 5 && books["queue_size_bytes"] <= 10_000, "{books:?}");
+    assert_eq!((books["queued_requests"], books["dropped_requests"]), (150, 0));
+    assert!(books["requests_in_log"] > 40 && books["queue_size_bytes"] <= 40_000, "{books:?}");
     assert_eq!(log.source.lowest(), Some(0));
     backend.come().await;
-    backend.until(25).await;
+    backend.until(150).await;
     let mut sent: Vec<_> = log.records.lock().unwrap().values().map(|it| it.to_vec()).collect();
     sent.sort();
     assert_eq!(backend.bodies(), sent);
@@ -112,6 +112,8 @@ async fn a_restart_sends_what_was_left_and_nothing_else() {
     backend.delay(Duration::from_secs(30));
     (5..15).for_each(|at| logged.add(at, at as u8 + 1));
     logged.stop(Duration::from_millis(100)).await;
+    assert_eq!(log.source.lowest(), Some(5), "the log keeps what is left");
+    drop(logged);
 
     let healthy = RawBackend::start().await;
     let config = forwards(&[("otlp_grpc", QUICK, &healthy)]);
