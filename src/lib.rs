@@ -30,12 +30,12 @@ pub mod detect;
 pub mod model;
 pub mod otlp;
 pub mod panics;
-pub mod semconv;
 pub mod settings;
 pub mod value;
 pub mod visible;
 
 pub mod client;
+pub mod log;
 
 pub mod assemble;
 pub mod config;

@@ -8,6 +8,7 @@ pub mod json;
 pub mod metrics;
 pub mod number;
 pub mod request;
+pub mod semconv;
 pub mod status;
 pub mod wire;
 

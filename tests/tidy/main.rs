@@ -37,7 +37,6 @@ const ROOMS: &[Room] = &[
     Room { name: "otlp", imports: &["value"] },
     Room { name: "detect", imports: &["model", "settings", "value"] },
     Room { name: "panics", imports: &[] },
-    Room { name: "semconv", imports: &[] },
     Room { name: "settings", imports: &["value"] },
     Room { name: "value", imports: &[] },
     Room { name: "visible", imports: &[] },
@@ -59,9 +58,10 @@ const ROOMS: &[Room] = &[
         ],
     },
     Room { name: "client", imports: VOCABULARY },
+    Room { name: "log", imports: &["model", "settings"] },
     Room {
         name: "emit",
-        imports: &["client", "model", "otlp", "panics", "semconv", "settings", "value", "visible"],
+        imports: &["client", "log", "model", "otlp", "panics", "settings", "value", "visible"],
     },
     Room { name: "evaluate", imports: &["evaluate/*", "model"] },
     Room { name: "evaluate/evaluator", imports: &["model", "settings"] },
@@ -94,12 +94,12 @@ const ROOMS: &[Room] = &[
     Room { name: "extract/decode", imports: &["model", "settings", "value"] },
     Room {
         name: "extract/dialect",
-        imports: &["extract/decode", "model", "otlp", "semconv", "settings", "value"],
+        imports: &["extract/decode", "model", "otlp", "settings", "value"],
     },
     Room { name: "extract/table", imports: &["extract/dialect", "model", "otlp"] },
     Room {
         name: "extract/record",
-        imports: &["extract/table", "extract/dialect", "model", "otlp", "semconv", "value"],
+        imports: &["extract/table", "extract/dialect", "model", "otlp", "value"],
     },
     Room {
         name: "extract/resolve",
@@ -136,7 +136,7 @@ const ROOMS: &[Room] = &[
 ];
 
 /// What every stage may import.
-const VOCABULARY: &[&str] = &["model", "otlp", "panics", "semconv", "settings", "value", "visible"];
+const VOCABULARY: &[&str] = &["model", "otlp", "panics", "settings", "value", "visible"];
 
 /// Where the tokens of JSON are read, for all its dialects.
 const JSON_LEXER: &str = "src/value/json/lexer.rs";

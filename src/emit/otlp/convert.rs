@@ -24,7 +24,7 @@ pub(crate) use metrics::metrics;
 use super::settings::Placement;
 use crate::emit::record::plain_explanation;
 use crate::model::{Evaluation, Outcome, Resource, SpanId};
-use crate::semconv::{OWN_SCOPE, SCHEMA_URL, SERVICE_NAME};
+use crate::otlp::semconv::{OWN_SCOPE, SCHEMA_URL, SERVICE_NAME};
 use attributes::Attributes;
 
 /// The event's name.

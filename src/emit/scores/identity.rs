@@ -11,7 +11,7 @@ use super::{Grouping, shown};
 use crate::model::Resource;
 use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_values;
-use crate::semconv::SERVICE_NAME;
+use crate::otlp::semconv::SERVICE_NAME;
 
 /// Name, namespace and version of a service; empty where the resource has none, or where the
 /// grouping does not ask for it.

@@ -16,8 +16,8 @@ use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_value;
 use crate::otlp::number::log;
 use crate::otlp::request::{Broken, RequestStep, walk};
+use crate::otlp::semconv::{EVENT_NAME, OWN_SCOPE};
 use crate::otlp::wire::{Field, Fields, Malformed};
-use crate::semconv::{EVENT_NAME, OWN_SCOPE};
 
 /// Adds the log events that dialects read to the batches of their traces' shards.
 ///

@@ -7,7 +7,7 @@ use std::hash::BuildHasher;
 
 use crate::model::Resource;
 use crate::otlp::any_value::key_values;
-use crate::semconv::SERVICE_NAME;
+use crate::otlp::semconv::SERVICE_NAME;
 use crate::value::Value;
 
 /// Most resources that are remembered, and most bytes of them; when one more comes all are

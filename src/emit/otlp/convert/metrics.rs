@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource as ProtoResource;
 use super::attributes::Attributes;
 use super::{proto_resource, scope};
 use crate::emit::scores::{ANSWERS, BOUNDS, ScoreSource, Scores, Series};
-use crate::semconv::{OWN_SCOPE, SCHEMA_URL, SERVICE_NAME};
+use crate::otlp::semconv::{OWN_SCOPE, SCHEMA_URL, SERVICE_NAME};
 
 /// Times of a report, Unix nanoseconds.
 #[derive(Clone, Copy)]

@@ -16,8 +16,8 @@ use crate::extract::table::{Kept, Matching, SpanPart, Table};
 use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId, fingerprint};
 use crate::otlp::number::span;
 use crate::otlp::request::{Broken, RequestStep, walk};
+use crate::otlp::semconv::OWN_SCOPE;
 use crate::otlp::wire::{Field, Fields, Malformed};
-use crate::semconv::OWN_SCOPE;
 
 /// Adds the spans of a request to the batches of their shards.
 ///

@@ -1,0 +1,212 @@
+//! A disk in memory that forgets what was not synced, and fails as it is told.
+
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::disk::{Disk, DiskFile};
+
+/// What a disk can be asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Call {
+    Create,
+    Append,
+    Sync,
+    SyncFolder,
+    Rename,
+    Remove,
+    Cut,
+    Read,
+}
+
+/// What happens at a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fault {
+    /// Nothing is done, and the system says this.
+    Error(io::ErrorKind),
+    /// Half of it is written, which is no error.
+    Short,
+    /// Half of it is written, and then the disk is full.
+    Torn,
+}
+
+#[derive(Default)]
+struct FakeContent {
+    bytes: Vec<u8>,
+    synced: Vec<u8>,
+    /// Its name survives a loss of power.
+    is_named: bool,
+}
+
+type Content = Arc<Mutex<FakeContent>>;
+type Plan = Box<dyn FnMut(Call) -> Option<Fault> + Send>;
+
+#[derive(Default)]
+struct FakeState {
+    files: BTreeMap<String, Content>,
+    /// Names that were removed, and come back after a loss of power.
+    removed: BTreeMap<String, Content>,
+    plan: Option<Plan>,
+}
+
+/// A disk in memory; clones are the same disk.
+#[derive(Clone, Default)]
+pub(super) struct FakeDisk(Arc<Mutex<FakeState>>);
+
+struct FakeFile {
+    disk: FakeDisk,
+    content: Content,
+}
+
+impl FakeDisk {
+    fn lock(&self) -> MutexGuard<'_, FakeState> {
+        self.0.lock().unwrap()
+    }
+
+    /// Asks from now on what happens at each call.
+    pub(super) fn plan(&self, plan: impl FnMut(Call) -> Option<Fault> + Send + 'static) {
+        self.lock().plan = Some(Box::new(plan));
+    }
+
+    /// Nothing fails from now on.
+    pub(super) fn heal(&self) {
+        self.lock().plan = None;
+    }
+
+    fn fault(&self, call: Call) -> Option<Fault> {
+        self.lock().plan.as_mut().and_then(|plan| plan(call))
+    }
+
+    fn check(&self, call: Call) -> io::Result<()> {
+        match self.fault(call) {
+            Some(Fault::Error(kind)) => Err(kind.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The power is lost: what was not synced is gone, but for so many bytes of each file.
+    pub(super) fn lose_power(&self, kept: usize) {
+        let mut state = self.lock();
+        let removed = std::mem::take(&mut state.removed);
+        state.files.extend(removed);
+        state.files.retain(|_, content| {
+            let mut content = content.lock().unwrap();
+            let unsynced = content.bytes.get(content.synced.len()..).unwrap_or(&[]);
+            let kept = unsynced[..unsynced.len().min(kept)].to_vec();
+            content.bytes = [content.synced.clone(), kept].concat();
+            content.is_named
+        });
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut names: Vec<_> = self.lock().files.keys().cloned().collect();
+        names.sort();
+        names
+    }
+
+    pub(super) fn bytes(&self, name: &str) -> Vec<u8> {
+        self.lock().files[name].lock().unwrap().bytes.clone()
+    }
+
+    /// A disk with one file, synced.
+    pub(super) fn with(name: &str, bytes: Vec<u8>) -> Self {
+        let disk = Self::default();
+        let content = FakeContent { synced: bytes.clone(), bytes, is_named: true };
+        disk.lock().files.insert(name.to_owned(), Arc::new(Mutex::new(content)));
+        disk
+    }
+}
+
+impl Disk for FakeDisk {
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        self.check(Call::Create)?;
+        let mut state = self.lock();
+        if state.files.contains_key(name) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let content = Content::default();
+        state.files.insert(name.to_owned(), Arc::clone(&content));
+        Ok(Box::new(FakeFile { disk: self.clone(), content }))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let content = self.lock().files.get(name).cloned().ok_or(io::ErrorKind::NotFound)?;
+        Ok(Box::new(FakeFile { disk: self.clone(), content }))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.names())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.check(Call::Rename)?;
+        let mut state = self.lock();
+        let content = state.files.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        state.files.insert(to.to_owned(), content);
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.check(Call::Remove)?;
+        let mut state = self.lock();
+        if let Some(content) = state.files.remove(name) {
+            state.removed.insert(name.to_owned(), content);
+        }
+        Ok(())
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        self.check(Call::SyncFolder)?;
+        let mut state = self.lock();
+        state.removed.clear();
+        for content in state.files.values() {
+            content.lock().unwrap().is_named = true;
+        }
+        Ok(())
+    }
+}
+
+impl DiskFile for FakeFile {
+    fn append(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let fault = self.disk.fault(Call::Append);
+        let all: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+        let taken = match fault {
+            None => all.len(),
+            Some(Fault::Error(kind)) => return Err(kind.into()),
+            // A write of nothing is no progress.
+            Some(Fault::Short) => all.len().div_ceil(2),
+            Some(Fault::Torn) => all.len() / 2,
+        };
+        self.content.lock().unwrap().bytes.extend_from_slice(&all[..taken]);
+        match fault {
+            Some(Fault::Torn) => Err(io::ErrorKind::StorageFull.into()),
+            _ => Ok(taken),
+        }
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.disk.check(Call::Read)?;
+        let content = self.content.lock().unwrap();
+        let rest = content.bytes.get(offset as usize..).unwrap_or(&[]);
+        let len = rest.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&rest[..len]);
+        Ok(len)
+    }
+
+    fn cut(&self, len: u64) -> io::Result<()> {
+        self.disk.check(Call::Cut)?;
+        self.content.lock().unwrap().bytes.truncate(len as usize);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.disk.check(Call::Sync)?;
+        let mut content = self.content.lock().unwrap();
+        content.synced = content.bytes.clone();
+        Ok(())
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.content.lock().unwrap().bytes.len() as u64)
+    }
+}

@@ -1,0 +1,222 @@
+//! A log of records in files, that survives the process.
+//!
+//! ```text
+//! append ──► queue ──► writer thread: one write for all that waits, one sync ──► segment files
+//!   claim ◄── answered as the durability says                         read, records ◄──┘
+//! ```
+//!
+//! Records stand one after another in segments; a record's position is its distance from the
+//! beginning of the first segment there ever was, so positions only grow. A segment is removed when
+//! no [`Claim`] needs a position in it, or by its age, or, where the log is told so, for room.
+//!
+//! **Invariants:** what was answered is read again after a crash that the durability survives;
+//! damage never stops a start: what is torn is cut, what is broken is passed over and counted, a
+//! file that is no segment is set aside; nothing is read that was not written.
+//!
+//! What the payloads mean is their writers' affair: requests of senders and notes of the pipeline,
+//! or evaluations on their way to an exporter.
+
+mod disk;
+#[cfg(test)]
+mod fake;
+mod frame;
+mod open;
+mod queue;
+mod reader;
+mod segments;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+
+use crate::model::{Claim, Source};
+use frame::frame_bytes;
+use queue::WriteQueue;
+use segments::Segments;
+
+pub use disk::{Disk, DiskFile, Folder};
+pub use frame::{RECORD_HEAD_BYTES, RecordHead};
+pub use open::{LogOpenError, Recovered};
+pub use queue::{AppendError, LogCounts};
+pub use reader::{OnlyReader, RecordReader, Skipped};
+pub use settings::{Durability, LogLimits, LogSettings, WhenFull};
+pub use writer::PROBE_TAG;
+
+/// Tells the time, unix nanoseconds.
+pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// The clock of the machine.
+pub fn system_clock() -> Clock {
+    Arc::new(|| {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    })
+}
+
+/// One record, read again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// Where it stands.
+    pub position: u64,
+    /// What is kept beside the payload.
+    pub head: RecordHead,
+    /// What was appended.
+    pub payload: Bytes,
+}
+
+/// How a log stands now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogUsage {
+    /// Bytes of all segments.
+    pub bytes: u64,
+    /// How many there may be.
+    pub bytes_max: u64,
+    /// Segments.
+    pub segments: usize,
+    /// Bytes that wait to be written.
+    pub waiting: u64,
+    /// The last write or sync failed, and none has succeeded since.
+    pub is_failing: bool,
+    /// What happened since the start.
+    pub counts: LogCounts,
+}
+
+/// A log of records. Clones are the same log; the last one to go ends its thread, once all that
+/// waits is written.
+#[derive(Clone)]
+pub struct Log(Arc<LogParts>);
+
+struct LogParts {
+    queue: Arc<WriteQueue>,
+    segments: Arc<Segments>,
+    source: Arc<Source>,
+    /// Where the records ended that were there at the start.
+    found_end: u64,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Log {
+    /// Opens the log of a folder: cuts what is torn, sets aside what is no segment, and begins a
+    /// new segment, which shows that it can be written to. Reads the last segment as a whole. The
+    /// claim is on all that was found: it goes once that was looked at.
+    ///
+    /// # Errors
+    /// Where the folder cannot be read or written.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        limits: LogLimits,
+        clock: Clock,
+    ) -> Result<(Self, Recovered, Claim), LogOpenError> {
+        let (segments, recovered) = open::recover(&disk)?;
+        let (segments, source) = (Arc::new(segments), Arc::new(Source::default()));
+        let all = source.claim(0);
+        let queue = Arc::new(WriteQueue::new(limits, recovered.end, segments.bytes()));
+        let (queued, kept) = (Arc::clone(&queue), Arc::clone(&segments));
+        let mut writer = writer::LogWriter::new(disk, queued, kept, Arc::clone(&source), clock);
+        writer.begin(recovered.end).map_err(LogOpenError::Write)?;
+        let thread = std::thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || writer.run())
+            .map_err(LogOpenError::Write)?;
+        let found_end = recovered.end;
+        let parts = LogParts { queue, segments, source, found_end, thread: Some(thread) };
+        Ok((Self(Arc::new(parts)), recovered, all))
+    }
+
+    /// Appends a record, and claims its position. Answers as the durability says: at once, when the
+    /// system has it, or when the disk has it.
+    ///
+    /// # Errors
+    /// Why it is not kept; the caller may try again.
+    pub async fn append(&self, head: RecordHead, payload: Bytes) -> Result<Claim, AppendError> {
+        let (position, written) =
+            self.0.queue.push(head, payload, |position| self.0.source.claim(position))?;
+        let Some(written) = written else { return Ok(position) };
+        match written.await {
+            Ok(Ok(())) => Ok(position),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(AppendError::Failed),
+        }
+    }
+
+    /// Appends a record that nobody waits for and nobody claims; false where there is no room.
+    pub fn note(&self, head: RecordHead, payload: Bytes) -> bool {
+        self.0.queue.push_note(head, payload).is_ok()
+    }
+
+    /// Reads the record at a position again. Blocks on the disk.
+    ///
+    /// # Errors
+    /// Where it is not there, no more or not yet, and where it is damaged.
+    pub fn read(&self, position: u64) -> io::Result<Record> {
+        reader::read(&self.0.segments, position)
+    }
+
+    /// The records that were there at the start, in order. Blocks on the disk.
+    pub fn records(&self) -> RecordReader {
+        RecordReader::new(Arc::clone(&self.0.segments), self.0.found_end)
+    }
+
+    /// The records from a position on that are written now, in order. Blocks on the disk.
+    pub fn records_from(&self, position: u64) -> RecordReader {
+        let end = self.0.segments.end();
+        RecordReader::new(Arc::clone(&self.0.segments), end).starting_at(position)
+    }
+
+    /// The claims on its positions.
+    pub fn source(&self) -> &Arc<Source> {
+        &self.0.source
+    }
+
+    /// Where the records ended that were there at the start.
+    pub fn found_end(&self) -> u64 {
+        self.0.found_end
+    }
+
+    /// Waits until all that was appended so far is with the system, and with the disk where that
+    /// can be had; false where it cannot be written.
+    pub async fn flush(&self) -> bool {
+        self.0.queue.flush().await
+    }
+
+    /// How it stands.
+    pub fn usage(&self) -> LogUsage {
+        let queue = &self.0.queue;
+        LogUsage {
+            bytes: self.0.segments.bytes(),
+            bytes_max: queue.limits.size_max,
+            segments: self.0.segments.count(),
+            waiting: queue.waiting(),
+            is_failing: queue.is_failing.load(Ordering::Relaxed),
+            counts: queue.counts(),
+        }
+    }
+
+    /// The largest payload that it takes.
+    pub fn payload_max(&self) -> usize {
+        usize::try_from(self.0.queue.limits.segment).unwrap_or(usize::MAX)
+    }
+}
+
+impl Drop for LogParts {
+    fn drop(&mut self) {
+        self.queue.close();
+        if let Some(thread) = self.thread.take() {
+            // A writer that panicked has nothing more to write.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Bytes that a record with so long a payload takes in a log.
+pub fn record_bytes(payload: usize) -> u64 {
+    frame_bytes(payload)
+}

@@ -1,0 +1,213 @@
+//! What waits to be written: bounded by bytes, emptied in groups by one thread.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use super::frame::{RecordHead, frame_bytes};
+use super::settings::{Durability, LogLimits, WhenFull};
+
+/// Why a record is not kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum AppendError {
+    /// All segments are needed, and there are as many as may be.
+    #[error("the log is full, see log.size_max_mib")]
+    Full,
+    /// The disk is slower than what is appended.
+    #[error("the disk does not keep up, see log.waiting_mib")]
+    Behind,
+    /// It cannot be written now.
+    #[error("the log cannot be written")]
+    Failed,
+    /// It is larger than a segment.
+    #[error("larger than a segment of the log, see log.segment_mib and log.size_max_mib")]
+    TooLarge,
+    /// The log is being closed.
+    #[error("the log is closed")]
+    Closed,
+}
+
+/// What happened to a log since its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LogCounts {
+    /// Records that were written.
+    pub written: u64,
+    /// Groups that were written at once.
+    pub groups: u64,
+    /// Syncs.
+    pub syncs: u64,
+    /// Writes that failed.
+    pub write_errors: u64,
+    /// Syncs that failed.
+    pub sync_errors: u64,
+    /// Segments dropped although they were needed: by age, or for room.
+    pub dropped_segments: u64,
+    /// Their bytes.
+    pub dropped_bytes: u64,
+    /// Segments that could not be removed.
+    pub remove_errors: u64,
+}
+
+/// One record that waits.
+pub(super) struct WaitingRecord {
+    pub(super) position: u64,
+    pub(super) head: RecordHead,
+    pub(super) payload: Bytes,
+    pub(super) written: Option<oneshot::Sender<Result<(), AppendError>>>,
+}
+
+/// Told when something is written, or why it is not.
+pub(super) type WriteAnswer = oneshot::Receiver<Result<(), AppendError>>;
+
+struct Waits {
+    next: u64,
+    records: Vec<WaitingRecord>,
+    flushes: Vec<oneshot::Sender<bool>>,
+    bytes: u64,
+    is_closed: bool,
+}
+
+/// What waits to be written.
+pub(super) struct WriteQueue {
+    pub(super) limits: LogLimits,
+    waits: Mutex<Waits>,
+    more: Condvar,
+    /// Bytes of all segments.
+    used: AtomicU64,
+    pub(super) is_failing: AtomicBool,
+    counts: Mutex<LogCounts>,
+}
+
+/// What the writer takes at once.
+pub(super) struct Group {
+    pub(super) records: Vec<WaitingRecord>,
+    pub(super) flushes: Vec<oneshot::Sender<bool>>,
+    /// Nothing comes after it.
+    pub(super) is_last: bool,
+}
+
+impl WriteQueue {
+    pub(super) fn new(limits: LogLimits, next: u64, used: u64) -> Self {
+        let waits =
+            Waits { next, records: Vec::new(), flushes: Vec::new(), bytes: 0, is_closed: false };
+        Self {
+            limits,
+            waits: Mutex::new(waits),
+            more: Condvar::new(),
+            used: AtomicU64::new(used),
+            is_failing: AtomicBool::new(false),
+            counts: Mutex::default(),
+        }
+    }
+
+    /// Takes a record that somebody waits for; `claim` is made before anything else can pass it.
+    pub(super) fn push<T>(
+        &self,
+        head: RecordHead,
+        payload: Bytes,
+        claim: impl FnOnce(u64) -> T,
+    ) -> Result<(T, Option<WriteAnswer>), AppendError> {
+        let (sender, receiver) = oneshot::channel();
+        let waits = self.limits.durability != Durability::None;
+        if !waits && self.is_failing.load(Ordering::Relaxed) {
+            return Err(AppendError::Failed);
+        }
+        let claimed = self.add(head, payload, waits.then_some(sender), claim)?;
+        Ok((claimed, waits.then_some(receiver)))
+    }
+
+    /// Takes a record that nobody waits for.
+    pub(super) fn push_note(&self, head: RecordHead, payload: Bytes) -> Result<(), AppendError> {
+        self.add(head, payload, None, |_| ())
+    }
+
+    fn add<T>(
+        &self,
+        head: RecordHead,
+        payload: Bytes,
+        written: Option<oneshot::Sender<Result<(), AppendError>>>,
+        claim: impl FnOnce(u64) -> T,
+    ) -> Result<T, AppendError> {
+        let bytes = frame_bytes(payload.len());
+        if bytes > self.limits.segment || payload.len() > u32::MAX as usize {
+            return Err(AppendError::TooLarge);
+        }
+        let mut waits = self.lock();
+        if waits.is_closed {
+            return Err(AppendError::Closed);
+        }
+        // A log that has room takes one record, however much is waiting.
+        if waits.bytes > 0 && waits.bytes + bytes > self.limits.waiting_max {
+            return Err(AppendError::Behind);
+        }
+        let used = self.used.load(Ordering::Relaxed).saturating_add(waits.bytes);
+        let is_full = used.saturating_add(bytes) > self.limits.size_max;
+        if is_full && self.limits.when_full == WhenFull::Refuse {
+            return Err(AppendError::Full);
+        }
+        let position = waits.next;
+        waits.next = position.checked_add(bytes).ok_or(AppendError::Full)?;
+        waits.bytes += bytes;
+        let claimed = claim(position);
+        waits.records.push(WaitingRecord { position, head, payload, written });
+        if waits.records.len() == 1 {
+            self.more.notify_one();
+        }
+        Ok(claimed)
+    }
+
+    /// Waits until all before it is written.
+    pub(super) async fn flush(&self) -> bool {
+        let (sender, receiver) = oneshot::channel();
+        {
+            let mut waits = self.lock();
+            waits.flushes.push(sender);
+            self.more.notify_one();
+        }
+        receiver.await.unwrap_or(false)
+    }
+
+    /// Takes all that waits, after waiting for something for so long.
+    pub(super) fn take(&self, longest: Duration) -> Group {
+        let is_idle = |waits: &mut Waits| {
+            waits.records.is_empty() && waits.flushes.is_empty() && !waits.is_closed
+        };
+        let waits = self.more.wait_timeout_while(self.lock(), longest, is_idle);
+        let (mut waits, _) = waits.unwrap_or_else(PoisonError::into_inner);
+        waits.bytes = 0;
+        Group {
+            records: std::mem::take(&mut waits.records),
+            flushes: std::mem::take(&mut waits.flushes),
+            is_last: waits.is_closed,
+        }
+    }
+
+    /// Lets the writer end once all is written.
+    pub(super) fn close(&self) {
+        self.lock().is_closed = true;
+        self.more.notify_one();
+    }
+
+    pub(super) fn waiting(&self) -> u64 {
+        self.lock().bytes
+    }
+
+    pub(super) fn set_used(&self, bytes: u64) {
+        self.used.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn count(&self, change: impl FnOnce(&mut LogCounts)) {
+        change(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(super) fn counts(&self) -> LogCounts {
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waits> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

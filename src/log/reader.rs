@@ -1,0 +1,197 @@
+//! Reading records again, past whatever is damaged.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::Record;
+use super::frame::{Frame, RECORD_HEAD_BYTES, next_mark};
+use super::segments::{SegmentFile, Segments};
+
+/// Bytes read at once where heads are looked for.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// Bytes that hold no whole record, and were passed over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Skipped {
+    /// Where they begin.
+    pub position: u64,
+    /// How many.
+    pub bytes: u64,
+}
+
+/// Reads the record at a position.
+pub(super) fn read(segments: &Segments, position: u64) -> io::Result<Record> {
+    let missing = || io::Error::new(io::ErrorKind::NotFound, "no such record in the log");
+    let segment = segments.of(position).ok_or_else(missing)?;
+    let frame = frame_at(&segment, position)?.ok_or_else(missing)?;
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the record is damaged");
+    let payload = payload_of(&segment, &frame)?.ok_or_else(damaged)?;
+    Ok(Record { position, head: frame.head, payload })
+}
+
+/// The head of the record at a position, if it is whole.
+fn frame_at(segment: &SegmentFile, position: u64) -> io::Result<Option<Frame>> {
+    let mut head = [0; RECORD_HEAD_BYTES];
+    if !fill(segment, position, &mut head)? {
+        return Ok(None);
+    }
+    let frame = Frame::decode(&head, position);
+    Ok(frame.filter(|frame| frame.end() <= segment.end))
+}
+
+/// The payload of a record, if it is the one that was written.
+fn payload_of(segment: &SegmentFile, frame: &Frame) -> io::Result<Option<Bytes>> {
+    let mut payload = vec![0; frame.len as usize];
+    let start = frame.position + RECORD_HEAD_BYTES as u64;
+    let is_read = fill(segment, start, &mut payload)?;
+    Ok((is_read && frame.is_of(&payload)).then(|| payload.into()))
+}
+
+/// Fills a buffer from a position on; false where the segment ends before.
+fn fill(segment: &SegmentFile, position: u64, buffer: &mut [u8]) -> io::Result<bool> {
+    let len = buffer.len() as u64;
+    if position.checked_add(len).is_none_or(|end| end > segment.end) {
+        return Ok(false);
+    }
+    let (mut offset, mut rest) = (segment.offset(position), buffer);
+    while !rest.is_empty() {
+        match segment.file.read_at(rest, offset) {
+            Ok(0) => return Ok(false),
+            Ok(read) => {
+                offset += read as u64;
+                rest = &mut rest[read..];
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
+/// The position after a position from which the next head is whole, or the segment's end.
+fn next_frame(segment: &SegmentFile, position: u64) -> u64 {
+    let mut from = position;
+    let mut chunk = vec![0; CHUNK_BYTES];
+    while from < segment.end {
+        let len = chunk.len().min(usize::try_from(segment.end - from).unwrap_or(usize::MAX));
+        let chunk = &mut chunk[..len];
+        // What cannot be read holds nothing that could be found.
+        let is_read = matches!(fill(segment, from, chunk), Ok(true));
+        let mut at = 0;
+        while let Some(found) = next_mark(&chunk[at..]).filter(|_| is_read) {
+            let candidate = from + (at + found) as u64;
+            if matches!(frame_at(segment, candidate), Ok(Some(_))) {
+                return candidate;
+            }
+            at += found + 1;
+        }
+        // A head may stand across the end of a chunk.
+        let step = if len == CHUNK_BYTES { len - RECORD_HEAD_BYTES } else { len };
+        from += step as u64;
+    }
+    segment.end
+}
+
+/// The position after the last whole record of a segment: what comes after is torn.
+pub(super) fn valid_end(segment: &SegmentFile) -> u64 {
+    let (mut at, mut end) = (segment.base, segment.base);
+    while at < segment.end {
+        match frame_at(segment, at) {
+            Ok(Some(frame)) => {
+                if matches!(payload_of(segment, &frame), Ok(Some(_))) {
+                    end = frame.end();
+                }
+                at = frame.end();
+            }
+            Ok(None) | Err(_) => at = next_frame(segment, at + 1),
+        }
+    }
+    end
+}
+
+/// Records in order, from one position to another.
+pub struct RecordReader {
+    segments: Arc<Segments>,
+    at: u64,
+    end: u64,
+}
+
+impl RecordReader {
+    pub(super) fn new(segments: Arc<Segments>, end: u64) -> Self {
+        Self { segments, at: 0, end }
+    }
+
+    pub(super) fn starting_at(mut self, position: u64) -> Self {
+        self.at = position;
+        self
+    }
+
+    /// Where the next record may stand.
+    pub fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// The records with this first tag only: payloads of others are not read.
+    pub fn only(self, tag: u8) -> OnlyReader {
+        OnlyReader { reader: self, tag }
+    }
+
+    fn next_frame(&mut self) -> Option<Result<(SegmentFile, Frame), Skipped>> {
+        let segment = self.segments.at_or_after(self.at)?;
+        self.at = self.at.max(segment.base);
+        if self.at >= self.end {
+            return None;
+        }
+        let position = self.at;
+        Some(match frame_at(&segment, position) {
+            Ok(Some(frame)) => {
+                self.at = frame.end();
+                Ok((segment, frame))
+            }
+            Ok(None) | Err(_) => {
+                self.at = next_frame(&segment, position + 1);
+                Err(Skipped { position, bytes: self.at - position })
+            }
+        })
+    }
+}
+
+impl Iterator for RecordReader {
+    type Item = Result<Record, Skipped>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (segment, frame) = match self.next_frame()? {
+            Ok(found) => found,
+            Err(skipped) => return Some(Err(skipped)),
+        };
+        let Frame { position, head, .. } = frame;
+        Some(match payload_of(&segment, &frame) {
+            Ok(Some(payload)) => Ok(Record { position, head, payload }),
+            Ok(None) | Err(_) => Err(Skipped { position, bytes: frame.end() - position }),
+        })
+    }
+}
+
+/// The records of one kind.
+pub struct OnlyReader {
+    reader: RecordReader,
+    tag: u8,
+}
+
+impl Iterator for OnlyReader {
+    type Item = Record;
+
+    fn next(&mut self) -> Option<Record> {
+        loop {
+            let Ok((segment, frame)) = self.reader.next_frame()? else { continue };
+            if frame.head.tags[0] != self.tag {
+                continue;
+            }
+            if let Ok(Some(payload)) = payload_of(&segment, &frame) {
+                return Some(Record { position: frame.position, head: frame.head, payload });
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The files of a log, by the positions that they hold.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::disk::DiskFile;
+use super::frame::SEGMENT_HEAD_BYTES;
+
+/// One file.
+#[derive(Clone)]
+pub(super) struct SegmentFile {
+    /// Position of its first record.
+    pub(super) base: u64,
+    /// Position after its last whole record.
+    pub(super) end: u64,
+    /// When it was begun.
+    pub(super) created_ns: u64,
+    pub(super) file: Arc<dyn DiskFile>,
+}
+
+impl SegmentFile {
+    pub(super) fn name(base: u64) -> String {
+        format!("{base:016x}.log")
+    }
+
+    /// The position that a file's name says.
+    pub(super) fn base_of(name: &str) -> Option<u64> {
+        let digits = name.strip_suffix(".log").filter(|digits| digits.len() == 16)?;
+        u64::from_str_radix(digits, 16).ok()
+    }
+
+    /// Where the bytes of a position stand in the file.
+    pub(super) fn offset(&self, position: u64) -> u64 {
+        position.saturating_sub(self.base).saturating_add(SEGMENT_HEAD_BYTES as u64)
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.offset(self.end)
+    }
+}
+
+/// All files, oldest first. The last one is written to.
+#[derive(Default)]
+pub(super) struct Segments(Mutex<Vec<SegmentFile>>);
+
+impl Segments {
+    pub(super) fn new(segments: Vec<SegmentFile>) -> Self {
+        Self(Mutex::new(segments))
+    }
+
+    pub(super) fn push(&self, segment: SegmentFile) {
+        self.lock().push(segment);
+    }
+
+    /// Takes the last file out if it holds nothing.
+    pub(super) fn pop_empty(&self) -> Option<SegmentFile> {
+        let mut segments = self.lock();
+        if segments.last().is_some_and(|last| last.end == last.base) {
+            segments.pop()
+        } else {
+            None
+        }
+    }
+
+    /// The last file now ends there.
+    pub(super) fn extend(&self, end: u64) {
+        if let Some(last) = self.lock().last_mut() {
+            last.end = end;
+        }
+    }
+
+    /// The file that holds a position.
+    pub(super) fn of(&self, position: u64) -> Option<SegmentFile> {
+        let segments = self.lock();
+        let after = segments.partition_point(|segment| segment.base <= position);
+        let segment = segments.get(after.checked_sub(1)?)?;
+        (position < segment.end).then(|| segment.clone())
+    }
+
+    /// The first file that holds something at or after a position.
+    pub(super) fn at_or_after(&self, position: u64) -> Option<SegmentFile> {
+        let segments = self.lock();
+        segments
+            .iter()
+            .find(|segment| segment.end > position && segment.end > segment.base)
+            .cloned()
+    }
+
+    /// The oldest file, unless it is the one that is written to.
+    pub(super) fn oldest_closed(&self) -> Option<SegmentFile> {
+        let segments = self.lock();
+        segments.first().filter(|_| segments.len() > 1).cloned()
+    }
+
+    /// When the oldest file but one was begun, which is when the oldest was closed.
+    pub(super) fn second_created_ns(&self) -> Option<u64> {
+        self.lock().get(1).map(|segment| segment.created_ns)
+    }
+
+    pub(super) fn remove_oldest(&self) {
+        let mut segments = self.lock();
+        if !segments.is_empty() {
+            segments.remove(0);
+        }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.lock().iter().map(SegmentFile::bytes).sum()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.lock().last().map_or(0, |segment| segment.end)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<SegmentFile>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

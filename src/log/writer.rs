@@ -1,0 +1,346 @@
+//! The thread that writes: one write for all that waits, then one sync where it is asked for.
+
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::Clock;
+use super::disk::Disk;
+use super::frame::{Frame, RECORD_HEAD_BYTES, RecordHead, SegmentHead};
+use super::queue::{AppendError, Group, WaitingRecord, WriteQueue};
+use super::segments::{SegmentFile, Segments};
+use super::settings::{Durability, LogLimits, WhenFull};
+use crate::model::Source;
+
+/// How often it looks for what can go, and longest that it sleeps.
+const TICK: Duration = Duration::from_millis(100);
+/// How often a log that cannot be written is tried again.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+/// A segment that nobody needs is begun anew beyond this size, so that a start reads little.
+const IDLE_BYTES: u64 = 1 << 20;
+/// A segment is begun anew after this part of the longest age.
+const AGE_PARTS: u64 = 4;
+/// The first tag of a record that only shows that the log can be written.
+pub const PROBE_TAG: u8 = 0;
+
+/// The writing end of a log.
+pub(super) struct LogWriter {
+    disk: Arc<dyn Disk>,
+    limits: LogLimits,
+    queue: Arc<WriteQueue>,
+    segments: Arc<Segments>,
+    source: Arc<Source>,
+    clock: Clock,
+    /// What is written to; `None` after an error.
+    active: Option<SegmentFile>,
+    /// Something was written since the last sync.
+    is_dirty: bool,
+    synced: Instant,
+    probed: Instant,
+}
+
+impl LogWriter {
+    pub(super) fn new(
+        disk: Arc<dyn Disk>,
+        queue: Arc<WriteQueue>,
+        segments: Arc<Segments>,
+        source: Arc<Source>,
+        clock: Clock,
+    ) -> Self {
+        let (limits, now) = (queue.limits, Instant::now());
+        let (active, is_dirty) = (None, false);
+        Self {
+            disk,
+            limits,
+            queue,
+            segments,
+            source,
+            clock,
+            active,
+            is_dirty,
+            synced: now,
+            probed: now,
+        }
+    }
+
+    /// Begins a segment with a position.
+    pub(super) fn begin(&mut self, base: u64) -> io::Result<()> {
+        if let Some(empty) = self.segments.pop_empty() {
+            // Where it cannot be removed it is found empty at the next start.
+            let _ = self.disk.remove(&SegmentFile::name(empty.base));
+        }
+        let name = SegmentFile::name(base);
+        let head = SegmentHead { base, created_ns: (self.clock)() };
+        let file = match self.disk.create(&name) {
+            // Left by a beginning that failed, and empty: its positions were never given.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.disk.remove(&name)?;
+                self.disk.create(&name)?
+            }
+            created => created?,
+        };
+        let bytes = head.encode();
+        let written = write_all(|parts| file.append(parts), &mut [IoSlice::new(&bytes)])
+            .and_then(|()| self.sync_new(&*file));
+        if let Err(error) = written {
+            // Where it cannot be removed it is found empty at the next start.
+            let _ = self.disk.remove(&name);
+            return Err(error);
+        }
+        let file = Arc::from(file);
+        let segment = SegmentFile { base, end: base, created_ns: head.created_ns, file };
+        self.segments.push(segment.clone());
+        self.active = Some(segment);
+        Ok(())
+    }
+
+    fn sync_new(&self, file: &dyn super::DiskFile) -> io::Result<()> {
+        if self.limits.durability == Durability::Disk {
+            file.sync()?;
+            self.disk.sync_folder()?;
+        }
+        Ok(())
+    }
+
+    /// Writes until the log is closed and all is written.
+    pub(super) fn run(mut self) {
+        let mut looked = Instant::now();
+        loop {
+            let Group { records, flushes, is_last } = self.queue.take(TICK);
+            self.write(records);
+            if !flushes.is_empty() || is_last || self.is_sync_due() {
+                self.sync();
+            }
+            let is_well = !self.queue.is_failing.load(Ordering::Relaxed);
+            for flush in flushes {
+                // Who waits no more need not be told.
+                let _ = flush.send(is_well);
+            }
+            if is_last {
+                return;
+            }
+            if looked.elapsed() >= TICK {
+                looked = Instant::now();
+                self.look_after();
+            }
+        }
+    }
+
+    fn is_sync_due(&self) -> bool {
+        self.is_dirty && self.synced.elapsed() >= self.limits.sync_interval
+    }
+
+    /// Writes a group, in parts that each go to one segment, and answers.
+    fn write(&mut self, mut records: Vec<WaitingRecord>) {
+        while !records.is_empty() {
+            let count = self.fitting(&records);
+            let rest = records.split_off(count);
+            let written = self.write_some(&records);
+            self.answer(records, written);
+            records = rest;
+        }
+    }
+
+    /// How many of some records go to one segment: the active one, else a new one.
+    fn fitting(&self, records: &[WaitingRecord]) -> usize {
+        let Some(first) = records.first() else { return 0 };
+        let active = self.active.as_ref().filter(|active| self.takes(active, first));
+        let base = active.map_or(first.position, |active| active.base);
+        let ends = records.iter().take_while(|it| it.end() - base <= self.limits.segment);
+        ends.count().max(1)
+    }
+
+    /// Whether a record comes next in a segment, and it has room.
+    fn takes(&self, active: &SegmentFile, record: &WaitingRecord) -> bool {
+        let is_next = active.end == record.position;
+        is_next && record.end() - active.base <= self.limits.segment
+    }
+
+    fn write_some(&mut self, records: &[WaitingRecord]) -> Result<(), AppendError> {
+        let (Some(first), Some(last)) = (records.first(), records.last()) else { return Ok(()) };
+        self.make_room(last.end() - first.position);
+        if !self.active.as_ref().is_some_and(|active| self.takes(active, first)) {
+            self.close_active();
+            self.begin(first.position).map_err(|error| self.failed(&error, "begin a segment"))?;
+        }
+        let Some(active) = &mut self.active else { return Err(AppendError::Failed) };
+        let heads: Vec<_> = records.iter().map(WaitingRecord::head_bytes).collect();
+        let mut parts: Vec<IoSlice<'_>> = heads
+            .iter()
+            .zip(records)
+            .flat_map(|(head, record)| [IoSlice::new(head), IoSlice::new(&record.payload)])
+            .filter(|part| !part.is_empty())
+            .collect();
+        let file = Arc::clone(&active.file);
+        if let Err(error) = write_all(|parts| file.append(parts), &mut parts) {
+            // What is torn and cannot be cut is cut at the next start.
+            let _ = file.cut(active.offset(active.end));
+            self.active = None;
+            return Err(self.failed(&error, "write"));
+        }
+        active.end = last.end();
+        self.segments.extend(active.end);
+        self.is_dirty = true;
+        self.queue.count(|counts| {
+            counts.written += records.len() as u64;
+            counts.groups += 1;
+        });
+        if self.limits.durability == Durability::Disk {
+            self.sync();
+        } else {
+            self.queue.is_failing.store(false, Ordering::Relaxed);
+        }
+        // After a sync that failed nothing is known of what was written.
+        if self.is_dirty && self.active.is_none() { Err(AppendError::Failed) } else { Ok(()) }
+    }
+
+    fn answer(&self, records: Vec<WaitingRecord>, written: Result<(), AppendError>) {
+        for record in records {
+            if let Some(waiting) = record.written {
+                // A sender that has gone need not be told.
+                let _ = waiting.send(written);
+            }
+        }
+        self.queue.set_used(self.segments.bytes());
+    }
+
+    /// Syncs what was written. A sync that failed is final for its file: the system may have
+    /// forgotten what was to be synced, and another one would say nothing of it.
+    fn sync(&mut self) {
+        self.synced = Instant::now();
+        let Some(active) = &self.active else { return };
+        if !self.is_dirty {
+            return;
+        }
+        match active.file.sync() {
+            Ok(()) => {
+                self.is_dirty = false;
+                self.queue.count(|counts| counts.syncs += 1);
+                self.queue.is_failing.store(false, Ordering::Relaxed);
+            }
+            Err(error) => {
+                self.active = None;
+                self.queue.count(|counts| counts.sync_errors += 1);
+                self.fail(&error, "sync");
+            }
+        }
+    }
+
+    /// Lets go of the segment that is written to, synced.
+    fn close_active(&mut self) {
+        self.sync();
+        (self.active, self.is_dirty) = (None, false);
+    }
+
+    fn failed(&self, error: &io::Error, what: &'static str) -> AppendError {
+        self.queue.count(|counts| counts.write_errors += 1);
+        self.fail(error, what);
+        AppendError::Failed
+    }
+
+    fn fail(&self, error: &io::Error, what: &'static str) {
+        if !self.queue.is_failing.swap(true, Ordering::Relaxed) {
+            tracing::error!(%error, what, "the log cannot be written; requests are refused");
+        }
+    }
+
+    /// Removes what nobody needs, what is too old, and begins anew what has stood long enough.
+    fn look_after(&mut self) {
+        let now_ns = (self.clock)();
+        let lowest = self.source.lowest();
+        while let Some(oldest) = self.segments.oldest_closed() {
+            let is_needed = lowest.is_some_and(|lowest| lowest < oldest.end);
+            let closed_ns = self.segments.second_created_ns().unwrap_or(u64::MAX);
+            let is_old = closed_ns.saturating_add(self.limits.age_max_ns) < now_ns;
+            if is_needed && !is_old || !self.remove(&oldest, is_needed) {
+                break;
+            }
+        }
+        if let Some(active) = &self.active {
+            let (len, end) = (active.end - active.base, active.end);
+            let age_ns = now_ns.saturating_sub(active.created_ns);
+            let is_idle = lowest.is_none() && len > IDLE_BYTES;
+            if is_idle || len > 0 && age_ns > self.limits.age_max_ns / AGE_PARTS {
+                self.close_active();
+                if let Err(error) = self.begin(end) {
+                    self.failed(&error, "begin a segment");
+                }
+            }
+        }
+        self.queue.set_used(self.segments.bytes());
+        self.probe();
+    }
+
+    /// Tries whether a log that failed can be written again.
+    fn probe(&mut self) {
+        let is_failing = self.queue.is_failing.load(Ordering::Relaxed);
+        if is_failing && self.probed.elapsed() >= PROBE_INTERVAL {
+            self.probed = Instant::now();
+            let tags = [PROBE_TAG, 0, 0, 0];
+            // A log that is full, or has much to write, is tried by what waits.
+            let _ = self.queue.push_note(RecordHead { arrival_ns: 0, tags }, Bytes::new());
+        }
+    }
+
+    /// Removes a segment; false where that failed.
+    fn remove(&self, segment: &SegmentFile, is_needed: bool) -> bool {
+        if let Err(error) = self.disk.remove(&SegmentFile::name(segment.base)) {
+            self.queue.count(|counts| counts.remove_errors += 1);
+            tracing::warn!(%error, "failed to remove a segment of the log");
+            return false;
+        }
+        self.segments.remove_oldest();
+        if is_needed {
+            let bytes = segment.bytes();
+            self.queue.count(|counts| {
+                counts.dropped_segments += 1;
+                counts.dropped_bytes += bytes;
+            });
+            tracing::warn!(bytes, "dropped a segment of the log that was still needed");
+        }
+        true
+    }
+
+    /// Where the log may drop what is old for what is new, drops as much as is to be written.
+    fn make_room(&self, bytes: u64) {
+        if self.limits.when_full != WhenFull::DropOldest {
+            return;
+        }
+        while self.segments.bytes() + bytes > self.limits.size_max {
+            let Some(oldest) = self.segments.oldest_closed() else { return };
+            let is_needed = self.source.lowest().is_some_and(|lowest| lowest < oldest.end);
+            if !self.remove(&oldest, is_needed) {
+                return;
+            }
+        }
+    }
+}
+
+impl WaitingRecord {
+    fn end(&self) -> u64 {
+        self.position + (RECORD_HEAD_BYTES + self.payload.len()) as u64
+    }
+
+    fn head_bytes(&self) -> [u8; RECORD_HEAD_BYTES] {
+        Frame::new(self.position, self.head, &self.payload).encode()
+    }
+}
+
+/// Writes all parts, however few of them are taken at once.
+fn write_all(
+    mut write: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
+    mut parts: &mut [IoSlice<'_>],
+) -> io::Result<()> {
+    while !parts.is_empty() {
+        match write(parts) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => IoSlice::advance_slices(&mut parts, written),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
