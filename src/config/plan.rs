@@ -110,6 +110,9 @@ impl ResolvedConfig {
             Some(node) => read_all(node, &mut errors, emit::forward::read_forwards),
             None => Some(Vec::new()),
         };
+        if let (Some(config), Some(forward)) = (&config, &forward) {
+            check_circles(config, forward, &loaded.node, &mut errors);
+        }
         let memory = match (&config, &exporters, &forward) {
             (Some(config), Some(exporters), Some(forward)) => {
                 let Config { receivers, limits, sessions, .. } = config;
@@ -147,8 +150,15 @@ fn check_failures(config: &Config, node: &Node, errors: &mut Vec<SettingsError>)
 
 /// A collector that receives nothing is a mistake: more likely a protocol was not named.
 fn check_receivers(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
+    if let Some(Err(text)) = config.receivers.file.as_ref().map(|file| file.check()) {
+        let file = node.get("receivers").and_then(|receivers| receivers.get("file"));
+        let place = file.map_or(node.place, |file| file.place);
+        errors.push(SettingsError::new(text).at(place));
+    }
     let protocols = config.receivers.otlp.as_ref().map(|otlp| &otlp.protocols);
-    if protocols.is_some_and(|protocols| protocols.grpc.is_some() || protocols.http.is_some()) {
+    let is_listening =
+        protocols.is_some_and(|protocols| protocols.grpc.is_some() || protocols.http.is_some());
+    if is_listening || config.receivers.file.is_some() {
         return;
     }
     let place = node.get("receivers").map_or(node.place, |receivers| receivers.place);
@@ -156,6 +166,26 @@ fn check_receivers(config: &Config, node: &Node, errors: &mut Vec<SettingsError>
         "name what is on, as in `otlp: {protocols: {grpc: , http: }}`, or leave out `receivers`",
     );
     errors.push(error.at(place));
+}
+
+/// A forward that leads back to a receiver would send everything round and round.
+fn check_circles(
+    config: &Config,
+    forward: &[ForwardSettings],
+    node: &Node,
+    errors: &mut Vec<SettingsError>,
+) {
+    let protocols = config.receivers.otlp.as_ref().map(|otlp| &otlp.protocols);
+    let grpc = protocols.and_then(|it| Some(it.grpc.as_ref()?.endpoint.as_str()));
+    let http = protocols.and_then(|it| Some(it.http.as_ref()?.endpoint.as_str()));
+    for address in grpc.into_iter().chain(http) {
+        for circle in forward.iter().filter(|it| it.leads_to(address)) {
+            let at = node.get("forward").and_then(|map| map.get(&circle.name));
+            let text = format!("`{}` leads back to the receiver at {address}", circle.name);
+            let error = SettingsError::new(text).with_help("name the backend behind spanscore");
+            errors.push(error.at(at.map_or(node.place, |it| it.place)));
+        }
+    }
 }
 
 impl ResolvedConfig {
@@ -182,9 +212,11 @@ impl ResolvedConfig {
             otlp.and_then(|otlp| Some(format!("OTLP/gRPC {}", otlp.grpc.as_ref()?.endpoint)));
         let http =
             otlp.and_then(|otlp| Some(format!("OTLP/HTTP {}", otlp.http.as_ref()?.endpoint)));
+        let files = self.config.receivers.file.iter().flat_map(|file| &file.include);
+        let files = files.map(|pattern| format!("files {pattern}"));
         let exporters = self.exporters.iter().map(|exporter| exporter.name.clone());
         vec![
-            ("receivers", grpc.into_iter().chain(http).collect()),
+            ("receivers", grpc.into_iter().chain(http).chain(files).collect()),
             ("evaluators", evaluators.collect()),
             ("exporters", exporters.collect()),
             ("forward", self.forward.iter().map(|it| it.name.clone()).collect()),

@@ -23,7 +23,7 @@ use crate::extract::dialect::Dialect;
 use crate::extract::{Resolver, Table, TableError};
 use crate::model::{Memory, MemoryLimits};
 use crate::receive::settings::ReceiversSettings;
-use crate::receive::{self, Receivers};
+use crate::receive::{self, FileReceiver, Receivers};
 use crate::telemetry::{Telemetry, TelemetryError, TelemetrySettings};
 
 /// How long connections may take to close once there is nothing left to wait for.
@@ -128,6 +128,7 @@ pub struct Collector {
     forwards: Arc<Forwards>,
     pipeline: Pipeline,
     receivers: Receivers,
+    files: FileReceiver,
     shutdown_timeout: Duration,
     _keeper: Keeper,
 }
@@ -171,10 +172,21 @@ impl Collector {
         telemetry.readiness().watch(pipeline.heartbeats());
         let intake = pipeline.intake();
         let receivers = Receivers::start(&settings.receivers, intake, &memory, &meter).await?;
+        let files = settings.receivers.file.as_ref();
+        let files = FileReceiver::start(files, pipeline.intake(), &memory, &meter, None);
         telemetry.readiness().set(true);
         let shutdown_timeout = settings.shutdown_timeout;
         let _keeper = Keeper::start(pipeline.intake());
-        Ok(Self { telemetry, exporters, forwards, pipeline, receivers, shutdown_timeout, _keeper })
+        Ok(Self {
+            telemetry,
+            exporters,
+            forwards,
+            pipeline,
+            receivers,
+            files,
+            shutdown_timeout,
+            _keeper,
+        })
     }
 
     /// Where it can be reached.
@@ -202,6 +214,7 @@ impl Collector {
         let lost_before = self.exporters.lost();
         let unforwarded_before = self.forwards.lost();
         self.telemetry.readiness().set(false);
+        self.files.stop(no_more_time(all / 4)).await;
         if !self.receivers.settle(no_more_time(all / 4)).await {
             tracing::warn!("requests that did not end were told to come again");
         }

@@ -65,8 +65,8 @@ impl PipelineIntake {
     }
 
     /// Passes on what it accepts.
-    pub(super) fn forward_to(&mut self, forwards: Arc<Forwards>) {
-        self.forwards = forwards;
+    pub(super) fn forwarding(self, forwards: &Arc<Forwards>) -> Self {
+        Self { forwards: Arc::clone(forwards), ..self }
     }
 
     /// Refuses from now on, and sends each shard a last word.

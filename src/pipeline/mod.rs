@@ -47,7 +47,6 @@ use costly::Costly;
 pub use intake::PipelineIntake;
 pub use lost::Lost;
 use metrics::PipelineMetrics;
-use pool::BatchPool;
 use sessions::{QUEUED_TRACES_MAX, SessionSender, SessionVerdicts, SessionWorker};
 use threads::Threads;
 use worker::{ShardMessage, Worker};
@@ -99,8 +98,7 @@ impl Pipeline {
         meter: &Meter,
     ) -> std::io::Result<Self> {
         let (shard_count, memory) = (settings.shard_count.max(1), &settings.memory);
-        let metrics = Arc::new(PipelineMetrics::new(meter, &evaluators));
-        let pool = Arc::new(BatchPool::default());
+        let (metrics, pool) = (Arc::new(PipelineMetrics::new(meter, &evaluators)), Arc::default());
         let backlog = Arc::new(Backlog::new(shard_count));
         // The owner of sessions stands behind the shards.
         let heartbeats =
@@ -134,8 +132,7 @@ impl Pipeline {
         for index in 0..shard_count {
             let (sender, receiver) = mpsc::channel(QUEUED_REQUESTS_MAX);
             senders.push(sender);
-            let is_watched = (evaluators.reports_early(), settings.forwards.wants_judgements());
-            let empty = empty_shard(settings, shard_count, is_watched);
+            let empty = empty_shard(settings, shard_count, evaluators.reports_early());
             let worker = Worker {
                 index,
                 shard: empty(0),
@@ -159,9 +156,9 @@ impl Pipeline {
         }
         let (table, queue) = (Arc::clone(resolver.table()), Arc::clone(&memory.queue));
         let known = Arc::clone(&backlog);
-        let mut intake = PipelineIntake::new(table, senders, queue, metrics, pool, known, meter);
-        intake.forward_to(Arc::clone(&settings.forwards));
-        Ok(Self { intake: Arc::new(intake), threads, backlog, heartbeats })
+        let intake = PipelineIntake::new(table, senders, queue, metrics, pool, known, meter);
+        let intake = Arc::new(intake.forwarding(&settings.forwards));
+        Ok(Self { intake, threads, backlog, heartbeats })
     }
 
     /// Where receivers hand their requests.
@@ -187,20 +184,20 @@ impl Pipeline {
     }
 }
 
-/// What makes an empty shard at a time in milliseconds; `is_watched`: it tells of running traces,
-/// and of those that it ignores.
+/// What makes an empty shard at a time in milliseconds; `is_watched`: it tells of running traces.
 fn empty_shard(
     settings: &PipelineSettings,
     shard_count: usize,
-    is_watched: (bool, bool),
+    is_watched: bool,
 ) -> impl Fn(u64) -> Shard + Send + 'static {
     let (traces, limits) = (settings.traces, settings.limits);
+    let tells_ignored = settings.forwards.wants_judgements();
     move |now_ms| {
         let mut shard = Shard::new(traces, limits, shard_count, now_ms);
-        if is_watched.0 {
+        if is_watched {
             shard.watch_running();
         }
-        if is_watched.1 {
+        if tells_ignored {
             shard.watch_ignored();
         }
         shard

@@ -95,17 +95,17 @@ impl Tally {
         self.items.fetch_sub(items, Ordering::Relaxed);
     }
 
-    fn read(&self, what: Counted) -> u64 {
+    fn read(&self, what: TallyPart) -> u64 {
         let value = match what {
-            Counted::Requests => &self.requests,
-            Counted::Items => &self.items,
+            TallyPart::Requests => &self.requests,
+            TallyPart::Items => &self.items,
         };
         value.load(Ordering::Relaxed)
     }
 }
 
 #[derive(Clone, Copy)]
-enum Counted {
+enum TallyPart {
     Requests,
     Items,
 }
@@ -213,7 +213,7 @@ impl ForwardBooks {
     /// All items that were lost.
     pub(super) fn lost_items(&self) -> u64 {
         let lost = self.signals.iter().flat_map(|accounts| &accounts.lost);
-        lost.map(|tally| tally.read(Counted::Items)).sum()
+        lost.map(|tally| tally.read(TallyPart::Items)).sum()
     }
 }
 
@@ -260,9 +260,10 @@ fn counter(
     word: &str,
     about: &str,
     all: &Arc<[Arc<ForwardBooks>]>,
-    read: impl Fn(&Accounts, Counted, Emit<'_>) + Copy + Send + Sync + 'static,
+    read: impl Fn(&Accounts, TallyPart, Emit<'_>) + Copy + Send + Sync + 'static,
 ) {
-    let units = [("requests", "{request}", Counted::Requests), ("items", "{item}", Counted::Items)];
+    let units =
+        [("requests", "{request}", TallyPart::Requests), ("items", "{item}", TallyPart::Items)];
     for (plural, unit, what) in units {
         if word == "unchosen" && plural == "requests" {
             continue;
@@ -297,16 +298,16 @@ fn show_gauges(
             "queued_requests",
             "{request}",
             "Requests in the queue of a forward, or on their way.",
-            |it| it.queued.read(Counted::Requests),
+            |it| it.queued.read(TallyPart::Requests),
         ),
         ("queued_items", "{item}", "What these requests hold.", |it| {
-            it.queued.read(Counted::Items)
+            it.queued.read(TallyPart::Items)
         }),
         ("requests_in_log", "{request}", "Those of them that are in the log alone.", |it| {
-            it.in_log.read(Counted::Requests)
+            it.in_log.read(TallyPart::Requests)
         }),
         ("held_items", "{item}", "Items that wait until their traces are judged.", |it| {
-            it.held.read(Counted::Items)
+            it.held.read(TallyPart::Items)
         }),
     ];
     for (name, unit, about, read) in gauges {

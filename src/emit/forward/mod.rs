@@ -39,7 +39,7 @@ use crate::model::{Claim, Memory};
 use crate::otlp::{ContentCoding, RawBody, Signal};
 use crate::settings::HumanDuration;
 use books::{ForwardBooks, ForwardLoss};
-use passed::{PassedFile, PassedOn, Place};
+use passed::{LogPlace, PassedFile, PassedOn};
 use queue::{ForwardMemory, ForwardQueue, KeptBody};
 use select::Chooser;
 use send::ForwardSender;
@@ -194,7 +194,7 @@ impl ForwardLane {
     }
 
     /// What comes too late stays in the log for the next process, or is lost.
-    fn refuse(&self, signal: Signal, items: u64, place: Option<Place>) {
+    fn refuse(&self, signal: Signal, items: u64, place: Option<LogPlace>) {
         match place {
             Some(place) => {
                 self.queue.books().held(signal, items);

@@ -1,11 +1,11 @@
 //! Which requests of the log a forward has passed on, so that a restart sends no other again.
 //!
-//! A request that waits holds a [`Place`]: a claim on its record, and a line among what is pending.
-//! Once the last clone of it is dropped, the request is done with, unless it was
-//! [left](Place::leave) for the next process. The file (`forward.json` in the data directory) names
-//! for each forward the highest position that it was offered, and those below that are pending. It
-//! is written by rename about once a second, so a crash sends again what was sent in the last of
-//! them.
+//! A request that waits holds a [`LogPlace`]: a claim on its record, and a line among what is
+//! pending. Once the last clone of it is dropped, the request is done with, unless it was
+//! [left](LogPlace::leave) for the next process. The file (`forward.json` in the data directory)
+//! names for each forward the highest position that it was offered, and those below that are
+//! pending. It is written by rename about once a second, so a crash sends again what was sent in
+//! the last of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -117,9 +117,9 @@ impl PassedOn {
     }
 
     /// The place of a request that is pending; the claim may be one on a lower position.
-    pub(super) fn place(self: &Arc<Self>, position: u64, claim: Claim) -> Place {
+    pub(super) fn place(self: &Arc<Self>, position: u64, claim: Claim) -> LogPlace {
         let (claim, passed) = (Some(claim), Arc::clone(self));
-        Place(Arc::new(PlaceParts { claim, passed, position, is_left: AtomicBool::new(false) }))
+        LogPlace(Arc::new(PlaceParts { claim, passed, position, is_left: AtomicBool::new(false) }))
     }
 
     /// Forgets what an earlier process left and nobody has offered again: the log has it no more.
@@ -150,7 +150,7 @@ impl PassedOn {
 
 /// The place of a request in the log. Cheap to clone: a clone is the same place.
 #[derive(Clone, Debug)]
-pub(super) struct Place(Arc<PlaceParts>);
+pub(super) struct LogPlace(Arc<PlaceParts>);
 
 #[derive(Debug)]
 struct PlaceParts {
@@ -161,7 +161,7 @@ struct PlaceParts {
     is_left: AtomicBool,
 }
 
-impl Place {
+impl LogPlace {
     /// The position.
     pub(super) fn position(&self) -> u64 {
         self.0.position
@@ -267,7 +267,7 @@ mod tests {
     use crate::model::Source;
 
     /// The place of a request, where it is to be passed on.
-    fn place(passed: &Arc<PassedOn>, claim: Claim) -> Option<Place> {
+    fn place(passed: &Arc<PassedOn>, claim: Claim) -> Option<LogPlace> {
         let position = claim.position();
         passed.offered(position).then(|| passed.place(position, claim))
     }

@@ -14,8 +14,8 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::books::{ForwardBooks, ForwardLoss};
-use super::passed::{PassedOn, Place};
-use super::select::Wanted;
+use super::passed::{LogPlace, PassedOn};
+use super::select::WantedTraces;
 use super::send::ForwardSender;
 use super::tail::{Tail, TailEntry};
 use crate::model::{Claim, Share};
@@ -116,9 +116,9 @@ pub(super) struct Parcel {
     pub(super) signal: Signal,
     pub(super) items: u64,
     pub(super) load: Load,
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<LogPlace>,
     /// The traces of it that are sent; all of it where this is `None`.
-    pub(super) wanted: Option<Wanted>,
+    pub(super) wanted: Option<WantedTraces>,
     memory: Arc<ForwardMemory>,
     is_settled: bool,
 }
@@ -275,8 +275,8 @@ impl ForwardQueue {
         signal: Signal,
         items: u64,
         load: Load,
-        place: Option<Place>,
-        wanted: Option<Wanted>,
+        place: Option<LogPlace>,
+        wanted: Option<WantedTraces>,
     ) -> Parcel {
         let (memory, is_settled) = (Arc::clone(&self.memory), false);
         Parcel { signal, items, load, place, wanted, memory, is_settled }
@@ -288,8 +288,8 @@ impl ForwardQueue {
         signal: Signal,
         items: u64,
         load: Load,
-        place: Option<Place>,
-        wanted: Option<Wanted>,
+        place: Option<LogPlace>,
+        wanted: Option<WantedTraces>,
     ) {
         self.books().enqueued(signal, items);
         if matches!(load, Load::InLog { .. }) {

@@ -1,6 +1,7 @@
 //! Sends one request to one backend, until it is taken or given up.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Mutex;
@@ -8,7 +9,7 @@ use tokio::sync::Mutex;
 use super::books::ForwardLoss;
 use super::passed::ReadBack;
 use super::queue::{ForwardMemory, HeldBody, Load, Parcel};
-use super::select::{Wanted, only};
+use super::select::{WantedTraces, only};
 use crate::client::retry::{AttemptError, GivenUp, RetrySettings, retry};
 use crate::client::{Client, Compression, SendError, Taken};
 use crate::otlp::{ContentCoding, RawBody, Signal, json};
@@ -18,8 +19,11 @@ const PACK_IN_PLACE_BYTES_MAX: usize = 256 << 10;
 /// Largest body that is unpacked: what was received was within its limits already.
 const UNPACKED_BYTES_MAX: u64 = 1 << 30;
 
+/// Waits for a record that cannot be read, before it is given up.
+const READ_WAITS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
+
 /// A body that can be sent.
-struct Ready {
+struct ReadyBody {
     bytes: Bytes,
     is_json: bool,
 }
@@ -93,7 +97,7 @@ impl ForwardSender {
     }
 
     /// Sends once; how many items were rejected.
-    async fn attempt(&self, signal: Signal, ready: &Ready) -> Result<u64, AttemptError> {
+    async fn attempt(&self, signal: Signal, ready: &ReadyBody) -> Result<u64, AttemptError> {
         let body = ready.bytes.clone();
         let sent = match ready.is_json {
             true => self.client.send_json(signal, body).await,
@@ -119,7 +123,7 @@ impl ForwardSender {
     }
 
     /// The body as it is sent; `None` where nothing of it is wanted.
-    async fn ready(&self, parcel: &Parcel) -> Result<Option<Ready>, ForwardLoss> {
+    async fn ready(&self, parcel: &Parcel) -> Result<Option<ReadyBody>, ForwardLoss> {
         let (signal, wanted) = (parcel.signal, parcel.wanted.clone());
         let packing = Packing {
             client: Arc::clone(&self.client),
@@ -140,20 +144,30 @@ impl ForwardSender {
                     return Err(ForwardLoss::Fault);
                 };
                 let (log, position) = (Arc::clone(log), place.position());
-                let name = self.memory.books.name.clone();
-                blocking(move || match log.read_back(position) {
-                    Ok((_, raw)) => packing.pack(raw),
-                    Err(error) => {
-                        tracing::warn!(
-                            forward = name,
-                            position,
-                            error,
-                            "a request cannot be read from the log again"
-                        );
-                        Err(ForwardLoss::Unreadable)
-                    }
-                })
-                .await
+                let raw = self.read_back(log, position).await?;
+                blocking(move || packing.pack(raw)).await
+            }
+        }
+    }
+
+    /// Reads a body from the log; what has just been appended may not have been written yet.
+    async fn read_back(
+        &self,
+        log: Arc<dyn ReadBack>,
+        position: u64,
+    ) -> Result<RawBody, ForwardLoss> {
+        let mut waits = READ_WAITS.iter();
+        loop {
+            let log = Arc::clone(&log);
+            let read = blocking(move || Ok(log.read_back(position))).await?;
+            match (read, waits.next()) {
+                (Ok((_, raw)), _) => return Ok(raw),
+                (Err(_), Some(wait)) => tokio::time::sleep(*wait).await,
+                (Err(error), None) => {
+                    tracing::warn!(forward = %self.memory.books.name, position, error,
+                        "a request cannot be read from the log again");
+                    return Err(ForwardLoss::Unreadable);
+                }
             }
         }
     }
@@ -170,22 +184,22 @@ struct Packing {
     client: Arc<Client>,
     compression: Compression,
     signal: Signal,
-    wanted: Option<Wanted>,
+    wanted: Option<WantedTraces>,
 }
 
 impl Packing {
-    fn pack(&self, raw: RawBody) -> Result<Option<Ready>, ForwardLoss> {
+    fn pack(&self, raw: RawBody) -> Result<Option<ReadyBody>, ForwardLoss> {
         let keeps_json = raw.is_json && self.client.takes_bodies() && self.wanted.is_none();
         let is_whole = self.wanted.is_none() && raw.is_json == keeps_json;
         if is_whole && is_packed(self.compression, raw.compression, &self.client) {
-            return Ok(Some(Ready { bytes: raw.bytes, is_json: keeps_json }));
+            return Ok(Some(ReadyBody { bytes: raw.bytes, is_json: keeps_json }));
         }
         let mut body = if keeps_json { unpack(&raw)? } else { protobuf(self.signal, &raw)? };
         if let Some(wanted) = &self.wanted {
             let Some(part) = only(self.signal, &body, wanted) else { return Ok(None) };
             body = part.into();
         }
-        Ok(Some(Ready { bytes: self.client.prepare(body), is_json: keeps_json }))
+        Ok(Some(ReadyBody { bytes: self.client.prepare(body), is_json: keeps_json }))
     }
 }
 

@@ -38,9 +38,20 @@ impl ForwardSettings {
         queue.queue_size.filter(|_| queue.enabled)
     }
 
-    /// Where it sends to.
-    pub fn endpoint(&self) -> &str {
-        &self.backend.endpoint
+    /// Whether it leads back to a receiver of this process that listens at `address`.
+    pub fn leads_to(&self, address: &str) -> bool {
+        let endpoint = self.backend.endpoint.trim();
+        let endpoint = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
+        let authority = endpoint.split('/').next().unwrap_or_default();
+        let (Some((host, port)), Some((own, own_port))) =
+            (authority.rsplit_once(':'), address.rsplit_once(':'))
+        else {
+            return false;
+        };
+        let is_here = |host: &str| matches!(host, "localhost" | "127.0.0.1" | "[::1]");
+        let is_any = |host: &str| matches!(host, "0.0.0.0" | "[::]");
+        let is_same = host == own || is_here(host) && (is_here(own) || is_any(own));
+        port == own_port && port != "0" && is_same
     }
 
     /// What a client of the backend needs to know; the error is one of the headers.
@@ -297,6 +308,21 @@ mod tests {
         with(r#""signals": []"#, "`signals` names nothing: write traces, logs or metrics");
         with(r#""traces": "agents""#, "unknown value `agents` (did you mean `agent`?)");
         with(r#""sending_queue": {"queue_size": 0}"#, "`queue_size` must be above zero");
+    }
+
+    #[test]
+    fn a_forward_that_leads_back_is_known() {
+        let leads = |endpoint: &str, address: &str| {
+            let text = format!(r#"{{"otlp_http": {{"endpoint": "{endpoint}"}}}}"#);
+            let read = read_forwards(&Node::from_value(&json::parse(&text).unwrap())).unwrap();
+            read[0].leads_to(address)
+        };
+        assert!(leads("http://localhost:4318/base", "127.0.0.1:4318"));
+        assert!(leads("http://127.0.0.1:4318", "0.0.0.0:4318"));
+        assert!(leads("http://shop:4318", "shop:4318"));
+        assert!(!leads("http://localhost:4319", "127.0.0.1:4318"));
+        assert!(!leads("http://tempo:4318", "0.0.0.0:4318"));
+        assert!(!leads("http://localhost:0", "127.0.0.1:0"));
     }
 
     #[test]

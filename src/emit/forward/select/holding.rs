@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 
-use super::Wanted;
+use super::WantedTraces;
 use super::split::ItemsByTrace;
-use crate::emit::forward::passed::Place;
+use crate::emit::forward::passed::LogPlace;
 use crate::emit::forward::queue::Load;
 use crate::model::TraceId;
 use crate::otlp::Signal;
@@ -35,9 +35,9 @@ pub(super) struct Leaving {
     pub(super) signal: Signal,
     pub(super) items: u64,
     pub(super) load: Load,
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<LogPlace>,
     /// The traces that are sent of it.
-    pub(super) wanted: Option<Wanted>,
+    pub(super) wanted: Option<WantedTraces>,
 }
 
 /// What became of items that were held.
@@ -61,7 +61,7 @@ enum HeldState {
 struct HeldRequest {
     signal: Signal,
     load: Load,
-    place: Option<Place>,
+    place: Option<LogPlace>,
     /// Each with its items, by id.
     traces: Vec<(TraceId, u64, HeldState)>,
     waiting: usize,
@@ -119,7 +119,7 @@ impl Holding {
         signal: Signal,
         items: ItemsByTrace,
         load: Load,
-        place: Option<Place>,
+        place: Option<LogPlace>,
         now_ms: u64,
     ) {
         let index = self.next;
@@ -295,7 +295,7 @@ impl Holding {
                 items,
                 load: request.load.clone(),
                 place: request.place.clone(),
-                wanted: (!is_whole).then(|| Wanted::new(chosen)),
+                wanted: (!is_whole).then(|| WantedTraces::new(chosen)),
             });
         }
         if request.waiting == 0 {
@@ -339,7 +339,7 @@ mod tests {
 
     /// What leaves: items, and the traces if it is a part.
     fn leaving(holding: &mut Holding) -> Vec<(u64, Option<Vec<u8>>)> {
-        let traces = |wanted: Wanted| wanted.0.iter().map(|trace| trace.0[0]).collect();
+        let traces = |wanted: WantedTraces| wanted.0.iter().map(|trace| trace.0[0]).collect();
         let all = std::mem::take(&mut holding.leaving).into_iter();
         all.map(|part| (part.items, part.wanted.map(traces))).collect()
     }

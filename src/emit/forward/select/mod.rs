@@ -22,9 +22,9 @@ pub use task::JudgedTrace;
 
 /// The traces that are sent of a request.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Wanted(Arc<[TraceId]>);
+pub(super) struct WantedTraces(Arc<[TraceId]>);
 
-impl Wanted {
+impl WantedTraces {
     fn new(mut traces: Vec<TraceId>) -> Self {
         traces.sort_unstable();
         Self(traces.into())

@@ -7,7 +7,7 @@
 use hashbrown::HashMap;
 use prost::encoding::encode_varint;
 
-use super::Wanted;
+use super::WantedTraces;
 use crate::model::TraceId;
 use crate::otlp::Signal;
 use crate::otlp::number;
@@ -38,7 +38,7 @@ pub(super) fn items_by_trace(signal: Signal, request: &[u8]) -> ItemsByTrace {
 pub(in crate::emit::forward) fn only(
     signal: Signal,
     request: &[u8],
-    wanted: &Wanted,
+    wanted: &WantedTraces,
 ) -> Option<Vec<u8>> {
     const LEVELS: [u32; 3] = [number::REQUEST_RESOURCES, number::SCOPES, number::ITEMS];
     let mut out = Vec::with_capacity(request.len() / 2);
@@ -50,7 +50,7 @@ fn copy(
     signal: Signal,
     message: &[u8],
     levels: &[u32],
-    wanted: &Wanted,
+    wanted: &WantedTraces,
     out: &mut Vec<u8>,
 ) -> bool {
     let Some((own, below)) = levels.split_first() else { return false };
@@ -142,7 +142,10 @@ mod tests {
     }
 
     /// What remains by the generated types, against which the walk is held.
-    fn expected(request: &ExportTraceServiceRequest, wanted: &Wanted) -> ExportTraceServiceRequest {
+    fn expected(
+        request: &ExportTraceServiceRequest,
+        wanted: &WantedTraces,
+    ) -> ExportTraceServiceRequest {
         let mut request = request.clone();
         let is_wanted =
             |span: &Span| TraceId::from_wire(&span.trace_id).is_some_and(|trace| wanted.has(trace));
@@ -163,7 +166,7 @@ mod tests {
         ) {
             let request = request(&resources);
             let encoded = request.encode_to_vec();
-            let wanted = Wanted::new(wanted.into_iter().map(id).collect());
+            let wanted = WantedTraces::new(wanted.into_iter().map(id).collect());
             let expected = expected(&request, &wanted);
             let part = only(Signal::Traces, &encoded, &wanted);
             let is_empty = expected.resource_spans.is_empty();
@@ -177,7 +180,7 @@ mod tests {
         #[test]
         fn no_bytes_are_too_wild(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let counts = items_by_trace(Signal::Traces, &bytes);
-            let all = Wanted::new(counts.traces.keys().copied().collect());
+            let all = WantedTraces::new(counts.traces.keys().copied().collect());
             let part = only(Signal::Traces, &bytes, &all);
             prop_assert_eq!(part.is_some(), !counts.traces.is_empty());
         }
@@ -188,11 +191,11 @@ mod tests {
         let mut encoded = request(&[vec![vec![1, 2], vec![1]]]).encode_to_vec();
         // Field 900, a varint, behind the resources.
         encoded.extend([0xa0, 0x38, 0x05]);
-        let both = Wanted::new(vec![id(1), id(2)]);
+        let both = WantedTraces::new(vec![id(1), id(2)]);
         assert_eq!(only(Signal::Traces, &encoded, &both).as_deref(), Some(&encoded[..]));
-        let one = only(Signal::Traces, &encoded, &Wanted::new(vec![id(2)])).unwrap();
+        let one = only(Signal::Traces, &encoded, &WantedTraces::new(vec![id(2)])).unwrap();
         assert!(one.ends_with(&[0xa0, 0x38, 0x05]) && one.len() < encoded.len());
-        assert_eq!(only(Signal::Traces, &encoded, &Wanted::new(vec![id(9)])), None);
+        assert_eq!(only(Signal::Traces, &encoded, &WantedTraces::new(vec![id(9)])), None);
     }
 
     #[test]
@@ -204,7 +207,7 @@ mod tests {
         let request = ExportLogsServiceRequest { resource_logs: vec![resource] }.encode_to_vec();
         let counts = items_by_trace(Signal::Logs, &request);
         assert_eq!((counts.traces.len(), counts.without), (2, 1));
-        let part = only(Signal::Logs, &request, &Wanted::new(vec![id(2)])).unwrap();
+        let part = only(Signal::Logs, &request, &WantedTraces::new(vec![id(2)])).unwrap();
         let part = ExportLogsServiceRequest::decode(&part[..]).unwrap();
         assert_eq!(part.resource_logs[0].scope_logs[0].log_records, [record(2)]);
     }

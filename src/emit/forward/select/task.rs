@@ -12,7 +12,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::holding::{DECISION_BYTES, HELD_TRACE_BYTES, HoldLimits, Holding, Leaving, Released};
 use super::split::{ItemsByTrace, items_by_trace};
 use crate::emit::forward::books::ForwardLoss;
-use crate::emit::forward::passed::{Place, ReadBack};
+use crate::emit::forward::passed::{LogPlace, ReadBack};
 use crate::emit::forward::queue::{BodyRoom, ForwardQueue, KeptBody};
 use crate::emit::forward::send::protobuf;
 use crate::emit::forward::{HoldTimes, Passing};
@@ -41,7 +41,7 @@ pub struct JudgedTrace {
     pub has_fail: bool,
 }
 
-enum Told {
+enum ChooserTold {
     Came(Came),
     Judged(TraceId, bool),
     /// Let go of everything, and end.
@@ -55,12 +55,12 @@ struct Came {
     request: Option<Bytes>,
     items: u64,
     room: Arc<BodyRoom>,
-    place: Option<Place>,
+    place: Option<LogPlace>,
 }
 
 /// The telling end.
 pub(in crate::emit::forward) struct Chooser {
-    told: mpsc::UnboundedSender<Told>,
+    told: mpsc::UnboundedSender<ChooserTold>,
     queue: Arc<ForwardQueue>,
     only_failed: bool,
     judged: Arc<AtomicUsize>,
@@ -95,7 +95,7 @@ impl Chooser {
     }
 
     /// Takes a request, or drops and counts it where there is no room. Never waits.
-    pub(in crate::emit::forward) fn offer(&self, passing: &Passing<'_>, place: Option<Place>) {
+    pub(in crate::emit::forward) fn offer(&self, passing: &Passing<'_>, place: Option<LogPlace>) {
         let Passing { signal, request, items, .. } = *passing;
         let memory = &self.queue.memory;
         let (request, room) = match memory.room(request.len() + HELD_TRACE_BYTES) {
@@ -108,7 +108,7 @@ impl Chooser {
             return self.queue.drop_items(signal, ForwardLoss::HoldFull, items);
         };
         self.queue.books().held(signal, items);
-        let _ = self.told.send(Told::Came(Came { signal, request, items, room, place }));
+        let _ = self.told.send(ChooserTold::Came(Came { signal, request, items, room, place }));
     }
 
     /// Tells what was judged. Never waits.
@@ -118,12 +118,12 @@ impl Chooser {
             return;
         }
         let is_chosen = if self.only_failed { judged.has_fail } else { judged.is_agent };
-        let _ = self.told.send(Told::Judged(judged.trace_id, is_chosen));
+        let _ = self.told.send(ChooserTold::Judged(judged.trace_id, is_chosen));
     }
 
     /// Lets go of everything that is held, and ends the task.
     pub(in crate::emit::forward) fn end(&self) {
-        let _ = self.told.send(Told::End);
+        let _ = self.told.send(ChooserTold::End);
     }
 }
 
@@ -137,7 +137,7 @@ struct HoldingTask {
 }
 
 impl HoldingTask {
-    async fn run(mut self, mut told: mpsc::UnboundedReceiver<Told>) {
+    async fn run(mut self, mut told: mpsc::UnboundedReceiver<ChooserTold>) {
         let start = Instant::now();
         let mut ticks = tokio::time::interval(FLUSH_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -153,12 +153,12 @@ impl HoldingTask {
             };
             let now_ms = start.elapsed().as_millis() as u64;
             match said {
-                Some(Told::Came(came)) => self.hold(came, now_ms).await,
-                Some(Told::Judged(trace, is_chosen)) => {
+                Some(ChooserTold::Came(came)) => self.hold(came, now_ms).await,
+                Some(ChooserTold::Judged(trace, is_chosen)) => {
                     self.judged.fetch_sub(1, Ordering::Relaxed);
                     self.holding.decide(trace, is_chosen, now_ms);
                 }
-                Some(Told::End) | None => break,
+                Some(ChooserTold::End) | None => break,
             }
             self.hand_on();
         }
@@ -192,7 +192,7 @@ impl HoldingTask {
         &self,
         signal: Signal,
         request: Option<Bytes>,
-        place: Option<&Place>,
+        place: Option<&LogPlace>,
     ) -> Option<(Bytes, ItemsByTrace)> {
         match request {
             Some(request) if request.len() <= READ_IN_PLACE_BYTES_MAX => {
