@@ -220,7 +220,7 @@ impl ForwardBooks {
 /// Shows the books of all forwards whenever metrics are read.
 pub(super) fn show(meter: &Meter, books: &[(Arc<ForwardBooks>, usize)]) {
     let all: Arc<[_]> = books.iter().map(|(books, _)| Arc::clone(books)).collect();
-    let sums: [(&str, &str, fn(&Accounts) -> &Tally); 3] = [
+    let sums: [CounterLine; 3] = [
         ("accepted", "given to a forward", |it| &it.accepted),
         ("enqueued", "that entered the queue of a forward", |it| &it.enqueued),
         ("sent", "that the backend of a forward took", |it| &it.sent),
@@ -252,6 +252,10 @@ pub(super) fn show(meter: &Meter, books: &[(Arc<ForwardBooks>, usize)]) {
     show_gauges(meter, &all, books);
 }
 
+/// A counter: its word, what it counts, and its tally.
+type CounterLine = (&'static str, &'static str, fn(&Accounts) -> &Tally);
+/// A gauge: its name, its unit, what it shows, and its value.
+type GaugeLine = (&'static str, &'static str, &'static str, fn(&Accounts) -> u64);
 type Emit<'a> = &'a mut dyn FnMut(u64, Option<&'static str>);
 
 /// The same counter in requests and in items.
@@ -293,7 +297,7 @@ fn show_gauges(
     all: &Arc<[Arc<ForwardBooks>]>,
     books: &[(Arc<ForwardBooks>, usize)],
 ) {
-    let gauges: [(&str, &str, &str, fn(&Accounts) -> u64); 4] = [
+    let gauges: [GaugeLine; 4] = [
         (
             "queued_requests",
             "{request}",
