@@ -70,7 +70,7 @@ class Recorder:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self):
-                body = self.rfile.read(int(self.headers["content-length"]))
+                body = self.read_body()
                 is_packed = self.headers.get("content-encoding") == "gzip"
                 recorder.keep("http", self.path, gzip.decompress(body) if is_packed else body)
                 status, answer = recorder.pass_on(self.path, self.headers, body)
@@ -79,6 +79,16 @@ class Recorder:
                 self.send_header("content-length", str(len(answer)))
                 self.end_headers()
                 self.wfile.write(answer)
+
+            def read_body(self):
+                if self.headers.get("transfer-encoding") != "chunked":
+                    return self.rfile.read(int(self.headers["content-length"]))
+                body = b""
+                while size := int(self.rfile.readline().split(b";")[0], 16):
+                    body += self.rfile.read(size)
+                    self.rfile.readline()
+                self.rfile.readline()
+                return body
 
             def log_message(self, *_):
                 pass
