@@ -153,6 +153,10 @@ pub struct LimitsSettings {
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub exporters_mib: Option<u32>,
+    /// Mebibytes of `memory_mib` for what waits to be passed on, of all forwards together.
+    #[serde(deserialize_with = "some_above_zero")]
+    #[schemars(range(min = 1))]
+    pub forward_mib: Option<u32>,
     /// Mebibytes of `memory_mib` for the series of all exporters. What finds no room is counted
     /// together, as beyond `series_max`.
     #[serde(deserialize_with = "some_above_zero")]
@@ -197,6 +201,7 @@ impl Default for LimitsSettings {
             queue_mib: None,
             judging_mib: None,
             exporters_mib: None,
+            forward_mib: None,
             series_mib: None,
             trace_steps: TRACE_STEPS,
         }

@@ -128,6 +128,8 @@ pub struct Shard {
     watched: Option<Vec<Handle>>,
     /// What is known of an earlier process while its records are brought back.
     restoring: Option<Restoring>,
+    /// Traces given up without anything of an agent since the last look; as above.
+    ignored: Option<Vec<TraceId>>,
 }
 
 /// One shard's part of the limits.
@@ -185,6 +187,7 @@ impl Shard {
             patience: Patience::default(),
             watched: None,
             restoring: None,
+            ignored: None,
         }
     }
 

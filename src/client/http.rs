@@ -16,6 +16,9 @@ use crate::otlp::Signal;
 /// What backends see as our name.
 pub(super) const USER_AGENT: &str = concat!("spanscore/", env!("CARGO_PKG_VERSION"));
 
+/// The content type of requests in JSON.
+pub(super) const JSON: &str = "application/json";
+
 /// Most bytes of an answer that are read.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
@@ -37,14 +40,14 @@ impl HttpClient {
             .redirect(redirect::Policy::none());
         let http = tls(builder, &settings.tls)?.build().map_err(chain)?;
         let content_type = match settings.protocol {
-            Protocol::HttpJson => "application/json",
+            Protocol::HttpJson => JSON,
             Protocol::HttpProtobuf | Protocol::Grpc => "application/x-protobuf",
         };
         Ok(Self { http, base: base.to_owned(), content_type, compression: settings.compression })
     }
 
     /// The body as it travels.
-    pub(super) fn compress(&self, body: Vec<u8>) -> Bytes {
+    pub(super) fn compress(&self, body: Bytes) -> Bytes {
         match self.compression {
             Compression::Gzip => {
                 let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -53,14 +56,24 @@ impl HttpClient {
                 encoder.finish().unwrap_or_default().into()
             }
             Compression::Zstd => zstd::bulk::compress(&body, 1).unwrap_or_default().into(),
-            Compression::None => body.into(),
+            Compression::None => body,
         }
     }
 
     /// Sends one encoded and compressed request.
     pub(super) async fn send(&self, signal: Signal, body: Bytes) -> Result<Taken, SendError> {
+        self.send_as(signal, body, self.content_type).await
+    }
+
+    /// The same, encoded as this content type says.
+    pub(super) async fn send_as(
+        &self,
+        signal: Signal,
+        body: Bytes,
+        content_type: &str,
+    ) -> Result<Taken, SendError> {
         let url = format!("{}{}", self.base, signal.http_path());
-        let mut request = self.http.post(url).header(CONTENT_TYPE, self.content_type).body(body);
+        let mut request = self.http.post(url).header(CONTENT_TYPE, content_type).body(body);
         request = match self.compression {
             Compression::Gzip => request.header(CONTENT_ENCODING, "gzip"),
             Compression::Zstd => request.header(CONTENT_ENCODING, "zstd"),

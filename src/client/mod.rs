@@ -55,11 +55,17 @@ impl Client {
 
     /// An encoded request as [`Client::send`] takes it: compressed, where that is not the
     /// connection's part.
-    pub fn prepare(&self, request: Vec<u8>) -> Bytes {
+    pub fn prepare(&self, request: impl Into<Bytes>) -> Bytes {
         match &self.0 {
             Carrier::Grpc(_) => request.into(),
-            Carrier::Http(client) => client.compress(request),
+            Carrier::Http(client) => client.compress(request.into()),
         }
+    }
+
+    /// Whether the backend takes requests in JSON as well, and bodies that somebody else has
+    /// compressed: over HTTP.
+    pub fn takes_bodies(&self) -> bool {
+        matches!(&self.0, Carrier::Http(_))
     }
 
     /// Sends a prepared request once.
@@ -70,6 +76,17 @@ impl Client {
         match &self.0 {
             Carrier::Grpc(client) => client.send(signal, request).await,
             Carrier::Http(client) => client.send(signal, request).await,
+        }
+    }
+
+    /// Sends a prepared request in JSON once, where the backend [takes](Self::takes_bodies) it.
+    ///
+    /// # Errors
+    /// Why it was not taken, and whether another try may help.
+    pub async fn send_json(&self, signal: Signal, request: Bytes) -> Result<Taken, SendError> {
+        match &self.0 {
+            Carrier::Grpc(_) => Err(SendError::Refused("gRPC takes no JSON".to_owned())),
+            Carrier::Http(client) => client.send_as(signal, request, http::JSON).await,
         }
     }
 }

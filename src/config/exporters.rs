@@ -1,11 +1,11 @@
-//! The `exporters:` map in the config's struct.
+//! The `exporters:` and `forward:` maps in the config's struct.
 
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 
-/// Stands for the map in the config's struct: `emit` reads its entries.
+/// Stands for the map of exporters: `emit` reads its entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ExportersConfig;
 
@@ -22,5 +22,25 @@ impl JsonSchema for ExportersConfig {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         super::schema::exporters(generator)
+    }
+}
+
+/// Stands for the map of forwards: `emit` reads its entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ForwardConfig;
+
+impl<'de> Deserialize<'de> for ForwardConfig {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(serde::de::IgnoredAny).map(|_| Self)
+    }
+}
+
+impl JsonSchema for ForwardConfig {
+    fn schema_name() -> Cow<'static, str> {
+        "Forward".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        super::schema::forward(generator)
     }
 }

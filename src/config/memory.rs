@@ -5,6 +5,7 @@
 //! mistake, found before anything runs.
 
 use crate::assemble::{LimitsSettings, SessionsSettings};
+use crate::emit::forward::ForwardSettings;
 use crate::emit::settings::ExporterSettings;
 use crate::model::MemoryLimits;
 use crate::receive::settings::OtlpReceiverSettings;
@@ -37,6 +38,10 @@ fn remembered_by_evaluators(node: &Node) -> usize {
     entries.map(of_one).sum()
 }
 
+/// What the forwards have of the default config's memory, beside its shares: where there is none
+/// the others have it.
+const FORWARD: usize = 192 * MIB;
+
 /// What is not divided: the fixed parts, and 13 of 64 parts for what the allocator keeps for a
 /// while after it was given back.
 fn undivided(total: usize, node: &Node) -> usize {
@@ -65,6 +70,7 @@ pub(super) struct ShareSettings<'a> {
     pub(super) limits: &'a LimitsSettings,
     pub(super) sessions: &'a SessionsSettings,
     pub(super) exporters: &'a [ExporterSettings],
+    pub(super) forward: &'a [ForwardSettings],
 }
 
 /// Divides the limit; a mistake where the shares do not fit into it. `node` is the whole config.
@@ -92,7 +98,7 @@ pub(super) fn divide(
     let weights = parts.iter().filter(|part| part.written.is_none()).map(|part| part.weight);
     let (rest, weights) = (total - undivided - named, weights.sum::<usize>().max(1));
     let divided = |part: &Part| (rest as u128 * part.weight as u128 / weights as u128) as usize;
-    let [connections, requests, queue, traces, judging, sessions, exporters, series] =
+    let [connections, requests, queue, traces, judging, sessions, exporters, forward, series] =
         parts.map(|part| part.written.unwrap_or_else(|| divided(&part)));
     Ok(MemoryLimits {
         total,
@@ -103,13 +109,14 @@ pub(super) fn divide(
         judging,
         sessions,
         exporters,
+        forward,
         series,
     })
 }
 
 /// In the order of [`MemoryLimits`].
-fn parts(settings: ShareSettings<'_>) -> [Part; 8] {
-    let ShareSettings { otlp, limits, sessions, exporters } = settings;
+fn parts(settings: ShareSettings<'_>) -> [Part; 9] {
+    let ShareSettings { otlp, limits, sessions, exporters, forward } = settings;
     let default = MemoryLimits::default();
     let connections = otlp.and_then(|otlp| otlp.max_connections_mib);
     let requests = otlp.and_then(|otlp| otlp.max_in_flight_mib);
@@ -124,6 +131,7 @@ fn parts(settings: ShareSettings<'_>) -> [Part; 8] {
         Part::new("limits.judging_mib", limits.judging_mib.map(mib), default.judging),
         Part::new("sessions.memory_mib", sessions.memory_mib.map(mib), default.sessions),
         queues,
+        forward_part(forward, limits),
         Part::new("limits.series_mib", limits.series_mib.map(mib), default.series),
     ]
 }
@@ -135,9 +143,24 @@ fn mib(mib: u32) -> usize {
 /// Bytes for the exporters whose queues have a size of their own, with as much as one of them has
 /// to leave to the others.
 fn queue_bytes(exporters: &[ExporterSettings]) -> Option<usize> {
-    let written = exporters.iter().filter_map(|exporter| exporter.exporter.queue_bytes());
-    let sum = written.fold(0, usize::saturating_add);
+    with_room_for_others(exporters.iter().filter_map(|exporter| exporter.exporter.queue_bytes()))
+}
+
+/// Bytes for queues of these sizes, if there are any.
+fn with_room_for_others(sizes: impl Iterator<Item = usize>) -> Option<usize> {
+    let sum = sizes.fold(0, usize::saturating_add);
     (sum > 0).then(|| sum.saturating_add(sum / 4).saturating_add(SHARE_MIN))
+}
+
+/// What the forwards have: nothing where there is none.
+fn forward_part(forward: &[ForwardSettings], limits: &LimitsSettings) -> Part {
+    let mut part = Part::new("limits.forward_mib", limits.forward_mib.map(mib), FORWARD);
+    let sizes = forward.iter().filter_map(ForwardSettings::queue_bytes);
+    part.written = match forward {
+        [] => Some(0),
+        _ => part.written.or_else(|| with_room_for_others(sizes)),
+    };
+    part
 }
 
 fn does_not_fit(parts: &[Part], needed: usize, total: usize, node: &Node) -> SettingsError {
@@ -188,13 +211,15 @@ mod tests {
         let exporters = emit::settings::read(&section("exporters")).unwrap();
         let otlp = receivers.otlp.as_ref();
         let (limits, sessions) = (&limits, &sessions);
-        divide(ShareSettings { otlp, limits, sessions, exporters: &exporters }, &node)
+        let forward = emit::forward::read_forwards(&section("forward")).unwrap();
+        let (exporters, forward) = (&exporters[..], &forward[..]);
+        divide(ShareSettings { otlp, limits, sessions, exporters, forward }, &node)
     }
 
     fn sum(limits: &MemoryLimits) -> usize {
         let MemoryLimits { connections, requests, queue, traces, .. } = *limits;
-        let MemoryLimits { judging, sessions, exporters, series, .. } = *limits;
-        connections + requests + queue + traces + judging + sessions + exporters + series
+        let MemoryLimits { judging, sessions, exporters, forward, series, .. } = *limits;
+        connections + requests + queue + traces + judging + sessions + exporters + forward + series
     }
 
     #[test]
@@ -213,6 +238,7 @@ mod tests {
             r#"{"limits": {"memory_mib": 64, "remembered_mib": 16, "queue_mib": 16}}"#,
             r#"{"receivers": {"otlp": {"max_in_flight_mib": 512}}}"#,
             r#"{"limits": {"memory_mib": 100000}}"#,
+            r#"{"forward": {"otlp": {"endpoint": "http://h:1"}}}"#,
         ] {
             let limits = divided(text).unwrap();
             let undivided = undivided(limits.total, &Node::default());
@@ -239,6 +265,8 @@ mod tests {
         let text = r#"{"exporters": {"otlp": {"endpoint": "http://h:1",
             "sending_queue": {"queue_size": 104857600}}}}"#;
         assert!(divided(text).unwrap().exporters >= 125 * MIB);
+        let text = text.replace("exporters", "forward");
+        assert!(divided(&text).unwrap().forward >= 125 * MIB);
     }
 
     #[test]

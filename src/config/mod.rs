@@ -22,7 +22,7 @@ mod tools_file;
 
 pub use evaluators::{EvaluatorsConfig, LevelSetting, SharedSettings};
 pub use expect::ExpectSettings;
-pub use exporters::ExportersConfig;
+pub use exporters::{ExportersConfig, ForwardConfig};
 pub use load::{BUILT_IN, ConfigPart, Loaded, environment, load};
 pub use plan::{Config, ResolvedConfig};
 pub use print::{REDACTED, redacted};

@@ -6,13 +6,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::evaluators::{self, EvaluatorsConfig};
-use super::exporters::ExportersConfig;
+use super::exporters::{ExportersConfig, ForwardConfig};
 use super::load::Loaded;
 use super::memory::{ShareSettings, divide};
 use super::read::read_all;
 use super::sources::{ConfigError, ConfigSources};
 use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::emit;
+use crate::emit::forward::ForwardSettings;
 use crate::emit::settings::ExporterSettings;
 use crate::evaluate::engine::run::Configured;
 use crate::evaluate::{FailureJudge, FailureSettings};
@@ -50,6 +51,9 @@ pub struct Config {
     pub evaluators: EvaluatorsConfig,
     /// Where evaluations leave: a map keyed `kind` or `kind/name`, such as `otlp_grpc/backend`.
     pub exporters: ExportersConfig,
+    /// Backends that get what was received, as it came: a map keyed `kind` or `kind/name`, such as
+    /// `otlp_grpc/tempo`.
+    pub forward: ForwardConfig,
     /// Our own metrics, health and logs.
     pub telemetry: TelemetrySettings,
     /// The folder of all that must survive the process: what was received and is not done with.
@@ -75,6 +79,7 @@ impl Default for Config {
             failures: FailureSettings::default(),
             evaluators: EvaluatorsConfig,
             exporters: ExportersConfig,
+            forward: ForwardConfig,
             telemetry: TelemetrySettings::default(),
             data_dir: None,
             durability: Durability::default(),
@@ -92,6 +97,8 @@ pub struct ResolvedConfig {
     pub evaluators: Vec<Configured>,
     /// The exporters in the order of the config.
     pub exporters: Vec<ExporterSettings>,
+    /// The backends that get what was received, in the order of the config.
+    pub forward: Vec<ForwardSettings>,
     /// How much each place may hold.
     pub memory: MemoryLimits,
 }
@@ -117,18 +124,25 @@ impl ResolvedConfig {
             Some(node) => read_all(node, &mut errors, emit::settings::read),
             None => Some(Vec::new()),
         };
-        let memory = match (&config, &exporters) {
-            (Some(config), Some(exporters)) => {
+        let forward = match loaded.node.get("forward") {
+            Some(node) => read_all(node, &mut errors, emit::forward::read_forwards),
+            None => Some(Vec::new()),
+        };
+        if let (Some(config), Some(forward)) = (&config, &forward) {
+            check_circles(config, forward, &loaded.node, &mut errors);
+        }
+        let memory = match (&config, &exporters, &forward) {
+            (Some(config), Some(exporters), Some(forward)) => {
                 let Config { receivers, limits, sessions, .. } = config;
                 let otlp = receivers.otlp.as_ref();
-                let settings = ShareSettings { otlp, limits, sessions, exporters };
+                let settings = ShareSettings { otlp, limits, sessions, exporters, forward };
                 divide(settings, &loaded.node).map_err(|error| errors.push(error)).ok()
             }
             _ => None,
         };
-        match (config, exporters, memory) {
-            (Some(config), Some(exporters), Some(memory)) if errors.is_empty() => {
-                Ok(Self { config, evaluators, exporters, memory })
+        match (config, exporters, forward, memory) {
+            (Some(config), Some(exporters), Some(forward), Some(memory)) if errors.is_empty() => {
+                Ok(Self { config, evaluators, exporters, forward, memory })
             }
             _ => Err(report(errors, &loaded.sources)),
         }
@@ -154,8 +168,15 @@ fn check_failures(config: &Config, node: &Node, errors: &mut Vec<SettingsError>)
 
 /// A collector that receives nothing is a mistake: more likely a protocol was not named.
 fn check_receivers(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
+    if let Some(Err(text)) = config.receivers.file.as_ref().map(|file| file.check()) {
+        let file = node.get("receivers").and_then(|receivers| receivers.get("file"));
+        let place = file.map_or(node.place, |file| file.place);
+        errors.push(SettingsError::new(text).at(place));
+    }
     let protocols = config.receivers.otlp.as_ref().map(|otlp| &otlp.protocols);
-    if protocols.is_some_and(|protocols| protocols.grpc.is_some() || protocols.http.is_some()) {
+    let is_listening =
+        protocols.is_some_and(|protocols| protocols.grpc.is_some() || protocols.http.is_some());
+    if is_listening || config.receivers.file.is_some() {
         return;
     }
     let place = node.get("receivers").map_or(node.place, |receivers| receivers.place);
@@ -175,6 +196,26 @@ fn check_log(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
         let error = SettingsError::new(format!("`{key}` needs `data_dir`, the folder of the log"));
         error.with_help("add `data_dir: /var/lib/spanscore`, or another folder").at(value.place)
     }));
+}
+
+/// A forward that leads back to a receiver would send everything round and round.
+fn check_circles(
+    config: &Config,
+    forward: &[ForwardSettings],
+    node: &Node,
+    errors: &mut Vec<SettingsError>,
+) {
+    let protocols = config.receivers.otlp.as_ref().map(|otlp| &otlp.protocols);
+    let grpc = protocols.and_then(|it| Some(it.grpc.as_ref()?.endpoint.as_str()));
+    let http = protocols.and_then(|it| Some(it.http.as_ref()?.endpoint.as_str()));
+    for address in grpc.into_iter().chain(http) {
+        for circle in forward.iter().filter(|it| it.leads_to(address)) {
+            let at = node.get("forward").and_then(|map| map.get(&circle.name));
+            let text = format!("`{}` leads back to the receiver at {address}", circle.name);
+            let error = SettingsError::new(text).with_help("name the backend behind spanscore");
+            errors.push(error.at(at.map_or(node.place, |it| it.place)));
+        }
+    }
 }
 
 impl ResolvedConfig {
@@ -201,11 +242,14 @@ impl ResolvedConfig {
             otlp.and_then(|otlp| Some(format!("OTLP/gRPC {}", otlp.grpc.as_ref()?.endpoint)));
         let http =
             otlp.and_then(|otlp| Some(format!("OTLP/HTTP {}", otlp.http.as_ref()?.endpoint)));
+        let files = self.config.receivers.file.iter().flat_map(|file| &file.include);
+        let files = files.map(|pattern| format!("files {pattern}"));
         let exporters = self.exporters.iter().map(|exporter| exporter.name.clone());
         let mut summary = vec![
-            ("receivers", grpc.into_iter().chain(http).collect()),
+            ("receivers", grpc.into_iter().chain(http).chain(files).collect()),
             ("evaluators", evaluators.collect()),
             ("exporters", exporters.collect()),
+            ("forward", self.forward.iter().map(|it| it.name.clone()).collect()),
         ];
         if !self.config.dialects.is_empty() {
             let dialects = self.config.dialects.iter().map(reading).collect();

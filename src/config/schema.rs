@@ -79,6 +79,15 @@ fn require_criteria(entry: &mut Value) {
     }
 }
 
+/// The schema of the `forward` map.
+pub(super) fn forward(generator: &mut SchemaGenerator) -> Schema {
+    let entries = emit::forward::FORWARD_KINDS.iter().map(|(name, alias, about)| {
+        let entry = entry(name, about, emit::forward::forward_schema(), generator);
+        (format!("^({alias}|{name})(/.+)?$"), entry)
+    });
+    keyed("Backends that get what was received: a map keyed kind/name.", entries.collect())
+}
+
 fn keyed(about: &str, entries: Map<String, Value>) -> Schema {
     json_schema!({
         "description": about,
@@ -142,6 +151,7 @@ mod tests {
     fn a_name_means_one_type_to_all_kinds() {
         let mut known: Map<String, Value> = Map::new();
         let exporters = emit::settings::KINDS.iter().map(|kind| (kind.schema)());
+        let exporters = exporters.chain([emit::forward::forward_schema()]);
         for schema in KINDS.iter().map(|kind| (kind.schema)()).chain(exporters) {
             let definitions = schema.get("$defs").and_then(Value::as_object).cloned();
             for (name, definition) in definitions.into_iter().flatten() {

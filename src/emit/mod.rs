@@ -21,6 +21,7 @@ mod counters;
 mod dead_letters;
 pub mod details;
 mod file;
+pub mod forward;
 mod otlp;
 pub mod prometheus;
 mod queue;

@@ -121,6 +121,8 @@ pub struct MemoryLimits {
     pub sessions: usize,
     /// Evaluations in the queues of exporters.
     pub exporters: usize,
+    /// What waits to be passed on; nothing without a forward.
+    pub forward: usize,
     /// Series of exporters, with their labels and resources.
     pub series: usize,
 }
@@ -138,6 +140,7 @@ impl Default for MemoryLimits {
             judging: mib(152),
             sessions: mib(48),
             exporters: mib(48),
+            forward: 0,
             series: mib(20),
         }
     }
@@ -162,6 +165,8 @@ pub struct Memory {
     pub sessions: Arc<Share>,
     /// [`MemoryLimits::exporters`].
     pub exporters: Arc<Share>,
+    /// [`MemoryLimits::forward`].
+    pub forward: Arc<Share>,
     /// [`MemoryLimits::series`].
     pub series: Arc<Share>,
 }
@@ -178,12 +183,13 @@ impl Memory {
             judging: Share::new("judging", limits.judging),
             sessions: Share::new("sessions", limits.sessions),
             exporters: Share::new("exporters", limits.exporters),
+            forward: Share::new("forward", limits.forward),
             series: Share::new("series", limits.series),
         }
     }
 
     /// All shares, in the order in which data passes them.
-    pub fn shares(&self) -> [&Arc<Share>; 8] {
+    pub fn shares(&self) -> [&Arc<Share>; 9] {
         [
             &self.connections,
             &self.requests,
@@ -192,6 +198,7 @@ impl Memory {
             &self.judging,
             &self.sessions,
             &self.exporters,
+            &self.forward,
             &self.series,
         ]
     }

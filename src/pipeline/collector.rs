@@ -9,16 +9,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use opentelemetry::metrics::Meter;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::journal::{Journal, JournalOpenError};
+use super::journal::{Journal, JournalOpenError, Past};
 use super::keeper::Keeper;
-use super::lost::Kept;
+use super::lost::KeptWork;
 use super::{Lost, Outlet, Pipeline, PipelineSettings, Unjudged};
 use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::config::ResolvedConfig;
+use crate::emit::forward::{
+    ForwardLog, ForwardSettings, ForwardStartError, Forwards, HoldTimes, ReadBack, Unforwarded,
+};
 use crate::emit::settings::ExporterSettings;
 use crate::emit::{self, Exporters, Persistence, Unsent};
 use crate::evaluate::engine::run::{Configured, Evaluators};
@@ -27,7 +31,7 @@ use crate::extract::{Resolver, Table, TableError};
 use crate::log::LogLimits;
 use crate::model::{Memory, MemoryLimits};
 use crate::receive::settings::ReceiversSettings;
-use crate::receive::{self, Receivers};
+use crate::receive::{self, FileReceiver, Receivers};
 use crate::telemetry::{Telemetry, TelemetryError, TelemetrySettings};
 
 /// How long connections may take to close once there is nothing left to wait for.
@@ -51,10 +55,12 @@ pub struct CollectorSettings {
     pub evaluators: Vec<Configured>,
     /// Where scores leave.
     pub exporters: Vec<ExporterSettings>,
+    /// Where requests are passed on.
+    pub forward: Vec<ForwardSettings>,
     /// Our own logs, metrics and health.
     pub telemetry: TelemetrySettings,
     /// Where requests are kept until they are done with, if anywhere.
-    pub log: Option<LogPlace>,
+    pub log: Option<LogFolder>,
     /// How long a shutdown may take in all.
     pub shutdown_timeout: Duration,
     /// Shards; one per core when `None`.
@@ -76,8 +82,9 @@ impl From<ResolvedConfig> for CollectorSettings {
             memory: plan.memory,
             evaluators: plan.evaluators,
             exporters: plan.exporters,
+            forward: plan.forward,
             telemetry: config.telemetry,
-            log: config.data_dir.map(|data_dir| LogPlace {
+            log: config.data_dir.map(|data_dir| LogFolder {
                 data_dir,
                 limits: config.log.limits(config.durability),
             }),
@@ -89,11 +96,36 @@ impl From<ResolvedConfig> for CollectorSettings {
 
 /// Where requests are kept until they are done with.
 #[derive(Clone, Debug)]
-pub struct LogPlace {
+pub struct LogFolder {
     /// The folder of all that is kept.
     pub data_dir: PathBuf,
     /// How much, and when it counts as kept.
     pub limits: LogLimits,
+}
+
+/// The log and what needs it, all of it or nothing.
+#[derive(Default)]
+struct OpenedLog {
+    journal: Option<Arc<Journal>>,
+    past: Option<Past>,
+    /// For the exporters.
+    kept: Option<Persistence>,
+    /// For the forwards.
+    forward: Option<ForwardLog>,
+}
+
+impl OpenedLog {
+    fn new(place: Option<LogFolder>, meter: &Meter) -> Result<Self, JournalOpenError> {
+        let Some(LogFolder { data_dir, limits }) = place else { return Ok(Self::default()) };
+        let (journal, past) = Journal::open(&data_dir, limits, meter)?;
+        let log = Arc::clone(&journal) as Arc<dyn ReadBack>;
+        Ok(Self {
+            journal: Some(journal),
+            past: Some(past),
+            forward: Some(ForwardLog { log, folder: data_dir.clone() }),
+            kept: Some(Persistence { data_dir, durability: limits.durability }),
+        })
+    }
 }
 
 /// Bytes in whole mebibytes, at least one.
@@ -113,6 +145,9 @@ pub enum CollectorStartError {
     /// An exporter.
     #[error(transparent)]
     Exporter(#[from] emit::ExporterStartError),
+    /// A forward.
+    #[error(transparent)]
+    Forward(#[from] ForwardStartError),
     /// The threads of the shards.
     #[error("cannot start a thread for each shard: {0}")]
     Threads(std::io::Error),
@@ -141,10 +176,12 @@ pub struct Addresses {
 pub struct Collector {
     telemetry: Telemetry,
     exporters: Arc<Exporters>,
+    forwards: Arc<Forwards>,
     pipeline: Pipeline,
     receivers: Receivers,
     journal: Option<Arc<Journal>>,
     restoring: Option<JoinHandle<()>>,
+    files: FileReceiver,
     shutdown_timeout: Duration,
     _keeper: Keeper,
 }
@@ -157,17 +194,13 @@ impl Collector {
         let memory = Memory::new(&settings.memory);
         telemetry.show_memory(&memory);
         let registry = telemetry.registry();
-        let opened = match &settings.log {
-            Some(place) => Some(Journal::open(&place.data_dir, place.limits, &meter)?),
-            None => None,
-        };
-        let (journal, past) = opened.unzip();
-        let kept = settings.log.map(|LogPlace { data_dir, limits }| Persistence {
-            data_dir,
-            durability: limits.durability,
-        });
+        let OpenedLog { journal, past, kept, forward } = OpenedLog::new(settings.log, &meter)?;
         let exporters =
             Exporters::start(&settings.exporters, &memory, &meter, registry, kept.as_ref())?;
+        let times = hold_times(&settings.traces);
+        let forwards =
+            Forwards::start(&settings.forward, &memory, times, &meter, forward.as_ref())?;
+        let forwards = Arc::new(forwards);
         let evaluators = Evaluators::new(settings.evaluators, exporters.want());
         let table = Arc::new(Table::compile(settings.dialects, &evaluators.facts())?);
         let resolver = Arc::new(Resolver::new(table));
@@ -184,6 +217,7 @@ impl Collector {
                 limits: settings.limits,
                 memory: memory.clone(),
                 shard_count: settings.shard_count.unwrap_or(cores),
+                forwards: Arc::clone(&forwards),
             },
             resolver,
             Arc::new(evaluators),
@@ -194,24 +228,27 @@ impl Collector {
         .map_err(CollectorStartError::Threads)?;
         telemetry.readiness().watch(pipeline.heartbeats());
         if let Some(journal) = &journal {
-            let log = journal.log().downgrade();
-            let works = move || log.upgrade().is_some_and(|log| !log.usage().is_failing);
-            telemetry.readiness().need(works);
+            telemetry.readiness().need(journal.works());
         }
         let restoring = journal.as_ref().zip(past);
         let restoring = restoring.map(|(journal, past)| pipeline.restore(journal, past));
         let intake = pipeline.intake();
         let receivers = Receivers::start(&settings.receivers, intake, &memory, &meter).await?;
+        let files = settings.receivers.file.as_ref();
+        let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
+        let files = FileReceiver::start(files, pipeline.intake(), &memory, &meter, data_dir);
         telemetry.readiness().set(true);
         let shutdown_timeout = settings.shutdown_timeout;
         let _keeper = Keeper::start(pipeline.intake());
         Ok(Self {
             telemetry,
             exporters,
+            forwards,
             pipeline,
             receivers,
             journal,
             restoring,
+            files,
             shutdown_timeout,
             _keeper,
         })
@@ -240,7 +277,9 @@ impl Collector {
             let _ = tokio::time::timeout(within, hurry.cancelled()).await;
         };
         let lost_before = self.exporters.lost();
+        let unforwarded_before = self.forwards.lost();
         self.telemetry.readiness().set(false);
+        self.files.stop(no_more_time(all / 4)).await;
         if !self.receivers.settle(no_more_time(all / 4)).await {
             tracing::warn!("requests that did not end were told to come again");
         }
@@ -262,7 +301,11 @@ impl Collector {
             () = self.pipeline.shutdown() => {}
         }
         let left = || deadline.saturating_duration_since(Instant::now());
-        self.exporters.shutdown(no_more_time(left().max(all / 4))).await;
+        let time_left = left().max(all / 4);
+        tokio::join!(
+            self.exporters.shutdown(no_more_time(time_left)),
+            self.forwards.shutdown(no_more_time(time_left)),
+        );
         let close_time = if hurry.is_cancelled() { Duration::ZERO } else { left().min(CLOSE_TIME) };
         self.receivers.drain(close_time).await;
         let is_kept = match &self.journal {
@@ -275,7 +318,8 @@ impl Collector {
         let nothing = Unjudged::default();
         let (kept, unjudged) = if is_kept { (unjudged, nothing) } else { (nothing, unjudged) };
         let left = if is_kept { self.exporters.left() } else { Vec::new() };
-        Lost { unsent, unjudged, kept: Kept { unsent: left, unjudged: kept } }
+        let unforwarded = unforwarded_since(&unforwarded_before, self.forwards.lost());
+        Lost { unsent, unforwarded, unjudged, kept: KeptWork { unsent: left, unjudged: kept } }
     }
 }
 
@@ -287,4 +331,18 @@ fn since(before: &[Unsent], now: Vec<Unsent>) -> Vec<Unsent> {
         ..now
     });
     lost.filter(|unsent| unsent.evaluations > 0).collect()
+}
+
+/// The same of each forward.
+fn unforwarded_since(before: &[Unforwarded], now: Vec<Unforwarded>) -> Vec<Unforwarded> {
+    let pairs = now.into_iter().zip(before);
+    let lost = pairs
+        .map(|(now, before)| Unforwarded { items: now.items.saturating_sub(before.items), ..now });
+    lost.filter(|unforwarded| unforwarded.items > 0).collect()
+}
+
+/// How long a forward of chosen traces has to hold them.
+fn hold_times(traces: &TracesSettings) -> HoldTimes {
+    let open_max = traces.age_max.0 + traces.quiet_period_max.0;
+    HoldTimes { open_max, remember: traces.remember_period.0 + traces.revision_wait_max.0 }
 }

@@ -18,11 +18,12 @@ use super::pool::BatchPool;
 use super::room::{QueueRoom, ShardQueue};
 use super::worker::ShardMessage;
 use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER, ROOM_WAIT};
+use crate::emit::forward::{Forwards, Passing};
 use crate::extract::{Extracted, ExtractionCache, Table, extract};
 use crate::log::AppendError;
 use crate::model::{Claim, Claims, Share, SpanBatch, shard_of};
-use crate::otlp::Signal;
 use crate::otlp::request::Broken;
+use crate::otlp::{RawBody, Signal};
 use crate::receive::{Accepted, Intake, Received, Refused, Sender};
 
 /// Refuses, extracts, and hands to the shards.
@@ -45,6 +46,7 @@ pub struct PipelineIntake {
     is_live: AtomicBool,
     /// Held to read by each request that comes before that, and to write by whoever ends it.
     gate: Arc<RwLock<()>>,
+    forwards: Arc<Forwards>,
 }
 
 /// Where the records of a request come from.
@@ -81,6 +83,7 @@ impl PipelineIntake {
             journal: None,
             is_live: AtomicBool::new(true),
             gate: Arc::default(),
+            forwards: Arc::default(),
         }
     }
 
@@ -89,6 +92,11 @@ impl PipelineIntake {
         self.journal = Some(journal);
         self.is_live = AtomicBool::new(false);
         self
+    }
+
+    /// Passes on what it accepts.
+    pub(super) fn forwarding(self, forwards: &Arc<Forwards>) -> Self {
+        Self { forwards: Arc::clone(forwards), ..self }
     }
 
     /// Refuses from now on, and sends each shard a last word.
@@ -153,7 +161,7 @@ impl PipelineIntake {
         mut room: QueueRoom,
         deadline: Instant,
         origin: RequestOrigin<'_>,
-    ) -> Result<(), Refused> {
+    ) -> Result<Option<Claim>, Refused> {
         room.grow(batches.iter().map(SpanBatch::bytes).sum());
         let room = Arc::new(room);
         let mut places = Vec::with_capacity(self.shards.len());
@@ -172,26 +180,44 @@ impl PipelineIntake {
             };
             places.push((place, batch, own));
         }
-        let (claims, at_ms) = match origin {
-            RequestOrigin::Sender(received) if !places.is_empty() => {
+        let (claim, at_ms) = match origin {
+            RequestOrigin::Sender(received)
+                if !places.is_empty() || self.forwards.wants(received.signal) =>
+            {
                 (self.keep(received).await?, None)
             }
-            RequestOrigin::Sender(_) => (Claims::default(), None),
-            RequestOrigin::Log { claim, at_ms } => (claim.into(), Some(at_ms)),
+            RequestOrigin::Sender(_) => (None, None),
+            RequestOrigin::Log { claim, at_ms } => (Some(claim), Some(at_ms)),
         };
+        let claims = claim.clone().map(Claims::from).unwrap_or_default();
         for (place, mut batch, own) in places {
             self.backlog.queue(batch.spans.len());
             batch.claims = claims.clone();
             let room = Arc::new((own, Arc::clone(&room)));
             place.send(ShardMessage::Batch { batch: Arc::new(batch), at_ms, _room: room });
         }
-        Ok(())
+        Ok(claim)
+    }
+
+    /// Lets the forwards pass a request on.
+    fn pass_on(
+        &self,
+        signal: Signal,
+        request: &Bytes,
+        raw: &RawBody,
+        extracted: &Extracted,
+        claim: Option<&Claim>,
+    ) {
+        if self.forwards.wants(signal) {
+            let items = extracted.accepted + extracted.rejected_total();
+            self.forwards.offer(&Passing { signal, request, raw, items }, claim);
+        }
     }
 
     /// Keeps a request in the log, if there is one; claims its place.
-    async fn keep(&self, received: &Received) -> Result<Claims, Refused> {
-        let Some(journal) = &self.journal else { return Ok(Claims::default()) };
-        journal.keep(received).await.map(Claims::from).map_err(|error| match error {
+    async fn keep(&self, received: &Received) -> Result<Option<Claim>, Refused> {
+        let Some(journal) = &self.journal else { return Ok(None) };
+        journal.keep(received).await.map(Some).map_err(|error| match error {
             AppendError::Full => self.overloaded("log_full"),
             AppendError::Behind => self.overloaded("log_behind"),
             AppendError::Failed | AppendError::Closed => self.overloaded("log_failed"),
@@ -224,29 +250,36 @@ impl PipelineIntake {
         }
     }
 
-    /// Hands a request of an earlier process to the shards, as soon as they have room.
-    pub(super) async fn restore(&self, signal: Signal, request: Bytes, claim: Claim, at_ms: u64) {
+    /// Hands a request that is in the log to the shards, as soon as they have room; one that an
+    /// earlier process kept (`is_old`) also to the forwards, which know what they passed on.
+    pub(super) async fn restore(&self, kept: &Received, claim: Claim, at_ms: u64, is_old: bool) {
         loop {
-            let deadline = Instant::now() + ROOM_WAIT;
             let origin = RequestOrigin::Log { claim: claim.clone(), at_ms };
-            match self.restore_in_time(signal, &request, deadline, origin).await {
+            match self.restore_in_time(kept, Instant::now() + ROOM_WAIT, origin).await {
+                Ok(extracted) => {
+                    if is_old {
+                        let Received { signal, request, raw } = kept;
+                        self.pass_on(*signal, request, raw, &extracted, Some(&claim));
+                    }
+                    return;
+                }
                 Err(Refused::Overloaded { .. }) => {}
                 // It was taken once, and is as it was.
-                Ok(()) | Err(Refused::Malformed(_) | Refused::ShuttingDown) => return,
+                Err(Refused::Malformed(_) | Refused::ShuttingDown) => return,
             }
         }
     }
 
     async fn restore_in_time(
         &self,
-        signal: Signal,
-        request: &[u8],
+        kept: &Received,
         deadline: Instant,
         origin: RequestOrigin<'_>,
-    ) -> Result<(), Refused> {
-        let room = self.room_for(request.len(), &Arc::default(), deadline).await?;
-        let (batches, _) = self.read(signal, request)?;
-        self.hand_over(batches, room, deadline, origin).await
+    ) -> Result<Extracted, Refused> {
+        let room = self.room_for(kept.request.len(), &Arc::default(), deadline).await?;
+        let (batches, extracted) = self.read(kept.signal, &kept.request)?;
+        self.hand_over(batches, room, deadline, origin).await?;
+        Ok(extracted)
     }
 
     /// Lets no request come between, until [`resume`](Self::resume).
@@ -259,6 +292,7 @@ impl PipelineIntake {
         for (shard, _) in &self.shards {
             let _ = shard.send(ShardMessage::Resume { now_ms }).await;
         }
+        self.forwards.replayed();
         self.is_live.store(true, Ordering::Release);
         drop(gate);
     }
@@ -300,13 +334,15 @@ impl Intake for PipelineIntake {
         let restoring = self.restoring().await;
         let room = self.room_for(received.request.len(), sender, deadline).await?;
         let (batches, extracted) = self.read(received.signal, &received.request)?;
-        if restoring.is_some() {
+        let claim = if restoring.is_some() {
             batches.into_iter().for_each(|batch| self.pool.give_back(batch));
-            self.keep(&received).await?;
+            self.keep(&received).await?
         } else {
-            self.hand_over(batches, room, deadline, RequestOrigin::Sender(&received)).await?;
-        }
+            self.hand_over(batches, room, deadline, RequestOrigin::Sender(&received)).await?
+        };
         self.metrics.extracted(&extracted);
+        let Received { signal, request, raw } = &received;
+        self.pass_on(*signal, request, raw, &extracted, claim.as_ref());
         Ok(Accepted {
             accepted: extracted.accepted,
             rejected: extracted.rejected_total(),
@@ -365,7 +401,10 @@ mod tests {
         let intake = intake(vec![first, second], &telemetry);
         let give = async |batches| {
             let room = intake.room_for(1, &Arc::default(), soon()).await.unwrap();
-            intake.hand_over(batches, room, soon(), RequestOrigin::Sender(&nothing())).await
+            intake
+                .hand_over(batches, room, soon(), RequestOrigin::Sender(&nothing()))
+                .await
+                .map(drop)
         };
         assert_eq!(give(vec![batch(), batch()]).await, Ok(()));
         let started = Instant::now();
@@ -384,7 +423,10 @@ mod tests {
         let intake = intake(vec![first, second], &telemetry);
         let give = async |batches| {
             let room = intake.room_for(1, &Arc::default(), soon()).await.unwrap();
-            intake.hand_over(batches, room, soon(), RequestOrigin::Sender(&nothing())).await
+            intake
+                .hand_over(batches, room, soon(), RequestOrigin::Sender(&nothing()))
+                .await
+                .map(drop)
         };
         assert_eq!(give(vec![batch(), batch()]).await, Ok(()));
         assert!(matches!(first_queue.try_recv(), Ok(ShardMessage::Batch { .. })));

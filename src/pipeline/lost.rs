@@ -4,21 +4,24 @@ use std::fmt;
 
 use super::backlog::Unjudged;
 use crate::emit::Unsent;
+use crate::emit::forward::Unforwarded;
 
 /// What was lost from the beginning of a shutdown to its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     /// Evaluations that were not delivered, by exporter; those that lost none are not named.
     pub unsent: Vec<Unsent>,
+    /// What was accepted and not passed on, by forward; those that lost nothing are not named.
+    pub unforwarded: Vec<Unforwarded>,
     /// What was never judged.
     pub unjudged: Unjudged,
     /// What the next process goes on with; it is not lost.
-    pub kept: Kept,
+    pub kept: KeptWork,
 }
 
 /// What is kept for the next process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptWork {
     /// Evaluations that were not delivered, by exporter.
     pub unsent: Vec<Unsent>,
     /// What was not judged.
@@ -40,7 +43,7 @@ impl Lost {
 impl Lost {
     /// What the next process goes on with, for people; `None` where there is nothing.
     pub fn kept(&self) -> Option<String> {
-        let Kept { unsent, unjudged } = self.kept.clone();
+        let KeptWork { unsent, unjudged } = self.kept.clone();
         let kept = Self { unsent, unjudged, ..Self::default() };
         (!kept.is_nothing()).then(|| kept.to_string())
     }
@@ -68,6 +71,10 @@ impl fmt::Display for Lost {
                 write!(f, " ({})", exporters.join(", "))?;
             }
         }
+        for Unforwarded { forward, items } in &self.unforwarded {
+            write!(f, "{divider}{items} items not passed on ({forward})")?;
+            divider = ", ";
+        }
         if divider.is_empty() { f.write_str("nothing") } else { Ok(()) }
     }
 }
@@ -82,13 +89,15 @@ mod tests {
             |exporter: &str, evaluations| Unsent { exporter: exporter.into(), evaluations };
         let all = Lost {
             unsent: vec![unsent("file", 1), unsent("otlp_grpc/a", 20)],
+            unforwarded: vec![Unforwarded { forward: "otlp/b".into(), items: 7 }],
             unjudged: Unjudged { records: 4, traces: 1, sessions: 2 },
-            kept: Kept::default(),
+            kept: KeptWork::default(),
         };
         assert_eq!(
             all.to_string(),
             "21 evaluations not delivered (file 1, otlp_grpc/a 20), 2 sessions not judged, \
-             1 trace not judged, 4 spans or log events not assembled"
+             1 trace not judged, 4 spans or log events not assembled, 7 items not passed on \
+             (otlp/b)"
         );
         let one = Lost { unsent: vec![unsent("file", 1)], ..Lost::default() };
         assert_eq!(one.to_string(), "1 evaluation not delivered (file 1)");

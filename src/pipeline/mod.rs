@@ -35,6 +35,7 @@ use tokio::sync::mpsc;
 
 use crate::assemble::Sessions;
 use crate::assemble::{LimitsSettings, SessionsSettings, Shard, TracesSettings};
+use crate::emit::forward::Forwards;
 use crate::evaluate::engine::run::Evaluators;
 use crate::extract::Resolver;
 use crate::model::{Evaluation, Memory, Receipt};
@@ -47,7 +48,7 @@ use costly::Costly;
 pub use intake::PipelineIntake;
 pub use journal::JournalOpenError;
 use journal::{Journal, Past, Restore};
-pub use lost::{Kept, Lost};
+pub use lost::{KeptWork, Lost};
 use metrics::PipelineMetrics;
 use pool::BatchPool;
 use sessions::{QUEUED_TRACES_MAX, SessionSender, SessionVerdicts, SessionWorker};
@@ -76,6 +77,8 @@ pub struct PipelineSettings {
     pub memory: Memory,
     /// Shards, each on a thread of its own; one per core.
     pub shard_count: usize,
+    /// Where requests are passed on; told what was judged.
+    pub forwards: Arc<Forwards>,
 }
 
 /// The running stages between receivers and exporters.
@@ -111,8 +114,7 @@ impl Pipeline {
         journal: Option<&Arc<Journal>>,
     ) -> std::io::Result<Self> {
         let (shard_count, memory) = (settings.shard_count.max(1), &settings.memory);
-        let metrics = Arc::new(PipelineMetrics::new(meter, &evaluators));
-        let pool = Arc::new(BatchPool::default());
+        let (metrics, pool) = (Arc::new(PipelineMetrics::new(meter, &evaluators)), Arc::default());
         let backlog = Arc::new(Backlog::new(shard_count));
         // The owner of sessions stands behind the shards.
         let heartbeats =
@@ -147,7 +149,8 @@ impl Pipeline {
         }
         let (table, queue) = (Arc::clone(resolver.table()), Arc::clone(&memory.queue));
         let known = Arc::clone(&backlog);
-        let mut intake = PipelineIntake::new(table, senders, queue, metrics, pool, known, meter);
+        let mut intake = PipelineIntake::new(table, senders, queue, metrics, pool, known, meter)
+            .forwarding(&settings.forwards);
         if let Some(journal) = journal {
             intake = intake.with_journal(Arc::clone(journal));
         }
@@ -217,6 +220,7 @@ impl WorkerParts<'_> {
             backlog: Arc::clone(self.backlog),
             heartbeats: Arc::clone(self.heartbeats),
             sessions,
+            forwards: Arc::clone(&self.settings.forwards),
             journal: self.journal.cloned(),
             clock: ShardClock::new(),
         }
@@ -251,10 +255,14 @@ fn empty_shard(
     is_watched: bool,
 ) -> impl Fn(u64) -> Shard + Send + 'static {
     let (traces, limits) = (settings.traces, settings.limits);
+    let tells_ignored = settings.forwards.wants_judgements();
     move |now_ms| {
         let mut shard = Shard::new(traces, limits, shard_count, now_ms);
         if is_watched {
             shard.watch_running();
+        }
+        if tells_ignored {
+            shard.watch_ignored();
         }
         shard
     }

@@ -24,6 +24,7 @@ use super::reading::{ReadingMemory, reserve};
 use super::room::{QueueRoom, ShardRoom};
 use super::sessions::SessionSender;
 use crate::assemble::{Due, Handle, RunningTrace, Shard, TakenSteps};
+use crate::emit::forward::Forwards;
 use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
 use crate::extract::Resolver;
 use crate::model::{
@@ -89,6 +90,8 @@ pub(super) struct Worker {
     /// Told what was judged, where there is a log.
     pub(super) journal: Option<Arc<Journal>>,
     pub(super) clock: ShardClock,
+    /// Told what was judged of traces.
+    pub(super) forwards: Arc<Forwards>,
 }
 
 impl Worker {
@@ -140,7 +143,8 @@ impl Worker {
     }
 
     fn restore(&mut self, priors: &Priors) {
-        self.shard.restore(priors.clone(), self.sessions.is_some());
+        let tells_known = self.sessions.is_some() || self.forwards.wants_judgements();
+        self.shard.restore(priors.clone(), tells_known);
     }
 
     fn resume(&mut self, now_ms: u64, due: &mut Vec<Due>) {
@@ -185,6 +189,7 @@ impl Worker {
     }
 
     fn judge_due(&mut self, due: &mut Vec<Due>) {
+        self.tell_ignored();
         if due.is_empty() {
             return;
         }
@@ -204,6 +209,10 @@ impl Worker {
                 let steps = self.shard.steps(due.handle).judged;
                 let effort = Effort::new(self.trace_steps.saturating_sub(steps));
                 let done = self.evaluate_one(due, effort, now_ns, &mut judged, &mut evaluations);
+                self.tell_forwards(due.handle, &evaluations[before..]);
+                if due.is_silent {
+                    evaluations.truncate(before);
+                }
                 self.supersede(due.handle, &mut evaluations[before..]);
                 if evaluations.len() > before {
                     notes.extend(self.note_of(due));
@@ -359,7 +368,7 @@ impl Worker {
         let before = out.len();
         let outcome = caught(|| {
             let mut trajectory = self.resolver.resolve_within(trace, effort);
-            let errors = if due.is_silent {
+            let errors = if due.is_silent && !self.forwards.wants_judgements() {
                 WhenErrors::default()
             } else {
                 self.evaluators.evaluate_trace(&mut trajectory, evidence, &mut reported, out)
@@ -453,6 +462,8 @@ pub(super) fn unix_ns(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
+
+mod told;
 
 #[cfg(test)]
 pub(super) mod brittle;

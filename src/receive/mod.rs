@@ -1,6 +1,7 @@
 //! Bytes in, acknowledged once they were taken.
 
 pub mod file;
+mod follow;
 pub mod settings;
 
 mod admission;
@@ -19,7 +20,6 @@ mod meter;
 mod metrics;
 mod server;
 mod status;
-mod text;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -30,6 +30,7 @@ use bytes::Bytes;
 use crate::otlp::{RawBody, Signal};
 
 pub use compression::unpack;
+pub use follow::FileReceiver;
 pub use listen::ReceiverStartError;
 pub use meter::Sender;
 pub use server::Receivers;

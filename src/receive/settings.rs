@@ -6,6 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
+pub use super::follow::settings::FileReceiverSettings;
 use crate::settings::{HumanDuration, above_zero, listen_address, some_above_zero};
 
 /// Bytes in a mebibyte.
@@ -18,11 +19,14 @@ pub struct ReceiversSettings {
     /// The OTLP receiver; off when other settings stand under `receivers` without it.
     #[serde(default, deserialize_with = "named")]
     pub otlp: Option<OtlpReceiverSettings>,
+    /// Files that another process writes; off unless named.
+    #[serde(default)]
+    pub file: Option<FileReceiverSettings>,
 }
 
 impl Default for ReceiversSettings {
     fn default() -> Self {
-        Self { otlp: Some(OtlpReceiverSettings::default()) }
+        Self { otlp: Some(OtlpReceiverSettings::default()), file: None }
     }
 }
 

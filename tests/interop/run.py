@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs real SDKs and agent frameworks against a spanscore binary, and reads the scores at an
-independent OTLP receiver.
+independent OTLP receiver. What the SDKs sent must reach a backend behind spanscore byte by byte.
 
     run.py PATH-TO-SPANSCORE
 
@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 
+from recorder import Recorder
 from sink import Sink, attributes
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -115,12 +116,23 @@ def check_spans(sink, name):
     check(f"{name}: score spans are evaluators", kinds == {("string_value", "EVALUATOR")}, str(kinds))
 
 
+def check_forwarded(tap, backend):
+    sent = tap.all()
+    check("the SDKs sent over both transports", all(tap.bodies.values()), str(len(sent)))
+    for transport, bodies in backend.bodies.items():
+        missing, invented = sent - bodies, bodies - sent
+        check(f"what the SDKs sent reached the {transport} backend byte by byte, {sum(sent.values())} requests",
+              bodies == sent, f"{sum(missing.values())} missing, {sum(invented.values())} not sent")
+
+
 def main():
     binary, sink = os.path.abspath(sys.argv[1]), Sink()
     ports = {"grpc": free_port(), "http": free_port()}
+    tap, backend = Recorder(ports), Recorder()
     environment = dict(
         os.environ, INTEROP_GRPC_PORT=str(ports["grpc"]), INTEROP_HTTP_PORT=str(ports["http"]),
         INTEROP_SINK_GRPC_PORT=str(sink.grpc_port), INTEROP_SINK_HTTP_PORT=str(sink.http_port),
+        INTEROP_BACKEND_GRPC_PORT=str(backend.grpc_port), INTEROP_BACKEND_HTTP_PORT=str(backend.http_port),
     )
     config = os.path.join(HERE, "config.yaml")
     with tempfile.TemporaryFile() as log:
@@ -130,7 +142,7 @@ def main():
             up = wait_for(lambda: all(listens(port) for port in ports.values()), 10)
             check("the collector listens", up)
             for agent in AGENTS if up else []:
-                run_agent(*agent, ports)
+                run_agent(*agent, {"grpc": tap.grpc_port, "http": tap.http_port})
             for agent in AGENTS if up else []:
                 check_events(sink, agent[0])
                 check_spans(sink, agent[0])
@@ -138,6 +150,7 @@ def main():
             collector.send_signal(signal.SIGTERM)
             code = collector.wait(30)
         check("the collector ends with 0 on SIGTERM", code == 0, str(code))
+        check_forwarded(tap, backend)
         wanted = {"spanscore.evaluation.score", "spanscore.evaluation.count"}
         check("score metrics arrived", wanted <= sink.metric_names(), str(sink.metric_names()))
         if failed:

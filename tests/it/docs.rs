@@ -81,7 +81,11 @@ fn settings_are_there_with_the_defaults_that_are_told() {
 
 #[tokio::test]
 async fn metrics_are_those_of_a_scrape() {
-    let running = Running::start("exporters: {prometheus: }\n").await;
+    let config = "exporters: {prometheus: }
+receivers: {file: {include: [/nonexistent/*.json]}}
+forward: {otlp_grpc: {endpoint: 'http://127.0.0.1:1'}}
+";
+    let running = Running::start(config).await;
     running.send(request(searches(7, &[2, 3]))).await;
     running.events(2).await;
     let text = running.exposition();

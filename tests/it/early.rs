@@ -143,6 +143,7 @@ async fn run(requests: Vec<Vec<Json>>, awaited: usize) -> Vec<Evaluation> {
         limits: plan.config.limits,
         memory: Memory::default(),
         shard_count: 1,
+        forwards: Arc::default(),
     };
     let meter = opentelemetry::global::meter("test");
     let pipeline =

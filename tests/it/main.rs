@@ -17,6 +17,7 @@ mod evaluator_docs;
 mod evaluators;
 mod expectations;
 mod failures;
+mod forward;
 mod parity_dokimos;
 mod parity_iris;
 mod parity_uipath;

@@ -23,6 +23,7 @@ impl Shard {
             trace.state = State::Judged(now_ms);
         }
         let (is_agent, has_span, judged) = (trace.is_agent, trace.has_span, trace.judged);
+        let trace_id = trace.spans.trace_id;
         let (digest, record_count) = (trace.digest, trace.spans.spans.len() as u64);
         let is_due = is_agent && has_span && judged.is_none_or(|(_, last)| last != digest);
         match is_due.then(|| self.said_before(handle)) {
@@ -31,6 +32,9 @@ impl Shard {
             None | Some(SaidBefore::Other) => self.done(handle),
         }
         self.open_count -= usize::from(was_open);
+        if let (false, Some(ignored)) = (is_agent && has_span, &mut self.ignored) {
+            ignored.push(trace_id);
+        }
         if !has_span {
             self.counts.orphan_logs += record_count;
         } else if !is_agent {

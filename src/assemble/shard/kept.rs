@@ -1,7 +1,7 @@
-//! What is kept of what was said of a trace.
+//! What is kept of what was said of a trace, and what nothing is said of.
 
 use super::{Handle, Shard};
-use crate::model::{GivenVerdicts, Reported};
+use crate::model::{GivenVerdicts, Reported, TraceId};
 
 impl Shard {
     /// What evaluators said of a trace before.
@@ -28,5 +28,15 @@ impl Shard {
             trace.verdicts = verdicts;
         }
         self.recount(handle);
+    }
+
+    /// Keeps the ids of traces that are given up without anything of an agent.
+    pub fn watch_ignored(&mut self) {
+        self.ignored = Some(Vec::new());
+    }
+
+    /// The traces that were given up without anything of an agent since the last look.
+    pub fn take_ignored(&mut self) -> Vec<TraceId> {
+        self.ignored.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }

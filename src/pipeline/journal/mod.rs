@@ -21,10 +21,13 @@ use std::sync::Arc;
 
 use opentelemetry::metrics::Meter;
 
+use crate::emit::forward::ReadBack;
 use crate::log::{
-    AppendError, Clock, Folder, Log, LogLimits, LogOpenError, RecordHead, Recovered, system_clock,
+    AppendError, Clock, Folder, Log, LogLimits, LogOpenError, Record, RecordHead, Recovered,
+    system_clock,
 };
 use crate::model::{Claim, Claims, Receipt};
+use crate::otlp::{RawBody, Signal};
 use crate::receive::Received;
 use metrics::JournalMetrics;
 use notes::{DELIVERED_TAG, JUDGED_TAG, JudgedNote};
@@ -131,6 +134,12 @@ impl Journal {
         }
     }
 
+    /// Says, whenever it is asked, whether the log can be written; does not keep it open.
+    pub(super) fn works(&self) -> impl Fn() -> bool + Send + Sync + use<> {
+        let log = self.log.downgrade();
+        move || log.upgrade().is_some_and(|log| !log.usage().is_failing)
+    }
+
     /// The log.
     pub(super) fn log(&self) -> &Log {
         &self.log
@@ -139,6 +148,15 @@ impl Journal {
     /// Waits until all that was kept is with the disk; false where it cannot be.
     pub(super) async fn flush(&self) -> bool {
         self.log.flush().await
+    }
+}
+
+impl ReadBack for Journal {
+    fn read_back(&self, position: u64) -> Result<(Signal, RawBody), String> {
+        let Record { head, payload, .. } =
+            self.log.read(position).map_err(|error| error.to_string())?;
+        let unknown = || "this record is no request".to_owned();
+        notes::request(head.tags, payload).ok_or_else(unknown)
     }
 }
 

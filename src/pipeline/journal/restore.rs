@@ -13,7 +13,7 @@ use crate::assemble::PriorVerdict;
 use crate::log::{Record, RecordReader, Skipped};
 use crate::model::{Claim, TraceId};
 use crate::pipeline::PipelineIntake;
-use crate::receive::{file::REQUEST_BYTES_MAX, unpack};
+use crate::receive::{Received, file::REQUEST_BYTES_MAX, unpack};
 
 /// Bytes of records that are read before they are handed on.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -103,9 +103,11 @@ impl Restore {
         let len = raw.bytes.len() as u64;
         match unpack(signal, &raw, REQUEST_BYTES_MAX) {
             Ok(request) => {
-                self.requests += 1;
-                self.journal.metrics.restored(1);
-                self.intake.restore(signal, request, claim, at_ms).await;
+                let is_old = record.position < self.journal.log().found_end();
+                self.requests += u64::from(is_old);
+                self.journal.metrics.restored(u64::from(is_old));
+                let kept = Received { signal, request, raw };
+                self.intake.restore(&kept, claim, at_ms, is_old).await;
             }
             Err(error) => {
                 self.journal.metrics.damaged(len);

@@ -44,6 +44,7 @@ fn worker(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Worker {
         backlog: Arc::new(Backlog::new(1)),
         heartbeats: Arc::new(Heartbeats::new(1)),
         sessions: None,
+        forwards: Arc::default(),
         memory: Memory::default().traces,
         held: 0,
         judging: Memory::default().judging,

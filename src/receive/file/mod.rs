@@ -8,6 +8,8 @@
 //! JSON holds its signal in its top key. Binary requests do not say what they are: a name with
 //! `logs` or `metrics` among its parts says it, others are taken as traces.
 
+mod text;
+
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -15,8 +17,8 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use super::text::TextSplitter;
 use crate::otlp::{ContentCoding, Signal, json};
+use text::TextSplitter;
 
 /// Largest request in a file, in bytes, decompressed.
 pub const REQUEST_BYTES_MAX: usize = 256 << 20;
@@ -152,10 +154,7 @@ impl FileRequests {
             return Some(Err(self.error(None, message)));
         }
         let file = self.name.rsplit(['/', '\\']).next().unwrap_or_default();
-        let signal = match file.split(['.', '-', '_']).find_map(signal_of_word) {
-            Some(signal) => signal,
-            None => Signal::Traces,
-        };
+        let signal = signal_of_name(file);
         (!body.is_empty()).then_some(Ok((signal, body.into())))
     }
 
@@ -177,6 +176,11 @@ impl FileRequests {
         }
         self.source = RequestInput::Text(splitter);
     }
+}
+
+/// What a file carries by its name: traces unless a part of the name says otherwise.
+pub(super) fn signal_of_name(file: &str) -> Signal {
+    file.split(['.', '-', '_']).find_map(signal_of_word).unwrap_or(Signal::Traces)
 }
 
 fn signal_of_word(word: &str) -> Option<Signal> {

@@ -1,0 +1,237 @@
+//! Sends one request to one backend, until it is taken or given up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::Mutex;
+
+use super::books::ForwardLoss;
+use super::passed::ReadBack;
+use super::queue::{ForwardMemory, HeldBody, Load, Parcel};
+use super::select::{WantedTraces, only};
+use crate::client::retry::{AttemptError, GivenUp, RetrySettings, retry};
+use crate::client::{Client, Compression, SendError, Taken};
+use crate::otlp::{ContentCoding, RawBody, Signal, json};
+
+/// Bodies up to this size are packed in place; larger ones beside the network's tasks.
+const PACK_IN_PLACE_BYTES_MAX: usize = 256 << 10;
+/// Largest body that is unpacked: what was received was within its limits already.
+const UNPACKED_BYTES_MAX: u64 = 1 << 30;
+
+/// Waits for a record that cannot be read, before it is given up.
+const READ_WAITS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
+
+/// A body that can be sent.
+struct ReadyBody {
+    bytes: Bytes,
+    is_json: bool,
+}
+
+/// The way to one backend.
+pub(super) struct ForwardSender {
+    memory: Arc<ForwardMemory>,
+    client: Arc<Client>,
+    compression: Compression,
+    retries: RetrySettings,
+    log: Option<Arc<dyn ReadBack>>,
+    /// One request at a time is read from the log beyond the memory of the forward.
+    beyond: Mutex<()>,
+}
+
+impl ForwardSender {
+    pub(super) fn new(
+        memory: Arc<ForwardMemory>,
+        client: Client,
+        compression: Compression,
+        retries: RetrySettings,
+        log: Option<Arc<dyn ReadBack>>,
+    ) -> Self {
+        let client = Arc::new(client);
+        Self { memory, client, compression, retries, log, beyond: Mutex::default() }
+    }
+
+    /// Whether there is a log that requests are read from again.
+    pub(super) fn has_log(&self) -> bool {
+        self.log.is_some()
+    }
+
+    /// Sends a request and counts what became of it.
+    pub(super) async fn deliver(&self, mut parcel: Parcel) {
+        let mut room = None;
+        let mut beyond = None;
+        if let Load::InLog { bytes, .. } = parcel.load {
+            room = self.memory.room(bytes);
+            if room.is_none() {
+                beyond = Some(self.beyond.lock().await);
+                room = Some(self.memory.room_beyond(bytes));
+            }
+        }
+        let ready = match self.ready(&parcel).await {
+            Ok(Some(ready)) => ready,
+            // None of its traces is there any more, which nothing else says.
+            Ok(None) => return parcel.sent(0),
+            Err(reason) => return parcel.lost(reason),
+        };
+        parcel.unload();
+        let attempt = || self.attempt(parcel.signal, &ready);
+        let failed = |error: &str, wait| {
+            if self.memory.books.trouble.may_log() {
+                tracing::warn!(forward = %self.memory.books.name, error, ?wait,
+                    "failed to pass on what was received, trying again");
+            }
+        };
+        let sent = retry(&self.retries, attempt, failed).await;
+        if let Err(GivenUp::Refused(error) | GivenUp::Exhausted(error)) = &sent
+            && self.memory.books.losses.may_log()
+        {
+            tracing::warn!(forward = %self.memory.books.name, error,
+                "failed to pass on what was received, gave up");
+        }
+        match sent {
+            Ok(rejected) => parcel.sent(rejected),
+            Err(GivenUp::Refused(_)) => parcel.lost(ForwardLoss::Refused),
+            Err(GivenUp::Exhausted(_)) => parcel.lost(ForwardLoss::RetriesExhausted),
+        }
+        drop((room, beyond));
+    }
+
+    /// Sends once; how many items were rejected.
+    async fn attempt(&self, signal: Signal, ready: &ReadyBody) -> Result<u64, AttemptError> {
+        let body = ready.bytes.clone();
+        let sent = match ready.is_json {
+            true => self.client.send_json(signal, body).await,
+            false => self.client.send(signal, body).await,
+        };
+        let Taken { rejected, message } = match sent {
+            Ok(taken) => taken,
+            // An answer that cannot be read says nothing of what was rejected.
+            Err(SendError::Unreadable(_)) => Taken::default(),
+            Err(SendError::Refused(error)) => return Err(AttemptError::Permanent(error)),
+            Err(SendError::Retryable { after, error }) => {
+                return Err(AttemptError::Retryable { after, error });
+            }
+            Err(SendError::Unreachable(error)) => {
+                return Err(AttemptError::Retryable { after: None, error });
+            }
+        };
+        if (rejected > 0 || !message.is_empty()) && self.memory.books.partly.may_log() {
+            tracing::warn!(forward = %self.memory.books.name, rejected, message,
+                "the backend took a request only in part, or with a warning");
+        }
+        Ok(rejected)
+    }
+
+    /// The body as it is sent; `None` where nothing of it is wanted.
+    async fn ready(&self, parcel: &Parcel) -> Result<Option<ReadyBody>, ForwardLoss> {
+        let (signal, wanted) = (parcel.signal, parcel.wanted.clone());
+        let packing = Packing {
+            client: Arc::clone(&self.client),
+            compression: self.compression,
+            signal,
+            wanted,
+        };
+        match &parcel.load {
+            Load::Held(HeldBody { bytes, coding, is_json, .. }) => {
+                let raw = RawBody { bytes: bytes.clone(), compression: *coding, is_json: *is_json };
+                if raw.bytes.len() <= PACK_IN_PLACE_BYTES_MAX {
+                    return packing.pack(raw);
+                }
+                blocking(move || packing.pack(raw)).await
+            }
+            Load::InLog { .. } => {
+                let (Some(log), Some(place)) = (&self.log, &parcel.place) else {
+                    return Err(ForwardLoss::Fault);
+                };
+                let (log, position) = (Arc::clone(log), place.position());
+                let raw = self.read_back(log, position).await?;
+                blocking(move || packing.pack(raw)).await
+            }
+        }
+    }
+
+    /// Reads a body from the log; what has just been appended may not have been written yet.
+    async fn read_back(
+        &self,
+        log: Arc<dyn ReadBack>,
+        position: u64,
+    ) -> Result<RawBody, ForwardLoss> {
+        let mut waits = READ_WAITS.iter();
+        loop {
+            let log = Arc::clone(&log);
+            let read = blocking(move || Ok(log.read_back(position))).await?;
+            match (read, waits.next()) {
+                (Ok((_, raw)), _) => return Ok(raw),
+                (Err(_), Some(wait)) => tokio::time::sleep(*wait).await,
+                (Err(error), None) => {
+                    tracing::warn!(forward = %self.memory.books.name, position, error,
+                        "a request cannot be read from the log again");
+                    return Err(ForwardLoss::Unreadable);
+                }
+            }
+        }
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ForwardLoss> + Send + 'static,
+) -> Result<T, ForwardLoss> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(ForwardLoss::Fault))
+}
+
+/// Makes of what came what is sent.
+struct Packing {
+    client: Arc<Client>,
+    compression: Compression,
+    signal: Signal,
+    wanted: Option<WantedTraces>,
+}
+
+impl Packing {
+    fn pack(&self, raw: RawBody) -> Result<Option<ReadyBody>, ForwardLoss> {
+        let keeps_json = raw.is_json && self.client.takes_bodies() && self.wanted.is_none();
+        let is_whole = self.wanted.is_none() && raw.is_json == keeps_json;
+        if is_whole && is_packed(self.compression, raw.compression, &self.client) {
+            return Ok(Some(ReadyBody { bytes: raw.bytes, is_json: keeps_json }));
+        }
+        let mut body = if keeps_json { unpack(&raw)? } else { protobuf(self.signal, &raw)? };
+        if let Some(wanted) = &self.wanted {
+            let Some(part) = only(self.signal, &body, wanted) else { return Ok(None) };
+            body = part.into();
+        }
+        Ok(Some(ReadyBody { bytes: self.client.prepare(body), is_json: keeps_json }))
+    }
+}
+
+/// Whether a body that came so compressed can be sent as it is.
+fn is_packed(wanted: Compression, coding: Option<ContentCoding>, client: &Client) -> bool {
+    let same = match coding {
+        Some(ContentCoding::Gzip) => wanted == Compression::Gzip,
+        Some(ContentCoding::Zstd) => wanted == Compression::Zstd,
+        None => wanted == Compression::None,
+    };
+    same && client.takes_bodies()
+}
+
+/// The request of a body, in protobuf.
+pub(super) fn protobuf(signal: Signal, raw: &RawBody) -> Result<Bytes, ForwardLoss> {
+    let body = unpack(raw)?;
+    if !raw.is_json {
+        return Ok(body);
+    }
+    json::transcode(signal, &body).map_err(|_| ForwardLoss::Fault)
+}
+
+fn unpack(raw: &RawBody) -> Result<Bytes, ForwardLoss> {
+    use std::io::Read;
+    let mut body = Vec::new();
+    let read = match raw.compression {
+        None => return Ok(raw.bytes.clone()),
+        Some(ContentCoding::Gzip) => flate2::read::MultiGzDecoder::new(&raw.bytes[..])
+            .take(UNPACKED_BYTES_MAX)
+            .read_to_end(&mut body),
+        Some(ContentCoding::Zstd) => zstd::stream::read::Decoder::new(&raw.bytes[..])
+            .and_then(|decoder| decoder.take(UNPACKED_BYTES_MAX).read_to_end(&mut body)),
+    };
+    read.map(|_| body.into()).map_err(|_| ForwardLoss::Fault)
+}

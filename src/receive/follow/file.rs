@@ -1,0 +1,296 @@
+//! One file that another process writes: what has come since the last look.
+//!
+//! A file is known by its inode and by a hash of its first bytes, so that it is the same after it
+//! was renamed, and another after it was replaced or cut and written anew.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::framing::{FileDivision, NextRecord, next_record};
+
+/// Bytes of which a file is known again.
+const FINGERPRINT_BYTES: usize = 1024;
+/// Bytes that are read at once.
+const READ_BYTES: usize = 1 << 20;
+/// Records that are handed on together.
+pub(super) const BATCH_LEN: usize = 16;
+
+/// What a file is known by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct FileIdentity {
+    device: u64,
+    inode: u64,
+    /// Of its first bytes: how many, and their hash.
+    start_len: usize,
+    start_hash: u64,
+}
+
+impl FileIdentity {
+    /// Of a file that is not opened for it: its place on the disk alone.
+    pub(super) fn place(path: &Path) -> io::Result<Self> {
+        let (device, inode) = place_of(&std::fs::metadata(path)?);
+        Ok(Self { device, inode, ..Self::default() })
+    }
+
+    /// Whether both may be the same file, by its place on the disk.
+    pub(super) fn is_at(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+}
+
+/// How far a file was read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct FilePosition {
+    pub(super) identity: FileIdentity,
+    /// Where it was when it was last seen, for people.
+    pub(super) path: PathBuf,
+    /// Bytes.
+    pub(super) offset: u64,
+    /// Lines, or records, that were passed.
+    pub(super) line: u64,
+}
+
+/// One record.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct FileRecord {
+    /// Its line, or its number, from 1.
+    pub(super) line: u64,
+    pub(super) bytes: Bytes,
+    /// Whether it is a line of a text.
+    pub(super) is_line: bool,
+}
+
+/// What was read at once.
+#[derive(Debug, Default)]
+pub(super) struct FileBatch {
+    pub(super) records: Vec<FileRecord>,
+    /// Lines or numbers of records that are too large.
+    pub(super) too_large: Vec<u64>,
+    /// Where it ends.
+    end: u64,
+    end_line: u64,
+    /// Whether anything was read, records or not.
+    pub(super) is_progress: bool,
+}
+
+/// A file that is followed.
+pub(super) struct FollowedFile {
+    pub(super) path: PathBuf,
+    file: File,
+    identity: FileIdentity,
+    form: Option<FileDivision>,
+    /// Where the buffer begins: all before it was divided into records.
+    read: u64,
+    line: u64,
+    buffer: Vec<u8>,
+    /// Its length and the time of its last change, when they were looked at.
+    seen: Option<(u64, Option<SystemTime>)>,
+    /// The line at `read` is too long, and its end has not come.
+    is_skipping: bool,
+    /// What was acknowledged: where to go on after a restart.
+    pub(super) position: FilePosition,
+    /// Looks since its path was seen the last time.
+    pub(super) absent: u32,
+}
+
+impl FollowedFile {
+    /// Opens a file where it stands.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        let identity = identify(&mut file, FINGERPRINT_BYTES)?;
+        let position = FilePosition { identity, path: path.to_owned(), offset: 0, line: 0 };
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            identity,
+            form: None,
+            read: 0,
+            line: 0,
+            buffer: Vec::new(),
+            seen: None,
+            is_skipping: false,
+            position,
+            absent: 0,
+        })
+    }
+
+    /// What it is known by.
+    pub(super) fn identity(&self) -> &FileIdentity {
+        &self.identity
+    }
+
+    /// Whether a stored position is one of this file: it begins as that did.
+    pub(super) fn is_of(&mut self, stored: &FileIdentity) -> bool {
+        self.identity.is_at(stored)
+            && identify(&mut self.file, stored.start_len).is_ok_and(|now| now == *stored)
+    }
+
+    /// Goes on from a place.
+    pub(super) fn resume(&mut self, offset: u64, line: u64) {
+        (self.read, self.line) = (offset, line);
+        (self.position.offset, self.position.line) = (offset, line);
+    }
+
+    /// Bytes that it has now.
+    pub(super) fn len(&self) -> u64 {
+        self.file.metadata().map_or(0, |metadata| metadata.len())
+    }
+
+    /// Bytes of it in memory.
+    pub(super) fn held(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// Whether it was cut or written anew since the last look; then it begins anew.
+    pub(super) fn restart_if_cut(&mut self) -> io::Result<bool> {
+        let metadata = self.file.metadata()?;
+        let seen = Some((metadata.len(), metadata.modified().ok()));
+        let before = std::mem::replace(&mut self.seen, seen);
+        if before == seen {
+            return Ok(false);
+        }
+        let now = identify(&mut self.file, self.identity.start_len)?;
+        let is_shorter = before.is_some_and(|(len, _)| metadata.len() < len);
+        let is_cut = is_shorter || now != self.identity;
+        if is_cut {
+            self.buffer = Vec::new();
+            (self.form, self.is_skipping) = (None, false);
+            self.resume(0, 0);
+        }
+        // A file that was short is known better as it grows.
+        if is_cut || self.identity.start_len < FINGERPRINT_BYTES {
+            self.identity = identify(&mut self.file, FINGERPRINT_BYTES)?;
+            self.position.identity = self.identity;
+        }
+        Ok(is_cut)
+    }
+
+    /// Reads the next records; empty where there is none yet.
+    pub(super) fn next_batch(&mut self, bytes_max: usize) -> io::Result<FileBatch> {
+        let mut batch = FileBatch::default();
+        self.divide(bytes_max, &mut batch);
+        if !batch.is_progress && self.fill()? > 0 {
+            batch.is_progress = true;
+            self.divide(bytes_max, &mut batch);
+        }
+        (batch.end, batch.end_line) = (self.read, self.line);
+        Ok(batch)
+    }
+
+    /// Takes a batch as acknowledged.
+    pub(super) fn acknowledge(&mut self, batch: &FileBatch) {
+        (self.position.offset, self.position.line) = (batch.end, batch.end_line);
+    }
+
+    /// Whether it ends in the midst of a record.
+    pub(super) fn is_cut(&self) -> bool {
+        !self.buffer.is_empty() || self.is_skipping
+    }
+
+    fn fill(&mut self) -> io::Result<usize> {
+        let from = self.read + self.buffer.len() as u64;
+        if self.len() <= from {
+            return Ok(0);
+        }
+        self.file.seek(SeekFrom::Start(from))?;
+        let before = self.buffer.len();
+        self.file.by_ref().take(READ_BYTES as u64).read_to_end(&mut self.buffer)?;
+        if self.form.is_none() {
+            self.form = first_byte(&mut self.file)?.map(FileDivision::of);
+        }
+        Ok(self.buffer.len() - before)
+    }
+
+    /// Divides what is in memory into records.
+    fn divide(&mut self, bytes_max: usize, batch: &mut FileBatch) {
+        let Some(form) = self.form else { return };
+        let mut at = 0;
+        if self.is_skipping {
+            match memchr::memchr(b'\n', &self.buffer) {
+                Some(end) => {
+                    at = end + 1;
+                    self.line += 1;
+                    batch.too_large.push(self.line);
+                    self.is_skipping = false;
+                }
+                None => return self.pass(self.buffer.len() as u64),
+            }
+        }
+        while batch.records.len() < BATCH_LEN {
+            let rest = &self.buffer[at..];
+            match next_record(form, rest, bytes_max) {
+                NextRecord::Whole { start, end, taken } => {
+                    self.line += 1;
+                    let bytes = Bytes::copy_from_slice(&rest[start..end]);
+                    let (line, is_line) = (self.line, form == FileDivision::Lines);
+                    batch.records.push(FileRecord { line, bytes, is_line });
+                    at += taken;
+                }
+                NextRecord::Empty { taken } => {
+                    self.line += 1;
+                    at += taken;
+                }
+                NextRecord::TooLarge { taken } => {
+                    self.line += 1;
+                    batch.too_large.push(self.line);
+                    batch.is_progress = true;
+                    return self.pass(at as u64 + taken);
+                }
+                NextRecord::TooLong => {
+                    self.is_skipping = true;
+                    batch.is_progress = true;
+                    return self.pass(self.buffer.len() as u64);
+                }
+                NextRecord::Cut => break,
+            }
+        }
+        batch.is_progress |= at > 0;
+        self.pass(at as u64);
+    }
+
+    /// Goes on so many bytes, which may be more than are in memory.
+    fn pass(&mut self, bytes: u64) {
+        self.read += bytes;
+        let here = usize::try_from(bytes).map_or(self.buffer.len(), |it| it.min(self.buffer.len()));
+        self.buffer.drain(..here);
+        if self.buffer.is_empty() {
+            self.buffer = Vec::new();
+        }
+    }
+}
+
+/// What a file is known by; `most` of its first bytes count.
+fn identify(file: &mut File, most: usize) -> io::Result<FileIdentity> {
+    let metadata = file.metadata()?;
+    let mut start = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.by_ref().take(most.min(FINGERPRINT_BYTES) as u64).read_to_end(&mut start)?;
+    let digest: [u8; 32] = Sha256::digest(&start).into();
+    let start_hash = digest[..8].iter().fold(0, |hash, byte| hash << 8 | u64::from(*byte));
+    let (device, inode) = place_of(&metadata);
+    Ok(FileIdentity { device, inode, start_len: start.len(), start_hash })
+}
+
+fn first_byte(file: &mut File) -> io::Result<Option<u8>> {
+    let mut first = [0];
+    file.seek(SeekFrom::Start(0))?;
+    Ok((file.read(&mut first)? > 0).then_some(first[0]))
+}
+
+#[cfg(unix)]
+fn place_of(metadata: &Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+    (metadata.dev(), metadata.ino())
+}
+
+/// Without inodes a file is known by its first bytes alone.
+#[cfg(not(unix))]
+fn place_of(_: &Metadata) -> (u64, u64) {
+    (0, 0)
+}

@@ -1,0 +1,120 @@
+//! The files that patterns name: `*` and `?` within the names of a path.
+
+use std::path::{Path, PathBuf};
+
+/// Most files that are followed at once; the rest waits until one of them is gone.
+pub(super) const FILES_MAX: usize = 1024;
+
+/// The files that some patterns name and others do not, each once, in order of their paths.
+pub(super) fn find(include: &[String], exclude: &[String]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for pattern in include {
+        let path = Path::new(pattern);
+        let root = if path.is_absolute() { PathBuf::from("/") } else { PathBuf::new() };
+        let names: Vec<_> = path
+            .components()
+            .filter(|part| !matches!(part, std::path::Component::RootDir))
+            .map(|part| part.as_os_str().to_string_lossy().into_owned())
+            .collect();
+        descend(&root, &names, &mut found);
+    }
+    found.retain(|path| {
+        let shown = path.to_string_lossy();
+        !exclude.iter().any(|pattern| {
+            let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+            matches(pattern, &shown) || (!pattern.contains('/') && matches(pattern, &name))
+        })
+    });
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Adds the files below a folder that the names lead to.
+fn descend(folder: &Path, names: &[String], found: &mut Vec<PathBuf>) {
+    let Some((name, below)) = names.split_first() else { return };
+    let mut visit = |path: PathBuf| {
+        if below.is_empty() {
+            if path.is_file() {
+                found.push(path);
+            }
+        } else {
+            descend(&path, below, found);
+        }
+    };
+    if !name.contains(['*', '?']) {
+        return visit(folder.join(name));
+    }
+    let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    // A folder that is not there, or not to be read, has no files yet.
+    let Ok(entries) = std::fs::read_dir(listed) else { return };
+    for entry in entries.flatten() {
+        if matches(name, &entry.file_name().to_string_lossy()) {
+            visit(folder.join(entry.file_name()));
+        }
+    }
+}
+
+/// Whether a pattern means a text; in time of the product of their lengths at most.
+fn matches(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), text.chars().collect());
+    let (mut at, mut read, mut star) = (0, 0, None);
+    while read < text.len() {
+        match pattern.get(at) {
+            Some('*') => {
+                star = Some((at, read));
+                at += 1;
+            }
+            Some(c) if *c == '?' || *c == text[read] => {
+                at += 1;
+                read += 1;
+            }
+            _ => match star {
+                Some((star_at, from)) => {
+                    star = Some((star_at, from + 1));
+                    (at, read) = (star_at + 1, from + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at..].iter().all(|c| *c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_mean_names() {
+        for (pattern, text, expected) in [
+            ("a", "a", true),
+            ("*", "", true),
+            ("a*c", "abc", true),
+            ("a*c", "abcd", false),
+            ("*.json*", "traces-2.jsonl", true),
+            ("?.json", "ab.json", false),
+            ("*a*b", "xaxxbab", true),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn files_are_found_once_and_not_where_they_are_excluded() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a/t.json", "a/t-1.json", "b/t.json", "b/skip.json"] {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        let include = ["*/t*.json", "a/t.json", "b/*.json", "c/*"];
+        let include = include.map(|pattern| format!("{}/{pattern}", folder.path().display()));
+        let found = find(&include, &["skip*".to_owned(), "*/t-1.json".to_owned()]);
+        let names: Vec<_> =
+            found.iter().map(|it| it.strip_prefix(folder.path()).unwrap().display()).collect();
+        let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["a/t.json", "b/t.json"]);
+    }
+}

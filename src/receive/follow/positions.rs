@@ -1,0 +1,58 @@
+//! How far each file was read, kept over restarts.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::file::FilePosition;
+
+/// The file of all positions.
+pub(super) struct PositionStore {
+    path: PathBuf,
+    written: Vec<FilePosition>,
+}
+
+impl PositionStore {
+    /// Reads the positions in a data directory. What cannot be read counts as none.
+    pub(super) fn open(data_dir: &Path) -> (Self, Vec<FilePosition>) {
+        let path = data_dir.join("receivers").join("file.json");
+        let read = match std::fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text).map_err(|error| error.to_string()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error.to_string()),
+        };
+        let positions: Vec<FilePosition> = read.unwrap_or_else(|error| {
+            tracing::warn!(path = %path.display(), error,
+                "it is not known how far files were read; `start_at` says where to begin");
+            Vec::new()
+        });
+        (Self { path, written: positions.clone() }, positions)
+    }
+
+    /// Writes the positions where they have changed; a reader sees the old ones or the new.
+    pub(super) fn write(&mut self, positions: Vec<FilePosition>) -> std::io::Result<()> {
+        if positions == self.written {
+            return Ok(());
+        }
+        if let Some(folder) = self.path.parent() {
+            create_folder(folder)?;
+        }
+        let new = self.path.with_extension("json.new");
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(&new)?.write_all(&serde_json::to_vec(&positions)?)?;
+        std::fs::rename(&new, &self.path)?;
+        self.written = positions;
+        Ok(())
+    }
+}
+
+/// Creates a folder that only its owner may look into.
+fn create_folder(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}

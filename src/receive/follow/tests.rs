@@ -1,0 +1,220 @@
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use super::*;
+use crate::otlp::Signal;
+use crate::receive::Accepted;
+use crate::telemetry::Telemetry;
+
+/// Remembers the names of the first spans of what it took.
+#[derive(Default)]
+struct Named {
+    seen: Mutex<Vec<(Signal, String)>>,
+    /// How many requests it has no room for.
+    refuses: Mutex<u32>,
+}
+
+impl Intake for Named {
+    async fn accept(&self, received: Received, _: &Arc<Sender>) -> Result<Accepted, Refused> {
+        let mut refuses = self.refuses.lock().unwrap();
+        if *refuses > 0 {
+            *refuses -= 1;
+            return Err(Refused::Overloaded { retry_after: Duration::from_secs(1) });
+        }
+        let shown = String::from_utf8_lossy(&received.request).into_owned();
+        let name: String = shown.chars().filter(char::is_ascii_alphanumeric).collect();
+        self.seen.lock().unwrap().push((received.signal, name));
+        Ok(Accepted { accepted: 1, ..Accepted::default() })
+    }
+}
+
+struct Followed {
+    folder: tempfile::TempDir,
+    intake: Arc<Named>,
+    telemetry: Telemetry,
+}
+
+impl Followed {
+    fn new() -> Self {
+        let (folder, telemetry) = (tempfile::tempdir(), Telemetry::without_endpoints());
+        let folder = folder.unwrap();
+        std::fs::create_dir(folder.path().join("in")).unwrap();
+        Self { folder, intake: Arc::default(), telemetry: telemetry.unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join("in").join(name)
+    }
+
+    fn append(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        use std::io::Write;
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.append(true).create(true).open(self.path(name)).unwrap();
+        file.write_all(bytes.as_ref()).unwrap();
+    }
+
+    fn start(&self, start_at: StartAt) -> FileReceiver {
+        let include = vec![self.path("*").display().to_string()];
+        let settings =
+            FileReceiverSettings { include, start_at, max_record_mib: 1, ..Default::default() };
+        let (memory, meter) = (Memory::default(), self.telemetry.meter());
+        let data_dir = Some(self.folder.path());
+        FileReceiver::start(Some(&settings), Arc::clone(&self.intake), &memory, &meter, data_dir)
+    }
+
+    /// Waits until these were taken since the last call, in any order.
+    async fn taken(&self, expected: &[&str]) {
+        let mut seen = Vec::new();
+        for _ in 0..200 {
+            seen.extend(std::mem::take(&mut *self.intake.seen.lock().unwrap()));
+            if seen.len() >= expected.len() {
+                break;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+        let mut seen: Vec<_> = seen.iter().map(|(_, name)| name.as_str()).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, expected);
+    }
+
+    fn counted(&self, line: &str) {
+        let text = self.telemetry.exposition();
+        assert!(text.lines().any(|have| have == line), "no {line} in\n{text}");
+    }
+}
+
+async fn end(receiver: FileReceiver) {
+    receiver.stop(std::future::pending()).await;
+}
+
+/// A request in JSON whose protobuf shows this name.
+fn line(name: &str) -> String {
+    format!(
+        "{{\"resourceSpans\": [{{\"scopeSpans\": [{{\"spans\": [{{\"name\": \"{name}\"}}]}}]}}]}}\n"
+    )
+}
+
+fn behind_length(record: &[u8]) -> Vec<u8> {
+    [&(record.len() as u32).to_be_bytes()[..], record].concat()
+}
+
+#[tokio::test(start_paused = true)]
+async fn lines_are_taken_as_they_come_and_half_a_line_waits() {
+    let followed = Followed::new();
+    followed.append("a.json", line("old"));
+    let receiver = followed.start(StartAt::End);
+    sleep(Duration::from_secs(1)).await;
+    let (first, rest) = (line("new"), line("newer"));
+    followed.append("a.json", format!("{first}{}", &rest[..20]));
+    followed.append("b.json", line("other"));
+    followed.taken(&["new", "other"]).await;
+    followed.append("a.json", &rest[20..]);
+    followed.taken(&["newer"]).await;
+    followed
+        .counted("spanscore_receiver_accepted_spans_total{receiver=\"file\",transport=\"file\"} 3");
+    end(receiver).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn position_is_kept_over_a_restart_and_is_its_owners() {
+    let followed = Followed::new();
+    followed.append("a.json", [line("one"), line("two")].concat());
+    let receiver = followed.start(StartAt::Beginning);
+    followed.taken(&["one", "two"]).await;
+    end(receiver).await;
+    followed.append("a.json", line("three"));
+    std::fs::rename(followed.path("a.json"), followed.path("a-1.json")).unwrap();
+    followed.append("a.json", line("four"));
+    let receiver = followed.start(StartAt::Beginning);
+    followed.taken(&["four", "three"]).await;
+    end(receiver).await;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let path = followed.folder.path().join("receivers");
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(&path.join("file.json"))), (0o700, 0o600));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_that_are_rotated_lose_nothing() {
+    let followed = Followed::new();
+    let receiver = followed.start(StartAt::End);
+    sleep(Duration::from_secs(1)).await;
+    followed.append("a.json", line("one"));
+    followed.taken(&["one"]).await;
+    followed.append("a.json", line("two"));
+    // Outside of what is followed: only the open file leads to what was written last.
+    std::fs::rename(followed.path("a.json"), followed.folder.path().join("gone")).unwrap();
+    followed.append("a.json", line("three"));
+    followed.taken(&["three", "two"]).await;
+    end(receiver).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_that_are_cut_or_written_anew_are_read_anew() {
+    let followed = Followed::new();
+    let receiver = followed.start(StartAt::Beginning);
+    followed.append("a.json", [line("one"), line("two")].concat());
+    followed.taken(&["one", "two"]).await;
+    std::fs::write(followed.path("a.json"), line("three")).unwrap();
+    followed.taken(&["three"]).await;
+    // Longer than before, so that its length does not tell.
+    std::fs::write(followed.path("a.json"), [line("four"), line("five")].concat()).unwrap();
+    followed.taken(&["five", "four"]).await;
+    followed.counted("spanscore_receiver_file_restarts_total 2");
+    end(receiver).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_behind_lengths_are_read_compressed_or_not() {
+    let followed = Followed::new();
+    let receiver = followed.start(StartAt::Beginning);
+    let json = line("json");
+    let transcode = |text: &str| crate::otlp::json::transcode(Signal::Traces, text.as_bytes());
+    let protobuf = transcode(&line("protobuf")).unwrap();
+    let zstd = |bytes: &[u8]| zstd::bulk::compress(bytes, 1).unwrap();
+    followed.append("a.pb", behind_length(&protobuf));
+    followed.append("a.pb", behind_length(&zstd(&protobuf)));
+    followed.append("b.zst", behind_length(&zstd(json.as_bytes())));
+    followed.append("logs.pb", &behind_length(&protobuf)[..9]);
+    followed.taken(&["json", "protobuf", "protobuf"]).await;
+    followed.append("logs.pb", &behind_length(&protobuf)[9..]);
+    for _ in 0..100 {
+        sleep(Duration::from_millis(100)).await;
+        if !followed.intake.seen.lock().unwrap().is_empty() {
+            break;
+        }
+    }
+    assert_eq!(followed.intake.seen.lock().unwrap()[0].0, Signal::Logs, "its name says so");
+    end(receiver).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_and_large_records_are_passed_over_and_counted() {
+    let followed = Followed::new();
+    let receiver = followed.start(StartAt::Beginning);
+    let large = line(&"x".repeat(3 << 20));
+    followed.append("a.json", ["nonsense\n", &line("one"), &large, &line("two"), "{}\n"].concat());
+    followed
+        .append("b.pb", [behind_length(&vec![1; 2 << 20]), behind_length(b"\x0a\x00")].concat());
+    followed.taken(&["", "one", "two"]).await;
+    sleep(Duration::from_secs(1)).await;
+    followed.counted("spanscore_receiver_file_passed_over_total{reason=\"malformed\"} 2");
+    followed.counted("spanscore_receiver_file_passed_over_total{reason=\"too_large\"} 2");
+    end(receiver).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_waits_where_there_is_no_room_and_loses_nothing() {
+    let followed = Followed::new();
+    *followed.intake.refuses.lock().unwrap() = 40;
+    let lines: Vec<_> = (10..40).map(|at| line(&format!("n{at}"))).collect();
+    followed.append("a.json", lines.concat());
+    let receiver = followed.start(StartAt::Beginning);
+    let expected: Vec<_> = (10..40).map(|at| format!("n{at}")).collect();
+    let expected: Vec<_> = expected.iter().map(String::as_str).collect();
+    followed.taken(&expected).await;
+    end(receiver).await;
+}

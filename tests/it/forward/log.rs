@@ -1,0 +1,150 @@
+//! With a log: what finds no room in memory is read again, and a restart goes on where it was.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use prost::Message;
+use spanscore::config::{ConfigPart, ResolvedConfig, load};
+use spanscore::emit::forward::{ForwardLog, Forwards, HoldTimes, JudgedTrace, Passing, ReadBack};
+use spanscore::model::{Memory, Source, TraceId};
+use spanscore::otlp::{RawBody, Signal};
+use spanscore::telemetry::Telemetry;
+
+use super::forwards;
+use crate::support::raw_backend::RawBackend;
+use crate::support::spans::{request, searches};
+
+/// A log in memory.
+#[derive(Default)]
+struct FakeLog {
+    source: Arc<Source>,
+    records: Mutex<BTreeMap<u64, Bytes>>,
+}
+
+impl ReadBack for FakeLog {
+    fn read_back(&self, position: u64) -> Result<(Signal, RawBody), String> {
+        let records = self.records.lock().unwrap();
+        let bytes = records.get(&position).ok_or("it is gone")?.clone();
+        Ok((Signal::Traces, RawBody { bytes, compression: None, is_json: false }))
+    }
+}
+
+/// Forwards beside a log.
+struct Logged {
+    log: Arc<FakeLog>,
+    forwards: Forwards,
+    telemetry: Telemetry,
+}
+
+impl Logged {
+    fn start(log: &Arc<FakeLog>, folder: &Path, config: &str) -> Self {
+        let part = ConfigPart::Text { name: "test".into(), text: config.into() };
+        let plan = ResolvedConfig::new(&load(&[part], &|_| None).unwrap()).unwrap();
+        let telemetry = Telemetry::without_endpoints().unwrap();
+        let times =
+            HoldTimes { open_max: Duration::from_secs(60), remember: Duration::from_secs(60) };
+        let own =
+            ForwardLog { log: Arc::clone(log) as Arc<dyn ReadBack>, folder: folder.to_owned() };
+        let memory = Memory::new(&plan.memory);
+        let meter = telemetry.meter();
+        let forwards = Forwards::start(&plan.forward, &memory, times, &meter, Some(&own)).unwrap();
+        Self { log: Arc::clone(log), forwards, telemetry }
+    }
+
+    /// Offers a record that is in the log, as a replay does.
+    fn offer(&self, position: u64) {
+        let bytes = self.log.records.lock().unwrap()[&position].clone();
+        let raw = RawBody { bytes: bytes.clone(), compression: None, is_json: false };
+        let passing = Passing { signal: Signal::Traces, request: &bytes, raw: &raw, items: 2 };
+        self.forwards.offer(&passing, Some(&self.log.source.claim(position)));
+    }
+
+    /// Adds a record of two spans and offers it.
+    fn add(&self, position: u64, trace: u8) {
+        let request = request(searches(trace, &[2])).encode_to_vec();
+        self.log.records.lock().unwrap().insert(position, request.into());
+        self.offer(position);
+    }
+
+    fn books(&self) -> BTreeMap<String, u64> {
+        super::books(&self.telemetry.exposition(), "otlp_grpc")
+    }
+
+    async fn stop(&self, within: Duration) {
+        self.forwards.shutdown(tokio::time::sleep(within)).await;
+    }
+}
+
+const QUICK: &str = "sending_queue: {queue_size: 40000},
+    retry_on_failure: {initial_interval: 20ms, max_interval: 50ms}";
+
+#[tokio::test]
+async fn what_finds_no_room_waits_in_the_log_and_arrives() {
+    let (backend, folder) = (RawBackend::away().await, tempfile::tempdir().unwrap());
+    let log = Arc::new(FakeLog::default());
+    let config = forwards(&[("otlp_grpc", QUICK, &backend)]);
+    let logged = Logged::start(&log, folder.path(), &config);
+    (0..150).for_each(|at| logged.add(at, at as u8 + 1));
+    let books = logged.books();
+    assert_eq!((books["queued_requests"], books["dropped_requests"]), (150, 0));
+    assert!(books["requests_in_log"] > 40 && books["queue_size_bytes"] <= 40_000, "{books:?}");
+    assert_eq!(log.source.lowest(), Some(0));
+    backend.come().await;
+    backend.until(150).await;
+    let mut sent: Vec<_> = log.records.lock().unwrap().values().map(|it| it.to_vec()).collect();
+    sent.sort();
+    assert_eq!(backend.bodies(), sent);
+    logged.stop(Duration::from_secs(5)).await;
+    assert_eq!(log.source.lowest(), None, "the log may forget all of it");
+}
+
+#[tokio::test]
+async fn a_restart_sends_what_was_left_and_nothing_else() {
+    let (backend, folder) = (RawBackend::start().await, tempfile::tempdir().unwrap());
+    let log = Arc::new(FakeLog::default());
+    let config = forwards(&[("otlp_grpc", QUICK, &backend)]);
+    let logged = Logged::start(&log, folder.path(), &config);
+    (0..5).for_each(|at| logged.add(at, at as u8 + 1));
+    backend.until(5).await;
+    backend.delay(Duration::from_secs(30));
+    (5..15).for_each(|at| logged.add(at, at as u8 + 1));
+    logged.stop(Duration::from_millis(100)).await;
+    assert_eq!(log.source.lowest(), Some(5), "the log keeps what is left");
+    drop(logged);
+
+    let healthy = RawBackend::start().await;
+    let config = forwards(&[("otlp_grpc", QUICK, &healthy)]);
+    let logged = Logged::start(&log, folder.path(), &config);
+    (0..15).for_each(|at| logged.offer(at));
+    logged.forwards.replayed();
+    logged.add(15, 200);
+    healthy.until(11).await;
+    logged.stop(Duration::from_secs(5)).await;
+    let records = log.records.lock().unwrap();
+    let mut left: Vec<_> = records.range(5..).map(|(_, it)| it.to_vec()).collect();
+    left.sort();
+    assert_eq!(healthy.bodies(), left);
+}
+
+#[tokio::test]
+async fn chosen_traces_wait_in_the_log_for_their_judgement() {
+    let (backend, folder) = (RawBackend::start().await, tempfile::tempdir().unwrap());
+    let log = Arc::new(FakeLog::default());
+    let config = forwards(&[("otlp_grpc", &format!("traces: fail, {QUICK}"), &backend)]);
+    let logged = Logged::start(&log, folder.path(), &config);
+    (0..20).for_each(|at| logged.add(at, at as u8 + 1));
+    let books = logged.books();
+    assert_eq!((books["held_items"], books["dropped_items"]), (40, 0), "{books:?}");
+    for trace in 1..=19 {
+        let trace_id = TraceId([trace; 16]);
+        let has_fail = trace % 2 == 0;
+        logged.forwards.judged(JudgedTrace { trace_id, is_agent: true, has_fail });
+    }
+    backend.until(9).await;
+    logged.stop(Duration::from_secs(5)).await;
+    assert_eq!(backend.requests().len(), 9);
+    assert_eq!(log.source.lowest(), Some(19), "the last was not judged, and is left");
+}
