@@ -79,12 +79,12 @@ impl ForwardLoss {
 
 /// Some requests and the items in them.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct ForwardTally {
     requests: AtomicU64,
     items: AtomicU64,
 }
 
-impl Tally {
+impl ForwardTally {
     fn add(&self, requests: u64, items: u64) {
         self.requests.fetch_add(requests, Ordering::Relaxed);
         self.items.fetch_add(items, Ordering::Relaxed);
@@ -113,15 +113,15 @@ enum TallyPart {
 /// The accounts of one signal.
 #[derive(Debug, Default)]
 struct Accounts {
-    accepted: Tally,
-    enqueued: Tally,
-    sent: Tally,
-    unchosen: Tally,
-    held: Tally,
-    queued: Tally,
+    accepted: ForwardTally,
+    enqueued: ForwardTally,
+    sent: ForwardTally,
+    unchosen: ForwardTally,
+    held: ForwardTally,
+    queued: ForwardTally,
     /// Requests that wait in the queue with no more than their place in the log.
-    in_log: Tally,
-    lost: [Tally; ForwardLoss::ALL.len()],
+    in_log: ForwardTally,
+    lost: [ForwardTally; ForwardLoss::ALL.len()],
 }
 
 /// The accounts of one forward.
@@ -253,7 +253,7 @@ pub(super) fn show(meter: &Meter, books: &[(Arc<ForwardBooks>, usize)]) {
 }
 
 /// A counter: its word, what it counts, and its tally.
-type CounterLine = (&'static str, &'static str, fn(&Accounts) -> &Tally);
+type CounterLine = (&'static str, &'static str, fn(&Accounts) -> &ForwardTally);
 /// A gauge: its name, its unit, what it shows, and its value.
 type GaugeLine = (&'static str, &'static str, &'static str, fn(&Accounts) -> u64);
 type Emit<'a> = &'a mut dyn FnMut(u64, Option<&'static str>);

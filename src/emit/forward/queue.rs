@@ -1,6 +1,6 @@
 //! The queue before one backend: bounded by bytes, emptied by several consumers.
 //!
-//! A request waits as a [`Parcel`]. Where there is a log, one that finds no room keeps only its
+//! A request waits as a [`ForwardParcel`]. Where there is a log, one that finds no room keeps only its
 //! place there, in the [`Tail`]; until that has gone, every other does so too, so they stay in
 //! order. A parcel is settled once, with what became of it; one that is dropped before settles
 //! itself.
@@ -112,7 +112,7 @@ impl KeptBody<'_> {
 
 /// A request on its way.
 #[derive(Debug)]
-pub(super) struct Parcel {
+pub(super) struct ForwardParcel {
     pub(super) signal: Signal,
     pub(super) items: u64,
     pub(super) load: Load,
@@ -123,7 +123,7 @@ pub(super) struct Parcel {
     is_settled: bool,
 }
 
-impl Parcel {
+impl ForwardParcel {
     /// Counts that it arrived, but for what the backend did not take.
     pub(super) fn sent(mut self, rejected: u64) {
         let rejected = rejected.min(self.items);
@@ -154,7 +154,7 @@ impl Parcel {
     }
 }
 
-impl Drop for Parcel {
+impl Drop for ForwardParcel {
     fn drop(&mut self) {
         if matches!(self.load, Load::InLog { .. }) {
             self.memory.books.in_log(self.signal, false);
@@ -173,7 +173,7 @@ impl Drop for Parcel {
 
 /// The offering end.
 pub(super) struct ForwardQueue {
-    sender: mpsc::UnboundedSender<Parcel>,
+    sender: mpsc::UnboundedSender<ForwardParcel>,
     pub(super) memory: Arc<ForwardMemory>,
     has_log: bool,
     tail: Tail,
@@ -263,7 +263,7 @@ impl ForwardQueue {
     }
 
     /// The first request of those that are in the log alone.
-    fn pop_logged(&self) -> Option<Parcel> {
+    fn pop_logged(&self) -> Option<ForwardParcel> {
         let (TailEntry { position, items, bytes, signal }, claim) = self.tail.pop()?;
         let place = Some(self.passed.place(position, claim));
         let load = Load::InLog { bytes: bytes as usize, _room: None };
@@ -277,9 +277,9 @@ impl ForwardQueue {
         load: Load,
         place: Option<LogPlace>,
         wanted: Option<WantedTraces>,
-    ) -> Parcel {
+    ) -> ForwardParcel {
         let (memory, is_settled) = (Arc::clone(&self.memory), false);
-        Parcel { signal, items, load, place, wanted, memory, is_settled }
+        ForwardParcel { signal, items, load, place, wanted, memory, is_settled }
     }
 
     /// Takes a request that is kept.
@@ -312,7 +312,7 @@ impl ForwardQueue {
 
 /// The emptying end.
 struct Emptying {
-    receiver: mpsc::UnboundedReceiver<Parcel>,
+    receiver: mpsc::UnboundedReceiver<ForwardParcel>,
     queue: Arc<ForwardQueue>,
     consumers: usize,
     closing: CancellationToken,
@@ -343,7 +343,7 @@ impl Emptying {
     }
 
     /// The next parcel; `None` once the queue is closed and empty.
-    async fn next(&mut self) -> Option<Parcel> {
+    async fn next(&mut self) -> Option<ForwardParcel> {
         loop {
             if let Ok(parcel) = self.receiver.try_recv() {
                 return Some(parcel);

@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 
 use super::books::ForwardLoss;
 use super::passed::ReadBack;
-use super::queue::{ForwardMemory, HeldBody, Load, Parcel};
+use super::queue::{ForwardMemory, ForwardParcel, HeldBody, Load};
 use super::select::{WantedTraces, only};
 use crate::client::retry::{AttemptError, GivenUp, RetrySettings, retry};
 use crate::client::{Client, Compression, SendError, Taken};
@@ -57,7 +57,7 @@ impl ForwardSender {
     }
 
     /// Sends a request and counts what became of it.
-    pub(super) async fn deliver(&self, mut parcel: Parcel) {
+    pub(super) async fn deliver(&self, mut parcel: ForwardParcel) {
         let mut room = None;
         let mut beyond = None;
         if let Load::InLog { bytes, .. } = parcel.load {
@@ -123,7 +123,7 @@ impl ForwardSender {
     }
 
     /// The body as it is sent; `None` where nothing of it is wanted.
-    async fn ready(&self, parcel: &Parcel) -> Result<Option<ReadyBody>, ForwardLoss> {
+    async fn ready(&self, parcel: &ForwardParcel) -> Result<Option<ReadyBody>, ForwardLoss> {
         let (signal, wanted) = (parcel.signal, parcel.wanted.clone());
         let packing = Packing {
             client: Arc::clone(&self.client),

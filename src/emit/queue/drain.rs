@@ -87,7 +87,7 @@ pub(super) struct Drain {
 }
 
 /// What a consumer is handed.
-enum TurnLoad {
+enum Cargo {
     Batch(EvaluationBatch),
     /// The same, encoded: what the overflow has not taken of it.
     Parcels(VecDeque<Parcel>),
@@ -96,7 +96,7 @@ enum TurnLoad {
 /// What happens to a batch next.
 enum Turn {
     /// A consumer delivers it.
-    Deliver(TurnLoad, OwnedSemaphorePermit),
+    Deliver(Cargo, OwnedSemaphorePermit),
     /// It is on disk.
     Kept,
     /// It could not be encoded.
@@ -137,10 +137,8 @@ impl Drain {
             let end = end.clone();
             deliveries.spawn(async move {
                 let delivery = match load {
-                    TurnLoad::Batch(batch) => {
-                        delivered(end.deliver(batch), room.evaluations()).await
-                    }
-                    TurnLoad::Parcels(parcels) => deliver_parcels(&*end, parcels).await,
+                    Cargo::Batch(batch) => delivered(end.deliver(batch), room.evaluations()).await,
+                    Cargo::Parcels(parcels) => deliver_parcels(&*end, parcels).await,
                 };
                 room.settle(&delivery);
                 drop(permit);
@@ -159,10 +157,10 @@ impl Drain {
         room: &mut Room,
     ) -> Turn {
         let Some(overflow) = &self.overflow else {
-            return Turn::Deliver(TurnLoad::Batch(batch), permit(permits).await);
+            return Turn::Deliver(Cargo::Batch(batch), permit(permits).await);
         };
         if let Some(permit) = self.permit_before_filling(permits).await {
-            return Turn::Deliver(TurnLoad::Batch(batch), permit);
+            return Turn::Deliver(Cargo::Batch(batch), permit);
         }
         let Ok(parcels) = caught(|| VecDeque::from(end.pack(&batch))) else {
             tracing::error!("encoding evaluations panicked; they are lost");
@@ -218,7 +216,7 @@ impl Drain {
             let Some(error) = full else { return Turn::Kept };
             self.shared.counters.tell_of_overflow(&error);
             tokio::select! {
-                permit = permit(permits) => return Turn::Deliver(TurnLoad::Parcels(parcels), permit),
+                permit = permit(permits) => return Turn::Deliver(Cargo::Parcels(parcels), permit),
                 () = sleep(KEEP_AGAIN) => {}
             }
         }
