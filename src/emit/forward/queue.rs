@@ -1,7 +1,7 @@
 //! The queue before one backend: bounded by bytes, emptied by several consumers.
 //!
-//! A request waits as a [`ForwardParcel`]. Where there is a log, one that finds no room keeps only its
-//! place there, in the [`Tail`]; until that has gone, every other does so too, so they stay in
+//! A request waits as a [`ForwardParcel`]. Where there is a log, one that finds no room keeps only
+//! its place there, in the [`Tail`]; until that has gone, every other does so too, so they stay in
 //! order. A parcel is settled once, with what became of it; one that is dropped before settles
 //! itself.
 
