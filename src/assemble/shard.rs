@@ -386,6 +386,7 @@ impl Shard {
     pub fn drain(&mut self, completion: Completion, now_ms: u64, due: &mut Vec<Due>) {
         while let Some(handle) = self.opened.pop_front() {
             if self.get_mut(handle).is_some_and(|trace| trace.state == State::Open) {
+                self.note_lack(handle);
                 self.judge(handle, completion, now_ms, due);
             }
         }

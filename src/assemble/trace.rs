@@ -173,7 +173,10 @@ impl OpenTrace {
     /// Whether it certainly lacks something as it is judged.
     pub(super) fn is_partial_at(&self, completion: Completion) -> bool {
         match completion {
-            Completion::RootEnded | Completion::Idle | Completion::AgeMax => self.is_partial,
+            Completion::RootEnded
+            | Completion::Idle
+            | Completion::AgeMax
+            | Completion::EndOfInput => self.is_partial,
             // The rest of it comes when the process is there again, or elsewhere.
             Completion::Shutdown => !self.root_ended,
             _ => false,

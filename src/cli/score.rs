@@ -80,6 +80,8 @@ enum FailOn {
     UnusedCase,
     /// A trace without a span of a tool, an agent or a model
     NoAgent,
+    /// A trace that certainly lacks something, such as a span whose children are there
+    Partial,
     /// The gate stays open whatever comes
     Never,
 }
@@ -125,6 +127,8 @@ struct OutcomeTally {
     fail: usize,
     not_evaluable: usize,
     failed: usize,
+    /// Of all, those of traces that certainly lacked something.
+    partial: usize,
 }
 
 impl ScorePrinter {
@@ -208,6 +212,7 @@ fn row(evaluation: &Evaluation) -> [String; 5] {
 
 impl OutcomeTally {
     fn add(&mut self, evaluation: &Evaluation) {
+        self.partial += usize::from(evaluation.target.is_partial);
         match (&evaluation.outcome, evaluation.label()) {
             (Outcome::NotEvaluable { .. }, _) => self.not_evaluable += 1,
             (Outcome::Failed { .. }, _) => self.failed += 1,
@@ -229,6 +234,7 @@ impl OutcomeTally {
             FailOn::UnusedEvaluator => !silence.evaluators.is_empty(),
             FailOn::UnusedCase => !silence.cases.is_empty(),
             FailOn::NoAgent => !silence.traces.is_empty(),
+            FailOn::Partial => self.partial > 0,
             FailOn::Never => false,
         };
         !fail_on.contains(&FailOn::Never) && fail_on.iter().any(happened)
@@ -239,8 +245,12 @@ impl OutcomeTally {
             return "nothing was judged: no trace that any evaluator sees".to_owned();
         }
         let plural = if self.count() == 1 { "" } else { "s" };
+        let partial = match self.partial {
+            0 => String::new(),
+            count => format!("; {count} of traces that lack something"),
+        };
         format!(
-            "{} evaluation{plural}: {} pass, {} fail, {} not evaluable, {} failed",
+            "{} evaluation{plural}: {} pass, {} fail, {} not evaluable, {} failed{partial}",
             self.count(),
             self.pass,
             self.fail,

@@ -231,7 +231,7 @@ impl Collector {
             telemetry.readiness().need(journal.works());
         }
         let restoring = journal.as_ref().zip(past);
-        let restoring = restoring.map(|(journal, past)| pipeline.restore(journal, past));
+        let restoring = restoring.and_then(|(journal, past)| pipeline.restore(journal, past));
         let intake = pipeline.intake();
         let receivers = Receivers::start(&settings.receivers, intake, &memory, &meter).await?;
         let files = settings.receivers.file.as_ref();

@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use opentelemetry::metrics::Meter;
@@ -48,6 +49,9 @@ pub struct PipelineIntake {
     gate: Arc<RwLock<()>>,
     forwards: Arc<Forwards>,
 }
+
+/// How long a request that is brought back waits for room before it says so in the counters.
+const RESTORE_WAIT: Duration = Duration::from_secs(600);
 
 /// Where the records of a request come from.
 enum RequestOrigin<'a> {
@@ -255,7 +259,7 @@ impl PipelineIntake {
     pub(super) async fn restore(&self, kept: &Received, claim: Claim, at_ms: u64, is_old: bool) {
         loop {
             let origin = RequestOrigin::Log { claim: claim.clone(), at_ms };
-            match self.restore_in_time(kept, Instant::now() + ROOM_WAIT, origin).await {
+            match self.restore_in_time(kept, Instant::now() + RESTORE_WAIT, origin).await {
                 Ok(extracted) => {
                     if is_old {
                         let Received { signal, request, raw } = kept;
@@ -292,9 +296,14 @@ impl PipelineIntake {
         for (shard, _) in &self.shards {
             let _ = shard.send(ShardMessage::Resume { now_ms }).await;
         }
+        self.go_live();
+        drop(gate);
+    }
+
+    /// Hands requests to the shards as they come: nothing is to be brought back any more.
+    pub(super) fn go_live(&self) {
         self.forwards.replayed();
         self.is_live.store(true, Ordering::Release);
-        drop(gate);
     }
 
     /// The records of a request, by shard.

@@ -36,6 +36,7 @@ pub(super) struct PipelineMetrics {
     time: Counter<f64>,
     not_evaluable: Counter<u64>,
     failed: Counter<u64>,
+    partial: Counter<u64>,
     open_traces: Gauge<u64>,
     held_bytes: Gauge<u64>,
     evaluators: Vec<[KeyValue; 1]>,
@@ -135,6 +136,10 @@ impl PipelineMetrics {
                 "Evaluations without a score, by reason.",
             ),
             failed: counter("spanscore.evaluate.failed", "Evaluations that broke."),
+            partial: counter(
+                "spanscore.evaluate.partial_evaluations",
+                "Evaluations of traces that certainly lacked something.",
+            ),
             open_traces: gauge("spanscore.assemble.open_traces", "Traces open now.", "{trace}"),
             held_bytes: gauge("spanscore.assemble.held", "Memory of open traces.", "By"),
             evaluators: names.map(|name| [KeyValue::new("evaluator", name)]).collect(),
@@ -175,12 +180,15 @@ impl PipelineMetrics {
         for place in ["queue", "shard"] {
             self.waits.add(0, &[KeyValue::new("for", place)]);
         }
-        self.refused.add(0, &reason("shard_full"));
+        for word in ["shard_full", "log_full", "log_behind", "log_failed"] {
+            self.refused.add(0, &reason(word));
+        }
         self.panics.add(0, &[]);
         self.time.add(0.0, &[]);
         for evaluator in &self.evaluators {
             self.when_errors.add(0, evaluator);
             self.failed.add(0, evaluator);
+            self.partial.add(0, evaluator);
             for reason in Reason::ALL {
                 let reason = KeyValue::new("reason", reason.as_str());
                 self.not_evaluable.add(0, &[evaluator[0].clone(), reason]);
@@ -265,6 +273,10 @@ impl PipelineMetrics {
     pub(super) fn evaluations(&self, evaluations: &[Evaluation]) {
         // An addition costs more than an evaluation, so equal ones are one.
         let mut tally: Vec<(&str, Option<&'static str>, u64)> = Vec::new();
+        for evaluation in evaluations.iter().filter(|evaluation| evaluation.target.is_partial) {
+            let name = evaluation.evaluator.name.clone();
+            self.partial.add(1, &[KeyValue::new("evaluator", name)]);
+        }
         for evaluation in evaluations {
             let reason = match &evaluation.outcome {
                 Outcome::Scored(_) => continue,

@@ -157,9 +157,13 @@ impl Pipeline {
         Ok(Self { intake: Arc::new(intake), threads, backlog, heartbeats })
     }
 
-    /// Brings back what an earlier process left, beside the receivers.
-    fn restore(&self, journal: &Arc<Journal>, past: Past) -> tokio::task::JoinHandle<()> {
-        tokio::spawn(Restore::new(Arc::clone(journal), past, self.intake()).run())
+    /// Brings back what an earlier process left, beside the receivers; `None` where it left nothing.
+    fn restore(&self, journal: &Arc<Journal>, past: Past) -> Option<tokio::task::JoinHandle<()>> {
+        if journal.log().found_end() == 0 {
+            self.intake.go_live();
+            return None;
+        }
+        Some(tokio::spawn(Restore::new(Arc::clone(journal), past, self.intake()).run()))
     }
 
     /// Where receivers hand their requests.

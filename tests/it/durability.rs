@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
 use crate::support::collector::Event;
-use crate::support::fake_backend::FakeBackend;
+use crate::support::fake_backend::{Behavior, FakeBackend};
 use crate::support::program::Program;
 use crate::support::spans::{agent, request, searches, tool};
 
@@ -214,6 +214,54 @@ async fn what_was_delivered_is_not_sent_again_and_late_spans_still_revise_it() {
     written(folder.path(), 3);
     stopped(program).await;
     assert_eq!(verdicts(folder.path())[2], ("07".to_owned(), 1, "root_ended".to_owned()));
+}
+
+#[tokio::test]
+async fn what_a_backend_away_was_to_get_is_passed_on_by_the_next_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let backend = FakeBackend::grpc().await;
+    let address = backend.address;
+    let forward = format!("forward: {{otlp_grpc/next: {{endpoint: \"http://{address}\"}}}}\n");
+    let config = [to_file(folder.path(), "100ms"), forward].concat();
+    backend.always(Behavior::Unavailable);
+    let program = Program::start(folder.path(), &config);
+    let mut client = program.client().await;
+    for trace in 1..20 {
+        client.export(request(searches(trace, &[2]))).await.unwrap();
+    }
+    program.signal("-KILL");
+    drop(program);
+    backend.always(Behavior::Take);
+    let program = Program::start(folder.path(), &config);
+    let traces = |backend: &FakeBackend| -> BTreeSet<u8> {
+        backend.spans().iter().map(|span| span.trace_id[0]).collect()
+    };
+    backend.until(|backend| traces(backend).len() == 19).await;
+    assert_eq!(stopped(program).await.0, Some(0));
+
+    let before = backend.spans().len();
+    let program = Program::start(folder.path(), &config);
+    program.client().await.export(request(searches(99, &[2]))).await.unwrap();
+    backend.until(|backend| traces(backend).contains(&99)).await;
+    assert_eq!(stopped(program).await.0, Some(0));
+    assert_eq!(backend.spans().len(), before + 2, "what was passed on is not passed on again");
+}
+
+#[tokio::test]
+async fn what_a_dead_backend_never_got_stays_in_the_log_and_is_no_loss() {
+    let folder = tempfile::tempdir().unwrap();
+    let backend = FakeBackend::grpc().await;
+    backend.always(Behavior::Unavailable);
+    let config = format!("shutdown_timeout: 2s\n{}", to(&backend, folder.path(), "os"));
+    let program = Program::start(folder.path(), &config);
+    program.client().await.export(request(searches(7, &[2]))).await.unwrap();
+    let (code, last) = stopped(program).await;
+    assert_eq!(code, Some(0), "{last}");
+    assert!(last.starts_with("kept in the log for the next start: 1 evaluation not "), "{last}");
+    backend.always(Behavior::Take);
+    let program = Program::start(folder.path(), &config);
+    backend.until(|backend| backend.log_records().len() == 1).await;
+    assert_eq!(stopped(program).await.0, Some(0));
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ impl Shard {
         let (digest, record_count) = (trace.digest, trace.spans.spans.len() as u64);
         let is_due = is_agent && has_span && judged.is_none_or(|(_, last)| last != digest);
         match is_due.then(|| self.said_before(handle)) {
-            Some(SaidBefore::Nothing) => self.push_due(handle, completion, judged, due),
+            Some(SaidBefore::Nothing) => self.push_due(handle, completion, due),
             Some(SaidBefore::This(prior)) => self.push_known(handle, completion, prior, due),
             None | Some(SaidBefore::Other) => self.done(handle),
         }
@@ -42,16 +42,10 @@ impl Shard {
         }
     }
 
-    /// Makes a trace due that was judged so often before, on that digest last.
-    fn push_due(
-        &mut self,
-        handle: Handle,
-        completion: Completion,
-        judged: Option<(u32, u128)>,
-        due: &mut Vec<Due>,
-    ) {
+    /// Makes a trace due, as one more revision where it was judged before.
+    fn push_due(&mut self, handle: Handle, completion: Completion, due: &mut Vec<Due>) {
         let Some(trace) = self.get_mut(handle) else { return };
-        let digest = trace.digest;
+        let (judged, digest) = (trace.judged, trace.digest);
         trace.judged = Some((judged.map_or(1, |(count, _)| count.saturating_add(1)), digest));
         due.push(Due {
             handle,

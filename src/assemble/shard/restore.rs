@@ -30,6 +30,8 @@ pub(super) struct Restoring {
     priors: HashMap<TraceId, PriorVerdict>,
     /// Traces whose evaluations arrived are due as well, to be known to their sessions.
     tells_known: bool,
+    /// All is back: what is left was said of traces that are open again.
+    is_over: bool,
 }
 
 /// Whether an earlier process has judged a trace on the same evidence.
@@ -38,7 +40,7 @@ pub(super) enum SaidBefore {
     Nothing,
     /// It has: this is what it said.
     This(PriorVerdict),
-    /// It has judged it on other evidence.
+    /// It has judged it on other evidence, and more of that may be to come.
     Other,
 }
 
@@ -46,23 +48,25 @@ impl Shard {
     /// From now on takes records of the past, until [`resume`](Self::resume). Where `tells_known`,
     /// traces that need not be judged again are due nevertheless, and silent.
     pub fn restore(&mut self, priors: HashMap<TraceId, PriorVerdict>, tells_known: bool) {
-        self.restoring = Some(Restoring { priors, tells_known });
+        self.restoring = Some(Restoring { priors, tells_known, is_over: false });
     }
 
     /// All records of the past are back. What is open may still get more from senders that try
     /// again, so its waits begin anew; what nothing was said of for want of evidence is open again.
     pub fn resume(&mut self, now_ms: u64) {
-        let Some(restoring) = self.restoring.take() else { return };
-        for (trace_id, prior) in restoring.priors {
-            let Some(&index) = self.by_id.get(&trace_id) else { continue };
+        let Some(mut restoring) = self.restoring.take() else { return };
+        restoring.priors.retain(|trace_id, prior| {
+            let Some(&index) = self.by_id.get(trace_id) else { return false };
             let handle = Handle { index, generation: self.places[index as usize].generation };
-            let Some(trace) = self.get_mut(handle) else { continue };
-            let said = (prior.revision.saturating_add(1), u128::from_be_bytes(prior.digest));
-            trace.judged = Some(said);
-            if matches!(trace.state, State::Judged(_)) && trace.digest != said.1 {
+            let Some(trace) = self.get_mut(handle) else { return false };
+            let is_other = trace.digest != u128::from_be_bytes(prior.digest);
+            if is_other && matches!(trace.state, State::Judged(_)) {
                 self.grown(handle, now_ms);
             }
-        }
+            true
+        });
+        restoring.is_over = true;
+        self.restoring = Some(restoring).filter(|restoring| !restoring.priors.is_empty());
         self.touched.clear();
         let open: Vec<Handle> = self.opened.iter().copied().collect();
         for handle in open {
@@ -75,7 +79,7 @@ impl Shard {
 
     /// Whether records of the past are being taken.
     pub fn is_restoring(&self) -> bool {
-        self.restoring.is_some()
+        self.restoring.as_ref().is_some_and(|restoring| !restoring.is_over)
     }
 
     /// What records a trace needs again should the process end.
@@ -91,11 +95,19 @@ impl Shard {
         let Some(prior) = restoring.priors.get(&trace_id).copied() else {
             return SaidBefore::Nothing;
         };
-        if u128::from_be_bytes(prior.digest) != digest {
+        let prior_digest = u128::from_be_bytes(prior.digest);
+        if prior_digest != digest && !restoring.is_over {
             return SaidBefore::Other;
         }
         restoring.priors.remove(&trace_id);
-        SaidBefore::This(prior)
+        if prior_digest == digest {
+            return SaidBefore::This(prior);
+        }
+        // What was said of less is revised.
+        if let Some(trace) = self.get_mut(handle) {
+            trace.judged = Some((prior.revision.saturating_add(1), prior_digest));
+        }
+        SaidBefore::Nothing
     }
 
     /// Whether a trace is due although it need not be judged again.

@@ -18,6 +18,10 @@ use crate::receive::{Received, file::REQUEST_BYTES_MAX, unpack};
 /// Bytes of records that are read before they are handed on.
 const CHUNK_BYTES: usize = 1 << 20;
 
+/// Most traces of which it is known what was said; what was said of others may be said again, under
+/// the same ids.
+const PRIORS_MAX: usize = 1 << 20;
+
 /// Records that say what was done.
 const NOTE_TAGS: &[u8] = &[JUDGED_TAG, DELIVERED_TAG];
 
@@ -136,8 +140,14 @@ fn known(journal: &Journal) -> LogNotes {
     for Record { head, payload, .. } in journal.log().records().heads(NOTE_TAGS) {
         match head.tags[0] {
             JUDGED_TAG => {
-                let notes = notes::decode_judged(&payload);
-                known.priors.extend(notes.map(|note| (note.trace_id, note.prior())));
+                for note in notes::decode_judged(&payload) {
+                    if known.priors.len() < PRIORS_MAX || known.priors.contains_key(&note.trace_id)
+                    {
+                        known.priors.insert(note.trace_id, note.prior());
+                    } else {
+                        journal.metrics.notes_lost(1);
+                    }
+                }
             }
             DELIVERED_TAG => {
                 for (trace_id, digest) in notes::decode_delivered(&payload) {

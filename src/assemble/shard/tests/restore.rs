@@ -46,6 +46,33 @@ fn what_was_not_delivered_is_due_as_what_it_was() {
 }
 
 #[test]
+fn what_was_not_delivered_is_due_as_what_it_was_even_after_all_is_back() {
+    let mut shard = shard(|_, _| {});
+    let said = said_of(&WHOLE);
+    shard.restore(prior(&said, false), false);
+    add(&mut shard, 0, &WHOLE);
+    shard.resume(60_000);
+    let mut due = Vec::new();
+    shard.tick(61_100, &mut due);
+    assert_eq!((due[0].revision, due[0].digest), (0, said.digest));
+}
+
+#[test]
+fn what_comes_after_all_is_back_revises_what_was_said_whether_it_was_delivered_or_not() {
+    for is_delivered in [true, false] {
+        let mut shard = shard(|_, _| {});
+        let said = said_of(&WHOLE);
+        shard.restore(prior(&said, is_delivered), false);
+        add(&mut shard, 0, &WHOLE);
+        shard.resume(60_000);
+        add(&mut shard, 60_100, &[(1, 3, TOOL)]);
+        let mut due = Vec::new();
+        shard.tick(61_200, &mut due);
+        assert_eq!((due[0].revision, due[0].revised), (1, Some(said.digest)));
+    }
+}
+
+#[test]
 fn delivered_trace_is_due_in_silence_where_its_session_must_hear_of_it() {
     let mut shard = shard(|_, _| {});
     shard.restore(prior(&said_of(&WHOLE), true), true);
