@@ -157,7 +157,7 @@ impl Pipeline {
         Ok(Self { intake: Arc::new(intake), threads, backlog, heartbeats })
     }
 
-    /// Brings back what an earlier process left, beside the receivers; `None` where that is nothing.
+    /// Brings back what an earlier process left, beside the receivers; `None` where it left none.
     fn restore(&self, journal: &Arc<Journal>, past: Past) -> Option<tokio::task::JoinHandle<()>> {
         if journal.log().found_end() == 0 {
             self.intake.go_live();
