@@ -17,7 +17,7 @@ use crate::support::fake_backend::{Behavior, FakeBackend};
 use crate::support::program::Program;
 use crate::support::spans::{agent, request, searches, tool};
 
-/// How often the process is killed under load.
+/// How often the process is killed under load, unless `SPANSCORE_KILLS` says otherwise.
 const KILLS: u64 = 10;
 /// Traces that a sender sends at once.
 const AT_ONCE: u64 = 8;
@@ -102,14 +102,15 @@ async fn every_acknowledged_call_is_evaluated_however_often_the_process_is_kille
     let config = to(&backend, folder.path(), "os");
     let acknowledged = Arc::new(Mutex::new(BTreeSet::new()));
     let mut number = 0;
-    for kill in 0..KILLS {
+    let kills = std::env::var("SPANSCORE_KILLS").ok().and_then(|kills| kills.parse().ok());
+    for kill in 0..kills.unwrap_or(KILLS) {
         let program = Program::start(folder.path(), &config);
         let stop = CancellationToken::new();
         let sending =
             send_until(stop.clone(), program.client().await, number, Arc::clone(&acknowledged));
         let sending = tokio::spawn(sending);
         // Some before anything was judged, some while evaluations are on their way.
-        tokio::time::sleep(Duration::from_millis(20 + kill * 37)).await;
+        tokio::time::sleep(Duration::from_millis(20 + kill * 37 % 400)).await;
         program.signal("-KILL");
         number = sending.await.unwrap();
         stop.cancel();
