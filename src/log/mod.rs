@@ -32,8 +32,7 @@ mod writer;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
@@ -49,6 +48,9 @@ pub use queue::{AppendError, LogCounts};
 pub use reader::{HeadReader, RecordReader, Skipped};
 pub use settings::{Durability, LogLimits, LogSettings, WhenFull};
 pub use writer::PROBE_TAG;
+
+/// Longest that closing a log waits for what is being written.
+const END_WAIT: Duration = Duration::from_secs(5);
 
 /// Tells the time, unix nanoseconds.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -90,7 +92,7 @@ pub struct LogUsage {
 }
 
 /// A log of records. Clones are the same log; the last one to go ends its thread, once all that
-/// waits is written.
+/// waits is written, or after some seconds.
 #[derive(Clone)]
 pub struct Log(Arc<LogParts>);
 
@@ -111,7 +113,6 @@ struct LogParts {
     source: Arc<Source>,
     /// Where the records ended that were there at the start.
     found_end: u64,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Log {
@@ -133,12 +134,12 @@ impl Log {
         let (queued, kept) = (Arc::clone(&queue), Arc::clone(&segments));
         let mut writer = writer::LogWriter::new(disk, queued, kept, Arc::clone(&source), clock);
         writer.begin(recovered.end).map_err(LogOpenError::Write)?;
-        let thread = std::thread::Builder::new()
+        std::thread::Builder::new()
             .name("log".to_owned())
             .spawn(move || writer.run())
             .map_err(LogOpenError::Write)?;
         let found_end = recovered.end;
-        let parts = LogParts { queue, segments, source, found_end, thread: Some(thread) };
+        let parts = LogParts { queue, segments, source, found_end };
         Ok((Self(Arc::new(parts)), recovered, all))
     }
 
@@ -226,10 +227,7 @@ impl Log {
 impl Drop for LogParts {
     fn drop(&mut self) {
         self.queue.close();
-        if let Some(thread) = self.thread.take() {
-            // A writer that panicked has nothing more to write.
-            let _ = thread.join();
-        }
+        self.queue.wait_end(END_WAIT);
     }
 }
 

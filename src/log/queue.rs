@@ -66,8 +66,13 @@ struct Waits {
     next: u64,
     records: Vec<WaitingRecord>,
     flushes: Vec<oneshot::Sender<bool>>,
+    /// Bytes of the records that wait.
     bytes: u64,
+    /// Bytes of those that are being written.
+    writing: u64,
     is_closed: bool,
+    /// Nobody writes any more.
+    has_ended: bool,
 }
 
 /// What waits to be written.
@@ -75,6 +80,7 @@ pub(super) struct WriteQueue {
     pub(super) limits: LogLimits,
     waits: Mutex<Waits>,
     more: Condvar,
+    ended: Condvar,
     /// Bytes of all segments.
     used: AtomicU64,
     pub(super) is_failing: AtomicBool,
@@ -93,12 +99,20 @@ pub(super) struct Group {
 
 impl WriteQueue {
     pub(super) fn new(limits: LogLimits, next: u64, used: u64) -> Self {
-        let waits =
-            Waits { next, records: Vec::new(), flushes: Vec::new(), bytes: 0, is_closed: false };
+        let waits = Waits {
+            next,
+            records: Vec::new(),
+            flushes: Vec::new(),
+            bytes: 0,
+            writing: 0,
+            is_closed: false,
+            has_ended: false,
+        };
         Self {
             limits,
             waits: Mutex::new(waits),
             more: Condvar::new(),
+            ended: Condvar::new(),
             used: AtomicU64::new(used),
             is_failing: AtomicBool::new(false),
             keeps_all: AtomicBool::new(false),
@@ -143,10 +157,11 @@ impl WriteQueue {
             return Err(AppendError::Closed);
         }
         // A log that has room takes one record, however much is waiting.
-        if waits.bytes > 0 && waits.bytes + bytes > self.limits.waiting_max {
+        let held = waits.bytes + waits.writing;
+        if held > 0 && held + bytes > self.limits.waiting_max {
             return Err(AppendError::Behind);
         }
-        let used = self.used.load(Ordering::Relaxed).saturating_add(waits.bytes);
+        let used = self.used.load(Ordering::Relaxed).saturating_add(held);
         let is_full = used.saturating_add(bytes) > self.limits.size_max;
         if is_full && self.limits.when_full == WhenFull::Refuse {
             return Err(AppendError::Full);
@@ -167,6 +182,9 @@ impl WriteQueue {
         let (sender, receiver) = oneshot::channel();
         {
             let mut waits = self.lock();
+            if waits.has_ended {
+                return false;
+            }
             waits.flushes.push(sender);
             self.more.notify_one();
         }
@@ -180,7 +198,7 @@ impl WriteQueue {
         };
         let waits = self.more.wait_timeout_while(self.lock(), longest, is_idle);
         let (mut waits, _) = waits.unwrap_or_else(PoisonError::into_inner);
-        waits.bytes = 0;
+        waits.writing = std::mem::take(&mut waits.bytes);
         Group {
             records: std::mem::take(&mut waits.records),
             flushes: std::mem::take(&mut waits.flushes),
@@ -194,11 +212,35 @@ impl WriteQueue {
         self.more.notify_one();
     }
 
-    pub(super) fn waiting(&self) -> u64 {
-        self.lock().bytes
+    /// Says that nobody writes any more, whatever the reason: what waits is refused, and so is what
+    /// comes.
+    pub(super) fn end(&self) {
+        let mut waits = self.lock();
+        (waits.is_closed, waits.has_ended) = (true, true);
+        // Whoever waits for one of them is told by that.
+        waits.records.clear();
+        waits.flushes.clear();
+        self.is_failing.store(true, Ordering::Relaxed);
+        self.ended.notify_all();
     }
 
+    /// Waits until nobody writes any more, no longer than that.
+    pub(super) fn wait_end(&self, longest: Duration) {
+        let goes_on = |waits: &mut Waits| !waits.has_ended;
+        // A disk that does not answer must not keep the process.
+        let _ = self.ended.wait_timeout_while(self.lock(), longest, goes_on);
+    }
+
+    /// Bytes that wait or are being written.
+    pub(super) fn waiting(&self) -> u64 {
+        let waits = self.lock();
+        waits.bytes + waits.writing
+    }
+
+    /// Says how many bytes the segments have, with all that was being written.
     pub(super) fn set_used(&self, bytes: u64) {
+        let mut waits = self.lock();
+        waits.writing = 0;
         self.used.store(bytes, Ordering::Relaxed);
     }
 

@@ -267,6 +267,17 @@ fn disk_that_is_full_or_fails_refuses_and_recovers_by_itself() {
 }
 
 #[test]
+fn log_whose_writer_is_gone_refuses_instead_of_waiting() {
+    let disk = FakeDisk::default();
+    let (log, ..) = open(&disk, limits(Durability::Os));
+    disk.plan(|_| panic!("a fault of the test"));
+    assert_eq!(append(&log, 1, 10).err(), Some(AppendError::Failed));
+    log.0.queue.wait_end(END_WAIT);
+    assert_eq!(append(&log, 2, 10).err(), Some(AppendError::Closed));
+    assert!(!runtime().block_on(log.flush()) && log.usage().is_failing);
+}
+
+#[test]
 fn short_writes_are_gone_on_with() {
     let disk = FakeDisk::default();
     let (log, ..) = open(&disk, limits(Durability::Os));

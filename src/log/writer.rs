@@ -105,8 +105,15 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Writes until the log is closed and all is written.
-    pub(super) fn run(mut self) {
+    /// Writes until the log is closed and all is written. Where it ends otherwise, by a panic, the
+    /// log is closed with it.
+    pub(super) fn run(self) {
+        // It goes after the disk has been let go of, so that whoever waits for it can open that.
+        let _end = Ends(Arc::clone(&self.queue));
+        self.write_all_groups();
+    }
+
+    fn write_all_groups(mut self) {
         let mut looked = Instant::now();
         loop {
             let Group { records, flushes, is_last } = self.queue.take(TICK);
@@ -142,6 +149,7 @@ impl LogWriter {
             self.answer(records, written);
             records = rest;
         }
+        self.queue.set_used(self.segments.bytes());
     }
 
     /// How many of some records go to one segment: the active one, else a new one.
@@ -206,7 +214,6 @@ impl LogWriter {
                 let _ = waiting.send(written);
             }
         }
-        self.queue.set_used(self.segments.bytes());
     }
 
     /// Syncs what was written. A sync that failed is final for its file: the system may have
@@ -321,6 +328,15 @@ impl LogWriter {
                 return;
             }
         }
+    }
+}
+
+/// Says that nobody writes any more when it goes.
+struct Ends(Arc<WriteQueue>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 
