@@ -118,11 +118,11 @@ impl OpenedLog {
     fn new(place: Option<LogFolder>, meter: &Meter) -> Result<Self, JournalOpenError> {
         let Some(LogFolder { data_dir, limits }) = place else { return Ok(Self::default()) };
         let (journal, past) = Journal::open(&data_dir, limits, meter)?;
-        let log = Arc::clone(&journal) as Arc<dyn ReadBack>;
+        let (log, end) = (Arc::clone(&journal) as Arc<dyn ReadBack>, journal.log().found_end());
         Ok(Self {
             journal: Some(journal),
             past: Some(past),
-            forward: Some(ForwardLog { log, folder: data_dir.clone() }),
+            forward: Some(ForwardLog { log, folder: data_dir.clone(), end }),
             kept: Some(Persistence { data_dir, durability: limits.durability }),
         })
     }
@@ -309,7 +309,10 @@ impl Collector {
         let close_time = if hurry.is_cancelled() { Duration::ZERO } else { left().min(CLOSE_TIME) };
         self.receivers.drain(close_time).await;
         let is_kept = match &self.journal {
-            Some(journal) => journal.flush().await,
+            Some(journal) => {
+                let flushing = tokio::time::timeout(left().max(CLOSE_TIME), journal.flush());
+                flushing.await.unwrap_or(false)
+            }
             None => false,
         };
         // In this order: what a shard judges in between counts twice rather than not at all.

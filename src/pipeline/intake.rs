@@ -50,6 +50,8 @@ pub struct PipelineIntake {
     forwards: Arc<Forwards>,
 }
 
+/// Longest that a request waits for the disk.
+const LOG_WAIT: Duration = Duration::from_secs(5);
 /// How long a request that is brought back waits for room before it says so in the counters.
 const RESTORE_WAIT: Duration = Duration::from_secs(600);
 
@@ -221,7 +223,10 @@ impl PipelineIntake {
     /// Keeps a request in the log, if there is one; claims its place.
     async fn keep(&self, received: &Received) -> Result<Option<Claim>, Refused> {
         let Some(journal) = &self.journal else { return Ok(None) };
-        journal.keep(received).await.map(Some).map_err(|error| match error {
+        let keeping = tokio::time::timeout(LOG_WAIT, journal.keep(received));
+        // It may be kept all the same, and come twice: that is no harm.
+        let kept = keeping.await.unwrap_or(Err(AppendError::Behind));
+        kept.map(Some).map_err(|error| match error {
             AppendError::Full => self.overloaded("log_full"),
             AppendError::Behind => self.overloaded("log_behind"),
             AppendError::Failed | AppendError::Closed => self.overloaded("log_failed"),
@@ -229,14 +234,19 @@ impl PipelineIntake {
         })
     }
 
-    /// Waits for its turn while an earlier process is brought back; `None` once it is.
-    async fn restoring(&self) -> Option<RwLockReadGuard<'_, ()>> {
+    /// Waits for its turn while an earlier process is brought back; `None` once it is. Refuses at
+    /// the deadline: the last step is short, unless the shards are held up.
+    async fn restoring(
+        &self,
+        deadline: Instant,
+    ) -> Result<Option<RwLockReadGuard<'_, ()>>, Refused> {
         if self.is_live.load(Ordering::Acquire) {
-            return None;
+            return Ok(None);
         }
-        let restoring = self.gate.read().await;
+        let restoring = timeout_at(deadline, self.gate.read()).await;
+        let restoring = restoring.map_err(|_| self.overloaded("restoring"))?;
         // Who held the gate to write may have ended it.
-        (!self.is_live.load(Ordering::Acquire)).then_some(restoring)
+        Ok((!self.is_live.load(Ordering::Acquire)).then_some(restoring))
     }
 
     /// Tells each shard what earlier processes said of its traces.
@@ -340,7 +350,7 @@ impl Intake for PipelineIntake {
         }
         self.is_used.store(true, Ordering::Relaxed);
         let deadline = Instant::now() + ROOM_WAIT;
-        let restoring = self.restoring().await;
+        let restoring = self.restoring(deadline).await?;
         let room = self.room_for(received.request.len(), sender, deadline).await?;
         let (batches, extracted) = self.read(received.signal, &received.request)?;
         let claim = if restoring.is_some() {

@@ -180,7 +180,7 @@ impl PipelineMetrics {
         for place in ["queue", "shard"] {
             self.waits.add(0, &[KeyValue::new("for", place)]);
         }
-        for word in ["shard_full", "log_full", "log_behind", "log_failed"] {
+        for word in ["shard_full", "log_full", "log_behind", "log_failed", "restoring"] {
             self.refused.add(0, &reason(word));
         }
         self.panics.add(0, &[]);

@@ -241,6 +241,13 @@ impl Overflow {
     }
 }
 
+impl Drop for Overflow {
+    fn drop(&mut self) {
+        // Its claim goes with the process, not because something was delivered.
+        self.log.keep_all();
+    }
+}
+
 fn head(kind: u8) -> RecordHead {
     RecordHead { arrival_ns: now_ns(), tags: [kind, VERSION, 0, 0] }
 }
@@ -315,8 +322,7 @@ mod tests {
         while overflow.put(&large).await.is_ok() {
             put += 1;
         }
-        // The log notices what it has written after it took the next.
-        assert!((7..=16).contains(&put), "{put}");
+        assert!((7..=9).contains(&put), "{put}");
         for _ in 0..put {
             assert_eq!(take(&overflow).await, large);
         }

@@ -12,6 +12,7 @@ use super::{Journal, Past};
 use crate::assemble::PriorVerdict;
 use crate::log::{Record, RecordReader, Skipped};
 use crate::model::{Claim, TraceId};
+use crate::panics::{Panicked, caught_future};
 use crate::pipeline::PipelineIntake;
 use crate::receive::{Received, file::REQUEST_BYTES_MAX, unpack};
 
@@ -90,13 +91,22 @@ impl Restore {
             }
             for record in chunk {
                 match record {
-                    Ok(record) => self.hand_on(record).await,
+                    Ok(record) => self.hand_on_safely(record).await,
                     Err(Skipped { position, bytes }) => {
                         self.journal.metrics.damaged(bytes);
                         tracing::error!(position, bytes, "a part of the log cannot be read");
                     }
                 }
             }
+        }
+    }
+
+    /// Hands a record on; one that panics on the way must not stop the others at every start.
+    async fn hand_on_safely(&mut self, record: Record) {
+        let (position, bytes) = (record.position, record.payload.len() as u64);
+        if let Err(Panicked) = caught_future(self.hand_on(record)).await {
+            self.journal.metrics.damaged(bytes);
+            tracing::error!(position, "a request in the log met a fault; it is passed over");
         }
     }
 
