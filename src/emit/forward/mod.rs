@@ -247,7 +247,8 @@ impl Forwards {
         let file = log.map(|log| {
             let named =
                 |lane: &ForwardLane| (lane.queue.books().name.clone(), Arc::clone(&lane.passed));
-            let file = PassedFile::open(&log.folder, lanes.iter().map(named).collect());
+            let named = lanes.iter().map(named).collect();
+            let file = PassedFile::open(&log.folder, log.end, named);
             let file = Arc::new(file);
             tasks.push(tokio::spawn(Arc::clone(&file).run(file_stop.clone())));
             file

@@ -41,6 +41,9 @@ pub struct ForwardLog {
     pub log: Arc<dyn ReadBack>,
     /// Where to note what was passed on.
     pub folder: PathBuf,
+    /// The position after all that the log held at the start. What is noted beyond it was lost with
+    /// the end of the log, and its positions are given again.
+    pub end: u64,
 }
 
 /// What one forward has been offered and has passed on.
@@ -55,6 +58,8 @@ struct PassedState {
     before: PassedLine,
     highest: Option<u64>,
     pending: BTreeSet<u64>,
+    /// All that an earlier process left has been offered again.
+    is_replayed: bool,
     has_changed: bool,
     /// Claims of what is left for the next process: the log keeps it as long as this lives.
     left: Vec<Claim>,
@@ -71,6 +76,14 @@ struct PassedLine {
 }
 
 impl PassedLine {
+    /// What of it still holds in a log that ended there.
+    fn up_to(mut self, end: u64) -> Self {
+        self.highest = self.highest.map(|highest| highest.min(end.saturating_sub(1)));
+        self.highest = self.highest.filter(|_| end > 0);
+        self.pending.retain(|position| *position < end);
+        self
+    }
+
     fn is_done(&self, position: u64) -> bool {
         self.highest.is_some_and(|highest| position <= highest)
             && self.all_from.is_none_or(|from| position < from)
@@ -128,6 +141,7 @@ impl PassedOn {
         let PassedLine { pending, all_from, .. } = &mut state.before;
         pending.clear();
         *all_from = None;
+        state.is_replayed = true;
         state.has_changed = true;
     }
 
@@ -140,6 +154,11 @@ impl PassedOn {
         let mut pending: Vec<u64> = state.pending.iter().chain(&before.pending).copied().collect();
         pending.sort_unstable();
         let mut all_from = before.all_from;
+        if !state.is_replayed {
+            // Beyond what an earlier process had offered, some may not have been offered yet.
+            let unknown = before.highest.map_or(0, |highest| highest.saturating_add(1));
+            all_from = Some(all_from.map_or(unknown, |from| from.min(unknown)));
+        }
         if pending.len() > NAMED_MAX {
             all_from = Some(pending[NAMED_MAX]).min(all_from.or(Some(u64::MAX)));
             pending.truncate(NAMED_MAX);
@@ -192,12 +211,12 @@ pub(super) struct PassedFile {
 impl PassedFile {
     /// Reads what an earlier process left, for these forwards. A file that cannot be read counts
     /// as none: everything in the log is sent again.
-    pub(super) fn open(folder: &Path, forwards: Vec<(String, Arc<PassedOn>)>) -> Self {
+    pub(super) fn open(folder: &Path, end: u64, forwards: Vec<(String, Arc<PassedOn>)>) -> Self {
         let path = folder.join("forward.json");
         match read(&path) {
             Ok(mut lines) => {
                 for (name, passed) in &forwards {
-                    passed.state().before = lines.remove(name).unwrap_or_default();
+                    passed.state().before = lines.remove(name).unwrap_or_default().up_to(end);
                 }
             }
             Err(error) => tracing::warn!(path = %path.display(), error,
@@ -273,8 +292,12 @@ mod tests {
     }
 
     fn open(folder: &Path) -> (PassedFile, Arc<PassedOn>) {
+        open_at(folder, u64::MAX)
+    }
+
+    fn open_at(folder: &Path, end: u64) -> (PassedFile, Arc<PassedOn>) {
         let passed = Arc::new(PassedOn::default());
-        (PassedFile::open(folder, vec![("a".to_owned(), Arc::clone(&passed))]), passed)
+        (PassedFile::open(folder, end, vec![("a".to_owned(), Arc::clone(&passed))]), passed)
     }
 
     #[test]
@@ -282,6 +305,7 @@ mod tests {
         let (folder, source) = (tempfile::tempdir().unwrap(), Arc::new(Source::default()));
         let claim = |position| source.claim(position);
         let (file, passed) = open(folder.path());
+        passed.replayed();
         let places: Vec<_> = [1, 2, 3].map(|at| place(&passed, claim(at)).unwrap()).into();
         places[1].leave();
         drop(places);
@@ -295,6 +319,37 @@ mod tests {
         assert!(place(&again, claim(2)).is_some(), "nobody has offered it in between");
         assert!(place(&passed, claim(2)).is_some() && place(&passed, claim(4)).is_some());
         assert_eq!(source.lowest(), None, "what is done with is needed no more");
+    }
+
+    #[test]
+    fn what_was_not_offered_again_before_the_next_end_is_offered_by_the_process_after_it() {
+        let (folder, source) = (tempfile::tempdir().unwrap(), Arc::new(Source::default()));
+        let claim = |position| source.claim(position);
+        let (file, passed) = open(folder.path());
+        passed.replayed();
+        drop(place(&passed, claim(1)));
+        file.write(false).unwrap();
+        // It took 2 and 3, and was killed before it wrote that. The next one takes 9, and is killed
+        // before it came to them.
+        let (file, passed) = open(folder.path());
+        drop(place(&passed, claim(9)));
+        file.write(false).unwrap();
+        let (_file, passed) = open(folder.path());
+        assert!(place(&passed, claim(1)).is_none());
+        assert!([2, 3].iter().all(|at| place(&passed, claim(*at)).is_some()));
+    }
+
+    #[test]
+    fn positions_that_the_log_has_lost_and_gives_again_are_new() {
+        let (folder, source) = (tempfile::tempdir().unwrap(), Arc::new(Source::default()));
+        let claim = |position| source.claim(position);
+        let (file, passed) = open(folder.path());
+        passed.replayed();
+        (1..9).for_each(|position| drop(place(&passed, claim(position))));
+        file.write(false).unwrap();
+        let (_file, passed) = open_at(folder.path(), 5);
+        assert!((1..5).all(|position| place(&passed, claim(position)).is_none()));
+        assert!((5..9).all(|position| place(&passed, claim(position)).is_some()));
     }
 
     #[test]

@@ -46,11 +46,16 @@ impl Logged {
         let telemetry = Telemetry::without_endpoints().unwrap();
         let times =
             HoldTimes { open_max: Duration::from_secs(60), remember: Duration::from_secs(60) };
-        let own =
-            ForwardLog { log: Arc::clone(log) as Arc<dyn ReadBack>, folder: folder.to_owned() };
+        let end = log.records.lock().unwrap().keys().last().map_or(0, |last| last + 1);
+        let back = Arc::clone(log) as Arc<dyn ReadBack>;
+        let own = ForwardLog { log: back, folder: folder.to_owned(), end };
         let memory = Memory::new(&plan.memory);
         let meter = telemetry.meter();
         let forwards = Forwards::start(&plan.forward, &memory, times, &meter, Some(&own)).unwrap();
+        if end == 0 {
+            // There is nothing to be offered again.
+            forwards.replayed();
+        }
         Self { log: Arc::clone(log), forwards, telemetry }
     }
 
