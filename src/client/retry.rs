@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 
+use super::{SendError, Taken};
 use crate::settings::HumanDuration;
 
 /// Longest wait that a backend may ask for; a longer one counts as this.
@@ -90,6 +91,20 @@ pub(crate) enum AttemptError {
     },
     /// It will never succeed.
     Permanent(String),
+}
+
+impl AttemptError {
+    /// What the answer to one attempt means for whoever tries again.
+    pub(crate) fn of(sent: Result<Taken, SendError>) -> Result<Taken, Self> {
+        match sent {
+            Ok(taken) => Ok(taken),
+            // An answer that cannot be read says nothing of what was rejected.
+            Err(SendError::Unreadable(_)) => Ok(Taken::default()),
+            Err(SendError::Refused(error)) => Err(Self::Permanent(error)),
+            Err(SendError::Retryable { after, error }) => Err(Self::Retryable { after, error }),
+            Err(SendError::Unreachable(error)) => Err(Self::Retryable { after: None, error }),
+        }
+    }
 }
 
 /// Why a request was given up.

@@ -16,6 +16,7 @@
 //! evaluator says is content unless it marks it as plain: names of tools, counts, rules, and names
 //! of arguments that stand in criteria, schemas or settings.
 
+mod connection;
 pub mod console;
 mod counters;
 mod dead_letters;

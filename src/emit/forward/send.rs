@@ -11,7 +11,7 @@ use super::passed::ReadBack;
 use super::queue::{ForwardMemory, ForwardParcel, HeldBody, Load};
 use super::select::{WantedTraces, only};
 use crate::client::retry::{AttemptError, GivenUp, RetrySettings, retry};
-use crate::client::{Client, Compression, SendError, Taken};
+use crate::client::{Client, Compression, Taken};
 use crate::otlp::{ContentCoding, RawBody, Signal, json};
 
 /// Bodies up to this size are packed in place; larger ones beside the network's tasks.
@@ -103,18 +103,7 @@ impl ForwardSender {
             true => self.client.send_json(signal, body).await,
             false => self.client.send(signal, body).await,
         };
-        let Taken { rejected, message } = match sent {
-            Ok(taken) => taken,
-            // An answer that cannot be read says nothing of what was rejected.
-            Err(SendError::Unreadable(_)) => Taken::default(),
-            Err(SendError::Refused(error)) => return Err(AttemptError::Permanent(error)),
-            Err(SendError::Retryable { after, error }) => {
-                return Err(AttemptError::Retryable { after, error });
-            }
-            Err(SendError::Unreachable(error)) => {
-                return Err(AttemptError::Retryable { after: None, error });
-            }
-        };
+        let Taken { rejected, message } = AttemptError::of(sent)?;
         if (rejected > 0 || !message.is_empty()) && self.memory.books.partly.may_log() {
             tracing::warn!(forward = %self.memory.books.name, rejected, message,
                 "the backend took a request only in part, or with a warning");

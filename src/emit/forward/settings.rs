@@ -6,8 +6,8 @@ use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
 use crate::client::retry::RetrySettings;
-use crate::client::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
-use crate::emit::otlp::Secret;
+use crate::client::{ClientSettings, Compression, Protocol, TlsSettings};
+use crate::emit::connection::{Connection, Secret};
 use crate::otlp::Signal;
 use crate::settings::{HumanDuration, Node, NodeKind, SettingsError, nearest};
 
@@ -108,17 +108,9 @@ impl ForwardBackendSettings {
     /// What is wrong, with the key it stands under.
     fn check(&self, protocol: Protocol) -> Result<(), (&'static str, SettingsError)> {
         let error = |key, text: &str| Err((key, SettingsError::new(text)));
-        check_endpoint(protocol, &self.endpoint, self.tls.insecure)
-            .map_err(|wrong| ("endpoint", wrong))?;
+        self.connection(protocol).check()?;
         if self.signals.is_empty() {
             return error("signals", "`signals` names nothing: write traces, logs or metrics");
-        }
-        if self.timeout.0.is_zero() {
-            return error("timeout", "`timeout` must be longer than zero");
-        }
-        self.client(protocol).map_err(|wrong| ("headers", wrong))?;
-        if self.tls.cert_file.is_some() != self.tls.key_file.is_some() {
-            return error("tls", "`cert_file` and `key_file` go together");
         }
         let queue = &self.sending_queue;
         if !(1..=1000).contains(&queue.num_consumers) {
@@ -132,15 +124,13 @@ impl ForwardBackendSettings {
     }
 
     fn client(&self, protocol: Protocol) -> Result<ClientSettings, SettingsError> {
-        let pairs = self.headers.iter().map(|(name, value)| (name.as_str(), value.0.as_str()));
-        Ok(ClientSettings {
-            protocol,
-            endpoint: self.endpoint.clone(),
-            headers: headers(pairs)?,
-            compression: self.compression,
-            timeout: self.timeout.0,
-            tls: self.tls.clone(),
-        })
+        self.connection(protocol).client()
+    }
+
+    fn connection(&self, protocol: Protocol) -> Connection<'_> {
+        let Self { endpoint, headers, tls, .. } = self;
+        let (compression, timeout) = (self.compression, self.timeout);
+        Connection { protocol, endpoint, headers, compression, timeout, tls }
     }
 
     /// Whether a signal is passed on.

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::circuit::{Circuit, Pass};
 use super::settings::OtlpExporterSettings;
 use crate::client::retry::{AttemptError, Backoff, GivenUp, RetrySettings, chance, retry};
-use crate::client::{Client, Protocol, SendError, Taken};
+use crate::client::{Client, Protocol, Taken};
 use crate::emit::Starting;
 use crate::emit::counters::{Seldom, Tally};
 use crate::otlp::Signal;
@@ -180,18 +180,8 @@ impl Backend {
 
     /// Sends a prepared request once; how many items were rejected.
     pub(super) async fn attempt(&self, signal: Signal, body: Bytes) -> Result<u64, AttemptError> {
-        let Taken { rejected, message } = match self.client.send(signal, body).await {
-            Ok(taken) => taken,
-            // An answer that cannot be read says nothing of what was rejected.
-            Err(SendError::Unreadable(_)) => Taken::default(),
-            Err(SendError::Refused(error)) => return Err(AttemptError::Permanent(error)),
-            Err(SendError::Retryable { after, error }) => {
-                return Err(AttemptError::Retryable { after, error });
-            }
-            Err(SendError::Unreachable(error)) => {
-                return Err(AttemptError::Retryable { after: None, error });
-            }
-        };
+        let sent = self.client.send(signal, body).await;
+        let Taken { rejected, message } = AttemptError::of(sent)?;
         if (rejected > 0 || !message.is_empty()) && self.partly.may_log() {
             tracing::warn!(exporter = %self.name, rejected, message,
                 "the backend took a request only in part, or with a warning");

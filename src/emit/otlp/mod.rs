@@ -26,7 +26,6 @@ use crate::client::retry::RetrySettings;
 use crate::settings::{Node, SettingsError};
 use backend::Backend;
 use sender::BackendSender;
-pub(super) use settings::Secret;
 use settings::{EvaluationForm, OtlpExporterSettings};
 
 /// `otlp_grpc`.

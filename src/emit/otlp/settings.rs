@@ -1,13 +1,13 @@
 //! Settings of the OTLP exporters: where to, in which forms, and how hard to try.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::client::retry::RetrySettings;
-use crate::client::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
+use crate::client::{ClientSettings, Compression, Protocol, TlsSettings};
+use crate::emit::connection::{Connection, Secret};
 use crate::emit::queue::QueueSettings;
 use crate::emit::scores::SERIES_IDLE;
 use crate::settings::{HumanDuration, SettingsError};
@@ -79,20 +79,12 @@ impl OtlpExporterSettings {
     /// What is wrong, with the key it stands under.
     pub(super) fn check(&self, protocol: Protocol) -> Result<(), (&'static str, SettingsError)> {
         let error = |key, text: &str| Err((key, SettingsError::new(text)));
-        check_endpoint(protocol, &self.endpoint, self.tls.insecure)
-            .map_err(|wrong| ("endpoint", wrong))?;
+        self.connection(protocol).check()?;
         if self.forms.is_empty() {
             return error("forms", "`forms` names no form: write event, span or metric");
         }
-        if self.timeout.0.is_zero() {
-            return error("timeout", "`timeout` must be longer than zero");
-        }
         if self.metrics_interval.0.is_zero() {
             return error("metrics_interval", "`metrics_interval` must be longer than zero");
-        }
-        self.client(protocol).map_err(|wrong| ("headers", wrong))?;
-        if self.tls.cert_file.is_some() != self.tls.key_file.is_some() {
-            return error("tls", "`cert_file` and `key_file` go together");
         }
         self.sending_queue.check().map_err(|text| ("sending_queue", SettingsError::new(text)))?;
         let text = self.retry_on_failure.check();
@@ -101,31 +93,18 @@ impl OtlpExporterSettings {
 
     /// What a client of the backend needs to know; the error is one of the headers.
     pub(super) fn client(&self, protocol: Protocol) -> Result<ClientSettings, SettingsError> {
-        let pairs = self.headers.iter().map(|(name, value)| (name.as_str(), value.0.as_str()));
-        Ok(ClientSettings {
-            protocol,
-            endpoint: self.endpoint.clone(),
-            headers: headers(pairs)?,
-            compression: self.compression,
-            timeout: self.timeout.0,
-            tls: self.tls.clone(),
-        })
+        self.connection(protocol).client()
+    }
+
+    fn connection(&self, protocol: Protocol) -> Connection<'_> {
+        let Self { endpoint, headers, tls, .. } = self;
+        let (compression, timeout) = (self.compression, self.timeout);
+        Connection { protocol, endpoint, headers, compression, timeout, tls }
     }
 
     /// Whether evaluations leave in this form.
     pub(crate) fn has(&self, form: EvaluationForm) -> bool {
         self.forms.contains(&form)
-    }
-}
-
-/// A text that is never printed.
-#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub(crate) struct Secret(pub String);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[redacted]")
     }
 }
 

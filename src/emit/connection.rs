@@ -1,0 +1,61 @@
+//! The connection to a backend, which exporters and forwards are set up with alike.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::client::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
+use crate::settings::{HumanDuration, SettingsError};
+
+/// What settings say of a connection.
+pub(super) struct Connection<'a> {
+    pub(super) protocol: Protocol,
+    pub(super) endpoint: &'a str,
+    pub(super) headers: &'a BTreeMap<String, Secret>,
+    pub(super) compression: Compression,
+    pub(super) timeout: HumanDuration,
+    pub(super) tls: &'a TlsSettings,
+}
+
+impl Connection<'_> {
+    /// What is wrong, with the key it stands under.
+    pub(super) fn check(&self) -> Result<(), (&'static str, SettingsError)> {
+        let error = |key, text: &str| Err((key, SettingsError::new(text)));
+        check_endpoint(self.protocol, self.endpoint, self.tls.insecure)
+            .map_err(|wrong| ("endpoint", wrong))?;
+        if self.timeout.0.is_zero() {
+            return error("timeout", "`timeout` must be longer than zero");
+        }
+        self.client().map_err(|wrong| ("headers", wrong))?;
+        if self.tls.cert_file.is_some() != self.tls.key_file.is_some() {
+            return error("tls", "`cert_file` and `key_file` go together");
+        }
+        Ok(())
+    }
+
+    /// What a client of the backend needs to know; the error is one of the headers.
+    pub(super) fn client(&self) -> Result<ClientSettings, SettingsError> {
+        let pairs = self.headers.iter().map(|(name, value)| (name.as_str(), value.0.as_str()));
+        Ok(ClientSettings {
+            protocol: self.protocol,
+            endpoint: self.endpoint.to_owned(),
+            headers: headers(pairs)?,
+            compression: self.compression,
+            timeout: self.timeout.0,
+            tls: self.tls.clone(),
+        })
+    }
+}
+
+/// A text that is never printed.
+#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub(crate) struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[redacted]")
+    }
+}
