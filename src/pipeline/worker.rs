@@ -113,7 +113,7 @@ impl Worker {
                             ShardMessage::Batch { batch, at_ms, .. } => {
                                 self.arrived(batch, at_ms, &mut due);
                             }
-                            ShardMessage::Restore { priors } => self.restore(Arc::unwrap_or_clone(priors)),
+                            ShardMessage::Restore { priors } => self.restore(priors),
                             ShardMessage::Resume { now_ms } => self.resume(now_ms, &mut due),
                             // What has a place in the queue was acknowledged, or soon is.
                             ShardMessage::Drain => queue.close(),
@@ -142,9 +142,9 @@ impl Worker {
         self.heartbeats.end(self.index);
     }
 
-    fn restore(&mut self, priors: Priors) {
+    fn restore(&mut self, priors: Arc<Priors>) {
         let tells_known = self.sessions.is_some() || self.forwards.wants_judgements();
-        self.shard.restore(priors, tells_known);
+        self.shard.restore(Arc::unwrap_or_clone(priors), tells_known);
     }
 
     fn resume(&mut self, now_ms: u64, due: &mut Vec<Due>) {
