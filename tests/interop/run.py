@@ -23,14 +23,25 @@ EVALUATORS = {
     "tool_error", "tool_efficiency", "tool_call_order/story", "tool_call_count/story",
     "tool_call_args/refund", "tool_call_output/refund",
 }
+PYTHON = sys.executable
+# OpenLIT wants older clients than the others.
+OPENLIT_PYTHON = os.path.join(HERE, "..", "..", "target", "interop-openlit", "bin", "python")
+GZIP = {"OTEL_EXPORTER_OTLP_COMPRESSION": "gzip"}
+EVENTS = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"}
 AGENTS = [
     # name, program, protocol of its exporter, further environment
-    ("sdk-grpc", ["otel_sdk.py"], "grpc", {}),
-    ("sdk-http-gzip", ["otel_sdk.py"], "http/protobuf", {"OTEL_EXPORTER_OTLP_COMPRESSION": "gzip"}),
-    ("langchain", ["langchain_agent.py"], "grpc", {}),
-    ("pydantic-ai", ["pydantic_agent.py"], "http/protobuf", {"OTEL_EXPORTER_OTLP_COMPRESSION": "gzip"}),
-    ("openai-agents", ["openai_agent.py"], "grpc", {"OTEL_EXPORTER_OTLP_COMPRESSION": "gzip"}),
+    ("sdk-grpc", [PYTHON, "otel_sdk.py"], "grpc", {}),
+    ("sdk-http-gzip", [PYTHON, "otel_sdk.py"], "http/protobuf", GZIP),
+    ("sdk-go", ["go", "run", "-C", "go/", "."], "grpc", {}),
+    ("langchain", [PYTHON, "langchain_agent.py"], "grpc", {}),
+    ("langgraph-parallel", [PYTHON, "langgraph_parallel_agent.py"], "grpc", {}),
+    ("pydantic-ai", [PYTHON, "pydantic_agent.py"], "http/protobuf", GZIP),
+    ("openai-agents", [PYTHON, "openai_agent.py"], "grpc", GZIP),
+    ("openai-events", [PYTHON, "openai_events_agent.py"], "http/protobuf", EVENTS),
+    ("anthropic", [PYTHON, "anthropic_agent.py"], "http/protobuf", {}),
+    ("openlit", [OPENLIT_PYTHON, "openlit_agent.py"], "http/protobuf", {}),
     ("vercel-ai", ["node", "vercel/agent.mjs"], "http/protobuf", {}),
+    ("langchain-js", ["node", "langchainjs/agent.mjs"], "http/protobuf", {}),
 ]
 passed, failed = 0, 0
 
@@ -62,8 +73,9 @@ def listens(port):
 
 
 def run_agent(name, program, protocol, extra, ports):
-    command = program if program[0] == "node" else [sys.executable, *program]
-    command = [os.path.join(HERE, "agents", part) if "." in part else part for part in command]
+    agents = os.path.join(HERE, "agents")
+    is_ours = lambda part: part.endswith((".py", ".mjs", "/")) and part[0] != "/"
+    command = [os.path.join(agents, part) if is_ours(part) else part for part in program]
     port = ports["grpc"] if protocol == "grpc" else ports["http"]
     environment = dict(
         os.environ, OTEL_SERVICE_NAME=name, OTEL_EXPORTER_OTLP_PROTOCOL=protocol,
