@@ -24,6 +24,7 @@ fn evaluation(outcome: Outcome) -> Evaluation {
                 service_name: "shop".into(),
             }),
             agent_name: Some("refunds".into()),
+            response: None,
             completion: Completion::RootEnded,
             is_partial: false,
             time_ns: 1_735_689_600_500_000_000,

@@ -39,6 +39,8 @@ pub struct Target {
     pub resource: Arc<Resource>,
     /// The agent, if known.
     pub agent_name: Option<Box<str>>,
+    /// The id of the model's reply that a span is about, with that span.
+    pub response: Option<(SpanId, Box<str>)>,
     /// Why the trace was complete.
     pub completion: Completion,
     /// It is certain that something of the trace was missing: what was waited for in vain.

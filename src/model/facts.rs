@@ -17,6 +17,8 @@ pub struct Facts {
     pub usage: bool,
     /// All attributes of the root span.
     pub root_attributes: bool,
+    /// The id of the reply that the root span is about.
+    pub response_id: bool,
     /// Attributes to keep as they came, on every span that has the first of them
     /// ([`Trajectory::kept_spans`](super::Trajectory)); each entry is one such group.
     pub attributes: Vec<Vec<String>>,
@@ -33,6 +35,7 @@ impl Facts {
         self.tool_definitions |= other.tool_definitions;
         self.usage |= other.usage;
         self.root_attributes |= other.root_attributes;
+        self.response_id |= other.response_id;
         for group in &other.attributes {
             if !self.attributes.contains(group) {
                 self.attributes.push(group.clone());
@@ -51,6 +54,7 @@ impl Facts {
             tool_definitions: true,
             usage: true,
             root_attributes: true,
+            response_id: true,
             attributes: Vec::new(),
         }
     }

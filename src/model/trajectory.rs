@@ -83,6 +83,8 @@ pub struct Trajectory<'a> {
     pub span_name: Cow<'a, str>,
     /// Its attributes, where an evaluator or a `when` asked for them.
     pub attributes: Vec<(&'a str, AnyValue<'a>)>,
+    /// The id of the model's reply that the span is about, if it is a model's.
+    pub response_id: Option<Cow<'a, str>>,
     /// The resource of that span.
     pub resource: Arc<Resource>,
     /// The session of the spans, if they name one.

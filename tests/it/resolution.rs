@@ -142,6 +142,19 @@ fn tokens_count_once_though_outer_spans_repeat_them() {
 }
 
 #[test]
+fn reply_that_the_root_span_is_about_is_known_by_its_id() {
+    let chat = |id: &str| json!({ "gen_ai.operation.name": "chat", "gen_ai.response.id": id });
+    let check = |spans: &[Json], expected: Option<&str>| {
+        let resolver = resolver(Vec::new());
+        let traces = traces(&resolver, &[request("x", spans)]);
+        assert_eq!(resolver.resolve(&traces[0]).response_id.as_deref(), expected);
+    };
+    check(&[span(0, None, "chat", chat("resp_1"))], Some("resp_1"));
+    let inside = [span(0, None, "run", json!({})), span(1, Some(0), "chat", chat("resp_1"))];
+    check(&inside, None);
+}
+
+#[test]
 fn large_traces_are_not_quadratic() {
     let spans: Vec<Json> = (0..10_000)
         .map(|at| {

@@ -24,7 +24,7 @@ pub(crate) use metrics::metrics;
 use super::settings::Placement;
 use crate::emit::record::plain_explanation;
 use crate::model::{Evaluation, Outcome, Resource, SpanId};
-use crate::otlp::semconv::{OWN_SCOPE, SCHEMA_URL, SERVICE_NAME};
+use crate::otlp::semconv::{OWN_SCOPE, RESPONSE_ID, SCHEMA_URL, SERVICE_NAME};
 use attributes::Attributes;
 
 /// The event's name.
@@ -109,12 +109,17 @@ fn event(evaluation: &Evaluation, options: Options) -> LogRecord {
         Outcome::Failed { .. } => SeverityNumber::Warn,
         _ => SeverityNumber::Info,
     };
+    let mut attributes = attributes::shared(evaluation, options.content);
+    let response = evaluation.target.response.as_ref();
+    if let Some((_, id)) = response.filter(|(span, _)| *span == evaluation.span_id) {
+        attributes.text(RESPONSE_ID, &**id);
+    }
     LogRecord {
         time_unix_nano: evaluation.target.time_ns,
         observed_time_unix_nano: evaluation.target.time_ns,
         severity_number: severity.into(),
         severity_text: if severity == SeverityNumber::Warn { "WARN" } else { "INFO" }.to_owned(),
-        attributes: attributes::shared(evaluation, options.content).0,
+        attributes: attributes.0,
         trace_id: evaluation.target.trace_id.0.to_vec(),
         span_id: id_bytes(evaluation.span_id),
         event_name: EVENT_NAME.to_owned(),

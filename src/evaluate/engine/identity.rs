@@ -174,6 +174,7 @@ mod tests {
             session_id: None,
             resource: Arc::default(),
             agent_name: None,
+            response: None,
             completion,
             is_partial: false,
             time_ns: 7,

@@ -13,6 +13,7 @@ use super::tree::{Span, Tree, depths};
 use crate::extract::record::layout::FactsReader;
 use crate::model::trajectory::KeptSpan;
 use crate::model::{Content, SpanFlags, ToolDefinition, TraceSpans, Trajectory, Usage};
+use crate::otlp::AnyValue;
 use crate::value::Value;
 
 pub(super) fn fill<'a>(
@@ -29,6 +30,8 @@ pub(super) fn fill<'a>(
         if let Some(resource) = trace.resources.get(root.record.resource as usize) {
             trajectory.resource = resource.clone();
         }
+        let response_id = table.response_id.and_then(|slot| root.facts.attribute(slot));
+        trajectory.response_id = response_id.and_then(AnyValue::as_str).map(Cow::Borrowed);
         if table.root_attributes {
             trajectory.attributes = root.facts.keyed(table).collect();
         }

@@ -51,6 +51,7 @@ pub(super) struct Builder {
     ways: Vec<Vec<Vec<Term>>>,
     pub(super) groups: Vec<Vec<KeySlot>>,
     pub(super) root_attributes: bool,
+    pub(super) response_id: Option<KeySlot>,
     pub(super) facts: Facts,
 }
 
@@ -151,6 +152,7 @@ impl Builder {
             statements,
             base: self.base,
             root_attributes: self.root_attributes,
+            response_id: self.response_id,
             groups: self.groups,
             facts: self.facts,
         })

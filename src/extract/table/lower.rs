@@ -5,6 +5,7 @@ use super::bit_set::BitSet;
 use super::compile::{Builder, TableError};
 use super::{CompiledCondition, Kept, KeySlot, SpanPart, Table};
 use crate::model::Facts;
+use crate::otlp::semconv::RESPONSE_ID;
 
 pub(super) fn lower(mut dialects: Vec<Dialect>, facts: &Facts) -> Result<Table, TableError> {
     dialects.sort_by_key(|dialect| dialect.priority);
@@ -21,6 +22,9 @@ pub(super) fn lower(mut dialects: Vec<Dialect>, facts: &Facts) -> Result<Table, 
     }
     for group in &facts.attributes {
         lower_group(&mut builder, group)?;
+    }
+    if facts.response_id {
+        builder.response_id = Some(keep_wherever(&mut builder, RESPONSE_ID)?);
     }
     builder.build(dialects)
 }
@@ -198,6 +202,14 @@ fn lower_group(builder: &mut Builder, group: &[String]) -> Result<(), TableError
     builder.condition(&here, "")?.keep.slots.extend(&slots);
     builder.groups.push(numbers);
     Ok(())
+}
+
+/// Keeps an attribute of every span that has it.
+fn keep_wherever(builder: &mut Builder, key: &str) -> Result<KeySlot, TableError> {
+    let slot = builder.slot(key);
+    let here = Condition { attr_present: vec![key.to_owned()], ..Condition::default() };
+    builder.condition(&here, "")?.keep.slots.insert(slot);
+    Ok(KeySlot(slot))
 }
 
 /// Whether an attribute key names a tool or function call.

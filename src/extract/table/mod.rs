@@ -61,6 +61,8 @@ pub struct Table {
     /// What is kept of every span.
     pub(super) base: Kept,
     pub(super) root_attributes: bool,
+    /// Where the id of a model's reply stands, if it is asked for.
+    pub(super) response_id: Option<KeySlot>,
     groups: Vec<Vec<KeySlot>>,
     facts: Facts,
 }

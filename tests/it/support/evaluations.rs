@@ -39,6 +39,7 @@ pub(crate) fn scored(n: u8, score: f64) -> Evaluation {
             session_id: None,
             resource: resource("shop"),
             agent_name: Some("refunds".into()),
+            response: None,
             completion: Completion::RootEnded,
             is_partial: false,
             time_ns: 1_735_689_600_000_000_000,

@@ -79,6 +79,7 @@ fn verdicts_that_were_given_count_among_the_bytes_of_their_trace() {
             session_id: None,
             resource: Arc::default(),
             agent_name: None,
+            response: None,
             completion: Completion::Idle,
             is_partial: false,
             time_ns: 1,

@@ -7,7 +7,7 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use super::*;
 use crate::emit::sample;
 use crate::emit::scores::{Grouping, Scores};
-use crate::model::Memory;
+use crate::model::{Memory, Target};
 
 const CHILD: Options = Options { placement: Placement::Child, content: false };
 const LINKED: Options = Options { placement: Placement::Linked, content: true };
@@ -52,6 +52,18 @@ fn a_scored_event_sits_on_the_judged_span_with_the_conventions_names() {
     spanscore.evaluator.kind string tool_call_args
     spanscore.evaluator.version string 07070707070707070707070707070707
     ");
+}
+
+#[test]
+fn event_on_a_models_span_names_the_reply_and_others_do_not() {
+    let of = |judged: SpanId| {
+        let mut evaluation = sample::scored(1.0);
+        let response = Some((judged, "resp_1".into()));
+        evaluation.target = Arc::new(Target { response, ..(*evaluation.target).clone() });
+        lines(&event(&evaluation, CHILD).attributes).contains("gen_ai.response.id string resp_1")
+    };
+    assert!(of(sample::scored(1.0).span_id));
+    assert!(!of(SpanId([9; 8])));
 }
 
 #[test]

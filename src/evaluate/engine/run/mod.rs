@@ -128,7 +128,9 @@ impl Evaluators {
 
     /// The facts that any of them reads.
     pub fn facts(&self) -> Facts {
-        self.evaluators.iter().fold(Facts::default(), |facts, e| facts.union(&e.facts()))
+        let response_id = self.want.records && !self.evaluators.is_empty();
+        let own = Facts { response_id, ..Facts::default() };
+        self.evaluators.iter().fold(own, |facts, e| facts.union(&e.facts()))
     }
 
     /// Whether any of them judges sessions.
@@ -293,6 +295,11 @@ impl Evaluators {
             session_id: session_id.map(Box::from),
             resource: Arc::clone(&trajectory.resource),
             agent_name: trajectory.agent_name.as_deref().map(Box::from),
+            response: trajectory
+                .response_id
+                .as_deref()
+                .filter(|_| self.want.records)
+                .map(|id| (trajectory.span_id, Box::from(id))),
             completion: evidence.completion,
             is_partial: evidence.is_partial,
             time_ns: evidence.now_ns,
