@@ -16,6 +16,7 @@ mod patience;
 pub mod sessions;
 pub mod settings;
 pub mod shard;
+mod tally;
 mod trace;
 mod wheel;
 
@@ -23,5 +24,7 @@ pub use sessions::{DueSession, Sessions};
 pub use settings::{
     LimitsSettings, QuietPeriod, SessionKeyFields, SessionsSettings, TracesSettings,
 };
-pub use shard::{CutTrace, Due, Handle, PriorVerdict, RunningTrace, Shard, ShardCounts};
+pub use shard::{
+    CutTrace, Due, Handle, PriorVerdict, RunningTrace, Shard, ShardCounts, SpanCounts,
+};
 pub use trace::{TakenSteps, TraceLimit};

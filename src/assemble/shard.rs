@@ -4,6 +4,7 @@
 //! with [`Shard::done`]; the trace then stays, remembered, until `remember_period` is over or room
 //! is needed.
 
+mod counts;
 mod held;
 mod judging;
 mod kept;
@@ -14,6 +15,7 @@ mod waiting;
 
 use std::collections::VecDeque;
 
+pub use counts::{ShardCounts, SpanCounts};
 pub use restore::PriorVerdict;
 pub use room::CutTrace;
 
@@ -26,7 +28,7 @@ use super::patience::Patience;
 use super::trace::{Added, OpenTrace, State, TakenSteps, TraceLimits};
 use super::wheel::{TICK_MS, Wheel};
 use super::{LimitsSettings, TracesSettings};
-use crate::model::{Completion, SpanBatch, SpanRecord, TraceId, TraceSpans};
+use crate::model::{Completion, SpanBatch, SpanFlags, SpanRecord, TraceId, TraceSpans};
 
 /// Names a trace of a shard; stays unique when its place is used again. As long as a shard forgets
 /// nothing, its handles are in the order of the first spans of their traces.
@@ -65,35 +67,6 @@ pub struct RunningTrace {
     pub digest: [u8; 16],
 }
 
-/// What a shard has done, counted since the last look.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct ShardCounts {
-    /// Records that the trace had already.
-    pub duplicate_spans: u64,
-    /// Records of which the trace had another with the same span id and other content.
-    pub conflicting_spans: u64,
-    /// Records dropped because their trace had grown beyond a limit.
-    pub spans_over_limit: u64,
-    /// Traces judged because they grew beyond a limit of one trace.
-    pub evicted_by_size: u64,
-    /// Traces judged because there were too many.
-    pub evicted_by_count: u64,
-    /// Traces judged because all together held too much.
-    pub evicted_by_memory: u64,
-    /// Judged traces forgotten before their time, for room.
-    pub forgotten_early: u64,
-    /// Traces whose root had ended that were waited for since they lacked something.
-    pub waited_longer: u64,
-    /// Services and other sides whose habits were forgotten for those of others.
-    pub forgotten_habits: u64,
-    /// Judged traces that a late span reopened.
-    pub reopened: u64,
-    /// Traces that held no tool, agent or model span and were not judged.
-    pub without_agent: u64,
-    /// Log events whose spans never came.
-    pub orphan_logs: u64,
-}
-
 struct TraceSlot {
     generation: u32,
     trace: Option<Box<OpenTrace>>,
@@ -117,6 +90,8 @@ pub struct Shard {
     /// Those of `bytes` that are held for judged traces.
     remembered_bytes: usize,
     open_count: usize,
+    /// Spans of which it is open what becomes.
+    open_spans: usize,
     counts: ShardCounts,
     /// Handles with new records since the last look, so that rules apply after a request.
     touched: Vec<Handle>,
@@ -181,6 +156,7 @@ impl Shard {
             resources: HeldResources::default(),
             remembered_bytes: 0,
             open_count: 0,
+            open_spans: 0,
             counts: ShardCounts::default(),
             touched: Vec::new(),
             fired: VecDeque::new(),
@@ -265,6 +241,7 @@ impl Shard {
         if !is_open || !fits || !trace.add_all(run, batch) {
             return false;
         }
+        self.open_spans += run.len();
         self.grown(handle, now_ms);
         true
     }
@@ -274,13 +251,14 @@ impl Shard {
         let facts = record.facts.start as usize..record.facts.end as usize;
         let facts = batch.arena.get(facts).unwrap_or(&[]);
         let Some(resource) = batch.resources.get(record.resource as usize) else { return };
+        let before = trace.tally.taken;
         let added = trace.add(record, facts, resource, self.limits.trace);
-        self.counts.duplicate_spans += u64::from(added == Added::Duplicate);
-        self.counts.conflicting_spans += u64::from(matches!(added, Added::Conflict { .. }));
+        let is_taken = trace.tally.taken > before;
+        self.open_spans += usize::from(is_taken);
+        self.counts.added(added, is_taken, record.flags.has(SpanFlags::LOG));
         match added {
             Added::New | Added::Conflict { is_news: true } => self.grown(handle, now_ms),
             Added::LeftOut => {
-                self.counts.spans_over_limit += 1;
                 match trace.state {
                     State::Open => {
                         trace.state = State::Closed(now_ms);
@@ -405,6 +383,11 @@ impl Shard {
     /// Traces that are open.
     pub fn open_count(&self) -> usize {
         self.open_count
+    }
+
+    /// Spans of traces that are open or being judged.
+    pub fn open_spans(&self) -> usize {
+        self.open_spans
     }
 
     /// Traces that are open or remembered.

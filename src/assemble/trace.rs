@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use super::tally::SpanTally;
 use crate::model::{
     Completion, GivenVerdicts, Reported, Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans,
     fingerprint,
@@ -104,8 +105,8 @@ pub(super) struct OpenTrace {
     pub(super) root_ended: bool,
     /// A tool, agent or model span is among them.
     pub(super) is_agent: bool,
-    /// A span is among them (not only log events).
-    pub(super) has_span: bool,
+    /// Its spans, log events aside.
+    pub(super) tally: SpanTally,
     /// Hash of the spans, independent of their order.
     pub(super) digest: u128,
     /// How often it was judged, and the digest it was judged on last.
@@ -150,7 +151,7 @@ impl OpenTrace {
             last_ms: now_ms,
             root_ended: false,
             is_agent: false,
-            has_span: false,
+            tally: SpanTally::default(),
             digest: 0,
             judged: None,
             left_out: None,
@@ -330,13 +331,13 @@ impl OpenTrace {
     /// Takes what a new record says of the whole trace.
     fn note(&mut self, record: &SpanRecord) {
         self.digest = self.digest.wrapping_add(hash(record));
+        self.tally.taken += u32::from(!record.flags.has(SpanFlags::LOG));
         self.note_flags(record.flags);
     }
 
     fn note_flags(&mut self, flags: SpanFlags) {
         self.root_ended |= flags.has(SpanFlags::ROOT | SpanFlags::ENDED);
         self.is_agent |= flags.has(SpanFlags::TOOL) || flags.has(SpanFlags::AGENT);
-        self.has_span |= !flags.has(SpanFlags::LOG);
     }
 
     /// The place of the record that this one repeats, if any.

@@ -100,6 +100,13 @@ pub struct SpanBatch {
     pub claims: Claims,
 }
 
+impl SpanBatch {
+    /// Whether its records are spans, not log events: a request brings either.
+    pub fn is_of_spans(&self) -> bool {
+        self.spans.first().is_some_and(|record| !record.flags.has(SpanFlags::LOG))
+    }
+}
+
 impl SpanRecord {
     /// Of records with one span id the one with the greatest precedence counts: one that ended goes
     /// before one that did not, then the later end, then what the content decides.

@@ -16,6 +16,8 @@ pub struct Unjudged {
 /// What the stages between receivers and exporters hold now.
 pub(super) struct Backlog {
     records: AtomicU64,
+    /// Those of them that are spans.
+    spans: AtomicU64,
     /// By shard.
     traces: Vec<AtomicU64>,
     sessions: AtomicU64,
@@ -24,17 +26,33 @@ pub(super) struct Backlog {
 impl Backlog {
     pub(super) fn new(shard_count: usize) -> Self {
         let traces = std::iter::repeat_with(AtomicU64::default).take(shard_count).collect();
-        Self { records: AtomicU64::default(), traces, sessions: AtomicU64::default() }
+        Self {
+            records: AtomicU64::default(),
+            spans: AtomicU64::default(),
+            traces,
+            sessions: AtomicU64::default(),
+        }
     }
 
     /// So many records are on their way to a shard.
-    pub(super) fn queue(&self, records: usize) {
+    pub(super) fn queue(&self, records: usize, is_spans: bool) {
         self.records.fetch_add(records as u64, Ordering::Relaxed);
+        if is_spans {
+            self.spans.fetch_add(records as u64, Ordering::Relaxed);
+        }
     }
 
     /// So many records have arrived, or have not been taken after all.
-    pub(super) fn unqueue(&self, records: usize) {
+    pub(super) fn unqueue(&self, records: usize, is_spans: bool) {
         self.records.fetch_sub(records as u64, Ordering::Relaxed);
+        if is_spans {
+            self.spans.fetch_sub(records as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Spans on their way to a shard.
+    pub(super) fn queued_spans(&self) -> u64 {
+        self.spans.load(Ordering::Relaxed)
     }
 
     /// A shard holds so many traces that are not judged.

@@ -73,7 +73,7 @@ impl PipelineIntake {
         backlog: Arc<Backlog>,
         meter: &Meter,
     ) -> Self {
-        show_queue(meter, &queue);
+        show_queue(meter, &queue, &backlog);
         let shard_count = shards.len();
         let with_queue = |shard| (shard, ShardQueue::new(shard_count));
         Self {
@@ -197,7 +197,7 @@ impl PipelineIntake {
         };
         let claims = claim.clone().map(Claims::from).unwrap_or_default();
         for (place, mut batch, own) in places {
-            self.backlog.queue(batch.spans.len());
+            self.backlog.queue(batch.spans.len(), batch.is_of_spans());
             batch.claims = claims.clone();
             let room = Arc::new((own, Arc::clone(&room)));
             place.send(ShardMessage::Batch { batch: Arc::new(batch), at_ms, _room: room });
@@ -272,6 +272,9 @@ impl PipelineIntake {
             match self.restore_in_time(kept, Instant::now() + RESTORE_WAIT, origin).await {
                 Ok(extracted) => {
                     if is_old {
+                        if kept.signal == Signal::Traces {
+                            self.metrics.recovered(extracted.records);
+                        }
                         let Received { signal, request, raw } = kept;
                         self.pass_on(*signal, request, raw, &extracted, Some(&claim));
                     }
@@ -327,7 +330,7 @@ impl PipelineIntake {
 }
 
 /// Shows how full the queue of requests is whenever metrics are read.
-fn show_queue(meter: &Meter, queue: &Arc<Share>) {
+fn show_queue(meter: &Meter, queue: &Arc<Share>, backlog: &Arc<Backlog>) {
     let (held, capacity) = (Arc::clone(queue), queue.limit() as u64);
     meter
         .u64_observable_gauge("spanscore.pipeline.queue_size")
@@ -337,9 +340,16 @@ fn show_queue(meter: &Meter, queue: &Arc<Share>) {
         .build();
     meter
         .u64_observable_gauge("spanscore.pipeline.queue_capacity")
-        .with_description("QueueRoom for requests that wait to be assembled.")
+        .with_description("Room for requests that wait to be assembled.")
         .with_unit("By")
         .with_callback(move |room| room.observe(capacity, &[]))
+        .build();
+    let backlog = Arc::clone(backlog);
+    meter
+        .u64_observable_gauge("spanscore.pipeline.queued_spans")
+        .with_description("Spans that wait to be assembled.")
+        .with_unit("{span}")
+        .with_callback(move |spans| spans.observe(backlog.queued_spans(), &[]))
         .build();
 }
 

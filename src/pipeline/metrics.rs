@@ -10,7 +10,7 @@ use std::time::Duration;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Gauge, Meter};
 
-use crate::assemble::{Sessions, Shard};
+use crate::assemble::{Sessions, Shard, SpanCounts};
 use crate::evaluate::engine::run::{Evaluators, WhenErrors};
 use crate::extract::{Extracted, Rejection};
 use crate::model::{Completion, Evaluation, Outcome, Reason};
@@ -21,7 +21,7 @@ pub(super) struct PipelineMetrics {
     waits: Counter<u64>,
     rejected: Counter<u64>,
     repaired: Counter<u64>,
-    dropped_spans: Counter<u64>,
+    spans: SpanCounters,
     ignored_traces: Counter<u64>,
     judged: Counter<u64>,
     evicted: Counter<u64>,
@@ -38,9 +38,19 @@ pub(super) struct PipelineMetrics {
     failed: Counter<u64>,
     partial: Counter<u64>,
     open_traces: Gauge<u64>,
+    open_spans: Gauge<u64>,
     held_bytes: Gauge<u64>,
     evaluators: Vec<[KeyValue; 1]>,
-    shards: Mutex<Vec<(u64, u64)>>,
+    shards: Mutex<Vec<[u64; 3]>>,
+}
+
+/// What became of spans and log events.
+struct SpanCounters {
+    recovered: Counter<u64>,
+    judged: Counter<u64>,
+    ignored: Counter<u64>,
+    dropped: Counter<u64>,
+    dropped_logs: Counter<u64>,
 }
 
 /// Judged traces, counted before they are added to the metrics.
@@ -82,14 +92,53 @@ fn reason(word: &'static str) -> [KeyValue; 1] {
     [KeyValue::new("reason", word)]
 }
 
+fn counter(meter: &Meter, name: &'static str, about: &'static str) -> Counter<u64> {
+    // What is counted is the last word of the name.
+    let counted = name.rsplit(['.', '_']).next().and_then(|word| word.strip_suffix('s'));
+    let unit = format!("{{{}}}", counted.unwrap_or("evaluation"));
+    meter.u64_counter(name).with_description(about).with_unit(unit).build()
+}
+
+impl SpanCounters {
+    fn new(meter: &Meter) -> Self {
+        let counter = |name: &'static str, about: &'static str| counter(meter, name, about);
+        let counters = Self {
+            recovered: counter(
+                "spanscore.pipeline.recovered_spans",
+                "Spans that an earlier process had taken.",
+            ),
+            judged: counter("spanscore.assemble.judged_spans", "Spans of judged traces."),
+            ignored: counter("spanscore.assemble.ignored_spans", "Spans not judged."),
+            dropped: counter("spanscore.assemble.dropped_spans", "Spans dropped."),
+            dropped_logs: counter("spanscore.assemble.dropped_log_records", "Log events dropped."),
+        };
+        counters.add(&SpanCounts::default());
+        for word in ["duplicate", "trace_over_limit", "orphan"] {
+            counters.dropped_logs.add(0, &reason(word));
+        }
+        counters.recovered.add(0, &[]);
+        counters
+    }
+
+    fn add(&self, counts: &SpanCounts) {
+        self.judged.add(counts.judged, &[]);
+        self.ignored.add(counts.ignored, &reason("no_agent_span"));
+        for (count, word) in [
+            (counts.duplicate, "duplicate"),
+            (counts.conflicting, "conflict"),
+            (counts.replaced, "replaced"),
+            (counts.over_limit, "trace_over_limit"),
+            (counts.lost, "fault"),
+            (counts.forgotten, "forgotten"),
+        ] {
+            self.dropped.add(count, &reason(word));
+        }
+    }
+}
+
 impl PipelineMetrics {
     pub(super) fn new(meter: &Meter, evaluators: &Evaluators) -> Self {
-        let counter = |name: &'static str, about: &'static str| {
-            // What is counted is the last word of the name.
-            let counted = name.rsplit(['.', '_']).next().and_then(|word| word.strip_suffix('s'));
-            let unit = format!("{{{}}}", counted.unwrap_or("evaluation"));
-            meter.u64_counter(name).with_description(about).with_unit(unit).build()
-        };
+        let counter = |name: &'static str, about: &'static str| counter(meter, name, about);
         let gauge = |name: &'static str, about: &'static str, unit: &'static str| {
             meter.u64_gauge(name).with_description(about).with_unit(unit).build()
         };
@@ -99,7 +148,7 @@ impl PipelineMetrics {
             waits: counter("spanscore.pipeline.waits", "Requests that waited for room."),
             rejected: counter("spanscore.extract.rejected_items", "Items that were not taken."),
             repaired: counter("spanscore.extract.repaired_items", "Items taken with a repair."),
-            dropped_spans: counter("spanscore.assemble.dropped_spans", "Spans dropped."),
+            spans: SpanCounters::new(meter),
             ignored_traces: counter("spanscore.assemble.ignored_traces", "Traces not judged."),
             judged: counter("spanscore.assemble.judged_traces", "Traces judged."),
             evicted: counter("spanscore.assemble.evicted_traces", "Traces that a limit ended."),
@@ -141,6 +190,7 @@ impl PipelineMetrics {
                 "Evaluations of traces that certainly lacked something.",
             ),
             open_traces: gauge("spanscore.assemble.open_traces", "Traces open now.", "{trace}"),
+            open_spans: gauge("spanscore.assemble.open_spans", "Spans of open traces.", "{span}"),
             held_bytes: gauge("spanscore.assemble.held", "Memory of open traces.", "By"),
             evaluators: names.map(|name| [KeyValue::new("evaluator", name)]).collect(),
             shards: Mutex::default(),
@@ -155,10 +205,6 @@ impl PipelineMetrics {
             self.rejected.add(0, &reason(rejection.as_str()));
         }
         self.repaired.add(0, &reason("ended_before_start"));
-        self.dropped_spans.add(0, &reason("duplicate"));
-        self.dropped_spans.add(0, &reason("conflict"));
-        self.dropped_spans.add(0, &reason("trace_over_limit"));
-        self.dropped_spans.add(0, &reason("orphan_log"));
         self.ignored_traces.add(0, &reason("no_agent_span"));
         for completion in COMPLETIONS {
             self.judged.add(0, &[KeyValue::new("completion", completion.as_str())]);
@@ -300,6 +346,16 @@ impl PipelineMetrics {
         }
     }
 
+    /// A fault of ours lost spans that a shard held.
+    pub(super) fn lost_spans(&self, count: usize) {
+        self.spans.add(&SpanCounts { lost: count as u64, ..SpanCounts::default() });
+    }
+
+    /// Spans were brought back that an earlier process had taken.
+    pub(super) fn recovered(&self, spans: u64) {
+        self.spans.recovered.add(spans, &[]);
+    }
+
     /// Adds what a shard counted, and shows what all shards hold.
     pub(super) fn shard(&self, index: usize, shard: &mut Shard) {
         let counts = shard.take_counts();
@@ -308,10 +364,12 @@ impl PipelineMetrics {
                 counter.add(count, &reason(word));
             }
         };
-        add(&self.dropped_spans, counts.duplicate_spans, "duplicate");
-        add(&self.dropped_spans, counts.conflicting_spans, "conflict");
-        add(&self.dropped_spans, counts.spans_over_limit, "trace_over_limit");
-        add(&self.dropped_spans, counts.orphan_logs, "orphan_log");
+        if counts.spans != SpanCounts::default() {
+            self.spans.add(&counts.spans);
+        }
+        add(&self.spans.dropped_logs, counts.duplicate_logs, "duplicate");
+        add(&self.spans.dropped_logs, counts.logs_over_limit, "trace_over_limit");
+        add(&self.spans.dropped_logs, counts.orphan_logs, "orphan");
         add(&self.ignored_traces, counts.without_agent, "no_agent_span");
         add(&self.evicted, counts.evicted_by_size, "trace_size");
         add(&self.evicted, counts.evicted_by_count, "trace_count");
@@ -326,16 +384,16 @@ impl PipelineMetrics {
         }
         let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
         if shards.len() <= index {
-            shards.resize(index + 1, (0, 0));
+            shards.resize(index + 1, [0; 3]);
         }
-        let held = (shard.open_count() as u64, shard.bytes() as u64);
+        let held = [shard.open_count(), shard.open_spans(), shard.bytes()].map(|it| it as u64);
         if shards[index] == held && index > 0 {
             return;
         }
         shards[index] = held;
-        let (open, bytes) =
-            shards.iter().fold((0, 0), |sum, held| (sum.0 + held.0, sum.1 + held.1));
-        self.open_traces.record(open, &[]);
-        self.held_bytes.record(bytes, &[]);
+        let sum = |of: usize| shards.iter().map(|held| held[of]).sum();
+        self.open_traces.record(sum(0), &[]);
+        self.open_spans.record(sum(1), &[]);
+        self.held_bytes.record(sum(2), &[]);
     }
 }

@@ -162,7 +162,7 @@ impl Worker {
     }
 
     fn arrived(&mut self, batch: Arc<SpanBatch>, at_ms: Option<u64>, due: &mut Vec<Due>) {
-        let records = batch.spans.len();
+        let (records, is_spans) = (batch.spans.len(), batch.is_of_spans());
         if let Some(at_ms) = at_ms {
             if self.clock.has_passed(at_ms, TICK) {
                 self.pass_time(at_ms, usize::MAX, due);
@@ -171,7 +171,7 @@ impl Worker {
         }
         let now_ms = at_ms.unwrap_or_else(|| self.clock.now_ms());
         self.guarded(now_ms, due, |own, due| own.take_in(batch, now_ms, due));
-        self.backlog.unqueue(records);
+        self.backlog.unqueue(records, is_spans);
     }
 
     fn take_in(&mut self, batch: Arc<SpanBatch>, now_ms: u64, due: &mut Vec<Due>) {
@@ -418,6 +418,8 @@ impl Guarded for Worker {
     }
 
     fn start_anew(&mut self, now_ms: u64) {
+        self.metrics.shard(self.index, &mut self.shard);
+        self.metrics.lost_spans(self.shard.open_spans());
         self.shard = (self.empty)(now_ms);
     }
 

@@ -115,7 +115,7 @@ async fn every_acknowledged_call_is_evaluated_however_often_the_process_is_kille
         number = sending.await.unwrap();
         stop.cancel();
     }
-    let _last = Program::start(folder.path(), &config);
+    let last = Program::start(folder.path(), &config);
     let acknowledged = acknowledged.lock().unwrap().clone();
     assert!(acknowledged.len() > 100, "there was load: {}", acknowledged.len());
     let waits = std::time::Instant::now();
@@ -132,6 +132,7 @@ async fn every_acknowledged_call_is_evaluated_however_often_the_process_is_kille
         assert!(waits.elapsed() < Duration::from_secs(60), "{count} of {of}: {missing:?}");
     };
     assert_eq!(several, [], "what is sent twice is recognised by its id");
+    last.page_when(|page| page.sum("assemble_open_spans", "") == 0 && page.is_sum()).await;
 }
 
 /// Trace, revision, completion and label of each record that was written, in order.

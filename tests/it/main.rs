@@ -33,6 +33,7 @@ mod schema;
 mod scored;
 mod seeds_uipath;
 mod suggest;
+mod sums;
 mod support;
 mod telemetry;
 mod terminal;

@@ -22,14 +22,19 @@ impl Shard {
         if trace.state == State::Open {
             trace.state = State::Judged(now_ms);
         }
-        let (is_agent, has_span, judged) = (trace.is_agent, trace.has_span, trace.judged);
+        let has_span = trace.tally.taken > 0;
+        let (is_agent, judged) = (trace.is_agent, trace.judged);
         let trace_id = trace.spans.trace_id;
         let (digest, record_count) = (trace.digest, trace.spans.spans.len() as u64);
+        if !is_agent {
+            self.counts.spans.ignored += self.settle(handle);
+        }
         let is_due = is_agent && has_span && judged.is_none_or(|(_, last)| last != digest);
         match is_due.then(|| self.said_before(handle)) {
             Some(SaidBefore::Nothing) => self.push_due(handle, completion, due),
             Some(SaidBefore::This(prior)) => self.push_known(handle, completion, prior, due),
-            None | Some(SaidBefore::Other) => self.done(handle),
+            Some(SaidBefore::Other) => self.remember(handle),
+            None => self.done(handle),
         }
         self.open_count -= usize::from(was_open);
         if let (false, Some(ignored)) = (is_agent && has_span, &mut self.ignored) {

@@ -41,10 +41,25 @@ impl Shard {
         if let Some(trace) = self.get_mut(due.handle) {
             trace.judged = due.revised.map(|digest| (due.revision, u128::from_be_bytes(digest)));
         }
+        self.counts.spans.lost += self.settle(due.handle);
     }
 
     /// Says that a due trace was judged: from now on it is remembered for late spans.
     pub fn done(&mut self, handle: Handle) {
+        self.counts.spans.judged += self.settle(handle);
+        self.remember(handle);
+    }
+
+    /// Settles what became of the spans of a trace; how many those were.
+    pub(super) fn settle(&mut self, handle: Handle) -> u64 {
+        let Some(trace) = self.get_mut(handle) else { return 0 };
+        let settled = trace.tally.settle();
+        self.open_spans -= settled as usize;
+        u64::from(settled)
+    }
+
+    /// Remembers a trace for late spans.
+    pub(super) fn remember(&mut self, handle: Handle) {
         let Some(trace) = self.get_mut(handle) else { return };
         let Some(since_ms) = trace.judged_since() else { return };
         if trace.remembered_bytes == 0 {
@@ -61,7 +76,10 @@ impl Shard {
         if place.generation != handle.generation {
             return;
         }
-        let Some(trace) = place.trace.take() else { return };
+        let Some(mut trace) = place.trace.take() else { return };
+        let unsettled = trace.tally.settle();
+        self.counts.spans.forgotten += u64::from(unsettled);
+        self.open_spans -= unsettled as usize;
         place.generation = place.generation.wrapping_add(1);
         self.free.push(handle.index);
         self.by_id.remove(&trace.spans.trace_id);

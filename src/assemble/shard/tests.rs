@@ -229,7 +229,7 @@ fn request_that_comes_twice_changes_nothing() {
     assert_eq!(tick(&mut shard, 1_010), [(1, Completion::RootEnded, 0, 99)]);
     add(&mut shard, 2_000, &records);
     assert_eq!(tick(&mut shard, 60_000), NONE);
-    assert_eq!(shard.take_counts().duplicate_spans, 198);
+    assert_eq!(shard.take_counts().spans.duplicate, 198);
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn trace_beyond_its_span_limit_is_judged_with_what_it_has() {
     assert_eq!(add(&mut shard, 2, &[(1, 5, ROOT)]), NONE);
     assert_eq!(tick(&mut shard, 19_000), NONE);
     let counts = shard.take_counts();
-    assert_eq!((counts.spans_over_limit, counts.evicted_by_size), (2, 1));
+    assert_eq!((counts.spans.over_limit, counts.evicted_by_size), (2, 1));
 }
 
 #[test]
@@ -335,7 +335,7 @@ fn trace_at_its_span_limit_takes_what_it_has_again() {
     assert_eq!(shard.cut_traces().count(), 0);
     assert_eq!(add(&mut shard, 5_000, &[(1, 2, TOOL), (1, 3, TOOL), (1, 3, TOOL)]), NONE);
     let counts = shard.take_counts();
-    assert_eq!((counts.duplicate_spans, counts.spans_over_limit), (2, 2));
+    assert_eq!((counts.spans.duplicate, counts.spans.over_limit), (2, 2));
     assert_eq!((counts.evicted_by_size, counts.reopened), (0, 0), "it was judged with as much");
     let cut =
         CutTrace { trace_id: TraceId([1; 16]), kept: 2, left_out: 2, limit: TraceLimit::Spans };

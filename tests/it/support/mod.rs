@@ -8,6 +8,7 @@ pub(crate) mod intake;
 pub(crate) mod program;
 pub(crate) mod raw_backend;
 pub(crate) mod spans;
+pub(crate) mod sums;
 
 /// A client over HTTP. Reqwest asks for somebody to name the cryptography before it makes one.
 pub(crate) fn web_client() -> reqwest::ClientBuilder {

@@ -3,9 +3,13 @@
 use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use tonic::transport::Channel;
+
+use super::sums::Page;
+use super::web_client;
 
 /// The program, killed if the test fails.
 pub(crate) struct Program {
@@ -14,6 +18,8 @@ pub(crate) struct Program {
     early: Vec<String>,
     said: Lines<BufReader<ChildStderr>>,
     grpc: String,
+    /// Where its metrics page is.
+    metrics: String,
 }
 
 impl Drop for Program {
@@ -28,7 +34,7 @@ impl Program {
         let path = folder.join("spanscore.yaml");
         let base = r#"
 receivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:0"}}}}
-telemetry: {metrics: {endpoint: null}, health: {endpoint: null}}
+telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
 "#;
         std::fs::write(&path, [base, config].concat()).expect("a config");
         let mut child = Command::new(env!("CARGO_BIN_EXE_spanscore"))
@@ -48,11 +54,35 @@ telemetry: {metrics: {endpoint: null}, health: {endpoint: null}}
             early.push(std::mem::replace(&mut agents, line()));
         }
         // The other two lines of its greeting.
+        let scores = line();
         line();
-        line();
+        let page = scores.split([',', ' ']).find(|part| part.ends_with("/metrics"));
+        let metrics = page.expect("a metrics page").to_owned();
         let (_, address) = agents.split_once('=').expect("an address");
         let grpc = address.split_whitespace().next().unwrap_or_default().to_owned();
-        Self { child, early, said, grpc }
+        Self { child, early, said, grpc, metrics }
+    }
+
+    /// Its metrics page.
+    pub(crate) async fn page(&self) -> Page {
+        let client = web_client().build().expect("a client");
+        let answer = client.get(&self.metrics).send().await.expect("it answers");
+        Page(answer.text().await.expect("a page"))
+    }
+
+    /// Its metrics page, once that is as it should be.
+    pub(crate) async fn page_when(&self, is_so: impl Fn(&Page) -> bool) -> Page {
+        let started = Instant::now();
+        let mut looks = tokio::time::interval(Duration::from_millis(50));
+        loop {
+            looks.tick().await;
+            let page = self.page().await;
+            if is_so(&page) {
+                return page;
+            }
+            let (late, why) = (started.elapsed() > Duration::from_secs(20), page.difference());
+            assert!(!late, "{why:?} {:?} {:?}", page.spans(), page.evaluations());
+        }
     }
 
     /// A client of its gRPC port.

@@ -24,7 +24,7 @@ fn settled(forms: &[Form]) -> ([u8; 16], Form, u64) {
     let kept = &trace.spans[1];
     let resource = trace.resources[kept.resource as usize].encoded[0];
     let form = (kept.end_ns, kept.content, resource);
-    (due.digest, form, shard.take_counts().conflicting_spans)
+    (due.digest, form, shard.take_counts().spans.conflicting)
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_conflict_revises_a_judged_trace_once() {
     assert_eq!(tick(&mut shard, 3_100), [(1, Completion::RootEnded, 1, 2)]);
     assert_eq!(add(&mut shard, 4_000, &[(1, 2, other), (1, 2, TOOL)]), NONE);
     assert_eq!(tick(&mut shard, 6_000), NONE);
-    assert_eq!(shard.take_counts().conflicting_spans, 2);
+    assert_eq!(shard.take_counts().spans.conflicting, 2);
     assert_eq!(shard.open_count(), 0);
 }
 
