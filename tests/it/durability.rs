@@ -19,6 +19,10 @@ use crate::support::spans::{agent, request, searches, tool};
 
 /// How often the process is killed under load, unless `SPANSCORE_KILLS` says otherwise.
 const KILLS: u64 = 10;
+/// The same for being told to stop.
+const STOPS: u64 = 5;
+/// Longest that a process takes to stop: its `shutdown_timeout`, and a little.
+const SHUTDOWN: Duration = Duration::from_secs(12);
 /// Traces that a sender sends at once.
 const AT_ONCE: u64 = 8;
 
@@ -97,23 +101,37 @@ fn arrived(records: &[LogRecord]) -> (BTreeSet<CallId>, Vec<CallId>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_acknowledged_call_is_evaluated_however_often_the_process_is_killed() {
+    check_ends_under_load("-KILL", None, KILLS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_acknowledged_call_is_evaluated_however_often_the_process_is_told_to_stop() {
+    check_ends_under_load("-TERM", Some(0), STOPS).await;
+}
+
+/// Ends a process under load by a signal, with that code, and starts the next, so many times: the
+/// backend gets an evaluation of each call that was acknowledged.
+async fn check_ends_under_load(signal: &str, code: Option<i32>, ends: u64) {
     let folder = tempfile::tempdir().unwrap();
     let backend = FakeBackend::grpc().await;
     let config = to(&backend, folder.path(), "os");
     let acknowledged = Arc::new(Mutex::new(BTreeSet::new()));
     let mut number = 0;
-    let kills = std::env::var("SPANSCORE_KILLS").ok().and_then(|kills| kills.parse().ok());
-    for kill in 0..kills.unwrap_or(KILLS) {
+    let wanted = std::env::var("SPANSCORE_KILLS").ok().and_then(|ends| ends.parse().ok());
+    for end in 0..wanted.unwrap_or(ends) {
         let program = Program::start(folder.path(), &config);
         let stop = CancellationToken::new();
         let sending =
             send_until(stop.clone(), program.client().await, number, Arc::clone(&acknowledged));
         let sending = tokio::spawn(sending);
         // Some before anything was judged, some while evaluations are on their way.
-        tokio::time::sleep(Duration::from_millis(20 + kill * 37 % 400)).await;
-        program.signal("-KILL");
+        tokio::time::sleep(Duration::from_millis(20 + end * 37 % 400)).await;
+        program.signal(signal);
+        let ended = tokio::task::spawn_blocking(move || program.end());
         number = sending.await.unwrap();
         stop.cancel();
+        let ended = tokio::time::timeout(SHUTDOWN, ended).await.expect("it ends in time").unwrap();
+        assert_eq!(ended.0, code, "{}", ended.1);
     }
     let last = Program::start(folder.path(), &config);
     let acknowledged = acknowledged.lock().unwrap().clone();
