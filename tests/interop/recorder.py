@@ -25,8 +25,19 @@ class Recorder:
         self.target = target
         self.lock = threading.Lock()
         self.bodies = {"grpc": collections.Counter(), "http": collections.Counter()}
+        self.grpc_port = self.http_port = 0
+        self.start()
+
+    def start(self):
+        """Listens, after `stop` where it listened before."""
         self.grpc_port = self._start_grpc()
         self.http_port = self._start_http()
+
+    def stop(self):
+        """Ends both servers: nobody listens any more."""
+        self.grpc_server.stop(0).wait()
+        self.http_server.shutdown()
+        self.http_server.server_close()
 
     def keep(self, transport, path, body):
         with self.lock:
@@ -58,7 +69,7 @@ class Recorder:
 
         server = grpc.server(futures.ThreadPoolExecutor(4))
         server.add_generic_rpc_handlers((Handler(),))
-        port = server.add_insecure_port("127.0.0.1:0")
+        port = server.add_insecure_port(f"127.0.0.1:{self.grpc_port}")
         server.start()
         self.grpc_server = server
         return port
@@ -93,8 +104,9 @@ class Recorder:
             def log_message(self, *_):
                 pass
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server = ThreadingHTTPServer(("127.0.0.1", self.http_port), Handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.http_server = server
         return server.server_port
 
     def pass_on(self, path, headers, body):

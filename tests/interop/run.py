@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Runs real SDKs and agent frameworks against a spanscore binary, and reads the scores at an
-independent OTLP receiver. What the SDKs sent must reach a backend behind spanscore byte by byte.
+independent OTLP receiver. What the SDKs sent must reach a backend behind spanscore byte by byte,
+through a restart of either.
 
     run.py PATH-TO-SPANSCORE
 
@@ -117,7 +118,7 @@ def check_events(sink, name):
 def check_spans(sink, name):
     # Spans leave in requests of their own, which may come after those of the events.
     mine = lambda: [span for resource, _, span in sink.spans() if service(resource) == name]
-    wait_for(lambda: len(mine()) >= 2 * len(EVALUATORS))
+    wait_for(lambda: len(mine()) >= len(EVALUATORS))
     events = {(r.trace_id, r.span_id) for resource, _, r in sink.events() if service(resource) == name}
     spans = mine()
     names = {span.name for span in spans}
@@ -137,6 +138,26 @@ def check_forwarded(tap, backend):
               bodies == sent, f"{sum(missing.values())} missing, {sum(invented.values())} not sent")
 
 
+class Collector:
+    """The program, which goes on where it was after a restart."""
+
+    def __init__(self, binary, environment, ports, log):
+        self.command = [binary, "serve", "--config", os.path.join(HERE, "config.yaml")]
+        self.environment, self.ports, self.log = environment, ports, log
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(
+            self.command, env=self.environment, stdout=self.log, stderr=subprocess.STDOUT)
+        up = wait_for(lambda: all(listens(port) for port in self.ports.values()), 10)
+        check("the collector listens", up)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(30)
+        check("the collector ends with 0 on SIGTERM", code == 0, str(code))
+
+
 def main():
     binary, sink = os.path.abspath(sys.argv[1]), Sink()
     ports = {"grpc": free_port(), "http": free_port()}
@@ -146,22 +167,25 @@ def main():
         INTEROP_SINK_GRPC_PORT=str(sink.grpc_port), INTEROP_SINK_HTTP_PORT=str(sink.http_port),
         INTEROP_BACKEND_GRPC_PORT=str(backend.grpc_port), INTEROP_BACKEND_HTTP_PORT=str(backend.http_port),
     )
-    config = os.path.join(HERE, "config.yaml")
-    with tempfile.TemporaryFile() as log:
-        collector = subprocess.Popen(
-            [binary, "serve", "--config", config], env=environment, stdout=log, stderr=subprocess.STDOUT)
+    with tempfile.TemporaryFile() as log, tempfile.TemporaryDirectory() as data:
+        collector = Collector(binary, dict(environment, INTEROP_DATA=data), ports, log)
         try:
-            up = wait_for(lambda: all(listens(port) for port in ports.values()), 10)
-            check("the collector listens", up)
-            for agent in AGENTS if up else []:
-                run_agent(*agent, {"grpc": tap.grpc_port, "http": tap.http_port})
-            for agent in AGENTS if up else []:
+            run = lambda agents: [run_agent(*agent, tap_ports) for agent in agents]
+            tap_ports = {"grpc": tap.grpc_port, "http": tap.http_port}
+            third = len(AGENTS) // 3
+            run(AGENTS[:third])
+            collector.stop()
+            collector.start()
+            backend.stop()
+            run(AGENTS[third:2 * third])
+            backend.start()
+            run(AGENTS[2 * third:])
+            for agent in AGENTS:
                 check_events(sink, agent[0])
                 check_spans(sink, agent[0])
+            wait_for(lambda: all(bodies == tap.all() for bodies in backend.bodies.values()))
         finally:
-            collector.send_signal(signal.SIGTERM)
-            code = collector.wait(30)
-        check("the collector ends with 0 on SIGTERM", code == 0, str(code))
+            collector.stop()
         check_forwarded(tap, backend)
         wanted = {"spanscore.evaluation.score", "spanscore.evaluation.count"}
         check("score metrics arrived", wanted <= sink.metric_names(), str(sink.metric_names()))
