@@ -10,6 +10,7 @@ mod evaluators;
 mod expect;
 mod exporters;
 mod expression;
+mod listeners;
 mod load;
 mod memory;
 mod plan;

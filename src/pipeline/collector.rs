@@ -33,6 +33,7 @@ use crate::model::{Memory, MemoryLimits};
 use crate::receive::settings::ReceiversSettings;
 use crate::receive::{self, FileReceiver, Receivers};
 use crate::telemetry::{Telemetry, TelemetryError, TelemetrySettings};
+use crate::tls::Rereader;
 
 /// How long connections may take to close once there is nothing left to wait for.
 const CLOSE_TIME: Duration = Duration::from_millis(500);
@@ -237,6 +238,12 @@ impl Collector {
         let files = settings.receivers.file.as_ref();
         let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
         let files = FileReceiver::start(files, pipeline.intake(), &memory, &meter, data_dir);
+        let rereader = Rereader::new(&meter);
+        for file in receivers.files().iter().chain(telemetry.files()) {
+            rereader.add(Arc::clone(file));
+        }
+        let rereading = CancellationToken::new();
+        tokio::spawn(rereader.clone().run(rereading.clone()));
         telemetry.readiness().set(true);
         let shutdown_timeout = settings.shutdown_timeout;
         let _keeper = Keeper::start(pipeline.intake());

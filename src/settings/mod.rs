@@ -9,6 +9,7 @@ mod check;
 mod de;
 mod duration;
 mod nearest;
+mod secret;
 pub mod yaml;
 
 use std::fmt;
@@ -16,6 +17,7 @@ use std::fmt;
 pub use check::{above_zero, listen_address, optional_listen_address, some_above_zero};
 pub use duration::HumanDuration;
 pub use nearest::nearest;
+pub use secret::Secret;
 
 use crate::value::{Map, Value};
 

@@ -7,10 +7,10 @@ use serde::Deserialize;
 
 use crate::client::retry::RetrySettings;
 use crate::client::{ClientSettings, Compression, Protocol, TlsSettings};
-use crate::emit::connection::{Connection, Secret};
+use crate::emit::connection::Connection;
 use crate::emit::queue::QueueSettings;
 use crate::emit::scores::SERIES_IDLE;
-use crate::settings::{HumanDuration, SettingsError};
+use crate::settings::{HumanDuration, Secret, SettingsError};
 
 /// Sends evaluations to an OTLP backend.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
