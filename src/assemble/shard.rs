@@ -6,6 +6,7 @@
 
 mod held;
 mod judging;
+mod reform;
 mod kept;
 mod restore;
 mod room;

@@ -132,6 +132,8 @@ pub(super) struct OpenTrace {
     pub(super) patience_ms: u64,
     /// It certainly lacks something, and is judged without it.
     pub(super) is_partial: bool,
+    /// Some of its records came before it was asked for all that is looked at now.
+    pub(super) lacks_facts: bool,
     /// The earliest deadline that is armed, milliseconds.
     pub(super) armed_ms: u64,
     /// Where each record stands, once there are many.
@@ -164,6 +166,7 @@ impl OpenTrace {
             root_ms: None,
             patience_ms: 0,
             is_partial: false,
+            lacks_facts: false,
             armed_ms: u64::MAX,
             places: HashMap::new(),
             resource_places: HashMap::new(),
@@ -172,6 +175,9 @@ impl OpenTrace {
 
     /// Whether it certainly lacks something as it is judged.
     pub(super) fn is_partial_at(&self, completion: Completion) -> bool {
+        if self.lacks_facts {
+            return true;
+        }
         match completion {
             Completion::RootEnded
             | Completion::Idle

@@ -12,11 +12,12 @@ use std::time::Duration;
 use opentelemetry::metrics::Meter;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::journal::{Journal, JournalOpenError, Past};
 use super::keeper::Keeper;
 use super::lost::KeptWork;
+use super::reload::ReloadCounter;
 use super::{Lost, Outlet, Pipeline, PipelineSettings, Unjudged};
 use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::config::ResolvedConfig;
@@ -176,14 +177,17 @@ pub struct Addresses {
 /// A running collector.
 pub struct Collector {
     telemetry: Telemetry,
-    exporters: Arc<Exporters>,
+    pub(super) exporters: Arc<Exporters>,
     forwards: Arc<Forwards>,
-    pipeline: Pipeline,
-    receivers: Receivers,
+    pub(super) pipeline: Pipeline,
+    pub(super) receivers: Receivers,
     journal: Option<Arc<Journal>>,
     restoring: Option<JoinHandle<()>>,
     files: FileReceiver,
     shutdown_timeout: Duration,
+    pub(super) rereader: Rereader,
+    pub(super) reloads: ReloadCounter,
+    _rereading: DropGuard,
     _keeper: Keeper,
 }
 
@@ -257,6 +261,9 @@ impl Collector {
             restoring,
             files,
             shutdown_timeout,
+            rereader,
+            reloads: ReloadCounter::new(&meter),
+            _rereading: rereading.drop_guard(),
             _keeper,
         })
     }

@@ -137,6 +137,22 @@ impl Node {
         (node(left), node(right))
     }
 
+    /// Puts a value in the place of the entry with that key, or takes the entry out; of what is no
+    /// map nothing changes.
+    pub fn set(&mut self, key: &str, value: Option<Self>) {
+        let NodeKind::Map(entries) = &mut self.kind else { return };
+        let at = entries.iter().position(|(known, _)| known.text == key);
+        match (at, value) {
+            (Some(at), Some(value)) => entries[at].1 = value,
+            (Some(at), None) => drop(entries.remove(at)),
+            (None, Some(value)) => {
+                let key = Key { text: key.to_owned(), place: value.place };
+                entries.push((key, value));
+            }
+            (None, None) => {}
+        }
+    }
+
     /// The value without its places.
     pub fn to_value(&self) -> Value<'static> {
         match &self.kind {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 use crate::settings::{HumanDuration, Secret};
 
 /// Most clients: each has series of its own among the metrics.
-pub const CLIENTS_MAX: usize = 1_000;
+const CLIENTS_MAX: usize = 1_000;
 /// Longest name of a client, bytes.
 const NAME_BYTES_MAX: usize = 100;
 

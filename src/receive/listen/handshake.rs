@@ -24,17 +24,18 @@ const HANDSHAKES_MAX: usize = 512;
 pub(in crate::receive) struct Handshakes(Arc<Mutex<VecDeque<CancellationToken>>>);
 
 impl Handshakes {
-    /// Greets a peer under TLS.
+    /// Greets a peer under TLS, within that time and [`HANDSHAKE_TIME`].
     pub(super) async fn greet(
         &self,
         tls: &ServerTls,
         stream: TcpStream,
+        within: Duration,
     ) -> Result<Transported, HandshakeFailure> {
         let place = self.enter(HANDSHAKES_MAX);
         let greeted = tokio::select! {
             biased;
             () = place.cancelled() => Err(HandshakeFailure::Crowded),
-            greeted = tokio::time::timeout(HANDSHAKE_TIME, tls.accept(stream)) => {
+            greeted = tokio::time::timeout(within.min(HANDSHAKE_TIME), tls.accept(stream)) => {
                 greeted.unwrap_or(Err(HandshakeFailure::Timeout))
             }
         };

@@ -182,7 +182,7 @@ impl<S: Serve> Connected<S> {
             None => Transported::Plain(stream),
             Some(tls) => {
                 let greeted = tokio::select! {
-                    greeted = shared.handshakes.greet(&tls, stream) => greeted,
+                    greeted = shared.handshakes.greet(&tls, stream, limits.first_request) => greeted,
                     () = shared.closing.stop.cancelled() => return Some(Closed::Shutdown),
                 };
                 match greeted {
