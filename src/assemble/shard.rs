@@ -6,8 +6,8 @@
 
 mod held;
 mod judging;
-mod reform;
 mod kept;
+mod reform;
 mod restore;
 mod room;
 mod ticking;

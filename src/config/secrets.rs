@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::settings::{Node, NodeKind};
+use crate::settings::{Node, NodeKind, nearest};
 use crate::value::Value;
 
 /// Stands for a secret.
@@ -43,6 +43,14 @@ pub(super) fn secrecy(key: &str) -> Secrecy {
     if is_secret { Secrecy::Secret } else { Secrecy::Shown }
 }
 
+/// Whether a key is that of a secret, or was meant to be: a mistyped one is shown as a mistake, and
+/// its value beside it.
+fn resembles_secret(key: &str) -> bool {
+    let words = key.to_lowercase();
+    let mut meant = SECRET_WORDS.iter().chain(&SECRET_MAPS).chain(&SECRET_KEYS).copied();
+    secrecy(key) == Secrecy::Secret || nearest(&words, &mut meant).is_some()
+}
+
 /// The secret texts of a config.
 pub(super) fn secrets_of(node: &Node) -> Vec<String> {
     let mut found = Vec::new();
@@ -56,7 +64,7 @@ pub(super) fn secrets_of(node: &Node) -> Vec<String> {
 fn collect(node: &Node, is_secret: bool, found: &mut Vec<String>) {
     match &node.kind {
         NodeKind::Map(entries) => entries.iter().for_each(|(key, value)| {
-            collect(value, is_secret || secrecy(&key.text) == Secrecy::Secret, found);
+            collect(value, is_secret || resembles_secret(&key.text), found);
         }),
         NodeKind::List(items) => items.iter().for_each(|item| collect(item, is_secret, found)),
         NodeKind::Scalar(Value::String(text)) if is_secret && text.len() >= SECRET_BYTES_MIN => {
@@ -89,7 +97,7 @@ pub(super) fn masked_line(line: &str) -> Cow<'_, str> {
     let mut at = 0;
     while let Some(found) = pair.captures_at(line, at) {
         let (Some(key), Some(value)) = (found.get(1), found.get(3)) else { break };
-        if secrecy(key.as_str()) == Secrecy::Secret {
+        if resembles_secret(key.as_str()) {
             return Cow::Owned(format!("{}{REDACTED}", &line[..value.start()]));
         }
         at = value.start();

@@ -443,7 +443,12 @@ mod tests {
         let give = async |batches| {
             let room = intake.room_for(1, &Arc::default(), soon()).await.unwrap();
             intake
-                .hand_over((batches, intake.table()), room, soon(), RequestOrigin::Sender(&nothing()))
+                .hand_over(
+                    (batches, intake.table()),
+                    room,
+                    soon(),
+                    RequestOrigin::Sender(&nothing()),
+                )
                 .await
                 .map(drop)
         };
@@ -465,7 +470,12 @@ mod tests {
         let give = async |batches| {
             let room = intake.room_for(1, &Arc::default(), soon()).await.unwrap();
             intake
-                .hand_over((batches, intake.table()), room, soon(), RequestOrigin::Sender(&nothing()))
+                .hand_over(
+                    (batches, intake.table()),
+                    room,
+                    soon(),
+                    RequestOrigin::Sender(&nothing()),
+                )
                 .await
                 .map(drop)
         };

@@ -51,11 +51,11 @@ pub use intake::PipelineIntake;
 pub use journal::JournalOpenError;
 use journal::{Journal, Past, Restore};
 pub use lost::{KeptWork, Lost};
-pub use reload::{ReloadError, ReloadOutcome};
 use metrics::PipelineMetrics;
 use pool::BatchPool;
-use setup::{Setup, Translator};
+pub use reload::{ReloadError, ReloadOutcome};
 use sessions::{QUEUED_TRACES_MAX, SessionSender, SessionVerdicts, SessionWorker};
+use setup::{Setup, Translator};
 use threads::Threads;
 use worker::{ShardClock, ShardMessage, Worker};
 

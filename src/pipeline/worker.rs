@@ -193,13 +193,7 @@ impl Worker {
         self.backlog.unqueue(records);
     }
 
-    fn take_in(
-        &mut self,
-        batch: Arc<SpanBatch>,
-        is_old: bool,
-        now_ms: u64,
-        due: &mut Vec<Due>,
-    ) {
+    fn take_in(&mut self, batch: Arc<SpanBatch>, is_old: bool, now_ms: u64, due: &mut Vec<Due>) {
         self.shard.add(&batch, now_ms, due);
         if is_old {
             batch.spans.iter().for_each(|record| self.shard.lacks_facts(record.trace_id));

@@ -12,8 +12,8 @@ use super::compression::decompress;
 use super::metrics::{ReceiverMetrics, Transport};
 use super::status::{RefusalReason, RefusedRequest};
 use super::{Accepted, Intake, Received};
-use crate::otlp::wire::{Field, Fields, Malformed};
 use crate::otlp::tag::tag_resources;
+use crate::otlp::wire::{Field, Fields, Malformed};
 use crate::otlp::{RawBody, Signal, json};
 use crate::panics::{Panicked, caught_future};
 

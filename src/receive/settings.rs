@@ -6,8 +6,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
-pub use super::follow::settings::FileReceiverSettings;
 pub use super::auth::settings::{AuthSettings, KnownClientSettings, SenderLimits};
+pub use super::follow::settings::FileReceiverSettings;
 pub use super::http::cors::CorsSettings;
 use crate::settings::{HumanDuration, above_zero, listen_address, some_above_zero};
 use crate::tls::ListenerTlsSettings;

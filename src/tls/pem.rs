@@ -2,9 +2,9 @@
 
 use std::io::{self, Read as _};
 
+use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::RootCertStore;
 
 use super::TlsVersion;
 use crate::settings::Secret;
@@ -152,9 +152,7 @@ impl KeyPair {
 }
 
 /// The versions from the oldest that is spoken.
-pub(super) fn versions(
-    min: TlsVersion,
-) -> &'static [&'static rustls::SupportedProtocolVersion] {
+pub(super) fn versions(min: TlsVersion) -> &'static [&'static rustls::SupportedProtocolVersion] {
     static NEWEST: [&rustls::SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
     match min {
         TlsVersion::V1_2 => rustls::ALL_VERSIONS,

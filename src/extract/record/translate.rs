@@ -30,9 +30,10 @@ impl Translation {
             let key = from.key(KeySlot(slot));
             to.slot(key).map_or(UNKNOWN, |slot| slot.0)
         });
-        let conditions = from.conditions().iter().map(|condition| {
-            to.condition(condition).map_or(UNKNOWN, |condition| condition.0)
-        });
+        let conditions = from
+            .conditions()
+            .iter()
+            .map(|condition| to.condition(condition).map_or(UNKNOWN, |condition| condition.0));
         Self { slots: slots.collect(), conditions: conditions.collect() }
     }
 

@@ -19,8 +19,8 @@ use jiff::Timestamp;
 use opentelemetry::metrics::Meter;
 use tokio::time::Instant;
 
-pub(in crate::receive) use self::counters::ClientOutcome;
 use self::counters::ClientCounters;
+pub(in crate::receive) use self::counters::ClientOutcome;
 use self::rate::{LimitMet, Rate};
 use self::settings::AuthSettings;
 use self::tokens::TokenHash;
@@ -194,9 +194,10 @@ impl KnownClients {
             }
             return Ok(client);
         }
-        let certified = self.clients.iter().find(|client| {
-            client.certificate.as_ref().is_some_and(|own| names.contains(own))
-        });
+        let certified = self
+            .clients
+            .iter()
+            .find(|client| client.certificate.as_ref().is_some_and(|own| names.contains(own)));
         match certified {
             Some(client) => Ok(client),
             None if !names.is_empty() && self.clients.iter().any(|it| it.certificate.is_some()) => {

@@ -139,8 +139,6 @@ fn moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp
     let found = text.parse::<Timestamp>().ok();
     let found = found.or_else(|| date().and_then(start).map(|zoned| zoned.timestamp()));
     found.map(Some).ok_or_else(|| {
-        D::Error::custom(format!(
-            "{text:?} is no date; write 2027-01-31 or 2027-01-31T12:00:00Z"
-        ))
+        D::Error::custom(format!("{text:?} is no date; write 2027-01-31 or 2027-01-31T12:00:00Z"))
     })
 }

@@ -23,9 +23,8 @@ impl TokenHash {
 
     /// Whether it is among those, in a time that does not depend on where they differ.
     pub(super) fn is_among(self, known: &[Self]) -> bool {
-        let found = known.iter().fold(Choice::from(0), |found, other| {
-            found | self.0.ct_eq(&other.0)
-        });
+        let found =
+            known.iter().fold(Choice::from(0), |found, other| found | self.0.ct_eq(&other.0));
         found.into()
     }
 }

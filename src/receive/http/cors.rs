@@ -52,13 +52,15 @@ impl Cors {
     pub(in crate::receive) fn allowed(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         let origin = headers.get(ORIGIN)?;
         let text = origin.to_str().ok()?;
-        let is_allowed =
-            self.settings.allowed_origins.iter().any(|pattern| matches(pattern, text));
+        let is_allowed = self.settings.allowed_origins.iter().any(|pattern| matches(pattern, text));
         is_allowed.then(|| origin.clone())
     }
 
     /// The answer to a browser that asks whether it may send; `None` where it does not ask.
-    pub(in crate::receive) fn preflight<B>(&self, request: &Request<B>) -> Option<Response<Answer>> {
+    pub(in crate::receive) fn preflight<B>(
+        &self,
+        request: &Request<B>,
+    ) -> Option<Response<Answer>> {
         let headers = request.headers();
         let asks = request.method() == Method::OPTIONS
             && headers.contains_key(ORIGIN)

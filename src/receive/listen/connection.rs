@@ -34,7 +34,10 @@ const CLOSE_TIME: Duration = Duration::from_secs(5);
 pub(in crate::receive) type Admitted = ControlFlow<Response<Answer>, Request<Incoming>>;
 
 /// What becomes an answer.
-pub(in crate::receive) trait Answering: Future<Output = Response<Answer>> + Send {}
+pub(in crate::receive) trait Answering:
+    Future<Output = Response<Answer>> + Send
+{
+}
 
 impl<T: Future<Output = Response<Answer>> + Send> Answering for T {}
 

@@ -13,8 +13,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
-use self::connection::{Transported, serve_connection};
 pub(in crate::receive) use self::connection::{Admitted, ConnectionLimits, Serve};
+use self::connection::{Transported, serve_connection};
 pub(in crate::receive) use self::handshake::Handshakes;
 use super::Sender;
 use super::closing::Closing;
