@@ -1,7 +1,11 @@
 //! One open or remembered trace.
 
+mod limit;
+
 use std::ops::Range;
 use std::sync::Arc;
+
+pub use limit::TraceLimit;
 
 use hashbrown::HashMap;
 
@@ -51,25 +55,6 @@ pub(super) enum Added {
         /// Whether that changed what the trace is judged on.
         is_news: bool,
     },
-}
-
-/// A limit of one trace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TraceLimit {
-    /// Its number of spans.
-    Spans,
-    /// The bytes kept of them.
-    Bytes,
-}
-
-impl TraceLimit {
-    /// The field of [`LimitsSettings`](super::LimitsSettings) that says how much it is.
-    pub fn setting(self) -> &'static str {
-        match self {
-            Self::Spans => "spans_per_trace_max",
-            Self::Bytes => "trace_mib_max",
-        }
-    }
 }
 
 /// How much is kept of one trace.

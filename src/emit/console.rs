@@ -11,7 +11,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::content::{Content, ContentFilter};
+use super::content::{ContentFilter, ShownContent};
 use super::counters::{Loss, Seldom};
 use super::queue::{Deliver, Delivery, EvaluationBatch, QueueLimits};
 use super::settings::{Exporter, ExporterKind};
@@ -44,7 +44,7 @@ pub struct ConsoleSettings {
     /// personal data and credentials that are found in it), or `full`. Default
     /// `full`: the console stays on this machine.
     #[serde(alias = "include_content")]
-    pub(crate) content: Content,
+    pub(crate) content: ShownContent,
     /// Whether, in text, the details follow each evaluation: expected and actual calls beside each
     /// other, and what else the score came from. Needs `content`. Default `false`.
     pub details: bool,
@@ -58,7 +58,7 @@ impl Default for ConsoleSettings {
         Self {
             format: ConsoleFormat::Text,
             color: Color::Auto,
-            content: Content::Full,
+            content: ShownContent::Full,
             details: false,
             must_deliver: false,
         }

@@ -28,7 +28,7 @@ const DEPTH_MAX: usize = 64;
 
 /// How much of what may be content is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Content {
+pub(crate) enum ShownContent {
     /// Nothing: tools, counts, rules and settings alone.
     None,
     /// All but personal data and credentials.
@@ -37,7 +37,7 @@ pub(crate) enum Content {
     Full,
 }
 
-impl Content {
+impl ShownContent {
     /// Whether anything that may be content is shown.
     pub(crate) fn is_shown(self) -> bool {
         self != Self::None
@@ -45,25 +45,25 @@ impl Content {
 }
 
 /// Of a word, or of what `include_content` takes: `true` is `full`, `false` is `none`.
-impl<'de> Deserialize<'de> for Content {
+impl<'de> Deserialize<'de> for ShownContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Words;
-        impl Visitor<'_> for Words {
-            type Value = Content;
+        struct ContentWords;
+        impl Visitor<'_> for ContentWords {
+            type Value = ShownContent;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("none, redacted or full")
             }
 
-            fn visit_bool<E: Error>(self, full: bool) -> Result<Content, E> {
-                Ok(if full { Content::Full } else { Content::None })
+            fn visit_bool<E: Error>(self, full: bool) -> Result<ShownContent, E> {
+                Ok(if full { ShownContent::Full } else { ShownContent::None })
             }
 
-            fn visit_str<E: Error>(self, word: &str) -> Result<Content, E> {
-                const WORDS: [(&str, Content); 3] = [
-                    ("none", Content::None),
-                    ("redacted", Content::Redacted),
-                    ("full", Content::Full),
+            fn visit_str<E: Error>(self, word: &str) -> Result<ShownContent, E> {
+                const WORDS: [(&str, ShownContent); 3] = [
+                    ("none", ShownContent::None),
+                    ("redacted", ShownContent::Redacted),
+                    ("full", ShownContent::Full),
                 ];
                 let found = WORDS.iter().find(|(known, _)| *known == word);
                 found.map(|(_, content)| *content).ok_or_else(|| {
@@ -75,11 +75,11 @@ impl<'de> Deserialize<'de> for Content {
                 })
             }
         }
-        deserializer.deserialize_any(Words)
+        deserializer.deserialize_any(ContentWords)
     }
 }
 
-impl JsonSchema for Content {
+impl JsonSchema for ShownContent {
     fn schema_name() -> Cow<'static, str> {
         "Content".into()
     }
@@ -255,10 +255,11 @@ mod tests {
     #[test]
     fn one_thing_has_one_name_throughout_a_trace() {
         let redactor = Redactor::new();
-        let first = scored(
-            "mailed jane@acme-post.net, not joe@acme-post.net",
-            r#"{"to": ["joe@acme-post.net"], "card": 4539578763621486, "jane@acme-post.net": true}"#,
+        let details = concat!(
+            r#"{"to": ["joe@acme-post.net"], "card": 4539578763621486, "#,
+            r#""jane@acme-post.net": true}"#,
         );
+        let first = scored("mailed jane@acme-post.net, not joe@acme-post.net", details);
         let Outcome::Scored(score) = redactor.redact(&first).outcome else { panic!("a score") };
         assert_eq!(&*score.explanation, "mailed [EMAIL_1], not [EMAIL_2]");
         assert_eq!(score.explanation.without_content(), &*score.explanation);
@@ -277,11 +278,11 @@ mod tests {
     fn words_and_truth_values_say_how_much() {
         let read = |text: &str| {
             let node = crate::settings::Node::from_value(&json::parse(text).unwrap());
-            node.read::<Content>().map_err(|error| error.to_string())
+            node.read::<ShownContent>().map_err(|error| error.to_string())
         };
-        assert_eq!(read(r#""redacted""#), Ok(Content::Redacted));
-        assert_eq!(read("true"), Ok(Content::Full));
-        assert_eq!(read("false"), Ok(Content::None));
+        assert_eq!(read(r#""redacted""#), Ok(ShownContent::Redacted));
+        assert_eq!(read("true"), Ok(ShownContent::Full));
+        assert_eq!(read("false"), Ok(ShownContent::None));
         let help = "unknown value `redact` (did you mean `redacted`?)";
         assert_eq!(read(r#""redact""#), Err(help.to_owned()));
     }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::content::{Content, ContentFilter};
+use super::content::{ContentFilter, ShownContent};
 use super::counters::{Loss, Seldom};
 use super::queue::{
     Deliver, Delivery, EvaluationBatch, OVERFLOW_MIB, Parcel, QueueLimits, check_overflow,
@@ -50,7 +50,7 @@ pub(crate) struct FileSettings {
     /// personal data and credentials that are found in it), or `full`. Default
     /// `full`: the file stays on this machine.
     #[serde(alias = "include_content")]
-    pub(crate) content: Content,
+    pub(crate) content: ShownContent,
     /// Whether, where the process has a log (`data_dir`), an evaluation stays in it until it is
     /// written: a file that cannot be written is then tried again for ever.
     pub(crate) must_deliver: bool,
@@ -64,7 +64,7 @@ impl Default for FileSettings {
         Self {
             path: String::new(),
             rotation: RotationSettings::default(),
-            content: Content::Full,
+            content: ShownContent::Full,
             must_deliver: true,
             overflow_mib: OVERFLOW_MIB,
         }

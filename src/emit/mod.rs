@@ -48,7 +48,7 @@ pub use counters::Loss;
 use crate::log::{Durability, LogOpenError};
 use crate::model::{Evaluation, Memory, Receipt, Want};
 use crate::settings::HumanDuration;
-use content::{Content, ContentFilter, Redactor};
+use content::{ContentFilter, Redactor, ShownContent};
 use counters::{Counters, Instruments};
 use dead_letters::{DeadLetters, file_name};
 use queue::{Abandoned, Deliver, Overflow, OverflowLimits, Queue, QueueLimits};
@@ -206,13 +206,13 @@ impl Starting<'_> {
     }
 
     /// What makes evaluations fit to be shown, where so much of their content is.
-    fn content_filter(&self, content: Content) -> ContentFilter {
+    fn content_filter(&self, content: ShownContent) -> ContentFilter {
         match content {
-            Content::Redacted => {
+            ShownContent::Redacted => {
                 let redactor = self.exporters.redactor.get_or_init(|| Arc::new(Redactor::new()));
                 ContentFilter::redacting(redactor)
             }
-            Content::None | Content::Full => ContentFilter::nothing(),
+            ShownContent::None | ShownContent::Full => ContentFilter::nothing(),
         }
     }
 

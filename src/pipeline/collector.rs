@@ -34,7 +34,7 @@ use crate::model::{Memory, MemoryLimits};
 use crate::receive::settings::ReceiversSettings;
 use crate::receive::{self, FileReceiver, Receivers};
 use crate::telemetry::{Telemetry, TelemetryError, TelemetrySettings};
-use crate::tls::Rereader;
+use crate::tls::{Reread, Rereader};
 
 /// How long connections may take to close once there is nothing left to wait for.
 const CLOSE_TIME: Duration = Duration::from_millis(500);
@@ -242,12 +242,8 @@ impl Collector {
         let files = settings.receivers.file.as_ref();
         let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
         let files = FileReceiver::start(files, pipeline.intake(), &memory, &meter, data_dir);
-        let rereader = Rereader::new(&meter);
-        for file in receivers.files().iter().chain(telemetry.files()) {
-            rereader.add(Arc::clone(file));
-        }
-        let rereading = CancellationToken::new();
-        tokio::spawn(rereader.clone().run(rereading.clone()));
+        let files_read = receivers.files().iter().chain(telemetry.files());
+        let (rereader, rereading) = reread(files_read, &meter);
         telemetry.readiness().set(true);
         let shutdown_timeout = settings.shutdown_timeout;
         let _keeper = Keeper::start(pipeline.intake());
@@ -263,7 +259,7 @@ impl Collector {
             shutdown_timeout,
             rereader,
             reloads: ReloadCounter::new(&meter),
-            _rereading: rereading.drop_guard(),
+            _rereading: rereading,
             _keeper,
         })
     }
@@ -356,6 +352,18 @@ fn unforwarded_since(before: &[Unforwarded], now: Vec<Unforwarded>) -> Vec<Unfor
     let lost = pairs
         .map(|(now, before)| Unforwarded { items: now.items.saturating_sub(before.items), ..now });
     lost.filter(|unforwarded| unforwarded.items > 0).collect()
+}
+
+/// Reads again what was read from files, until the guard is dropped.
+fn reread<'a>(
+    files: impl Iterator<Item = &'a Arc<dyn Reread>>,
+    meter: &Meter,
+) -> (Rereader, DropGuard) {
+    let rereader = Rereader::new(meter);
+    files.for_each(|file| rereader.add(Arc::clone(file)));
+    let stop = CancellationToken::new();
+    tokio::spawn(rereader.clone().run(stop.clone()));
+    (rereader, stop.drop_guard())
 }
 
 /// How long a forward of chosen traces has to hold them.

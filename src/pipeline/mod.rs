@@ -25,7 +25,6 @@ mod reload;
 pub mod replay;
 mod room;
 mod sessions;
-mod setup;
 mod threads;
 mod worker;
 
@@ -53,9 +52,9 @@ use journal::{Journal, Past, Restore};
 pub use lost::{KeptWork, Lost};
 use metrics::PipelineMetrics;
 use pool::BatchPool;
+use reload::setup::{Setup, Translator};
 pub use reload::{ReloadError, ReloadOutcome};
 use sessions::{QUEUED_TRACES_MAX, SessionSender, SessionVerdicts, SessionWorker};
-use setup::{Setup, Translator};
 use threads::Threads;
 use worker::{ShardClock, ShardMessage, Worker};
 

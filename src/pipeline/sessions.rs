@@ -18,7 +18,7 @@ use super::guard::Guarded;
 use super::journal::Journal;
 use super::metrics::{EXPENSIVE, PipelineMetrics, TOO_LARGE};
 use super::reading::reserve;
-use super::setup::{Setup, Translator};
+use super::reload::setup::{Setup, Translator};
 use super::worker::{TICK, elapsed_ms, unix_ns};
 use crate::assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
 use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};

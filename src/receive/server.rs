@@ -265,7 +265,7 @@ fn server_tls(
     let Some(settings) = settings else { return Ok(None) };
     // Both, as a sender at the wrong port is told so.
     let tls = ServerTls::new(settings.clone(), setting, &["h2", "http/1.1"]);
-    let tls = tls.map_err(|error| ReceiverStartError::Tls { setting, error })?;
+    let tls = tls.map_err(|error| ReceiverStartError::Tls { setting, error: Box::new(error) })?;
     Ok(Some(Arc::new(tls)))
 }
 

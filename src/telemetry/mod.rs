@@ -51,7 +51,7 @@ pub enum TelemetryError {
         /// The setting.
         setting: &'static str,
         /// Which file or setting is wrong, and how.
-        error: TlsError,
+        error: Box<TlsError>,
     },
     /// The metrics cannot be set up.
     #[error("cannot set up metrics: {0}")]
@@ -197,7 +197,7 @@ fn server_tls(
 ) -> Result<Option<Arc<ServerTls>>, TelemetryError> {
     let Some(settings) = settings else { return Ok(None) };
     let tls = ServerTls::new(settings.clone(), setting, &["http/1.1"]);
-    let tls = tls.map_err(|error| TelemetryError::Tls { setting, error })?;
+    let tls = tls.map_err(|error| TelemetryError::Tls { setting, error: Box::new(error) })?;
     Ok(Some(Arc::new(tls)))
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::client::retry::RetrySettings;
 use crate::client::{ClientSettings, Compression, Protocol, TlsSettings};
 use crate::emit::connection::Connection;
-use crate::emit::content::Content;
+use crate::emit::content::ShownContent;
 use crate::emit::queue::QueueSettings;
 use crate::emit::scores::SERIES_IDLE;
 use crate::settings::{HumanDuration, Secret, SettingsError};
@@ -39,7 +39,7 @@ pub(crate) struct OtlpExporterSettings {
     /// in it), or `full`. With `none`, the default, explanations name tools, counts, rules and
     /// settings, and of arguments those names that stand in criteria, schemas or settings.
     #[serde(alias = "include_content")]
-    pub(crate) content: Content,
+    pub(crate) content: ShownContent,
     /// Time between two reports of the metrics.
     pub(crate) metrics_interval: HumanDuration,
     /// Most combinations of service (name, namespace, version), evaluator and agent that have
@@ -67,7 +67,7 @@ impl Default for OtlpExporterSettings {
             tls: TlsSettings::default(),
             forms: vec![EvaluationForm::Event, EvaluationForm::Span, EvaluationForm::Metric],
             placement: Placement::Child,
-            content: Content::None,
+            content: ShownContent::None,
             metrics_interval: HumanDuration::from_secs(10),
             series_max: 1000,
             series_idle: SERIES_IDLE,

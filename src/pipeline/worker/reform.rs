@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::Worker;
 use crate::extract::Table;
 use crate::model::SpanBatch;
+use crate::pipeline::reload::setup::Setup;
 use crate::pipeline::sessions::SessionMessage;
-use crate::pipeline::setup::Setup;
 
 impl Worker {
     /// Reads and judges in another way from now on. Open traces go on: their records are brought to

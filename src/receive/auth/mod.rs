@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use self::counters::ClientCounters;
 pub(in crate::receive) use self::counters::ClientOutcome;
-use self::rate::{LimitMet, Rate};
+use self::rate::{LimitMet, SenderRate};
 use self::settings::AuthSettings;
 use self::tokens::TokenHash;
 use super::Sender;
@@ -51,7 +51,7 @@ pub(in crate::receive) struct KnownClient {
     expires: Option<Timestamp>,
     certificate: Option<String>,
     is_tagged: bool,
-    rate: Arc<Mutex<Rate>>,
+    rate: Arc<Mutex<SenderRate>>,
     counters: Arc<ClientCounters>,
 }
 
@@ -152,8 +152,8 @@ impl KnownClients {
             let rate = known.map(|known| Arc::clone(&known.rate)).filter(|rate| {
                 rate.lock().unwrap_or_else(PoisonError::into_inner).limits() == limits
             });
-            let rate =
-                rate.unwrap_or_else(|| Arc::new(Mutex::new(Rate::new(limits, Instant::now()))));
+            let rate = rate
+                .unwrap_or_else(|| Arc::new(Mutex::new(SenderRate::new(limits, Instant::now()))));
             if known.is_none() {
                 counters.begin(name);
             }

@@ -20,14 +20,14 @@ pub(super) enum LimitMet {
 
 /// What a client may still send.
 #[derive(Debug)]
-pub(super) struct Rate {
+pub(super) struct SenderRate {
     limits: SenderLimits,
     requests: f64,
     bytes: f64,
     at: Instant,
 }
 
-impl Rate {
+impl SenderRate {
     /// Full buckets: each holds what comes in a second.
     pub(super) fn new(limits: SenderLimits, now: Instant) -> Self {
         let (requests, bytes) = per_second(limits);
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn requests_beyond_those_of_a_second_wait() {
         let start = Instant::now();
-        let mut rate = Rate::new(limits(Some(2), None), start);
+        let mut rate = SenderRate::new(limits(Some(2), None), start);
         assert_eq!(rate.take_request(start), Ok(()));
         assert_eq!(rate.take_request(start), Ok(()));
         assert_eq!(rate.take_request(start), Err((LimitMet::Requests, DELAY_MIN)));
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn bytes_are_paid_before_the_next_request() {
         let start = Instant::now();
-        let mut rate = Rate::new(limits(None, Some(1000)), start);
+        let mut rate = SenderRate::new(limits(None, Some(1000)), start);
         assert_eq!(rate.take_request(start), Ok(()));
         rate.charge(11_000);
         assert_eq!(rate.take_request(start), Err((LimitMet::Bytes, DELAY_MAX)));
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn without_limits_nobody_waits() {
         let start = Instant::now();
-        let mut rate = Rate::new(SenderLimits::default(), start);
+        let mut rate = SenderRate::new(SenderLimits::default(), start);
         for _ in 0..1000 {
             assert_eq!(rate.take_request(start), Ok(()));
             rate.charge(1 << 30);

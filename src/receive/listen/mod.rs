@@ -47,7 +47,7 @@ pub enum ReceiverStartError {
         /// The setting.
         setting: &'static str,
         /// Which file or setting is wrong, and how.
-        error: TlsError,
+        error: Box<TlsError>,
     },
     /// The tokens of senders cannot be read.
     #[error("cannot read the tokens of receivers.otlp.auth: {0}")]
@@ -181,8 +181,9 @@ impl<S: Serve> Connected<S> {
         let stream = match tls {
             None => Transported::Plain(stream),
             Some(tls) => {
+                let within = limits.first_request;
                 let greeted = tokio::select! {
-                    greeted = shared.handshakes.greet(&tls, stream, limits.first_request) => greeted,
+                    greeted = shared.handshakes.greet(&tls, stream, within) => greeted,
                     () = shared.closing.stop.cancelled() => return Some(Closed::Shutdown),
                 };
                 match greeted {

@@ -58,9 +58,8 @@ async fn a_change_of_one_evaluator_leaves_the_others_as_they_are() {
 async fn an_evaluator_that_asks_for_more_says_that_open_traces_lack_it() {
     let running = Running::start(&format!("{HELD}evaluators: {{tool_error: }}\n")).await;
     running.send(request(searches(7, &[2]))).await;
-    let asks = format!(
-        "{HELD}evaluators: {{tool_call_args: {{criteria: {{tool_calls: [{{name: search, args: {{}}}}]}}}}}}\n"
-    );
+    let criteria = "{criteria: {tool_calls: [{name: search, args: {}}]}}";
+    let asks = format!("{HELD}evaluators: {{tool_call_args: {criteria}}}\n");
     assert_eq!(running.reload(&asks).await, Ok(()));
     running.send(request(searches(8, &[2]))).await;
     let series = "spanscore_evaluate_partial_evaluations_total{evaluator=\"tool_call_args\"}";

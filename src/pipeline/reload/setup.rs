@@ -8,26 +8,26 @@ use crate::model::{Reported, SpanRecord};
 
 /// How records are read and judged.
 #[derive(Clone)]
-pub(super) struct Setup {
-    pub(super) resolver: Arc<Resolver>,
-    pub(super) evaluators: Arc<Evaluators>,
+pub(in crate::pipeline) struct Setup {
+    pub(in crate::pipeline) resolver: Arc<Resolver>,
+    pub(in crate::pipeline) evaluators: Arc<Evaluators>,
 }
 
 impl Setup {
     /// The table that records are to be extracted with.
-    pub(super) fn table(&self) -> &Arc<Table> {
+    pub(in crate::pipeline) fn table(&self) -> &Arc<Table> {
         self.resolver.table()
     }
 
     /// Whether it looks at anything that was not retained for another one.
-    pub(super) fn asks_for_more_than(&self, before: &Self) -> bool {
+    pub(in crate::pipeline) fn asks_for_more_than(&self, before: &Self) -> bool {
         let (new, old) = (self.table(), before.table());
         old.facts().clone().union(new.facts()) != *old.facts() || new.dialects() != old.dialects()
     }
 
     /// Brings what evaluators of another one reported to the places that they have here; what is
     /// of an evaluator that is another now, or gone, is forgotten.
-    pub(super) fn renumber(&self, before: &Self, reported: &mut Vec<Reported>) {
+    pub(in crate::pipeline) fn renumber(&self, before: &Self, reported: &mut Vec<Reported>) {
         reported.retain_mut(|said| {
             let Some(old) = before.evaluators.evaluators().get(said.evaluator) else {
                 return false;
@@ -43,13 +43,13 @@ impl Setup {
 
 /// Brings records that were extracted with other tables to one table.
 #[derive(Default)]
-pub(super) struct Translator {
+pub(in crate::pipeline) struct Translator {
     last: Option<(Arc<Table>, Arc<Table>, Translation)>,
 }
 
 impl Translator {
     /// Rewrites records of one table to another; false where they are the same.
-    pub(super) fn translate(
+    pub(in crate::pipeline) fn translate(
         &mut self,
         from: &Arc<Table>,
         to: &Arc<Table>,

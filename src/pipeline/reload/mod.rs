@@ -4,13 +4,15 @@
 //! Open traces, queues, the log and connections go on; what else a config says is for the next
 //! start.
 
+pub(super) mod setup;
+
 use std::sync::Arc;
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter};
 
+use self::setup::Setup;
 use super::Collector;
-use super::setup::Setup;
 use crate::config::ResolvedConfig;
 use crate::evaluate::engine::run::Evaluators;
 use crate::extract::dialect::Dialect;
