@@ -36,6 +36,7 @@ pub mod visible;
 
 pub mod client;
 pub mod log;
+pub mod tls;
 
 pub mod assemble;
 pub mod config;

@@ -132,6 +132,16 @@ impl Sessions {
         }
     }
 
+    /// Lets the records of all its traces be rewritten.
+    pub fn reform(&mut self, mut change: impl FnMut(&mut TraceSpans)) {
+        let sessions = self.by_key.values_mut();
+        sessions.flat_map(|session| &mut session.traces).for_each(|(trace, _)| {
+            if let Some(trace) = Arc::get_mut(trace) {
+                change(trace);
+            }
+        });
+    }
+
     /// Adds a judged trace to its session; pushes sessions that a limit makes due.
     pub fn add(
         &mut self,

@@ -8,6 +8,7 @@ mod counts;
 mod held;
 mod judging;
 mod kept;
+mod reform;
 mod restore;
 mod room;
 mod ticking;

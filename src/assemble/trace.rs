@@ -1,7 +1,11 @@
 //! One open or remembered trace.
 
+mod limit;
+
 use std::ops::Range;
 use std::sync::Arc;
+
+pub use limit::TraceLimit;
 
 use hashbrown::HashMap;
 
@@ -52,25 +56,6 @@ pub(super) enum Added {
         /// Whether that changed what the trace is judged on.
         is_news: bool,
     },
-}
-
-/// A limit of one trace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TraceLimit {
-    /// Its number of spans.
-    Spans,
-    /// The bytes kept of them.
-    Bytes,
-}
-
-impl TraceLimit {
-    /// The field of [`LimitsSettings`](super::LimitsSettings) that says how much it is.
-    pub fn setting(self) -> &'static str {
-        match self {
-            Self::Spans => "spans_per_trace_max",
-            Self::Bytes => "trace_mib_max",
-        }
-    }
 }
 
 /// How much is kept of one trace.
@@ -133,6 +118,8 @@ pub(super) struct OpenTrace {
     pub(super) patience_ms: u64,
     /// It certainly lacks something, and is judged without it.
     pub(super) is_partial: bool,
+    /// Some of its records came before it was asked for all that is looked at now.
+    pub(super) lacks_facts: bool,
     /// The earliest deadline that is armed, milliseconds.
     pub(super) armed_ms: u64,
     /// Where each record stands, once there are many.
@@ -165,6 +152,7 @@ impl OpenTrace {
             root_ms: None,
             patience_ms: 0,
             is_partial: false,
+            lacks_facts: false,
             armed_ms: u64::MAX,
             places: HashMap::new(),
             resource_places: HashMap::new(),
@@ -173,6 +161,9 @@ impl OpenTrace {
 
     /// Whether it certainly lacks something as it is judged.
     pub(super) fn is_partial_at(&self, completion: Completion) -> bool {
+        if self.lacks_facts {
+            return true;
+        }
         match completion {
             Completion::RootEnded
             | Completion::Idle

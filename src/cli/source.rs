@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::CommandError;
-use crate::config::{self, ConfigPart, Loaded, ResolvedConfig};
+use crate::config::{self, ConfigError, ConfigPart, Loaded, ResolvedConfig};
 
 /// Which config to use.
 #[derive(Args, Clone, Debug, Default)]
@@ -22,15 +22,39 @@ pub(super) struct ConfigArgs {
 impl ConfigArgs {
     /// Reads the config.
     pub(super) fn load(&self) -> Result<Loaded, CommandError> {
+        Ok(self.read()?)
+    }
+
+    /// Reads the config; what is wrong is wrong with the config.
+    pub(super) fn read(&self) -> Result<Loaded, ConfigError> {
         let mut parts: Vec<ConfigPart> =
             self.config.iter().cloned().map(ConfigPart::File).collect();
         parts.extend(self.set.iter().cloned().map(ConfigPart::Set));
-        Ok(config::load(&parts, &config::environment)?)
+        config::load(&parts, &config::environment)
     }
 
     /// Reads and checks the config.
     pub(super) fn plan(&self) -> Result<ResolvedConfig, CommandError> {
         Ok(ResolvedConfig::new(&self.load()?)?)
+    }
+
+    /// The files that it is written in.
+    pub(super) fn files(&self) -> &[PathBuf] {
+        &self.config
+    }
+
+    /// Where a file that the config names may stand: in the working directory, or beside one of its
+    /// own files.
+    pub(super) fn beside(&self, name: &str) -> Vec<PathBuf> {
+        let folders = self.config.iter().filter_map(|file| file.parent());
+        let all = folders.map(|folder| folder.join(name)).chain([PathBuf::from(name)]);
+        all.filter(|path| path.is_file()).collect()
+    }
+
+    /// Of these files alone.
+    #[cfg(test)]
+    pub(super) fn of_files(config: Vec<PathBuf>) -> Self {
+        Self { config, set: Vec::new() }
     }
 
     /// Where the config comes from, for people.

@@ -1,22 +1,31 @@
 //! OTLP/gRPC: encoded requests over one HTTP/2 connection.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
 use http::Uri;
 use http::uri::PathAndQuery;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tonic::Status;
 use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::metadata::MetadataMap;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use tonic::transport::{Channel, Endpoint};
 
 use super::answer::{SendError, Taken};
 use super::http::USER_AGENT;
-use super::settings::{ClientSettings, Compression, TlsSettings};
+use super::settings::{ClientSettings, Compression};
 use crate::otlp::Signal;
+use crate::tls::{ClientTls, TlsError};
 
 /// Time between pings while a request waits, so that a peer that is gone is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// The port of an address under TLS that names none.
+const HTTPS_PORT: u16 = 443;
 
 /// A client of one backend.
 pub(super) struct GrpcClient {
@@ -28,12 +37,12 @@ pub(super) struct GrpcClient {
 impl GrpcClient {
     /// Connects with the first request, and again when the connection is lost.
     pub(super) fn new(uri: Uri, settings: &ClientSettings) -> Result<Self, String> {
-        Ok(Self::over(endpoint(uri, settings)?.connect_lazy(), settings))
+        Ok(Self::over(Dial::new(uri, settings)?.lazily(), settings))
     }
 
     /// Connects now.
     pub(super) async fn connect(uri: Uri, settings: &ClientSettings) -> Result<Self, String> {
-        let channel = endpoint(uri, settings)?.connect().await.map_err(chain)?;
+        let channel = Dial::new(uri, settings)?.now().await?;
         Ok(Self::over(channel, settings))
     }
 
@@ -72,34 +81,77 @@ impl GrpcClient {
     }
 }
 
-fn endpoint(uri: Uri, settings: &ClientSettings) -> Result<Endpoint, String> {
-    let secure = uri.scheme_str() == Some("https");
-    let endpoint = Channel::builder(uri)
-        .connect_timeout(settings.timeout)
-        .http2_keep_alive_interval(KEEP_ALIVE)
-        .user_agent(USER_AGENT)
-        .map_err(|error| error.to_string())?;
-    if secure { endpoint.tls_config(tls(&settings.tls)?).map_err(chain) } else { Ok(endpoint) }
+/// Where to connect, and TLS on the way if the address asks for it.
+struct Dial {
+    endpoint: Endpoint,
+    tls: Option<(ClientTls, ServerName<'static>)>,
 }
 
-fn tls(settings: &TlsSettings) -> Result<ClientTlsConfig, String> {
-    let mut config = ClientTlsConfig::new();
-    config = match &settings.ca_file {
-        Some(file) => config.ca_certificate(Certificate::from_pem(read(file)?)),
-        None => config.with_native_roots(),
-    };
-    if let (Some(cert), Some(key)) = (&settings.cert_file, &settings.key_file) {
-        config = config.identity(Identity::from_pem(read(cert)?, read(key)?));
+impl Dial {
+    fn new(uri: Uri, settings: &ClientSettings) -> Result<Self, String> {
+        let is_secure = uri.scheme_str() == Some("https");
+        // Over TLS the channel is told of the stream below it, and of the address that it is for.
+        let builder = match is_secure {
+            true => Channel::builder(plain(&uri)).origin(uri.clone()),
+            false => Channel::builder(uri.clone()),
+        };
+        let endpoint = builder
+            .connect_timeout(settings.timeout)
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .user_agent(USER_AGENT)
+            .map_err(|error| error.to_string())?;
+        let text = |error: TlsError| error.to_string();
+        let tls = match is_secure {
+            true => {
+                let tls = ClientTls::new(&settings.tls, &["h2"]).map_err(text)?;
+                let name = tls.name_of(uri.host().unwrap_or_default()).map_err(text)?;
+                Some((tls, name))
+            }
+            false => None,
+        };
+        Ok(Self { endpoint, tls })
     }
-    if let Some(name) = &settings.server_name_override {
-        config = config.domain_name(name);
+
+    fn lazily(self) -> Channel {
+        match self.tls {
+            None => self.endpoint.connect_lazy(),
+            Some((tls, name)) => {
+                let connect = move |uri| connect(uri, tls.clone(), name.clone());
+                self.endpoint.connect_with_connector_lazy(tower::service_fn(connect))
+            }
+        }
     }
-    Ok(config)
+
+    async fn now(self) -> Result<Channel, String> {
+        let connected = match self.tls {
+            None => self.endpoint.connect().await,
+            Some((tls, name)) => {
+                let connect = move |uri| connect(uri, tls.clone(), name.clone());
+                self.endpoint.connect_with_connector(tower::service_fn(connect)).await
+            }
+        };
+        connected.map_err(chain)
+    }
 }
 
-/// Reads a file that the settings name.
-pub(super) fn read(file: &str) -> Result<Vec<u8>, String> {
-    std::fs::read(file).map_err(|error| format!("cannot read `{file}`: {error}"))
+/// The same address without TLS.
+fn plain(uri: &Uri) -> Uri {
+    let host = uri.host().unwrap_or_default();
+    let address = format!("http://{host}:{}", uri.port_u16().unwrap_or(HTTPS_PORT));
+    address.parse().unwrap_or_default()
+}
+
+/// A stream under TLS to an address.
+async fn connect(
+    uri: Uri,
+    tls: ClientTls,
+    name: ServerName<'static>,
+) -> std::io::Result<TokioIo<TlsStream<TcpStream>>> {
+    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(HTTPS_PORT))).await?;
+    stream.set_nodelay(true)?;
+    let connector = TlsConnector::from(Arc::clone(tls.config()));
+    connector.connect(name, stream).await.map(TokioIo::new)
 }
 
 /// An error with its causes.

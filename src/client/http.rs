@@ -6,12 +6,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use flate2::write::GzEncoder;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
-use reqwest::{Certificate, Identity, redirect};
+use reqwest::redirect;
 
 use super::answer::{self, SendError, Taken};
-use super::grpc::{chain, read};
-use super::settings::{ClientSettings, Compression, Protocol, TlsSettings};
+use super::grpc::chain;
+use super::settings::{ClientSettings, Compression, Protocol};
 use crate::otlp::Signal;
+use crate::tls::ClientTls;
 
 /// What backends see as our name.
 pub(super) const USER_AGENT: &str = concat!("spanscore/", env!("CARGO_PKG_VERSION"));
@@ -38,7 +39,15 @@ impl HttpClient {
             .default_headers(settings.headers.clone())
             .timeout(settings.timeout)
             .redirect(redirect::Policy::none());
-        let http = tls(builder, &settings.tls)?.build().map_err(chain)?;
+        let builder = match base.starts_with("https://") {
+            true => {
+                let tls = ClientTls::new(&settings.tls, &["h2", "http/1.1"]);
+                let tls = tls.map_err(|error| error.to_string())?;
+                builder.tls_backend_preconfigured(tls.config().as_ref().clone())
+            }
+            false => builder,
+        };
+        let http = builder.build().map_err(chain)?;
         let content_type = match settings.protocol {
             Protocol::HttpJson => JSON,
             Protocol::HttpProtobuf | Protocol::Grpc => "application/x-protobuf",
@@ -108,27 +117,6 @@ fn broken(error: reqwest::Error) -> SendError {
     } else {
         SendError::Retryable { after: None, error }
     }
-}
-
-fn tls(
-    mut builder: reqwest::ClientBuilder,
-    settings: &TlsSettings,
-) -> Result<reqwest::ClientBuilder, String> {
-    if let Some(file) = &settings.ca_file {
-        let authorities = Certificate::from_pem_bundle(&read(file)?)
-            .map_err(|error| format!("`{file}` holds no certificates: {}", chain(error)))?;
-        builder = builder.tls_certs_only(authorities);
-    }
-    if let (Some(cert), Some(key)) = (&settings.cert_file, &settings.key_file) {
-        let mut pem = read(cert)?;
-        pem.push(b'\n');
-        pem.extend(read(key)?);
-        let identity = Identity::from_pem(&pem).map_err(|error| {
-            format!("`{cert}` and `{key}` do not go together: {}", chain(error))
-        })?;
-        builder = builder.identity(identity);
-    }
-    Ok(builder)
 }
 
 fn unix_seconds() -> i64 {

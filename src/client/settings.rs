@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::endpoint::{self, Endpoint};
 use crate::settings::SettingsError;
+pub use crate::tls::TlsSettings;
 
 /// Where to send, and how.
 #[derive(Clone, Debug)]
@@ -89,20 +90,4 @@ pub enum Compression {
     Zstd,
     /// None.
     None,
-}
-
-/// TLS of a client.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct TlsSettings {
-    /// Whether a gRPC endpoint without `http://` or `https://` is spoken to in the clear.
-    pub insecure: bool,
-    /// PEM file of the authorities to trust in place of the system's.
-    pub ca_file: Option<String>,
-    /// PEM file of the certificate to show the backend.
-    pub cert_file: Option<String>,
-    /// PEM file of that certificate's key.
-    pub key_file: Option<String>,
-    /// The name that the backend's certificate must hold, where it is not the endpoint's (gRPC).
-    pub server_name_override: Option<String>,
 }

@@ -71,7 +71,10 @@ pub fn load(parts: &[ConfigPart], lookup: Lookup<'_>) -> Result<Loaded, ConfigEr
             reader.merge_set(&mut node, text);
         }
     }
-    let ConfigReader { sources, problems, .. } = reader;
+    let ConfigReader { mut sources, problems, .. } = reader;
+    if problems.is_empty() {
+        sources.learn_secrets(&node);
+    }
     if problems.is_empty() { Ok(Loaded { node, sources }) } else { Err(ConfigError { problems }) }
 }
 

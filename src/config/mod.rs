@@ -5,27 +5,32 @@
 //! valid word. Each stage keeps its own settings beside its code; [`Config`] only names the
 //! sections.
 
+mod changes;
 mod dataset;
 mod evaluators;
 mod expect;
 mod exporters;
 mod expression;
+mod listeners;
 mod load;
 mod memory;
 mod plan;
 mod print;
 mod read;
 mod schema;
+mod secrets;
 mod sources;
 mod substitute;
 mod tools_file;
 
+pub use changes::{needs_restart, texts};
 pub use evaluators::{EvaluatorsConfig, LevelSetting, SharedSettings};
 pub use expect::ExpectSettings;
 pub use exporters::{ExportersConfig, ForwardConfig};
 pub use load::{BUILT_IN, ConfigPart, Loaded, environment, load};
 pub use plan::{Config, ResolvedConfig};
-pub use print::{REDACTED, redacted};
+pub use print::redacted;
 pub use schema::{schema, shared_schema};
+pub use secrets::REDACTED;
 pub use sources::{ConfigError, ConfigProblem, ConfigSources};
 pub use substitute::Lookup;

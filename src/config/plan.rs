@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::evaluators::{self, EvaluatorsConfig};
 use super::exporters::{ExportersConfig, ForwardConfig};
+use super::listeners;
 use super::load::Loaded;
 use super::memory::{ShareSettings, divide};
 use super::read::read_all;
@@ -115,6 +116,7 @@ impl ResolvedConfig {
             check_dialects(config, &loaded.node, &mut errors);
             check_failures(config, &loaded.node, &mut errors);
             check_receivers(config, &loaded.node, &mut errors);
+            listeners::check(config, &loaded.node, &mut errors);
             check_log(config, &loaded.node, &mut errors);
         }
         let entries = loaded.node.get("evaluators");

@@ -6,22 +6,12 @@
 use std::fmt::Write;
 
 use super::load::Loaded;
+use super::secrets::{REDACTED, Secrecy, secrecy, without_user};
 use super::sources::ConfigSources;
 use crate::settings::yaml::scalar::{self, ScalarForm};
 use crate::settings::{Node, NodeKind};
 use crate::value::Value;
 use crate::visible;
-
-/// Stands for a secret.
-pub const REDACTED: &str = "[REDACTED]";
-
-/// Words that mark a key as that of a secret, wherever they stand in it.
-const SECRET_WORDS: [&str; 7] =
-    ["token", "password", "secret", "api_key", "apikey", "authorization", "credential"];
-/// Keys whose values all are secrets, whatever their names.
-const SECRET_MAPS: [&str; 1] = ["headers"];
-/// Keys that hold a private key.
-const SECRET_KEYS: [&str; 1] = ["key_pem"];
 
 /// Prints the config in block form.
 pub fn redacted(loaded: &Loaded) -> String {
@@ -42,12 +32,8 @@ impl ConfigPrinter<'_> {
             NodeKind::Map(entries) => {
                 for (key, value) in entries {
                     let _ = write!(self.out, "{:indent$}{}:", "", text(&key.text));
-                    let words = key.text.to_lowercase().replace('-', "_");
-                    let named = SECRET_WORDS.iter().any(|word| words.contains(word))
-                        || SECRET_KEYS.contains(&words.as_str());
-                    let inside = secret || SECRET_MAPS.contains(&words.as_str());
-                    // A secret is a text; `max_tokens: 100` is none.
-                    self.value(value, indent, inside || named);
+                    let named = secrecy(&key.text) == Secrecy::Secret;
+                    self.value(value, indent, secret || named);
                 }
             }
             NodeKind::List(items) => {
@@ -77,7 +63,9 @@ impl ConfigPrinter<'_> {
                     ScalarForm::Tagged(tag) => format!("!!{} {}", tag.name(), quoted(written)),
                 },
                 (None, NodeKind::Scalar(Value::String(_))) if secret => quoted(REDACTED),
-                (None, NodeKind::Scalar(Value::String(value))) => text(&value.replace('$', "$$")),
+                (None, NodeKind::Scalar(Value::String(value))) => {
+                    text(&without_user(value).replace('$', "$$"))
+                }
                 (None, NodeKind::Scalar(value)) => value.to_string(),
                 _ => "null".to_owned(),
             },

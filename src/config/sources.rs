@@ -6,10 +6,11 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::secrets::{masked, masked_line, secrets_of};
 use super::substitute;
 use crate::settings::yaml::Written;
 use crate::settings::yaml::scalar::{self, ScalarForm};
-use crate::settings::{NodeKind, Place, SettingsError};
+use crate::settings::{Node, NodeKind, Place, SettingsError};
 use crate::visible;
 
 /// The longest part of a source line that is shown, characters.
@@ -20,6 +21,8 @@ const LINE_CHARS_MAX: usize = 120;
 pub struct ConfigSources {
     texts: Vec<SourceText>,
     references: Vec<Reference>,
+    /// The secret texts; not known before all is read.
+    secrets: Option<Vec<String>>,
 }
 
 #[derive(Debug)]
@@ -47,6 +50,19 @@ impl ConfigSources {
         });
         self.texts.push(SourceText { name: name.to_owned(), text: text.to_owned(), line_offset });
         line_offset
+    }
+
+    /// Learns the secrets of the config, to show none of them.
+    pub(super) fn learn_secrets(&mut self, node: &Node) {
+        self.secrets = Some(secrets_of(node));
+    }
+
+    /// A line of a source as it may be shown.
+    fn shown(&self, line: &str) -> String {
+        match &self.secrets {
+            Some(secrets) => masked(line, secrets),
+            None => masked_line(line).into_owned(),
+        }
     }
 
     /// Types a scalar, its references to the environment replaced and remembered.
@@ -139,11 +155,14 @@ impl ConfigSources {
         for other in &self.references {
             mask(&mut problem.message, &other.values, SECRET_CHARS_MIN);
         }
+        let secrets = self.secrets.as_deref().unwrap_or_default();
+        problem.message = masked(&problem.message, secrets);
+        problem.help = problem.help.map(|help| masked(&help, secrets));
         let Some(place) = error.place else { return problem };
         if let Some(source) = self.source_of(place) {
             let line = place.line - source.line_offset;
             problem.at = Some((source.name.clone(), line, place.column));
-            problem.shown = source.text.lines().nth(line as usize - 1).map(str::to_owned);
+            problem.shown = source.text.lines().nth(line as usize - 1).map(|line| self.shown(line));
         }
         problem
     }

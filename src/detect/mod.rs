@@ -22,6 +22,7 @@ pub(crate) mod limits;
 pub mod normalise;
 pub mod pack;
 pub mod prefilter;
+pub(crate) mod redact;
 mod severity;
 pub(crate) mod validate;
 

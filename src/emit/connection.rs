@@ -1,13 +1,9 @@
 //! The connection to a backend, which exporters and forwards are set up with alike.
 
 use std::collections::BTreeMap;
-use std::fmt;
-
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use crate::client::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
-use crate::settings::{HumanDuration, SettingsError};
+use crate::settings::{HumanDuration, Secret, SettingsError};
 
 /// What settings say of a connection.
 pub(super) struct Connection<'a> {
@@ -29,15 +25,12 @@ impl Connection<'_> {
             return error("timeout", "`timeout` must be longer than zero");
         }
         self.client().map_err(|wrong| ("headers", wrong))?;
-        if self.tls.cert_file.is_some() != self.tls.key_file.is_some() {
-            return error("tls", "`cert_file` and `key_file` go together");
-        }
-        Ok(())
+        self.tls.check().map_err(|wrong| ("tls", wrong))
     }
 
     /// What a client of the backend needs to know; the error is one of the headers.
     pub(super) fn client(&self) -> Result<ClientSettings, SettingsError> {
-        let pairs = self.headers.iter().map(|(name, value)| (name.as_str(), value.0.as_str()));
+        let pairs = self.headers.iter().map(|(name, value)| (name.as_str(), value.reveal()));
         Ok(ClientSettings {
             protocol: self.protocol,
             endpoint: self.endpoint.to_owned(),
@@ -46,16 +39,5 @@ impl Connection<'_> {
             timeout: self.timeout.0,
             tls: self.tls.clone(),
         })
-    }
-}
-
-/// A text that is never printed.
-#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub(crate) struct Secret(pub String);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[redacted]")
     }
 }

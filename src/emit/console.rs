@@ -11,6 +11,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::content::{ContentFilter, ShownContent};
 use super::counters::{Loss, Seldom};
 use super::queue::{Deliver, Delivery, EvaluationBatch, QueueLimits};
 use super::settings::{Exporter, ExporterKind};
@@ -39,11 +40,13 @@ pub struct ConsoleSettings {
     pub format: ConsoleFormat,
     /// Whether to colour text: `auto` colours on a terminal unless `NO_COLOR` is set.
     pub color: Color,
-    /// Whether explanations and details, which may quote arguments and results, are shown.
-    /// The console stays on this machine, so they are.
-    pub include_content: bool,
+    /// How much of what may quote arguments and results is shown: `none`, `redacted` (without the
+    /// personal data and credentials that are found in it), or `full`. Default
+    /// `full`: the console stays on this machine.
+    #[serde(alias = "include_content")]
+    pub(crate) content: ShownContent,
     /// Whether, in text, the details follow each evaluation: expected and actual calls beside each
-    /// other, and what else the score came from. Needs `include_content`. Default `false`.
+    /// other, and what else the score came from. Needs `content`. Default `false`.
     pub details: bool,
     /// Whether, where the process has a log (`data_dir`), an evaluation stays in it until it is
     /// printed.
@@ -55,7 +58,7 @@ impl Default for ConsoleSettings {
         Self {
             format: ConsoleFormat::Text,
             color: Color::Auto,
-            include_content: true,
+            content: ShownContent::Full,
             details: false,
             must_deliver: false,
         }
@@ -88,9 +91,11 @@ pub enum Color {
 
 impl Exporter for ConsoleSettings {
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
-        starting.show(self.include_content, self.details || self.format == ConsoleFormat::Jsonl);
+        let details = self.details || self.format == ConsoleFormat::Jsonl;
+        starting.show(self.content.is_shown(), details);
         let limits = QueueLimits::local(Duration::ZERO).must_deliver(self.must_deliver);
-        starting.queue(limits, Console::new(self));
+        let filter = starting.content_filter(self.content);
+        starting.queue(limits, Console::new(self, filter));
         Ok(())
     }
 }
@@ -227,22 +232,25 @@ pub(super) fn push_line(text: &str, out: &mut String) {
 pub(crate) struct Console {
     format: ConsoleFormat,
     style: Style,
+    filter: ContentFilter,
     broken: Seldom,
 }
 
 impl Console {
-    pub(crate) fn new(settings: &ConsoleSettings) -> Self {
+    pub(crate) fn new(settings: &ConsoleSettings, filter: ContentFilter) -> Self {
         let style = Style {
             color: is_colored(settings.color),
-            content: settings.include_content,
-            details: settings.details && settings.include_content,
+            content: settings.content.is_shown(),
+            details: settings.details && settings.content.is_shown(),
         };
-        Self { format: settings.format, style, broken: Seldom::new() }
+        Self { format: settings.format, style, filter, broken: Seldom::new() }
     }
 
     fn render(&self, batch: &EvaluationBatch) -> String {
         let mut out = String::new();
         for evaluations in batch {
+            let redacted = self.filter.apply_all(evaluations);
+            let evaluations = &*redacted;
             match self.format {
                 ConsoleFormat::Text => write_text(evaluations, self.style, &mut out),
                 ConsoleFormat::Jsonl => evaluations

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::content::{ContentFilter, ShownContent};
 use super::counters::{Loss, Seldom};
 use super::queue::{
     Deliver, Delivery, EvaluationBatch, OVERFLOW_MIB, Parcel, QueueLimits, check_overflow,
@@ -45,9 +46,11 @@ pub(crate) struct FileSettings {
     pub(crate) path: String,
     /// When the file is set aside for a new one.
     pub(crate) rotation: RotationSettings,
-    /// Whether explanations and details, which may quote arguments and results, are written.
-    /// The file stays on this machine, so they are.
-    pub(crate) include_content: bool,
+    /// How much of what may quote arguments and results is written: `none`, `redacted` (without the
+    /// personal data and credentials that are found in it), or `full`. Default
+    /// `full`: the file stays on this machine.
+    #[serde(alias = "include_content")]
+    pub(crate) content: ShownContent,
     /// Whether, where the process has a log (`data_dir`), an evaluation stays in it until it is
     /// written: a file that cannot be written is then tried again for ever.
     pub(crate) must_deliver: bool,
@@ -61,7 +64,7 @@ impl Default for FileSettings {
         Self {
             path: String::new(),
             rotation: RotationSettings::default(),
-            include_content: true,
+            content: ShownContent::Full,
             must_deliver: true,
             overflow_mib: OVERFLOW_MIB,
         }
@@ -97,11 +100,12 @@ fn read(node: &Node) -> Result<FileSettings, SettingsError> {
 impl Exporter for FileSettings {
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
         let tries_again = self.must_deliver && starting.has_log();
-        let file = RecordFile::open(self, tries_again).map_err(|error| {
+        let filter = starting.content_filter(self.content);
+        let file = RecordFile::open(self, tries_again, filter).map_err(|error| {
             let (exporter, path) = (starting.name().to_owned(), self.path.clone());
             ExporterStartError::File { exporter, path, error }
         })?;
-        starting.show(self.include_content, true);
+        starting.show(self.content.is_shown(), true);
         let limits = QueueLimits::local(FLUSH_TIMEOUT).must_deliver(self.must_deliver);
         let overflow = starting.overflow(self.must_deliver, self.overflow_mib)?;
         starting.queue_with(limits, overflow, file);
@@ -112,6 +116,7 @@ impl Exporter for FileSettings {
 /// Writes records to a file.
 pub(crate) struct RecordFile {
     content: bool,
+    filter: ContentFilter,
     /// Whether what cannot be written is tried again.
     tries_again: bool,
     file: Arc<Mutex<Rotating>>,
@@ -133,14 +138,19 @@ impl From<Bytes> for RecordLines {
 
 impl RecordFile {
     /// Opens the file for appending.
-    pub(crate) fn open(settings: &FileSettings, tries_again: bool) -> io::Result<Self> {
+    pub(crate) fn open(
+        settings: &FileSettings,
+        tries_again: bool,
+        filter: ContentFilter,
+    ) -> io::Result<Self> {
         let rotation = Rotation {
             bytes_max: settings.rotation.max_megabytes.saturating_mul(1 << 20),
             backups_max: settings.rotation.max_backups,
-            is_private: false,
+            is_private: true,
         };
         let file = Arc::new(Mutex::new(Rotating::open(Path::new(&settings.path), rotation)?));
-        Ok(Self { content: settings.include_content, tries_again, file, broken: Seldom::new() })
+        let content = settings.content.is_shown();
+        Ok(Self { content, filter, tries_again, file, broken: Seldom::new() })
     }
 
     /// Writes all but the first lines; how many were written whole, and what stopped the rest.
@@ -164,7 +174,7 @@ impl RecordFile {
     fn text(&self, batch: &EvaluationBatch) -> Bytes {
         let mut text = String::new();
         for evaluation in batch.iter().flat_map(|evaluations| evaluations.iter()) {
-            record::write_line(evaluation, self.content, &mut text);
+            record::write_line(&self.filter.apply(evaluation), self.content, &mut text);
         }
         text.into()
     }
@@ -226,7 +236,8 @@ mod tests {
                 path: path.to_string_lossy().into_owned(),
                 ..FileSettings::default()
             };
-            let file = RecordFile::open(&settings, tries_again).expect("opens");
+            let file = RecordFile::open(&settings, tries_again, ContentFilter::nothing());
+            let file = file.expect("opens");
             std::fs::remove_dir_all(&folder).expect("removed");
             let batch = || vec![[sample::scored(1.0), sample::failed()].into()];
             let mut delivery = std::pin::pin!(file.deliver(batch()));

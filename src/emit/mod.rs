@@ -10,14 +10,15 @@
 //! offer -> queue (bytes) -> batch (200 ms) -> consumers -> convert, compress, send, try again
 //! ```
 //!
-//! **Invariant:** no argument and no result leaves the process over OTLP unless `include_content`
-//! is set: without it an explanation is exported without what may be content
+//! **Invariant:** no argument and no result leaves the process over OTLP unless `content` says so:
+//! without it an explanation is exported without what may be content
 //! ([`Explanation::without_content`](crate::model::Explanation::without_content)). What an
 //! evaluator says is content unless it marks it as plain: names of tools, counts, rules, and names
 //! of arguments that stand in criteria, schemas or settings.
 
 mod connection;
 pub mod console;
+mod content;
 mod counters;
 mod dead_letters;
 pub mod details;
@@ -35,7 +36,7 @@ pub mod settings;
 
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use opentelemetry::metrics::Meter;
 use tokio::sync::mpsc;
@@ -47,6 +48,7 @@ pub use counters::Loss;
 use crate::log::{Durability, LogOpenError};
 use crate::model::{Evaluation, Memory, Receipt, Want};
 use crate::settings::HumanDuration;
+use content::{ContentFilter, Redactor, ShownContent};
 use counters::{Counters, Instruments};
 use dead_letters::{DeadLetters, file_name};
 use queue::{Abandoned, Deliver, Overflow, OverflowLimits, Queue, QueueLimits};
@@ -109,6 +111,8 @@ pub struct Exporters {
     lanes: Vec<Lane>,
     tasks: Mutex<Vec<Task>>,
     want: Want,
+    /// Replaces personal data and credentials, for all exporters alike.
+    redactor: OnceLock<Arc<Redactor>>,
 }
 
 /// Where offered evaluations go.
@@ -201,6 +205,17 @@ impl Starting<'_> {
         self.exporters.want.details |= content && details;
     }
 
+    /// What makes evaluations fit to be shown, where so much of their content is.
+    fn content_filter(&self, content: ShownContent) -> ContentFilter {
+        match content {
+            ShownContent::Redacted => {
+                let redactor = self.exporters.redactor.get_or_init(|| Arc::new(Redactor::new()));
+                ContentFilter::redacting(redactor)
+            }
+            ShownContent::None | ShownContent::Full => ContentFilter::nothing(),
+        }
+    }
+
     /// Adds a queue of evaluations with something that delivers its batches.
     fn queue(&mut self, limits: QueueLimits, end: impl Deliver) {
         self.queue_with(limits, None, end);
@@ -256,6 +271,7 @@ impl Exporters {
             lanes: Vec::new(),
             tasks: Mutex::default(),
             want: Want::SCORE,
+            redactor: OnceLock::new(),
         };
         for ExporterSettings { name, exporter } in settings {
             let exporters = &mut exporters;

@@ -13,6 +13,7 @@ use super::scores::{ANSWERS, BOUNDS, Grouping, SERIES_IDLE, ScoreSource, Scores,
 use super::settings::{Exporter, ExporterKind};
 use super::{ExporterStartError, Starting};
 use crate::settings::HumanDuration;
+use crate::visible;
 
 /// Name of the counter.
 pub const COUNT: &str = "spanscore_evaluation_count_total";
@@ -134,7 +135,8 @@ fn labels(source: &ScoreSource, series: &Series) -> Vec<LabelPair> {
 fn label(name: &str, value: &str) -> LabelPair {
     let mut pair = LabelPair::default();
     pair.set_name(name.to_owned());
-    pair.set_value(value.to_owned());
+    // A sender names its service and its agents; whoever scrapes may show them on a terminal.
+    pair.set_value(visible::line(value).to_string());
     pair
 }
 

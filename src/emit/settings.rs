@@ -7,6 +7,7 @@
 //! A new kind is a file with its settings, its `impl Exporter` and an [`ExporterKind`]; it is
 //! registered by its line in [`KINDS`].
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -104,7 +105,22 @@ pub fn read(exporters: &Node) -> Result<Vec<ExporterSettings>, SettingsError> {
 
 fn read_one(kind: &ExporterKind, node: &Node) -> Result<Arc<dyn Exporter>, SettingsError> {
     let empty = Node { kind: NodeKind::Map(Vec::new()), place: node.place };
-    (kind.read)(if node.kind == NodeKind::Null { &empty } else { node })
+    if node.kind == NodeKind::Null {
+        return (kind.read)(&empty);
+    }
+    (kind.read)(&with_last_content(node))
+}
+
+/// The settings with one word for how much content is shown: of both spellings, which may come from
+/// different files, the later one holds.
+fn with_last_content(node: &Node) -> Cow<'_, Node> {
+    let place = |key: &str| node.get(key).map(|value| (value.place.line, value.place.column));
+    let (Some(content), Some(included)) = (place("content"), place("include_content")) else {
+        return Cow::Borrowed(node);
+    };
+    let mut node = node.clone();
+    node.set(if content < included { "content" } else { "include_content" }, None);
+    Cow::Owned(node)
 }
 
 fn kind_of(name: &str) -> Result<&'static ExporterKind, SettingsError> {

@@ -27,6 +27,7 @@ mod testing;
 
 pub use self::record::cache::ExtractionCache;
 pub use self::record::counts::{Extracted, Rejection};
+pub use self::record::translate::Translation;
 pub(crate) use self::resolve::raw_text;
 pub use self::resolve::{
     CallInMessage, FactExplanation, GivenBy, Resolver, SessionCalls, SpanExplanation,

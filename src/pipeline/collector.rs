@@ -12,11 +12,12 @@ use std::time::Duration;
 use opentelemetry::metrics::Meter;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::journal::{Journal, JournalOpenError, Past};
 use super::keeper::Keeper;
 use super::lost::KeptWork;
+use super::reload::ReloadCounter;
 use super::{Lost, Outlet, Pipeline, PipelineSettings, Unjudged};
 use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::config::ResolvedConfig;
@@ -33,6 +34,7 @@ use crate::model::{Memory, MemoryLimits};
 use crate::receive::settings::ReceiversSettings;
 use crate::receive::{self, FileReceiver, Receivers};
 use crate::telemetry::{Telemetry, TelemetryError, TelemetrySettings};
+use crate::tls::{Reread, Rereader};
 
 /// How long connections may take to close once there is nothing left to wait for.
 const CLOSE_TIME: Duration = Duration::from_millis(500);
@@ -175,14 +177,17 @@ pub struct Addresses {
 /// A running collector.
 pub struct Collector {
     telemetry: Telemetry,
-    exporters: Arc<Exporters>,
+    pub(super) exporters: Arc<Exporters>,
     forwards: Arc<Forwards>,
-    pipeline: Pipeline,
-    receivers: Receivers,
+    pub(super) pipeline: Pipeline,
+    pub(super) receivers: Receivers,
     journal: Option<Arc<Journal>>,
     restoring: Option<JoinHandle<()>>,
     files: FileReceiver,
     shutdown_timeout: Duration,
+    pub(super) rereader: Rereader,
+    pub(super) reloads: ReloadCounter,
+    _rereading: DropGuard,
     _keeper: Keeper,
 }
 
@@ -237,6 +242,8 @@ impl Collector {
         let files = settings.receivers.file.as_ref();
         let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
         let files = FileReceiver::start(files, pipeline.intake(), &memory, &meter, data_dir);
+        let files_read = receivers.files().iter().chain(telemetry.files());
+        let (rereader, rereading) = reread(files_read, &meter);
         telemetry.readiness().set(true);
         let shutdown_timeout = settings.shutdown_timeout;
         let _keeper = Keeper::start(pipeline.intake());
@@ -250,6 +257,9 @@ impl Collector {
             restoring,
             files,
             shutdown_timeout,
+            rereader,
+            reloads: ReloadCounter::new(&meter),
+            _rereading: rereading,
             _keeper,
         })
     }
@@ -342,6 +352,18 @@ fn unforwarded_since(before: &[Unforwarded], now: Vec<Unforwarded>) -> Vec<Unfor
     let lost = pairs
         .map(|(now, before)| Unforwarded { items: now.items.saturating_sub(before.items), ..now });
     lost.filter(|unforwarded| unforwarded.items > 0).collect()
+}
+
+/// Reads again what was read from files, until the guard is dropped.
+fn reread<'a>(
+    files: impl Iterator<Item = &'a Arc<dyn Reread>>,
+    meter: &Meter,
+) -> (Rereader, DropGuard) {
+    let rereader = Rereader::new(meter);
+    files.for_each(|file| rereader.add(Arc::clone(file)));
+    let stop = CancellationToken::new();
+    tokio::spawn(rereader.clone().run(stop.clone()));
+    (rereader, stop.drop_guard())
 }
 
 /// How long a forward of chosen traces has to hold them.

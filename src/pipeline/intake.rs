@@ -4,18 +4,19 @@
 //! read from there when it is their turn.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use opentelemetry::metrics::Meter;
-use tokio::sync::{OwnedRwLockWriteGuard, RwLock, RwLockReadGuard, mpsc};
+use tokio::sync::{OwnedRwLockWriteGuard, RwLock as AsyncRwLock, RwLockReadGuard, mpsc};
 use tokio::time::{Instant, timeout_at};
 
 use super::backlog::Backlog;
 use super::journal::{Journal, Priors};
 use super::metrics::PipelineMetrics;
 use super::pool::BatchPool;
+use super::reload::setup::Setup;
 use super::room::{QueueRoom, ShardQueue};
 use super::worker::ShardMessage;
 use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER, ROOM_WAIT};
@@ -29,7 +30,7 @@ use crate::receive::{Accepted, Intake, Received, Refused, Sender};
 
 /// Refuses, extracts, and hands to the shards.
 pub struct PipelineIntake {
-    table: Arc<Table>,
+    table: RwLock<Arc<Table>>,
     shards: Vec<(mpsc::Sender<ShardMessage>, ShardQueue)>,
     /// The bytes of all that waits for the shards.
     queue: Arc<Share>,
@@ -46,9 +47,12 @@ pub struct PipelineIntake {
     /// Nothing is to be brought back, or all is.
     is_live: AtomicBool,
     /// Held to read by each request that comes before that, and to write by whoever ends it.
-    gate: Arc<RwLock<()>>,
+    gate: Arc<AsyncRwLock<()>>,
     forwards: Arc<Forwards>,
 }
+
+/// Records by shard, and the table that they were extracted with.
+type TableBatches = (Vec<SpanBatch>, Arc<Table>);
 
 /// Longest that a request waits for the disk.
 const LOG_WAIT: Duration = Duration::from_secs(5);
@@ -77,7 +81,7 @@ impl PipelineIntake {
         let shard_count = shards.len();
         let with_queue = |shard| (shard, ShardQueue::new(shard_count));
         Self {
-            table,
+            table: RwLock::new(table),
             shards: shards.into_iter().map(with_queue).collect(),
             queue,
             is_closed: AtomicBool::new(false),
@@ -142,14 +146,30 @@ impl PipelineIntake {
         Refused::Overloaded { retry_after: RETRY_AFTER }
     }
 
+    /// Tells the shards to read and judge in another way, then extracts for that. What was
+    /// extracted in between comes to them behind the message, and they know it by its table.
+    pub(super) async fn reform(&self, setup: Arc<Setup>) {
+        for (shard, _) in &self.shards {
+            // A shard that is gone has nothing to be told.
+            let _ = shard.send(ShardMessage::Reform(Arc::clone(&setup))).await;
+        }
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        *table = Arc::clone(setup.table());
+    }
+
+    fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn extract(
         &self,
+        table: &Table,
         signal: Signal,
         body: &[u8],
         batches: &mut [SpanBatch],
     ) -> Result<Extracted, Broken> {
         let mut cache = self.caches().pop().unwrap_or_default();
-        let extracted = extract(&self.table, signal, body, &mut cache, batches);
+        let extracted = extract(table, signal, body, &mut cache, batches);
         self.caches().push(cache);
         extracted
     }
@@ -163,7 +183,7 @@ impl PipelineIntake {
     /// with it.
     async fn hand_over(
         &self,
-        batches: Vec<SpanBatch>,
+        (batches, table): (Vec<SpanBatch>, Arc<Table>),
         mut room: QueueRoom,
         deadline: Instant,
         origin: RequestOrigin<'_>,
@@ -200,7 +220,8 @@ impl PipelineIntake {
             self.backlog.queue(batch.spans.len(), batch.is_of_spans());
             batch.claims = claims.clone();
             let room = Arc::new((own, Arc::clone(&room)));
-            place.send(ShardMessage::Batch { batch: Arc::new(batch), at_ms, _room: room });
+            let (batch, table) = (Arc::new(batch), Arc::clone(&table));
+            place.send(ShardMessage::Batch { batch, table, at_ms, _room: room });
         }
         Ok(claim)
     }
@@ -320,12 +341,13 @@ impl PipelineIntake {
     }
 
     /// The records of a request, by shard.
-    fn read(&self, signal: Signal, request: &[u8]) -> Result<(Vec<SpanBatch>, Extracted), Refused> {
+    fn read(&self, signal: Signal, request: &[u8]) -> Result<(TableBatches, Extracted), Refused> {
+        let table = self.table();
         let mut batches: Vec<_> = self.shards.iter().map(|_| self.pool.take()).collect();
         let extracted = self
-            .extract(signal, request, &mut batches)
+            .extract(&table, signal, request, &mut batches)
             .map_err(|error| Refused::Malformed(error.to_string()))?;
-        Ok((batches, extracted))
+        Ok(((batches, table), extracted))
     }
 }
 
@@ -364,7 +386,7 @@ impl Intake for PipelineIntake {
         let room = self.room_for(received.request.len(), sender, deadline).await?;
         let (batches, extracted) = self.read(received.signal, &received.request)?;
         let claim = if restoring.is_some() {
-            batches.into_iter().for_each(|batch| self.pool.give_back(batch));
+            batches.0.into_iter().for_each(|batch| self.pool.give_back(batch));
             self.keep(&received).await?
         } else {
             self.hand_over(batches, room, deadline, RequestOrigin::Sender(&received)).await?
@@ -431,7 +453,12 @@ mod tests {
         let give = async |batches| {
             let room = intake.room_for(1, &Arc::default(), soon()).await.unwrap();
             intake
-                .hand_over(batches, room, soon(), RequestOrigin::Sender(&nothing()))
+                .hand_over(
+                    (batches, intake.table()),
+                    room,
+                    soon(),
+                    RequestOrigin::Sender(&nothing()),
+                )
                 .await
                 .map(drop)
         };
@@ -453,7 +480,12 @@ mod tests {
         let give = async |batches| {
             let room = intake.room_for(1, &Arc::default(), soon()).await.unwrap();
             intake
-                .hand_over(batches, room, soon(), RequestOrigin::Sender(&nothing()))
+                .hand_over(
+                    (batches, intake.table()),
+                    room,
+                    soon(),
+                    RequestOrigin::Sender(&nothing()),
+                )
                 .await
                 .map(drop)
         };

@@ -40,7 +40,6 @@ pub(super) struct PipelineMetrics {
     open_traces: Gauge<u64>,
     open_spans: Gauge<u64>,
     held_bytes: Gauge<u64>,
-    evaluators: Vec<[KeyValue; 1]>,
     shards: Mutex<Vec<[u64; 3]>>,
 }
 
@@ -142,7 +141,6 @@ impl PipelineMetrics {
         let gauge = |name: &'static str, about: &'static str, unit: &'static str| {
             meter.u64_gauge(name).with_description(about).with_unit(unit).build()
         };
-        let names = evaluators.evaluators().iter().map(|e| e.info.name.clone());
         let metrics = Self {
             refused: counter("spanscore.pipeline.refused_requests", "Requests refused retryably."),
             waits: counter("spanscore.pipeline.waits", "Requests that waited for room."),
@@ -192,11 +190,25 @@ impl PipelineMetrics {
             open_traces: gauge("spanscore.assemble.open_traces", "Traces open now.", "{trace}"),
             open_spans: gauge("spanscore.assemble.open_spans", "Spans of open traces.", "{span}"),
             held_bytes: gauge("spanscore.assemble.held", "Memory of open traces.", "By"),
-            evaluators: names.map(|name| [KeyValue::new("evaluator", name)]).collect(),
             shards: Mutex::default(),
         };
         metrics.start_at_zero();
+        metrics.begin(evaluators);
         metrics
+    }
+
+    /// Makes the series of evaluators appear.
+    pub(super) fn begin(&self, evaluators: &Evaluators) {
+        for configured in evaluators.evaluators() {
+            let evaluator = [KeyValue::new("evaluator", configured.info.name.clone())];
+            self.when_errors.add(0, &evaluator);
+            self.failed.add(0, &evaluator);
+            self.partial.add(0, &evaluator);
+            for reason in Reason::ALL {
+                let reason = KeyValue::new("reason", reason.as_str());
+                self.not_evaluable.add(0, &[evaluator[0].clone(), reason]);
+            }
+        }
     }
 
     fn start_at_zero(&self) {
@@ -231,15 +243,6 @@ impl PipelineMetrics {
         }
         self.panics.add(0, &[]);
         self.time.add(0.0, &[]);
-        for evaluator in &self.evaluators {
-            self.when_errors.add(0, evaluator);
-            self.failed.add(0, evaluator);
-            self.partial.add(0, evaluator);
-            for reason in Reason::ALL {
-                let reason = KeyValue::new("reason", reason.as_str());
-                self.not_evaluable.add(0, &[evaluator[0].clone(), reason]);
-            }
-        }
     }
 
     pub(super) fn refused(&self, word: &'static str) {
@@ -262,7 +265,7 @@ impl PipelineMetrics {
         }
     }
 
-    pub(super) fn judged(&self, judged: &JudgedCounts, took: Duration) {
+    pub(super) fn judged(&self, judged: &JudgedCounts, took: Duration, by: &Evaluators) {
         self.time.add(took.as_secs_f64(), &[]);
         for (completion, count) in &judged.completions {
             self.judged.add(*count, &[KeyValue::new("completion", completion.as_str())]);
@@ -273,15 +276,20 @@ impl PipelineMetrics {
         if judged.too_large > 0 {
             self.expensive.add(judged.too_large, &reason(TOO_LARGE));
         }
-        self.count_when_errors(&judged.when_errors);
+        self.count_when_errors(&judged.when_errors, by);
     }
 
-    pub(super) fn session_judged(&self, errors: &WhenErrors, limited: Option<&'static str>) {
+    pub(super) fn session_judged(
+        &self,
+        errors: &WhenErrors,
+        limited: Option<&'static str>,
+        by: &Evaluators,
+    ) {
         self.sessions.add(1, &[]);
         if let Some(word) = limited {
             self.expensive.add(1, &reason(word));
         }
-        self.count_when_errors(errors);
+        self.count_when_errors(errors, by);
     }
 
     pub(super) fn session_trace_lost(&self) {
@@ -304,10 +312,11 @@ impl PipelineMetrics {
         }
     }
 
-    fn count_when_errors(&self, errors: &WhenErrors) {
+    fn count_when_errors(&self, errors: &WhenErrors, by: &Evaluators) {
         for index in errors {
-            if let Some(evaluator) = self.evaluators.get(*index) {
-                self.when_errors.add(1, evaluator);
+            if let Some(configured) = by.evaluators().get(*index) {
+                let name = configured.info.name.clone();
+                self.when_errors.add(1, &[KeyValue::new("evaluator", name)]);
             }
         }
     }

@@ -21,6 +21,7 @@ mod lost;
 mod metrics;
 mod pool;
 mod reading;
+mod reload;
 pub mod replay;
 mod room;
 mod sessions;
@@ -51,6 +52,8 @@ use journal::{Journal, Past, Restore};
 pub use lost::{KeptWork, Lost};
 use metrics::PipelineMetrics;
 use pool::BatchPool;
+use reload::setup::{Setup, Translator};
+pub use reload::{ReloadError, ReloadOutcome};
 use sessions::{QUEUED_TRACES_MAX, SessionSender, SessionVerdicts, SessionWorker};
 use threads::Threads;
 use worker::{ShardClock, ShardMessage, Worker};
@@ -87,6 +90,8 @@ pub struct Pipeline {
     threads: Threads,
     backlog: Arc<Backlog>,
     heartbeats: Arc<Heartbeats>,
+    metrics: Arc<PipelineMetrics>,
+    has_sessions: bool,
 }
 
 impl Pipeline {
@@ -148,13 +153,15 @@ impl Pipeline {
             threads.spawn(format!("shard-{index}"), worker.run(receiver))?;
         }
         let (table, queue) = (Arc::clone(resolver.table()), Arc::clone(&memory.queue));
-        let known = Arc::clone(&backlog);
+        let (known, counted) = (Arc::clone(&backlog), Arc::clone(&metrics));
         let mut intake = PipelineIntake::new(table, senders, queue, metrics, pool, known, meter)
             .forwarding(&settings.forwards);
         if let Some(journal) = journal {
             intake = intake.with_journal(Arc::clone(journal));
         }
-        Ok(Self { intake: Arc::new(intake), threads, backlog, heartbeats })
+        let (intake, metrics) = (Arc::new(intake), counted);
+        let has_sessions = evaluators.has_session_level();
+        Ok(Self { intake, threads, backlog, heartbeats, metrics, has_sessions })
     }
 
     /// Brings back what an earlier process left, beside the receivers; `None` where it left none.
@@ -179,6 +186,15 @@ impl Pipeline {
     /// What it was given and has not judged; counts on while it stops.
     fn backlog(&self) -> Arc<Backlog> {
         Arc::clone(&self.backlog)
+    }
+
+    /// Reads and judges in another way from now on, open traces too.
+    async fn reform(&self, setup: Setup) {
+        self.metrics.begin(&setup.evaluators);
+        if setup.evaluators.has_session_level() && !self.has_sessions {
+            tracing::warn!("the first evaluator of `level: session` judges after a restart");
+        }
+        self.intake.reform(Arc::new(setup)).await;
     }
 
     /// Takes no more, judges what is open with reason `shutdown`, and ends once that is with the
@@ -227,6 +243,7 @@ impl WorkerParts<'_> {
             forwards: Arc::clone(&self.settings.forwards),
             journal: self.journal.cloned(),
             clock: ShardClock::new(),
+            translator: Translator::default(),
         }
     }
 
@@ -243,6 +260,7 @@ impl WorkerParts<'_> {
             held: 0,
             judging: Arc::clone(&memory.judging),
             trace_steps: u64::from(self.settings.limits.trace_steps),
+            translator: Translator::default(),
             backlog: Arc::clone(self.backlog),
             heartbeats: Arc::clone(self.heartbeats),
             place: self.shard_count,

@@ -18,10 +18,11 @@ use super::guard::Guarded;
 use super::journal::Journal;
 use super::metrics::{EXPENSIVE, PipelineMetrics, TOO_LARGE};
 use super::reading::reserve;
+use super::reload::setup::{Setup, Translator};
 use super::worker::{TICK, elapsed_ms, unix_ns};
 use crate::assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
 use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
-use crate::extract::{Resolver, reconcile};
+use crate::extract::{Resolver, Table, reconcile};
 use crate::model::session::join_session;
 use crate::model::{
     Claims, Completion, Effort, Evaluation, SessionKey, Share, TraceSpans, Trajectory,
@@ -34,11 +35,21 @@ pub(super) use verdicts::SessionVerdicts;
 /// Traces that may wait for the owner of sessions.
 pub(super) const QUEUED_TRACES_MAX: usize = 4096;
 
+/// What the owner of sessions is told.
+pub(super) enum SessionMessage {
+    /// A trace was judged.
+    Trace(SessionTrace),
+    /// Read and judge so from now on.
+    Reform(Arc<Setup>),
+}
+
 /// A judged trace on its way to its session.
 pub(super) struct SessionTrace {
     pub(super) key: SessionKey,
     pub(super) trace: Arc<TraceSpans>,
     pub(super) digest: [u8; 16],
+    /// That its records were extracted with.
+    table: Arc<Table>,
     /// Bytes that it takes on its way.
     bytes: usize,
 }
@@ -47,20 +58,27 @@ pub(super) struct SessionTrace {
 #[derive(Clone)]
 pub(super) struct SessionSender {
     pub(super) fields: SessionKeyFields,
-    pub(super) queue: mpsc::Sender<SessionTrace>,
+    pub(super) queue: mpsc::Sender<SessionMessage>,
     /// What sessions hold; those on their way have the room that the sessions leave them.
     pub(super) memory: Arc<Share>,
 }
 
 impl SessionSender {
     /// Hands over a copy of a trace; false where there is no room for it.
-    pub(super) fn hand_over(&self, key: SessionKey, trace: &TraceSpans, digest: [u8; 16]) -> bool {
+    pub(super) fn hand_over(
+        &self,
+        key: SessionKey,
+        trace: &TraceSpans,
+        digest: [u8; 16],
+        table: &Arc<Table>,
+    ) -> bool {
         let bytes = trace.bytes_with_resources();
         if !self.memory.try_take(bytes) {
             return false;
         }
-        let trace = Arc::new(trace.clone());
-        let sent = self.queue.try_send(SessionTrace { key, trace, digest, bytes }).is_ok();
+        let (trace, table) = (Arc::new(trace.clone()), Arc::clone(table));
+        let trace = SessionTrace { key, trace, digest, table, bytes };
+        let sent = self.queue.try_send(SessionMessage::Trace(trace)).is_ok();
         if !sent {
             self.memory.give_back(bytes);
         }
@@ -84,6 +102,8 @@ pub(super) struct SessionWorker {
     pub(super) judging: Arc<Share>,
     /// Steps that one judgement of a session may take, and the reading of each of its traces.
     pub(super) trace_steps: u64,
+    /// Brings records to the table of today.
+    pub(super) translator: Translator,
     pub(super) backlog: Arc<Backlog>,
     /// Told that it moves.
     pub(super) heartbeats: Arc<Heartbeats>,
@@ -97,7 +117,7 @@ pub(super) struct SessionWorker {
 
 impl SessionWorker {
     /// Works until every shard has ended, then judges what is open.
-    pub(super) async fn run(mut self, mut queue: mpsc::Receiver<SessionTrace>) {
+    pub(super) async fn run(mut self, mut queue: mpsc::Receiver<SessionMessage>) {
         let start = Instant::now();
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -106,7 +126,18 @@ impl SessionWorker {
             self.heartbeats.beat(self.place);
             tokio::select! {
                 received = queue.recv() => {
-                    let Some(SessionTrace { key, trace, digest, bytes }) = received else { break };
+                    let received = match received {
+                        Some(SessionMessage::Trace(received)) => received,
+                        Some(SessionMessage::Reform(setup)) => {
+                            self.reform(&setup);
+                            continue;
+                        }
+                        None => break,
+                    };
+                    let SessionTrace { key, mut trace, digest, table, bytes } = received;
+                    if let Some(trace) = Arc::get_mut(&mut trace) {
+                        self.bring_up_to_date(trace, &table);
+                    }
                     let now_ms = elapsed_ms(start);
                     self.guarded(now_ms, &mut due, |own, due| {
                         own.sessions.add(key, trace, digest, now_ms, due);
@@ -130,6 +161,22 @@ impl SessionWorker {
         });
         self.metrics.sessions(&mut self.sessions);
         self.heartbeats.end(self.place);
+    }
+
+    /// Reads and judges in another way from now on, the traces that it holds too.
+    fn reform(&mut self, setup: &Setup) {
+        let before = Arc::clone(self.resolver.table());
+        let translator = &mut self.translator;
+        self.sessions.reform(|trace| {
+            translator.translate(&before, setup.table(), &mut trace.arena, &trace.spans);
+        });
+        self.resolver = Arc::clone(&setup.resolver);
+        self.evaluators = Arc::clone(&setup.evaluators);
+    }
+
+    fn bring_up_to_date(&mut self, trace: &mut TraceSpans, table: &Arc<Table>) {
+        let today = self.resolver.table();
+        self.translator.translate(table, today, &mut trace.arena, &trace.spans);
     }
 
     fn judge_all(&mut self, completion: Completion, due: &mut Vec<DueSession>) {
@@ -159,7 +206,7 @@ impl SessionWorker {
             self.metrics.evaluations(&evaluations);
             let limited =
                 if reading.is_none() { Some(TOO_LARGE) } else { is_spent.then_some(EXPENSIVE) };
-            self.metrics.session_judged(&errors, limited);
+            self.metrics.session_judged(&errors, limited, &self.evaluators);
             if !evaluations.is_empty() {
                 let receipt = self.journal.as_ref().map(|journal| {
                     let mut claims = Claims::default();

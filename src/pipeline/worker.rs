@@ -21,12 +21,13 @@ use super::journal::{Journal, Priors};
 use super::metrics::{JudgedCounts, PipelineMetrics};
 use super::pool::BatchPool;
 use super::reading::{ReadingMemory, reserve};
+use super::reload::setup::{Setup, Translator};
 use super::room::{QueueRoom, ShardRoom};
 use super::sessions::SessionSender;
 use crate::assemble::{Due, Handle, RunningTrace, Shard, TakenSteps};
 use crate::emit::forward::Forwards;
 use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
-use crate::extract::Resolver;
+use crate::extract::{Resolver, Table};
 use crate::model::{
     Claims, Completion, Effort, Evaluation, Reported, SessionKey, Share, SpanBatch, TraceSpans,
 };
@@ -51,7 +52,15 @@ const SLICE: usize = 8;
 pub(super) enum ShardMessage {
     /// Records of one request; the room it took in the queue is free when this is dropped.
     /// `at_ms`: they came at that time on the shard's clock, and are brought back.
-    Batch { batch: Arc<SpanBatch>, at_ms: Option<u64>, _room: Arc<(ShardRoom, Arc<QueueRoom>)> },
+    Batch {
+        batch: Arc<SpanBatch>,
+        /// That they were extracted with.
+        table: Arc<Table>,
+        at_ms: Option<u64>,
+        _room: Arc<(ShardRoom, Arc<QueueRoom>)>,
+    },
+    /// Read and judge so from now on.
+    Reform(Arc<Setup>),
     /// What follows was kept by earlier processes, which have said this.
     Restore { priors: Arc<Priors> },
     /// All that was kept is back, and it is now that late.
@@ -90,6 +99,8 @@ pub(super) struct Worker {
     /// Told what was judged, where there is a log.
     pub(super) journal: Option<Arc<Journal>>,
     pub(super) clock: ShardClock,
+    /// Brings records to the table of today.
+    pub(super) translator: Translator,
     /// Told what was judged of traces.
     pub(super) forwards: Arc<Forwards>,
 }
@@ -110,9 +121,10 @@ impl Worker {
                     is_open = count > 0;
                     for work in work.drain(..) {
                         match work {
-                            ShardMessage::Batch { batch, at_ms, .. } => {
-                                self.arrived(batch, at_ms, &mut due);
+                            ShardMessage::Batch { batch, table, at_ms, .. } => {
+                                self.arrived((batch, table), at_ms, &mut due);
                             }
+                            ShardMessage::Reform(setup) => self.reform(setup).await,
                             ShardMessage::Restore { priors } => self.restore(priors),
                             ShardMessage::Resume { now_ms } => self.resume(now_ms, &mut due),
                             // What has a place in the queue was acknowledged, or soon is.
@@ -161,7 +173,14 @@ impl Worker {
         });
     }
 
-    fn arrived(&mut self, batch: Arc<SpanBatch>, at_ms: Option<u64>, due: &mut Vec<Due>) {
+    fn arrived(
+        &mut self,
+        (mut batch, table): (Arc<SpanBatch>, Arc<Table>),
+        at_ms: Option<u64>,
+        due: &mut Vec<Due>,
+    ) {
+        let is_old =
+            Arc::get_mut(&mut batch).is_some_and(|batch| self.bring_up_to_date(batch, &table));
         let (records, is_spans) = (batch.spans.len(), batch.is_of_spans());
         if let Some(at_ms) = at_ms {
             if self.clock.has_passed(at_ms, TICK) {
@@ -170,12 +189,15 @@ impl Worker {
             self.clock.set(at_ms);
         }
         let now_ms = at_ms.unwrap_or_else(|| self.clock.now_ms());
-        self.guarded(now_ms, due, |own, due| own.take_in(batch, now_ms, due));
+        self.guarded(now_ms, due, |own, due| own.take_in(batch, is_old, now_ms, due));
         self.backlog.unqueue(records, is_spans);
     }
 
-    fn take_in(&mut self, batch: Arc<SpanBatch>, now_ms: u64, due: &mut Vec<Due>) {
+    fn take_in(&mut self, batch: Arc<SpanBatch>, is_old: bool, now_ms: u64, due: &mut Vec<Due>) {
         self.shard.add(&batch, now_ms, due);
+        if is_old {
+            batch.spans.iter().for_each(|record| self.shard.lacks_facts(record.trace_id));
+        }
         if let Ok(batch) = Arc::try_unwrap(batch) {
             self.pool.give_back(batch);
         }
@@ -220,7 +242,7 @@ impl Worker {
                 }
                 said.push(done);
             }
-            self.metrics.judged(&judged, started.elapsed());
+            self.metrics.judged(&judged, started.elapsed(), &self.evaluators);
             self.hand_out(evaluations, claims, notes);
             for (due, (reported, steps)) in some.iter().zip(said) {
                 self.shard.take_steps(due.handle, TakenSteps { judged: steps, early: 0 });
@@ -330,7 +352,7 @@ impl Worker {
 
     fn hand_to_session(&self, key: Option<SessionKey>, trace: &TraceSpans, digest: [u8; 16]) {
         let (Some(sessions), Some(key)) = (&self.sessions, key) else { return };
-        if !sessions.hand_over(key, trace, digest) {
+        if !sessions.hand_over(key, trace, digest, self.resolver.table()) {
             self.metrics.session_trace_lost();
         }
     }
@@ -421,6 +443,7 @@ impl Guarded for Worker {
         self.metrics.shard(self.index, &mut self.shard);
         self.metrics.lost_spans(self.shard.open_spans());
         self.shard = (self.empty)(now_ms);
+        self.shard.watch_if(self.evaluators.reports_early());
     }
 
     fn report_open(&mut self) {
@@ -465,6 +488,7 @@ pub(super) fn unix_ns(time: SystemTime) -> u64 {
         .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
+mod reform;
 mod told;
 
 #[cfg(test)]

@@ -15,10 +15,10 @@ use hyper::body::Incoming;
 
 use super::answer::Answer;
 use super::body::BodyReader;
-use super::connection::Admitted;
 use super::deadline::{timeout_of, within};
 use super::head::check_size;
 use super::ingest::{BodyLimit, Ingest, Packed};
+use super::listen::Admitted;
 use super::metrics::Transport;
 use super::status::{RefusalReason, RefusedRequest, response_protobuf};
 use super::{Accepted, Intake, Sender};
@@ -99,6 +99,7 @@ impl<I: Intake> GrpcService<I> {
         sender: &Arc<Sender>,
     ) -> Result<Accepted, RefusedRequest> {
         let (head, mut body) = request.into_parts();
+        let client = self.ingest.auth.admit(&head.headers, sender)?;
         if head.method != Method::POST {
             return Err(RefusedRequest::new(RefusalReason::Method, "a gRPC call is a POST"));
         }
@@ -118,7 +119,7 @@ impl<I: Intake> GrpcService<I> {
             }
         };
         let raw = RawBody { bytes: body, compression, is_json: false };
-        let packed = Packed { signal, raw };
+        let packed = Packed { signal, raw, client };
         self.ingest.take(Transport::Grpc, packed, self.limit, ticket).await
     }
 

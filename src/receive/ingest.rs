@@ -6,11 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::admission::{Admission, Ticket};
+use super::auth::{Authenticator, ClientOutcome, KnownClient};
 use super::closing::Closing;
 use super::compression::decompress;
 use super::metrics::{ReceiverMetrics, Transport};
 use super::status::{RefusalReason, RefusedRequest};
 use super::{Accepted, Intake, Received};
+use crate::otlp::tag::tag_resources;
 use crate::otlp::wire::{Field, Fields, Malformed};
 use crate::otlp::{RawBody, Signal, json};
 use crate::panics::{Panicked, caught_future};
@@ -19,10 +21,14 @@ use crate::panics::{Panicked, caught_future};
 /// would hold up for milliseconds.
 const UNPACK_IN_PLACE_BYTES_MAX: usize = 256 << 10;
 
+/// The resource attribute with the name of the client that sent it.
+const CLIENT_ATTRIBUTE: &str = "spanscore.client";
+
 /// What every connection of a receiver needs.
 pub(super) struct Ingest<I> {
     pub(super) intake: I,
     pub(super) admission: Admission,
+    pub(super) auth: Arc<Authenticator>,
     pub(super) metrics: Arc<ReceiverMetrics>,
     pub(super) closing: Closing,
     pub(super) read_timeout: Duration,
@@ -33,6 +39,8 @@ pub(super) struct Ingest<I> {
 pub(super) struct Packed {
     pub(super) signal: Signal,
     pub(super) raw: RawBody,
+    /// Who sent it, where that is known.
+    pub(super) client: Option<Arc<KnownClient>>,
 }
 
 /// The limit on a body, and the setting that the sender's operator may change.
@@ -68,8 +76,20 @@ impl<I: Intake> Ingest<I> {
         limit: BodyLimit,
         ticket: Ticket,
     ) -> Result<Accepted, RefusedRequest> {
+        let client = packed.client.clone();
+        let signal = packed.signal;
         let taking = self.unpack_and_hand_over(transport, packed, limit, ticket);
-        caught_future(taking).await.unwrap_or_else(|Panicked| Err(fault()))
+        let taken = caught_future(taking).await.unwrap_or_else(|Panicked| Err(fault()));
+        if let Some(client) = client {
+            match &taken {
+                Ok(Accepted { accepted, .. }) => {
+                    client.count(ClientOutcome::Taken);
+                    client.count_items(signal, *accepted);
+                }
+                Err(_) => client.count(ClientOutcome::Refused),
+            }
+        }
+        taken
     }
 
     async fn unpack_and_hand_over(
@@ -79,10 +99,13 @@ impl<I: Intake> Ingest<I> {
         limit: BodyLimit,
         mut ticket: Ticket,
     ) -> Result<Accepted, RefusedRequest> {
-        let Packed { signal, raw } = packed;
+        let Packed { signal, mut raw, client } = packed;
         self.metrics.received(transport, raw.bytes.len());
+        if let Some(client) = &client {
+            client.charge(raw.bytes.len());
+        }
         ticket = self.admission.turn(ticket, || self.metrics.waited(transport)).await?;
-        let request = if raw.compression.is_none() && !raw.is_json {
+        let mut request = if raw.compression.is_none() && !raw.is_json {
             raw.bytes.clone()
         } else if raw.bytes.len() <= UNPACK_IN_PLACE_BYTES_MAX {
             unpack(signal, &raw, limit, &mut ticket)?
@@ -95,6 +118,12 @@ impl<I: Intake> Ingest<I> {
             ticket = held;
             request
         };
+        if let Some(client) = client.filter(|client| client.is_tagged()) {
+            ticket.hold(request.len())?;
+            request = tag_resources(&request, CLIENT_ATTRIBUTE, client.name()).into();
+            // What is kept and passed on says the same.
+            raw = RawBody { bytes: request.clone(), compression: None, is_json: false };
+        }
         let received = Received { signal, request: request.clone(), raw };
         let outcome = self.intake.accept(received, ticket.sender()).await;
         drop(ticket);

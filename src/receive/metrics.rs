@@ -9,6 +9,7 @@ use opentelemetry::metrics::{Counter, Meter, UpDownCounter};
 
 use super::status::RefusalReason;
 use crate::otlp::Signal;
+use crate::tls::HandshakeFailure;
 
 /// How data came in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,10 +51,12 @@ pub(super) enum Closed {
     Memory,
     /// It did not end in time at shutdown.
     Shutdown,
+    /// It did not come through the greeting of TLS.
+    Handshake,
 }
 
 impl Closed {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Limit,
         Self::HeaderTimeout,
         Self::Idle,
@@ -62,6 +65,7 @@ impl Closed {
         Self::Flood,
         Self::Memory,
         Self::Shutdown,
+        Self::Handshake,
     ];
 
     fn label(self) -> KeyValue {
@@ -76,6 +80,7 @@ impl Closed {
                 Self::Flood => "flood",
                 Self::Memory => "memory",
                 Self::Shutdown => "shutdown",
+                Self::Handshake => "tls_handshake",
             },
         )
     }
@@ -124,6 +129,7 @@ pub(super) struct ReceiverMetrics {
     waits: Counter<u64>,
     resets: Counter<u64>,
     goaways: Counter<u64>,
+    failed_handshakes: Counter<u64>,
 }
 
 impl ReceiverMetrics {
@@ -166,6 +172,11 @@ impl ReceiverMetrics {
             waits: own("waits", "{request}", "Requests that waited for their turn"),
             resets: own("stream_resets", "{stream}", "HTTP/2 streams that were reset"),
             goaways: own("goaways", "{frame}", "HTTP/2 connections that were told to end"),
+            failed_handshakes: own(
+                "failed_handshakes",
+                "{connection}",
+                "Connections that did not come through the greeting of TLS",
+            ),
         };
         metrics.start_at_zero();
         metrics
@@ -200,6 +211,9 @@ impl ReceiverMetrics {
             }
             for closed in Closed::ALL {
                 self.closed(transport, closed, 0);
+            }
+            for why in HandshakeFailure::ALL {
+                self.failed_handshakes.add(0, &with(&labels, "reason", why.name()));
             }
         }
     }
@@ -255,6 +269,11 @@ impl ReceiverMetrics {
         self.goaways.add(1, &with(&labels(transport), "by", by.name()));
     }
 
+    /// A connection did not come through the greeting of TLS.
+    pub(super) fn failed_handshake(&self, transport: Transport, why: HandshakeFailure) {
+        self.failed_handshakes.add(1, &with(&labels(transport), "reason", why.name()));
+    }
+
     pub(super) fn accept_error(&self, transport: Transport) {
         self.accept_errors.add(1, &labels(transport));
     }
@@ -286,6 +305,7 @@ fn grpc_code_name(code: tonic::Code) -> &'static str {
         tonic::Code::Unavailable => "UNAVAILABLE",
         tonic::Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
         tonic::Code::Cancelled => "CANCELLED",
+        tonic::Code::Unauthenticated => "UNAUTHENTICATED",
         _ => "INTERNAL",
     }
 }
@@ -293,10 +313,12 @@ fn grpc_code_name(code: tonic::Code) -> &'static str {
 fn http_status_name(status: u16) -> &'static str {
     match status {
         400 => "400",
+        401 => "401",
         404 => "404",
         405 => "405",
         413 => "413",
         415 => "415",
+        429 => "429",
         431 => "431",
         503 => "503",
         504 => "504",

@@ -6,10 +6,10 @@ pub mod settings;
 
 mod admission;
 mod answer;
+mod auth;
 mod body;
 mod closing;
 mod compression;
-mod connection;
 mod deadline;
 mod grpc;
 mod head;

@@ -14,17 +14,23 @@ use tokio_util::task::TaskTracker;
 
 use super::admission::Admission;
 use super::answer::Answer;
+use super::auth::Authenticator;
 use super::closing::Closing;
-use super::connection::{Admitted, ConnectionLimits, Serve};
 use super::grpc::GrpcService;
 use super::head::HEADER_BYTES_READ;
+use super::http::cors::Cors;
 use super::http::{HttpService, paths};
 use super::ingest::{BodyLimit, Ingest};
-use super::listen::{Port, PortContext, ReceiverStartError, bind};
+use super::listen::{
+    Admitted, ConnectionLimits, Handshakes, Port, PortContext, ReceiverStartError, Serve, bind,
+};
 use super::metrics::{ReceiverMetrics, Transport};
-use super::settings::{GrpcSettings, HttpSettings, KeepaliveSettings, ReceiversSettings};
+use super::settings::{
+    AuthSettings, GrpcSettings, HttpSettings, KeepaliveSettings, ReceiversSettings,
+};
 use super::{Intake, Sender};
 use crate::model::Memory;
+use crate::tls::{ListenerTlsSettings, Reread, ServerTls};
 
 /// Bytes in a mebibyte, in the width of HTTP/2 windows.
 const MIB: u32 = 1 << 20;
@@ -43,6 +49,8 @@ pub struct Receivers {
     grpc_address: Option<SocketAddr>,
     http_address: Option<SocketAddr>,
     shared: PortContext,
+    auth: Arc<Authenticator>,
+    files: Vec<Arc<dyn Reread>>,
 }
 
 impl Receivers {
@@ -63,9 +71,12 @@ impl Receivers {
         };
         let metrics = Arc::new(ReceiverMetrics::new(meter));
         let closing = Closing::default();
+        let auth = Authenticator::new(otlp.auth.clone(), meter);
+        let auth = Arc::new(auth.map_err(ReceiverStartError::Tokens)?);
         let ingest = Arc::new(Ingest {
             intake,
             admission: Admission::new(&otlp, Arc::clone(&memory.requests)),
+            auth: Arc::clone(&auth),
             metrics: Arc::clone(&metrics),
             closing: closing.clone(),
             read_timeout: otlp.read_timeout.0,
@@ -80,6 +91,7 @@ impl Receivers {
             metrics,
             tasks: TaskTracker::new(),
             closing,
+            handshakes: Handshakes::default(),
         };
         let grpc = match &protocols.grpc {
             Some(settings) => Some(grpc_port(settings, Arc::clone(&ingest)).await?),
@@ -89,7 +101,13 @@ impl Receivers {
             Some(settings) => Some(http_port(settings, ingest).await?),
             None => None,
         };
-        let mut receivers = Self { grpc_address: None, http_address: None, shared };
+        let certificates = [
+            grpc.as_ref().and_then(|(port, _)| port.tls.clone()),
+            http.as_ref().and_then(|(port, _)| port.tls.clone()),
+        ];
+        let mut files: Vec<Arc<dyn Reread>> = vec![Arc::clone(&auth) as Arc<dyn Reread>];
+        files.extend(certificates.into_iter().flatten().map(|tls| tls as Arc<dyn Reread>));
+        let mut receivers = Self { grpc_address: None, http_address: None, shared, auth, files };
         receivers.grpc_address = grpc.map(|(port, address)| receivers.run(port, address));
         receivers.http_address = http.map(|(port, address)| receivers.run(port, address));
         Ok(receivers)
@@ -103,6 +121,19 @@ impl Receivers {
     /// Where OTLP/HTTP listens, if it does.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http_address
+    }
+
+    /// What was read from files and may be read again: certificates and tokens.
+    pub fn files(&self) -> &[Arc<dyn Reread>] {
+        &self.files
+    }
+
+    /// Takes other settings of who may send; on an error all stays as it was.
+    ///
+    /// # Errors
+    /// Which file of tokens cannot be used, and why.
+    pub fn replace_auth(&self, settings: Option<AuthSettings>) -> Result<(), String> {
+        self.auth.replace(settings)
     }
 
     /// From now on answers every request as shutting down; those under way go on.
@@ -174,6 +205,7 @@ async fn grpc_port<I: Intake>(
     ingest: Arc<Ingest<I>>,
 ) -> Result<(Port<GrpcService<I>>, SocketAddr), ReceiverStartError> {
     let setting = "receivers.otlp.protocols.grpc.endpoint";
+    let tls = server_tls(settings.tls.as_ref(), "receivers.otlp.protocols.grpc.tls")?;
     let (listener, address) = bind(&settings.endpoint, setting).await?;
     let limit = BodyLimit {
         bytes_max: settings.body_bytes_max(),
@@ -187,7 +219,9 @@ async fn grpc_port<I: Intake>(
             builder: builder(settings, settings.read_header_timeout.0),
             first_request: settings.read_header_timeout.0,
             idle: settings.keepalive.server_parameters.max_connection_idle.0,
+            pings: settings.keepalive.enforcement_policy.clone(),
         }),
+        tls,
     };
     Ok((port, address))
 }
@@ -197,6 +231,7 @@ async fn http_port<I: Intake>(
     ingest: Arc<Ingest<I>>,
 ) -> Result<(Port<HttpService<I>>, SocketAddr), ReceiverStartError> {
     let setting = "receivers.otlp.protocols.http.endpoint";
+    let tls = server_tls(settings.tls.as_ref(), "receivers.otlp.protocols.http.tls")?;
     let (listener, address) = bind(&settings.endpoint, setting).await?;
     let limit = BodyLimit {
         bytes_max: settings.max_request_body_size,
@@ -205,19 +240,38 @@ async fn http_port<I: Intake>(
     let port = Port {
         listener,
         transport: Transport::Http,
-        service: Arc::new(HttpService { ingest, limit, paths: paths(settings) }),
+        service: Arc::new(HttpService {
+            ingest,
+            limit,
+            paths: paths(settings),
+            cors: settings.cors.clone().map(Cors::new),
+        }),
         limits: Arc::new(ConnectionLimits {
             builder: builder(&GrpcSettings::default(), settings.read_header_timeout.0),
             first_request: settings.read_header_timeout.0,
             idle: settings.idle_timeout.0,
+            pings: None,
         }),
+        tls,
     };
     Ok((port, address))
 }
 
+/// TLS of a port, where its settings ask for it.
+fn server_tls(
+    settings: Option<&ListenerTlsSettings>,
+    setting: &'static str,
+) -> Result<Option<Arc<ServerTls>>, ReceiverStartError> {
+    let Some(settings) = settings else { return Ok(None) };
+    // Both, as a sender at the wrong port is told so.
+    let tls = ServerTls::new(settings.clone(), setting, &["h2", "http/1.1"]);
+    let tls = tls.map_err(|error| ReceiverStartError::Tls { setting, error: Box::new(error) })?;
+    Ok(Some(Arc::new(tls)))
+}
+
 /// Both ports speak HTTP/1.1 and HTTP/2, so that a sender at the wrong port is told so.
 fn builder(settings: &GrpcSettings, read_header_timeout: Duration) -> Builder<TokioExecutor> {
-    let KeepaliveSettings { server_parameters } = &settings.keepalive;
+    let KeepaliveSettings { server_parameters, .. } = &settings.keepalive;
     let stream_window = settings.initial_window_mib.saturating_mul(MIB).min(WINDOW_BYTES_MAX);
     let connection_window = stream_window.saturating_mul(CONNECTION_WINDOWS).min(WINDOW_BYTES_MAX);
     let mut builder = Builder::new(TokioExecutor::new());

@@ -6,8 +6,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
+pub use super::auth::settings::{AuthSettings, KnownClientSettings, SenderLimits};
 pub use super::follow::settings::FileReceiverSettings;
+pub use super::http::cors::CorsSettings;
 use crate::settings::{HumanDuration, above_zero, listen_address, some_above_zero};
+use crate::tls::ListenerTlsSettings;
 
 /// Bytes in a mebibyte.
 const MIB: usize = 1 << 20;
@@ -36,6 +39,8 @@ impl Default for ReceiversSettings {
 pub struct OtlpReceiverSettings {
     /// The protocols; one that is not named is off.
     pub protocols: ProtocolsSettings,
+    /// Who may send; everybody without it.
+    pub auth: Option<AuthSettings>,
     /// Requests that have come whole and are worked on at the same time, over both protocols.
     /// Default 256. One more waits up to `wait_for_room` and is then refused as overload.
     #[serde(deserialize_with = "above_zero")]
@@ -72,6 +77,7 @@ impl Default for OtlpReceiverSettings {
     fn default() -> Self {
         Self {
             protocols: ProtocolsSettings::default(),
+            auth: None,
             max_concurrent_requests: 256,
             max_in_flight_mib: None,
             wait_for_room: HumanDuration::from_secs(1),
@@ -109,6 +115,11 @@ pub struct GrpcSettings {
     #[serde(deserialize_with = "listen_address")]
     #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
     pub endpoint: String,
+    /// TLS; without it the port speaks in the clear.
+    pub tls: Option<ListenerTlsSettings>,
+    /// Whether the port may speak in the clear beyond the loopback address, where whoever can
+    /// reach it reads along. Default `false`.
+    pub insecure: bool,
     /// Largest message in mebibytes, before and after decompression. Default 64; a larger one is
     /// answered RESOURCE_EXHAUSTED.
     #[serde(deserialize_with = "above_zero")]
@@ -139,6 +150,8 @@ impl Default for GrpcSettings {
     fn default() -> Self {
         Self {
             endpoint: "127.0.0.1:4317".to_owned(),
+            tls: None,
+            insecure: false,
             max_recv_msg_size_mib: 64,
             max_concurrent_streams: 128,
             initial_window_mib: 1,
@@ -162,6 +175,25 @@ impl GrpcSettings {
 pub struct KeepaliveSettings {
     /// What this side does.
     pub server_parameters: ServerParameters,
+    /// What a peer may do; without it only floods of pings end a connection.
+    pub enforcement_policy: Option<EnforcementPolicy>,
+}
+
+/// How often a peer may ping; one that does so more often is told to go.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EnforcementPolicy {
+    /// Shortest time between two pings. Default 5m.
+    pub min_time: HumanDuration,
+    /// Whether a peer may ping as often while no call is under way. Default `false`: then a ping
+    /// every two hours is let pass.
+    pub permit_without_stream: bool,
+}
+
+impl Default for EnforcementPolicy {
+    fn default() -> Self {
+        Self { min_time: HumanDuration::from_secs(5 * 60), permit_without_stream: false }
+    }
 }
 
 /// What the server does to keep or close connections.
@@ -187,7 +219,7 @@ impl Default for ServerParameters {
     }
 }
 
-/// OTLP/HTTP, over HTTP/1.1 and HTTP/2 without TLS.
+/// OTLP/HTTP, over HTTP/1.1 and HTTP/2.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HttpSettings {
@@ -195,6 +227,11 @@ pub struct HttpSettings {
     #[serde(deserialize_with = "listen_address")]
     #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
     pub endpoint: String,
+    /// TLS; without it the port speaks in the clear.
+    pub tls: Option<ListenerTlsSettings>,
+    /// Whether the port may speak in the clear beyond the loopback address, where whoever can
+    /// reach it reads along. Default `false`.
+    pub insecure: bool,
     /// Largest body in bytes, before and after decompression. Default 67108864 (64 MiB); a larger
     /// one is answered 413.
     #[serde(deserialize_with = "above_zero")]
@@ -206,6 +243,8 @@ pub struct HttpSettings {
     pub logs_url_path: String,
     /// Where metrics are posted. Default `/v1/metrics`; longer paths that end so are taken as well.
     pub metrics_url_path: String,
+    /// Pages of which origins may send from a browser; none without it.
+    pub cors: Option<CorsSettings>,
     /// For a request's headers, and the longest pause between two requests of an HTTP/1.1
     /// connection. Default 60s.
     #[serde(deserialize_with = "above_zero")]
@@ -218,6 +257,9 @@ impl Default for HttpSettings {
     fn default() -> Self {
         Self {
             endpoint: "127.0.0.1:4318".to_owned(),
+            tls: None,
+            insecure: false,
+            cors: None,
             max_request_body_size: 64 * MIB,
             traces_url_path: "/v1/traces".to_owned(),
             logs_url_path: "/v1/logs".to_owned(),

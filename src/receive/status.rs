@@ -66,13 +66,25 @@ pub(super) enum RefusalReason {
     Disconnected,
     /// A fault of ours; the same request would meet it again.
     Fault,
+    /// It came without a token.
+    TokenMissing,
+    /// Its token is nobody's.
+    TokenUnknown,
+    /// Its token has expired.
+    TokenExpired,
+    /// No client has a name that stands in its certificate.
+    CertificateUnknown,
+    /// Its client sends too many requests.
+    ClientRequests,
+    /// Its client sends too many bytes.
+    ClientBytes,
     /// Some items of a request that was taken otherwise.
     Rejected,
 }
 
 impl RefusalReason {
     /// All, in the order of declaration.
-    pub(super) const ALL: [Self; 19] = [
+    pub(super) const ALL: [Self; 25] = [
         Self::TooLarge,
         Self::HeadersTooLarge,
         Self::Malformed,
@@ -91,6 +103,12 @@ impl RefusalReason {
         Self::Deadline,
         Self::Disconnected,
         Self::Fault,
+        Self::TokenMissing,
+        Self::TokenUnknown,
+        Self::TokenExpired,
+        Self::CertificateUnknown,
+        Self::ClientRequests,
+        Self::ClientBytes,
         Self::Rejected,
     ];
 
@@ -115,6 +133,12 @@ impl RefusalReason {
             Self::Deadline => "deadline",
             Self::Disconnected => "disconnected",
             Self::Fault => "fault",
+            Self::TokenMissing => "token_missing",
+            Self::TokenUnknown => "token_unknown",
+            Self::TokenExpired => "token_expired",
+            Self::CertificateUnknown => "certificate_unknown",
+            Self::ClientRequests => "client_requests",
+            Self::ClientBytes => "client_bytes",
             Self::Rejected => "rejected",
         }
     }
@@ -123,6 +147,11 @@ impl RefusalReason {
     pub(super) fn grpc_code(self) -> Code {
         match self {
             Self::TooLarge | Self::HeadersTooLarge => Code::ResourceExhausted,
+            Self::ClientRequests | Self::ClientBytes => Code::ResourceExhausted,
+            Self::TokenMissing
+            | Self::TokenUnknown
+            | Self::TokenExpired
+            | Self::CertificateUnknown => Code::Unauthenticated,
             Self::Malformed | Self::ContentType | Self::Rejected => Code::InvalidArgument,
             Self::Encoding | Self::NotFound | Self::Method => Code::Unimplemented,
             Self::EncodingMissing | Self::Fault => Code::Internal,
@@ -140,6 +169,11 @@ impl RefusalReason {
     pub(super) fn http_status(self) -> StatusCode {
         match self {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::ClientRequests | Self::ClientBytes => StatusCode::TOO_MANY_REQUESTS,
+            Self::TokenMissing
+            | Self::TokenUnknown
+            | Self::TokenExpired
+            | Self::CertificateUnknown => StatusCode::UNAUTHORIZED,
             Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Malformed | Self::Disconnected | Self::EncodingMissing | Self::Rejected => {
                 StatusCode::BAD_REQUEST
@@ -182,8 +216,15 @@ impl RefusedRequest {
 
     /// When to try again, if the sender should.
     pub(super) fn retry_after(&self) -> Option<Duration> {
-        let is_worth = self.reason.http_status() == StatusCode::SERVICE_UNAVAILABLE;
+        let status = self.reason.http_status();
+        let is_worth =
+            status == StatusCode::SERVICE_UNAVAILABLE || status == StatusCode::TOO_MANY_REQUESTS;
         is_worth.then_some(self.retry_after)
+    }
+
+    /// The same, to be tried again after that time.
+    pub(super) fn after(self, retry_after: Duration) -> Self {
+        Self { retry_after, ..self }
     }
 
     /// The gRPC status. The retry hint stands in `grpc-status-details-bin`, as OTLP says, and in
@@ -287,6 +328,7 @@ mod tests {
         for reason in RefusalReason::ALL {
             let name = reason.name();
             let passing = ["overloaded", "shutting_down", "timeout", "too_slow"];
+            let passing = [&passing[..], &["client_requests", "client_bytes"]].concat();
             let retried = name.ends_with("_full") || passing.contains(&name);
             let failure = RefusedRequest::new(reason, "text");
             assert_eq!(failure.retry_after().is_some(), retried, "{reason:?}");

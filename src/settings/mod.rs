@@ -9,6 +9,7 @@ mod check;
 mod de;
 mod duration;
 mod nearest;
+mod secret;
 pub mod yaml;
 
 use std::fmt;
@@ -16,6 +17,7 @@ use std::fmt;
 pub use check::{above_zero, listen_address, optional_listen_address, some_above_zero};
 pub use duration::HumanDuration;
 pub use nearest::nearest;
+pub use secret::Secret;
 
 use crate::value::{Map, Value};
 
@@ -133,6 +135,22 @@ impl Node {
         let (left, right) = entries.iter().cloned().partition(|(key, _)| belongs(&key.text));
         let node = |entries| Node { kind: NodeKind::Map(entries), place: self.place };
         (node(left), node(right))
+    }
+
+    /// Puts a value in the place of the entry with that key, or takes the entry out; of what is no
+    /// map nothing changes.
+    pub fn set(&mut self, key: &str, value: Option<Self>) {
+        let NodeKind::Map(entries) = &mut self.kind else { return };
+        let at = entries.iter().position(|(known, _)| known.text == key);
+        match (at, value) {
+            (Some(at), Some(value)) => entries[at].1 = value,
+            (Some(at), None) => drop(entries.remove(at)),
+            (None, Some(value)) => {
+                let key = Key { text: key.to_owned(), place: value.place };
+                entries.push((key, value));
+            }
+            (None, None) => {}
+        }
     }
 
     /// The value without its places.

@@ -15,6 +15,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use axum::Router;
 use opentelemetry::metrics::{Meter, MeterProvider};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
@@ -23,6 +24,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::{Memory, Share};
+use crate::tls::{ListenerTlsSettings, Reread, ServerTls, TlsError};
 
 pub use logs::{LogsError, start_logs};
 pub use readiness::{Heartbeats, Readiness};
@@ -43,6 +45,14 @@ pub enum TelemetryError {
         /// What the system says.
         error: std::io::Error,
     },
+    /// The certificates of an endpoint cannot be used.
+    #[error("cannot set up TLS of {setting}: {error}")]
+    Tls {
+        /// The setting.
+        setting: &'static str,
+        /// Which file or setting is wrong, and how.
+        error: Box<TlsError>,
+    },
     /// The metrics cannot be set up.
     #[error("cannot set up metrics: {0}")]
     Metrics(String),
@@ -55,6 +65,7 @@ pub struct Telemetry {
     readiness: Readiness,
     metrics_address: Option<SocketAddr>,
     health_address: Option<SocketAddr>,
+    files: Vec<Arc<dyn Reread>>,
     stop: CancellationToken,
 }
 
@@ -62,6 +73,8 @@ impl Telemetry {
     /// Binds the endpoints and serves them on the current runtime. Logs are started apart, by
     /// [`start_logs`], since they are wanted before all else.
     pub async fn start(settings: &TelemetrySettings) -> Result<Self, TelemetryError> {
+        let metrics_tls = server_tls(settings.metrics.tls.as_ref(), "telemetry.metrics.tls")?;
+        let health_tls = server_tls(settings.health.tls.as_ref(), "telemetry.health.tls")?;
         let metrics = bind(settings.metrics.endpoint.as_deref(), "telemetry.metrics.endpoint");
         let metrics = metrics.await?;
         let health = bind(settings.health.endpoint.as_deref(), "telemetry.health.endpoint").await?;
@@ -69,14 +82,26 @@ impl Telemetry {
         if let Some((listener, address)) = metrics {
             telemetry.metrics_address = Some(address);
             let router = serve::metrics_router(telemetry.registry.clone());
-            tokio::spawn(serve::run(listener, router, telemetry.stop.clone()));
+            telemetry.serve(listener, router, metrics_tls);
         }
         if let Some((listener, address)) = health {
             telemetry.health_address = Some(address);
             let router = serve::health_router(telemetry.readiness.clone());
-            tokio::spawn(serve::run(listener, router, telemetry.stop.clone()));
+            telemetry.serve(listener, router, health_tls);
         }
         Ok(telemetry)
+    }
+
+    fn serve(&mut self, listener: TcpListener, router: Router, tls: Option<Arc<ServerTls>>) {
+        let files = tls.iter().map(|tls| Arc::clone(tls) as Arc<dyn Reread>);
+        self.files.extend(files);
+        let door = serve::Door::new(tls, &self.meter());
+        tokio::spawn(serve::run(listener, router, door, self.stop.clone()));
+    }
+
+    /// What was read from files and may be read again: certificates.
+    pub fn files(&self) -> &[Arc<dyn Reread>] {
+        &self.files
     }
 
     /// Only counts, for commands that end by themselves and for tests.
@@ -102,6 +127,7 @@ impl Telemetry {
             readiness: Readiness::default(),
             metrics_address: None,
             health_address: None,
+            files: Vec::new(),
             stop: CancellationToken::new(),
         })
     }
@@ -162,6 +188,17 @@ impl Drop for Telemetry {
     fn drop(&mut self) {
         self.stop.cancel();
     }
+}
+
+/// TLS of an endpoint, where its settings ask for it.
+fn server_tls(
+    settings: Option<&ListenerTlsSettings>,
+    setting: &'static str,
+) -> Result<Option<Arc<ServerTls>>, TelemetryError> {
+    let Some(settings) = settings else { return Ok(None) };
+    let tls = ServerTls::new(settings.clone(), setting, &["http/1.1"]);
+    let tls = tls.map_err(|error| TelemetryError::Tls { setting, error: Box::new(error) })?;
+    Ok(Some(Arc::new(tls)))
 }
 
 async fn bind(

@@ -15,13 +15,17 @@ use axum::routing::get;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Meter};
 use prometheus::{Encoder, Registry, TEXT_FORMAT, TextEncoder};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Readiness;
+use crate::tls::{HandshakeFailure, ServerTls};
 
 /// Connections that are open at the same time; one more closes the oldest: a probe that comes now
 /// is worth more than a peer that is silent.
@@ -80,15 +84,62 @@ fn answer(well: &str, silence: Duration, silence_max: Duration) -> (StatusCode, 
     (StatusCode::SERVICE_UNAVAILABLE, said)
 }
 
+/// How peers come in: in the clear, or under TLS.
+#[derive(Clone)]
+pub(super) struct Door {
+    tls: Option<Arc<ServerTls>>,
+    failed: Counter<u64>,
+}
+
+impl Door {
+    pub(super) fn new(tls: Option<Arc<ServerTls>>, meter: &Meter) -> Self {
+        let failed = meter
+            .u64_counter("spanscore.telemetry.failed_handshakes")
+            .with_unit("{connection}")
+            .with_description("Connections that did not come through the greeting of TLS")
+            .build();
+        if tls.is_some() {
+            for why in HandshakeFailure::ALL {
+                failed.add(0, &[KeyValue::new("reason", why.name())]);
+            }
+        }
+        Self { tls, failed }
+    }
+
+    /// Greets a peer and answers its requests. How its connection ends is of no interest here.
+    async fn serve(self, stream: TcpStream, router: Router) {
+        let Some(tls) = &self.tls else { return serve_http(stream, router).await };
+        let greeted = tokio::time::timeout(SILENCE_MAX, tls.accept(stream)).await;
+        match greeted.unwrap_or(Err(HandshakeFailure::Timeout)) {
+            Ok(stream) => serve_http(stream, router).await,
+            Err(why) => self.failed.add(1, &[KeyValue::new("reason", why.name())]),
+        }
+    }
+}
+
+async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) {
+    let service = TowerToHyperService::new(router);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(SILENCE_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    let _ = connection.await;
+}
+
 /// Serves until told to stop; open connections end with it.
-pub(super) async fn run(listener: TcpListener, router: Router, stop: CancellationToken) {
+pub(super) async fn run(
+    listener: TcpListener,
+    router: Router,
+    door: Door,
+    stop: CancellationToken,
+) {
     tokio::select! {
-        () = accept(listener, router, &stop) => {}
+        () = accept(listener, router, door, &stop) => {}
         () = stop.cancelled() => {}
     }
 }
 
-async fn accept(listener: TcpListener, router: Router, stop: &CancellationToken) {
+async fn accept(listener: TcpListener, router: Router, door: Door, stop: &CancellationToken) {
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -101,16 +152,10 @@ async fn accept(listener: TcpListener, router: Router, stop: &CancellationToken)
         {
             oldest.abort();
         }
-        let service = TowerToHyperService::new(router.clone());
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(SILENCE_MAX)
-            .serve_connection(TokioIo::new(stream), service);
-        let stop = stop.clone();
+        let (serving, stop) = (door.clone().serve(stream, router.clone()), stop.clone());
         let task = tokio::spawn(async move {
-            // How a connection ends is of no interest here.
             tokio::select! {
-                _ = connection => {}
+                () = serving => {}
                 () = stop.cancelled() => {}
             }
         });

@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer, de::Error};
 
 use super::logs::filter;
 use crate::settings::optional_listen_address;
+use crate::tls::ListenerTlsSettings;
 
 /// Our own metrics, health and logs.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
@@ -26,11 +27,15 @@ pub struct MetricsSettings {
     #[serde(deserialize_with = "optional_listen_address")]
     #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
     pub endpoint: Option<String>,
+    /// TLS; without it the port speaks in the clear.
+    pub tls: Option<ListenerTlsSettings>,
+    /// Whether the port may speak in the clear beyond the loopback address. Default `false`.
+    pub insecure: bool,
 }
 
 impl Default for MetricsSettings {
     fn default() -> Self {
-        Self { endpoint: Some("127.0.0.1:8888".to_owned()) }
+        Self { endpoint: Some("127.0.0.1:8888".to_owned()), tls: None, insecure: false }
     }
 }
 
@@ -43,11 +48,15 @@ pub struct HealthSettings {
     #[serde(deserialize_with = "optional_listen_address")]
     #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
     pub endpoint: Option<String>,
+    /// TLS; without it the port speaks in the clear.
+    pub tls: Option<ListenerTlsSettings>,
+    /// Whether the port may speak in the clear beyond the loopback address. Default `false`.
+    pub insecure: bool,
 }
 
 impl Default for HealthSettings {
     fn default() -> Self {
-        Self { endpoint: Some("127.0.0.1:13133".to_owned()) }
+        Self { endpoint: Some("127.0.0.1:13133".to_owned()), tls: None, insecure: false }
     }
 }
 

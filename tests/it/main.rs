@@ -31,6 +31,7 @@ mod resolution;
 mod same_evaluations;
 mod schema;
 mod scored;
+mod security;
 mod seeds_uipath;
 mod suggest;
 mod sums;

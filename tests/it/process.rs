@@ -74,13 +74,13 @@ async fn a_second_signal_ends_it_at_once_with_what_is_lost() {
 }
 
 #[tokio::test]
-async fn a_hangup_is_ignored_and_loses_nothing() {
+async fn a_hangup_reads_the_config_again_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut program = Program::start(folder.path(), &to_file(folder.path()));
     let mut client = program.client().await;
     client.export(request(searches(7, &[2]))).await.unwrap();
     program.signal("-HUP");
-    program.says("SIGHUP is ignored");
+    program.says("the config was read again, and is in use");
     client.export(request(searches(8, &[2]))).await.unwrap();
     program.signal("-TERM");
     let (code, _) = tokio::task::spawn_blocking(|| program.end()).await.unwrap();

@@ -9,8 +9,8 @@ use spanscore::telemetry::{HealthSettings, MetricsSettings, Telemetry, Telemetry
 fn settings() -> TelemetrySettings {
     let endpoint = Some("127.0.0.1:0".to_owned());
     TelemetrySettings {
-        metrics: MetricsSettings { endpoint: endpoint.clone() },
-        health: HealthSettings { endpoint },
+        metrics: MetricsSettings { endpoint: endpoint.clone(), ..MetricsSettings::default() },
+        health: HealthSettings { endpoint, ..HealthSettings::default() },
         ..TelemetrySettings::default()
     }
 }

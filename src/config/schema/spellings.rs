@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 /// Settings of UiPath's package, with their spellings there.
-const CAMEL: [(&str, &str); 11] = [
+const CAMEL: [(&str, &str); 12] = [
     ("default_evaluation_criteria", "defaultEvaluationCriteria"),
     ("tool_outputs", "toolOutputs"),
     ("tool_calls_count", "toolCallsCount"),
@@ -18,6 +18,8 @@ const CAMEL: [(&str, &str); 11] = [
     ("search_text", "searchText"),
     ("expected_output", "expectedOutput"),
     ("expected", "expected_output"),
+    // What `content` of exporters was called first.
+    ("content", "include_content"),
 ];
 
 /// Names of expected calls in other systems; known where `turns` is.

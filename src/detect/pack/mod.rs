@@ -173,6 +173,11 @@ pub(crate) struct Finding {
 }
 
 impl Hit<'_> {
+    /// Where it hit, as bytes of the text; of many places the first.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
+        self.places.iter().map(|&(start, end)| start as usize..end as usize)
+    }
+
     /// Its findings in `text`.
     pub(crate) fn findings(&self, text: &str) -> impl Iterator<Item = Finding> {
         self.places.iter().map(move |&(start, end)| Finding {

@@ -7,9 +7,9 @@ use serde::Deserialize;
 
 use crate::client::retry::RetrySettings;
 use crate::client::{ClientSettings, Compression, Protocol, TlsSettings};
-use crate::emit::connection::{Connection, Secret};
+use crate::emit::connection::Connection;
 use crate::otlp::Signal;
-use crate::settings::{HumanDuration, Node, NodeKind, SettingsError, nearest};
+use crate::settings::{HumanDuration, Node, NodeKind, Secret, SettingsError, nearest};
 
 /// Most backends that one process forwards to; each has a queue of its own.
 const FORWARDS_MAX: usize = 16;

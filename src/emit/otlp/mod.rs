@@ -85,7 +85,7 @@ impl Exporter for Otlp {
             exporter: starting.name().to_owned(),
             error,
         })?);
-        starting.show(settings.include_content, true);
+        starting.show(settings.content.is_shown(), true);
         if settings.has(EvaluationForm::Metric) {
             let scores =
                 starting.scores(Grouping::Version, settings.series_max, settings.series_idle);
@@ -95,7 +95,9 @@ impl Exporter for Otlp {
         }
         if settings.has(EvaluationForm::Event) || settings.has(EvaluationForm::Span) {
             let limits = QueueLimits::from(&settings.sending_queue);
-            let sender = BackendSender::new(backend, settings, starting.dead_letters());
+            let filter = starting.content_filter(settings.content);
+            let letters = starting.dead_letters();
+            let sender = BackendSender::new(backend, settings, filter, letters);
             let overflow_mib = settings.sending_queue.overflow_mib;
             let overflow = starting.overflow(settings.must_deliver, overflow_mib)?;
             let limits = limits.must_deliver(settings.must_deliver);

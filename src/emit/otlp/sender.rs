@@ -16,6 +16,7 @@ use super::convert::{self, Options};
 use super::settings::{EvaluationForm, OtlpExporterSettings};
 use super::split::RequestRecords;
 use crate::client::retry::GivenUp;
+use crate::emit::content::ContentFilter;
 use crate::emit::counters::Loss;
 use crate::emit::dead_letters::DeadLetters;
 use crate::emit::queue::{Deliver, Delivery, EvaluationBatch, Parcel, size_of_evaluation};
@@ -33,6 +34,7 @@ const REFUSED_PARTS_MAX: usize = 64;
 pub(super) struct BackendSender {
     backend: Arc<Backend>,
     options: Options,
+    filter: ContentFilter,
     event: bool,
     span: bool,
     count_max: usize,
@@ -95,19 +97,22 @@ impl BackendSender {
     pub(super) fn new(
         backend: Arc<Backend>,
         settings: &OtlpExporterSettings,
+        filter: ContentFilter,
         dead_letters: DeadLetters,
     ) -> Self {
-        let options = Options { placement: settings.placement, content: settings.include_content };
+        let content = settings.content.is_shown();
+        let options = Options { placement: settings.placement, content };
         let batch = &settings.sending_queue.batch;
         let (event, span) =
             (settings.has(EvaluationForm::Event), settings.has(EvaluationForm::Span));
         let (count_max, bytes_max) = (batch.max_size, batch.max_bytes);
-        Self { backend, options, event, span, count_max, bytes_max, dead_letters }
+        Self { backend, options, filter, event, span, count_max, bytes_max, dead_letters }
     }
 
     /// The batch in parts that each fit one request.
     fn requests(&self, batch: &EvaluationBatch) -> Vec<EncodedRequests> {
-        let all: Vec<&Evaluation> = batch.iter().flat_map(|part| part.iter()).collect();
+        let shown: Vec<_> = batch.iter().map(|part| self.filter.apply_all(part)).collect();
+        let all: Vec<&Evaluation> = shown.iter().flat_map(|part| part.iter()).collect();
         let mut requests = Vec::new();
         let mut rest = all.as_slice();
         while !rest.is_empty() {

@@ -7,10 +7,11 @@ use serde::Deserialize;
 
 use crate::client::retry::RetrySettings;
 use crate::client::{ClientSettings, Compression, Protocol, TlsSettings};
-use crate::emit::connection::{Connection, Secret};
+use crate::emit::connection::Connection;
+use crate::emit::content::ShownContent;
 use crate::emit::queue::QueueSettings;
 use crate::emit::scores::SERIES_IDLE;
-use crate::settings::{HumanDuration, SettingsError};
+use crate::settings::{HumanDuration, Secret, SettingsError};
 
 /// Sends evaluations to an OTLP backend.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -33,10 +34,12 @@ pub(crate) struct OtlpExporterSettings {
     pub(crate) forms: Vec<EvaluationForm>,
     /// Where the span of an evaluation stands.
     pub(crate) placement: Placement,
-    /// Whether what may quote arguments and results leaves the process: details, and all of
-    /// explanations. Without it these name tools, counts, rules and settings, and of arguments
-    /// those names that stand in criteria, schemas or settings.
-    pub(crate) include_content: bool,
+    /// How much of what may quote arguments and results leaves the process, in details and
+    /// explanations: `none`, `redacted` (without the personal data and credentials that are found
+    /// in it), or `full`. With `none`, the default, explanations name tools, counts, rules and
+    /// settings, and of arguments those names that stand in criteria, schemas or settings.
+    #[serde(alias = "include_content")]
+    pub(crate) content: ShownContent,
     /// Time between two reports of the metrics.
     pub(crate) metrics_interval: HumanDuration,
     /// Most combinations of service (name, namespace, version), evaluator and agent that have
@@ -64,7 +67,7 @@ impl Default for OtlpExporterSettings {
             tls: TlsSettings::default(),
             forms: vec![EvaluationForm::Event, EvaluationForm::Span, EvaluationForm::Metric],
             placement: Placement::Child,
-            include_content: false,
+            content: ShownContent::None,
             metrics_interval: HumanDuration::from_secs(10),
             series_max: 1000,
             series_idle: SERIES_IDLE,

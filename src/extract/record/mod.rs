@@ -15,6 +15,7 @@
 //! batch_writer    records into the batches of their shards
 //! peer            what a span calls in another process
 //! resources       resources that were decoded before
+//! translate       records of one table in the terms of another
 //! counts          what was taken and what was rejected, with reasons
 //! ```
 
@@ -30,3 +31,4 @@ pub(crate) mod resources;
 pub(crate) mod retention;
 pub(crate) mod tool_messages;
 pub(crate) mod traces;
+pub(crate) mod translate;

@@ -48,6 +48,11 @@ impl KeyIndex {
         }
     }
 
+    /// How many keys there are.
+    pub(in crate::extract) fn len(&self) -> u16 {
+        self.keys.len() as u16
+    }
+
     /// The key of that number.
     pub(in crate::extract) fn key(&self, number: u16) -> &[u8] {
         self.keys.get(usize::from(number)).map_or(&[], |key| key)

@@ -98,6 +98,21 @@ impl Table {
         &self.dialects
     }
 
+    /// The conditions, by their ids.
+    pub(super) fn conditions(&self) -> &[Condition] {
+        &self.conditions
+    }
+
+    /// How many attribute keys have a slot.
+    pub(super) fn slot_count(&self) -> u16 {
+        self.keys.len()
+    }
+
+    /// The facts that it was compiled for.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
     /// The id by which records tell that a condition (`detect`, `agent_span`, `on`, ...) holds;
     /// `None` for conditions that no dialect states.
     pub fn condition(&self, condition: &Condition) -> Option<ConditionId> {

@@ -32,6 +32,7 @@ fn worker(evaluators: Vec<Configured>) -> (SessionWorker, Arc<Mutex<Vec<Evaluati
         judging: Memory::default().judging,
         verdicts: SessionVerdicts::new(&settings, &Memory::default().sessions),
         journal: None,
+        translator: Translator::default(),
     };
     (worker, out)
 }

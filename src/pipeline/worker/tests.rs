@@ -50,6 +50,7 @@ fn worker(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Worker {
         judging: Memory::default().judging,
         journal: None,
         clock: ShardClock::new(),
+        translator: Translator::default(),
     }
 }
 
@@ -79,7 +80,7 @@ fn batch(worker: &Worker, json: &[u8]) -> Arc<SpanBatch> {
 async fn work_that_was_taken_is_judged_although_it_stands_behind_the_drain() {
     let telemetry = Telemetry::without_endpoints().unwrap();
     let worker = worker(&telemetry, Vec::new());
-    let batch = sample(&worker);
+    let (batch, table) = (sample(&worker), Arc::clone(worker.resolver.table()));
     let count = batch.spans.len();
     let (sender, queue) = mpsc::channel(2 * WORK_MAX + 2);
     let room = room().await;
@@ -88,6 +89,7 @@ async fn work_that_was_taken_is_judged_although_it_stands_behind_the_drain() {
     for _ in 0..2 * WORK_MAX {
         let work = ShardMessage::Batch {
             batch: Arc::clone(&batch),
+            table: Arc::clone(&table),
             at_ms: None,
             _room: Arc::clone(&room),
         };
@@ -95,7 +97,7 @@ async fn work_that_was_taken_is_judged_although_it_stands_behind_the_drain() {
     }
     let running = tokio::spawn(worker.run(queue));
     sender.closed().await;
-    place.send(ShardMessage::Batch { batch, at_ms: None, _room: room });
+    place.send(ShardMessage::Batch { batch, table, at_ms: None, _room: room });
     running.await.unwrap();
     counted(&telemetry, "spanscore_assemble_judged_traces_total{completion=\"shutdown\"} 1");
     let again = 2 * WORK_MAX * count;
@@ -125,7 +127,8 @@ async fn what_comes_behind_the_last_word_is_judged_too() {
     for _ in 0..WORK_MAX {
         sender.send(ShardMessage::Drain).await.unwrap();
     }
-    let batch = ShardMessage::Batch { batch: sample(&worker), at_ms: None, _room: room().await };
+    let (batch, table) = (sample(&worker), Arc::clone(worker.resolver.table()));
+    let batch = ShardMessage::Batch { batch, table, at_ms: None, _room: room().await };
     sender.send(batch).await.unwrap();
     worker.run(queue).await;
     counted(&telemetry, "spanscore_assemble_judged_traces_total{completion=\"shutdown\"} 1");
@@ -146,9 +149,11 @@ async fn what_is_acknowledged_is_in_the_backlog_until_it_is_judged() {
     intake.accept(Received::protobuf(Signal::Traces, request), &Arc::default()).await.unwrap();
     assert_eq!(backlog.unjudged(), Unjudged { records: 6, ..Unjudged::default() });
 
-    let Some(ShardMessage::Batch { batch, .. }) = queue.recv().await else { panic!("a batch") };
+    let Some(ShardMessage::Batch { batch, table, .. }) = queue.recv().await else {
+        panic!("a batch")
+    };
     let mut due = Vec::new();
-    worker.arrived(batch, None, &mut due);
+    worker.arrived((batch, table), None, &mut due);
     assert_eq!(backlog.unjudged(), Unjudged { traces: 1, ..Unjudged::default() });
     worker.guarded(0, &mut due, |own, due| own.judge_all(Completion::Shutdown, 0, due));
     assert_eq!(backlog.unjudged(), Unjudged::default());
@@ -161,14 +166,14 @@ fn a_fault_judges_what_the_shard_holds_and_the_shard_goes_on() {
     let batch = sample(&worker);
     let mut due = Vec::new();
     worker.guarded(0, &mut due, |own, due| {
-        own.take_in(Arc::clone(&batch), 0, due);
+        own.take_in(Arc::clone(&batch), false, 0, due);
         panic!("a fault after a request was taken");
     });
     counted(&telemetry, "spanscore_evaluate_panics_total 1");
     counted(&telemetry, "spanscore_assemble_judged_traces_total{completion=\"evicted\"} 1");
     assert_eq!((worker.shard.trace_count(), worker.shard.bytes(), due.len()), (0, 0, 0));
 
-    worker.guarded(1, &mut due, |own, due| own.take_in(batch, 1, due));
+    worker.guarded(1, &mut due, |own, due| own.take_in(batch, false, 1, due));
     worker.guarded(1, &mut due, |own, due| own.judge_all(Completion::Shutdown, 1, due));
     counted(&telemetry, "spanscore_assemble_judged_traces_total{completion=\"shutdown\"} 1");
     counted(&telemetry, "spanscore_evaluate_panics_total 1");
@@ -203,7 +208,7 @@ fn evaluations_that_a_panic_dropped_are_never_revised() {
     let batches = ["0a05", "0a06", "0a07", "0a08"].map(|id| sample_with(&worker, &[("0a05", id)]));
     let mut judge = |breaks, batch: &Arc<SpanBatch>| {
         brittle.breaks(breaks);
-        worker.take_in(Arc::clone(batch), 0, &mut due);
+        worker.take_in(Arc::clone(batch), false, 0, &mut due);
         worker.judge_all(Completion::Idle, 0, &mut due);
         std::mem::take(&mut *kept.lock().unwrap())
     };
@@ -236,7 +241,7 @@ fn early_verdicts_that_did_not_leave_are_never_revised() {
     // Another span takes the place of the root, which never comes.
     let batch = sample_with(&worker, &[(r#""spanId": "00f067aa0ba902b7","#, r#""spanId": "0a","#)]);
     let mut due = Vec::new();
-    worker.guarded(0, &mut due, |own, due| own.take_in(batch, 0, due));
+    worker.guarded(0, &mut due, |own, due| own.take_in(batch, false, 0, due));
     assert_eq!(revisions(&kept.lock().unwrap()), [(0, None)]);
 }
 

@@ -8,6 +8,7 @@ pub(super) mod kind {
     pub(in crate::receive) const DATA: u8 = 0;
     pub(in crate::receive) const HEADERS: u8 = 1;
     pub(in crate::receive) const RST_STREAM: u8 = 3;
+    pub(in crate::receive) const PING: u8 = 6;
     pub(in crate::receive) const GOAWAY: u8 = 7;
     pub(in crate::receive) const CONTINUATION: u8 = 9;
 }
@@ -21,6 +22,11 @@ pub(super) struct FrameHead {
 }
 
 impl FrameHead {
+    /// The lowest flag: of data and headers that their stream ends, of a ping that it answers one.
+    pub(super) fn has_first_flag(self) -> bool {
+        self.flags & 0x1 != 0
+    }
+
     /// Whether this frame ends the headers that it belongs to.
     fn ends_headers(self) -> bool {
         self.flags & 0x4 != 0

@@ -6,6 +6,7 @@
 
 mod budget;
 mod frames;
+mod pings;
 mod sender;
 
 use std::io::{self, IoSlice};
@@ -18,13 +19,17 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use self::budget::FrameBudget;
 use self::frames::{FrameHead, Frames, kind};
+use self::pings::PingPolicy;
 pub(super) use self::sender::BodyTaking;
 pub use self::sender::Sender;
 use super::metrics::{By, Closed, ReceiverMetrics, Transport};
+use super::settings::EnforcementPolicy;
 use crate::model::Share;
 
 /// What an open connection takes by itself, bytes: buffers, tables of headers, its task.
 pub(super) const CONNECTION_BYTES: usize = 12 << 10;
+/// What TLS takes beside that: keys, and records that have not come whole.
+pub(super) const TLS_BYTES: usize = 12 << 10;
 /// Bytes that may wait on a connection uncounted, and the steps in which more are counted.
 const STEP_BYTES: usize = 16 << 10;
 /// Where there is room for fewer bytes, they are read sparingly.
@@ -58,6 +63,7 @@ pub(super) struct Watch {
     came: Frames,
     went: Frames,
     budget: FrameBudget,
+    pings: Option<PingPolicy>,
     /// Over HTTP/1.1, bytes since a request or a part of its body was taken.
     waiting: usize,
     /// Of what waits, bytes that are counted.
@@ -81,10 +87,17 @@ impl<S> Metered<S> {
             came: Frames::default(),
             went: Frames::default(),
             budget: FrameBudget::new(),
+            pings: None,
             waiting: 0,
             counted: 0,
         };
         Self { stream, watch }
+    }
+
+    /// Limits how often the peer may ping.
+    pub(super) fn enforcing(mut self, policy: Option<EnforcementPolicy>) -> Self {
+        self.watch.pings = policy.map(PingPolicy::new);
+        self
     }
 }
 
@@ -120,9 +133,13 @@ impl Watch {
 
     fn frames_came(&mut self, bytes: &[u8]) -> Result<(), Closed> {
         let (metrics, transport, budget) = (&self.metrics, self.transport, &mut self.budget);
+        let pings = &mut self.pings;
         let mut is_within = true;
         self.came.read(bytes, |head| {
             count(metrics, transport, By::Sender, head);
+            if let Some(pings) = pings {
+                is_within &= pings.came(head);
+            }
             match head.kind {
                 kind::HEADERS => budget.request(),
                 // Others bring nothing; of these the HTTP layer has limits of its own.
@@ -137,7 +154,13 @@ impl Watch {
     fn went(&mut self, bytes: &[u8]) {
         if self.protocol == HttpVersion::Http2 {
             let (metrics, transport) = (&self.metrics, self.transport);
-            self.went.read(bytes, |head| count(metrics, transport, By::Receiver, head));
+            let pings = &mut self.pings;
+            self.went.read(bytes, |head| {
+                count(metrics, transport, By::Receiver, head);
+                if let Some(pings) = pings {
+                    pings.went(head);
+                }
+            });
         }
     }
 

@@ -29,9 +29,21 @@ pub struct Sender {
     waiting: AtomicUsize,
     queued: AtomicUsize,
     closed: OnceLock<Closed>,
+    /// The names in the certificate that it has shown.
+    names: Vec<String>,
 }
 
 impl Sender {
+    /// One that has shown a certificate with these names.
+    pub(in crate::receive) fn named(names: Vec<String>) -> Self {
+        Self { names, ..Self::default() }
+    }
+
+    /// The names in the certificate that it has shown; none without one.
+    pub(in crate::receive) fn names(&self) -> &[String] {
+        &self.names
+    }
+
     /// What the intake holds of it, in whatever the intake counts.
     pub fn queued(&self) -> &AtomicUsize {
         &self.queued

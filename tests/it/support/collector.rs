@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use prost::Message;
-use spanscore::config::{ConfigPart, ResolvedConfig, load};
+use spanscore::config::{ConfigError, ConfigPart, ResolvedConfig, load};
 use spanscore::pipeline::{Collector, CollectorSettings, Lost};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
@@ -150,6 +150,12 @@ impl Running {
         panic!("no {line} in\n{}", self.collector.exposition());
     }
 
+    /// Lets it take another config, over the same quick settings; what is wrong with it.
+    pub(crate) async fn reload(&self, config: &str) -> Result<(), String> {
+        let plan = plan(config, self.backend.address).map_err(|error| error.to_string())?;
+        self.collector.reload(plan).await.map_err(|error| error.to_string())
+    }
+
     /// Our own metrics.
     pub(crate) fn exposition(&self) -> String {
         self.collector.exposition()
@@ -176,13 +182,16 @@ impl Running {
 }
 
 fn settings(config: &str, backend: SocketAddr) -> CollectorSettings {
-    let part = |name: &str, text: &str| ConfigPart::Text { name: name.into(), text: text.into() };
-    let lookup = |name: &str| (name == "BACKEND").then(|| backend.to_string());
-    let loaded = load(&[part("base", BASE), part("test", config)], &lookup).expect("a config");
-    match ResolvedConfig::new(&loaded) {
+    match plan(config, backend) {
         Ok(plan) => plan.into(),
         Err(error) => panic!("{error}"),
     }
+}
+
+fn plan(config: &str, backend: SocketAddr) -> Result<ResolvedConfig, ConfigError> {
+    let part = |name: &str, text: &str| ConfigPart::Text { name: name.into(), text: text.into() };
+    let lookup = |name: &str| (name == "BACKEND").then(|| backend.to_string());
+    ResolvedConfig::new(&load(&[part("base", BASE), part("test", config)], &lookup)?)
 }
 
 async fn connect(address: SocketAddr) -> TraceServiceClient<Channel> {

@@ -126,6 +126,21 @@ impl Harness {
         }
     }
 
+    /// Waits until a series of `/metrics` is above zero.
+    pub(crate) async fn counted_above_zero(&self, series: &str) {
+        let is_above = || {
+            let text = self.telemetry.exposition();
+            text.lines().any(|line| line.starts_with(series) && !line.ends_with(" 0"))
+        };
+        let waiting = async {
+            while !is_above() {
+                tokio::task::yield_now().await;
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(10), waiting).await;
+        assert!(waited.is_ok(), "{series} is 0 in\n{}", self.telemetry.exposition());
+    }
+
     pub(crate) async fn drain(&mut self, deadline: Duration) -> bool {
         self.receivers.take().unwrap().drain(deadline).await
     }

@@ -206,6 +206,8 @@ fn schema(node: &Node) -> Result<RuleCheck, SettingsError> {
     })?;
     let place = node.get("schema").map_or(node.place, |node| node.place);
     let validator = jsonschema::options()
+        // A schema that refers to a file or an address reads neither.
+        .offline()
         .with_pattern_options(
             jsonschema::PatternOptions::regex()
                 .size_limit(REGEX_BYTES_MAX)

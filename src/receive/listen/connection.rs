@@ -2,10 +2,12 @@
 
 use std::convert::Infallible;
 use std::error::Error;
+use std::io::{self, IoSlice};
 use std::ops::ControlFlow;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response, Version};
@@ -13,27 +15,34 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use webpki::EndEntityCert;
 
-use super::Sender;
-use super::answer::Answer;
-use super::closing::Closing;
-use super::meter::Metered;
-use super::metrics::Closed;
+use crate::receive::Sender;
+use crate::receive::answer::Answer;
+use crate::receive::closing::Closing;
+use crate::receive::meter::Metered;
+use crate::receive::metrics::Closed;
+use crate::receive::settings::EnforcementPolicy;
+use crate::tls::TlsStream;
 
 /// How long a connection that was told to close may take to do so.
 const CLOSE_TIME: Duration = Duration::from_secs(5);
 
 /// A request to be served, or its answer.
-pub(super) type Admitted = ControlFlow<Response<Answer>, Request<Incoming>>;
+pub(in crate::receive) type Admitted = ControlFlow<Response<Answer>, Request<Incoming>>;
 
 /// What becomes an answer.
-pub(super) trait Answering: Future<Output = Response<Answer>> + Send {}
+pub(in crate::receive) trait Answering:
+    Future<Output = Response<Answer>> + Send
+{
+}
 
 impl<T: Future<Output = Response<Answer>> + Send> Answering for T {}
 
 /// What a port does with a request.
-pub(super) trait Serve: Send + Sync + 'static {
+pub(in crate::receive) trait Serve: Send + Sync + 'static {
     /// Answers a request by its head alone, if that is all that it needs; else hands it back.
     fn admit(&self, request: Request<Incoming>) -> Admitted;
 
@@ -42,17 +51,92 @@ pub(super) trait Serve: Send + Sync + 'static {
 }
 
 /// How the connections of a port are run.
-pub(super) struct ConnectionLimits {
-    pub(super) builder: Builder<TokioExecutor>,
+pub(in crate::receive) struct ConnectionLimits {
+    pub(in crate::receive) builder: Builder<TokioExecutor>,
     /// From the connection to its first request.
-    pub(super) first_request: Duration,
+    pub(in crate::receive) first_request: Duration,
     /// Longest time without a request.
-    pub(super) idle: Duration,
+    pub(in crate::receive) idle: Duration,
+    /// How often a peer may ping, where that is limited.
+    pub(in crate::receive) pings: Option<EnforcementPolicy>,
+}
+
+/// A connection as it carries HTTP.
+pub(super) enum Transported {
+    /// In the clear.
+    Plain(TcpStream),
+    /// Under TLS.
+    Tls(Box<TlsStream>),
+}
+
+impl Transported {
+    /// The names in the certificate that the peer has shown: of hosts, and URIs.
+    pub(super) fn names(&self) -> Vec<String> {
+        let Self::Tls(stream) = self else { return Vec::new() };
+        let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        let certificate = certificates.first().and_then(|it| EndEntityCert::try_from(it).ok());
+        let Some(certificate) = certificate else { return Vec::new() };
+        let names = certificate.valid_dns_names().chain(certificate.valid_uri_names());
+        names.map(str::to_owned).collect()
+    }
+}
+
+/// Calls the same on whatever carries the connection.
+macro_rules! on_stream {
+    ($own:expr, $stream:ident => $call:expr) => {
+        match $own.get_mut() {
+            Transported::Plain($stream) => $call,
+            Transported::Tls($stream) => $call,
+        }
+    };
+}
+
+impl AsyncRead for Transported {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        on_stream!(self, stream => Pin::new(stream).poll_read(context, buffer))
+    }
+}
+
+impl AsyncWrite for Transported {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        on_stream!(self, stream => Pin::new(stream).poll_write(context, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        on_stream!(self, stream => Pin::new(stream).poll_write_vectored(context, parts))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_stream!(self, stream => Pin::new(stream).poll_flush(context))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_stream!(self, stream => Pin::new(stream).poll_shutdown(context))
+    }
 }
 
 /// Serves one connection to its end; says why if this side closed it.
 pub(super) async fn serve_connection<S: Serve>(
-    stream: Metered<TcpStream>,
+    stream: Metered<Transported>,
     sender: Arc<Sender>,
     service: Arc<S>,
     limits: &ConnectionLimits,

@@ -4,29 +4,35 @@
 //! write the path of their own product before it), over HTTP/1.1 or HTTP/2. Out: requests for the
 //! intake. Errors carry a `google.rpc.Status` in the request's encoding.
 
+pub(in crate::receive) mod cors;
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{
     ACCEPT_ENCODING, ALLOW, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT,
-    RETRY_AFTER,
+    RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 
+use self::cors::Cors;
 use super::answer::Answer;
 use super::body::{BodyReader, drain};
 use super::closing::UnderWay;
-use super::connection::Admitted;
 use super::grpc::{is_grpc, refuse_call};
 use super::head::check_size;
 use super::ingest::{BodyLimit, Ingest, Packed};
+use super::listen::Admitted;
 use super::metrics::Transport;
 use super::settings::HttpSettings;
 use super::status::{RefusalReason, RefusedRequest, response_json, response_protobuf};
 use super::{Accepted, Intake, Sender};
 use crate::otlp::{ContentCoding, RawBody, Signal};
+
+/// Most bytes of a body that are passed over of a sender that may not send.
+const STRANGER_BYTES_MAX: usize = 256 << 10;
 
 /// How a message is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,14 +42,15 @@ enum Encoding {
 }
 
 /// Serves the requests of a port.
-pub(super) struct HttpService<I> {
-    pub(super) ingest: Arc<Ingest<I>>,
-    pub(super) limit: BodyLimit,
-    pub(super) paths: [(String, Signal); 3],
+pub(in crate::receive) struct HttpService<I> {
+    pub(in crate::receive) ingest: Arc<Ingest<I>>,
+    pub(in crate::receive) limit: BodyLimit,
+    pub(in crate::receive) paths: [(String, Signal); 3],
+    pub(in crate::receive) cors: Option<Cors>,
 }
 
 /// The paths of the three signals.
-pub(super) fn paths(settings: &HttpSettings) -> [(String, Signal); 3] {
+pub(in crate::receive) fn paths(settings: &HttpSettings) -> [(String, Signal); 3] {
     [
         (settings.traces_url_path.clone(), Signal::Traces),
         (settings.logs_url_path.clone(), Signal::Logs),
@@ -53,7 +60,7 @@ pub(super) fn paths(settings: &HttpSettings) -> [(String, Signal); 3] {
 
 impl<I: Intake> HttpService<I> {
     /// Refuses gRPC calls, and what has too much before its body.
-    pub(super) fn by_its_head(&self, request: Request<Incoming>) -> Admitted {
+    pub(in crate::receive) fn by_its_head(&self, request: Request<Incoming>) -> Admitted {
         if is_grpc(request.headers()) {
             let metrics = &self.ingest.metrics;
             metrics.refused_request(Transport::Http, RefusalReason::NotFound);
@@ -61,6 +68,11 @@ impl<I: Intake> HttpService<I> {
             return ControlFlow::Break(refuse_call(
                 "this port takes OTLP/HTTP; OTLP/gRPC is at receivers.otlp.protocols.grpc.endpoint",
             ));
+        }
+        if let Some(answer) = self.cors.as_ref().and_then(|cors| cors.preflight(&request)) {
+            let metrics = &self.ingest.metrics;
+            metrics.answered(Transport::Http, "204");
+            return ControlFlow::Break(answer);
         }
         match check_size(&request) {
             Ok(()) => ControlFlow::Continue(request),
@@ -70,14 +82,15 @@ impl<I: Intake> HttpService<I> {
         }
     }
 
-    pub(super) async fn answer(
+    pub(in crate::receive) async fn answer(
         &self,
         request: Request<Incoming>,
         sender: &Arc<Sender>,
     ) -> Response<Answer> {
         let encoding = encoding_of(request.headers());
         let version = request.version();
-        match self.export(request, encoding, sender).await {
+        let origin = self.cors.as_ref().and_then(|cors| cors.allowed(request.headers()));
+        let mut answer = match self.export(request, encoding, sender).await {
             Ok((signal, accepted)) => {
                 let metrics = &self.ingest.metrics;
                 metrics.answered(Transport::Http, Transport::Http.success());
@@ -91,7 +104,11 @@ impl<I: Intake> HttpService<I> {
                 }
                 response
             }
+        };
+        if let (Some(cors), Some(origin)) = (&self.cors, origin) {
+            cors.show(origin, answer.headers_mut());
         }
+        answer
     }
 
     fn refused(&self, encoding: Option<Encoding>, failure: &RefusedRequest) -> Response<Answer> {
@@ -108,6 +125,16 @@ impl<I: Intake> HttpService<I> {
         sender: &Arc<Sender>,
     ) -> Result<(Signal, Accepted), RefusedRequest> {
         let (head, mut body) = request.into_parts();
+        let client = match self.ingest.auth.admit(&head.headers, sender) {
+            Ok(client) => client,
+            Err(refused) => {
+                // A sender that is in the middle of its body would not hear why.
+                if head.version < Version::HTTP_2 && !head.headers.contains_key(EXPECT) {
+                    drain(&mut body, STRANGER_BYTES_MAX, sender).await;
+                }
+                return Err(refused);
+            }
+        };
         let signal = self.signal_of(head.uri.path())?;
         if head.method != Method::POST {
             return Err(RefusedRequest::new(RefusalReason::Method, "only POST is known here"));
@@ -143,7 +170,8 @@ impl<I: Intake> HttpService<I> {
             }
         };
         let is_json = encoding == Encoding::Json;
-        let packed = Packed { signal, raw: RawBody { bytes: body, compression, is_json } };
+        let raw = RawBody { bytes: body, compression, is_json };
+        let packed = Packed { signal, raw, client };
         let accepted = self.ingest.take(Transport::Http, packed, self.limit, ticket).await?;
         Ok((signal, accepted))
     }
@@ -251,6 +279,12 @@ fn failed(encoding: Option<Encoding>, failure: &RefusedRequest) -> Response<Answ
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
     }
     match failure.reason {
+        RefusalReason::TokenMissing
+        | RefusalReason::TokenUnknown
+        | RefusalReason::TokenExpired
+        | RefusalReason::CertificateUnknown => {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+        }
         RefusalReason::Method => headers.insert(ALLOW, HeaderValue::from_static("POST")),
         RefusalReason::Encoding => {
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, zstd"))

@@ -1,5 +1,7 @@
 //! `spanscore serve`: the collector.
 
+mod reloads;
+
 use std::net::SocketAddr;
 use std::pin::pin;
 
@@ -7,9 +9,10 @@ use clap::Args;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use self::reloads::Reloads;
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output};
-use crate::config::ResolvedConfig;
+use crate::config::{Config, ResolvedConfig};
 use crate::pipeline::{Addresses, Collector, Lost};
 use crate::telemetry::start_logs;
 
@@ -17,26 +20,37 @@ use crate::telemetry::start_logs;
 ///
 /// SIGTERM or SIGINT stops it: it takes no more spans, judges the open traces and flushes the
 /// exporters, within `shutdown_timeout`. A second signal ends it at once. Exit code 3 when
-/// something was lost by that: the last line says how much. SIGHUP is ignored.
+/// something was lost by that: the last line says how much.
+///
+/// SIGHUP reads the config again: evaluators, datasets, dialects, clients, tokens and certificates
+/// change while it runs, and open traces go on. A config with a mistake is reported, and the one
+/// before goes on; so is what needs a restart.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   spanscore
   spanscore serve --config spanscore.yaml
-  spanscore serve --set receivers.otlp.protocols.grpc.endpoint=0.0.0.0:4317")]
+  spanscore serve --config spanscore.yaml --watch
+  spanscore serve --set receivers.otlp.protocols.grpc.endpoint=127.0.0.1:14317")]
 pub(super) struct ServeArgs {
     #[command(flatten)]
     config: ConfigArgs,
+    /// Reads the config again when one of its files changes, or a dataset or a file of tools that
+    /// it names
+    #[arg(long)]
+    watch: bool,
 }
 
 pub(super) fn run(args: &ServeArgs) -> Result<Exit, CommandError> {
-    let plan = args.config.plan()?;
+    let loaded = args.config.load()?;
+    let plan = ResolvedConfig::new(&loaded)?;
     start_logs(&plan.config.telemetry.logs).map_err(anyhow::Error::new)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| anyhow::Error::new(error).context("cannot start the runtime"))?;
-    let lost = runtime.block_on(serve(plan));
+    let reloads = Reloads::new(args.config.clone(), loaded, args.watch);
+    let lost = runtime.block_on(serve(plan, reloads));
     // Whatever still runs after the orderly end is not waited for.
     runtime.shutdown_background();
     let lost = lost?;
@@ -50,15 +64,24 @@ pub(super) fn run(args: &ServeArgs) -> Result<Exit, CommandError> {
     Ok(Exit::Lost)
 }
 
-async fn serve(plan: ResolvedConfig) -> Result<Lost, CommandError> {
-    let names = plan.exporters.iter().map(|exporter| exporter.name.clone()).collect();
-    let mut signals = Signals::new().map_err(anyhow::Error::new)?;
+async fn serve(plan: ResolvedConfig, mut reloads: Reloads) -> Result<Lost, CommandError> {
+    let exporters = plan.exporters.iter().map(|exporter| exporter.name.clone()).collect();
+    let secure = Secure::of(&plan.config);
+    let mut signals = StopSignals::new().map_err(anyhow::Error::new)?;
+    let mut hangup = signal(SignalKind::hangup()).map_err(anyhow::Error::new)?;
     let collector = Collector::start(plan.into()).await.map_err(anyhow::Error::new)?;
     let Addresses { grpc, http, metrics, .. } = collector.addresses();
-    for line in (Ready { grpc, http, metrics, exporters: names }).lines() {
+    for line in (Ready { grpc, http, metrics, exporters, secure }).lines() {
         output::note(line);
     }
-    signals.stop().await;
+    loop {
+        tokio::select! {
+            biased;
+            () = signals.stop() => break,
+            _ = hangup.recv() => reloads.reload(&collector).await,
+            () = reloads.changed() => reloads.reload(&collector).await,
+        }
+    }
     tracing::info!("told to stop: open traces are judged, exporters deliver what they hold");
     let hurry = CancellationToken::new();
     let mut stopping = pin!(collector.shutdown(&hurry));
@@ -72,34 +95,53 @@ async fn serve(plan: ResolvedConfig) -> Result<Lost, CommandError> {
     }
 }
 
-/// SIGTERM and SIGINT, which stop it, and SIGHUP, which would if nobody took it.
-struct Signals {
+/// SIGTERM and SIGINT, which stop it.
+struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
-    hangup: Signal,
 }
 
-impl Signals {
+impl StopSignals {
     fn new() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            hangup: signal(SignalKind::hangup())?,
         })
     }
 
     /// Waits for a signal to stop.
     async fn stop(&mut self) {
-        loop {
-            tokio::select! {
-                _ = self.terminate.recv() => return,
-                _ = self.interrupt.recv() => return,
-                _ = self.hangup.recv() => {
-                    tracing::warn!("SIGHUP is ignored: a config is read only at the start");
-                }
-            }
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
     }
+}
+
+/// Which ports speak TLS.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Secure {
+    grpc: bool,
+    http: bool,
+    metrics: bool,
+}
+
+impl Secure {
+    fn of(config: &Config) -> Self {
+        let protocols = config.receivers.otlp.as_ref().map(|otlp| &otlp.protocols);
+        let grpc = protocols.and_then(|it| it.grpc.as_ref());
+        let http = protocols.and_then(|it| it.http.as_ref());
+        Self {
+            grpc: grpc.is_some_and(|it| it.tls.is_some()),
+            http: http.is_some_and(|it| it.tls.is_some()),
+            metrics: config.telemetry.metrics.tls.is_some(),
+        }
+    }
+}
+
+/// The address of a port with its scheme.
+fn url(at: SocketAddr, is_secure: bool) -> String {
+    format!("{}://{at}", if is_secure { "https" } else { "http" })
 }
 
 /// Where the collector listens and shows its scores, once it does.
@@ -113,27 +155,33 @@ pub(crate) struct Ready {
     pub(crate) metrics: Option<SocketAddr>,
     /// The names of the exporters, as in the config.
     pub(crate) exporters: Vec<String>,
+    /// Which of the ports speak TLS.
+    pub(crate) secure: Secure,
 }
 
 impl Ready {
     /// The three lines that say where to point an agent, where scores show, and how to try it.
     pub(crate) fn lines(&self) -> [String; 3] {
-        let door = match (self.http, self.grpc) {
-            (Some(http), Some(grpc)) => format!("http://{http} (gRPC: http://{grpc})"),
-            (Some(http), None) => format!("http://{http}"),
-            (None, Some(grpc)) => format!("http://{grpc} (gRPC only)"),
+        let http = self.http.map(|at| url(at, self.secure.http));
+        let grpc = self.grpc.map(|at| url(at, self.secure.grpc));
+        let first = http.clone().or(grpc.clone());
+        let door = match (http, grpc) {
+            (Some(http), Some(grpc)) => format!("{http} (gRPC: {grpc})"),
+            (Some(http), None) => http,
+            (None, Some(grpc)) => format!("{grpc} (gRPC only)"),
             (None, None) => "(no receiver is on)".to_owned(),
         };
         // What Prometheus scrapes is named by its address.
         let scraped = |name: &&String| self.metrics.is_some() && name.starts_with("prometheus");
         let exporters = self.exporters.iter().filter(|name| !scraped(name));
         let mut shown: Vec<String> = exporters.cloned().collect();
-        shown.extend(self.metrics.map(|at| format!("http://{at}/metrics")));
+        let metrics = self.metrics.map(|at| url(at, self.secure.metrics));
+        shown.extend(metrics.map(|url| format!("{url}/metrics")));
         let shown = if shown.is_empty() { "(no exporter is on)".into() } else { shown.join(", ") };
         let endpoint = self.http.or(self.grpc);
         let is_default = endpoint.is_some_and(|at| [4317, 4318].contains(&at.port()));
-        let at = match (endpoint, is_default) {
-            (Some(at), false) => format!(" --endpoint http://{at}"),
+        let at = match (first, is_default) {
+            (Some(url), false) => format!(" --endpoint {url}"),
             _ => String::new(),
         };
         [
@@ -156,6 +204,7 @@ mod tests {
             http: at(4318),
             metrics: at(8888),
             exporters: vec!["console".into(), "prometheus".into()],
+            secure: Secure::default(),
         };
         insta::assert_snapshot!(ready.lines().join("\n"), @r"
         agents: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 (gRPC: http://127.0.0.1:4317)

@@ -1,0 +1,36 @@
+//! A change of what is looked at while traces are open.
+
+use super::Shard;
+use crate::model::{Reported, TraceId, TraceSpans};
+
+impl Shard {
+    /// Lets the records of all its traces be rewritten, and what was reported of them; `lacks`:
+    /// what came so far was not asked for all that is looked at from now on.
+    pub fn reform(
+        &mut self,
+        lacks: bool,
+        mut change: impl FnMut(&mut TraceSpans, &mut Vec<Reported>),
+    ) {
+        for trace in self.places.iter_mut().filter_map(|place| place.trace.as_mut()) {
+            change(&mut trace.spans, &mut trace.reported);
+            trace.lacks_facts |= lacks;
+        }
+    }
+
+    /// Notes that records of a trace were not asked for all that is looked at.
+    pub fn lacks_facts(&mut self, trace_id: TraceId) {
+        let place = self.by_id.get(&trace_id).and_then(|at| self.places.get_mut(*at as usize));
+        if let Some(trace) = place.and_then(|place| place.trace.as_mut()) {
+            trace.lacks_facts = true;
+        }
+    }
+
+    /// Whether running traces are told of, from now on.
+    pub fn watch_if(&mut self, is_watched: bool) {
+        match is_watched {
+            true if self.watched.is_none() => self.watch_running(),
+            true => {}
+            false => self.watched = None,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The config read again while the collector runs.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use tokio::time::{Interval, MissedTickBehavior};
+
+use crate::cli::source::ConfigArgs;
+use crate::config::{ConfigError, Loaded, ResolvedConfig, needs_restart, texts};
+use crate::pipeline::{Collector, ReloadOutcome};
+use crate::settings::Node;
+
+/// How often the files of the config are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The config that is in use, and how it is read again.
+pub(super) struct Reloads {
+    args: ConfigArgs,
+    loaded: Loaded,
+    watch: Option<FileWatch>,
+}
+
+/// The files of a config, as they were when last looked at.
+struct FileWatch {
+    hasher: RandomState,
+    seen: u64,
+    looks: Option<Interval>,
+}
+
+impl Reloads {
+    /// Of a config that is in use; `watch`: it is read again when a file of it changes.
+    pub(super) fn new(args: ConfigArgs, loaded: Loaded, watch: bool) -> Self {
+        let hasher = RandomState::new();
+        let seen = fingerprint(&hasher, &args, &loaded.node);
+        let watch = watch.then_some(FileWatch { hasher, seen, looks: None });
+        Self { args, loaded, watch }
+    }
+
+    /// Waits until a file of the config has changed; for ever where nobody watches.
+    pub(super) async fn changed(&mut self) {
+        let Some(watch) = &mut self.watch else { return std::future::pending().await };
+        let looks = watch.looks.get_or_insert_with(|| {
+            let mut looks = tokio::time::interval(LOOK);
+            looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            looks
+        });
+        loop {
+            looks.tick().await;
+            let now = fingerprint(&watch.hasher, &self.args, &self.loaded.node);
+            if now != watch.seen {
+                watch.seen = now;
+                return;
+            }
+        }
+    }
+
+    /// Reads the config again, and lets the collector take it. What is wrong with it is reported,
+    /// and the one before goes on.
+    pub(super) async fn reload(&mut self, collector: &Collector) {
+        let args = self.args.clone();
+        let reading = move || -> Result<(Loaded, ResolvedConfig), ConfigError> {
+            let loaded = args.read()?;
+            let plan = ResolvedConfig::new(&loaded)?;
+            Ok((loaded, plan))
+        };
+        // Reading and checking takes its time, and a panic in it is no reason to end.
+        let (loaded, plan) = match tokio::task::spawn_blocking(reading).await {
+            Ok(Ok(read)) => read,
+            Ok(Err(error)) => {
+                collector.count_reload(ReloadOutcome::Refused);
+                for problem in &error.problems {
+                    tracing::error!(%problem, "the config has a mistake; the one before goes on");
+                }
+                return;
+            }
+            Err(_) => {
+                collector.count_reload(ReloadOutcome::Refused);
+                tracing::error!("the config could not be read; the one before goes on");
+                return;
+            }
+        };
+        for setting in needs_restart(&self.loaded.node, &loaded.node) {
+            tracing::warn!(%setting, "changed, and holds from the next start on");
+        }
+        match collector.reload(plan).await {
+            Ok(()) => {
+                tracing::info!("the config was read again, and is in use");
+                self.keep(loaded);
+            }
+            Err(error) => {
+                tracing::error!(%error, "the config cannot be used; the one before goes on");
+            }
+        }
+    }
+
+    /// Remembers what is in use now; what needs a restart stays as it was at the start.
+    fn keep(&mut self, loaded: Loaded) {
+        if let Some(watch) = &mut self.watch {
+            // It may name other files.
+            watch.seen = fingerprint(&watch.hasher, &self.args, &loaded.node);
+        }
+        let started = std::mem::take(&mut self.loaded.node);
+        self.loaded = Loaded { node: with_live(started, &loaded.node), ..loaded };
+    }
+}
+
+/// A config with the parts of another that change while the process runs; the difference to a third
+/// is then what a restart would change.
+fn with_live(started: Node, now: &Node) -> Node {
+    let mut config = started;
+    for part in ["evaluators", "dialects", "failures"] {
+        config.set(part, now.get(part).cloned());
+    }
+    config
+}
+
+/// A hash of all files of a config: those that it is written in, and those that it names.
+fn fingerprint(hasher: &RandomState, args: &ConfigArgs, node: &Node) -> u64 {
+    let named = node.get("evaluators").map(texts).unwrap_or_default();
+    let named = named.iter().flat_map(|name| args.beside(name));
+    let files = args.files().iter().cloned().chain(named);
+    let contents: Vec<_> = files.map(|file| std::fs::read(file).ok()).collect();
+    hasher.hash_one(contents)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_changed_file_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (config, tools) = (folder.path().join("config.yaml"), folder.path().join("tools.json"));
+        std::fs::write(&config, "evaluators: {tool_call_validity: {tools: tools.json}}\n").unwrap();
+        std::fs::write(&tools, r#"[{"name": "a"}]"#).unwrap();
+        let args = ConfigArgs::of_files(vec![config.clone()]);
+        let loaded = args.read().unwrap();
+        let mut reloads = Reloads::new(args, loaded, true);
+        let waits = tokio::time::timeout(LOOK * 5, reloads.changed()).await;
+        assert!(waits.is_err(), "nothing has changed");
+        for (file, text) in [(&config, "# other\n"), (&tools, "[]")] {
+            let before = std::fs::read_to_string(file).unwrap();
+            std::fs::write(file, before + text).unwrap();
+            reloads.changed().await;
+        }
+    }
+}

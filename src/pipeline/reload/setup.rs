@@ -1,0 +1,74 @@
+//! What reads and judges traces, replaced as one while they are open.
+
+use std::sync::Arc;
+
+use crate::evaluate::engine::run::Evaluators;
+use crate::extract::{Resolver, Table, Translation};
+use crate::model::{Reported, SpanRecord};
+
+/// How records are read and judged.
+#[derive(Clone)]
+pub(in crate::pipeline) struct Setup {
+    pub(in crate::pipeline) resolver: Arc<Resolver>,
+    pub(in crate::pipeline) evaluators: Arc<Evaluators>,
+}
+
+impl Setup {
+    /// The table that records are to be extracted with.
+    pub(in crate::pipeline) fn table(&self) -> &Arc<Table> {
+        self.resolver.table()
+    }
+
+    /// Whether it looks at anything that was not retained for another one.
+    pub(in crate::pipeline) fn asks_for_more_than(&self, before: &Self) -> bool {
+        let (new, old) = (self.table(), before.table());
+        old.facts().clone().union(new.facts()) != *old.facts() || new.dialects() != old.dialects()
+    }
+
+    /// Brings what evaluators of another one reported to the places that they have here; what is
+    /// of an evaluator that is another now, or gone, is forgotten.
+    pub(in crate::pipeline) fn renumber(&self, before: &Self, reported: &mut Vec<Reported>) {
+        reported.retain_mut(|said| {
+            let Some(old) = before.evaluators.evaluators().get(said.evaluator) else {
+                return false;
+            };
+            let here = self.evaluators.evaluators().iter().position(|new| {
+                new.info.name == old.info.name && new.info.digest == old.info.digest
+            });
+            said.evaluator = here.unwrap_or(said.evaluator);
+            here.is_some()
+        });
+    }
+}
+
+/// Brings records that were extracted with other tables to one table.
+#[derive(Default)]
+pub(in crate::pipeline) struct Translator {
+    last: Option<(Arc<Table>, Arc<Table>, Translation)>,
+}
+
+impl Translator {
+    /// Rewrites records of one table to another; false where they are the same.
+    pub(in crate::pipeline) fn translate(
+        &mut self,
+        from: &Arc<Table>,
+        to: &Arc<Table>,
+        arena: &mut [u8],
+        spans: &[SpanRecord],
+    ) -> bool {
+        if Arc::ptr_eq(from, to) {
+            return false;
+        }
+        let is_last = |last: &(Arc<Table>, Arc<Table>, Translation)| {
+            Arc::ptr_eq(&last.0, from) && Arc::ptr_eq(&last.1, to)
+        };
+        if !self.last.as_ref().is_some_and(is_last) {
+            let translation = Translation::new(from, to);
+            self.last = Some((Arc::clone(from), Arc::clone(to), translation));
+        }
+        if let Some((.., translation)) = &self.last {
+            translation.apply(arena, spans);
+        }
+        true
+    }
+}

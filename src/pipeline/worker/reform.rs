@@ -1,0 +1,44 @@
+//! Other evaluators and dialects while traces are open.
+
+use std::sync::Arc;
+
+use super::Worker;
+use crate::extract::Table;
+use crate::model::SpanBatch;
+use crate::pipeline::reload::setup::Setup;
+use crate::pipeline::sessions::SessionMessage;
+
+impl Worker {
+    /// Reads and judges in another way from now on. Open traces go on: their records are brought to
+    /// the new table, and of what nobody has asked for so far they are known to lack something.
+    pub(super) async fn reform(&mut self, setup: Arc<Setup>) {
+        let before = self.setup();
+        let lacks = setup.asks_for_more_than(&before);
+        let (heartbeats, index) = (&self.heartbeats, self.index);
+        let translator = &mut self.translator;
+        self.shard.reform(lacks, |trace, reported| {
+            heartbeats.beat(index);
+            translator.translate(before.table(), setup.table(), &mut trace.arena, &trace.spans);
+            setup.renumber(&before, reported);
+        });
+        self.shard.watch_if(setup.evaluators.reports_early());
+        self.resolver = Arc::clone(&setup.resolver);
+        self.evaluators = Arc::clone(&setup.evaluators);
+        // One shard is enough to tell the owner of sessions.
+        if let Some(sessions) = self.sessions.as_ref().filter(|_| self.index == 0) {
+            // It ends only after the shards.
+            let _ = sessions.queue.send(SessionMessage::Reform(setup)).await;
+        }
+    }
+
+    fn setup(&self) -> Setup {
+        let (resolver, evaluators) = (Arc::clone(&self.resolver), Arc::clone(&self.evaluators));
+        Setup { resolver, evaluators }
+    }
+
+    /// Brings a batch to the table of today; whether it was of another one.
+    pub(super) fn bring_up_to_date(&mut self, batch: &mut SpanBatch, table: &Arc<Table>) -> bool {
+        let today = self.resolver.table();
+        self.translator.translate(table, today, &mut batch.arena, &batch.spans)
+    }
+}

@@ -1,0 +1,51 @@
+//! Tokens, of which only hashes are kept.
+
+use std::io::Read as _;
+
+use sha2::{Digest, Sha256};
+use subtle::{Choice, ConstantTimeEq};
+
+use super::settings::{KnownClientSettings, is_token};
+
+/// Largest file of tokens, bytes.
+const FILE_BYTES_MAX: u64 = 64 << 10;
+/// Most tokens of one client.
+const TOKENS_MAX: usize = 16;
+
+/// The hash of a token: what is compared tells nothing of the token by the time that it takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct TokenHash([u8; 32]);
+
+impl TokenHash {
+    pub(super) fn of(token: &[u8]) -> Self {
+        Self(Sha256::digest(token).into())
+    }
+
+    /// Whether it is among those, in a time that does not depend on where they differ.
+    pub(super) fn is_among(self, known: &[Self]) -> bool {
+        let found =
+            known.iter().fold(Choice::from(0), |found, other| found | self.0.ct_eq(&other.0));
+        found.into()
+    }
+}
+
+/// The tokens of a client as its settings or its file say now.
+pub(super) fn read(client: &KnownClientSettings) -> Result<Vec<TokenHash>, String> {
+    if let Some(token) = &client.token {
+        return Ok(vec![TokenHash::of(token.reveal().trim().as_bytes())]);
+    }
+    let Some(path) = &client.file else { return Ok(Vec::new()) };
+    let failed = |error| format!("cannot read `{path}`: {error}");
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
+    let tokens: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    match tokens.len() {
+        0 => Err(format!("`{path}` holds no token")),
+        1..=TOKENS_MAX if tokens.iter().all(|token| is_token(token)) => {
+            Ok(tokens.iter().map(|token| TokenHash::of(token.as_bytes())).collect())
+        }
+        1..=TOKENS_MAX => Err(format!("`{path}` holds what cannot be a token")),
+        _ => Err(format!("`{path}` holds more than {TOKENS_MAX} tokens")),
+    }
+}

@@ -1,0 +1,36 @@
+//! A text that is never shown.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A text that is never printed: no log line, no error and no debug output shows it.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Secret(pub String);
+
+impl Secret {
+    /// The text itself, for the one place that needs it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[redacted]")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_output_does_not_show_it() {
+        let secret = Secret("planted-1".to_owned());
+        assert_eq!(format!("{secret:?} {secret:#?}"), "[redacted] [redacted]");
+        assert_eq!(secret.reveal(), "planted-1");
+    }
+}

@@ -1,0 +1,9 @@
+//! Nobody gets in, nothing leaks: TLS, tokens, content, secrets, and a config that changes.
+
+mod content;
+mod hostile;
+mod pki;
+mod reload;
+mod secrets;
+mod senders;
+mod transport;

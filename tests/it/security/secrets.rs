@@ -1,0 +1,107 @@
+//! Secrets that are planted in a config, and everything that the program prints of it.
+
+use std::process::{Command, Output, Stdio};
+
+/// Parts of the planted secrets, none of which may ever be seen.
+const PLANTED: [&str; 5] = ["pl4nt-token", "pl4nt-header", "pl4nt-pass", "pl4nt-key", "pl4nt-env"];
+
+const CONFIG: &str = r#"
+receivers:
+  otlp:
+    protocols: {grpc: {endpoint: "127.0.0.1:0"}}
+    auth:
+      clients:
+        a: {token: pl4nt-token-1}
+        b: {token: "${env:PLANTED}"}
+exporters:
+  otlp_http/b:
+    endpoint: http://user:pl4nt-pass-1@127.0.0.1:9
+    headers: {authorization: Bearer pl4nt-header-1, x-other: pl4nt-header-2}
+    tls:
+      cert_file: /nowhere
+      key_pem: |
+        -----BEGIN PRIVATE KEY-----
+        pl4nt-key-1
+        -----END PRIVATE KEY-----
+telemetry: {metrics: {endpoint: null}, health: {endpoint: null}, logs: {level: trace}}
+"#;
+
+fn run(config: &str, args: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.yaml");
+    std::fs::write(&path, config).unwrap();
+    let Output { stdout, stderr, .. } = Command::new(env!("CARGO_BIN_EXE_spanscore"))
+        .args(args)
+        .arg("--config")
+        .arg(&path)
+        .env("PLANTED", "pl4nt-env-1")
+        .env_remove("SPANSCORE_CONFIG")
+        .env("RUST_BACKTRACE", "1")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    [String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)].concat()
+}
+
+#[track_caller]
+fn assert_clean(printed: &str, what: &str) {
+    for secret in PLANTED {
+        assert!(!printed.contains(secret), "{what} shows {secret}:\n{printed}");
+    }
+}
+
+#[test]
+fn a_config_is_checked_and_printed_without_them() {
+    let printed = run(CONFIG, &["check", "--print"]);
+    assert_clean(&printed, "check --print");
+    assert!(printed.contains("http://[REDACTED]@127.0.0.1:9"), "{printed}");
+    assert!(printed.contains("${env:PLANTED}"), "{printed}");
+    assert_clean(&run(CONFIG, &["check"]), "check");
+}
+
+#[test]
+fn no_mistake_shows_them_beside_it() {
+    for (from, to) in [
+        ("token: pl4nt-token-1", "token: pl4nt-token-1, file: x"),
+        ("token: pl4nt-token-1", "tokn: pl4nt-token-1"),
+        ("token: pl4nt-token-1", "token: [pl4nt-token-1]"),
+        ("token: pl4nt-token-1", "token: pl4nt-token-1, expires: pl4nt-token-2"),
+        ("x-other: pl4nt-header-2", "'bad header': pl4nt-header-2"),
+        ("x-other: pl4nt-header-2", "x-other: [pl4nt-header-2]"),
+        ("http://user:pl4nt-pass-1@127.0.0.1:9", "ftp://user:pl4nt-pass-1@127.0.0.1:9"),
+        ("http://user:pl4nt-pass-1@127.0.0.1:9", "'http://user:pl4nt-pass-1@ h'"),
+        ("tls:\n", "tls:\n      pl4nt: 1\n"),
+        ("headers: {", "headers: {{"),
+        ("token: \"${env:PLANTED}\"", "token: \"${env:PLANTED} x\""),
+        ("token: \"${env:PLANTED}\"", "expires: \"${env:PLANTED}\""),
+        ("clients:\n        a: {token: pl4nt-token-1}", "clients: {a: {token: pl4nt-token-1}"),
+    ] {
+        let broken = CONFIG.replace(from, to);
+        assert_ne!(broken, CONFIG);
+        let printed = run(&broken, &["check"]);
+        assert!(printed.contains("mistake"), "{to} is one:\n{printed}");
+        // What stands in a place where no secret does is shown, as any other text.
+        let printed = printed.replace("pl4nt-token-2", "");
+        assert_clean(&printed, to);
+    }
+}
+
+#[test]
+fn no_start_that_fails_shows_them() {
+    let secure = CONFIG.replace("http://user", "https://user");
+    for args in [&["serve"][..], &["score", "nothing.json"], &["serve", "--watch"]] {
+        let printed = run(&secure, args);
+        assert!(!printed.is_empty());
+        assert_clean(&printed, &args.join(" "));
+    }
+}
+
+#[test]
+fn debug_output_of_a_plan_shows_none() {
+    use spanscore::config::{ConfigPart, ResolvedConfig, load};
+    let part = ConfigPart::Text { name: "c".into(), text: CONFIG.to_owned() };
+    let lookup = |_: &str| Some("pl4nt-env-1".to_owned());
+    let plan = ResolvedConfig::new(&load(&[part], &lookup).unwrap()).unwrap();
+    let debug = format!("{:?} {:?}", plan.config, plan.exporters).replace("pl4nt-pass-1", "");
+    assert_clean(&debug, "debug output");
+}
