@@ -1,5 +1,6 @@
 //! What an evaluator is, and what a kind of evaluator is.
 
+use super::inquiry::Inquired;
 use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 
@@ -36,6 +37,17 @@ pub trait Evaluator: Send + Sync {
     /// Judges each call alone, with what is the same for all calls of the trajectory made once;
     /// `None` where nothing is. The calls of the trajectory itself are not to be looked at.
     fn call_judge<'t>(&'t self, _: &'t Trajectory<'_>, _: Want) -> Option<CallJudge<'t>> {
+        None
+    }
+
+    /// Asks a judge about the target instead of judging it. `Some` for judged kinds, and always;
+    /// then [`evaluate`](Self::evaluate) is never called. `threshold` is the score that passes.
+    fn inquire(&self, _: &Trajectory<'_>, _threshold: f64, _: Want) -> Option<Inquired> {
+        None
+    }
+
+    /// The judge that is asked, as the config names it; `None` for deterministic kinds.
+    fn judge(&self) -> Option<&str> {
         None
     }
 

@@ -8,6 +8,7 @@
 pub mod compat;
 pub mod engine;
 pub mod evaluator;
+pub mod inquiry;
 pub mod kinds;
 pub mod shared;
 

@@ -65,7 +65,8 @@ const ROOMS: &[Room] = &[
         imports: &["client", "log", "model", "otlp", "panics", "settings", "value", "visible"],
     },
     Room { name: "evaluate", imports: &["evaluate/*", "model"] },
-    Room { name: "evaluate/evaluator", imports: &["model", "settings"] },
+    Room { name: "evaluate/evaluator", imports: &["evaluate/inquiry", "model", "settings"] },
+    Room { name: "evaluate/inquiry", imports: &["model"] },
     Room {
         name: "evaluate/shared",
         imports: &["detect", "evaluate/evaluator", "model", "settings", "value"],
