@@ -103,7 +103,7 @@ pub(super) fn read(file: &str) -> Result<Vec<u8>, String> {
 }
 
 /// An error with its causes.
-pub(super) fn chain(error: impl std::error::Error) -> String {
+pub(crate) fn chain(error: impl std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -10,6 +10,7 @@ mod evaluators;
 mod expect;
 mod exporters;
 mod expression;
+mod judged;
 mod load;
 mod memory;
 mod plan;

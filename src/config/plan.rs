@@ -1,11 +1,12 @@
 //! The sections of a config, and the plan that the pipeline builds its stages from.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::evaluators::{self, EvaluatorsConfig};
+use super::evaluators::{self, EvaluatorsConfig, Surroundings};
 use super::exporters::{ExportersConfig, ForwardConfig};
 use super::load::Loaded;
 use super::memory::{ShareSettings, divide};
@@ -19,6 +20,7 @@ use crate::evaluate::engine::run::Configured;
 use crate::evaluate::{FailureJudge, FailureSettings};
 use crate::extract::Table;
 use crate::extract::dialect::{Dialect, Role};
+use crate::judge::{JudgeSettings, check_judges};
 use crate::log::{Durability, LogSettings};
 use crate::model::{Facts, Level, MemoryLimits};
 use crate::receive::settings::ReceiversSettings;
@@ -47,6 +49,8 @@ pub struct Config {
     /// How results of tools are read for failures, for every evaluator that asks; one with a
     /// `failures` of its own uses that instead.
     pub failures: FailureSettings,
+    /// Language models that evaluators may ask, by names of your own.
+    pub judges: BTreeMap<String, JudgeSettings>,
     /// How traces are scored: a map keyed `kind/name`, such as `tool_call_args/refund`.
     pub evaluators: EvaluatorsConfig,
     /// Where evaluations leave: a map keyed `kind` or `kind/name`, such as `otlp_grpc/backend`.
@@ -77,6 +81,7 @@ impl Default for Config {
             sessions: SessionsSettings::default(),
             limits: LimitsSettings::default(),
             failures: FailureSettings::default(),
+            judges: BTreeMap::new(),
             evaluators: EvaluatorsConfig,
             exporters: ExportersConfig,
             forward: ForwardConfig,
@@ -116,10 +121,15 @@ impl ResolvedConfig {
             check_failures(config, &loaded.node, &mut errors);
             check_receivers(config, &loaded.node, &mut errors);
             check_log(config, &loaded.node, &mut errors);
+            if let Some(node) = loaded.node.get("judges") {
+                errors.extend(check_judges(&config.judges, node));
+            }
         }
         let entries = loaded.node.get("evaluators");
         let defaults = loaded.node.get("failures");
-        let evaluators = evaluators::configure(entries, defaults, &loaded.sources, &mut errors);
+        let judges = config.as_ref().map(|config| &config.judges);
+        let around = Surroundings { failures: defaults, judges, sources: &loaded.sources };
+        let evaluators = evaluators::configure(entries, around, &mut errors);
         let exporters = match loaded.node.get("exporters") {
             Some(node) => read_all(node, &mut errors, emit::settings::read),
             None => Some(Vec::new()),
@@ -251,6 +261,11 @@ impl ResolvedConfig {
             ("exporters", exporters.collect()),
             ("forward", self.forward.iter().map(|it| it.name.clone()).collect()),
         ];
+        if !self.config.judges.is_empty() {
+            let judges = self.config.judges.iter();
+            let judges = judges.map(|(name, judge)| format!("{name} ({})", judge.model));
+            summary.insert(1, ("judges", judges.collect()));
+        }
         if !self.config.dialects.is_empty() {
             let dialects = self.config.dialects.iter().map(reading).collect();
             summary.insert(1, ("dialects", dialects));

@@ -87,11 +87,29 @@ pub enum Reason {
     TraceTooExpensive,
     /// The text holds too little to judge.
     InsufficientData,
+    /// The evaluator judges a fraction of traces, and this is not of it.
+    SampledOut,
+    /// What a judge would need may not be sent to it.
+    ContentWithheld,
+    /// Too many targets wait for judges.
+    QueueFull,
+    /// The budget of the judge is spent.
+    BudgetExhausted,
+    /// The judge could not be asked in time without asking too fast.
+    RateLimited,
+    /// The judge did not work, and was left alone.
+    CircuitOpen,
+    /// There was no answer in the time that there is for one.
+    Deadline,
+    /// The process ended before there was an answer.
+    Shutdown,
+    /// The judge, or a filter before it, refused to answer.
+    JudgeRefused,
 }
 
 impl Reason {
     /// All, in the order of declaration.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 21] = [
         Self::ArgumentsNotRecorded,
         Self::ResultNotRecorded,
         Self::UserInputNotRecorded,
@@ -104,6 +122,15 @@ impl Reason {
         Self::TrajectoryTooLarge,
         Self::TraceTooExpensive,
         Self::InsufficientData,
+        Self::SampledOut,
+        Self::ContentWithheld,
+        Self::QueueFull,
+        Self::BudgetExhausted,
+        Self::RateLimited,
+        Self::CircuitOpen,
+        Self::Deadline,
+        Self::Shutdown,
+        Self::JudgeRefused,
     ];
 
     /// The word for it in records and counters.
@@ -121,6 +148,15 @@ impl Reason {
             Self::TrajectoryTooLarge => "trajectory_too_large",
             Self::TraceTooExpensive => "trace_too_expensive",
             Self::InsufficientData => "insufficient_data",
+            Self::SampledOut => "sampled_out",
+            Self::ContentWithheld => "content_withheld",
+            Self::QueueFull => "queue_full",
+            Self::BudgetExhausted => "budget_exhausted",
+            Self::RateLimited => "rate_limited",
+            Self::CircuitOpen => "circuit_open",
+            Self::Deadline => "deadline",
+            Self::Shutdown => "shutdown",
+            Self::JudgeRefused => "judge_refused",
         }
     }
 }
@@ -224,6 +260,27 @@ impl EvaluatorInfo {
     }
 }
 
+/// How a judge came to an evaluation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JudgeUse {
+    /// The model that had the last word.
+    pub model: String,
+    /// Version of the prompt.
+    pub prompt_version: u32,
+    /// Votes that were taken.
+    pub samples: u32,
+    /// Mean share of the votes that agree with the majority, 0 to 1.
+    pub agreement: f64,
+    /// Another judge had the last word.
+    pub escalated: bool,
+    /// What all requests for it cost, US dollars; 0 where answers were known, or prices are not.
+    pub cost_usd: f64,
+    /// An attempt to influence the judge was found.
+    pub injection_suspected: bool,
+    /// Bytes of the record that were left out.
+    pub cut_bytes: u64,
+}
+
 /// One evaluator's answer about one target.
 #[derive(Clone, Debug)]
 pub struct Evaluation {
@@ -244,6 +301,8 @@ pub struct Evaluation {
     pub revises: Option<EvaluationId>,
     /// The verdict that it takes back, where that is still known.
     pub supersedes: Option<GivenVerdict>,
+    /// How a judge came to it; `None` where none was asked.
+    pub judge: Option<Arc<JudgeUse>>,
 }
 
 /// What an evaluator said last of a trace, kept where that cannot be told from the spans alone: an

@@ -18,7 +18,8 @@ pub mod verdicts;
 
 pub use self::effort::Effort;
 pub use self::evaluation::{
-    Evaluation, EvaluatorInfo, GivenVerdict, Label, Level, Outcome, Reason, Reported, Score, Target,
+    Evaluation, EvaluatorInfo, GivenVerdict, JudgeUse, Label, Level, Outcome, Reason, Reported,
+    Score, Target,
 };
 pub use explanation::Explanation;
 pub use facts::{Facts, Want};

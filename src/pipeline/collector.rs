@@ -1,9 +1,10 @@
 //! The whole collector: every stage started in order, and stopped in order.
 //!
 //! Start: telemetry, exporters, shards, receivers; ready once all run. Stop: not ready, receivers
-//! tell senders to come again, shards judge what is open, exporters deliver what they hold, ports
+//! tell senders to come again, shards judge what is open, judges answer what they were asked, exporters deliver what they hold, ports
 //! close; all within `shutdown_timeout`, of which exporters get what is left, at least a quarter.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,9 +16,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::journal::{Journal, JournalOpenError, Past};
+use super::judging::{self, LanePlaces};
 use super::keeper::Keeper;
 use super::lost::KeptWork;
-use super::{Lost, Outlet, Pipeline, PipelineSettings, Unjudged};
+use super::metrics::PipelineMetrics;
+use super::{Lost, Outlet, Pipeline, PipelineLinks, PipelineSettings, Unjudged};
 use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::config::ResolvedConfig;
 use crate::emit::forward::{
@@ -28,6 +31,7 @@ use crate::emit::{self, Exporters, Persistence, Unsent};
 use crate::evaluate::engine::run::{Configured, Evaluators};
 use crate::extract::dialect::Dialect;
 use crate::extract::{Resolver, Table, TableError};
+use crate::judge::{JudgeSettings, JudgeStartError, Lane};
 use crate::log::LogLimits;
 use crate::model::{Memory, MemoryLimits};
 use crate::receive::settings::ReceiversSettings;
@@ -51,6 +55,8 @@ pub struct CollectorSettings {
     pub limits: LimitsSettings,
     /// How much each place may hold.
     pub memory: MemoryLimits,
+    /// Models that evaluators may ask.
+    pub judges: BTreeMap<String, JudgeSettings>,
     /// How traces are scored.
     pub evaluators: Vec<Configured>,
     /// Where scores leave.
@@ -80,6 +86,7 @@ impl From<ResolvedConfig> for CollectorSettings {
             },
             limits: LimitsSettings { traces_mib: Some(mib(plan.memory.traces)), ..config.limits },
             memory: plan.memory,
+            judges: config.judges,
             evaluators: plan.evaluators,
             exporters: plan.exporters,
             forward: plan.forward,
@@ -151,6 +158,9 @@ pub enum CollectorStartError {
     /// The threads of the shards.
     #[error("cannot start a thread for each shard: {0}")]
     Threads(std::io::Error),
+    /// The judges.
+    #[error(transparent)]
+    Judges(#[from] JudgeStartError),
     /// The log.
     #[error(transparent)]
     Log(#[from] JournalOpenError),
@@ -178,6 +188,7 @@ pub struct Collector {
     exporters: Arc<Exporters>,
     forwards: Arc<Forwards>,
     pipeline: Pipeline,
+    lane: Option<Lane>,
     receivers: Receivers,
     journal: Option<Arc<Journal>>,
     restoring: Option<JoinHandle<()>>,
@@ -210,7 +221,21 @@ impl Collector {
             Arc::new(move |evaluations, receipt| exporters.offer(evaluations, receipt))
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let pipeline = Pipeline::start_kept(
+        let evaluators = Arc::new(evaluators);
+        let metrics = Arc::new(PipelineMetrics::new(&meter, &evaluators));
+        let lane = if evaluators.asks_judges() {
+            let kept = kept.as_ref().map(|kept| kept.data_dir.as_path());
+            let places = LanePlaces { journal: journal.as_ref(), data_dir: kept };
+            Some(judging::start(&settings.judges, places, &metrics, &outlet, &meter)?)
+        } else {
+            None
+        };
+        let links = PipelineLinks {
+            metrics,
+            journal: journal.clone(),
+            lane: lane.as_ref().map(Lane::handle),
+        };
+        let pipeline = Pipeline::start_linked(
             &PipelineSettings {
                 traces: settings.traces,
                 sessions: settings.sessions,
@@ -219,11 +244,10 @@ impl Collector {
                 shard_count: settings.shard_count.unwrap_or(cores),
                 forwards: Arc::clone(&forwards),
             },
-            resolver,
-            Arc::new(evaluators),
+            (resolver, evaluators),
             &outlet,
             &meter,
-            journal.as_ref(),
+            links,
         )
         .map_err(CollectorStartError::Threads)?;
         telemetry.readiness().watch(pipeline.heartbeats());
@@ -231,7 +255,9 @@ impl Collector {
             telemetry.readiness().need(journal.works());
         }
         let restoring = journal.as_ref().zip(past);
-        let restoring = restoring.and_then(|(journal, past)| pipeline.restore(journal, past));
+        let restoring = restoring.and_then(|(journal, past)| {
+            pipeline.restore(journal, past, lane.as_ref().map(Lane::handle))
+        });
         let intake = pipeline.intake();
         let receivers = Receivers::start(&settings.receivers, intake, &memory, &meter).await?;
         let files = settings.receivers.file.as_ref();
@@ -245,6 +271,7 @@ impl Collector {
             exporters,
             forwards,
             pipeline,
+            lane,
             receivers,
             journal,
             restoring,
@@ -299,6 +326,9 @@ impl Collector {
                 tracing::warn!("open traces could not all be judged in time");
             }
             () = self.pipeline.shutdown() => {}
+        }
+        if let Some(lane) = self.lane {
+            lane.shutdown(no_more_time(all / 4)).await;
         }
         let left = || deadline.saturating_duration_since(Instant::now());
         let time_left = left().max(all / 4);

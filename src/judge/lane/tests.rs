@@ -1,0 +1,534 @@
+//! The core of the lane against judges that are scripted, on a clock that is told.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use serde_json::{Value as Json, json};
+
+use super::core::{LaneAction, LaneCore, LaneCount, LaneLimits};
+use super::load::LaneLoad;
+use crate::evaluate::AskedInquiry;
+use crate::evaluate::inquiry::{
+    AnsweredItem, Conclusion, Inquiry, JudgeAnswer, JudgeAnswers, JudgePlan, JudgePrompt,
+    PromptRoom, UnreadableReply,
+};
+use crate::judge::settings::JudgeSettings;
+use crate::judge::wire::{Fault, Finish, Reply, TokenUsage};
+use crate::model::{
+    Completion, Evaluation, EvaluationId, EvaluatorInfo, Explanation, Outcome, Reason, Score,
+    SpanId, Target, TraceId,
+};
+use crate::value::Value;
+
+const LIMITS: LaneLimits =
+    LaneLimits { settle_ms: 10_000, deadline_ms: 300_000, waits_for_circuit: true };
+
+/// One statement; a reply is the word for its answer, or no answer.
+#[derive(Debug)]
+struct OneStatement {
+    text: String,
+}
+
+impl Inquiry for OneStatement {
+    fn prompt(&self, room: &PromptRoom) -> Result<JudgePrompt, Outcome> {
+        let mut digest = [0; 16];
+        digest[..8].copy_from_slice(&(self.text.len() as u64).to_be_bytes());
+        digest[8..12]
+            .copy_from_slice(&crate::model::fingerprint(self.text.as_bytes()).to_be_bytes());
+        digest[12] = u8::from(room.withholds_injections);
+        Ok(JudgePrompt {
+            system: String::new(),
+            user: self.text.clone(),
+            schema: Some("{}"),
+            statements: 1,
+            digest,
+            cut_bytes: 0,
+            injection_found: false,
+        })
+    }
+
+    fn read(&self, _: &PromptRoom, reply: &str) -> Result<JudgeAnswers, UnreadableReply> {
+        let (word, injected) = match reply.strip_suffix('!') {
+            Some(word) => (word, true),
+            None => (reply, false),
+        };
+        let answer = match word {
+            "yes" => JudgeAnswer::Yes,
+            "no" => JudgeAnswer::No,
+            "unclear" => JudgeAnswer::Unclear,
+            _ => return Err(UnreadableReply("it is no word".into())),
+        };
+        let item = AnsweredItem { answer, cites: vec![], reason: String::new(), overturned: None };
+        Ok(JudgeAnswers { items: vec![item], injection_suspected: injected, score: None })
+    }
+
+    fn conclude(&self, _: &PromptRoom, votes: &[JudgeAnswers]) -> Conclusion {
+        let count = |answer| votes.iter().filter(|vote| vote.items[0].answer == answer).count();
+        let (yes, no) = (count(JudgeAnswer::Yes), count(JudgeAnswer::No));
+        let most = yes.max(no).max(votes.len() - yes - no);
+        let is_unsure = yes == no || most == votes.len() - yes - no;
+        let outcome = if is_unsure {
+            let explanation = String::new();
+            Outcome::NotEvaluable { reason: Reason::InsufficientData, explanation }
+        } else {
+            score(if yes > no { 1.0 } else { 0.0 })
+        };
+        Conclusion {
+            outcome,
+            calls: Vec::new(),
+            agreement: most as f64 / votes.len() as f64,
+            is_unsure,
+            injection_suspected: votes.iter().any(|vote| vote.injection_suspected),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.text.len()
+    }
+}
+
+fn score(value: f64) -> Outcome {
+    let (explanation, details) = (Explanation::default(), Value::Null);
+    Outcome::Scored(Score { value, explanation, details, label: None })
+}
+
+fn plan(more: Json) -> JudgePlan {
+    let number = |key: &str, other: u64| more[key].as_u64().unwrap_or(other) as u32;
+    JudgePlan {
+        judge: "small".into(),
+        escalate_to: more["escalate_to"].as_str().map(str::to_owned),
+        samples_min: number("min", 1),
+        samples_max: number("max", 1),
+        rechecks_injections: more["rechecks"].as_bool().unwrap_or(false),
+        evidence_tokens: 1_000,
+    }
+}
+
+fn asked(n: u64, revision: u32, plan: JudgePlan) -> AskedInquiry {
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&n.to_be_bytes());
+    id[8] = revision as u8;
+    let target = Target {
+        trace_id: TraceId(id),
+        session_id: None,
+        resource: Arc::default(),
+        agent_name: None,
+        completion: Completion::Idle,
+        is_partial: false,
+        time_ns: 0,
+    };
+    let evaluation = Evaluation {
+        id: EvaluationId(id),
+        evaluator: Arc::new(EvaluatorInfo { threshold: 0.5, ..EvaluatorInfo::default() }),
+        target: Arc::new(target),
+        span_id: SpanId::default(),
+        outcome: score(0.0),
+        revision,
+        revises: (revision > 0).then_some(EvaluationId([9; 16])),
+        supersedes: None,
+        judge: None,
+    };
+    let mut subject = id;
+    subject[8] = 0;
+    let inquiry = Box::new(OneStatement { text: format!("inquiry {n} {revision}") });
+    AskedInquiry { inquiry, plan, evaluation, calls: Vec::new(), subject }
+}
+
+/// A lane, its clock, and what came of it.
+struct Bench {
+    core: LaneCore,
+    load: Arc<LaneLoad>,
+    now_ms: u64,
+    emitted: Vec<Evaluation>,
+    counts: Vec<LaneCount>,
+    cost_nano: u64,
+    asked_at: Vec<u64>,
+}
+
+impl Bench {
+    fn new(judges: Json) -> Self {
+        let judges: BTreeMap<String, JudgeSettings> =
+            serde_json::from_value(judges).expect("judges");
+        let core = LaneCore::new(judges.into_iter().collect(), LIMITS);
+        let (emitted, counts, asked_at) = (Vec::new(), Vec::new(), Vec::new());
+        let load = LaneLoad::limited();
+        Self { core, load, now_ms: 1_000_000, emitted, counts, cost_nano: 0, asked_at }
+    }
+
+    fn arrive(&mut self, asked: AskedInquiry) {
+        let place = self.load.take(asked.bytes()).expect("room");
+        self.core.arrive(self.now_ms, asked, None, place);
+    }
+
+    /// Sends what is to be sent; ids, judges and what was asked of them.
+    fn poll(&mut self) -> Vec<(u64, usize, String)> {
+        let mut sent = Vec::new();
+        for action in self.core.poll(self.now_ms) {
+            match action {
+                LaneAction::Send { id, judge, question, .. } => {
+                    self.asked_at.push(self.now_ms);
+                    let remark = question.remark.map_or("", |_| " again");
+                    sent.push((id, judge, format!("{}{remark}", question.prompt.user)));
+                }
+                LaneAction::Emit { evaluations, .. } => self.emitted.extend(evaluations),
+                LaneAction::Asked { cost_nano, .. } => self.cost_nano += cost_nano,
+                LaneAction::Count(count) => self.counts.push(count),
+            }
+        }
+        sent
+    }
+
+    /// Lets time pass until nothing is left, with a judge that takes so long for each answer.
+    fn run(
+        &mut self,
+        takes_ms: u64,
+        mut judge: impl FnMut(usize, &str, usize) -> Result<Reply, Fault>,
+    ) {
+        let mut flights: Vec<(u64, u64, usize, String)> = Vec::new();
+        let mut count = 0;
+        for _ in 0..1_000_000 {
+            for (id, at, text) in self.poll() {
+                flights.push((self.now_ms + takes_ms, id, at, text));
+            }
+            if self.core.is_empty() {
+                return;
+            }
+            let landing = flights.iter().map(|flight| flight.0).min();
+            let wake = self.core.next_wake_ms().into_iter().chain(landing).min();
+            self.now_ms = wake.expect("something to wait for").max(self.now_ms);
+            let now_ms = self.now_ms;
+            let landed: Vec<_> = flights.extract_if(.., |flight| flight.0 <= now_ms).collect();
+            for (_, id, at, text) in landed {
+                let answer = judge(at, &text, count);
+                count += 1;
+                self.core.answered(now_ms, id, answer);
+            }
+        }
+        panic!("the lane does not come to an end");
+    }
+
+    fn reasons(&self) -> BTreeMap<&'static str, usize> {
+        let mut reasons = BTreeMap::new();
+        for evaluation in &self.emitted {
+            let word = match &evaluation.outcome {
+                Outcome::Scored(_) => "scored",
+                Outcome::NotEvaluable { reason, .. } => reason.as_str(),
+                Outcome::Failed { error_type, .. } => error_type,
+            };
+            *reasons.entry(word).or_default() += 1;
+        }
+        reasons
+    }
+}
+
+fn small() -> Json {
+    json!({"small": {"api": "openai", "model": "m",
+        "price": {"input": 1.0, "output": 1.0}, "max_tokens": 100}})
+}
+
+fn with(more: Json) -> Json {
+    let mut judges = small();
+    for (key, value) in more.as_object().expect("a map") {
+        judges["small"][key] = value.clone();
+    }
+    judges
+}
+
+fn reply(text: &str) -> Result<Reply, Fault> {
+    let usage = TokenUsage { input: 10, cached: 0, output: 5 };
+    Ok(Reply { text: text.into(), finish: Finish::Stop, usage })
+}
+
+#[test]
+fn an_inquiry_settles_then_is_asked_and_its_answer_told_once() {
+    let mut bench = Bench::new(small());
+    bench.arrive(asked(1, 0, plan(json!({}))));
+    assert!(bench.poll().is_empty());
+    bench.now_ms += 9_999;
+    assert!(bench.poll().is_empty());
+    bench.run(5, |_, _, _| reply("yes"));
+    let used = bench.emitted[0].judge.clone().expect("it says how");
+    assert_eq!((bench.emitted.len(), used.samples, used.model.as_str()), (1, 1, "m"));
+    assert_eq!((bench.cost_nano, used.cost_usd), (15_000, 15e-6));
+    assert_eq!(bench.load.now(), (0, 0));
+}
+
+#[test]
+fn a_revision_takes_the_place_of_what_waits_and_silences_what_is_under_way() {
+    let mut bench = Bench::new(small());
+    bench.arrive(asked(1, 0, plan(json!({}))));
+    bench.arrive(asked(1, 1, plan(json!({}))));
+    bench.now_ms += 10_000;
+    let sent = bench.poll();
+    assert_eq!(sent.len(), 1);
+    bench.arrive(asked(1, 2, plan(json!({}))));
+    bench.core.answered(bench.now_ms, sent[0].0, reply("yes"));
+    bench.run(5, |_, _, _| reply("yes"));
+    assert_eq!(bench.emitted.len(), 1);
+    let told = &bench.emitted[0];
+    assert_eq!((told.revision, told.revises, told.id.0[8]), (0, None, 2), "nobody saw the others");
+    assert_eq!(bench.counts, [LaneCount::Replaced, LaneCount::Superseded]);
+    assert_eq!(bench.cost_nano, 30_000, "both were paid");
+}
+
+#[test]
+fn unreadable_replies_are_repaired_once_and_never_a_low_score() {
+    let mut bench = Bench::new(small());
+    bench.arrive(asked(1, 0, plan(json!({}))));
+    bench.run(5, |_, text, _| reply(if text.ends_with("again") { "no" } else { "well" }));
+    assert_eq!(bench.reasons(), BTreeMap::from([("scored", 1)]));
+    let mut bench = Bench::new(small());
+    bench.arrive(asked(1, 0, plan(json!({}))));
+    bench.run(5, |_, _, _| reply("well"));
+    assert_eq!(bench.reasons(), BTreeMap::from([("judge_reply_invalid", 1)]));
+    assert_eq!(bench.asked_at.len(), 2);
+}
+
+fn check_fault(fault: &Fault, expected: &str, requests: usize) {
+    let mut bench = Bench::new(small());
+    bench.arrive(asked(1, 0, plan(json!({}))));
+    bench.run(5, |_, _, _| Err(fault.clone()));
+    let told = (bench.reasons(), bench.asked_at.len());
+    assert_eq!(told, (BTreeMap::from([(expected, 1)]), requests), "{fault:?}");
+}
+
+#[test]
+fn faults_end_as_failed_or_not_evaluable_after_as_many_tries_as_may_help() {
+    check_fault(&Fault::Unreachable("x".into()), "judge_unreachable", 3);
+    check_fault(&Fault::Broken("x".into()), "judge_no_answer", 3);
+    check_fault(&Fault::Unwell { status: 529, after: None }, "judge_error", 3);
+    check_fault(&Fault::TooMany { after: None }, "rate_limited", 3);
+    check_fault(&Fault::Unreadable("x".into()), "judge_reply_invalid", 3);
+    check_fault(&Fault::Rejected { status: 404, text: "x".into() }, "judge_error", 1);
+    check_fault(&Fault::Locked("judge_unauthorized", "x".into()), "judge_unauthorized", 1);
+    check_fault(&Fault::Overflow, "trajectory_too_large", 2);
+    check_fault(&Fault::RefusedParameter("temperature"), "judge_error", 13);
+}
+
+#[test]
+fn refusals_and_cut_answers_are_no_scores() {
+    let mut bench = Bench::new(small());
+    bench.arrive(asked(1, 0, plan(json!({}))));
+    bench.run(5, |_, _, _| reply("").map(|it| Reply { finish: Finish::Refused, ..it }));
+    assert_eq!(bench.reasons(), BTreeMap::from([("judge_refused", 1)]));
+    let mut bench = Bench::new(small());
+    bench.arrive(asked(1, 0, plan(json!({}))));
+    bench.run(5, |_, _, _| reply("").map(|it| Reply { finish: Finish::Length, ..it }));
+    assert_eq!(bench.reasons(), BTreeMap::from([("judge_reply_invalid", 1)]));
+    assert_eq!(bench.asked_at.len(), 2);
+}
+
+#[test]
+fn waits_that_are_asked_for_are_kept() {
+    let mut bench = Bench::new(small());
+    bench.arrive(asked(1, 0, plan(json!({}))));
+    let after = Some(Duration::from_secs(20));
+    bench.run(0, |_, _, count| match count {
+        0 => Err(Fault::TooMany { after }),
+        _ => reply("yes"),
+    });
+    assert_eq!(bench.asked_at, [1_010_000, 1_030_000]);
+    assert_eq!(bench.reasons(), BTreeMap::from([("scored", 1)]));
+}
+
+#[test]
+fn more_votes_are_taken_only_while_it_is_unsure_then_another_judge_is_asked() {
+    let judges = || {
+        let mut judges = small();
+        judges["large"] = json!({"api": "openai", "model": "l"});
+        judges
+    };
+    let votes = || plan(json!({"min": 1, "max": 3, "escalate_to": "large"}));
+    let mut bench = Bench::new(judges());
+    bench.arrive(asked(1, 0, votes()));
+    bench.run(5, |_, _, _| reply("no"));
+    assert_eq!(bench.asked_at.len(), 1, "sure at once");
+    let mut bench = Bench::new(judges());
+    bench.arrive(asked(1, 0, votes()));
+    let words = ["unclear", "unclear", "no", "yes"];
+    let mut who = Vec::new();
+    bench.run(5, |judge, _, count| {
+        who.push(judge);
+        reply(words[count])
+    });
+    // By name: `large` stands before `small`.
+    assert_eq!(who, [1, 1, 1, 0]);
+    let told = &bench.emitted[0];
+    let used = told.judge.as_deref().expect("it says how");
+    assert_eq!(told.outcome, score(1.0));
+    assert_eq!((used.escalated, used.samples, used.model.as_str()), (true, 4, "l"));
+}
+
+#[test]
+fn a_suspected_injection_is_asked_about_again_without_it() {
+    for (second, scored) in [("yes", true), ("no", false)] {
+        let mut bench = Bench::new(small());
+        bench.arrive(asked(1, 0, plan(json!({"rechecks": true}))));
+        bench.run(5, |_, _, count| reply(if count == 0 { "yes!" } else { second }));
+        let told = matches!(bench.emitted[0].outcome, Outcome::Scored(_));
+        assert_eq!((told, bench.asked_at.len()), (scored, 2), "{second}");
+    }
+}
+
+#[test]
+fn equal_questions_are_asked_once() {
+    let mut bench = Bench::new(small());
+    let again = |n: u64| {
+        let mut other = asked(n, 0, plan(json!({})));
+        other.inquiry = Box::new(OneStatement { text: "the same".into() });
+        other
+    };
+    bench.arrive(again(1));
+    bench.run(5, |_, _, _| reply("yes"));
+    bench.arrive(again(2));
+    bench.run(5, |_, _, _| reply("yes"));
+    let used = bench.emitted[1].judge.as_deref().expect("it says how");
+    assert_eq!((bench.asked_at.len(), bench.emitted.len(), used.cost_usd), (1, 2, 0.0));
+}
+
+#[test]
+fn a_fallback_is_asked_where_the_key_is_wrong() {
+    let mut judges = with(json!({"fallback": "large"}));
+    judges["large"] = json!({"api": "openai", "model": "l"});
+    let mut bench = Bench::new(judges);
+    (0..3).for_each(|n| bench.arrive(asked(n, 0, plan(json!({})))));
+    bench.run(5, |judge, _, _| match judge {
+        0 => reply("yes"),
+        _ => Err(Fault::Locked("judge_unauthorized", String::new())),
+    });
+    assert_eq!(bench.reasons(), BTreeMap::from([("scored", 3)]));
+}
+
+#[test]
+fn a_judge_that_is_not_well_is_left_alone_and_asked_again_when_it_is() {
+    let mut bench = Bench::new(with(json!({"limits": {"concurrency": 1}})));
+    (0..20).for_each(|n| bench.arrive(asked(n, 0, plan(json!({})))));
+    let well_at = bench.now_ms + 60_000;
+    let mut asked = Vec::new();
+    let mut now = 0;
+    bench.run(100, |_, _, count| {
+        asked.push(count);
+        now += 1;
+        if now <= 6 { Err(Fault::Unwell { status: 503, after: None }) } else { reply("yes") }
+    });
+    assert!(bench.now_ms >= well_at, "it waited");
+    let reasons = bench.reasons();
+    assert_eq!(reasons.values().sum::<usize>(), 20);
+    assert!(reasons["scored"] >= 18, "{reasons:?}");
+}
+
+#[test]
+fn what_a_dead_judge_leaves_open_ends_by_its_deadline() {
+    let mut bench = Bench::new(small());
+    (0..50).for_each(|n| bench.arrive(asked(n, 0, plan(json!({})))));
+    bench.run(5, |_, _, _| Err(Fault::Unwell { status: 500, after: None }));
+    let reasons = bench.reasons();
+    assert_eq!(reasons.values().sum::<usize>(), 50);
+    assert!(reasons["circuit_open"] > 30, "{reasons:?}");
+    assert!(bench.asked_at.len() < 30);
+    assert_eq!(bench.load.now(), (0, 0));
+}
+
+/// A dollar an hour, with a demand of ten.
+#[test]
+fn a_budget_is_kept_and_spread_over_the_hour_and_every_skip_has_its_reason() {
+    let budget = json!({"budget": {"usd_per_hour": 1.0},
+        "limits": {"concurrency": 8, "requests_per_minute": 6_000, "tokens_per_minute": 9_000_000},
+        "price": {"input": 500.0, "output": 0.0}, "max_tokens": 1});
+    let mut bench = Bench::new(with(budget));
+    // Each costs half a cent: ten dollars an hour are 2,000 of them.
+    let (start, step_ms) = (bench.now_ms, 1_800);
+    let mut by_quarter = [0u64; 4];
+    for n in 0..2_000 {
+        bench.now_ms = start + n * step_ms;
+        bench.arrive(asked(n, 0, plan(json!({}))));
+        for (id, ..) in bench.poll() {
+            by_quarter[((bench.now_ms - start) / 900_000) as usize] += 1;
+            bench.core.answered(bench.now_ms, id, reply("yes"));
+        }
+        bench.poll();
+    }
+    bench.run(0, |_, _, _| reply("yes"));
+    let reasons = bench.reasons();
+    assert_eq!(reasons.values().sum::<usize>(), 2_000);
+    assert_eq!(reasons["scored"] + reasons["budget_exhausted"], 2_000, "{reasons:?}");
+    let dollars = bench.cost_nano as f64 / 1e9;
+    assert!((0.9..=1.0).contains(&dollars), "{dollars}");
+    assert!(by_quarter.iter().all(|quarter| (30..90).contains(quarter)), "{by_quarter:?}");
+}
+
+#[test]
+fn at_the_end_it_is_answered_told_or_left() {
+    let mut bench = Bench::new(with(json!({"limits": {"concurrency": 1}})));
+    (0..3).for_each(|n| bench.arrive(asked(n, 0, plan(json!({})))));
+    bench.core.close(bench.now_ms, false);
+    let sent = bench.poll();
+    assert_eq!(sent.len(), 1, "nobody waits for revisions any more");
+    bench.core.answered(bench.now_ms, sent[0].0, reply("yes"));
+    bench.poll();
+    for action in bench.core.abandon() {
+        if let LaneAction::Emit { evaluations, .. } = action {
+            bench.emitted.extend(evaluations);
+        }
+    }
+    assert_eq!(bench.reasons(), BTreeMap::from([("scored", 1), ("shutdown", 2)]));
+    let mut bench = Bench::new(small());
+    (0..3).for_each(|n| bench.arrive(asked(n, 0, plan(json!({})))));
+    bench.core.close(bench.now_ms, true);
+    bench.poll();
+    assert!(bench.core.is_empty() && bench.emitted.is_empty());
+    assert_eq!(bench.counts, [LaneCount::Left; 3]);
+}
+
+fn any_answer() -> impl Strategy<Value = Result<Reply, Fault>> {
+    let after = Some(Duration::from_secs(3));
+    prop_oneof![
+        4 => Just(reply("yes")),
+        2 => Just(reply("unclear")),
+        1 => Just(reply("no!")),
+        1 => Just(reply("nonsense")),
+        1 => Just(reply("").map(|it| Reply { finish: Finish::Length, ..it })),
+        1 => Just(reply("").map(|it| Reply { finish: Finish::Refused, ..it })),
+        1 => Just(Err(Fault::Broken(String::new()))),
+        1 => Just(Err(Fault::TooMany { after })),
+        1 => Just(Err(Fault::Unwell { status: 500, after: None })),
+        1 => Just(Err(Fault::RefusedShape(String::new()))),
+        1 => Just(Err(Fault::RefusedParameter("seed"))),
+        1 => Just(Err(Fault::Overflow)),
+        1 => Just(Err(Fault::Locked("judge_unauthorized", String::new()))),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// Whatever judges answer: what goes in comes out once, and nothing is held after it.
+    #[test]
+    fn what_goes_in_comes_out_once(
+        answers in prop::collection::vec(any_answer(), 1..40),
+        inquiries in prop::collection::vec((0..8u64, 0..20_000u64, any::<bool>()), 1..40),
+        takes_ms in 0..30_000u64,
+    ) {
+        let mut judges = with(json!({"fallback": "large",
+            "budget": {"usd_per_hour": 0.002, "pace": "any"}}));
+        judges["large"] = json!({"api": "openai", "model": "l"});
+        let mut bench = Bench::new(judges);
+        let count = inquiries.len();
+        for (revision, (n, wait_ms, votes)) in inquiries.into_iter().enumerate() {
+            let more = json!({"min": 1, "max": if votes { 3 } else { 1 }, "rechecks": votes,
+                "escalate_to": "large"});
+            bench.arrive(asked(n, revision as u32, plan(more)));
+            bench.now_ms += wait_ms;
+            for (at, (id, ..)) in bench.poll().into_iter().enumerate() {
+                bench.core.answered(bench.now_ms, id, answers[at % answers.len()].clone());
+            }
+        }
+        bench.run(takes_ms, |_, _, count| answers[count % answers.len()].clone());
+        let gone = [LaneCount::Replaced, LaneCount::Superseded];
+        let gone = bench.counts.iter().filter(|count| gone.contains(count)).count();
+        prop_assert_eq!(bench.emitted.len() + gone, count);
+        prop_assert_eq!(bench.load.now(), (0, 0));
+        prop_assert_eq!(bench.core.next_wake_ms(), None);
+    }
+}

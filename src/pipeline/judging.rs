@@ -1,0 +1,51 @@
+//! The lane of judges, joined to the pipeline.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use opentelemetry::metrics::Meter;
+
+use super::Outlet;
+use super::journal::Journal;
+use super::metrics::PipelineMetrics;
+use crate::judge::{AnswerLog, JudgeSettings, JudgeStartError, Lane, LaneSettings};
+
+/// The file, in the folder of the data, that holds what judges cost.
+const SPENT_FILE: &str = "judges.json";
+
+/// Where the lane keeps what must survive the process, if anywhere.
+#[derive(Clone, Copy)]
+pub(super) struct LanePlaces<'a> {
+    /// For the answers.
+    pub(super) journal: Option<&'a Arc<Journal>>,
+    /// For what they cost.
+    pub(super) data_dir: Option<&'a Path>,
+}
+
+/// Starts the lane; its evaluations are counted like all others.
+pub(super) fn start(
+    judges: &BTreeMap<String, JudgeSettings>,
+    places: LanePlaces<'_>,
+    metrics: &Arc<PipelineMetrics>,
+    outlet: &Outlet,
+    meter: &Meter,
+) -> Result<Lane, JudgeStartError> {
+    let has_budget = judges.values().any(|judge| judge.budget != Default::default());
+    if has_budget && places.data_dir.is_none() {
+        tracing::warn!("budgets of judges start anew with the process: there is no `data_dir`");
+    }
+    let log = places.journal.map(|journal| Arc::clone(journal) as Arc<dyn AnswerLog>);
+    let settings = LaneSettings {
+        judges,
+        recording: None,
+        spent_file: places.data_dir.map(|folder| folder.join(SPENT_FILE)),
+        log,
+    };
+    let (metrics, outlet) = (Arc::clone(metrics), Arc::clone(outlet));
+    let counted = move |evaluations: Vec<_>, receipt| {
+        metrics.evaluations(&evaluations);
+        outlet(evaluations, receipt);
+    };
+    Lane::start(settings, Arc::new(counted), meter)
+}
