@@ -89,8 +89,6 @@ pub enum Reason {
     InsufficientData,
     /// The evaluator judges a fraction of traces, and this is not of it.
     SampledOut,
-    /// What a judge would need may not be sent to it.
-    ContentWithheld,
     /// Too many targets wait for judges.
     QueueFull,
     /// The budget of the judge is spent.
@@ -109,7 +107,7 @@ pub enum Reason {
 
 impl Reason {
     /// All, in the order of declaration.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 20] = [
         Self::ArgumentsNotRecorded,
         Self::ResultNotRecorded,
         Self::UserInputNotRecorded,
@@ -123,7 +121,6 @@ impl Reason {
         Self::TraceTooExpensive,
         Self::InsufficientData,
         Self::SampledOut,
-        Self::ContentWithheld,
         Self::QueueFull,
         Self::BudgetExhausted,
         Self::RateLimited,
@@ -149,7 +146,6 @@ impl Reason {
             Self::TraceTooExpensive => "trace_too_expensive",
             Self::InsufficientData => "insufficient_data",
             Self::SampledOut => "sampled_out",
-            Self::ContentWithheld => "content_withheld",
             Self::QueueFull => "queue_full",
             Self::BudgetExhausted => "budget_exhausted",
             Self::RateLimited => "rate_limited",
