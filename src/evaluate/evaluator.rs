@@ -1,6 +1,6 @@
 //! What an evaluator is, and what a kind of evaluator is.
 
-use super::inquiry::Inquired;
+use super::inquiry::{Inquired, JudgePlan};
 use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 
@@ -46,8 +46,8 @@ pub trait Evaluator: Send + Sync {
         None
     }
 
-    /// The judge that is asked, as the config names it; `None` for deterministic kinds.
-    fn judge(&self) -> Option<&str> {
+    /// Which judge is asked, and how; `None` for deterministic kinds.
+    fn judge(&self) -> Option<&JudgePlan> {
         None
     }
 

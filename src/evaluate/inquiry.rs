@@ -9,6 +9,26 @@ use std::fmt;
 
 use crate::model::{Outcome, SpanId};
 
+/// Version of the words around record and statements: part of what an evaluation is known by.
+pub const PROMPT_VERSION: u32 = 1;
+
+/// Which judge an evaluator asks, and how: what its settings tell the lane.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JudgePlan {
+    /// The judge, as the config names it.
+    pub judge: String,
+    /// The judge that has the last word where the first is unsure.
+    pub escalate_to: Option<String>,
+    /// Samples that are always taken, at least 1.
+    pub samples_min: u32,
+    /// Samples at most; those beyond the least only while the answer is unsure.
+    pub samples_max: u32,
+    /// Whether to ask again, without the strings in question, where an injection is suspected.
+    pub rechecks_injections: bool,
+    /// Tokens of the record at most.
+    pub evidence_tokens: u32,
+}
+
 /// What an evaluator makes of a target that only a judge can tell about.
 pub enum Inquired {
     /// No judge is needed: what code alone knows, or why nobody can tell.
