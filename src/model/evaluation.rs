@@ -87,11 +87,25 @@ pub enum Reason {
     TraceTooExpensive,
     /// The text holds too little to judge.
     InsufficientData,
+    /// A judge was asked and could not tell: at least half of what applies is unclear.
+    JudgeUnsure,
+    /// Nothing that the evaluator asks about arises in the trajectory.
+    NothingToJudge,
+    /// The record of the trajectory is longer than what a judge may be shown of it.
+    EvidenceTooLong,
+    /// What a judge would have to see is not in the telemetry.
+    EvidenceNotRecorded,
+    /// No plan of the agent is in the telemetry.
+    PlanNotRecorded,
+    /// Something in the record tries to sway the judge, and the settings say not to score then.
+    InjectionSuspected,
+    /// The settings keep back from the judge what it would have to see.
+    ContentWithheld,
 }
 
 impl Reason {
     /// All, in the order of declaration.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 19] = [
         Self::ArgumentsNotRecorded,
         Self::ResultNotRecorded,
         Self::UserInputNotRecorded,
@@ -104,6 +118,13 @@ impl Reason {
         Self::TrajectoryTooLarge,
         Self::TraceTooExpensive,
         Self::InsufficientData,
+        Self::JudgeUnsure,
+        Self::NothingToJudge,
+        Self::EvidenceTooLong,
+        Self::EvidenceNotRecorded,
+        Self::PlanNotRecorded,
+        Self::InjectionSuspected,
+        Self::ContentWithheld,
     ];
 
     /// The word for it in records and counters.
@@ -121,6 +142,13 @@ impl Reason {
             Self::TrajectoryTooLarge => "trajectory_too_large",
             Self::TraceTooExpensive => "trace_too_expensive",
             Self::InsufficientData => "insufficient_data",
+            Self::JudgeUnsure => "judge_unsure",
+            Self::NothingToJudge => "nothing_to_judge",
+            Self::EvidenceTooLong => "evidence_too_long",
+            Self::EvidenceNotRecorded => "evidence_not_recorded",
+            Self::PlanNotRecorded => "plan_not_recorded",
+            Self::InjectionSuspected => "injection_suspected",
+            Self::ContentWithheld => "content_withheld",
         }
     }
 }
