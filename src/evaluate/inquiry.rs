@@ -67,6 +67,20 @@ pub struct PromptRoom {
     pub bytes_per_token: f64,
     /// Whether strings in which an injection was found are withheld.
     pub withholds_injections: bool,
+    /// What the mark of the record is made with: random bytes, the same for the whole life of the
+    /// process.
+    pub mark_key: MarkKey,
+}
+
+/// A secret of the process that nothing but the marks of records is made with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct MarkKey(pub [u8; 32]);
+
+/// Never the bytes.
+impl fmt::Debug for MarkKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MarkKey(..)")
+    }
 }
 
 /// One request to a judge, whatever its wire shape.
@@ -99,6 +113,24 @@ pub enum JudgeAnswer {
     Unclear,
     /// The statement does not arise.
     NotApplicable,
+}
+
+impl JudgeAnswer {
+    /// The word for it in replies and details.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::No => "no",
+            Self::Unclear => "unclear",
+            Self::NotApplicable => "not_applicable",
+        }
+    }
+
+    /// The answer that a word stands for.
+    pub fn from_word(word: &str) -> Option<Self> {
+        let all = [Self::Yes, Self::No, Self::Unclear, Self::NotApplicable];
+        all.into_iter().find(|answer| answer.as_str() == word)
+    }
 }
 
 /// What a judge said to all statements of one request, in their order.

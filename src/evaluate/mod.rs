@@ -10,6 +10,7 @@ pub mod compat;
 pub mod engine;
 pub mod evaluator;
 pub mod inquiry;
+pub mod judged;
 pub mod kinds;
 pub mod shared;
 

@@ -48,6 +48,9 @@ pub enum JudgeStartError {
         /// What is wrong.
         error: String,
     },
+    /// The system has no random numbers to give.
+    #[error("failed to mark records: the system gave no random numbers")]
+    NoRandomness,
     /// The folder of recorded replies cannot be made.
     #[error("failed to create {path}: {error}")]
     Folder {

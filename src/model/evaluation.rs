@@ -87,6 +87,20 @@ pub enum Reason {
     TraceTooExpensive,
     /// The text holds too little to judge.
     InsufficientData,
+    /// A judge was asked and could not tell: at least half of what applies is unclear.
+    JudgeUnsure,
+    /// Nothing that the evaluator asks about arises in the trajectory.
+    NothingToJudge,
+    /// The record of the trajectory is longer than what a judge may be shown of it.
+    EvidenceTooLong,
+    /// What a judge would have to see is not in the telemetry.
+    EvidenceNotRecorded,
+    /// No plan of the agent is in the telemetry.
+    PlanNotRecorded,
+    /// Something in the record tries to sway the judge, and the settings say not to score then.
+    InjectionSuspected,
+    /// The settings keep back from the judge what it would have to see.
+    ContentWithheld,
     /// The evaluator judges a fraction of traces, and this is not of it.
     SampledOut,
     /// Too many targets wait for judges.
@@ -107,7 +121,7 @@ pub enum Reason {
 
 impl Reason {
     /// All, in the order of declaration.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 27] = [
         Self::ArgumentsNotRecorded,
         Self::ResultNotRecorded,
         Self::UserInputNotRecorded,
@@ -120,6 +134,13 @@ impl Reason {
         Self::TrajectoryTooLarge,
         Self::TraceTooExpensive,
         Self::InsufficientData,
+        Self::JudgeUnsure,
+        Self::NothingToJudge,
+        Self::EvidenceTooLong,
+        Self::EvidenceNotRecorded,
+        Self::PlanNotRecorded,
+        Self::InjectionSuspected,
+        Self::ContentWithheld,
         Self::SampledOut,
         Self::QueueFull,
         Self::BudgetExhausted,
@@ -145,6 +166,13 @@ impl Reason {
             Self::TrajectoryTooLarge => "trajectory_too_large",
             Self::TraceTooExpensive => "trace_too_expensive",
             Self::InsufficientData => "insufficient_data",
+            Self::JudgeUnsure => "judge_unsure",
+            Self::NothingToJudge => "nothing_to_judge",
+            Self::EvidenceTooLong => "evidence_too_long",
+            Self::EvidenceNotRecorded => "evidence_not_recorded",
+            Self::PlanNotRecorded => "plan_not_recorded",
+            Self::InjectionSuspected => "injection_suspected",
+            Self::ContentWithheld => "content_withheld",
             Self::SampledOut => "sampled_out",
             Self::QueueFull => "queue_full",
             Self::BudgetExhausted => "budget_exhausted",

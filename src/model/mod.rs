@@ -32,5 +32,5 @@ pub use span::{
     Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans, fetch, fingerprint, shard_of,
 };
 pub use tool_call::{CallStatus, Content, Origin, ToolCall, ToolDefinition};
-pub use trajectory::{Completion, Trajectory, Usage};
+pub use trajectory::{Completion, Exchange, Trajectory, Usage};
 pub use verdicts::GivenVerdicts;

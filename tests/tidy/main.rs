@@ -68,6 +68,19 @@ const ROOMS: &[Room] = &[
     Room { name: "evaluate/evaluator", imports: &["evaluate/inquiry", "model", "settings"] },
     Room { name: "evaluate/inquiry", imports: &["model"] },
     Room {
+        name: "evaluate/judged",
+        imports: &[
+            "evaluate/evaluator",
+            "evaluate/inquiry",
+            "evaluate/shared",
+            "detect",
+            "model",
+            "otlp",
+            "settings",
+            "value",
+        ],
+    },
+    Room {
         name: "evaluate/shared",
         imports: &["detect", "evaluate/evaluator", "model", "settings", "value"],
     },
@@ -79,6 +92,8 @@ const ROOMS: &[Room] = &[
         name: "evaluate/kinds",
         imports: &[
             "evaluate/compat",
+            "evaluate/judged",
+            "evaluate/inquiry",
             "evaluate/shared",
             "evaluate/evaluator",
             "detect",

@@ -13,6 +13,7 @@ use super::dialog::{Dialog, Step};
 use super::ending::not_asked;
 use super::load::LanePlace;
 use crate::evaluate::AskedInquiry;
+use crate::evaluate::inquiry::MarkKey;
 use crate::judge::cache::{AnswerCache, QuestionKey, key_of};
 use crate::judge::gate::{GateBlock, JudgeGate, Reservation};
 use crate::judge::settings::JudgeSettings;
@@ -124,6 +125,8 @@ pub(super) struct OpenQuestion {
 #[derive(Debug)]
 pub(in crate::judge) struct LaneCore {
     pub(super) limits: LaneLimits,
+    /// What the marks of all records are made with.
+    pub(super) mark_key: MarkKey,
     pub(super) names: Vec<String>,
     pub(super) judges: Vec<JudgeSettings>,
     pub(super) states: Vec<JudgeState>,
@@ -139,7 +142,11 @@ pub(in crate::judge) struct LaneCore {
 
 impl LaneCore {
     /// Nothing waits.
-    pub(in crate::judge) fn new(judges: Vec<(String, JudgeSettings)>, limits: LaneLimits) -> Self {
+    pub(in crate::judge) fn new(
+        judges: Vec<(String, JudgeSettings)>,
+        limits: LaneLimits,
+        mark_key: MarkKey,
+    ) -> Self {
         let (names, judges): (Vec<_>, Vec<_>) = judges.into_iter().unzip();
         let state = |judge: &JudgeSettings| JudgeState {
             gate: JudgeGate::new(judge),
@@ -151,6 +158,7 @@ impl LaneCore {
         };
         Self {
             limits,
+            mark_key,
             names,
             states: judges.iter().map(state).collect(),
             judges,
@@ -199,8 +207,8 @@ impl LaneCore {
         let escalate_to = asked.plan.escalate_to.as_deref().and_then(find);
         self.replace(&mut asked);
         let (settings, state) = (&self.judges[judge], &self.states[judge]);
-        let plan = asked.plan.clone();
-        let dialog = Dialog::new(plan, judge, escalate_to, settings, state.bytes_per_token);
+        let (plan, known) = (asked.plan.clone(), (state.bytes_per_token, self.mark_key));
+        let dialog = Dialog::new(plan, judge, escalate_to, settings, known);
         let id = self.next_id;
         self.next_id += 1;
         let timer_ms = now_ms.saturating_add(self.limits.settle_ms);

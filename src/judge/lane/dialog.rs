@@ -7,6 +7,7 @@
 
 use crate::evaluate::inquiry::{
     AnsweredItem, Conclusion, Inquiry, JudgeAnswer, JudgeAnswers, JudgePlan, JudgePrompt,
+    MarkKey,
     PROMPT_VERSION, PromptRoom,
 };
 use crate::judge::settings::JudgeSettings;
@@ -82,7 +83,7 @@ impl Dialog {
         judge: usize,
         escalate_to: Option<usize>,
         settings: &JudgeSettings,
-        bytes_per_token: f64,
+        (bytes_per_token, mark_key): (f64, MarkKey),
     ) -> Self {
         let taken = settings.max_tokens.saturating_add(OVERHEAD_TOKENS);
         let fits = settings.context_tokens.saturating_sub(taken).max(OVERHEAD_TOKENS / 2);
@@ -90,6 +91,7 @@ impl Dialog {
             evidence_tokens: plan.evidence_tokens.min(fits),
             bytes_per_token,
             withholds_injections: false,
+            mark_key,
         };
         Self {
             plan,
@@ -232,7 +234,7 @@ impl Dialog {
     pub(super) fn overflowed(&mut self) {
         if std::mem::replace(&mut self.is_halved, true) {
             let explanation = "the record does not fit into the judge".to_owned();
-            self.give_up(Outcome::NotEvaluable { reason: Reason::TrajectoryTooLarge, explanation });
+            self.give_up(Outcome::NotEvaluable { reason: Reason::EvidenceTooLong, explanation });
             return;
         }
         self.room.evidence_tokens /= 2;
@@ -264,6 +266,7 @@ impl Dialog {
         }
         if conclusion.injection_suspected
             && self.plan.rechecks_injections
+            && self.prompt.as_ref().is_some_and(|prompt| prompt.injection_found)
             && !self.room.withholds_injections
         {
             self.room.withholds_injections = true;

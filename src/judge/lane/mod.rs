@@ -33,6 +33,7 @@ use super::client::{JudgeClient, JudgeStartError, Recording};
 use super::metrics::JudgeMetrics;
 use super::settings::JudgeSettings;
 use crate::evaluate::AskedInquiry;
+use crate::evaluate::inquiry::MarkKey;
 use crate::model::{Evaluation, Reason, Receipt};
 
 /// Takes the evaluations of one inquiry, with the receipt to hold until they have arrived.
@@ -145,7 +146,7 @@ impl Lane {
         };
         let clients = judges.iter().map(client).collect::<Result<Vec<_>, _>>()?;
         let own = judges.iter().map(|(name, judge)| (name.clone(), judge.clone()));
-        let core = LaneCore::new(own.collect(), limits);
+        let core = LaneCore::new(own.collect(), limits, mark_key()?);
         let (sender, receiver) = mpsc::unbounded_channel();
         let (hurry, leaves) = (CancellationToken::new(), log.is_some());
         let names = judges.keys().cloned().collect();
@@ -174,6 +175,14 @@ impl Lane {
         hurry.cancel();
         tell_panic(join.await);
     }
+}
+
+/// What nobody can guess, for as long as the process lives.
+fn mark_key() -> Result<MarkKey, JudgeStartError> {
+    let mut bytes = [0; 32];
+    let random = rustls::crypto::ring::default_provider().secure_random;
+    random.fill(&mut bytes).map_err(|_| JudgeStartError::NoRandomness)?;
+    Ok(MarkKey(bytes))
 }
 
 fn tell_panic(ended: Result<(), tokio::task::JoinError>) {

@@ -12,7 +12,7 @@ use super::load::LaneLoad;
 use crate::evaluate::AskedInquiry;
 use crate::evaluate::inquiry::{
     AnsweredItem, Conclusion, Inquiry, JudgeAnswer, JudgeAnswers, JudgePlan, JudgePrompt,
-    PromptRoom, UnreadableReply,
+    MarkKey, PromptRoom, UnreadableReply,
 };
 use crate::judge::settings::JudgeSettings;
 use crate::judge::wire::{Fault, Finish, Reply, TokenUsage};
@@ -45,7 +45,7 @@ impl Inquiry for OneStatement {
             statements: 1,
             digest,
             cut_bytes: 0,
-            injection_found: false,
+            injection_found: !room.withholds_injections,
         })
     }
 
@@ -151,7 +151,7 @@ impl Bench {
     fn new(judges: Json) -> Self {
         let judges: BTreeMap<String, JudgeSettings> =
             serde_json::from_value(judges).expect("judges");
-        let core = LaneCore::new(judges.into_iter().collect(), LIMITS);
+        let core = LaneCore::new(judges.into_iter().collect(), LIMITS, MarkKey([7; 32]));
         let (emitted, counts, asked_at) = (Vec::new(), Vec::new(), Vec::new());
         let load = LaneLoad::limited();
         Self { core, load, now_ms: 1_000_000, emitted, counts, cost_nano: 0, asked_at }
@@ -303,7 +303,7 @@ fn faults_end_as_failed_or_not_evaluable_after_as_many_tries_as_may_help() {
     check_fault(&Fault::Unreadable("x".into()), "judge_reply_invalid", 3);
     check_fault(&Fault::Rejected { status: 404, text: "x".into() }, "judge_error", 1);
     check_fault(&Fault::Locked("judge_unauthorized", "x".into()), "judge_unauthorized", 1);
-    check_fault(&Fault::Overflow, "trajectory_too_large", 2);
+    check_fault(&Fault::Overflow, "evidence_too_long", 2);
     check_fault(&Fault::RefusedParameter("temperature"), "judge_error", 13);
 }
 
