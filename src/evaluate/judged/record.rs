@@ -159,14 +159,7 @@ impl Record {
             record.push(LineKind::Operator, text, send.system_instructions);
         }
         for tool in &trajectory.tool_definitions {
-            let description = Evidence::Whole(Value::from(tool.description.to_string()));
-            let line = record.push(LineKind::Tool, description, send.tool_definitions);
-            line.tool = Some(tool.name.to_string());
-            line.schema =
-                Some(tool.input_schema.clone().into_owned()).filter(|schema| !schema.is_null());
-            if send.tool_definitions == Send::NamesOnly {
-                line.schema = None;
-            }
+            record.push_definition(&tool.name, &tool.description, &tool.input_schema, send);
         }
         record.push(LineKind::User, said(&trajectory.user_input), send.user_input);
         for step in wishes.plan {
@@ -190,6 +183,33 @@ impl Record {
         record.push_answer(trajectory, send, wishes.answer_parts);
         record.number_turn(&mut from, !trajectory.exchanges.is_empty());
         record
+    }
+
+    /// The record of some definitions alone: their seq is their number, from 1.
+    pub(in crate::evaluate) fn of_definitions<'d>(
+        definitions: impl Iterator<Item = (&'d str, &'d str, &'d Value<'d>)>,
+        send: &SendSettings,
+    ) -> Self {
+        let mut record = Self::default();
+        for (name, description, schema) in definitions {
+            record.push_definition(name, description, schema, send);
+            record.identity.extend(name.as_bytes());
+        }
+        record
+    }
+
+    fn push_definition(
+        &mut self,
+        name: &str,
+        description: &str,
+        schema: &Value<'_>,
+        send: &SendSettings,
+    ) {
+        let description = Evidence::Whole(Value::from(description.to_owned()));
+        let line = self.push(LineKind::Tool, description, send.tool_definitions);
+        line.tool = Some(name.to_owned());
+        let is_shown = !schema.is_null() && send.tool_definitions != Send::NamesOnly;
+        line.schema = is_shown.then(|| schema.clone().into_owned());
     }
 
     fn push(&mut self, kind: LineKind, content: Evidence, send: Send) -> &mut RecordLine {

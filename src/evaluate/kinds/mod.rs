@@ -36,6 +36,7 @@ pub static KINDS: &[&Kind] = &[
     &judged::helpfulness::KIND,
     &judged::refusal::KIND,
     &judged::topic_adherence::KIND,
+    &judged::rubric::KIND,
     &calls::tool_policy::KIND,
     &calls::tool_loop::KIND,
     &calls::tool_recovery::KIND,

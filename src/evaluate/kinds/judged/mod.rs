@@ -14,4 +14,5 @@ pub mod plan_quality;
 pub mod faithfulness;
 pub mod helpfulness;
 pub mod refusal;
+pub mod rubric;
 pub mod topic_adherence;
