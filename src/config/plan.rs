@@ -20,7 +20,7 @@ use crate::evaluate::engine::run::Configured;
 use crate::evaluate::{FailureJudge, FailureSettings};
 use crate::extract::Table;
 use crate::extract::dialect::{Dialect, Role};
-use crate::judge::{JudgeSettings, check_judges};
+use crate::judge::{JudgeSettings, JudgingSettings, check_judges};
 use crate::log::{Durability, LogSettings};
 use crate::model::{Facts, Level, MemoryLimits};
 use crate::receive::settings::ReceiversSettings;
@@ -51,6 +51,8 @@ pub struct Config {
     pub failures: FailureSettings,
     /// Language models that evaluators may ask, by names of your own.
     pub judges: BTreeMap<String, JudgeSettings>,
+    /// How patient the asking of judges is, and how much may wait for them.
+    pub judging: JudgingSettings,
     /// How traces are scored: a map keyed `kind/name`, such as `tool_call_args/refund`.
     pub evaluators: EvaluatorsConfig,
     /// Where evaluations leave: a map keyed `kind` or `kind/name`, such as `otlp_grpc/backend`.
@@ -82,6 +84,7 @@ impl Default for Config {
             limits: LimitsSettings::default(),
             failures: FailureSettings::default(),
             judges: BTreeMap::new(),
+            judging: JudgingSettings::default(),
             evaluators: EvaluatorsConfig,
             exporters: ExportersConfig,
             forward: ForwardConfig,

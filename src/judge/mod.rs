@@ -26,5 +26,5 @@ pub use client::{JudgeStartError, Recording};
 pub use lane::{AnswerLog, Lane, LaneHandle, LaneOutlet, LaneSettings, ask_all};
 pub use settings::{
     AzureSettings, BudgetPace, JudgeApi, JudgeBudget, JudgeLimits, JudgePrice, JudgeSettings,
-    StructuredOutput, check_judges, unknown_judge,
+    JudgingSettings, StructuredOutput, check_judges, unknown_judge,
 };

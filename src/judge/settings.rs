@@ -68,6 +68,35 @@ pub struct JudgeSettings {
     pub azure: Option<AzureSettings>,
 }
 
+/// How patient the asking of judges is, and how much may wait for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct JudgingSettings {
+    /// How long after a trace is complete nobody is asked about it: a late span would make it be
+    /// asked, and paid, twice. Default 10s.
+    pub settle: HumanDuration,
+    /// How long after that there may be an answer. Default 5m.
+    #[serde(deserialize_with = "above_zero")]
+    pub deadline: HumanDuration,
+    /// Inquiries that may wait. Default 10000.
+    #[serde(deserialize_with = "above_zero")]
+    pub waiting_max: u32,
+    /// Mebibytes that they may hold. Default 64.
+    #[serde(deserialize_with = "above_zero")]
+    pub waiting_mib: u32,
+}
+
+impl Default for JudgingSettings {
+    fn default() -> Self {
+        Self {
+            settle: HumanDuration::from_secs(10),
+            deadline: HumanDuration::from_secs(300),
+            waiting_max: 10_000,
+            waiting_mib: 64,
+        }
+    }
+}
+
 /// The protocol of a judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

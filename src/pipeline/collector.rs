@@ -31,7 +31,7 @@ use crate::emit::{self, Exporters, Persistence, Unsent};
 use crate::evaluate::engine::run::{Configured, Evaluators};
 use crate::extract::dialect::Dialect;
 use crate::extract::{Resolver, Table, TableError};
-use crate::judge::{JudgeSettings, JudgeStartError, Lane};
+use crate::judge::{JudgeSettings, JudgeStartError, JudgingSettings, Lane};
 use crate::log::LogLimits;
 use crate::model::{Memory, MemoryLimits};
 use crate::receive::settings::ReceiversSettings;
@@ -57,6 +57,8 @@ pub struct CollectorSettings {
     pub memory: MemoryLimits,
     /// Models that evaluators may ask.
     pub judges: BTreeMap<String, JudgeSettings>,
+    /// How patiently.
+    pub judging: JudgingSettings,
     /// How traces are scored.
     pub evaluators: Vec<Configured>,
     /// Where scores leave.
@@ -87,6 +89,7 @@ impl From<ResolvedConfig> for CollectorSettings {
             limits: LimitsSettings { traces_mib: Some(mib(plan.memory.traces)), ..config.limits },
             memory: plan.memory,
             judges: config.judges,
+            judging: config.judging,
             evaluators: plan.evaluators,
             exporters: plan.exporters,
             forward: plan.forward,
@@ -225,8 +228,9 @@ impl Collector {
         let metrics = Arc::new(PipelineMetrics::new(&meter, &evaluators));
         let lane = if evaluators.asks_judges() {
             let kept = kept.as_ref().map(|kept| kept.data_dir.as_path());
+            let judges = (&settings.judges, &settings.judging);
             let places = LanePlaces { journal: journal.as_ref(), data_dir: kept };
-            Some(judging::start(&settings.judges, places, &metrics, &outlet, &meter)?)
+            Some(judging::start(judges, places, &metrics, &outlet, &meter)?)
         } else {
             None
         };

@@ -9,7 +9,9 @@ use opentelemetry::metrics::Meter;
 use super::Outlet;
 use super::journal::Journal;
 use super::metrics::PipelineMetrics;
-use crate::judge::{AnswerLog, JudgeSettings, JudgeStartError, Lane, LaneSettings};
+use crate::judge::{
+    AnswerLog, JudgeSettings, JudgeStartError, JudgingSettings, Lane, LaneSettings,
+};
 
 /// The file, in the folder of the data, that holds what judges cost.
 const SPENT_FILE: &str = "judges.json";
@@ -25,7 +27,7 @@ pub(super) struct LanePlaces<'a> {
 
 /// Starts the lane; its evaluations are counted like all others.
 pub(super) fn start(
-    judges: &BTreeMap<String, JudgeSettings>,
+    (judges, judging): (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
     places: LanePlaces<'_>,
     metrics: &Arc<PipelineMetrics>,
     outlet: &Outlet,
@@ -47,5 +49,5 @@ pub(super) fn start(
         metrics.evaluations(&evaluations);
         outlet(evaluations, receipt);
     };
-    Lane::start(settings, Arc::new(counted), meter)
+    Lane::start(settings, judging, Arc::new(counted), meter)
 }

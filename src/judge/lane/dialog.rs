@@ -6,8 +6,7 @@
 //! ```
 
 use crate::evaluate::inquiry::{
-    AnsweredItem, Conclusion, Inquiry, JudgeAnswer, JudgeAnswers, JudgePlan, JudgePrompt,
-    MarkKey,
+    AnsweredItem, Conclusion, Inquiry, JudgeAnswer, JudgeAnswers, JudgePlan, JudgePrompt, MarkKey,
     PROMPT_VERSION, PromptRoom,
 };
 use crate::judge::settings::JudgeSettings;

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Inquiries that may wait.
-const INQUIRIES_MAX: usize = 10_000;
-/// Bytes that they may hold.
-const BYTES_MAX: usize = 64 << 20;
+use crate::judge::settings::JudgingSettings;
 
 /// What waits now.
 #[derive(Debug)]
@@ -19,8 +16,9 @@ pub(in crate::judge) struct LaneLoad {
 
 impl LaneLoad {
     /// Nothing waits, and no more than the limits may.
-    pub(in crate::judge) fn limited() -> Arc<Self> {
-        Arc::new(Self::new(INQUIRIES_MAX, BYTES_MAX))
+    pub(in crate::judge) fn limited(settings: &JudgingSettings) -> Arc<Self> {
+        let bytes = (settings.waiting_mib as usize) << 20;
+        Arc::new(Self::new(settings.waiting_max as usize, bytes))
     }
 
     /// Whoever hands over holds all of it anyway.

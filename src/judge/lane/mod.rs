@@ -31,10 +31,11 @@ use self::task::LaneRunner;
 use super::cache::QuestionKey;
 use super::client::{JudgeClient, JudgeStartError, Recording};
 use super::metrics::JudgeMetrics;
-use super::settings::JudgeSettings;
+use super::settings::{JudgeSettings, JudgingSettings};
 use crate::evaluate::AskedInquiry;
 use crate::evaluate::inquiry::MarkKey;
 use crate::model::{Evaluation, Reason, Receipt};
+use crate::settings::HumanDuration;
 
 /// Takes the evaluations of one inquiry, with the receipt to hold until they have arrived.
 pub type LaneOutlet = Arc<dyn Fn(Vec<Evaluation>, Option<Receipt>) + Send + Sync>;
@@ -45,9 +46,6 @@ pub trait AnswerLog: Send + Sync {
     fn keep(&self, key: [u8; 16], text: String) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
-/// The live lane waits so long for a revision, and so long for an answer.
-const LIVE: LaneLimits =
-    LaneLimits { settle_ms: 10_000, deadline_ms: 300_000, waits_for_circuit: true };
 /// A lane over recorded traces: nothing is revised, and nobody waits for a judge that is not well.
 const RECORDED: LaneLimits =
     LaneLimits { settle_ms: 0, deadline_ms: u64::MAX, waits_for_circuit: false };
@@ -121,10 +119,18 @@ impl Lane {
     /// A key that is not there, or a client that cannot be made.
     pub fn start(
         settings: LaneSettings<'_>,
+        judging: &JudgingSettings,
         outlet: LaneOutlet,
         meter: &Meter,
     ) -> Result<Self, JudgeStartError> {
-        Self::start_with(settings, outlet, LIVE, LaneLoad::limited(), JudgeMetrics::new(meter))
+        let ms = |time: HumanDuration| u64::try_from(time.0.as_millis()).unwrap_or(u64::MAX);
+        let limits = LaneLimits {
+            settle_ms: ms(judging.settle),
+            deadline_ms: ms(judging.deadline),
+            waits_for_circuit: true,
+        };
+        let load = LaneLoad::limited(judging);
+        Self::start_with(settings, outlet, limits, load, JudgeMetrics::new(meter))
     }
 
     fn start_with(

@@ -11,10 +11,10 @@ use super::core::{LaneAction, LaneCore, LaneCount, LaneLimits};
 use super::load::LaneLoad;
 use crate::evaluate::AskedInquiry;
 use crate::evaluate::inquiry::{
-    AnsweredItem, Conclusion, Inquiry, JudgeAnswer, JudgeAnswers, JudgePlan, JudgePrompt,
-    MarkKey, PromptRoom, UnreadableReply,
+    AnsweredItem, Conclusion, Inquiry, JudgeAnswer, JudgeAnswers, JudgePlan, JudgePrompt, MarkKey,
+    PromptRoom, UnreadableReply,
 };
-use crate::judge::settings::JudgeSettings;
+use crate::judge::settings::{JudgeSettings, JudgingSettings};
 use crate::judge::wire::{Fault, Finish, Reply, TokenUsage};
 use crate::model::{
     Completion, Evaluation, EvaluationId, EvaluatorInfo, Explanation, Outcome, Reason, Score,
@@ -153,7 +153,7 @@ impl Bench {
             serde_json::from_value(judges).expect("judges");
         let core = LaneCore::new(judges.into_iter().collect(), LIMITS, MarkKey([7; 32]));
         let (emitted, counts, asked_at) = (Vec::new(), Vec::new(), Vec::new());
-        let load = LaneLoad::limited();
+        let load = LaneLoad::limited(&JudgingSettings::default());
         Self { core, load, now_ms: 1_000_000, emitted, counts, cost_nano: 0, asked_at }
     }
 
