@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 
 use super::settings::JudgeSettings;
-use super::wire::Question;
+use super::wire::JudgeQuestion;
 use crate::evaluate::inquiry::PROMPT_VERSION;
 
 /// Bytes of all answers that are kept.
@@ -19,7 +19,7 @@ pub(crate) type QuestionKey = [u8; 16];
 /// The key of a question; `sample` tells votes apart.
 pub(in crate::judge) fn key_of(
     judge: &JudgeSettings,
-    question: &Question,
+    question: &JudgeQuestion,
     sample: u32,
 ) -> QuestionKey {
     let mut hash = Sha256::new();

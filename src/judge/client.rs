@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::cache::QuestionKey;
 use super::settings::JudgeSettings;
 use super::wire::{
-    self, Fault, Finish, HttpAnswer, Question, Quirks, Reply, TokenUsage, WireRequest,
+    self, Fault, Finish, HttpAnswer, JudgeQuestion, Quirks, Reply, TokenUsage, WireRequest,
 };
 use crate::client;
 
@@ -117,7 +117,7 @@ impl JudgeClient {
         &self,
         key: QuestionKey,
         quirks: &Quirks,
-        question: &Question,
+        question: &JudgeQuestion,
     ) -> Result<Reply, Fault> {
         if let Some(Recording::Replay(folder)) = &self.recording {
             return read_recorded(&file_of(folder, key)).await;

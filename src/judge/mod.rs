@@ -23,7 +23,7 @@ mod settings;
 mod wire;
 
 pub use client::{JudgeStartError, Recording};
-pub use lane::{AnswerLog, Lane, LaneHandle, LaneOutlet, LaneSettings, ask_all};
+pub use lane::{AnswerLog, JudgeLane, LaneHandle, LaneOutlet, LaneSettings, ask_all};
 pub use settings::{
     AzureSettings, BudgetPace, JudgeApi, JudgeBudget, JudgeLimits, JudgePrice, JudgeSettings,
     JudgingSettings, StructuredOutput, check_judges, unknown_judge,

@@ -1,8 +1,9 @@
 //! The whole collector: every stage started in order, and stopped in order.
 //!
 //! Start: telemetry, exporters, shards, receivers; ready once all run. Stop: not ready, receivers
-//! tell senders to come again, shards judge what is open, judges answer what they were asked, exporters deliver what they hold, ports
-//! close; all within `shutdown_timeout`, of which exporters get what is left, at least a quarter.
+//! tell senders to come again, shards judge what is open, judges answer what they were asked,
+//! exporters deliver what they hold, ports close; all within `shutdown_timeout`, of which exporters
+//! get what is left, at least a quarter.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,8 +20,7 @@ use super::journal::{Journal, JournalOpenError, Past};
 use super::judging::{self, LanePlaces};
 use super::keeper::Keeper;
 use super::lost::KeptWork;
-use super::metrics::PipelineMetrics;
-use super::{Lost, Outlet, Pipeline, PipelineLinks, PipelineSettings, Unjudged};
+use super::{Lost, Outlet, Pipeline, PipelineSettings, Unjudged};
 use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::config::ResolvedConfig;
 use crate::emit::forward::{
@@ -31,7 +31,7 @@ use crate::emit::{self, Exporters, Persistence, Unsent};
 use crate::evaluate::engine::run::{Configured, Evaluators};
 use crate::extract::dialect::Dialect;
 use crate::extract::{Resolver, Table, TableError};
-use crate::judge::{JudgeSettings, JudgeStartError, JudgingSettings, Lane};
+use crate::judge::{JudgeLane, JudgeSettings, JudgeStartError, JudgingSettings};
 use crate::log::LogLimits;
 use crate::model::{Memory, MemoryLimits};
 use crate::receive::settings::ReceiversSettings;
@@ -191,7 +191,7 @@ pub struct Collector {
     exporters: Arc<Exporters>,
     forwards: Arc<Forwards>,
     pipeline: Pipeline,
-    lane: Option<Lane>,
+    lane: Option<JudgeLane>,
     receivers: Receivers,
     journal: Option<Arc<Journal>>,
     restoring: Option<JoinHandle<()>>,
@@ -225,20 +225,10 @@ impl Collector {
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let evaluators = Arc::new(evaluators);
-        let metrics = Arc::new(PipelineMetrics::new(&meter, &evaluators));
-        let lane = if evaluators.asks_judges() {
-            let kept = kept.as_ref().map(|kept| kept.data_dir.as_path());
-            let judges = (&settings.judges, &settings.judging);
-            let places = LanePlaces { journal: journal.as_ref(), data_dir: kept };
-            Some(judging::start(judges, places, &metrics, &outlet, &meter)?)
-        } else {
-            None
-        };
-        let links = PipelineLinks {
-            metrics,
-            journal: journal.clone(),
-            lane: lane.as_ref().map(Lane::handle),
-        };
+        let judges = (&settings.judges, &settings.judging);
+        let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
+        let places = LanePlaces { journal: journal.as_ref(), data_dir };
+        let (links, lane) = judging::link(judges, places, &evaluators, &outlet, &meter)?;
         let pipeline = Pipeline::start_linked(
             &PipelineSettings {
                 traces: settings.traces,
@@ -258,14 +248,12 @@ impl Collector {
         if let Some(journal) = &journal {
             telemetry.readiness().need(journal.works());
         }
-        let restoring = journal.as_ref().zip(past);
-        let restoring = restoring.and_then(|(journal, past)| {
-            pipeline.restore(journal, past, lane.as_ref().map(Lane::handle))
-        });
+        let (handle, restoring) =
+            (lane.as_ref().map(JudgeLane::handle), journal.as_ref().zip(past));
+        let restoring = restoring.and_then(|(own, past)| pipeline.restore(own, past, handle));
         let intake = pipeline.intake();
         let receivers = Receivers::start(&settings.receivers, intake, &memory, &meter).await?;
         let files = settings.receivers.file.as_ref();
-        let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
         let files = FileReceiver::start(files, pipeline.intake(), &memory, &meter, data_dir);
         telemetry.readiness().set(true);
         let shutdown_timeout = settings.shutdown_timeout;

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use opentelemetry::metrics::Meter;
 
-use super::Outlet;
 use super::journal::Journal;
 use super::metrics::PipelineMetrics;
+use super::{Outlet, PipelineLinks};
+use crate::evaluate::engine::run::Evaluators;
 use crate::judge::{
-    AnswerLog, JudgeSettings, JudgeStartError, JudgingSettings, Lane, LaneSettings,
+    AnswerLog, JudgeLane, JudgeSettings, JudgeStartError, JudgingSettings, LaneSettings,
 };
 
 /// The file, in the folder of the data, that holds what judges cost.
@@ -25,14 +26,36 @@ pub(super) struct LanePlaces<'a> {
     pub(super) data_dir: Option<&'a Path>,
 }
 
+/// What the pipeline works with beside its stages; the lane among it, where an evaluator asks a
+/// judge.
+pub(super) fn link(
+    judges: (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
+    places: LanePlaces<'_>,
+    evaluators: &Evaluators,
+    outlet: &Outlet,
+    meter: &Meter,
+) -> Result<(PipelineLinks, Option<JudgeLane>), JudgeStartError> {
+    let metrics = Arc::new(PipelineMetrics::new(meter, evaluators));
+    let lane = match evaluators.asks_judges() {
+        true => Some(start(judges, places, &metrics, outlet, meter)?),
+        false => None,
+    };
+    let links = PipelineLinks {
+        metrics,
+        journal: places.journal.cloned(),
+        lane: lane.as_ref().map(JudgeLane::handle),
+    };
+    Ok((links, lane))
+}
+
 /// Starts the lane; its evaluations are counted like all others.
-pub(super) fn start(
+fn start(
     (judges, judging): (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
     places: LanePlaces<'_>,
     metrics: &Arc<PipelineMetrics>,
     outlet: &Outlet,
     meter: &Meter,
-) -> Result<Lane, JudgeStartError> {
+) -> Result<JudgeLane, JudgeStartError> {
     let has_budget = judges.values().any(|judge| judge.budget != Default::default());
     if has_budget && places.data_dir.is_none() {
         tracing::warn!("budgets of judges start anew with the process: there is no `data_dir`");
@@ -49,5 +72,5 @@ pub(super) fn start(
         metrics.evaluations(&evaluations);
         outlet(evaluations, receipt);
     };
-    Lane::start(settings, judging, Arc::new(counted), meter)
+    JudgeLane::start(settings, judging, Arc::new(counted), meter)
 }

@@ -177,7 +177,10 @@ impl Calibration {
     }
 
     fn record(&self, judge: &str) -> serde_json::Value {
-        let part = |it: &Agreement| json!({"statements": it.count, "accuracy": it.accuracy, "kappa": it.kappa});
+        let part = |it: &Agreement| {
+            let Agreement { accuracy, kappa, count } = it;
+            json!({"statements": count, "accuracy": accuracy, "kappa": kappa})
+        };
         let parts = self.parts.iter().map(|(name, it)| (name.clone(), part(it)));
         let confusion = self
             .confusion

@@ -29,7 +29,7 @@ pub(super) struct JudgeCircuit {
 
 /// What a circuit says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CircuitState {
+pub(super) enum JudgeCircuitState {
     /// Ask.
     Closed,
     /// Ask once, to see.
@@ -44,13 +44,13 @@ pub(super) enum CircuitState {
 }
 
 impl JudgeCircuit {
-    pub(super) fn state(&self, now_ms: u64) -> CircuitState {
+    pub(super) fn state(&self, now_ms: u64) -> JudgeCircuitState {
         let is_locked = self.is_locked;
         match self.open_until_ms {
-            None => CircuitState::Closed,
-            Some(_) if self.is_probing => CircuitState::Open { until_ms: None, is_locked },
-            Some(until) if now_ms >= until => CircuitState::Probe,
-            Some(until) => CircuitState::Open { until_ms: Some(until), is_locked },
+            None => JudgeCircuitState::Closed,
+            Some(_) if self.is_probing => JudgeCircuitState::Open { until_ms: None, is_locked },
+            Some(until) if now_ms >= until => JudgeCircuitState::Probe,
+            Some(until) => JudgeCircuitState::Open { until_ms: Some(until), is_locked },
         }
     }
 
@@ -115,8 +115,8 @@ impl JudgeCircuit {
 mod tests {
     use super::*;
 
-    fn open(until_ms: u64) -> CircuitState {
-        CircuitState::Open { until_ms: Some(until_ms), is_locked: false }
+    fn open(until_ms: u64) -> JudgeCircuitState {
+        JudgeCircuitState::Open { until_ms: Some(until_ms), is_locked: false }
     }
 
     #[test]
@@ -125,18 +125,18 @@ mod tests {
         (0..4).for_each(|_| circuit.failed(0));
         circuit.succeeded(0);
         (0..4).for_each(|_| circuit.failed(0));
-        assert_eq!(circuit.state(0), CircuitState::Closed);
+        assert_eq!(circuit.state(0), JudgeCircuitState::Closed);
         circuit.failed(0);
         assert_eq!(circuit.state(0), open(30_000));
-        assert_eq!(circuit.state(30_000), CircuitState::Probe);
+        assert_eq!(circuit.state(30_000), JudgeCircuitState::Probe);
         circuit.begin();
-        let probing = CircuitState::Open { until_ms: None, is_locked: false };
+        let probing = JudgeCircuitState::Open { until_ms: None, is_locked: false };
         assert_eq!(circuit.state(30_000), probing);
         circuit.failed(31_000);
         assert_eq!(circuit.state(31_000), open(91_000), "twice as long");
         circuit.begin();
         circuit.succeeded(91_000);
-        assert_eq!(circuit.state(91_000), CircuitState::Closed);
+        assert_eq!(circuit.state(91_000), JudgeCircuitState::Closed);
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
     fn a_wrong_key_locks_it_for_five_minutes() {
         let mut circuit = JudgeCircuit::default();
         circuit.locked(0);
-        let locked = CircuitState::Open { until_ms: Some(300_000), is_locked: true };
+        let locked = JudgeCircuitState::Open { until_ms: Some(300_000), is_locked: true };
         assert_eq!(circuit.state(0), locked);
     }
 }

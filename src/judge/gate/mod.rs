@@ -8,7 +8,7 @@ mod rate;
 use std::time::Duration;
 
 pub(in crate::judge) use budget::SpendMeter;
-use circuit::{CircuitState, JudgeCircuit};
+use circuit::{JudgeCircuit, JudgeCircuitState};
 use rate::{Concurrency, RateBucket};
 
 use super::settings::{BudgetPace, JudgePrice, JudgeSettings};
@@ -101,7 +101,7 @@ impl JudgeGate {
 
     /// Whether it can be asked at all, whatever is asked.
     pub(in crate::judge) fn is_open(&self, now_ms: u64) -> bool {
-        matches!(self.circuit.state(now_ms), CircuitState::Closed | CircuitState::Probe)
+        matches!(self.circuit.state(now_ms), JudgeCircuitState::Closed | JudgeCircuitState::Probe)
     }
 
     /// Asks for leave to send a request of so many tokens, with an answer of at most so many; sets
@@ -114,7 +114,7 @@ impl JudgeGate {
         now_ms: u64,
         estimate: TokenUsage,
     ) -> Result<Reservation, GateBlock> {
-        if let CircuitState::Open { until_ms, is_locked } = self.circuit.state(now_ms) {
+        if let JudgeCircuitState::Open { until_ms, is_locked } = self.circuit.state(now_ms) {
             return Err(GateBlock::Circuit { until_ms, is_locked });
         }
         if !self.concurrency.has_room() {

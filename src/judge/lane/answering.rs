@@ -3,7 +3,7 @@
 use super::core::{JudgeState, LaneAction, LaneCore, LaneCount, OpenQuestion};
 use super::ending::not_asked;
 use crate::judge::gate::Ended;
-use crate::judge::wire::{Fault, Question, Reply, Shape, TokenUsage};
+use crate::judge::wire::{Fault, JudgeQuestion, Reply, Shape, TokenUsage};
 use crate::model::{Outcome, Reason};
 
 /// Tries of one question.
@@ -133,7 +133,7 @@ fn back_off_ms(id: u64, attempt: u32, after: Option<std::time::Duration>) -> u64
 }
 
 /// Corrects what a token is taken to be by what the judge counted.
-fn learn_tokens(state: &mut JudgeState, question: &Question, reply: &Reply) {
+fn learn_tokens(state: &mut JudgeState, question: &JudgeQuestion, reply: &Reply) {
     if reply.usage.input == 0 {
         return;
     }

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use hashbrown::HashMap;
 
-use super::dialog::{Dialog, Step};
+use super::dialog::{Dialog, DialogStep};
 use super::ending::not_asked;
 use super::load::LanePlace;
 use crate::evaluate::AskedInquiry;
@@ -17,7 +17,7 @@ use crate::evaluate::inquiry::MarkKey;
 use crate::judge::cache::{AnswerCache, QuestionKey, key_of};
 use crate::judge::gate::{GateBlock, JudgeGate, Reservation};
 use crate::judge::settings::JudgeSettings;
-use crate::judge::wire::{Question, Quirks, Reply, Shape, TokenUsage};
+use crate::judge::wire::{JudgeQuestion, Quirks, Reply, Shape, TokenUsage};
 use crate::model::{Evaluation, Outcome, Reason, Receipt, SpanId};
 
 /// What bytes per token are taken to be before a judge has told.
@@ -48,7 +48,7 @@ pub(in crate::judge) enum LaneAction {
         /// How it is put.
         quirks: Quirks,
         /// The question.
-        question: Box<Question>,
+        question: Box<JudgeQuestion>,
     },
     /// Hand these out.
     Emit {
@@ -116,7 +116,7 @@ pub(super) struct LaneTask {
 #[derive(Debug)]
 pub(super) struct OpenQuestion {
     pub(super) judge: usize,
-    pub(super) question: Box<Question>,
+    pub(super) question: Box<JudgeQuestion>,
     pub(super) key: QuestionKey,
     pub(super) estimate: TokenUsage,
 }
@@ -344,8 +344,8 @@ impl LaneCore {
             }
             if task.question.is_none() {
                 match task.dialog.next(&*task.asked.inquiry, &self.judges) {
-                    Step::Done(end) => break end,
-                    Step::Ask { judge, question, sample } => {
+                    DialogStep::Done(end) => break end,
+                    DialogStep::Ask { judge, question, sample } => {
                         let key = key_of(&self.judges[judge], &question, sample);
                         let estimate = task.dialog.estimate(&question);
                         task.question = Some(OpenQuestion { judge, question, key, estimate });

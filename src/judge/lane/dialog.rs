@@ -10,7 +10,7 @@ use crate::evaluate::inquiry::{
     PROMPT_VERSION, PromptRoom,
 };
 use crate::judge::settings::JudgeSettings;
-use crate::judge::wire::{Finish, Question, Reply, TokenUsage};
+use crate::judge::wire::{Finish, JudgeQuestion, Reply, TokenUsage};
 use crate::model::{JudgeUse, Outcome, Reason};
 
 /// Randomness of an answer that is one of several.
@@ -24,13 +24,13 @@ const ESTIMATE_TOKENS_MIN: u64 = 512;
 
 /// What is to be done next.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum DialogStep {
     /// Ask this.
     Ask {
         /// The judge, by its place.
         judge: usize,
         /// The question.
-        question: Box<Question>,
+        question: Box<JudgeQuestion>,
         /// Its place among the votes.
         sample: u32,
     },
@@ -110,7 +110,7 @@ impl Dialog {
     }
 
     /// What is to be done next.
-    pub(super) fn next(&mut self, inquiry: &dyn Inquiry, judges: &[JudgeSettings]) -> Step {
+    pub(super) fn next(&mut self, inquiry: &dyn Inquiry, judges: &[JudgeSettings]) -> DialogStep {
         if self.end.is_none() && self.prompt.is_none() {
             match inquiry.prompt(&self.room) {
                 Ok(prompt) => self.prompt = Some(prompt),
@@ -120,21 +120,25 @@ impl Dialog {
         match (self.end.take(), &self.prompt, judges.get(self.judge)) {
             (None, Some(prompt), Some(settings)) => {
                 let question = self.question(prompt.clone(), settings);
-                Step::Ask { judge: self.judge, question: Box::new(question), sample: self.answers }
+                DialogStep::Ask {
+                    judge: self.judge,
+                    question: Box::new(question),
+                    sample: self.answers,
+                }
             }
-            (end, ..) => Step::Done(Box::new(end.unwrap_or_else(|| {
+            (end, ..) => DialogStep::Done(Box::new(end.unwrap_or_else(|| {
                 let error = "the judge is not configured".to_owned();
                 DialogEnd::GivenUp(Outcome::Failed { error_type: "judge_unknown", error })
             }))),
         }
     }
 
-    fn question(&self, prompt: JudgePrompt, settings: &JudgeSettings) -> Question {
+    fn question(&self, prompt: JudgePrompt, settings: &JudgeSettings) -> JudgeQuestion {
         let is_vote = self.plan.samples_max > 1
             && (self.answers > 0 || self.plan.samples_min > 1)
             && self.phase == Phase::Sampling;
         let longer = if self.is_longer { LONGER } else { 1 };
-        Question {
+        JudgeQuestion {
             prompt,
             remark: self.remark.clone(),
             temperature: if is_vote { VOTE_TEMPERATURE } else { settings.temperature },
@@ -143,7 +147,7 @@ impl Dialog {
     }
 
     /// Tokens that a question takes, as far as that can be said before.
-    pub(super) fn estimate(&self, question: &Question) -> TokenUsage {
+    pub(super) fn estimate(&self, question: &JudgeQuestion) -> TokenUsage {
         let remark = question.remark.as_ref().map_or(0, String::len);
         let bytes = question.prompt.system.len() + question.prompt.user.len() + remark;
         let input = (bytes as f64 / self.room.bytes_per_token).ceil() as u64;
@@ -154,7 +158,7 @@ impl Dialog {
     pub(super) fn replied(
         &mut self,
         inquiry: &dyn Inquiry,
-        question: &Question,
+        question: &JudgeQuestion,
         reply: &Reply,
     ) -> bool {
         let estimate = self.estimate(question).input;

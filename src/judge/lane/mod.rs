@@ -104,7 +104,7 @@ pub struct LaneSettings<'a> {
 }
 
 /// The running lane.
-pub struct Lane {
+pub struct JudgeLane {
     handle: LaneHandle,
     /// Whether what is not asked at the end is left to the next process.
     leaves: bool,
@@ -112,7 +112,7 @@ pub struct Lane {
     join: JoinHandle<()>,
 }
 
-impl Lane {
+impl JudgeLane {
     /// Starts on the current runtime.
     ///
     /// # Errors
@@ -200,7 +200,7 @@ fn tell_panic(ended: Result<(), tokio::task::JoinError>) {
 /// Asks about all of these, and gives the evaluations of each, in order.
 ///
 /// # Errors
-/// As [`Lane::start`].
+/// As [`JudgeLane::start`].
 pub async fn ask_all(
     settings: LaneSettings<'_>,
     asked: Vec<AskedInquiry>,
@@ -212,7 +212,7 @@ pub async fn ask_all(
         kept.lock().unwrap_or_else(PoisonError::into_inner).push(evaluations);
     });
     let metrics = JudgeMetrics::none();
-    let lane = Lane::start_with(settings, outlet, RECORDED, LaneLoad::unlimited(), metrics)?;
+    let lane = JudgeLane::start_with(settings, outlet, RECORDED, LaneLoad::unlimited(), metrics)?;
     lane.handle().ask(asked, None);
     lane.shutdown(std::future::pending()).await;
     let done = std::mem::take(&mut *done.lock().unwrap_or_else(PoisonError::into_inner));

@@ -14,7 +14,7 @@ use super::{AnswerLog, LaneMessage, LaneOutlet, spent};
 use crate::judge::cache::QuestionKey;
 use crate::judge::client::JudgeClient;
 use crate::judge::metrics::LaneMetrics;
-use crate::judge::wire::{Fault, Question, Quirks, Reply};
+use crate::judge::wire::{Fault, JudgeQuestion, Quirks, Reply};
 use crate::panics::caught_future;
 
 /// Inquiries that are taken in at once.
@@ -173,7 +173,7 @@ impl LaneRunner {
         &mut self,
         id: u64,
         judge: usize,
-        (key, quirks, question): (QuestionKey, Quirks, Box<Question>),
+        (key, quirks, question): (QuestionKey, Quirks, Box<JudgeQuestion>),
     ) {
         let Some(client) = self.clients.get(judge).cloned() else { return };
         let log = self.log.clone();

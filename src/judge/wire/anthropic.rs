@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    ANSWER_NAME, Finish, Question, Quirks, Reply, Shape, TokenUsage, count, number, schema, text,
-    user_text,
+    ANSWER_NAME, Finish, JudgeQuestion, Quirks, Reply, Shape, TokenUsage, count, number, schema,
+    text, user_text,
 };
 use crate::judge::settings::JudgeSettings;
 
@@ -17,7 +17,7 @@ pub(super) fn url(judge: &JudgeSettings) -> String {
     format!("{base}{version}/messages")
 }
 
-pub(super) fn body(judge: &JudgeSettings, quirks: &Quirks, question: &Question) -> Value {
+pub(super) fn body(judge: &JudgeSettings, quirks: &Quirks, question: &JudgeQuestion) -> Value {
     let mut body = json!({
         "model": judge.model,
         "max_tokens": question.max_tokens,
@@ -47,7 +47,7 @@ pub(super) fn body(judge: &JudgeSettings, quirks: &Quirks, question: &Question) 
 }
 
 /// The record stands in a part of its own, which other questions about the same run share.
-fn content(quirks: &Quirks, question: &Question) -> Value {
+fn content(quirks: &Quirks, question: &JudgeQuestion) -> Value {
     let text = user_text(question);
     let end = record_end(&text).filter(|end| *end >= CACHED_BYTES_MIN);
     match end.filter(|_| quirks.takes("cache_control")) {

@@ -24,7 +24,7 @@ pub(super) const USER_AGENT: &str = concat!("spanscore/", env!("CARGO_PKG_VERSIO
 
 /// One question to one judge.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::judge) struct Question {
+pub(in crate::judge) struct JudgeQuestion {
     /// System and user message, with the schema of the answer.
     pub(in crate::judge) prompt: JudgePrompt,
     /// Appended to the user message where an answer has to be repaired.
@@ -93,7 +93,7 @@ pub(in crate::judge) fn request(
     judge: &JudgeSettings,
     key: Option<&str>,
     quirks: &Quirks,
-    question: &Question,
+    question: &JudgeQuestion,
 ) -> WireRequest {
     let (body, url) = match judge.api {
         JudgeApi::OpenAi => (openai::body(judge, quirks, question), openai::url(judge)),
@@ -148,7 +148,7 @@ pub(in crate::judge) fn reply(
 }
 
 /// The user message with what is said of the last answer.
-fn user_text(question: &Question) -> String {
+fn user_text(question: &JudgeQuestion) -> String {
     match &question.remark {
         Some(remark) => format!("{}\n\n{remark}", question.prompt.user),
         None => question.prompt.user.clone(),
@@ -156,7 +156,7 @@ fn user_text(question: &Question) -> String {
 }
 
 /// The schema of the answer, where one is asked for.
-fn schema(question: &Question) -> Option<Value> {
+fn schema(question: &JudgeQuestion) -> Option<Value> {
     question.prompt.schema.and_then(|schema| serde_json::from_str(schema).ok())
 }
 

@@ -1,7 +1,7 @@
 //! What a judge does not take: parameters are not universal, and models refuse what others need.
 //! What was refused is remembered for as long as the process runs.
 
-use super::Question;
+use super::JudgeQuestion;
 use crate::judge::settings::StructuredOutput;
 
 /// How the form of an answer is asked for now.
@@ -71,7 +71,7 @@ impl Quirks {
     }
 
     /// How the form is asked for; not at all where the prompt has no schema.
-    pub(super) fn shape(&self, question: &Question) -> Shape {
+    pub(super) fn shape(&self, question: &JudgeQuestion) -> Shape {
         if question.prompt.schema.is_some() { self.shape } else { Shape::Free }
     }
 

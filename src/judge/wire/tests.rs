@@ -15,7 +15,7 @@ fn openai() -> JudgeSettings {
     judge(json!({"api": "openai", "base_url": "http://localhost:1/v1", "model": "m", "seed": 7}))
 }
 
-fn question(user: &str) -> Question {
+fn question(user: &str) -> JudgeQuestion {
     let prompt = JudgePrompt {
         system: "rules".into(),
         user: user.into(),
@@ -25,7 +25,7 @@ fn question(user: &str) -> Question {
         cut_bytes: 0,
         injection_found: false,
     };
-    Question { prompt, remark: None, temperature: 0.0, max_tokens: 9 }
+    JudgeQuestion { prompt, remark: None, temperature: 0.0, max_tokens: 9 }
 }
 
 fn asked(judge: &JudgeSettings, quirks: &Quirks, user: &str) -> WireRequest {
@@ -154,7 +154,11 @@ fn replies_are_read_in_all_protocols() {
 
     let usage = json!({"input_tokens": 3, "cache_read_input_tokens": 8,
         "cache_creation_input_tokens": 9, "output_tokens": 5});
-    let message = |content: Value, stop: &str| json!({"type": "message", "content": content, "stop_reason": stop, "usage": usage});
+    let message = |content: Value, stop: &str| {
+        let mut message = json!({"type": "message", "stop_reason": stop, "usage": usage});
+        message["content"] = content;
+        message
+    };
     let words = json!([{"type": "thinking"}, {"type": "text", "text": "{}"}]);
     check_reply("anthropic", message(words, "end_turn"), "{}", Finish::Stop, [20, 8, 5]);
     let called = json!([{"type": "text", "text": "so"}, {"type": "tool_use", "input": {"a": 1}}]);

@@ -44,8 +44,7 @@ fn numbered(number: u64) -> Vec<opentelemetry_proto::tonic::trace::v1::Span> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_between_answer_and_emission_nothing_is_lost_or_paid_twice_beyond_what_was_under_way()
- {
+async fn killed_before_emission_nothing_is_lost_or_asked_twice_but_what_was_under_way() {
     let folder = tempfile::tempdir().unwrap();
     let backend = FakeBackend::grpc().await;
     let judge = FakeJudge::start(|asked| {
