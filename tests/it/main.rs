@@ -18,6 +18,7 @@ mod evaluators;
 mod expectations;
 mod failures;
 mod forward;
+mod judged;
 mod parity_dokimos;
 mod parity_iris;
 mod parity_uipath;

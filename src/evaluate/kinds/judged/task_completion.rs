@@ -9,8 +9,10 @@ use crate::evaluate::judged::prompt::quoted;
 use crate::evaluate::judged::question::{Question, QuestionItem, ReplyForm, Scoring};
 use crate::evaluate::judged::record::{LineKind, RecordWishes};
 use crate::evaluate::judged::{DokimosReply, settings};
-use crate::model::Outcome;
+use crate::evaluate::shared::report;
+use crate::model::{Outcome, Want};
 use crate::settings::SettingsError;
+use crate::value::Map;
 
 /// Tasks and constraints at most.
 const STATEMENTS_MAX: usize = 50;
@@ -94,7 +96,10 @@ impl JudgedKind for TaskCompletion {
 
     fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {
         if self.0.compat.is_some() {
-            return Ok(self.dokimos(run));
+            // Where nothing is to be done, all is done, says Dokimos.
+            let is_none = self.0.criteria.tasks.as_ref().is_none_or(Vec::is_empty);
+            let nothing = || report::scored(1.0, Want::ALL, || "no tasks to evaluate", Map::new);
+            return if is_none { Err(nothing()) } else { Ok(self.dokimos(run)) };
         }
         let task = |task: &String| {
             QuestionItem::new(format!("Done, wholly and rightly: {}", quoted(task))).named(task)
