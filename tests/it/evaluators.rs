@@ -5,11 +5,14 @@
 //! (those with the same `group` were made together; `message_place` is that among all calls that
 //! messages list), further facts of the trajectory (of a session
 //! the starts of its turns), `settings` of its own, and what is expected: a `score`, the reason why
-//! it is `not_evaluable`, or the error that it `failed` with.
+//! it is `not_evaluable`, or the error that it `failed` with. For kinds that ask a judge, `answers`
+//! are what it says to the statements that are asked, or `reply` is its whole reply, and `asked` how
+//! many statements are asked: none where code knows.
 
 use std::path::{Path, PathBuf};
 
 use spanscore::config::{ConfigPart, ResolvedConfig, load};
+use spanscore::evaluate::inquiry::JudgeAnswer;
 use spanscore::evaluate::shared::within_group::by_message;
 use spanscore::evaluate::{Evaluator, KINDS, Kind, kind};
 use spanscore::model::{
@@ -76,6 +79,7 @@ fn trajectory(case: &Value<'static>) -> Trajectory<'static> {
         tool_calls: list(case, "calls").iter().map(tool_call).collect(),
         tool_definitions: list(case, "tools").iter().map(definition).collect(),
         user_input: content(case.get("user_input")),
+        final_output: content(case.get("final_output")),
         turn_starts: list(case, "turn_starts_ms")
             .iter()
             .filter_map(|start| start.as_number())
@@ -108,12 +112,52 @@ fn answer(kind: &Kind, fixture: &Value<'static>, case: &Value<'static>) -> Map<'
         Err(error) => return [("refused", Value::from(error.message))].into_iter().collect(),
     };
     let mut trajectory = trajectory(case);
+    if evaluator.judge().is_some() {
+        return asked(kind, &*evaluator, &trajectory, case);
+    }
     let judge = |seen: &mut Trajectory<'static>| judged(&*evaluator, seen, fixture, case);
     if evaluator.asks_message_order() {
         by_message(&mut trajectory, judge)
     } else {
         judge(&mut trajectory)
     }
+}
+
+/// The answer of a kind that asks a judge, with a judge that says what the case says.
+fn asked(
+    kind: &Kind,
+    evaluator: &dyn Evaluator,
+    trajectory: &Trajectory<'static>,
+    case: &Value<'static>,
+) -> Map<'static> {
+    let room = crate::judged::room();
+    let words = list(case, "answers").iter().filter_map(Value::as_str);
+    let answers: Vec<_> = words.filter_map(JudgeAnswer::from_word).collect();
+    let (statements, outcome) = match crate::judged::inquire(evaluator, trajectory, kind.threshold)
+    {
+        Err(known) => (0, known.outcome),
+        Ok(inquiry) => {
+            let prompt = inquiry.prompt(&room).expect("it fits");
+            for part in list(case, "shows").iter().filter_map(Value::as_str) {
+                assert!(prompt.user.contains(part), "{part:?} in {}", prompt.user);
+            }
+            let reply = text(case, "reply").map(str::to_owned);
+            let reply = reply.unwrap_or_else(|| crate::judged::reply(&answers, false));
+            let outcome = match inquiry.read(&room, &reply) {
+                Ok(answers) => inquiry.conclude(&room, &[answers]).outcome,
+                Err(error) => panic!("{error}: {}", prompt.user),
+            };
+            (prompt.statements, outcome)
+        }
+    };
+    let wanted = number(case, "asked").map(|count| count as usize);
+    assert_eq!(wanted.unwrap_or(statements), statements, "statements that are asked");
+    let (key, value) = match outcome {
+        Outcome::Scored(score) => ("score", Value::from(score.value)),
+        Outcome::NotEvaluable { reason, .. } => ("not_evaluable", reason.as_str().into()),
+        Outcome::Failed { error_type, .. } => ("failed", error_type.into()),
+    };
+    [(key, value)].into_iter().collect()
 }
 
 fn judged(

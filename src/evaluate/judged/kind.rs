@@ -140,7 +140,12 @@ pub(in crate::evaluate) fn inquire(
         return known(no_score(reason, words_of(reason)));
     }
     let question = match question(run) {
-        Ok(question) => question,
+        Ok(mut question) => {
+            if run.settings.criteria_from_trace {
+                question.record_criteria();
+            }
+            question
+        }
         Err(outcome) => return known(outcome),
     };
     let is_settled = question.scoring != Scoring::Given

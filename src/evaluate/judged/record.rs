@@ -198,6 +198,12 @@ impl Record {
         record
     }
 
+    /// Adds what the trace itself says that it is to be compared with; gives its seq.
+    pub(in crate::evaluate) fn push_criterion(&mut self, criterion: &str) -> u64 {
+        let text = Evidence::Whole(Value::from(criterion.to_owned()));
+        self.push(LineKind::Criterion, text, Send::Redacted).seq
+    }
+
     fn push_definition(
         &mut self,
         name: &str,

@@ -5,7 +5,6 @@ use serde::Deserialize;
 
 use crate::evaluate::evaluator::Kind;
 use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, Need};
-use crate::evaluate::judged::prompt::quoted;
 use crate::evaluate::judged::question::{Question, QuestionItem};
 use crate::evaluate::judged::record::RecordWishes;
 use crate::evaluate::judged::settings;
@@ -62,11 +61,13 @@ impl JudgedKind for GoalAccuracy {
     }
 
     fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {
-        let statement = match &self.0.criteria.reference {
-            Some(reference) => format!("At the end of the run this holds: {}", quoted(reference)),
-            None => "At the end of the run the state is what the user finally wanted.".to_owned(),
+        let item = match &self.0.criteria.reference {
+            Some(reference) => QuestionItem::about("At the end of the run this holds: ", reference),
+            None => QuestionItem::new(
+                "At the end of the run the state is what the user finally wanted.",
+            ),
         };
-        let items = vec![QuestionItem::new(statement)];
+        let items = vec![item];
         Ok(Question::of(run.record(RecordWishes::default()), GUIDANCE, items))
     }
 }

@@ -101,13 +101,8 @@ impl JudgedKind for TaskCompletion {
             let nothing = || report::scored(1.0, Want::ALL, || "no tasks to evaluate", Map::new);
             return if is_none { Err(nothing()) } else { Ok(self.dokimos(run)) };
         }
-        let task = |task: &String| {
-            QuestionItem::new(format!("Done, wholly and rightly: {}", quoted(task))).named(task)
-        };
-        let kept = |constraint: &String| {
-            let statement = format!("Kept throughout: {}", quoted(constraint));
-            QuestionItem::new(statement).named(constraint)
-        };
+        let task = |task: &String| QuestionItem::about("Done, wholly and rightly: ", task);
+        let kept = |constraint: &String| QuestionItem::about("Kept throughout: ", constraint);
         let everything = "everything the user asked for".to_owned();
         let tasks = match &self.0.criteria.tasks {
             Some(tasks) => tasks.iter().map(task).collect(),

@@ -76,10 +76,15 @@ impl JudgedKind for TopicAdherence {
     }
 
     fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {
-        let record = run.record(RecordWishes::default());
-        let topics: Vec<String> =
-            self.0.criteria.topics.iter().map(|topic| quoted(topic)).collect();
-        let guidance = format!("The topics: {}. {GUIDANCE}", topics.join(", "));
+        let mut record = run.record(RecordWishes::default());
+        let topics = &self.0.criteria.topics;
+        let guidance = if run.settings.criteria_from_trace {
+            topics.iter().for_each(|topic| _ = record.push_criterion(topic));
+            format!("The topics are the lines of kind criterion. {GUIDANCE}")
+        } else {
+            let topics: Vec<String> = topics.iter().map(|topic| quoted(topic)).collect();
+            format!("The topics: {}. {GUIDANCE}", topics.join(", "))
+        };
         let turns = record.of_kind(LineKind::User).take(TURNS_MAX);
         let items = turns.flat_map(|line| {
             let seq = line.seq;
