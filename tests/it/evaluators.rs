@@ -6,8 +6,8 @@
 //! messages list), further facts of the trajectory (of a session
 //! the starts of its turns), `settings` of its own, and what is expected: a `score`, the reason why
 //! it is `not_evaluable`, or the error that it `failed` with. For kinds that ask a judge, `answers`
-//! are what it says to the statements that are asked, or `reply` is its whole reply, and `asked` how
-//! many statements are asked: none where code knows.
+//! are what it says to the statements that are asked, or `reply` is its whole reply, and `asked`
+//! how many statements are asked: none where code knows.
 
 use std::path::{Path, PathBuf};
 
@@ -73,7 +73,7 @@ fn definition(tool: &Value<'static>) -> ToolDefinition<'static> {
     }
 }
 
-fn trajectory(case: &Value<'static>) -> Trajectory<'static> {
+pub(crate) fn trajectory(case: &Value<'static>) -> Trajectory<'static> {
     let tokens = |key| number(case, key).map(|count| count as u64);
     Trajectory {
         tool_calls: list(case, "calls").iter().map(tool_call).collect(),
@@ -96,7 +96,7 @@ fn trajectory(case: &Value<'static>) -> Trajectory<'static> {
     }
 }
 
-fn settings(fixture: &Value<'static>, case: &Value<'static>) -> Node {
+pub(crate) fn settings(fixture: &Value<'static>, case: &Value<'static>) -> Node {
     let of = |value: &Value<'static>| value.get("settings").and_then(Value::as_map).cloned();
     let mut settings = of(fixture).unwrap_or_default();
     for (key, value) in of(case).unwrap_or_default().into_entries() {
@@ -242,6 +242,22 @@ fn fixtures() -> Vec<PathBuf> {
     let mut files: Vec<_> = entries(&root).iter().flat_map(|folder| entries(folder)).collect();
     files.sort();
     files
+}
+
+/// The first case of a kind's fixtures in which a judge is asked, with its fixture.
+pub(crate) fn first_asked(kind: &str) -> (Value<'static>, Value<'static>) {
+    for path in fixtures() {
+        let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+        if folder == Some(kind) {
+            let content = std::fs::read_to_string(&path).expect("a fixture is a text");
+            let fixture = yaml(&path.display().to_string(), content);
+            let asks = |case: &&Value<'static>| case.get("shows").is_some();
+            if let Some(case) = list(&fixture, "cases").iter().find(asks).cloned() {
+                return (fixture, case);
+            }
+        }
+    }
+    panic!("no case of {kind} shows what is asked")
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::dokimos::DokimosReply;
 use super::prompt::quoted;
-use super::record::Record;
+use super::record::RunRecord;
 use crate::evaluate::inquiry::JudgeAnswer;
 use crate::model::SpanId;
 
@@ -10,7 +10,7 @@ use crate::model::SpanId;
 #[derive(Debug)]
 pub(in crate::evaluate) struct Question {
     /// What the judge is shown.
-    pub(in crate::evaluate) record: Record,
+    pub(in crate::evaluate) record: RunRecord,
     /// How to understand the statements.
     pub(in crate::evaluate) guidance: String,
     /// The statements in order; those that code has settled are not asked.
@@ -36,7 +36,7 @@ impl Question {
 
     /// Statements about a record, of which the share that holds counts.
     pub(in crate::evaluate) fn of(
-        record: Record,
+        record: RunRecord,
         guidance: &str,
         items: Vec<QuestionItem>,
     ) -> Self {

@@ -77,7 +77,8 @@ pub(super) fn sendable<'r>(
         redactor.look(line);
     }
     let injection_found = redactor.injection;
-    if !redactor.dirty && !(withholds_injections && injection_found) {
+    let withholds = withholds_injections && injection_found;
+    if !redactor.dirty && !withholds {
         return Ok(Sendable { lines: Cow::Borrowed(lines), injection_found });
     }
     redactor.withholds = withholds_injections;
@@ -282,7 +283,7 @@ fn word(kind: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evaluate::judged::record::{Evidence, Record};
+    use crate::evaluate::judged::record::{RunRecord, ShownContent};
     use crate::evaluate::judged::settings::SendSettings;
     use crate::model::{Content, Trajectory};
     use crate::value::json;
@@ -290,9 +291,9 @@ mod tests {
     fn check(input: &str, redact: Redact, withholds: bool, expected: &str) {
         let value = json::parse(input).unwrap();
         let trajectory = Trajectory { user_input: Content::ready(value), ..Trajectory::default() };
-        let record = Record::of(&trajectory, &SendSettings::default(), Default::default());
+        let record = RunRecord::of(&trajectory, &SendSettings::default(), Default::default());
         let shown = sendable(&record.lines, redact, withholds).unwrap();
-        let Evidence::Whole(value) = &shown.lines[0].content else { panic!("{shown:?}") };
+        let ShownContent::Whole(value) = &shown.lines[0].content else { panic!("{shown:?}") };
         assert_eq!(value.to_string(), expected);
     }
 

@@ -134,7 +134,7 @@ const KEYS: [&str; 7] =
     ["judge", "escalate_to", "samples", "redact", "send", "on_injection", "evidence_tokens"];
 
 /// Reads the settings of a kind that may ask a judge: what all share, and what is its own.
-pub(in crate::evaluate) fn read<'n, S>(
+pub(in crate::evaluate) fn read<S>(
     node: &Node,
     own: impl FnOnce(&Node) -> Result<S, SettingsError>,
 ) -> Result<(JudgedSettings, S), SettingsError> {

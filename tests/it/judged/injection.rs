@@ -99,7 +99,7 @@ fn detectors_of_our_own_find_attacks_and_leave_controls_alone() {
 }
 
 /// Attacks of the shipped data that detectors find: the judge has to see the others.
-const FOUND_MIN: usize = 8;
+const FOUND_MIN: usize = 9;
 
 fn injected(on_injection: &'static str) -> (Conclusion, JudgePrompt, JudgePrompt) {
     let line = INJECTION.lines().next().unwrap();

@@ -27,7 +27,7 @@ pub(super) fn by_label(run: &LabelledRun) -> (Conclusion, Option<String>) {
     let trajectory = run.trajectory().unwrap();
     let inquiry = match inquire(&*evaluator, &trajectory, threshold) {
         Ok(inquiry) => inquiry,
-        Err(conclusion) => return (conclusion, None),
+        Err(conclusion) => return (*conclusion, None),
     };
     let room = room();
     let prompt = inquiry.prompt(&room).expect("it fits");

@@ -1,6 +1,7 @@
 //! Judged kinds against labelled runs: what leaves, what comes back, and what it comes to.
 
 mod captures;
+mod docs;
 mod injection;
 mod labelled;
 mod parity;
@@ -46,9 +47,9 @@ pub(crate) fn inquire(
     evaluator: &dyn Evaluator,
     trajectory: &Trajectory<'_>,
     threshold: f64,
-) -> Result<Box<dyn Inquiry>, Conclusion> {
+) -> Result<Box<dyn Inquiry>, Box<Conclusion>> {
     match evaluator.inquire(trajectory, threshold, Want::ALL).expect("it asks a judge") {
-        Inquired::Known(conclusion) => Err(conclusion),
+        Inquired::Known(conclusion) => Err(Box::new(conclusion)),
         Inquired::Asked(inquiry) => Ok(inquiry),
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::evaluate::evaluator::Kind;
-use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, Need};
+use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::evaluate::judged::question::{Question, QuestionItem};
 use crate::evaluate::judged::record::RecordWishes;
 use crate::evaluate::judged::settings;
@@ -18,8 +18,8 @@ is no.";
 /// `goal_accuracy`.
 pub static KIND: Kind = Kind {
     name: "goal_accuracy",
-    about: "Whether the run ended in the state that the user wanted, or in the one that the criteria \
-            describe.",
+    about: "Whether the run ended in the state that the user wanted, or in the one that the \
+            criteria describe.",
     also_known_as: &[("AgentGoalAccuracy", "Ragas")],
     threshold: 1.0,
     needs_criteria: false,
@@ -53,10 +53,10 @@ struct Criteria {
 struct GoalAccuracy(Settings);
 
 impl JudgedKind for GoalAccuracy {
-    fn needs(&self) -> &'static [Need] {
+    fn needs(&self) -> &'static [NeededFact] {
         match self.0.criteria.reference {
-            Some(_) => &[Need::Anything],
-            None => &[Need::UserInput],
+            Some(_) => &[NeededFact::Anything],
+            None => &[NeededFact::UserInput],
         }
     }
 

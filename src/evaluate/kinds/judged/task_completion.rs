@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::evaluate::evaluator::Kind;
-use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, Need};
+use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::evaluate::judged::prompt::quoted;
 use crate::evaluate::judged::question::{Question, QuestionItem, ReplyForm, Scoring};
 use crate::evaluate::judged::record::{LineKind, RecordWishes};
@@ -87,10 +87,10 @@ enum TaskCompat {
 struct TaskCompletion(Settings);
 
 impl JudgedKind for TaskCompletion {
-    fn needs(&self) -> &'static [Need] {
+    fn needs(&self) -> &'static [NeededFact] {
         match (&self.0.criteria.tasks, self.0.compat) {
-            (_, Some(TaskCompat::Dokimos)) | (None, None) => &[Need::UserInput],
-            (Some(_), None) => &[Need::Anything],
+            (_, Some(TaskCompat::Dokimos)) | (None, None) => &[NeededFact::UserInput],
+            (Some(_), None) => &[NeededFact::Anything],
         }
     }
 

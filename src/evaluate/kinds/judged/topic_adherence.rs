@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::evaluate::evaluator::Kind;
-use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, Need};
+use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::evaluate::judged::prompt::quoted;
 use crate::evaluate::judged::question::{Question, QuestionItem, ReplyForm, Scoring};
 use crate::evaluate::judged::record::{LineKind, RecordWishes};
@@ -23,8 +23,8 @@ be it in part; to decline or to point elsewhere is no answer.";
 /// `topic_adherence`.
 pub static KIND: Kind = Kind {
     name: "topic_adherence",
-    about: "Whether the agent answered what belongs to its topics and declined the rest; for a session \
-            turn by turn.",
+    about: "Whether the agent answered what belongs to its topics and declined the rest; for a \
+            session turn by turn.",
     also_known_as: &[("TopicAdherenceScore", "Ragas")],
     threshold: 0.8,
     needs_criteria: true,
@@ -71,8 +71,8 @@ struct Criteria {
 struct TopicAdherence(Settings);
 
 impl JudgedKind for TopicAdherence {
-    fn needs(&self) -> &'static [Need] {
-        &[Need::UserInput]
+    fn needs(&self) -> &'static [NeededFact] {
+        &[NeededFact::UserInput]
     }
 
     fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {

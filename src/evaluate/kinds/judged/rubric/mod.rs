@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::evaluate::evaluator::{Evaluator, Kind};
-use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, Need};
+use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::evaluate::judged::question::{Question, QuestionItem, ReplyForm, Scoring};
 use crate::evaluate::judged::record::RecordWishes;
 use crate::evaluate::judged::settings;
@@ -175,10 +175,10 @@ fn rubric(settings: Settings) -> Result<Rubric, SettingsError> {
 }
 
 impl JudgedKind for Rubric {
-    fn needs(&self) -> &'static [Need] {
+    fn needs(&self) -> &'static [NeededFact] {
         match self {
-            Self::Expected { name: "expected_output", .. } => &[Need::FinalOutput],
-            _ => &[Need::Anything],
+            Self::Expected { name: "expected_output", .. } => &[NeededFact::FinalOutput],
+            _ => &[NeededFact::Anything],
         }
     }
 
