@@ -4,6 +4,10 @@ use super::inquiry::{Inquired, JudgePlan};
 use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 
+/// The key that settings of judged kinds get beside criteria that stood in the trace itself: what a
+/// stranger wrote is shown to a judge as such.
+pub const CRITERIA_FROM_TRACE: &str = "criteria_from_trace";
+
 /// Judges trajectories.
 ///
 /// Called concurrently; must not panic. What cannot be judged is

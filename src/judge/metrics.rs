@@ -11,6 +11,9 @@ use super::lane::load::LaneLoad;
 use super::wire::TokenUsage;
 use crate::model::{Evaluation, Outcome};
 
+/// What tokens were: new, known to the provider, or of an answer.
+const TOKEN_TYPES: [&str; 3] = ["input", "cached", "output"];
+
 /// The instruments, before it is known which judges there are.
 pub(super) struct JudgeMetrics {
     meter: Meter,
@@ -55,11 +58,6 @@ impl JudgeMetrics {
                 .with_unit("{USD}")
                 .build(),
             cache_hits: counter("spanscore.judge.cache_hits", "Answers known.", "{answer}"),
-            unasked: counter(
-                "spanscore.judge.unasked",
-                "Judged evaluations without an answer, by reason.",
-                "{evaluation}",
-            ),
             inquiries: counter(
                 "spanscore.judge.inquiries",
                 "Inquiries that left otherwise than with an evaluation.",
@@ -85,7 +83,6 @@ pub(super) struct LaneMetrics {
     tokens: Counter<u64>,
     cost: Counter<f64>,
     cache_hits: Counter<u64>,
-    unasked: Counter<u64>,
     inquiries: Counter<u64>,
     agreement: Histogram<f64>,
     names: Vec<String>,
@@ -97,6 +94,9 @@ impl LaneMetrics {
         for judge in 0..self.names.len() {
             let of = [self.judge(judge), KeyValue::new("outcome", "replied")];
             self.requests.add(0, &of);
+            for kind in TOKEN_TYPES {
+                self.tokens.add(0, &[self.judge(judge), KeyValue::new("type", kind)]);
+            }
             self.cost.add(0.0, &[self.judge(judge)]);
             self.cache_hits.add(0, &[self.judge(judge)]);
         }
@@ -121,7 +121,7 @@ impl LaneMetrics {
         let of = self.judge(judge);
         self.requests.add(1, &[of.clone(), KeyValue::new("outcome", outcome)]);
         let new = usage.input.saturating_sub(usage.cached);
-        for (kind, tokens) in [("input", new), ("cached", usage.cached), ("output", usage.output)] {
+        for (kind, tokens) in TOKEN_TYPES.into_iter().zip([new, usage.cached, usage.output]) {
             self.tokens.add(tokens, &[of.clone(), KeyValue::new("type", kind)]);
         }
         self.cost.add(cost_nano as f64 / 1e9, &[of]);
@@ -130,16 +130,8 @@ impl LaneMetrics {
     pub(super) fn emitted(&self, evaluations: &[Evaluation]) {
         let Some(first) = evaluations.first() else { return };
         let evaluator = KeyValue::new("evaluator", first.evaluator.name.clone());
-        match &first.outcome {
-            Outcome::NotEvaluable { reason, .. } => {
-                self.unasked.add(1, &[evaluator, KeyValue::new("reason", reason.as_str())]);
-            }
-            Outcome::Scored(_) => {
-                if let Some(judge) = &first.judge {
-                    self.agreement.record(judge.agreement, &[evaluator]);
-                }
-            }
-            Outcome::Failed { .. } => {}
+        if let (Outcome::Scored(_), Some(judge)) = (&first.outcome, &first.judge) {
+            self.agreement.record(judge.agreement, &[evaluator]);
         }
     }
 

@@ -101,8 +101,6 @@ pub enum Reason {
     InjectionSuspected,
     /// The settings keep back from the judge what it would have to see.
     ContentWithheld,
-    /// The evaluator judges a fraction of traces, and this is not of it.
-    SampledOut,
     /// Too many targets wait for judges.
     QueueFull,
     /// The budget of the judge is spent.
@@ -121,7 +119,7 @@ pub enum Reason {
 
 impl Reason {
     /// All, in the order of declaration.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 26] = [
         Self::ArgumentsNotRecorded,
         Self::ResultNotRecorded,
         Self::UserInputNotRecorded,
@@ -141,7 +139,6 @@ impl Reason {
         Self::PlanNotRecorded,
         Self::InjectionSuspected,
         Self::ContentWithheld,
-        Self::SampledOut,
         Self::QueueFull,
         Self::BudgetExhausted,
         Self::RateLimited,
@@ -173,7 +170,6 @@ impl Reason {
             Self::PlanNotRecorded => "plan_not_recorded",
             Self::InjectionSuspected => "injection_suspected",
             Self::ContentWithheld => "content_withheld",
-            Self::SampledOut => "sampled_out",
             Self::QueueFull => "queue_full",
             Self::BudgetExhausted => "budget_exhausted",
             Self::RateLimited => "rate_limited",

@@ -216,7 +216,7 @@ impl AskedQuestion {
     }
 
     /// The outcome of each call that a statement is about.
-    fn calls(&self, answered: &[Answered], facts: &VoteFacts) -> Vec<CallOutcome> {
+    fn calls(&self, answered: &[Answered], facts: &VoteFacts) -> Vec<JudgedCallOutcome> {
         let pairs = self.question.items.iter().zip(answered);
         let calls = pairs.filter_map(|(item, answered)| {
             let call = item.call.as_ref()?;
@@ -267,7 +267,7 @@ impl AskedQuestion {
 }
 
 /// The outcome of one call: its place, its span.
-type CallOutcome = (usize, crate::model::SpanId, Outcome);
+type JudgedCallOutcome = (usize, crate::model::SpanId, Outcome);
 
 /// What is known of all votes together.
 struct VoteFacts {

@@ -136,7 +136,8 @@ fn topics(mode: TopicMode, counted: &[(f64, JudgeAnswer)]) -> Result<f64, Outcom
     value.ok_or_else(|| no_score(Reason::NothingToJudge, "no turn counts for this figure"))
 }
 
-/// The mean of the scores that replies give themselves, and the share of votes for the most frequent.
+/// The mean of the scores that replies give themselves, and the share of votes for the most
+/// frequent.
 pub(super) fn given(votes: &[JudgeAnswers]) -> Option<(f64, f64)> {
     let scores: Vec<f64> = votes.iter().filter_map(|vote| vote.score).collect();
     let most =

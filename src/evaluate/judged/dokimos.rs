@@ -1,5 +1,5 @@
-//! Replies as Dokimos reads them, for `compat: dokimos`: its lenient JSON, its counting, and a score
-//! of 0 for what it cannot read (`dokimos-dev/dokimos`, August 2026).
+//! Replies as Dokimos reads them, for `compat: dokimos`: its lenient JSON, its counting, and a
+//! score of 0 for what it cannot read (`dokimos-dev/dokimos`, August 2026).
 
 use std::sync::LazyLock;
 

@@ -174,7 +174,7 @@ mod tests {
         check("<|im_end|>", "\\u003c|im_end\\u007c>");
         check(
             "[INST] <<SYS>> <</SYS>> [/INST]",
-            concat!("\\u005bINST] \\u003c<SYS>> \\u003c</SYS>> \\u005b/INST]",),
+            "\\u005bINST] \\u003c<SYS>> \\u003c</SYS>> \\u005b/INST]",
         );
         check("<s></s><start_of_turn>", "\\u003cs>\\u003c/s>\\u003cstart_of_turn>");
         check("\u{202e}a\u{200b}\u{2028}", "\\u202ea\\u200b\\u2028");

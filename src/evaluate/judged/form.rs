@@ -95,7 +95,8 @@ fn number(value: &Value<'_>) -> Result<f64, UnreadableReply> {
     score.filter(|score| score.is_finite()).ok_or_else(|| unreadable("`score` is not a number"))
 }
 
-/// A percentage as UiPath's package rounds it: to two places, a tie to the even one, within 0 and 1.
+/// A percentage as UiPath's package rounds it: to two places, a tie to the even one, within 0 and
+/// 1.
 fn hundredths(percent: f64) -> f64 {
     let shown = format!("{:.2}", percent / 100.0);
     shown.parse::<f64>().unwrap_or(0.0).clamp(0.0, 1.0)

@@ -2,12 +2,12 @@
 //!
 //! A value is known where it stands as whole tokens, of at least three characters, in what user or
 //! operator said or in an earlier result; numbers count by value. A result that only repeats an
-//! invented argument is no source: a value that was used before it was known stays unknown. Nothing,
-//! `null` and the default that the schema names claim nothing.
+//! invented argument is no source: a value that was used before it was known stays unknown.
+//! Nothing, `null` and the default that the schema names claim nothing.
 
 use hashbrown::{HashMap, HashSet};
 
-use super::record::{Evidence, LineKind, Record, RecordLine};
+use super::record::{LineKind, RecordLine, RunRecord, ShownContent};
 use super::tokens::{self, CHARS_MIN, NumberKey, fold};
 use crate::evaluate::inquiry::JudgeAnswer;
 use crate::model::Effort;
@@ -19,7 +19,7 @@ const BYTES_PER_STEP: usize = 16;
 const STEPS_PER_BYTE: usize = 4;
 
 /// What code knows of each call, in the order of the record's calls.
-pub(in crate::evaluate) fn settle(record: &Record, effort: &Effort) -> Vec<Option<JudgeAnswer>> {
+pub(in crate::evaluate) fn settle(record: &RunRecord, effort: &Effort) -> Vec<Option<JudgeAnswer>> {
     let mut known = KnownValues::new(effort);
     let defaults = defaults(record);
     let mut settled = HashMap::new();
@@ -38,7 +38,7 @@ pub(in crate::evaluate) fn settle(record: &Record, effort: &Effort) -> Vec<Optio
 }
 
 /// The defaults of arguments, by tool and name.
-fn defaults(record: &Record) -> HashMap<(&str, &str), &Value<'static>> {
+fn defaults(record: &RunRecord) -> HashMap<(&str, &str), &Value<'static>> {
     let mut found = HashMap::new();
     for line in record.of_kind(LineKind::Tool) {
         let (Some(tool), Some(schema)) = (line.tool.as_deref(), &line.schema) else { continue };
@@ -100,9 +100,9 @@ impl<'e> KnownValues<'e> {
         defaults: &HashMap<(&str, &str), &Value<'static>>,
     ) -> Option<JudgeAnswer> {
         let arguments = match &line.content {
-            Evidence::Whole(arguments) => arguments,
-            Evidence::Part(_) => return None,
-            Evidence::Unknown => return Some(JudgeAnswer::Unclear),
+            ShownContent::Whole(arguments) => arguments,
+            ShownContent::Part(_) => return None,
+            ShownContent::Unknown => return Some(JudgeAnswer::Unclear),
         };
         let tool = line.tool.as_deref().unwrap_or_default();
         let mut unknown = Vec::new();
@@ -185,7 +185,7 @@ mod tests {
         );
         let run = LabelledRun::read(&line).unwrap();
         let trajectory = run.trajectory().unwrap();
-        let record = Record::of(&trajectory, &SendSettings::default(), RecordWishes::default());
+        let record = RunRecord::of(&trajectory, &SendSettings::default(), RecordWishes::default());
         let settled = settle(&record, &Effort::default());
         let words = settled.iter().map(|one| one.map_or("ask", JudgeAnswer::as_str));
         assert_eq!(words.collect::<Vec<_>>().join(" "), expected, "{line}");

@@ -6,7 +6,7 @@ use super::asked::AskedQuestion;
 use super::conclude::no_score;
 use super::operator;
 use super::question::{Question, Scoring};
-use super::record::{EVIDENCE_BYTES_MAX, Record, RecordWishes};
+use super::record::{EVIDENCE_BYTES_MAX, RecordWishes, RunRecord};
 use super::settings::{self, JudgedSettings, Send};
 use crate::evaluate::evaluator::Evaluator;
 use crate::evaluate::inquiry::{Conclusion, Inquired, JudgePlan};
@@ -18,7 +18,7 @@ pub(in crate::evaluate) trait JudgedKind:
     Sync + std::marker::Send + 'static
 {
     /// What must be recorded, and sent, for there to be anything to ask.
-    fn needs(&self) -> &'static [Need];
+    fn needs(&self) -> &'static [NeededFact];
 
     /// Facts beside those that every record shows.
     fn facts(&self) -> Facts {
@@ -34,7 +34,7 @@ pub(in crate::evaluate) trait JudgedKind:
 
 /// What a kind must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::evaluate) enum Need {
+pub(in crate::evaluate) enum NeededFact {
     /// What the user asked.
     UserInput,
     /// What the agent answered.
@@ -49,7 +49,7 @@ pub(in crate::evaluate) enum Need {
     Anything,
 }
 
-impl Need {
+impl NeededFact {
     /// Why it is not met.
     fn missing(self, run: &JudgedRun<'_, '_>) -> Option<Reason> {
         let trajectory = run.trajectory;
@@ -103,8 +103,8 @@ pub(in crate::evaluate) struct JudgedRun<'r, 't> {
 
 impl JudgedRun<'_, '_> {
     /// The record of the trajectory.
-    pub(in crate::evaluate) fn record(&self, wishes: RecordWishes) -> Record {
-        Record::of(self.trajectory, &self.settings.send, wishes)
+    pub(in crate::evaluate) fn record(&self, wishes: RecordWishes) -> RunRecord {
+        RunRecord::of(self.trajectory, &self.settings.send, wishes)
     }
 }
 
@@ -124,7 +124,7 @@ pub(in crate::evaluate) fn record_facts() -> Facts {
 /// Turns a trajectory into what is to be asked, or into what is known without asking.
 pub(in crate::evaluate) fn inquire(
     run: &JudgedRun<'_, '_>,
-    needs: &[Need],
+    needs: &[NeededFact],
     threshold: f64,
     want: Want,
     question: impl FnOnce(&JudgedRun<'_, '_>) -> Result<Question, Outcome>,
@@ -140,7 +140,12 @@ pub(in crate::evaluate) fn inquire(
         return known(no_score(reason, words_of(reason)));
     }
     let question = match question(run) {
-        Ok(question) => question,
+        Ok(mut question) => {
+            if run.settings.criteria_from_trace {
+                question.record_criteria();
+            }
+            question
+        }
         Err(outcome) => return known(outcome),
     };
     let is_settled = question.scoring != Scoring::Given
@@ -179,7 +184,7 @@ fn known(outcome: Outcome) -> Inquired {
 }
 
 /// The evaluator of a judged kind.
-struct Judged<K> {
+struct JudgedEvaluator<K> {
     kind: K,
     settings: JudgedSettings,
     plan: JudgePlan,
@@ -192,10 +197,10 @@ pub(in crate::evaluate) fn build<K: JudgedKind>(
 ) -> Result<Box<dyn Evaluator>, SettingsError> {
     let (settings, kind) = settings::read(node, own)?;
     let plan = settings.plan().ok_or_else(|| settings::no_judge(node))?;
-    Ok(Box::new(Judged { kind, settings, plan }))
+    Ok(Box::new(JudgedEvaluator { kind, settings, plan }))
 }
 
-impl<K: JudgedKind> Evaluator for Judged<K> {
+impl<K: JudgedKind> Evaluator for JudgedEvaluator<K> {
     fn facts(&self) -> Facts {
         record_facts().union(&self.kind.facts())
     }

@@ -1,9 +1,9 @@
 //! Judged kinds: what a judge is shown of a trajectory, what it is asked, what the answers come to.
 //!
-//! A judged kind is a list of numbered statements about a trajectory, each answered yes, no, unclear
-//! or not applicable. A kind gives facts, statements and guidance ([`kind`], [`question`]); the rest
-//! is the same for all and stands here. Everything is pure: the lane that asks the judges is a stage
-//! of its own, behind [`Inquiry`](super::inquiry::Inquiry).
+//! A judged kind is a list of numbered statements about a trajectory, each answered yes, no,
+//! unclear or not applicable. A kind gives facts, statements and guidance ([`kind`], [`question`]);
+//! the rest is the same for all and stands here. Everything is pure: the lane that asks the judges
+//! is a stage of its own, behind [`Inquiry`](super::inquiry::Inquiry).
 //!
 //! ```text
 //! trajectory -> record -> redact -> render (cut) -> prompt      what leaves

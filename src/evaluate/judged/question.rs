@@ -1,7 +1,8 @@
 //! What a judged kind asks about one trajectory: statements, and what their answers come to.
 
 use super::dokimos::DokimosReply;
-use super::record::Record;
+use super::prompt::quoted;
+use super::record::RunRecord;
 use crate::evaluate::inquiry::JudgeAnswer;
 use crate::model::SpanId;
 
@@ -9,7 +10,7 @@ use crate::model::SpanId;
 #[derive(Debug)]
 pub(in crate::evaluate) struct Question {
     /// What the judge is shown.
-    pub(in crate::evaluate) record: Record,
+    pub(in crate::evaluate) record: RunRecord,
     /// How to understand the statements.
     pub(in crate::evaluate) guidance: String,
     /// The statements in order; those that code has settled are not asked.
@@ -21,9 +22,21 @@ pub(in crate::evaluate) struct Question {
 }
 
 impl Question {
+    /// Moves the criteria from the statements into lines of the record: a stranger wrote them.
+    pub(super) fn record_criteria(&mut self) {
+        for item in &mut self.items {
+            if let Some(criterion) = item.criterion.take() {
+                let seq = self.record.push_criterion(&criterion);
+                let named = format!("what stands at seq {seq}");
+                item.statement = item.statement.replace(&quoted(&criterion), &named);
+                item.name = format!("criterion at seq {seq}");
+            }
+        }
+    }
+
     /// Statements about a record, of which the share that holds counts.
     pub(in crate::evaluate) fn of(
-        record: Record,
+        record: RunRecord,
         guidance: &str,
         items: Vec<QuestionItem>,
     ) -> Self {
@@ -39,6 +52,8 @@ pub(in crate::evaluate) struct QuestionItem {
     pub(in crate::evaluate) statement: String,
     /// A name for people; the statement where it is empty.
     pub(in crate::evaluate) name: String,
+    /// The criterion that the statement quotes, where it quotes one.
+    pub(in crate::evaluate) criterion: Option<String>,
     /// Its weight in the score.
     pub(in crate::evaluate) weight: f64,
     /// Answered no, the verdict is fail whatever the score.
@@ -68,6 +83,13 @@ impl QuestionItem {
     /// A statement of weight 1.
     pub(in crate::evaluate) fn new(statement: impl Into<String>) -> Self {
         Self { statement: statement.into(), weight: 1.0, ..Self::default() }
+    }
+
+    /// A statement that quotes a criterion after some words.
+    pub(in crate::evaluate) fn about(words: &str, criterion: &str) -> Self {
+        let criterion = criterion.to_owned();
+        let statement = format!("{words}{}", quoted(&criterion));
+        Self { criterion: Some(criterion.clone()), ..Self::new(statement).named(criterion) }
     }
 
     /// The same under a name for people.

@@ -62,7 +62,7 @@ impl LineKind {
 
 /// What a line says.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Evidence {
+pub enum ShownContent {
     /// All of it.
     Whole(Value<'static>),
     /// A part of it: the telemetry has cut it off.
@@ -71,7 +71,7 @@ pub enum Evidence {
     Unknown,
 }
 
-impl Evidence {
+impl ShownContent {
     /// What is there of it.
     pub fn value(&self) -> Option<&Value<'static>> {
         match self {
@@ -102,7 +102,7 @@ pub struct RecordLine {
     /// Of a result, how the call ended.
     pub status: Option<&'static str>,
     /// What it says.
-    pub content: Evidence,
+    pub content: ShownContent,
     /// The schema of a definition.
     pub schema: Option<Value<'static>>,
     /// The agent that made the call.
@@ -128,7 +128,7 @@ pub struct RecordedCall {
 
 /// The record of one trajectory.
 #[derive(Clone, Debug, Default)]
-pub struct Record {
+pub struct RunRecord {
     /// The lines in order.
     pub lines: Vec<RecordLine>,
     /// The calls in the order of the trajectory.
@@ -146,7 +146,7 @@ pub struct RecordWishes {
     pub plan: Vec<String>,
 }
 
-impl Record {
+impl RunRecord {
     /// Reads a trajectory.
     pub(in crate::evaluate) fn of(
         trajectory: &Trajectory<'_>,
@@ -155,7 +155,7 @@ impl Record {
     ) -> Self {
         let mut record = Self { identity: identity(trajectory), ..Self::default() };
         for text in operator::texts(trajectory) {
-            let text = Evidence::Whole(Value::from(text));
+            let text = ShownContent::Whole(Value::from(text));
             record.push(LineKind::Operator, text, send.system_instructions);
         }
         for tool in &trajectory.tool_definitions {
@@ -163,7 +163,7 @@ impl Record {
         }
         record.push(LineKind::User, said(&trajectory.user_input), send.user_input);
         for step in wishes.plan {
-            record.push(LineKind::Plan, Evidence::Whole(Value::from(step)), Send::Redacted);
+            record.push(LineKind::Plan, ShownContent::Whole(Value::from(step)), Send::Redacted);
         }
         let turns: Vec<&[ToolCall<'_>]> = match trajectory.exchanges.is_empty() {
             true => vec![&trajectory.tool_calls],
@@ -198,6 +198,12 @@ impl Record {
         record
     }
 
+    /// Adds what the trace itself says that it is to be compared with; gives its seq.
+    pub(in crate::evaluate) fn push_criterion(&mut self, criterion: &str) -> u64 {
+        let text = ShownContent::Whole(Value::from(criterion.to_owned()));
+        self.push(LineKind::Criterion, text, Send::Redacted).seq
+    }
+
     fn push_definition(
         &mut self,
         name: &str,
@@ -205,15 +211,15 @@ impl Record {
         schema: &Value<'_>,
         send: &SendSettings,
     ) {
-        let description = Evidence::Whole(Value::from(description.to_owned()));
+        let description = ShownContent::Whole(Value::from(description.to_owned()));
         let line = self.push(LineKind::Tool, description, send.tool_definitions);
         line.tool = Some(name.to_owned());
         let is_shown = !schema.is_null() && send.tool_definitions != Send::NamesOnly;
         line.schema = is_shown.then(|| schema.clone().into_owned());
     }
 
-    fn push(&mut self, kind: LineKind, content: Evidence, send: Send) -> &mut RecordLine {
-        let content = if send == Send::NamesOnly { Evidence::Unknown } else { content };
+    fn push(&mut self, kind: LineKind, content: ShownContent, send: Send) -> &mut RecordLine {
+        let content = if send == Send::NamesOnly { ShownContent::Unknown } else { content };
         let at = self.lines.len();
         self.lines.push(RecordLine {
             seq: at as u64 + 1,
@@ -282,7 +288,7 @@ impl Record {
     ) {
         match parts {
             Some(parts) => parts.into_iter().for_each(|part| {
-                let part = Evidence::Whole(Value::from(part));
+                let part = ShownContent::Whole(Value::from(part));
                 self.push(LineKind::Answer, part, send.final_output);
             }),
             None => {
@@ -326,27 +332,29 @@ fn identity(trajectory: &Trajectory<'_>) -> Vec<u8> {
     bytes
 }
 
-fn said(content: &Content<'_>) -> Evidence {
+fn said(content: &Content<'_>) -> ShownContent {
     match content {
-        Content::Recorded(lazy) => Evidence::Whole(lazy.get().clone().into_owned()),
-        Content::Unreadable(text) => Evidence::Part(Value::from(text.to_string())),
-        Content::NotRecorded | Content::Redacted => Evidence::Unknown,
+        Content::Recorded(lazy) => ShownContent::Whole(lazy.get().clone().into_owned()),
+        Content::Unreadable(text) => ShownContent::Part(Value::from(text.to_string())),
+        Content::NotRecorded | Content::Redacted => ShownContent::Unknown,
     }
 }
 
 /// What a call returned: its result, its error, or both.
-fn returned(call: &ToolCall<'_>) -> Evidence {
+fn returned(call: &ToolCall<'_>) -> ShownContent {
     let error = call.error.as_ref().map(|error| Value::from(error.to_string()));
     match (said(&call.result), error) {
-        (Evidence::Unknown, Some(error)) => Evidence::Whole(error),
-        (Evidence::Whole(Value::Null), Some(error)) => Evidence::Whole(error),
+        (ShownContent::Unknown, Some(error)) => ShownContent::Whole(error),
+        (ShownContent::Whole(Value::Null), Some(error)) => ShownContent::Whole(error),
         (result, None) => result,
-        (Evidence::Whole(result), Some(error)) if result == error => Evidence::Whole(result),
+        (ShownContent::Whole(result), Some(error)) if result == error => {
+            ShownContent::Whole(result)
+        }
         (result, Some(error)) => {
-            let is_part = matches!(result, Evidence::Part(_));
+            let is_part = matches!(result, ShownContent::Part(_));
             let value = result.value().cloned().unwrap_or_default();
             let both = Value::Map([("error", error), ("result", value)].into_iter().collect());
-            if is_part { Evidence::Part(both) } else { Evidence::Whole(both) }
+            if is_part { ShownContent::Part(both) } else { ShownContent::Whole(both) }
         }
     }
 }

@@ -19,6 +19,8 @@ use crate::value::{Map, Value};
 const SCAN_STEPS_MAX: usize = 1 << 30;
 /// Rounds over one string: a scan lists only the first findings of each kind.
 const ROUNDS_MAX: usize = 64;
+/// Values of keys for secrets that are looked for elsewhere, too.
+const KEYED_MAX: usize = 64;
 /// Strings of fewer bytes hold nothing that a detector looks for.
 const BYTES_MIN: usize = 6;
 /// What stands for a string that tries to sway a judge.
@@ -66,6 +68,7 @@ pub(super) fn sendable<'r>(
         withholds: false,
         injection: false,
         dirty: false,
+        keyed: Vec::new(),
         known: HashMap::new(),
     };
     // Most records hold nothing of that kind: they are not copied.
@@ -74,7 +77,8 @@ pub(super) fn sendable<'r>(
         redactor.look(line);
     }
     let injection_found = redactor.injection;
-    if !redactor.dirty && !(withholds_injections && injection_found) {
+    let withholds = withholds_injections && injection_found;
+    if !redactor.dirty && !withholds {
         return Ok(Sendable { lines: Cow::Borrowed(lines), injection_found });
     }
     redactor.withholds = withholds_injections;
@@ -97,6 +101,8 @@ struct Redactor {
     injection: bool,
     /// Something has to be replaced.
     dirty: bool,
+    /// Values of keys that hold secrets: they go wherever they stand.
+    keyed: Vec<String>,
     /// The number of each value that was replaced, by its kind.
     known: HashMap<String, HashMap<String, usize>>,
 }
@@ -113,7 +119,12 @@ impl Redactor {
     fn look_at(&mut self, value: &Value<'_>, key: Option<&str>) {
         match value {
             Value::String(text) => {
-                self.dirty |= self.is_keyed_secret(key, text);
+                if self.is_keyed_secret(key, text) {
+                    self.dirty = true;
+                    if text.len() >= BYTES_MIN && self.keyed.len() < KEYED_MAX {
+                        self.keyed.push(text.to_string());
+                    }
+                }
                 self.look_at_text(text);
             }
             Value::List(list) => list.iter().for_each(|item| self.look_at(item, key)),
@@ -181,6 +192,13 @@ impl Redactor {
     fn replace_text(&mut self, text: &mut String) {
         if text.len() < BYTES_MIN {
             return;
+        }
+        if self.redact != Redact::None {
+            for secret in self.keyed.clone() {
+                if text.contains(&secret) {
+                    *text = text.replace(&secret, &self.placeholder("SECRET", &secret));
+                }
+            }
         }
         for _ in 0..ROUNDS_MAX {
             let scan = self.pack.scan(text, SCAN_STEPS_MAX);
@@ -265,7 +283,7 @@ fn word(kind: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evaluate::judged::record::{Evidence, Record};
+    use crate::evaluate::judged::record::{RunRecord, ShownContent};
     use crate::evaluate::judged::settings::SendSettings;
     use crate::model::{Content, Trajectory};
     use crate::value::json;
@@ -273,9 +291,9 @@ mod tests {
     fn check(input: &str, redact: Redact, withholds: bool, expected: &str) {
         let value = json::parse(input).unwrap();
         let trajectory = Trajectory { user_input: Content::ready(value), ..Trajectory::default() };
-        let record = Record::of(&trajectory, &SendSettings::default(), Default::default());
+        let record = RunRecord::of(&trajectory, &SendSettings::default(), Default::default());
         let shown = sendable(&record.lines, redact, withholds).unwrap();
-        let Evidence::Whole(value) = &shown.lines[0].content else { panic!("{shown:?}") };
+        let ShownContent::Whole(value) = &shown.lines[0].content else { panic!("{shown:?}") };
         assert_eq!(value.to_string(), expected);
     }
 
@@ -290,6 +308,9 @@ mod tests {
         check(mail, Redact::SecretsAndPii, false, hidden);
         let whole = json::parse(mail).unwrap().to_string();
         check(mail, Redact::Secrets, false, &whole);
+        let said = r#"["it is hunter22, ok?",{"password":"hunter22"}]"#;
+        let hidden = r#"["it is [SECRET_1], ok?",{"password":"[SECRET_1]"}]"#;
+        check(said, Redact::Secrets, false, hidden);
         check(r#"{"password":"hunter22"}"#, Redact::None, false, r#"{"password":"hunter22"}"#);
     }
 

@@ -3,6 +3,7 @@
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
+use crate::evaluate::evaluator::CRITERIA_FROM_TRACE;
 use crate::evaluate::inquiry::JudgePlan;
 use crate::settings::{Node, SettingsError, above_zero};
 
@@ -35,6 +36,9 @@ pub struct JudgedSettings {
     /// Tokens of the record at most; what is cut is shown. Default 12000.
     #[serde(deserialize_with = "above_zero")]
     pub evidence_tokens: u32,
+    /// The criteria stood in the trace: its sender wrote them.
+    #[serde(skip)]
+    pub(in crate::evaluate) criteria_from_trace: bool,
 }
 
 impl Default for JudgedSettings {
@@ -47,6 +51,7 @@ impl Default for JudgedSettings {
             send: SendSettings::default(),
             on_injection: OnInjection::default(),
             evidence_tokens: EVIDENCE_TOKENS,
+            criteria_from_trace: false,
         }
     }
 }
@@ -129,12 +134,14 @@ const KEYS: [&str; 7] =
     ["judge", "escalate_to", "samples", "redact", "send", "on_injection", "evidence_tokens"];
 
 /// Reads the settings of a kind that may ask a judge: what all share, and what is its own.
-pub(in crate::evaluate) fn read<'n, S>(
+pub(in crate::evaluate) fn read<S>(
     node: &Node,
     own: impl FnOnce(&Node) -> Result<S, SettingsError>,
 ) -> Result<(JudgedSettings, S), SettingsError> {
     let (shared, rest) = node.split(|key| KEYS.contains(&key));
-    let settings: JudgedSettings = shared.read()?;
+    let (from_trace, rest) = rest.split(|key| key == CRITERIA_FROM_TRACE);
+    let mut settings: JudgedSettings = shared.read()?;
+    settings.criteria_from_trace = from_trace.get(CRITERIA_FROM_TRACE).is_some();
     let fault = |key: &str, message: String, help: &str| {
         let place = node.get(key).map_or(node.place, |node| node.place);
         Err(SettingsError::new(message).with_help(help).at(place))

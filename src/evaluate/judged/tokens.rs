@@ -1,4 +1,5 @@
-//! Texts as values are looked for in them: normalised (NFKC), case folded, with the edges of tokens.
+//! Texts as values are looked for in them: normalised (NFKC), case folded, with the edges of
+//! tokens.
 
 use hashbrown::HashSet;
 use icu_normalizer::ComposingNormalizerBorrowed;

@@ -12,7 +12,7 @@ use crate::support::spans::{request, searches, tool, with};
 
 async fn check_api(api: &str) {
     let judge = FakeJudge::saying("yes").await;
-    let price = ", price: {input: 1, output: 2}";
+    let price = ", price: {input: 1, output: 2}, api_key_env: PATH";
     let running = Running::start(&asking(&judge, api, price)).await;
     running.send(request(refund(7))).await;
     let event = running.events(1).await.remove(0);
@@ -27,6 +27,9 @@ async fn check_api(api: &str) {
     let sent = asked.body.to_string().len() as f64 / 4.0;
     assert!((cost - (sent.floor() + 100.0) / 1e6).abs() < 1e-8, "{cost}");
     assert!(asked.user().contains("Refund order 17"), "{}", asked.user());
+    let key = std::env::var("PATH").expect("any variable").to_lowercase();
+    let header = if api == "anthropic" { "x-api-key: " } else { "authorization: bearer " };
+    assert!(asked.headers.contains(&format!("{header}{}", key.trim())), "{}", asked.headers);
     running.counted("spanscore_judge_requests_total{judge=\"small\",outcome=\"replied\"}", 1).await;
     running.judged().await;
 }

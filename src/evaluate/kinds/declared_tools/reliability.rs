@@ -8,7 +8,7 @@ use crate::evaluate::inquiry::{Inquired, JudgeAnswer};
 use crate::evaluate::judged::DokimosReply;
 use crate::evaluate::judged::kind::{JudgedRun, inquire};
 use crate::evaluate::judged::question::{Question, QuestionItem, ReplyForm, Scoring};
-use crate::evaluate::judged::record::Record;
+use crate::evaluate::judged::record::RunRecord;
 use crate::evaluate::judged::settings::JudgedSettings;
 use crate::evaluate::shared::definitions::{Definitions, InvalidDefinition, Tool};
 use crate::evaluate::shared::report;
@@ -76,7 +76,7 @@ pub(in crate::evaluate) fn ask<S>(
             });
         }
         let parts = tools.all.iter().map(|tool| (tool.name, tool.description, tool.schema));
-        let record = Record::of_definitions(parts, &judged.settings.send);
+        let record = RunRecord::of_definitions(parts, &judged.settings.send);
         let mut items = Vec::new();
         for (number, tool) in (1..).zip(&tools.all) {
             items.extend(statements((rules, settings), judged, (number, tool))?);

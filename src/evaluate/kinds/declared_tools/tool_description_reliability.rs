@@ -43,7 +43,8 @@ static CHECKS: [JudgedCheck; 9] = [
     },
     JudgedCheck {
         name: "clarity",
-        holds: "nothing in the description is obscure or ambiguous, and it holds no very specific identifiers.",
+        holds: "nothing in the description is obscure or ambiguous, and it holds no very specific \
+                identifiers.",
     },
     JudgedCheck {
         name: "redundancy",

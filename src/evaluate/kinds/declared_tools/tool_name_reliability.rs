@@ -30,15 +30,18 @@ among many tools. The description only serves to understand what the tool is for
 static CHECKS: [JudgedCheck; 3] = [
     JudgedCheck {
         name: "intent_over_implementation",
-        holds: "the name says what the tool does, not how: no output formats, no requirements on its input, no details of the implementation.",
+        holds: "the name says what the tool does, not how: no output formats, no requirements on \
+                its input, no details of the implementation.",
     },
     JudgedCheck {
         name: "clarity",
-        holds: "the purpose can be told from the name without the description; it holds no low-level identifiers, no vague and no redundant words.",
+        holds: "the purpose can be told from the name without the description; it holds no \
+                low-level identifiers, no vague and no redundant words.",
     },
     JudgedCheck {
         name: "name_order",
-        holds: "the words stand in the order operation, system, entity, data, as far as it has them; as in get_booking_property_name.",
+        holds: "the words stand in the order operation, system, entity, data, as far as it has \
+                them; as in get_booking_property_name.",
     },
 ];
 

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use crate::evaluate::evaluator::Kind;
 use crate::evaluate::judged::conclude::no_score;
-use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, Need};
+use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::evaluate::judged::question::{Question, QuestionItem};
 use crate::evaluate::judged::record::{LineKind, RecordWishes};
 use crate::evaluate::judged::settings;
@@ -19,9 +19,9 @@ const SENTENCES_MAX: usize = 60;
 const GUIDANCE: &str = "\
 A sentence is supported if everything that it states stands in what user or operator said or in a \
 result, or follows from these by arithmetic, conversion or plain reading; plain general knowledge \
-needs no source. A number, name, date or claim that differs or has no source is no. A sentence that \
-states nothing (a greeting, a question, an offer, a heading) is not_applicable. An answer is no \
-source.";
+needs no source. A number, name, date or claim that differs or has no source is no. A sentence \
+that states nothing (a greeting, a question, an offer, a heading) is not_applicable. An answer is \
+no source.";
 
 /// `faithfulness`.
 pub static KIND: Kind = Kind {
@@ -53,8 +53,8 @@ struct Settings {}
 struct Faithfulness;
 
 impl JudgedKind for Faithfulness {
-    fn needs(&self) -> &'static [Need] {
-        &[Need::FinalOutput]
+    fn needs(&self) -> &'static [NeededFact] {
+        &[NeededFact::FinalOutput]
     }
 
     fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {

@@ -4,8 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::evaluate::evaluator::Kind;
-use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, Need};
-use crate::evaluate::judged::prompt::quoted;
+use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::evaluate::judged::question::{Question, QuestionItem};
 use crate::evaluate::judged::record::RecordWishes;
 use crate::evaluate::judged::settings;
@@ -19,8 +18,8 @@ is no.";
 /// `goal_accuracy`.
 pub static KIND: Kind = Kind {
     name: "goal_accuracy",
-    about: "Whether the run ended in the state that the user wanted, or in the one that the criteria \
-            describe.",
+    about: "Whether the run ended in the state that the user wanted, or in the one that the \
+            criteria describe.",
     also_known_as: &[("AgentGoalAccuracy", "Ragas")],
     threshold: 1.0,
     needs_criteria: false,
@@ -54,19 +53,21 @@ struct Criteria {
 struct GoalAccuracy(Settings);
 
 impl JudgedKind for GoalAccuracy {
-    fn needs(&self) -> &'static [Need] {
+    fn needs(&self) -> &'static [NeededFact] {
         match self.0.criteria.reference {
-            Some(_) => &[Need::Anything],
-            None => &[Need::UserInput],
+            Some(_) => &[NeededFact::Anything],
+            None => &[NeededFact::UserInput],
         }
     }
 
     fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {
-        let statement = match &self.0.criteria.reference {
-            Some(reference) => format!("At the end of the run this holds: {}", quoted(reference)),
-            None => "At the end of the run the state is what the user finally wanted.".to_owned(),
+        let item = match &self.0.criteria.reference {
+            Some(reference) => QuestionItem::about("At the end of the run this holds: ", reference),
+            None => QuestionItem::new(
+                "At the end of the run the state is what the user finally wanted.",
+            ),
         };
-        let items = vec![QuestionItem::new(statement)];
+        let items = vec![item];
         Ok(Question::of(run.record(RecordWishes::default()), GUIDANCE, items))
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::evaluate::evaluator::Kind;
-use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, Need};
+use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::evaluate::judged::question::{Question, QuestionItem};
 use crate::evaluate::judged::record::RecordWishes;
 use crate::evaluate::judged::settings;
@@ -18,15 +18,15 @@ const STATEMENTS: [&str; 4] = [
 ];
 
 const GUIDANCE: &str = "\
-Judge the agent's answers as the user reads them. What is true or false is asked elsewhere; here it \
-counts what the user can do with the answer. A refusal or a question back that the request made \
+Judge the agent's answers as the user reads them. What is true or false is asked elsewhere; here \
+it counts what the user can do with the answer. A refusal or a question back that the request made \
 necessary is judged for what it gives the user.";
 
 /// `helpfulness`.
 pub static KIND: Kind = Kind {
     name: "helpfulness",
-    about: "Whether the answer serves the person who asked: it meets the request, is specific, can be \
-            used as it is, and holds nothing needless or evasive.",
+    about: "Whether the answer serves the person who asked: it meets the request, is specific, can \
+            be used as it is, and holds nothing needless or evasive.",
     also_known_as: &[],
     threshold: 0.75,
     needs_criteria: false,
@@ -52,8 +52,8 @@ struct Settings {}
 struct Helpfulness;
 
 impl JudgedKind for Helpfulness {
-    fn needs(&self) -> &'static [Need] {
-        &[Need::UserInput, Need::FinalOutput]
+    fn needs(&self) -> &'static [NeededFact] {
+        &[NeededFact::UserInput, NeededFact::FinalOutput]
     }
 
     fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {

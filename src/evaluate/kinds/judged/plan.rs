@@ -1,5 +1,5 @@
-//! The plan of an agent, step by step: from an attribute of a span, or from the first call of a tool
-//! that plans are written with.
+//! The plan of an agent, step by step: from an attribute of a span, or from the first call of a
+//! tool that plans are written with.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -5,23 +5,23 @@ use serde::Deserialize;
 
 use super::plan::{PlanSource, steps};
 use crate::evaluate::evaluator::Kind;
-use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, Need};
+use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::evaluate::judged::question::{Question, QuestionItem};
 use crate::evaluate::judged::record::{LineKind, RecordWishes};
 use crate::evaluate::judged::settings;
 use crate::model::{Facts, Outcome};
 
 const GUIDANCE: &str = "\
-The plan is the lines of kind plan, one a step. A step is done if calls and results show it, or the \
-answer where the step is only to say something; a step out of its order is no where the order \
+The plan is the lines of kind plan, one a step. A step is done if calls and results show it, or \
+the answer where the step is only to say something; a step out of its order is no where the order \
 matters. A step that a result made pointless is not_applicable. A major action changes something \
 outside the run or spends much; looking things up for a step is not one.";
 
 /// `plan_adherence`.
 pub static KIND: Kind = Kind {
     name: "plan_adherence",
-    about: "The share of the steps of its plan that the agent did, in their order, and whether it kept to \
-            the plan.",
+    about: "The share of the steps of its plan that the agent did, in their order, and whether it \
+            kept to the plan.",
     also_known_as: &[("PlanAdherence", "Dokimos")],
     threshold: 0.5,
     needs_criteria: false,
@@ -46,7 +46,7 @@ struct Settings {
 struct PlanAdherence(Settings);
 
 impl JudgedKind for PlanAdherence {
-    fn needs(&self) -> &'static [Need] {
+    fn needs(&self) -> &'static [NeededFact] {
         &[]
     }
 

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::plan::{PlanSource, steps};
 use crate::evaluate::evaluator::Kind;
-use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, Need};
+use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::evaluate::judged::question::{Question, QuestionItem};
 use crate::evaluate::judged::record::RecordWishes;
 use crate::evaluate::judged::settings;
@@ -25,8 +25,8 @@ made; whether it was followed is not asked.";
 /// `plan_quality`.
 pub static KIND: Kind = Kind {
     name: "plan_quality",
-    about: "Whether the agent's plan covers the request, in a workable order, with nothing needless, and \
-            concrete enough to act on.",
+    about: "Whether the agent's plan covers the request, in a workable order, with nothing \
+            needless, and concrete enough to act on.",
     also_known_as: &[("PlanQuality", "Dokimos")],
     threshold: 0.5,
     needs_criteria: false,
@@ -51,8 +51,8 @@ struct Settings {
 struct PlanQuality(Settings);
 
 impl JudgedKind for PlanQuality {
-    fn needs(&self) -> &'static [Need] {
-        &[Need::UserInput]
+    fn needs(&self) -> &'static [NeededFact] {
+        &[NeededFact::UserInput]
     }
 
     fn facts(&self) -> Facts {

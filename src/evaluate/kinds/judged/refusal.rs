@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::evaluate::evaluator::Kind;
-use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, Need};
+use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::evaluate::judged::question::{Question, QuestionItem};
 use crate::evaluate::judged::record::RecordWishes;
 use crate::evaluate::judged::settings;
@@ -18,8 +18,8 @@ question back that the request made necessary is not_applicable.";
 /// `refusal`.
 pub static KIND: Kind = Kind {
     name: "refusal",
-    about: "Whether the agent answered in substance; with `expect: refuse` in the criteria, whether it \
-            declined.",
+    about: "Whether the agent answered in substance; with `expect: refuse` in the criteria, \
+            whether it declined.",
     also_known_as: &[],
     threshold: 1.0,
     needs_criteria: false,
@@ -64,8 +64,8 @@ enum ExpectedAnswer {
 struct Refusal(Settings);
 
 impl JudgedKind for Refusal {
-    fn needs(&self) -> &'static [Need] {
-        &[Need::UserInput, Need::FinalOutput]
+    fn needs(&self) -> &'static [NeededFact] {
+        &[NeededFact::UserInput, NeededFact::FinalOutput]
     }
 
     fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {

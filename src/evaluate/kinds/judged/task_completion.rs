@@ -4,13 +4,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::evaluate::evaluator::Kind;
-use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, Need};
+use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::evaluate::judged::prompt::quoted;
 use crate::evaluate::judged::question::{Question, QuestionItem, ReplyForm, Scoring};
 use crate::evaluate::judged::record::{LineKind, RecordWishes};
 use crate::evaluate::judged::{DokimosReply, settings};
-use crate::model::Outcome;
+use crate::evaluate::shared::report;
+use crate::model::{Outcome, Want};
 use crate::settings::SettingsError;
+use crate::value::Map;
 
 /// Tasks and constraints at most.
 const STATEMENTS_MAX: usize = 50;
@@ -85,24 +87,22 @@ enum TaskCompat {
 struct TaskCompletion(Settings);
 
 impl JudgedKind for TaskCompletion {
-    fn needs(&self) -> &'static [Need] {
+    fn needs(&self) -> &'static [NeededFact] {
         match (&self.0.criteria.tasks, self.0.compat) {
-            (_, Some(TaskCompat::Dokimos)) | (None, None) => &[Need::UserInput],
-            (Some(_), None) => &[Need::Anything],
+            (_, Some(TaskCompat::Dokimos)) | (None, None) => &[NeededFact::UserInput],
+            (Some(_), None) => &[NeededFact::Anything],
         }
     }
 
     fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {
         if self.0.compat.is_some() {
-            return Ok(self.dokimos(run));
+            // Where nothing is to be done, all is done, says Dokimos.
+            let is_none = self.0.criteria.tasks.as_ref().is_none_or(Vec::is_empty);
+            let nothing = || report::scored(1.0, Want::ALL, || "no tasks to evaluate", Map::new);
+            return if is_none { Err(nothing()) } else { Ok(self.dokimos(run)) };
         }
-        let task = |task: &String| {
-            QuestionItem::new(format!("Done, wholly and rightly: {}", quoted(task))).named(task)
-        };
-        let kept = |constraint: &String| {
-            let statement = format!("Kept throughout: {}", quoted(constraint));
-            QuestionItem::new(statement).named(constraint)
-        };
+        let task = |task: &String| QuestionItem::about("Done, wholly and rightly: ", task);
+        let kept = |constraint: &String| QuestionItem::about("Kept throughout: ", constraint);
         let everything = "everything the user asked for".to_owned();
         let tasks = match &self.0.criteria.tasks {
             Some(tasks) => tasks.iter().map(task).collect(),

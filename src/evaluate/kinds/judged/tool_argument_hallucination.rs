@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::evaluate::evaluator::Kind;
 use crate::evaluate::judged::grounding::settle;
-use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, Need};
+use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::evaluate::judged::question::{ItemCall, Question, QuestionItem, ReplyForm, Scoring};
 use crate::evaluate::judged::record::RecordWishes;
 use crate::evaluate::judged::{DokimosReply, settings};
@@ -17,13 +17,13 @@ use crate::model::{Outcome, Want};
 use crate::value::Map;
 
 const GUIDANCE: &str = "\
-Available means: said by user or operator, in a result with a smaller seq, in a tool definition, or \
-following from these by arithmetic, conversion of unit, date or format, or common knowledge. Usual \
-technical defaults and empty values are available. Composed text is available if each fact, name, \
-number and identifier in it is. A plausible value without a source is no: guessed addresses, ids, \
-paths, keys, columns; respelled names, swapped digits, another currency or unit. A result with the \
-same or a larger seq, or one that only echoes an invented argument, is no source. Whether the value \
-was wise is not asked.";
+Available means: said by user or operator, in a result with a smaller seq, in a tool definition, \
+or following from these by arithmetic, conversion of unit, date or format, or common knowledge. \
+Usual technical defaults and empty values are available. Composed text is available if each fact, \
+name, number and identifier in it is. A plausible value without a source is no: guessed addresses, \
+ids, paths, keys, columns; respelled names, swapped digits, another currency or unit. A result \
+with the same or a larger seq, or one that only echoes an invented argument, is no source. Whether \
+the value was wise is not asked.";
 
 /// `tool_argument_hallucination`.
 pub static KIND: Kind = Kind {
@@ -62,10 +62,10 @@ enum HallucinationCompat {
 struct ArgumentHallucination(Settings);
 
 impl JudgedKind for ArgumentHallucination {
-    fn needs(&self) -> &'static [Need] {
+    fn needs(&self) -> &'static [NeededFact] {
         match self.0.compat {
-            Some(HallucinationCompat::Dokimos) => &[Need::UserInput],
-            None => &[Need::Calls, Need::Arguments, Need::UserInput],
+            Some(HallucinationCompat::Dokimos) => &[NeededFact::UserInput],
+            None => &[NeededFact::Calls, NeededFact::Arguments, NeededFact::UserInput],
         }
     }
 

@@ -1,11 +1,12 @@
-//! `tool_response_handling`: whether the agent read what its tools returned, and met errors sensibly.
+//! `tool_response_handling`: whether the agent read what its tools returned, and met errors
+//! sensibly.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::evaluate::evaluator::Kind;
 use crate::evaluate::inquiry::JudgeAnswer;
-use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, Need};
+use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::evaluate::judged::question::{ItemCall, Question, QuestionItem};
 use crate::evaluate::judged::record::RecordWishes;
 use crate::evaluate::judged::settings;
@@ -20,8 +21,8 @@ followed and nothing had to follow is not_applicable.";
 /// `tool_response_handling`.
 pub static KIND: Kind = Kind {
     name: "tool_response_handling",
-    about: "The share of results that the agent read rightly, and of errors that it met sensibly. Each \
-            is told on the span of its call, too.",
+    about: "The share of results that the agent read rightly, and of errors that it met sensibly. \
+            Each is told on the span of its call, too.",
     also_known_as: &[],
     threshold: 0.8,
     needs_criteria: false,
@@ -47,8 +48,8 @@ struct Settings {}
 struct ResponseHandling;
 
 impl JudgedKind for ResponseHandling {
-    fn needs(&self) -> &'static [Need] {
-        &[Need::Calls]
+    fn needs(&self) -> &'static [NeededFact] {
+        &[NeededFact::Calls]
     }
 
     fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {

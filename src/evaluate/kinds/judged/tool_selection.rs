@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::evaluate::evaluator::Kind;
-use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, Need};
+use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::evaluate::judged::question::{ItemCall, Question, QuestionItem};
 use crate::evaluate::judged::record::RecordWishes;
 use crate::evaluate::judged::settings;
@@ -12,15 +12,15 @@ use crate::model::Outcome;
 
 const GUIDANCE: &str = "\
 A call fits if, at its place and with what was known then, its tool could sensibly be used there \
-and no other defined tool was clearly the better choice. A retry after an error fits. What the call \
-was given and what it returned is not asked. A needed call is one without which the request cannot \
-be met with the tools that are defined.";
+and no other defined tool was clearly the better choice. A retry after an error fits. What the \
+call was given and what it returned is not asked. A needed call is one without which the request \
+cannot be met with the tools that are defined.";
 
 /// `tool_selection`.
 pub static KIND: Kind = Kind {
     name: "tool_selection",
-    about: "The share of calls that were the fitting choice among the declared tools, and whether a \
-            needed call is missing. Each call is told on its own span, too.",
+    about: "The share of calls that were the fitting choice among the declared tools, and whether \
+            a needed call is missing. Each call is told on its own span, too.",
     also_known_as: &[],
     threshold: 0.8,
     needs_criteria: false,
@@ -46,8 +46,8 @@ struct Settings {}
 struct ToolSelection;
 
 impl JudgedKind for ToolSelection {
-    fn needs(&self) -> &'static [Need] {
-        &[Need::Tools, Need::UserInput]
+    fn needs(&self) -> &'static [NeededFact] {
+        &[NeededFact::Tools, NeededFact::UserInput]
     }
 
     fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::evaluate::evaluator::Kind;
-use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, Need};
+use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::evaluate::judged::prompt::quoted;
 use crate::evaluate::judged::question::{Question, QuestionItem, ReplyForm, Scoring};
 use crate::evaluate::judged::record::{LineKind, RecordWishes};
@@ -23,8 +23,8 @@ be it in part; to decline or to point elsewhere is no answer.";
 /// `topic_adherence`.
 pub static KIND: Kind = Kind {
     name: "topic_adherence",
-    about: "Whether the agent answered what belongs to its topics and declined the rest; for a session \
-            turn by turn.",
+    about: "Whether the agent answered what belongs to its topics and declined the rest; for a \
+            session turn by turn.",
     also_known_as: &[("TopicAdherenceScore", "Ragas")],
     threshold: 0.8,
     needs_criteria: true,
@@ -71,15 +71,20 @@ struct Criteria {
 struct TopicAdherence(Settings);
 
 impl JudgedKind for TopicAdherence {
-    fn needs(&self) -> &'static [Need] {
-        &[Need::UserInput]
+    fn needs(&self) -> &'static [NeededFact] {
+        &[NeededFact::UserInput]
     }
 
     fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {
-        let record = run.record(RecordWishes::default());
-        let topics: Vec<String> =
-            self.0.criteria.topics.iter().map(|topic| quoted(topic)).collect();
-        let guidance = format!("The topics: {}. {GUIDANCE}", topics.join(", "));
+        let mut record = run.record(RecordWishes::default());
+        let topics = &self.0.criteria.topics;
+        let guidance = if run.settings.criteria_from_trace {
+            topics.iter().for_each(|topic| _ = record.push_criterion(topic));
+            format!("The topics are the lines of kind criterion. {GUIDANCE}")
+        } else {
+            let topics: Vec<String> = topics.iter().map(|topic| quoted(topic)).collect();
+            format!("The topics: {}. {GUIDANCE}", topics.join(", "))
+        };
         let turns = record.of_kind(LineKind::User).take(TURNS_MAX);
         let items = turns.flat_map(|line| {
             let seq = line.seq;

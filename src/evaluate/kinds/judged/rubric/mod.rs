@@ -6,8 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::evaluate::evaluator::{Evaluator, Kind};
-use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, Need};
-use crate::evaluate::judged::prompt::quoted;
+use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::evaluate::judged::question::{Question, QuestionItem, ReplyForm, Scoring};
 use crate::evaluate::judged::record::RecordWishes;
 use crate::evaluate::judged::settings;
@@ -106,7 +105,7 @@ enum RubricCompat {
 enum Rubric {
     Statements(Vec<RubricStatement>),
     Steps { steps: Vec<String>, low: i64, high: i64 },
-    Expected { statement: String, name: &'static str, in_percent: bool },
+    Expected { words: &'static str, expected: String, name: &'static str, in_percent: bool },
 }
 
 fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
@@ -128,12 +127,11 @@ fn rubric(settings: Settings) -> Result<Rubric, SettingsError> {
     let expected = match (&criteria.expected_output, &criteria.expected_agent_behavior) {
         (Some(output), None) => {
             let output = output.as_str().map_or_else(|| output.to_string(), str::to_owned);
-            let words = format!("The final answer says the same as {}", quoted(&output));
-            Some((words, "expected_output"))
+            Some(("The final answer says the same as ", output, "expected_output"))
         }
         (None, Some(behavior)) => {
-            let words = format!("The agent behaved as expected: {}", quoted(behavior));
-            Some((words, "expected_agent_behavior"))
+            let behavior = behavior.clone();
+            Some(("The agent behaved as expected: ", behavior, "expected_agent_behavior"))
         }
         _ => None,
     };
@@ -150,8 +148,8 @@ fn rubric(settings: Settings) -> Result<Rubric, SettingsError> {
         ));
     }
     let in_percent = compat == Some(RubricCompat::Uipath);
-    if let Some((statement, name)) = expected {
-        return Ok(Rubric::Expected { statement, name, in_percent });
+    if let Some((words, expected, name)) = expected {
+        return Ok(Rubric::Expected { words, expected, name, in_percent });
     }
     if in_percent {
         return Err(SettingsError::new("`compat: uipath` takes no statements or steps")
@@ -177,10 +175,10 @@ fn rubric(settings: Settings) -> Result<Rubric, SettingsError> {
 }
 
 impl JudgedKind for Rubric {
-    fn needs(&self) -> &'static [Need] {
+    fn needs(&self) -> &'static [NeededFact] {
         match self {
-            Self::Expected { name: "expected_output", .. } => &[Need::FinalOutput],
-            _ => &[Need::Anything],
+            Self::Expected { name: "expected_output", .. } => &[NeededFact::FinalOutput],
+            _ => &[NeededFact::Anything],
         }
     }
 
@@ -192,17 +190,18 @@ impl JudgedKind for Rubric {
                 let item = |one: &RubricStatement| QuestionItem {
                     weight: one.weight,
                     veto: one.veto,
-                    ..QuestionItem::new(plain(&one.text))
+                    ..QuestionItem::about("Of this run it is true: ", &plain(&one.text))
                 };
                 (statements.iter().map(item).collect(), ReplyForm::Items)
             }
             Self::Steps { steps, low, high } => {
-                let items = steps.iter().map(|step| QuestionItem::new(plain(step))).collect();
+                let items =
+                    steps.iter().map(|step| QuestionItem::about("Step: ", &plain(step))).collect();
                 (items, ReplyForm::Score { low: *low, high: *high })
             }
-            Self::Expected { statement, name, in_percent } => {
+            Self::Expected { words, expected, name, in_percent } => {
                 let form = if *in_percent { ReplyForm::UiPath } else { ReplyForm::Items };
-                (vec![QuestionItem::new(statement.clone()).named(*name)], form)
+                (vec![QuestionItem::about(words, expected).named(*name)], form)
             }
         };
         let scoring = if form == ReplyForm::Items { Scoring::Share } else { Scoring::Given };
