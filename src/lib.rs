@@ -8,7 +8,7 @@
 //!   |
 //! assemble     one shard per core owns its traces: add, complete, expire, evict
 //!   |
-//! evaluate     deterministic evaluators on the shard
+//! evaluate     deterministic evaluators on the shard; judges are asked beside it
 //!   |
 //! emit         evaluations -> OTLP spans, events, metrics; Prometheus; console; files
 //! ```
@@ -19,7 +19,8 @@
 //! # Invariants
 //! 1. [`model`], [`value`], [`settings`], [`otlp`], [`panics`] and [`visible`] import no stage.
 //! 2. Stages import the vocabulary, never each other; only [`pipeline`] knows them all. `emit`
-//!    imports [`client`], too, which imports the vocabulary alone; `evaluate` imports [`detect`].
+//!    imports [`client`], too, which imports the vocabulary alone; `evaluate` imports [`detect`];
+//!    [`judge`] imports `client` and what `evaluate` asks.
 //! 3. `extract`, `assemble` and the evaluators do no I/O and read no clock:
 //!    `(state, input, now) -> outputs`.
 //! 4. Bad input never panics and never poisons its batch.
@@ -43,6 +44,7 @@ pub mod config;
 pub mod emit;
 pub mod evaluate;
 pub mod extract;
+pub mod judge;
 pub mod receive;
 pub mod telemetry;
 

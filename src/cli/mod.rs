@@ -3,12 +3,14 @@
 //! Each command is a module with its arguments and a `run`. What a command does beside reading
 //! arguments and printing lives in the stages and in [`pipeline`](crate::pipeline).
 
+mod calibrate;
 pub mod call_rows;
 mod check;
 mod completions;
 mod evaluators;
 mod exit_code;
 mod inspect;
+mod judged;
 mod output;
 mod recorded;
 mod score;
@@ -53,6 +55,7 @@ enum Command {
     Serve(serve::ServeArgs),
     Score(score::ScoreArgs),
     Inspect(inspect::InspectArgs),
+    Calibrate(calibrate::CalibrateArgs),
     Check(check::CheckArgs),
     Send(send::SendArgs),
     Evaluators(evaluators::EvaluatorsArgs),
@@ -97,6 +100,7 @@ fn command(cli: Cli) -> Result<Exit, CommandError> {
         Command::Serve(args) => serve::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Send(args) => send::run(&args),
         Command::Evaluators(args) => evaluators::run(&args),

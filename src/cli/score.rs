@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::Table;
 
 use self::silence::Silence;
+use super::judged::{self, RepliesArgs};
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output, recorded};
 use crate::emit::{details, record};
@@ -46,6 +47,8 @@ pub(super) struct ScoreArgs {
     /// other
     #[arg(long)]
     details: bool,
+    #[command(flatten)]
+    replies: RepliesArgs,
     /// What shuts the gate
     #[arg(long, value_enum, value_delimiter = ',', value_name = "OUTCOME",
           default_values_t = [FailOn::Fail, FailOn::Failed, FailOn::Nothing])]
@@ -91,11 +94,15 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Exit, CommandError> {
     let (limits, session_key) = (plan.config.limits, plan.config.sessions.key);
     let facts = recorded::facts(&plan);
     let resolver = recorded::resolver(&plan, &facts)?;
+    let judges = plan.config.judges;
     let evaluators = recorded::judge(plan.evaluators);
     let mut replay = Replay::new(&resolver, limits, session_key);
     let is_broken = recorded::read(&mut replay, &args.files);
     let mut printer = ScorePrinter::new(args.format, args.details);
-    let judgement = replay.judge(&evaluators, recorded::now_ns());
+    let mut judgement = replay.judge(&evaluators, recorded::now_ns());
+    let (places, asked) = judgement.take_asked();
+    let answers = judged::ask(&judges, &args.replies, asked)?;
+    judgement.put(places.into_iter().zip(answers).collect());
     for evaluation in &judgement.evaluations {
         printer.take(evaluation)?;
     }

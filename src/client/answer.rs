@@ -132,7 +132,7 @@ fn retry_info(status: &Status) -> Option<Duration> {
 }
 
 /// Reads `Retry-After`: seconds, or a date, which needs `now_s`, Unix seconds.
-pub(super) fn retry_after(value: &str, now_s: i64) -> Option<Duration> {
+pub(crate) fn retry_after(value: &str, now_s: i64) -> Option<Duration> {
     if let Ok(seconds) = value.trim().parse() {
         return Some(Duration::from_secs(seconds));
     }
@@ -142,7 +142,7 @@ pub(super) fn retry_after(value: &str, now_s: i64) -> Option<Duration> {
 }
 
 /// A stranger's text, cut and in one line.
-pub(super) fn short(text: &str) -> String {
+pub(crate) fn short(text: &str) -> String {
     visible::line(text.chars().take(TEXT_CHARS_MAX).collect::<String>()).to_string()
 }
 

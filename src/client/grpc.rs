@@ -155,7 +155,7 @@ async fn connect(
 }
 
 /// An error with its causes.
-pub(super) fn chain(error: impl std::error::Error) -> String {
+pub(crate) fn chain(error: impl std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -13,6 +13,8 @@ mod settings;
 use bytes::Bytes;
 
 pub use answer::{SendError, Taken};
+pub(crate) use answer::{retry_after, short};
+pub(crate) use grpc::chain;
 pub use settings::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
 
 use crate::otlp::Signal;
@@ -92,6 +94,6 @@ impl Client {
 }
 
 /// Names the cryptography of TLS, once for the process. Whoever has named one before keeps it.
-fn use_cryptography() {
+pub(crate) fn use_cryptography() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

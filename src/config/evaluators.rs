@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::expect::{self, ExpectSettings};
 use super::expression::compile;
+use super::judged::{self, Judges};
 use super::read::read_all;
 use super::sources::ConfigSources;
 use super::tools_file;
@@ -69,6 +70,11 @@ pub struct SharedSettings {
     /// evaluation of the complete trace then revises that verdict. Only `tool_call_count`,
     /// `tool_policy`, `tool_loop` and `tool_budget` know before the end. Default `false`.
     pub early: bool,
+    /// Whether a judge is worth asking: a CEL expression over what `when` knows and over `scores`,
+    /// a map of the scores that evaluators without a judge gave the same trace, such as
+    /// `scores["tool_error"] < 1.0`. A score that was not given makes it false. Only for evaluators
+    /// that ask a judge.
+    pub run_if: Option<String>,
     /// Globs of the only tools whose calls it sees, such as `search_*`; all without it.
     pub only_tools: Vec<String>,
     /// Globs of tools whose calls it does not see.
@@ -84,6 +90,7 @@ impl Default for SharedSettings {
             level: LevelSetting::Trace,
             expect: None,
             early: false,
+            run_if: None,
             only_tools: Vec::new(),
             exclude_tools: Vec::new(),
         }
@@ -107,15 +114,32 @@ pub enum LevelSetting {
 const TYPE_KEYS: [&str; 2] = ["evaluatorTypeId", "evaluator_type_id"];
 
 /// The keys of [`SharedSettings`].
-pub(super) const SHARED_KEYS: [&str; 8] =
-    ["when", "sample", "threshold", "level", "expect", "early", "only_tools", "exclude_tools"];
+pub(super) const SHARED_KEYS: [&str; 9] = [
+    "when",
+    "sample",
+    "threshold",
+    "level",
+    "expect",
+    "early",
+    "run_if",
+    "only_tools",
+    "exclude_tools",
+];
 
-/// Reads all entries, with the section `failures` for those that ask for it and have none; what
-/// is wrong with any of them is added to `errors`.
+/// What of the other sections evaluators are configured with.
+#[derive(Clone, Copy)]
+pub(super) struct Surroundings<'a> {
+    /// The section `failures`, for those that ask for it and have none of their own.
+    pub(super) failures: Option<&'a Node>,
+    /// The judges; `None` where they could not be read.
+    pub(super) judges: Option<&'a Judges>,
+    pub(super) sources: &'a ConfigSources,
+}
+
+/// Reads all entries; what is wrong with any of them is added to `errors`.
 pub(super) fn configure(
     entries: Option<&Node>,
-    failures: Option<&Node>,
-    sources: &ConfigSources,
+    around: Surroundings<'_>,
     errors: &mut Vec<SettingsError>,
 ) -> Vec<Configured> {
     let Some(node) = entries else { return Vec::new() };
@@ -134,19 +158,16 @@ pub(super) fn configure(
         );
         return Vec::new();
     }
-    entries
-        .iter()
-        .filter_map(|(key, node)| configure_one(key, node, failures, sources, errors))
-        .collect()
+    entries.iter().filter_map(|(key, node)| configure_one(key, node, around, errors)).collect()
 }
 
 fn configure_one(
     key: &Key,
     node: &Node,
-    failures: Option<&Node>,
-    sources: &ConfigSources,
+    around: Surroundings<'_>,
     errors: &mut Vec<SettingsError>,
 ) -> Option<Configured> {
+    let Surroundings { failures, judges, sources } = around;
     let kind = match kind_of(key) {
         Ok(kind) => kind,
         Err(error) => {
@@ -162,6 +183,9 @@ fn configure_one(
     let (shared, own) = node.split(|key| SHARED_KEYS.contains(&key));
     let settings = read_all(&shared, errors, |node| read_shared(kind, node));
     let when = shared.get("when").and_then(|when| compile("when", when, sources, errors));
+    let asks = judged::asks(kind, &own);
+    errors.extend(judged::mistakes(kind, &shared, &own, judges));
+    let run_if = shared.get("run_if").and_then(|it| compile("run_if", it, sources, errors));
     let own = with_failures(kind, own, failures);
     let own = match tools_file::resolve(own) {
         Ok(own) => own,
@@ -170,7 +194,7 @@ fn configure_one(
             return None;
         }
     };
-    let info = settings.as_ref().map(|settings| Arc::new(info(kind, key, settings, &own)));
+    let info = settings.as_ref().map(|settings| Arc::new(info(kind, key, settings, &own, judges)));
     let named = texts_of(&own.to_value());
     let against = match shared.get("expect").filter(|node| node.kind != NodeKind::Null) {
         None => read_all(&own, errors, |own| (kind.build)(own)).map(Against::Settings),
@@ -183,7 +207,7 @@ fn configure_one(
     let (settings, info, against) = (settings?, info?, against?);
     let tools = ToolChoice { only: settings.only_tools, exclude: settings.exclude_tools, named };
     let (sample, early) = (settings.sample, settings.early);
-    let configured = Configured { info, when, sample, early, tools, against };
+    let configured = Configured { info, when, sample, early, asks, run_if, tools, against };
     if settings.level == LevelSetting::Call && !configured.reads_calls() {
         let place = shared.get("level").map_or(key.place, |level| level.place);
         errors.push(no_calls(kind).at(place));
@@ -205,13 +229,22 @@ fn no_calls(kind: &Kind) -> SettingsError {
     SettingsError::new(message).with_help(help)
 }
 
-fn info(kind: &'static Kind, key: &Key, settings: &SharedSettings, own: &Node) -> EvaluatorInfo {
+fn info(
+    kind: &'static Kind,
+    key: &Key,
+    settings: &SharedSettings,
+    own: &Node,
+    judges: Option<&Judges>,
+) -> EvaluatorInfo {
     let level = match settings.level {
         LevelSetting::Call => Level::Call,
         LevelSetting::Trace => Level::Trace,
         LevelSetting::Session => Level::Session,
     };
     let mut judged_by = own.to_value();
+    if judged::asks(kind, own) {
+        judged::identify(&mut judged_by, judges);
+    }
     // What it sees is part of what it is.
     if let Value::Map(map) = &mut judged_by {
         for (key, globs) in

@@ -22,8 +22,11 @@ pub(super) fn compile(
         errors.push(SettingsError::new(message).at(node.place));
         return None;
     }
-    let compiled =
-        if setting == "when" { When::compile_condition(text) } else { When::compile(text) };
+    let compiled = match setting {
+        "when" => When::compile_condition(text),
+        "run_if" => When::compile_run_if(text),
+        _ => When::compile(text),
+    };
     let (message, help, line, column) = match compiled {
         Ok(when) => return Some(when),
         Err(WhenError::NoTruthValue { what }) => {

@@ -11,6 +11,7 @@ mod evaluators;
 mod expect;
 mod exporters;
 mod expression;
+mod judged;
 mod listeners;
 mod load;
 mod memory;

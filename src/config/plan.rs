@@ -1,11 +1,12 @@
 //! The sections of a config, and the plan that the pipeline builds its stages from.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::evaluators::{self, EvaluatorsConfig};
+use super::evaluators::{self, EvaluatorsConfig, Surroundings};
 use super::exporters::{ExportersConfig, ForwardConfig};
 use super::listeners;
 use super::load::Loaded;
@@ -20,6 +21,7 @@ use crate::evaluate::engine::run::Configured;
 use crate::evaluate::{FailureJudge, FailureSettings};
 use crate::extract::Table;
 use crate::extract::dialect::{Dialect, Role};
+use crate::judge::{JudgeSettings, JudgingSettings, check_judges};
 use crate::log::{Durability, LogSettings};
 use crate::model::{Facts, Level, MemoryLimits};
 use crate::receive::settings::ReceiversSettings;
@@ -48,6 +50,10 @@ pub struct Config {
     /// How results of tools are read for failures, for every evaluator that asks; one with a
     /// `failures` of its own uses that instead.
     pub failures: FailureSettings,
+    /// Language models that evaluators may ask, by names of your own.
+    pub judges: BTreeMap<String, JudgeSettings>,
+    /// How patient the asking of judges is, and how much may wait for them.
+    pub judging: JudgingSettings,
     /// How traces are scored: a map keyed `kind/name`, such as `tool_call_args/refund`.
     pub evaluators: EvaluatorsConfig,
     /// Where evaluations leave: a map keyed `kind` or `kind/name`, such as `otlp_grpc/backend`.
@@ -78,6 +84,8 @@ impl Default for Config {
             sessions: SessionsSettings::default(),
             limits: LimitsSettings::default(),
             failures: FailureSettings::default(),
+            judges: BTreeMap::new(),
+            judging: JudgingSettings::default(),
             evaluators: EvaluatorsConfig,
             exporters: ExportersConfig,
             forward: ForwardConfig,
@@ -118,10 +126,15 @@ impl ResolvedConfig {
             check_receivers(config, &loaded.node, &mut errors);
             listeners::check(config, &loaded.node, &mut errors);
             check_log(config, &loaded.node, &mut errors);
+            if let Some(node) = loaded.node.get("judges") {
+                errors.extend(check_judges(&config.judges, node));
+            }
         }
         let entries = loaded.node.get("evaluators");
         let defaults = loaded.node.get("failures");
-        let evaluators = evaluators::configure(entries, defaults, &loaded.sources, &mut errors);
+        let judges = config.as_ref().map(|config| &config.judges);
+        let around = Surroundings { failures: defaults, judges, sources: &loaded.sources };
+        let evaluators = evaluators::configure(entries, around, &mut errors);
         let exporters = match loaded.node.get("exporters") {
             Some(node) => read_all(node, &mut errors, emit::settings::read),
             None => Some(Vec::new()),
@@ -253,6 +266,11 @@ impl ResolvedConfig {
             ("exporters", exporters.collect()),
             ("forward", self.forward.iter().map(|it| it.name.clone()).collect()),
         ];
+        if !self.config.judges.is_empty() {
+            let judges = self.config.judges.iter();
+            let judges = judges.map(|(name, judge)| format!("{name} ({})", judge.model));
+            summary.insert(1, ("judges", judges.collect()));
+        }
         if !self.config.dialects.is_empty() {
             let dialects = self.config.dialects.iter().map(reading).collect();
             summary.insert(1, ("dialects", dialects));

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use crate::model::{Evaluation, EvaluationId, Outcome};
+use crate::model::{Evaluation, EvaluationId, JudgeUse, Outcome};
 use crate::value::{Value, json};
 use crate::visible;
 
@@ -60,8 +60,22 @@ fn try_write(evaluation: &Evaluation, content: bool, out: &mut String) -> std::f
     let service = target.resource.service_name.as_str();
     string(out, "service_name", Some(service).filter(|name| !name.is_empty()))?;
     string(out, "agent_name", target.agent_name.as_deref())?;
+    write_judge(evaluation.judge.as_deref(), out)?;
     string(out, "time", Some(&timestamp(target.time_ns)))?;
     write!(out, r#","time_unix_nano":{}}}"#, target.time_ns)
+}
+
+fn write_judge(judge: Option<&JudgeUse>, out: &mut String) -> std::fmt::Result {
+    let Some(judge) = judge else { return out.write_str(r#","judge":null"#) };
+    out.push_str(r#","judge":{"model":"#);
+    json::write_string(&judge.model, out)?;
+    write!(out, r#","prompt_version":{}"#, judge.prompt_version)?;
+    write!(out, r#","samples":{}"#, judge.samples)?;
+    number(out, "agreement", Some(judge.agreement))?;
+    write!(out, r#","escalated":{}"#, judge.escalated)?;
+    number(out, "cost_usd", Some(judge.cost_usd))?;
+    write!(out, r#","injection_suspected":{}"#, judge.injection_suspected)?;
+    write!(out, r#","cut_bytes":{}}}"#, judge.cut_bytes)
 }
 
 fn write_answer(evaluation: &Evaluation, content: bool, out: &mut String) -> std::fmt::Result {
@@ -160,9 +174,19 @@ mod tests {
         "completion":"root_ended","partial":false,"revision":1,
         "evaluator_version":"07070707070707070707070707070707",
         "revises":"ee000000000000000000000000000000","service_name":"shop",
-        "agent_name":"refunds","time":"2025-01-01T00:00:00.5Z",
+        "agent_name":"refunds","judge":null,"time":"2025-01-01T00:00:00.5Z",
         "time_unix_nano":1735689600500000000}"#,
         );
+    }
+
+    #[test]
+    fn judged_records_say_how_the_judge_came_to_them() {
+        let used =
+            JudgeUse { model: "m\"".into(), samples: 3, agreement: 0.5, ..Default::default() };
+        let mut out = String::new();
+        write(&Evaluation { judge: Some(used.into()), ..sample::scored(1.0) }, false, &mut out);
+        let judge = r#""judge":{"model":"m\"","prompt_version":0,"samples":3,"agreement":0.5,"#;
+        assert!(out.contains(judge) && json::parse(&out).is_ok(), "{out}");
     }
 
     #[test]

@@ -34,6 +34,7 @@ fn evaluation(outcome: Outcome) -> Evaluation {
         revision: 1,
         revises: Some(EvaluationId([0xee, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])),
         supersedes: None,
+        judge: None,
     }
 }
 

@@ -1,7 +1,12 @@
 //! What an evaluator is, and what a kind of evaluator is.
 
+use super::inquiry::{Inquired, JudgePlan};
 use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
+
+/// The key that settings of judged kinds get beside criteria that stood in the trace itself: what a
+/// stranger wrote is shown to a judge as such.
+pub const CRITERIA_FROM_TRACE: &str = "criteria_from_trace";
 
 /// Judges trajectories.
 ///
@@ -36,6 +41,17 @@ pub trait Evaluator: Send + Sync {
     /// Judges each call alone, with what is the same for all calls of the trajectory made once;
     /// `None` where nothing is. The calls of the trajectory itself are not to be looked at.
     fn call_judge<'t>(&'t self, _: &'t Trajectory<'_>, _: Want) -> Option<CallJudge<'t>> {
+        None
+    }
+
+    /// Asks a judge about the target instead of judging it. `Some` for judged kinds, and always;
+    /// then [`evaluate`](Self::evaluate) is never called. `threshold` is the score that passes.
+    fn inquire(&self, _: &Trajectory<'_>, _threshold: f64, _: Want) -> Option<Inquired> {
+        None
+    }
+
+    /// Which judge is asked, and how; `None` for deterministic kinds.
+    fn judge(&self) -> Option<&JudgePlan> {
         None
     }
 

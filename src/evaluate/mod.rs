@@ -5,12 +5,16 @@
 //! `evaluate/kinds/<family>/<kind>.rs` with a [`Kind`], naming it in [`KINDS`], and adding
 //! fixtures under `tests/fixtures/evaluators/<kind>/`.
 
+pub mod asked;
 pub mod compat;
 pub mod engine;
 pub mod evaluator;
+pub mod inquiry;
+pub mod judged;
 pub mod kinds;
 pub mod shared;
 
+pub use asked::AskedInquiry;
 pub use evaluator::{Early, Evaluator, Kind};
 pub use kinds::{KINDS, kind};
 pub use shared::failure::{FailureJudge, FailureSettings};

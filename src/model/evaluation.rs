@@ -89,11 +89,39 @@ pub enum Reason {
     TraceTooExpensive,
     /// The text holds too little to judge.
     InsufficientData,
+    /// A judge was asked and could not tell: at least half of what applies is unclear.
+    JudgeUnsure,
+    /// Nothing that the evaluator asks about arises in the trajectory.
+    NothingToJudge,
+    /// The record of the trajectory is longer than what a judge may be shown of it.
+    EvidenceTooLong,
+    /// What a judge would have to see is not in the telemetry.
+    EvidenceNotRecorded,
+    /// No plan of the agent is in the telemetry.
+    PlanNotRecorded,
+    /// Something in the record tries to sway the judge, and the settings say not to score then.
+    InjectionSuspected,
+    /// The settings keep back from the judge what it would have to see.
+    ContentWithheld,
+    /// Too many targets wait for judges.
+    QueueFull,
+    /// The budget of the judge is spent.
+    BudgetExhausted,
+    /// The judge could not be asked in time without asking too fast.
+    RateLimited,
+    /// The judge did not work, and was left alone.
+    CircuitOpen,
+    /// There was no answer in the time that there is for one.
+    Deadline,
+    /// The process ended before there was an answer.
+    Shutdown,
+    /// The judge, or a filter before it, refused to answer.
+    JudgeRefused,
 }
 
 impl Reason {
     /// All, in the order of declaration.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 26] = [
         Self::ArgumentsNotRecorded,
         Self::ResultNotRecorded,
         Self::UserInputNotRecorded,
@@ -106,6 +134,20 @@ impl Reason {
         Self::TrajectoryTooLarge,
         Self::TraceTooExpensive,
         Self::InsufficientData,
+        Self::JudgeUnsure,
+        Self::NothingToJudge,
+        Self::EvidenceTooLong,
+        Self::EvidenceNotRecorded,
+        Self::PlanNotRecorded,
+        Self::InjectionSuspected,
+        Self::ContentWithheld,
+        Self::QueueFull,
+        Self::BudgetExhausted,
+        Self::RateLimited,
+        Self::CircuitOpen,
+        Self::Deadline,
+        Self::Shutdown,
+        Self::JudgeRefused,
     ];
 
     /// The word for it in records and counters.
@@ -123,6 +165,20 @@ impl Reason {
             Self::TrajectoryTooLarge => "trajectory_too_large",
             Self::TraceTooExpensive => "trace_too_expensive",
             Self::InsufficientData => "insufficient_data",
+            Self::JudgeUnsure => "judge_unsure",
+            Self::NothingToJudge => "nothing_to_judge",
+            Self::EvidenceTooLong => "evidence_too_long",
+            Self::EvidenceNotRecorded => "evidence_not_recorded",
+            Self::PlanNotRecorded => "plan_not_recorded",
+            Self::InjectionSuspected => "injection_suspected",
+            Self::ContentWithheld => "content_withheld",
+            Self::QueueFull => "queue_full",
+            Self::BudgetExhausted => "budget_exhausted",
+            Self::RateLimited => "rate_limited",
+            Self::CircuitOpen => "circuit_open",
+            Self::Deadline => "deadline",
+            Self::Shutdown => "shutdown",
+            Self::JudgeRefused => "judge_refused",
         }
     }
 }
@@ -226,6 +282,27 @@ impl EvaluatorInfo {
     }
 }
 
+/// How a judge came to an evaluation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JudgeUse {
+    /// The model that had the last word.
+    pub model: String,
+    /// Version of the prompt.
+    pub prompt_version: u32,
+    /// Votes that were taken.
+    pub samples: u32,
+    /// Mean share of the votes that agree with the majority, 0 to 1.
+    pub agreement: f64,
+    /// Another judge had the last word.
+    pub escalated: bool,
+    /// What all requests for it cost, US dollars; 0 where answers were known, or prices are not.
+    pub cost_usd: f64,
+    /// An attempt to influence the judge was found.
+    pub injection_suspected: bool,
+    /// Bytes of the record that were left out.
+    pub cut_bytes: u64,
+}
+
 /// One evaluator's answer about one target.
 #[derive(Clone, Debug)]
 pub struct Evaluation {
@@ -246,6 +323,8 @@ pub struct Evaluation {
     pub revises: Option<EvaluationId>,
     /// The verdict that it takes back, where that is still known.
     pub supersedes: Option<GivenVerdict>,
+    /// How a judge came to it; `None` where none was asked.
+    pub judge: Option<Arc<JudgeUse>>,
 }
 
 /// What an evaluator said last of a trace, kept where that cannot be told from the spans alone: an

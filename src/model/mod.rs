@@ -18,7 +18,8 @@ pub mod verdicts;
 
 pub use self::effort::Effort;
 pub use self::evaluation::{
-    Evaluation, EvaluatorInfo, GivenVerdict, Label, Level, Outcome, Reason, Reported, Score, Target,
+    Evaluation, EvaluatorInfo, GivenVerdict, JudgeUse, Label, Level, Outcome, Reason, Reported,
+    Score, Target,
 };
 pub use explanation::Explanation;
 pub use facts::{Facts, Want};
@@ -31,5 +32,5 @@ pub use span::{
     Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans, fetch, fingerprint, shard_of,
 };
 pub use tool_call::{CallStatus, Content, Origin, ToolCall, ToolDefinition};
-pub use trajectory::{Completion, Trajectory, Usage};
+pub use trajectory::{Completion, Exchange, Trajectory, Usage};
 pub use verdicts::GivenVerdicts;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
-use super::{Effort, ToolCall, ToolDefinition, Trajectory, Usage};
+use super::{Effort, Exchange, ToolCall, ToolDefinition, Trajectory, Usage};
 
 /// What tells a session apart from all others.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -118,7 +118,8 @@ fn join<'a>(session: &mut Trajectory<'a>, tools: &mut SessionTools<'a>, mut turn
     session.span_name = turn.span_name;
     session.attributes = turn.attributes;
     session.resource = turn.resource;
-    session.final_output = turn.final_output;
+    let answer = std::mem::replace(&mut session.final_output, turn.final_output);
+    session.exchanges.push(Exchange { answer, user_input: turn.user_input });
 }
 
 fn add(a: Usage, b: Usage) -> Usage {

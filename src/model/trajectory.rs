@@ -71,6 +71,14 @@ pub struct KeptSpan<'a> {
     pub attributes: Vec<(&'a str, AnyValue<'a>)>,
 }
 
+/// What was said between two turns of a session.
+pub struct Exchange<'a> {
+    /// The answer that ended the one turn.
+    pub answer: Content<'a>,
+    /// What the user said then.
+    pub user_input: Content<'a>,
+}
+
 /// One trace's tool calls in order, with what else is judged.
 #[derive(Default)]
 pub struct Trajectory<'a> {
@@ -97,6 +105,10 @@ pub struct Trajectory<'a> {
     pub end_ns: u64,
     /// Of a session, the starts of its traces, in order, Unix nanoseconds; empty for a trace.
     pub turn_starts: Vec<u64>,
+    /// Of a session, what was said where one turn went over into the next: one fewer than there are
+    /// turns. The first input is [`user_input`](Self::user_input), the last answer
+    /// [`final_output`](Self::final_output).
+    pub exchanges: Vec<Exchange<'a>>,
     /// The calls in start order. Those that were made together ([`ToolCall::group`]) have none:
     /// they are listed by what they say of themselves, so that the list never depends on arrival.
     pub tool_calls: Vec<ToolCall<'a>>,

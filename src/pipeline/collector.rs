@@ -1,9 +1,11 @@
 //! The whole collector: every stage started in order, and stopped in order.
 //!
 //! Start: telemetry, exporters, shards, receivers; ready once all run. Stop: not ready, receivers
-//! tell senders to come again, shards judge what is open, exporters deliver what they hold, ports
-//! close; all within `shutdown_timeout`, of which exporters get what is left, at least a quarter.
+//! tell senders to come again, shards judge what is open, judges answer what they were asked,
+//! exporters deliver what they hold, ports close; all within `shutdown_timeout`, of which exporters
+//! get what is left, at least a quarter.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,6 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::journal::{Journal, JournalOpenError, Past};
+use super::judging::{self, LanePlaces};
 use super::keeper::Keeper;
 use super::lost::KeptWork;
 use super::reload::ReloadCounter;
@@ -29,6 +32,7 @@ use crate::emit::{self, Exporters, Persistence, Unsent};
 use crate::evaluate::engine::run::{Configured, Evaluators};
 use crate::extract::dialect::Dialect;
 use crate::extract::{Resolver, Table, TableError};
+use crate::judge::{JudgeLane, JudgeSettings, JudgeStartError, JudgingSettings};
 use crate::log::LogLimits;
 use crate::model::{Memory, MemoryLimits};
 use crate::receive::settings::ReceiversSettings;
@@ -53,6 +57,10 @@ pub struct CollectorSettings {
     pub limits: LimitsSettings,
     /// How much each place may hold.
     pub memory: MemoryLimits,
+    /// Models that evaluators may ask.
+    pub judges: BTreeMap<String, JudgeSettings>,
+    /// How patiently.
+    pub judging: JudgingSettings,
     /// How traces are scored.
     pub evaluators: Vec<Configured>,
     /// Where scores leave.
@@ -82,6 +90,8 @@ impl From<ResolvedConfig> for CollectorSettings {
             },
             limits: LimitsSettings { traces_mib: Some(mib(plan.memory.traces)), ..config.limits },
             memory: plan.memory,
+            judges: config.judges,
+            judging: config.judging,
             evaluators: plan.evaluators,
             exporters: plan.exporters,
             forward: plan.forward,
@@ -153,6 +163,9 @@ pub enum CollectorStartError {
     /// The threads of the shards.
     #[error("cannot start a thread for each shard: {0}")]
     Threads(std::io::Error),
+    /// The judges.
+    #[error(transparent)]
+    Judges(#[from] JudgeStartError),
     /// The log.
     #[error(transparent)]
     Log(#[from] JournalOpenError),
@@ -180,6 +193,7 @@ pub struct Collector {
     pub(super) exporters: Arc<Exporters>,
     forwards: Arc<Forwards>,
     pub(super) pipeline: Pipeline,
+    pub(super) lane: Option<JudgeLane>,
     pub(super) receivers: Receivers,
     journal: Option<Arc<Journal>>,
     restoring: Option<JoinHandle<()>>,
@@ -215,7 +229,12 @@ impl Collector {
             Arc::new(move |evaluations, receipt| exporters.offer(evaluations, receipt))
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let pipeline = Pipeline::start_kept(
+        let evaluators = Arc::new(evaluators);
+        let judges = (&settings.judges, &settings.judging);
+        let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
+        let places = LanePlaces { journal: journal.as_ref(), data_dir };
+        let (links, lane) = judging::link(judges, places, &evaluators, &outlet, &meter)?;
+        let pipeline = Pipeline::start_linked(
             &PipelineSettings {
                 traces: settings.traces,
                 sessions: settings.sessions,
@@ -224,23 +243,22 @@ impl Collector {
                 shard_count: settings.shard_count.unwrap_or(cores),
                 forwards: Arc::clone(&forwards),
             },
-            resolver,
-            Arc::new(evaluators),
+            (resolver, evaluators),
             &outlet,
             &meter,
-            journal.as_ref(),
+            links,
         )
         .map_err(CollectorStartError::Threads)?;
         telemetry.readiness().watch(pipeline.heartbeats());
         if let Some(journal) = &journal {
             telemetry.readiness().need(journal.works());
         }
-        let restoring = journal.as_ref().zip(past);
-        let restoring = restoring.and_then(|(journal, past)| pipeline.restore(journal, past));
+        let (handle, restoring) =
+            (lane.as_ref().map(JudgeLane::handle), journal.as_ref().zip(past));
+        let restoring = restoring.and_then(|(own, past)| pipeline.restore(own, past, handle));
         let intake = pipeline.intake();
         let receivers = Receivers::start(&settings.receivers, intake, &memory, &meter).await?;
         let files = settings.receivers.file.as_ref();
-        let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
         let files = FileReceiver::start(files, pipeline.intake(), &memory, &meter, data_dir);
         let files_read = receivers.files().iter().chain(telemetry.files());
         let (rereader, rereading) = reread(files_read, &meter);
@@ -252,6 +270,7 @@ impl Collector {
             exporters,
             forwards,
             pipeline,
+            lane,
             receivers,
             journal,
             restoring,
@@ -309,6 +328,9 @@ impl Collector {
                 tracing::warn!("open traces could not all be judged in time");
             }
             () = self.pipeline.shutdown() => {}
+        }
+        if let Some(lane) = self.lane {
+            lane.shutdown(no_more_time(all / 4)).await;
         }
         let left = || deadline.saturating_duration_since(Instant::now());
         let time_left = left().max(all / 4);

@@ -16,6 +16,7 @@ mod costly;
 mod guard;
 mod intake;
 mod journal;
+mod judging;
 mod keeper;
 mod lost;
 mod metrics;
@@ -39,6 +40,7 @@ use crate::assemble::{LimitsSettings, SessionsSettings, Shard, TracesSettings};
 use crate::emit::forward::Forwards;
 use crate::evaluate::engine::run::Evaluators;
 use crate::extract::Resolver;
+use crate::judge::LaneHandle;
 use crate::model::{Evaluation, Memory, Receipt};
 use crate::telemetry::Heartbeats;
 
@@ -106,20 +108,24 @@ impl Pipeline {
         outlet: &Outlet,
         meter: &Meter,
     ) -> std::io::Result<Self> {
-        Self::start_kept(settings, resolver, evaluators, outlet, meter, None)
+        let links = PipelineLinks {
+            metrics: Arc::new(PipelineMetrics::new(meter, &evaluators)),
+            journal: None,
+            lane: None,
+        };
+        Self::start_linked(settings, (resolver, evaluators), outlet, meter, links)
     }
 
-    /// The same, with what keeps requests before they are acknowledged.
-    fn start_kept(
+    /// The same, with what the pipeline works with beside its stages.
+    fn start_linked(
         settings: &PipelineSettings,
-        resolver: Arc<Resolver>,
-        evaluators: Arc<Evaluators>,
+        (resolver, evaluators): (Arc<Resolver>, Arc<Evaluators>),
         outlet: &Outlet,
         meter: &Meter,
-        journal: Option<&Arc<Journal>>,
+        PipelineLinks { metrics, journal, lane }: PipelineLinks,
     ) -> std::io::Result<Self> {
         let (shard_count, memory) = (settings.shard_count.max(1), &settings.memory);
-        let (metrics, pool) = (Arc::new(PipelineMetrics::new(meter, &evaluators)), Arc::default());
+        let pool = Arc::default();
         let backlog = Arc::new(Backlog::new(shard_count));
         // The owner of sessions stands behind the shards.
         let heartbeats =
@@ -135,7 +141,8 @@ impl Pipeline {
             pool: &pool,
             backlog: &backlog,
             heartbeats: &heartbeats,
-            journal,
+            journal: journal.as_ref(),
+            lane: lane.as_ref(),
         };
         let mut threads = Threads::default();
         let mut sessions = None;
@@ -157,7 +164,7 @@ impl Pipeline {
         let mut intake = PipelineIntake::new(table, senders, queue, metrics, pool, known, meter)
             .forwarding(&settings.forwards);
         if let Some(journal) = journal {
-            intake = intake.with_journal(Arc::clone(journal));
+            intake = intake.with_journal(Arc::clone(&journal));
         }
         let (intake, metrics) = (Arc::new(intake), counted);
         let has_sessions = evaluators.has_session_level();
@@ -165,12 +172,17 @@ impl Pipeline {
     }
 
     /// Brings back what an earlier process left, beside the receivers; `None` where it left none.
-    fn restore(&self, journal: &Arc<Journal>, past: Past) -> Option<tokio::task::JoinHandle<()>> {
+    fn restore(
+        &self,
+        journal: &Arc<Journal>,
+        past: Past,
+        lane: Option<LaneHandle>,
+    ) -> Option<tokio::task::JoinHandle<()>> {
         if journal.log().found_end() == 0 {
             self.intake.go_live();
             return None;
         }
-        Some(tokio::spawn(Restore::new(Arc::clone(journal), past, self.intake()).run()))
+        Some(tokio::spawn(Restore::new(Arc::clone(journal), past, self.intake(), lane).run()))
     }
 
     /// Where receivers hand their requests.
@@ -217,6 +229,16 @@ struct WorkerParts<'a> {
     backlog: &'a Arc<Backlog>,
     heartbeats: &'a Arc<Heartbeats>,
     journal: Option<&'a Arc<Journal>>,
+    lane: Option<&'a LaneHandle>,
+}
+
+/// What the pipeline works with beside its stages.
+struct PipelineLinks {
+    metrics: Arc<PipelineMetrics>,
+    /// Keeps requests before they are acknowledged.
+    journal: Option<Arc<Journal>>,
+    /// Where what needs a judge goes.
+    lane: Option<LaneHandle>,
 }
 
 impl WorkerParts<'_> {
@@ -242,6 +264,7 @@ impl WorkerParts<'_> {
             sessions,
             forwards: Arc::clone(&self.settings.forwards),
             journal: self.journal.cloned(),
+            lane: self.lane.cloned(),
             clock: ShardClock::new(),
             translator: Translator::default(),
         }
@@ -266,6 +289,7 @@ impl WorkerParts<'_> {
             place: self.shard_count,
             verdicts: SessionVerdicts::new(&settings, &memory.sessions),
             journal: self.journal.cloned(),
+            lane: self.lane.cloned(),
         }
     }
 }

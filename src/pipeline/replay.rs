@@ -10,6 +10,7 @@ use crate::assemble::{
     CutTrace, Due, DueSession, LimitsSettings, SessionKeyFields, Sessions, SessionsSettings, Shard,
     TracesSettings,
 };
+use crate::evaluate::AskedInquiry;
 use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
 use crate::extract::{
     Extracted, ExtractionCache, Resolver, SessionCalls, TraceExplanation, extract,
@@ -32,6 +33,28 @@ pub struct Judgement {
     pub when_errors: WhenErrors,
     /// Traces that hold no span of a tool, an agent or a model.
     pub without_agent: Vec<TraceId>,
+    /// What is to be asked of judges, each with the place of its answer among the evaluations.
+    pub asked: Vec<(usize, AskedInquiry)>,
+}
+
+impl Judgement {
+    /// Takes out what is to be asked; the places stay.
+    pub fn take_asked(&mut self) -> (Vec<usize>, Vec<AskedInquiry>) {
+        std::mem::take(&mut self.asked).into_iter().unzip()
+    }
+
+    /// Puts evaluations in their places, which are in order.
+    pub fn put(&mut self, answers: Vec<(usize, Vec<Evaluation>)>) {
+        let known = std::mem::take(&mut self.evaluations);
+        let mut answers = answers.into_iter().peekable();
+        for (at, evaluation) in known.into_iter().enumerate() {
+            while let Some((_, answer)) = answers.next_if(|(place, _)| *place <= at) {
+                self.evaluations.extend(answer);
+            }
+            self.evaluations.push(evaluation);
+        }
+        self.evaluations.extend(answers.flat_map(|(_, answer)| answer));
+    }
 }
 
 /// Gathers recorded requests, then judges or shows what they hold.
@@ -100,12 +123,15 @@ impl<'r> Replay<'r> {
                 is_partial: due.is_partial,
                 now_ns,
             };
-            let errors = evaluators.evaluate_trace(trajectory, evidence, &mut Vec::new(), out);
+            let (mut reported, mut asked) = (Vec::new(), Vec::new());
+            let errors =
+                evaluators.evaluate_or_ask(trajectory, evidence, &mut reported, out, &mut asked);
             judgement.when_errors.extend(errors);
+            judgement.asked.extend(asked.into_iter().map(|asked| (out.len(), asked)));
         }
         drop(trajectories);
         if evaluators.has_session_level() {
-            self.judge_sessions(evaluators, &due, now_ns, out);
+            self.judge_sessions(evaluators, &due, now_ns, &mut judgement);
         }
         judgement.judged_traces = due.len();
         judgement.without_agent = self.without(&due);
@@ -127,11 +153,13 @@ impl<'r> Replay<'r> {
         evaluators: &Evaluators,
         due: &[Due],
         now_ns: u64,
-        out: &mut Vec<Evaluation>,
+        judgement: &mut Judgement,
     ) {
         for due in &self.sessions(due) {
             let answer = evaluate_session(self.resolver, evaluators, due, self.trace_steps, now_ns);
-            out.extend(answer.evaluations);
+            judgement.evaluations.extend(answer.evaluations);
+            let place = judgement.evaluations.len();
+            judgement.asked.extend(answer.asked.into_iter().map(|asked| (place, asked)));
         }
     }
 

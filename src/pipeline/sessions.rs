@@ -21,8 +21,10 @@ use super::reading::reserve;
 use super::reload::setup::{Setup, Translator};
 use super::worker::{TICK, elapsed_ms, unix_ns};
 use crate::assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
+use crate::evaluate::AskedInquiry;
 use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
 use crate::extract::{Resolver, Table, reconcile};
+use crate::judge::LaneHandle;
 use crate::model::session::join_session;
 use crate::model::{
     Claims, Completion, Effort, Evaluation, SessionKey, Share, TraceSpans, Trajectory,
@@ -113,6 +115,8 @@ pub(super) struct SessionWorker {
     pub(super) verdicts: SessionVerdicts,
     /// Keeps what evaluations were made of until they have arrived, where there is a log.
     pub(super) journal: Option<Arc<Journal>>,
+    /// Where what needs a judge goes.
+    pub(super) lane: Option<LaneHandle>,
 }
 
 impl SessionWorker {
@@ -196,27 +200,46 @@ impl SessionWorker {
             let steps = if reading.is_some() { self.trace_steps } else { 0 };
             let judged =
                 caught(|| evaluate_session(&self.resolver, &self.evaluators, &due, steps, now_ns));
-            let Ok(SessionAnswer { mut evaluations, errors, is_spent }) = judged else {
+            let Ok(SessionAnswer { mut evaluations, errors, is_spent, asked }) = judged else {
                 self.metrics.panicked();
                 self.sessions.not_judged(&due);
                 tracing::error!("judging a session panicked; it is lost");
                 continue;
             };
+            let asked = unless_unasked(self.lane.as_ref(), asked, &mut evaluations);
             self.verdicts.supersede(&due, &mut evaluations);
             self.metrics.evaluations(&evaluations);
             let limited =
                 if reading.is_none() { Some(TOO_LARGE) } else { is_spent.then_some(EXPENSIVE) };
             self.metrics.session_judged(&errors, limited, &self.evaluators);
-            if !evaluations.is_empty() {
+            if !evaluations.is_empty() || !asked.is_empty() {
                 let receipt = self.journal.as_ref().map(|journal| {
                     let mut claims = Claims::default();
                     due.traces.iter().for_each(|trace| claims.join(&trace.claims));
                     journal.receipt(claims, Vec::new())
                 });
-                (self.outlet)(evaluations, receipt);
+                if let Some(lane) = &self.lane {
+                    lane.ask(asked, receipt.as_ref());
+                }
+                if !evaluations.is_empty() {
+                    (self.outlet)(evaluations, receipt);
+                }
             }
         }
     }
+}
+
+/// What is to be asked, where there is a lane; else that is said of each.
+pub(super) fn unless_unasked(
+    lane: Option<&LaneHandle>,
+    asked: Vec<AskedInquiry>,
+    out: &mut Vec<Evaluation>,
+) -> Vec<AskedInquiry> {
+    if lane.is_some() {
+        return asked;
+    }
+    out.extend(asked.into_iter().map(AskedInquiry::unasked));
+    Vec::new()
 }
 
 impl Guarded for SessionWorker {
@@ -266,6 +289,8 @@ pub(super) fn joined<'a>(
 pub(super) struct SessionAnswer {
     pub(super) evaluations: Vec<Evaluation>,
     pub(super) errors: WhenErrors,
+    /// What is to be asked of judges.
+    pub(super) asked: Vec<AskedInquiry>,
     /// It would have taken more steps than it had.
     pub(super) is_spent: bool,
 }
@@ -288,8 +313,8 @@ pub(super) fn evaluate_session(
         now_ns,
     };
     if let Some(mut session) = joined(resolver, due, trace_steps) {
-        let SessionAnswer { evaluations, errors, is_spent } = &mut answer;
-        *errors = evaluators.evaluate_session(&mut session, &due.key, evidence, evaluations);
+        let SessionAnswer { evaluations, errors, asked, is_spent } = &mut answer;
+        *errors = evaluators.evaluate_session(&mut session, &due.key, evidence, evaluations, asked);
         *is_spent = session.effort.is_trace_spent();
     }
     answer

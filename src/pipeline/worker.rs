@@ -23,11 +23,14 @@ use super::pool::BatchPool;
 use super::reading::{ReadingMemory, reserve};
 use super::reload::setup::{Setup, Translator};
 use super::room::{QueueRoom, ShardRoom};
-use super::sessions::SessionSender;
+use super::sessions::{SessionSender, unless_unasked};
+use asking::TraceAnswer;
+
 use crate::assemble::{Due, Handle, RunningTrace, Shard, TakenSteps};
 use crate::emit::forward::Forwards;
 use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
 use crate::extract::{Resolver, Table};
+use crate::judge::LaneHandle;
 use crate::model::{
     Claims, Completion, Effort, Evaluation, Reported, SessionKey, Share, SpanBatch, TraceSpans,
 };
@@ -103,6 +106,8 @@ pub(super) struct Worker {
     pub(super) translator: Translator,
     /// Told what was judged of traces.
     pub(super) forwards: Arc<Forwards>,
+    /// Where what needs a judge goes.
+    pub(super) lane: Option<LaneHandle>,
 }
 
 impl Worker {
@@ -230,13 +235,19 @@ impl Worker {
                 self.heartbeats.beat(self.index);
                 let steps = self.shard.steps(due.handle).judged;
                 let effort = Effort::new(self.trace_steps.saturating_sub(steps));
-                let done = self.evaluate_one(due, effort, now_ns, &mut judged, &mut evaluations);
+                let mut out = TraceAnswer { evaluations: &mut evaluations, asked: Vec::new() };
+                let done = self.evaluate_one(due, effort, now_ns, &mut judged, &mut out);
+                let mut asked = out.asked;
                 self.tell_forwards(due.handle, &evaluations[before..]);
                 if due.is_silent {
                     evaluations.truncate(before);
+                    asked.clear();
                 }
+                let asked = unless_unasked(self.lane.as_ref(), asked, &mut evaluations);
                 self.supersede(due.handle, &mut evaluations[before..]);
-                if evaluations.len() > before {
+                if !asked.is_empty() {
+                    self.hand_out_asking(due, evaluations.split_off(before), asked);
+                } else if evaluations.len() > before {
                     notes.extend(self.note_of(due));
                     claims.join(&self.shard.claims(due.handle));
                 }
@@ -370,7 +381,7 @@ impl Worker {
         effort: Effort,
         now_ns: u64,
         judged: &mut JudgedCounts,
-        out: &mut Vec<Evaluation>,
+        out: &mut TraceAnswer<'_>,
     ) -> (Option<Vec<Reported>>, u64) {
         let mut reported = self.shard.reported(due.handle).to_vec();
         let Some(trace) = self.shard.trace(due.handle) else { return (None, 0) };
@@ -387,13 +398,15 @@ impl Worker {
             is_partial: due.is_partial,
             now_ns,
         };
-        let before = out.len();
+        let before = out.evaluations.len();
         let outcome = caught(|| {
+            let TraceAnswer { evaluations, asked } = out;
             let mut trajectory = self.resolver.resolve_within(trace, effort);
             let errors = if due.is_silent && !self.forwards.wants_judgements() {
                 WhenErrors::default()
             } else {
-                self.evaluators.evaluate_trace(&mut trajectory, evidence, &mut reported, out)
+                let (trajectory, reported) = (&mut trajectory, &mut reported);
+                self.evaluators.evaluate_or_ask(trajectory, evidence, reported, evaluations, asked)
             };
             let session = self.sessions.as_ref().and_then(|it| it.fields.of(&trajectory));
             (errors, session, trajectory.effort)
@@ -411,7 +424,8 @@ impl Worker {
                 (Some(reported), effort.taken())
             }
             Err(_) => {
-                out.truncate(before);
+                out.evaluations.truncate(before);
+                out.asked.clear();
                 self.metrics.panicked();
                 tracing::error!(trace_id = %trace.trace_id, "judging a trace panicked; it is lost");
                 // How far it came is not known.
@@ -488,6 +502,7 @@ pub(super) fn unix_ns(time: SystemTime) -> u64 {
         .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
+mod asking;
 mod reform;
 mod told;
 

@@ -84,6 +84,11 @@ async fn metrics_are_those_of_a_scrape() {
     let config = "exporters: {prometheus: }
 receivers: {file: {include: [/nonexistent/*.json]}}
 forward: {otlp_grpc: {endpoint: 'http://127.0.0.1:1'}}
+judges: {small: {api: openai, base_url: 'http://127.0.0.1:1/v1', model: m}}
+evaluators:
+  tool_error: {}
+  tool_loop: {}
+  task_completion: {judge: small, when: service_name == \"nobody\", criteria: {tasks: [x]}}
 ";
     let running = Running::start(config).await;
     running.send(request(searches(7, &[2, 3]))).await;

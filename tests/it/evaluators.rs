@@ -5,11 +5,14 @@
 //! (those with the same `group` were made together; `message_place` is that among all calls that
 //! messages list), further facts of the trajectory (of a session
 //! the starts of its turns), `settings` of its own, and what is expected: a `score`, the reason why
-//! it is `not_evaluable`, or the error that it `failed` with.
+//! it is `not_evaluable`, or the error that it `failed` with. For kinds that ask a judge, `answers`
+//! are what it says to the statements that are asked, or `reply` is its whole reply, and `asked`
+//! how many statements are asked: none where code knows.
 
 use std::path::{Path, PathBuf};
 
 use spanscore::config::{ConfigPart, ResolvedConfig, load};
+use spanscore::evaluate::inquiry::JudgeAnswer;
 use spanscore::evaluate::shared::within_group::by_message;
 use spanscore::evaluate::{Evaluator, KINDS, Kind, kind};
 use spanscore::model::{
@@ -70,12 +73,13 @@ fn definition(tool: &Value<'static>) -> ToolDefinition<'static> {
     }
 }
 
-fn trajectory(case: &Value<'static>) -> Trajectory<'static> {
+pub(crate) fn trajectory(case: &Value<'static>) -> Trajectory<'static> {
     let tokens = |key| number(case, key).map(|count| count as u64);
     Trajectory {
         tool_calls: list(case, "calls").iter().map(tool_call).collect(),
         tool_definitions: list(case, "tools").iter().map(definition).collect(),
         user_input: content(case.get("user_input")),
+        final_output: content(case.get("final_output")),
         turn_starts: list(case, "turn_starts_ms")
             .iter()
             .filter_map(|start| start.as_number())
@@ -92,7 +96,7 @@ fn trajectory(case: &Value<'static>) -> Trajectory<'static> {
     }
 }
 
-fn settings(fixture: &Value<'static>, case: &Value<'static>) -> Node {
+pub(crate) fn settings(fixture: &Value<'static>, case: &Value<'static>) -> Node {
     let of = |value: &Value<'static>| value.get("settings").and_then(Value::as_map).cloned();
     let mut settings = of(fixture).unwrap_or_default();
     for (key, value) in of(case).unwrap_or_default().into_entries() {
@@ -108,12 +112,52 @@ fn answer(kind: &Kind, fixture: &Value<'static>, case: &Value<'static>) -> Map<'
         Err(error) => return [("refused", Value::from(error.message))].into_iter().collect(),
     };
     let mut trajectory = trajectory(case);
+    if evaluator.judge().is_some() {
+        return asked(kind, &*evaluator, &trajectory, case);
+    }
     let judge = |seen: &mut Trajectory<'static>| judged(&*evaluator, seen, fixture, case);
     if evaluator.asks_message_order() {
         by_message(&mut trajectory, judge)
     } else {
         judge(&mut trajectory)
     }
+}
+
+/// The answer of a kind that asks a judge, with a judge that says what the case says.
+fn asked(
+    kind: &Kind,
+    evaluator: &dyn Evaluator,
+    trajectory: &Trajectory<'static>,
+    case: &Value<'static>,
+) -> Map<'static> {
+    let room = crate::judged::room();
+    let words = list(case, "answers").iter().filter_map(Value::as_str);
+    let answers: Vec<_> = words.filter_map(JudgeAnswer::from_word).collect();
+    let (statements, outcome) = match crate::judged::inquire(evaluator, trajectory, kind.threshold)
+    {
+        Err(known) => (0, known.outcome),
+        Ok(inquiry) => {
+            let prompt = inquiry.prompt(&room).expect("it fits");
+            for part in list(case, "shows").iter().filter_map(Value::as_str) {
+                assert!(prompt.user.contains(part), "{part:?} in {}", prompt.user);
+            }
+            let reply = text(case, "reply").map(str::to_owned);
+            let reply = reply.unwrap_or_else(|| crate::judged::reply(&answers, false));
+            let outcome = match inquiry.read(&room, &reply) {
+                Ok(answers) => inquiry.conclude(&room, &[answers]).outcome,
+                Err(error) => panic!("{error}: {}", prompt.user),
+            };
+            (prompt.statements, outcome)
+        }
+    };
+    let wanted = number(case, "asked").map(|count| count as usize);
+    assert_eq!(wanted.unwrap_or(statements), statements, "statements that are asked");
+    let (key, value) = match outcome {
+        Outcome::Scored(score) => ("score", Value::from(score.value)),
+        Outcome::NotEvaluable { reason, .. } => ("not_evaluable", reason.as_str().into()),
+        Outcome::Failed { error_type, .. } => ("failed", error_type.into()),
+    };
+    [(key, value)].into_iter().collect()
 }
 
 fn judged(
@@ -200,6 +244,22 @@ fn fixtures() -> Vec<PathBuf> {
     files
 }
 
+/// The first case of a kind's fixtures in which a judge is asked, with its fixture.
+pub(crate) fn first_asked(kind: &str) -> (Value<'static>, Value<'static>) {
+    for path in fixtures() {
+        let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+        if folder == Some(kind) {
+            let content = std::fs::read_to_string(&path).expect("a fixture is a text");
+            let fixture = yaml(&path.display().to_string(), content);
+            let asks = |case: &&Value<'static>| case.get("shows").is_some();
+            if let Some(case) = list(&fixture, "cases").iter().find(asks).cloned() {
+                return (fixture, case);
+            }
+        }
+    }
+    panic!("no case of {kind} shows what is asked")
+}
+
 #[test]
 fn fixtures_are_answered_as_their_sources_say() {
     let mut wrong = Vec::new();
@@ -230,6 +290,8 @@ fn example_of_each_kind_is_a_valid_config() {
             true => kind.example.to_owned(),
             false => format!("evaluators:\n{indented}"),
         };
+        let judge = "{api: openai, model: m}";
+        let text = format!("judges: {{small: {judge}, large: {judge}}}\n{text}");
         let part = ConfigPart::Text { name: kind.name.to_owned(), text };
         let loaded = load(&[part], &|_| None).unwrap_or_else(|error| panic!("{error}"));
         let plan = ResolvedConfig::new(&loaded).unwrap_or_else(|error| panic!("{error}"));

@@ -18,6 +18,8 @@ mod evaluators;
 mod expectations;
 mod failures;
 mod forward;
+mod judged;
+mod judges;
 mod parity_dokimos;
 mod parity_iris;
 mod parity_uipath;

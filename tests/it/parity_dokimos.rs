@@ -9,13 +9,16 @@ use spanscore::model::{Content, Outcome, ToolCall, Trajectory, Want};
 use spanscore::settings::Node;
 use spanscore::value::{Map, Value, json};
 
-const CASES: &[u8] = include_bytes!("../fixtures/parity/dokimos.jsonl.zst");
-const KNOWN: &[u8] = include_bytes!("../fixtures/parity/dokimos_known.jsonl.zst");
+pub(crate) const CASES: &[u8] = include_bytes!("../fixtures/parity/dokimos.jsonl.zst");
+pub(crate) const KNOWN: &[u8] = include_bytes!("../fixtures/parity/dokimos_known.jsonl.zst");
 
 /// What a case asks for: a score and verdict, or no score.
 type Answer = Option<(f64, bool)>;
 
-fn tool_calls<'a>(case: &'a Value<'a>, key: &str) -> Result<Vec<&'a Map<'a>>, &'static str> {
+pub(crate) fn tool_calls<'a>(
+    case: &'a Value<'a>,
+    key: &str,
+) -> Result<Vec<&'a Map<'a>>, &'static str> {
     let list = case.get(key).ok_or("no calls")?.as_list().ok_or("calls are not a list")?;
     list.iter().map(tool_call).collect()
 }
@@ -61,7 +64,7 @@ fn trajectory<'a>(case: &'a Value<'a>) -> Result<Trajectory<'a>, &'static str> {
 }
 
 /// Definitions with only the keys that Dokimos reads; ours takes the schema under others, too.
-fn definitions<'a>(tools: &Value<'a>) -> Value<'a> {
+pub(crate) fn definitions<'a>(tools: &Value<'a>) -> Value<'a> {
     let Value::List(list) = tools else {
         // An object may be an answer to `tools/list` for us, never for Dokimos.
         return Value::from("not a list");
@@ -132,7 +135,8 @@ fn run(compressed: &[u8]) -> (usize, Vec<String>) {
         let case = json::parse(line).unwrap();
         let Some(kind) = case.get("evaluator").and_then(Value::as_str) else { continue };
         let Some(kind) = evaluate::kind(kind) else { continue };
-        if case.get("judge_response").is_some() {
+        let is_judged = matches!(kind.name, "task_completion" | "tool_argument_hallucination");
+        if is_judged || case.get("judge_response").is_some() {
             continue;
         }
         count += 1;

@@ -5,6 +5,7 @@
 
 pub mod calls;
 pub mod declared_tools;
+pub mod judged;
 pub mod outputs;
 
 use crate::evaluate::evaluator::Kind;
@@ -24,6 +25,18 @@ pub static KINDS: &[&Kind] = &[
     &declared_tools::tool_description_reliability::KIND,
     &calls::argument_correctness::KIND,
     &calls::argument_grounding::KIND,
+    &judged::task_completion::KIND,
+    &judged::tool_argument_hallucination::KIND,
+    &judged::goal_accuracy::KIND,
+    &judged::tool_selection::KIND,
+    &judged::tool_response_handling::KIND,
+    &judged::plan_quality::KIND,
+    &judged::plan_adherence::KIND,
+    &judged::faithfulness::KIND,
+    &judged::helpfulness::KIND,
+    &judged::refusal::KIND,
+    &judged::topic_adherence::KIND,
+    &judged::rubric::KIND,
     &calls::tool_policy::KIND,
     &calls::tool_loop::KIND,
     &calls::tool_recovery::KIND,

@@ -48,13 +48,15 @@ impl Definitions {
 pub struct Tool<'t> {
     /// The tool's name.
     pub name: &'t str,
+    /// The words that describe it; empty when there are none.
+    pub description: &'t str,
     /// JSON Schema of its arguments; `Null` when there is none.
     pub schema: &'t Value<'t>,
 }
 
 impl<'t> From<&'t ToolDefinition<'_>> for Tool<'t> {
     fn from(tool: &'t ToolDefinition<'_>) -> Self {
-        Self { name: &tool.name, schema: &tool.input_schema }
+        Self { name: &tool.name, description: &tool.description, schema: &tool.input_schema }
     }
 }
 

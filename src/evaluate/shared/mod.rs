@@ -9,6 +9,7 @@ pub mod names;
 pub mod order;
 pub mod pairing;
 pub mod report;
+pub(in crate::evaluate) mod sentences;
 pub mod step_limit;
 pub mod text;
 pub mod turns;

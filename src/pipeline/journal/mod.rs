@@ -17,11 +17,13 @@ pub(super) mod notes;
 mod restore;
 
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use opentelemetry::metrics::Meter;
 
 use crate::emit::forward::ReadBack;
+use crate::judge::AnswerLog;
 use crate::log::{
     AppendError, Clock, Folder, Log, LogLimits, LogOpenError, Record, RecordHead, Recovered,
     system_clock,
@@ -30,7 +32,7 @@ use crate::model::{Claim, Claims, Receipt};
 use crate::otlp::{RawBody, Signal};
 use crate::receive::Received;
 use metrics::JournalMetrics;
-use notes::{DELIVERED_TAG, JUDGED_TAG, JudgedNote};
+use notes::{ANSWER_TAG, DELIVERED_TAG, JUDGED_TAG, JudgedNote};
 
 pub(super) use restore::{Priors, Restore};
 
@@ -148,6 +150,19 @@ impl Journal {
     /// Waits until all that was kept is with the disk; false where it cannot be.
     pub(super) async fn flush(&self) -> bool {
         self.log.flush().await
+    }
+}
+
+impl AnswerLog for Journal {
+    fn keep(&self, key: [u8; 16], text: String) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        let head = RecordHead { arrival_ns: (self.clock)(), tags: [ANSWER_TAG, 0, 0, 0] };
+        let payload = notes::encode_answer(key, &text);
+        Box::pin(async move {
+            // The claim of what was judged keeps it. Without it a crash only asks again.
+            if self.log.append(head, payload).await.is_err() {
+                self.metrics.notes_lost(1);
+            }
+        })
     }
 }
 

@@ -16,6 +16,8 @@ pub(super) const REQUEST_TAG: u8 = 1;
 pub(super) const JUDGED_TAG: u8 = 2;
 /// Traces whose evaluations have arrived where they must.
 pub(super) const DELIVERED_TAG: u8 = 3;
+/// What a judge answered.
+pub(super) const ANSWER_TAG: u8 = 4;
 
 const JUDGED_BYTES: usize = 16 + 16 + 16 + 1 + 4;
 const DELIVERED_BYTES: usize = 16 + 16;
@@ -113,6 +115,16 @@ pub(super) fn decode_delivered(payload: &[u8]) -> impl Iterator<Item = (TraceId,
     })
 }
 
+/// The payload of a judge's answer: what the question is known by, and the words.
+pub(super) fn encode_answer(key: [u8; 16], text: &str) -> Bytes {
+    [&key[..], text.as_bytes()].concat().into()
+}
+
+pub(super) fn decode_answer(payload: &[u8]) -> Option<([u8; 16], String)> {
+    let (key, text) = payload.split_first_chunk()?;
+    Some((*key, std::str::from_utf8(text).ok()?.to_owned()))
+}
+
 /// Bytes that are taken from the front; zeros where there are no more.
 struct NoteBytes<'a>(&'a [u8]);
 
@@ -142,6 +154,13 @@ mod tests {
         assert_eq!(decode_judged(&bytes[..bytes.len() - 1]).count(), 1);
         let delivered: Vec<_> = decode_delivered(&encode_delivered(&notes)).collect();
         assert_eq!(delivered, [(TraceId([1; 16]), [2; 16]), (TraceId([2; 16]), [3; 16])]);
+    }
+
+    #[test]
+    fn answers_of_judges_read_back() {
+        let answer = encode_answer([7; 16], "{\"items\": []}");
+        assert_eq!(decode_answer(&answer), Some(([7; 16], "{\"items\": []}".to_owned())));
+        assert_eq!(decode_answer(&answer[..9]), None);
     }
 
     #[test]

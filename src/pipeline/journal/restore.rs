@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::notes::{self, DELIVERED_TAG, JUDGED_TAG, REQUEST_TAG};
+use super::notes::{self, ANSWER_TAG, DELIVERED_TAG, JUDGED_TAG, REQUEST_TAG};
 use super::{Journal, Past};
 use crate::assemble::PriorVerdict;
+use crate::judge::LaneHandle;
 use crate::log::{Record, RecordReader, Skipped};
 use crate::model::{Claim, TraceId};
 use crate::panics::{Panicked, caught_future};
@@ -24,7 +25,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 const PRIORS_MAX: usize = 1 << 20;
 
 /// Records that say what was done.
-const NOTE_TAGS: &[u8] = &[JUDGED_TAG, DELIVERED_TAG];
+const NOTE_TAGS: &[u8] = &[JUDGED_TAG, DELIVERED_TAG, ANSWER_TAG];
 
 /// What earlier processes said of traces.
 pub(in crate::pipeline) type Priors = HashMap<TraceId, PriorVerdict>;
@@ -33,6 +34,8 @@ pub(in crate::pipeline) type Priors = HashMap<TraceId, PriorVerdict>;
 pub(in crate::pipeline) struct Restore {
     journal: Arc<Journal>,
     intake: Arc<PipelineIntake>,
+    /// Told what judges answered.
+    lane: Option<LaneHandle>,
     /// On all that is in the log, until it was read.
     _all: Claim,
     /// The arrival of the first request, unix nanoseconds: where the shards' clocks begin.
@@ -46,16 +49,17 @@ impl Restore {
         journal: Arc<Journal>,
         past: Past,
         intake: Arc<PipelineIntake>,
+        lane: Option<LaneHandle>,
     ) -> Self {
-        Self { journal, intake, _all: past.0, origin_ns: 0, last_ms: 0, requests: 0 }
+        Self { journal, intake, lane, _all: past.0, origin_ns: 0, last_ms: 0, requests: 0 }
     }
 
     /// Reads all that is in the log, then lets requests pass.
     pub(in crate::pipeline) async fn run(mut self) {
         let started = std::time::Instant::now();
         self.journal.metrics.restoring(true);
-        let journal = Arc::clone(&self.journal);
-        let known = blocking(move || known(&journal)).await.unwrap_or_default();
+        let (journal, lane) = (Arc::clone(&self.journal), self.lane.take());
+        let known = blocking(move || known(&journal, lane.as_ref())).await.unwrap_or_default();
         self.origin_ns = known.origin_ns.unwrap_or_else(|| (self.journal.clock)());
         self.intake.begin_restoring(known.priors).await;
         let mut at = 0;
@@ -145,7 +149,7 @@ struct LogNotes {
     priors: Priors,
 }
 
-fn known(journal: &Journal) -> LogNotes {
+fn known(journal: &Journal, lane: Option<&LaneHandle>) -> LogNotes {
     let mut known = LogNotes::default();
     for Record { head, payload, .. } in journal.log().records().heads(NOTE_TAGS) {
         match head.tags[0] {
@@ -165,6 +169,12 @@ fn known(journal: &Journal) -> LogNotes {
                     if let Some(prior) = prior.filter(|prior| prior.digest == digest) {
                         prior.is_delivered = true;
                     }
+                }
+            }
+            ANSWER_TAG => {
+                let answer = notes::decode_answer(&payload);
+                if let (Some((key, text)), Some(lane)) = (answer, lane) {
+                    lane.remember(key, text);
                 }
             }
             REQUEST_TAG => {

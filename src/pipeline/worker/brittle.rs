@@ -54,6 +54,8 @@ pub(in crate::pipeline) fn configured(name: &str, level: Level, brittle: Brittle
         when: None,
         sample: 1.0,
         early: level == Level::Trace,
+        asks: false,
+        run_if: None,
         tools: ToolChoice::default(),
         against: Against::Settings(Box::new(brittle)),
     }

@@ -54,5 +54,6 @@ pub(crate) fn scored(n: u8, score: f64) -> Evaluation {
         revision: 0,
         revises: None,
         supersedes: None,
+        judge: None,
     }
 }

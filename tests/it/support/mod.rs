@@ -4,6 +4,7 @@ pub(crate) mod collector;
 pub(crate) mod evaluations;
 pub(crate) mod exporters;
 pub(crate) mod fake_backend;
+pub(crate) mod fake_judge;
 pub(crate) mod intake;
 pub(crate) mod program;
 pub(crate) mod raw_backend;

@@ -89,6 +89,7 @@ fn verdicts_that_were_given_count_among_the_bytes_of_their_trace() {
         revision: 0,
         revises: None,
         supersedes: None,
+        judge: None,
     };
     let mut verdicts = GivenVerdicts::default();
     verdicts.supersede(&mut vec![evaluation; 2_000]);

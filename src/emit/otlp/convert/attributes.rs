@@ -4,7 +4,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 
 use crate::emit::record::plain_explanation;
-use crate::model::{Evaluation, Outcome};
+use crate::model::{Evaluation, JudgeUse, Outcome};
 
 /// Attributes under construction.
 #[derive(Default)]
@@ -76,12 +76,28 @@ fn own(attributes: &mut Attributes, evaluation: &Evaluation, content: bool) {
     }
     attributes.text("spanscore.evaluator.kind", evaluator.kind);
     attributes.text("spanscore.evaluator.version", evaluator.version());
+    if let Some(judge) = &evaluation.judge {
+        of_judge(attributes, judge);
+    }
     if content
         && let Outcome::Scored(score) = outcome
         && !score.details.is_null()
     {
         attributes.text("spanscore.evaluation.details", score.details.to_string());
     }
+}
+
+/// How a judge came to the answer; nothing of what it was shown.
+fn of_judge(attributes: &mut Attributes, judge: &JudgeUse) {
+    let int = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    attributes.text("spanscore.judge.model", judge.model.as_str());
+    attributes.int("spanscore.judge.prompt_version", i64::from(judge.prompt_version));
+    attributes.int("spanscore.judge.samples", i64::from(judge.samples));
+    attributes.double("spanscore.judge.agreement", judge.agreement);
+    attributes.bool("spanscore.judge.escalated", judge.escalated);
+    attributes.double("spanscore.judge.cost_usd", judge.cost_usd);
+    attributes.bool("spanscore.judge.injection_suspected", judge.injection_suspected);
+    attributes.int("spanscore.evidence.cut_bytes", int(judge.cut_bytes));
 }
 
 /// The OpenInference form of the same answer.
@@ -94,7 +110,8 @@ pub(super) fn open_inference(attributes: &mut Attributes, evaluation: &Evaluatio
         attributes.text("evaluations.0.evaluation.label", label.as_str());
     }
     attributes.text("evaluations.0.evaluation.explanation", explanation(evaluation, content));
-    attributes.text("evaluations.0.evaluation.annotator_kind", "CODE");
+    let kind = if evaluation.judge.is_some() { "LLM" } else { "CODE" };
+    attributes.text("evaluations.0.evaluation.annotator_kind", kind);
     attributes.text("evaluations.0.evaluation.identifier", evaluation.evaluator.version());
 }
 

@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 use super::identity;
 use super::select::{Scope, When};
 use super::tool_choice::texts_of;
-use crate::evaluate::evaluator::{Evaluator, Kind};
+use crate::evaluate::evaluator::{CRITERIA_FROM_TRACE, Evaluator, Kind};
 use crate::model::{EvaluatorInfo, Facts, Outcome, Reason, Trajectory, Want};
 use crate::settings::{Key, Node, NodeKind, Place, SettingsError};
 use crate::value::{Value, json};
@@ -51,7 +51,23 @@ pub struct Template {
 impl Template {
     /// Builds the evaluator with these criteria. What is wrong with them stands at `place`.
     pub fn build(&self, criteria: &Value<'_>, place: Place) -> Result<Expectation, SettingsError> {
-        let evaluator = (self.kind.build)(&self.with(&placed(criteria, place), place))?;
+        self.built(&self.with(&placed(criteria, place), place), criteria)
+    }
+
+    /// Builds the evaluator with criteria that stood in the trace.
+    fn build_from_trace(&self, criteria: &Value<'_>) -> Result<Expectation, SettingsError> {
+        let mut settings = self.with(&Node::from_value(criteria), Place::default());
+        let schema = (self.kind.schema)();
+        let asks = schema.get("properties").is_some_and(|own| own.get("judge").is_some());
+        if let (true, NodeKind::Map(entries)) = (asks, &mut settings.kind) {
+            let key = Key { text: CRITERIA_FROM_TRACE.to_owned(), place: Place::default() };
+            entries.push((key, Node::from_value(&Value::from(true))));
+        }
+        self.built(&settings, criteria)
+    }
+
+    fn built(&self, settings: &Node, criteria: &Value<'_>) -> Result<Expectation, SettingsError> {
+        let evaluator = (self.kind.build)(settings)?;
         let digest = identity::with_criteria(self.info.digest, criteria);
         let info = EvaluatorInfo { name: self.info.name.clone(), digest, ..*self.info };
         Ok(Expectation { info: Arc::new(info), evaluator, named: texts_of(criteria) })
@@ -213,7 +229,7 @@ fn built(
         return Ok(Arc::clone(found));
     }
     let criteria = criteria(value)?;
-    let built = template.build(&criteria, Place::default());
+    let built = template.build_from_trace(&criteria);
     let built = Arc::new(built.map_err(|error| error.to_string())?);
     let mut known = lock();
     let bytes = known.keys().map(String::len).sum::<usize>() + text.len();

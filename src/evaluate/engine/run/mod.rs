@@ -1,17 +1,20 @@
 //! Runs the configured evaluators over a trajectory: those that see it, on its levels, each with
 //! an identity ([`identity`]) and the evaluation that it revises.
 
+mod asking;
 mod chosen;
 mod cost;
 mod targets;
 
 use std::sync::Arc;
 
+use self::asking::Asking;
 use self::chosen::{Choice, Choices, Chosen};
 use super::expect::Expectations;
 use super::identity::{self, JudgedTarget};
 use super::select::{Randomness, Scope, Selected, When};
 use super::tool_choice::ToolChoice;
+use crate::evaluate::asked::AskedInquiry;
 use crate::evaluate::evaluator::{Early, Evaluator};
 use crate::model::Want;
 use crate::model::{
@@ -29,6 +32,10 @@ pub struct Configured {
     pub sample: f64,
     /// Whether it speaks before a trace is complete, if it knows enough.
     pub early: bool,
+    /// Whether it asks a judge.
+    pub asks: bool,
+    /// Whether it is worth asking, by the scores of the others; always when `None`.
+    pub run_if: Option<When>,
     /// Which tool calls it sees.
     pub tools: ToolChoice,
     /// What it judges against.
@@ -47,6 +54,8 @@ impl Configured {
     /// The facts that the evaluator and its `when` read.
     pub fn facts(&self) -> Facts {
         let when = self.when.as_ref().map(When::facts).unwrap_or_default();
+        let run_if = self.run_if.as_ref().map(When::facts).unwrap_or_default();
+        let when = when.union(&run_if);
         match &self.against {
             Against::Settings(evaluator) => evaluator.facts().union(&when),
             Against::Expectations(expectations) => when.union(expectations.facts()),
@@ -111,6 +120,7 @@ pub struct Evaluators {
     want: Want,
     chooses: bool,
     tool_names: bool,
+    asks: bool,
 }
 
 impl Evaluators {
@@ -118,7 +128,8 @@ impl Evaluators {
     pub fn new(evaluators: Vec<Configured>, want: Want) -> Self {
         let chooses = evaluators.iter().any(Configured::chooses);
         let tool_names = evaluators.iter().any(Configured::reads_tool_names);
-        Self { evaluators, want, chooses, tool_names }
+        let asks = evaluators.iter().any(|configured| configured.asks);
+        Self { evaluators, want, chooses, tool_names, asks }
     }
 
     /// The evaluators in the order of the config.
@@ -138,6 +149,11 @@ impl Evaluators {
         self.evaluators.iter().any(|e| e.info.level == Level::Session)
     }
 
+    /// Whether any of them asks a judge.
+    pub fn asks_judges(&self) -> bool {
+        self.asks
+    }
+
     /// Whether any of them may speak before a trace is complete.
     pub fn reports_early(&self) -> bool {
         self.evaluators.iter().any(|e| e.early)
@@ -151,7 +167,8 @@ impl Evaluators {
 
     /// Judges a trace with the evaluators of level `trace` and `call`; pushes their answers in the
     /// order of the config. `reported` is what was said of the trace before, and is brought up to
-    /// date. Returns the indices of evaluators whose `when` could not be evaluated.
+    /// date. Returns the indices of evaluators whose `when` could not be evaluated. What would
+    /// have to be asked of a judge fails.
     pub fn evaluate_trace(
         &self,
         trajectory: &mut Trajectory<'_>,
@@ -159,14 +176,31 @@ impl Evaluators {
         reported: &mut Vec<Reported>,
         out: &mut Vec<Evaluation>,
     ) -> WhenErrors {
+        let mut asked = Vec::new();
+        let errors = self.evaluate_or_ask(trajectory, evidence, reported, out, &mut asked);
+        asking::unasked(asked, out);
+        errors
+    }
+
+    /// The same; what is to be asked of a judge is pushed to `asked`.
+    pub fn evaluate_or_ask(
+        &self,
+        trajectory: &mut Trajectory<'_>,
+        evidence: Evidence,
+        reported: &mut Vec<Reported>,
+        out: &mut Vec<Evaluation>,
+        asked: &mut Vec<AskedInquiry>,
+    ) -> WhenErrors {
         if self.evaluators.is_empty() {
             return Vec::new();
         }
+        let from = out.len();
         let belongs = |configured: &Configured| configured.info.level != Level::Session;
         let randomness = Randomness::of_trace(trajectory.trace_id);
-        let (choices, errors) = self.choose(trajectory, randomness, |_, e| belongs(e));
+        let (choices, mut errors) = self.choose(trajectory, randomness, |_, e| belongs(e));
         let subject = self.subject(trajectory, evidence);
-        for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| belongs(e)) {
+        let now = |configured: &Configured| belongs(configured) && !configured.asks;
+        for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| now(e)) {
             let Some(chosen) = choices.get(index, configured) else { continue };
             chosen.narrow(trajectory, |trajectory| {
                 if configured.info.level == Level::Call {
@@ -182,6 +216,10 @@ impl Evaluators {
             if let Some(evaluation) = out.last_mut().filter(|_| configured.is_remembered()) {
                 remember(reported, index, evaluation);
             }
+        }
+        if self.asks {
+            let asking = Asking { reported, out, asked, from };
+            errors.extend(self.ask(trajectory, None, &choices, &subject, asking));
         }
         errors
     }
@@ -225,25 +263,33 @@ impl Evaluators {
         }
     }
 
-    /// Judges a session, given as one trajectory with the calls of all its traces.
+    /// Judges a session, given as one trajectory with the calls of all its traces; what is to be
+    /// asked of a judge is pushed to `asked`.
     pub fn evaluate_session(
         &self,
         trajectory: &mut Trajectory<'_>,
         key: &SessionKey,
         evidence: Evidence,
         out: &mut Vec<Evaluation>,
+        asked: &mut Vec<AskedInquiry>,
     ) -> WhenErrors {
+        let from = out.len();
         let belongs = |configured: &Configured| configured.info.level == Level::Session;
         let randomness = Randomness::of_session(key);
-        let (choices, errors) = self.choose(trajectory, randomness, |_, e| belongs(e));
+        let (choices, mut errors) = self.choose(trajectory, randomness, |_, e| belongs(e));
         let subject = self.subject(trajectory, evidence);
-        for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| belongs(e)) {
+        let now = |configured: &Configured| belongs(configured) && !configured.asks;
+        for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| now(e)) {
             if let Some(chosen) = choices.get(index, configured) {
                 let judged = JudgedTarget::Session(key, trajectory.span_id);
                 chosen.narrow(trajectory, |seen| {
                     self.evaluate_one(chosen, seen, judged, &subject, out);
                 });
             }
+        }
+        if self.asks {
+            let asking = Asking { reported: &mut Vec::new(), out, asked, from };
+            errors.extend(self.ask(trajectory, Some(key), &choices, &subject, asking));
         }
         errors
     }
@@ -330,6 +376,7 @@ impl Evaluators {
             revision: evidence.revision,
             revises: evidence.revised.map(id),
             supersedes: None,
+            judge: None,
             evaluator: Arc::clone(info),
             target: Arc::clone(target),
             span_id: judged.span_id(),

@@ -56,6 +56,8 @@ fn configured(name: &str, level: Level, when: Option<&str>) -> Configured {
         when: when.map(|text| When::compile(text).expect(text)),
         sample: 1.0,
         early: false,
+        asks: false,
+        run_if: None,
         tools: ToolChoice::default(),
         against: Against::Settings(Box::new(Calls)),
     }
@@ -221,6 +223,7 @@ fn session_is_sampled_by_its_key_whatever_trace_comes_last() {
             &key,
             evidence,
             &mut out,
+            &mut Vec::new(),
         );
         !out.is_empty()
     };

@@ -5,8 +5,12 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::reliability::{DefinitionRule, evaluate};
+use super::reliability::{
+    DefinitionRule, JudgedCheck, JudgedChecks, ReliabilityCompat, ask, evaluate, facts,
+};
 use crate::evaluate::evaluator::{Evaluator, Kind};
+use crate::evaluate::inquiry::{Inquired, JudgePlan};
+use crate::evaluate::judged::settings::{self as judged, JudgedSettings};
 use crate::evaluate::shared::definitions::{Definitions, Tool};
 use crate::model::{Facts, Outcome, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
@@ -19,16 +23,38 @@ const SEGMENTS_MAX: usize = 7;
 const IMPLEMENTATION: [&str; 6] =
     ["_with_llm", "_via_api", "_from_s3", "_using_bq", "_using_sdk", "_with_gpt4"];
 
+const GUIDANCE: &str = "\
+The lines are definitions of tools. Judge each name by itself, as a model would that has to choose \
+among many tools. The description only serves to understand what the tool is for.";
+
+static CHECKS: [JudgedCheck; 3] = [
+    JudgedCheck {
+        name: "intent_over_implementation",
+        holds: "the name says what the tool does, not how: no output formats, no requirements on \
+                its input, no details of the implementation.",
+    },
+    JudgedCheck {
+        name: "clarity",
+        holds: "the purpose can be told from the name without the description; it holds no \
+                low-level identifiers, no vague and no redundant words.",
+    },
+    JudgedCheck {
+        name: "name_order",
+        holds: "the words stand in the order operation, system, entity, data, as far as it has \
+                them; as in get_booking_property_name.",
+    },
+];
+
 /// `tool_name_reliability`.
 pub static KIND: Kind = Kind {
     name: "tool_name_reliability",
     about: "Whether the declared tools have good names: snake case, short, saying what and not \
-            how.",
+            how. With `judge` a judge says what no rule can.",
     also_known_as: &[("ToolNameReliabilityEvaluator", "Dokimos")],
     threshold: 0.8,
     needs_criteria: false,
     early: false,
-    schema: || schemars::schema_for!(Settings),
+    schema: judged::schema::<Settings>,
     build,
     example: "\
 tool_name_reliability:
@@ -45,16 +71,35 @@ struct Settings {
     tools: Option<Value<'static>>,
     /// A JSON file of the same form, read once at the start.
     tools_file: Option<String>,
+    /// With `judge`: `dokimos` asks and counts as Dokimos does.
+    compat: Option<ReliabilityCompat>,
+    /// With `judge`: whether the rules that code checks count, too. Default `true`.
+    rules: Option<bool>,
 }
 
 struct ToolNameReliability {
     definitions: Definitions,
+    judged: JudgedNames,
 }
 
 fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
-    let settings: Settings = node.read()?;
+    let (shared, settings) = judged::read(node, |own| own.read::<Settings>())?;
+    let judged = JudgedNames {
+        plan: shared.plan(),
+        settings: shared,
+        compat: settings.compat,
+        counts_rules: settings.rules.unwrap_or(true),
+    };
     let definitions = Definitions::new(settings.tools, settings.tools_file.as_deref())?;
-    Ok(Box::new(ToolNameReliability { definitions }))
+    Ok(Box::new(ToolNameReliability { definitions, judged }))
+}
+
+/// Its settings for the case that a judge is asked.
+struct JudgedNames {
+    settings: JudgedSettings,
+    plan: Option<JudgePlan>,
+    compat: Option<ReliabilityCompat>,
+    counts_rules: bool,
 }
 
 static RULES: [DefinitionRule<()>; 3] = [
@@ -93,7 +138,24 @@ impl Evaluator for ToolNameReliability {
     }
 
     fn facts(&self) -> Facts {
-        Facts { tool_definitions: true, ..Facts::default() }
+        facts()
+    }
+
+    fn inquire(&self, trajectory: &Trajectory<'_>, threshold: f64, want: Want) -> Option<Inquired> {
+        self.judged.plan.as_ref()?;
+        let judged = JudgedChecks {
+            settings: &self.judged.settings,
+            guidance: GUIDANCE,
+            checks: &CHECKS,
+            compat: self.judged.compat,
+            counts_rules: self.judged.counts_rules,
+        };
+        let rules = (&RULES[..], &());
+        Some(ask(&self.definitions, trajectory, rules, &judged, (threshold, want)))
+    }
+
+    fn judge(&self) -> Option<&JudgePlan> {
+        self.judged.plan.as_ref()
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {

@@ -17,7 +17,7 @@ mod rule;
 mod score;
 mod settings;
 mod texts;
-mod units;
+
 mod words;
 
 use std::sync::Arc;

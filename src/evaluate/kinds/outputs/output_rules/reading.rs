@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use super::units::units;
 use super::words::{Keys, Words, ascii_words};
+use crate::evaluate::shared::sentences::units;
 
 /// A text that rules look at, or compare the looked-at text with.
 pub(super) struct Reading<'t> {

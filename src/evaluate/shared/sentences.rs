@@ -17,7 +17,7 @@ const ABBREVIATIONS: [&str; 28] = [
 ];
 
 /// The units with a letter or digit, in order.
-pub(super) fn units(text: &str) -> Vec<Range<u32>> {
+pub(in crate::evaluate) fn units(text: &str) -> Vec<Range<u32>> {
     let mut units = Vec::new();
     let mut push = |unit: Range<usize>| {
         let part = &text[unit.clone()];

@@ -1,0 +1,98 @@
+//! How far two raters agree beyond chance: Cohen's kappa, with a bootstrap interval.
+
+use std::collections::BTreeMap;
+
+/// Times that the data are drawn again.
+const DRAWS: usize = 1_000;
+/// The part of them below and above the interval.
+const TAIL: f64 = 0.025;
+
+/// A label beside what the judge said.
+pub(super) type RatedPair = (&'static str, &'static str);
+
+/// How often the raters agree, and how much of that is no chance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Agreement {
+    /// Share of equal answers.
+    pub(super) accuracy: f64,
+    /// `(po - pe) / (1 - pe)`; 1 where both always say the same one thing.
+    pub(super) kappa: f64,
+    /// Answers.
+    pub(super) count: usize,
+}
+
+/// The agreement of some answers; `None` of none.
+pub(super) fn agreement<'a>(pairs: impl Iterator<Item = &'a RatedPair>) -> Option<Agreement> {
+    let (mut same, mut count) = (0.0, 0.0);
+    let mut shares: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    for (label, said) in pairs {
+        same += f64::from(u8::from(label == said));
+        count += 1.0;
+        shares.entry(label).or_default().0 += 1.0;
+        shares.entry(said).or_default().1 += 1.0;
+    }
+    if count == 0.0 {
+        return None;
+    }
+    let accuracy = same / count;
+    let chance: f64 = shares.values().map(|(label, said)| label * said).sum::<f64>();
+    let chance = chance / (count * count);
+    let kappa = if chance < 1.0 { (accuracy - chance) / (1.0 - chance) } else { 1.0 };
+    Some(Agreement { accuracy, kappa, count: count as usize })
+}
+
+/// The interval that holds kappa in 95 of 100 draws: whole runs are drawn, since the answers of one
+/// run depend on each other. The draws are the same each time.
+pub(super) fn interval(runs: &[Vec<RatedPair>]) -> Option<(f64, f64)> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = |most: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % most.max(1) as u64) as usize
+    };
+    let mut kappas: Vec<f64> = (0..DRAWS)
+        .filter_map(|_| {
+            let drawn: Vec<usize> = runs.iter().map(|_| next(runs.len())).collect();
+            let pairs = drawn.iter().filter_map(|at| runs.get(*at)).flatten();
+            agreement(pairs).map(|it| it.kappa)
+        })
+        .collect();
+    kappas.sort_by(f64::total_cmp);
+    let at = |share: f64| kappas.get(((kappas.len() as f64 - 1.0) * share) as usize).copied();
+    Some((at(TAIL)?, at(1.0 - TAIL)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(counts: [(RatedPair, usize); 4]) -> Vec<RatedPair> {
+        counts.into_iter().flat_map(|(pair, count)| std::iter::repeat_n(pair, count)).collect()
+    }
+
+    /// The example of the textbooks: 20 and 15 of 50 alike.
+    #[test]
+    fn kappa_is_what_the_formula_says() {
+        let all = pairs([
+            (("yes", "yes"), 20),
+            (("yes", "no"), 5),
+            (("no", "yes"), 10),
+            (("no", "no"), 15),
+        ]);
+        let found = agreement(all.iter()).expect("some answers");
+        assert_eq!((found.accuracy, found.count), (0.7, 50));
+        assert!((found.kappa - 0.4).abs() < 1e-9, "{found:?}");
+        let runs: Vec<_> = all.iter().map(|pair| vec![*pair]).collect();
+        let (low, high) = interval(&runs).expect("an interval");
+        assert!((0.05..0.3).contains(&low) && (0.5..0.75).contains(&high), "{low} {high}");
+    }
+
+    #[test]
+    fn a_judge_that_always_says_yes_agrees_by_chance_alone() {
+        let all = [("yes", "yes"), ("no", "yes"), ("yes", "yes")];
+        assert_eq!(agreement(all.iter()).map(|it| it.kappa), Some(0.0));
+        assert_eq!(agreement([("yes", "yes")].iter()).map(|it| it.kappa), Some(1.0));
+        assert_eq!(agreement([].iter()), None);
+    }
+}

@@ -1,0 +1,217 @@
+//! `spanscore calibrate`: how far a judge can be trusted, against labelled runs.
+
+mod agreement;
+mod runs;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use self::agreement::{Agreement, RatedPair, agreement, interval};
+use self::runs::{ANSWERS, PreparedRun, rated, verdict};
+use super::judged::{self, RepliesArgs};
+use super::score::Format;
+use super::source::ConfigArgs;
+use super::{CommandError, Exit, output};
+use crate::judge::unknown_judge;
+use crate::model::{Evaluation, Outcome};
+use crate::visible;
+
+/// Compares a judge with labelled runs
+///
+/// Asks a judge of the config about every line of labelled runs and says how far it agrees with
+/// the labels beyond chance (Cohen's kappa), by kind of evaluator and by tag, and what it cost.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  spanscore calibrate --config spanscore.yaml --data labelled.jsonl --judge small
+  spanscore calibrate --data labelled.jsonl --judge small --record replies/
+  spanscore calibrate --data labelled.jsonl --judge small --replay replies/ --kappa-min 0.7
+
+Exit code 1 where kappa is below --kappa-min, or a judge gave no answer.")]
+pub(super) struct CalibrateArgs {
+    /// Labelled runs, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    data: PathBuf,
+    /// The judge, as `judges:` of the config names it
+    #[arg(long, value_name = "NAME")]
+    judge: String,
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Only lines of this kind of evaluator
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
+    /// Votes for each run; the majority counts
+    #[arg(long, value_name = "COUNT", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=15))]
+    samples: u32,
+    /// Lowest kappa, over all statements, that is good enough
+    #[arg(long, value_name = "KAPPA", default_value_t = 0.6)]
+    kappa_min: f64,
+    #[command(flatten)]
+    replies: RepliesArgs,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(super) fn run(args: &CalibrateArgs) -> Result<Exit, CommandError> {
+    let judges = args.config.plan()?.config.judges;
+    if !judges.contains_key(&args.judge) {
+        let error = unknown_judge("--judge", &args.judge, &judges);
+        return Err(CommandError::Usage(error.to_string()));
+    }
+    let mut lines = runs::read(&args.data)?;
+    lines.retain(|(_, run)| args.kind.as_ref().is_none_or(|kind| *kind == run.evaluator));
+    let (prepared, asked) = runs::prepare(lines, &args.judge, args.samples)?;
+    let (places, asked): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
+    let requests = asked.len();
+    let answers = judged::ask(&judges, &args.replies, asked)?;
+    let mut answers: BTreeMap<usize, Evaluation> = places
+        .into_iter()
+        .zip(answers)
+        .filter_map(|(place, answer)| Some((place, answer.into_iter().next()?)))
+        .collect();
+    let mut compared = Vec::with_capacity(prepared.len());
+    for (place, PreparedRun { run, known }) in prepared.into_iter().enumerate() {
+        if let Some(evaluation) = known.or_else(|| answers.remove(&place)) {
+            let pairs = rated(&run, &evaluation);
+            compared.push(ComparedRun { run, evaluation, pairs });
+        }
+    }
+    let result = Calibration::of(&compared, requests);
+    match args.format {
+        Format::Table => result.print(&compared)?,
+        Format::Jsonl => output::record(result.record(&args.judge))?,
+    }
+    let is_good = result.all.is_some_and(|all| all.kappa >= args.kappa_min);
+    Ok(if is_good && result.failed == 0 { Exit::Success } else { Exit::Failure })
+}
+
+/// One run with its label and what the judge made of it.
+struct ComparedRun {
+    run: crate::evaluate::judged::labelled::LabelledRun,
+    evaluation: Evaluation,
+    pairs: Vec<RatedPair>,
+}
+
+/// What comes of all.
+struct Calibration {
+    all: Option<Agreement>,
+    interval: Option<(f64, f64)>,
+    verdicts: usize,
+    runs: usize,
+    failed: usize,
+    requests: usize,
+    cost_usd: f64,
+    confusion: BTreeMap<RatedPair, usize>,
+    /// By kind, then by tag.
+    parts: Vec<(String, Agreement)>,
+}
+
+impl Calibration {
+    fn of(compared: &[ComparedRun], requests: usize) -> Self {
+        let pairs: Vec<Vec<RatedPair>> = compared.iter().map(|one| one.pairs.clone()).collect();
+        let mut confusion = BTreeMap::new();
+        for pair in pairs.iter().flatten() {
+            *confusion.entry(*pair).or_default() += 1;
+        }
+        let is_failed =
+            |one: &&ComparedRun| matches!(one.evaluation.outcome, Outcome::Failed { .. });
+        let cost = |one: &ComparedRun| one.evaluation.judge.as_ref().map_or(0.0, |it| it.cost_usd);
+        Self {
+            all: agreement(pairs.iter().flatten()),
+            interval: interval(&pairs),
+            verdicts: compared
+                .iter()
+                .filter(|it| verdict(&it.evaluation) == it.run.verdict)
+                .count(),
+            runs: compared.len(),
+            failed: compared.iter().filter(is_failed).count(),
+            requests,
+            cost_usd: compared.iter().map(cost).sum(),
+            confusion,
+            parts: parts(compared),
+        }
+    }
+
+    fn print(&self, compared: &[ComparedRun]) -> Result<(), CommandError> {
+        for one in compared {
+            if let Outcome::Failed { error_type, error } = &one.evaluation.outcome {
+                let line = format!("{}: {error_type}: {error}", one.run.id);
+                output::note(format_args!("spanscore: {}", visible::line(line)));
+            }
+        }
+        let Some(all) = self.all else {
+            return output::line("no statement was answered");
+        };
+        let mut table = output::table(["LABEL", "yes", "no", "unclear", "not_applicable"]);
+        for label in ANSWERS {
+            let count = |said| self.confusion.get(&(label, said)).copied().unwrap_or(0);
+            let counts = ANSWERS.map(|said| count(said).to_string());
+            table.add_row([label.to_owned()].into_iter().chain(counts));
+        }
+        output::line(table.trim_fmt())?;
+        let mut table = output::table(["PART", "STATEMENTS", "ACCURACY", "KAPPA"]);
+        for (name, part) in &self.parts {
+            let cells = [
+                visible::line(name).to_string(),
+                part.count.to_string(),
+                format!("{:.3}", part.accuracy),
+                format!("{:.3}", part.kappa),
+            ];
+            table.add_row(cells);
+        }
+        output::line(format_args!("\n{}", table.trim_fmt()))?;
+        let (low, high) = self.interval.unwrap_or((all.kappa, all.kappa));
+        output::line(format_args!(
+            "\nkappa {:.3} (95% {low:.3} to {high:.3}), accuracy {:.3} over {} statements",
+            all.kappa, all.accuracy, all.count
+        ))?;
+        output::line(format_args!(
+            "{} of {} verdicts as labelled, {} failed; {} asked, USD {:.4}",
+            self.verdicts, self.runs, self.failed, self.requests, self.cost_usd
+        ))
+    }
+
+    fn record(&self, judge: &str) -> serde_json::Value {
+        let part = |it: &Agreement| {
+            let Agreement { accuracy, kappa, count } = it;
+            json!({"statements": count, "accuracy": accuracy, "kappa": kappa})
+        };
+        let parts = self.parts.iter().map(|(name, it)| (name.clone(), part(it)));
+        let confusion = self
+            .confusion
+            .iter()
+            .map(|((label, said), count)| json!({"label": label, "judge": said, "count": count}));
+        json!({
+            "judge": judge,
+            "all": self.all.as_ref().map(part),
+            "kappa_interval": self.interval.map(|(low, high)| [low, high]),
+            "runs": self.runs,
+            "verdicts_as_labelled": self.verdicts,
+            "failed": self.failed,
+            "asked": self.requests,
+            "cost_usd": self.cost_usd,
+            "confusion": confusion.collect::<Vec<_>>(),
+            "parts": parts.collect::<serde_json::Map<_, _>>(),
+        })
+    }
+}
+
+/// The agreement by kind, and by tag.
+fn parts(compared: &[ComparedRun]) -> Vec<(String, Agreement)> {
+    let mut kinds: BTreeMap<&str, Vec<RatedPair>> = BTreeMap::new();
+    let mut tags: BTreeMap<&str, Vec<RatedPair>> = BTreeMap::new();
+    for one in compared {
+        kinds.entry(&one.run.evaluator).or_default().extend(&one.pairs);
+        for tag in &one.run.tags {
+            tags.entry(tag).or_default().extend(&one.pairs);
+        }
+    }
+    let kinds = kinds.iter().map(|(name, pairs)| ((*name).to_owned(), pairs));
+    let tags = tags.iter().map(|(name, pairs)| (format!("tag {name}"), pairs));
+    kinds.chain(tags).filter_map(|(name, pairs)| Some((name, agreement(pairs.iter())?))).collect()
+}

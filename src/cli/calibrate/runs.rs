@@ -1,0 +1,171 @@
+//! Labelled runs to inquiries, and answers back to what was labelled.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::agreement::RatedPair;
+use crate::cli::CommandError;
+use crate::evaluate::inquiry::{Conclusion, Inquired};
+use crate::evaluate::judged::labelled::LabelledRun;
+use crate::evaluate::{AskedInquiry, kind};
+use crate::model::{
+    Completion, Evaluation, EvaluationId, EvaluatorInfo, Label, Level, Outcome, Target, Trajectory,
+    Want,
+};
+use crate::settings::Node;
+use crate::value::{Map, Value};
+
+/// Most lines of one file.
+const LINES_MAX: usize = 100_000;
+
+/// The answers that a statement may get.
+pub(super) const ANSWERS: [&str; 4] = ["yes", "no", "unclear", "not_applicable"];
+
+/// One labelled run, and what is known of it without a judge.
+pub(super) struct PreparedRun {
+    pub(super) run: LabelledRun,
+    /// The evaluation, where code alone gives it.
+    pub(super) known: Option<Evaluation>,
+}
+
+/// Reads the lines of a file, with their numbers.
+pub(super) fn read(path: &Path) -> Result<Vec<(usize, LabelledRun)>, CommandError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| anyhow::anyhow!("failed to read {}: {error}", path.display()))?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let read = lines.take(LINES_MAX).map(|(at, line)| {
+        let run = LabelledRun::read(line).map_err(|error| {
+            anyhow::anyhow!("failed to read {}:{}: {error}", path.display(), at + 1)
+        })?;
+        Ok((at + 1, run))
+    });
+    read.collect()
+}
+
+/// What is asked about the runs, each with the place of its run.
+pub(super) fn prepare(
+    runs: Vec<(usize, LabelledRun)>,
+    judge: &str,
+    samples: u32,
+) -> Result<(Vec<PreparedRun>, Vec<(usize, AskedInquiry)>), CommandError> {
+    let (mut prepared, mut asked) = (Vec::new(), Vec::new());
+    for (line, run) in runs {
+        let fault = |error: String| anyhow::anyhow!("line {line} (`{}`): {error}", run.id);
+        let inquired = inquire(&run, judge, samples).map_err(fault)?;
+        let place = prepared.len();
+        let known = match inquired {
+            Prepared::Asked(inquiry) => {
+                let mut inquiry = *inquiry;
+                inquiry.evaluation.id = EvaluationId(id_of(place));
+                inquiry.subject = id_of(place);
+                asked.push((place, inquiry));
+                None
+            }
+            Prepared::Known(evaluation) => Some(*evaluation),
+        };
+        prepared.push(PreparedRun { run, known });
+    }
+    Ok((prepared, asked))
+}
+
+fn id_of(place: usize) -> [u8; 16] {
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&(place as u64).to_be_bytes());
+    id
+}
+
+enum Prepared {
+    Asked(Box<AskedInquiry>),
+    Known(Box<Evaluation>),
+}
+
+fn inquire(run: &LabelledRun, judge: &str, samples: u32) -> Result<Prepared, String> {
+    let kind = kind(&run.evaluator)
+        .ok_or_else(|| format!("unknown kind of evaluator `{}`", run.evaluator))?;
+    let mut settings: Map<'static> = Map::new();
+    settings.insert("judge", judge.to_owned());
+    let least: Map<'static> = [("min", Value::from(u64::from(samples)))].into_iter().collect();
+    settings.insert("samples", Value::Map(least));
+    if !run.criteria.is_null() {
+        settings.insert("criteria", run.criteria.clone());
+    }
+    let node = Node::from_value(&Value::Map(settings));
+    let evaluator = (kind.build)(&node).map_err(|error| error.to_string())?;
+    let trajectory = run.trajectory().map_err(|error| error.to_string())?;
+    let info = EvaluatorInfo {
+        kind: kind.name,
+        name: kind.name.to_owned(),
+        threshold: kind.threshold,
+        level: if run.is_session() { Level::Session } else { Level::Trace },
+        digest: [0; 16],
+    };
+    let open = open(info, &trajectory);
+    let inquired = evaluator.inquire(&trajectory, kind.threshold, Want::ALL);
+    match (inquired, evaluator.judge()) {
+        (Some(Inquired::Asked(inquiry)), Some(plan)) => {
+            Ok(Prepared::Asked(Box::new(AskedInquiry {
+                inquiry,
+                plan: plan.clone(),
+                evaluation: open,
+                calls: Vec::new(),
+                subject: [0; 16],
+            })))
+        }
+        (Some(Inquired::Known(Conclusion { outcome, .. })), _) => {
+            Ok(Prepared::Known(Box::new(Evaluation { outcome, ..open })))
+        }
+        _ => Err(format!("`{}` asks no judge", kind.name)),
+    }
+}
+
+fn open(info: EvaluatorInfo, trajectory: &Trajectory<'_>) -> Evaluation {
+    let target = Target {
+        trace_id: trajectory.trace_id,
+        session_id: None,
+        resource: Arc::default(),
+        agent_name: None,
+        completion: Completion::EndOfInput,
+        is_partial: false,
+        time_ns: 0,
+    };
+    let error = "the judge has not been asked".to_owned();
+    Evaluation {
+        id: EvaluationId::default(),
+        evaluator: Arc::new(info),
+        target: Arc::new(target),
+        span_id: trajectory.span_id,
+        outcome: Outcome::Failed { error_type: "judge_not_asked", error },
+        revision: 0,
+        revises: None,
+        supersedes: None,
+        judge: None,
+    }
+}
+
+/// The verdict of an evaluation in the words of labels.
+pub(super) fn verdict(evaluation: &Evaluation) -> &'static str {
+    match (&evaluation.outcome, evaluation.label()) {
+        (Outcome::Scored(_), Some(Label::Pass)) => "pass",
+        (Outcome::Scored(_), _) => "fail",
+        (Outcome::NotEvaluable { .. }, _) => "not_evaluable",
+        (Outcome::Failed { .. }, _) => "failed",
+    }
+}
+
+/// Labels beside answers, statement by statement; none where the judge failed. What has no score
+/// has no answers but `unclear`.
+pub(super) fn rated(run: &LabelledRun, evaluation: &Evaluation) -> Vec<RatedPair> {
+    let labels = run.items.iter().map(|answer| answer.as_str());
+    match &evaluation.outcome {
+        Outcome::Failed { .. } => Vec::new(),
+        Outcome::NotEvaluable { .. } => labels.map(|label| (label, "unclear")).collect(),
+        Outcome::Scored(score) => {
+            let items = score.details.get("items").and_then(Value::as_list).unwrap_or_default();
+            let said = items.iter().map(|item| {
+                let word = item.get("answer").and_then(Value::as_str).unwrap_or_default();
+                ANSWERS.into_iter().find(|known| *known == word).unwrap_or("unclear")
+            });
+            labels.zip(said).collect()
+        }
+    }
+}

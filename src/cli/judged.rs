@@ -1,0 +1,48 @@
+//! Judges asked by a command: all at once, until each has answered.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::CommandError;
+use crate::evaluate::AskedInquiry;
+use crate::judge::{JudgeSettings, LaneSettings, Recording, ask_all};
+use crate::model::Evaluation;
+
+/// Where replies of judges are kept.
+#[derive(Args, Clone, Debug, Default)]
+pub(super) struct RepliesArgs {
+    /// Writes every reply of a judge to this folder, to be replayed
+    #[arg(long, value_name = "DIR", conflicts_with = "replay")]
+    record: Option<PathBuf>,
+    /// Takes the replies of judges from this folder and asks nobody: free, and the same each time.
+    /// A question that was not recorded fails
+    #[arg(long, value_name = "DIR")]
+    replay: Option<PathBuf>,
+}
+
+impl RepliesArgs {
+    fn recording(&self) -> Option<Recording> {
+        let record = self.record.clone().map(Recording::Record);
+        record.or_else(|| self.replay.clone().map(Recording::Replay))
+    }
+}
+
+/// Asks judges about all of these; the evaluations of each, in order.
+pub(super) fn ask(
+    judges: &BTreeMap<String, JudgeSettings>,
+    replies: &RepliesArgs,
+    asked: Vec<AskedInquiry>,
+) -> Result<Vec<Vec<Evaluation>>, CommandError> {
+    if asked.is_empty() {
+        return Ok(Vec::new());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(anyhow::Error::new)?;
+    let recording = replies.recording();
+    let settings = LaneSettings { judges, recording, spent_file: None, log: None };
+    Ok(runtime.block_on(ask_all(settings, asked)).map_err(anyhow::Error::new)?)
+}

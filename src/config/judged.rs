@@ -1,0 +1,70 @@
+//! What the config says of judges: which there are, and which evaluators ask them.
+
+use std::collections::BTreeMap;
+
+use crate::evaluate::Kind;
+use crate::evaluate::inquiry::PROMPT_VERSION;
+use crate::judge::{JudgeSettings, unknown_judge};
+use crate::settings::{Node, SettingsError};
+use crate::value::Value;
+
+/// The judges by their names.
+pub(super) type Judges = BTreeMap<String, JudgeSettings>;
+
+/// The settings that name a judge.
+const NAMING: [&str; 2] = ["judge", "escalate_to"];
+
+/// Whether an evaluator of a kind asks a judge with these settings of its own.
+pub(super) fn asks(kind: &Kind, own: &Node) -> bool {
+    own.get("judge").is_some_and(|judge| judge.to_value().as_str().is_some()) && takes_judge(kind)
+}
+
+fn takes_judge(kind: &Kind) -> bool {
+    let schema = (kind.schema)();
+    schema.get("properties").is_some_and(|own| own.get("judge").is_some())
+}
+
+/// What is wrong with how an evaluator asks its judge.
+pub(super) fn mistakes(
+    kind: &Kind,
+    shared: &Node,
+    own: &Node,
+    judges: Option<&Judges>,
+) -> Vec<SettingsError> {
+    let mut errors = Vec::new();
+    let asks = asks(kind, own);
+    if let (false, Some(run_if)) = (asks, shared.get("run_if")) {
+        let error = SettingsError::new("`run_if` goes only with evaluators that ask a judge");
+        errors.push(error.with_help("`when` chooses the traces of all others").at(run_if.place));
+    }
+    if !asks {
+        return errors;
+    }
+    if let Some(level) = shared.get("level").filter(|it| it.to_value().as_str() == Some("call")) {
+        let error = SettingsError::new("an evaluator that asks a judge sees whole traces");
+        let help = "leave `level` out: kinds that judge calls give one evaluation for each anyway";
+        errors.push(error.with_help(help).at(level.place));
+    }
+    let named = NAMING.into_iter().filter_map(|key| Some((key, own.get(key)?)));
+    for (key, node) in named {
+        let (Some(judges), value) = (judges, node.to_value()) else { continue };
+        if let Some(name) = value.as_str().filter(|name| !judges.contains_key(*name)) {
+            errors.push(unknown_judge(key, name, judges).at(node.place));
+        }
+    }
+    errors
+}
+
+/// Puts model and parameters in the place of the names of judges: an answer depends on those, not
+/// on how a config calls them.
+pub(super) fn identify(settings: &mut Value<'static>, judges: Option<&Judges>) {
+    let Value::Map(map) = settings else { return };
+    for key in NAMING {
+        let name = map.get(key).and_then(Value::as_str).map(str::to_owned);
+        let judge = name.and_then(|name| judges?.get(&name));
+        if let Some(judge) = judge {
+            map.insert(key, Value::from(judge.identity()));
+        }
+    }
+    map.insert("prompt_version", Value::from(u64::from(PROMPT_VERSION)));
+}

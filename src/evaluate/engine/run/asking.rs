@@ -1,0 +1,198 @@
+//! Evaluators that ask a judge: they come after the others, whose scores they may look at, and
+//! give an inquiry instead of an answer.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use super::{Chosen, Evaluators, JudgedEvidence, cost, remember};
+use crate::evaluate::asked::{AskedInquiry, concluded};
+use crate::evaluate::engine::identity::{self, JudgedTarget};
+use crate::evaluate::engine::run::chosen::Choices;
+use crate::evaluate::engine::select::{Scope, Selected};
+use crate::evaluate::inquiry::Inquired;
+use crate::model::{
+    Evaluation, EvaluationId, EvaluatorInfo, Level, Outcome, Reported, SessionKey, ToolCall,
+    Trajectory,
+};
+
+/// What stands in an evaluation until it is known.
+fn open_outcome() -> Outcome {
+    let error = "the judge has not been asked".to_owned();
+    Outcome::Failed { error_type: "judge_not_asked", error }
+}
+
+/// What all inquiries of one judgement go into, beside the evaluations.
+pub(super) struct Asking<'a> {
+    pub(super) reported: &'a mut Vec<Reported>,
+    pub(super) out: &'a mut Vec<Evaluation>,
+    pub(super) asked: &'a mut Vec<AskedInquiry>,
+    /// Where the evaluations of this judgement begin.
+    pub(super) from: usize,
+}
+
+impl Evaluators {
+    /// Has the evaluators that need a judge ask it; indices of those whose `run_if` could not be
+    /// evaluated are added to `errors`.
+    pub(super) fn ask(
+        &self,
+        trajectory: &mut Trajectory<'_>,
+        session: Option<&SessionKey>,
+        choices: &Choices,
+        subject: &JudgedEvidence,
+        mut asking: Asking<'_>,
+    ) -> Vec<usize> {
+        let mut errors = Vec::new();
+        for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| e.asks) {
+            let is_session = configured.info.level == Level::Session;
+            let chosen = choices.get(index, configured).filter(|_| is_session == session.is_some());
+            let Some(chosen) = chosen else { continue };
+            if let Some(run_if) = &configured.run_if {
+                let scores = scores(&asking.out[asking.from..]);
+                let mut scope = Scope::new(trajectory, run_if.reads_tool_names());
+                scope.begin(&trajectory.effort);
+                let scope = scope.with_scores(scores);
+                let selected = run_if.selects(&scope);
+                scope.end(&trajectory.effort);
+                if selected != Selected::Yes {
+                    errors.extend((selected != Selected::No).then_some(index));
+                    continue;
+                }
+            }
+            let before = (asking.out.len(), asking.asked.len());
+            let judged = match session {
+                Some(key) => JudgedTarget::Session(key, trajectory.span_id),
+                None => JudgedTarget::Trace(trajectory.span_id),
+            };
+            chosen.narrow(trajectory, |seen| {
+                self.ask_one(chosen, seen, judged, subject, &mut asking);
+            });
+            if configured.is_remembered() {
+                let first = asking.out.get_mut(before.0);
+                let open = asking.asked.get_mut(before.1).map(|asked| &mut asked.evaluation);
+                if let Some(evaluation) = first.or(open) {
+                    remember(asking.reported, index, evaluation);
+                }
+            }
+        }
+        errors
+    }
+
+    fn ask_one(
+        &self,
+        chosen: Chosen<'_>,
+        seen: &Trajectory<'_>,
+        judged: JudgedTarget<'_>,
+        subject: &JudgedEvidence,
+        asking: &mut Asking<'_>,
+    ) {
+        let open = |outcome| self.evaluation(chosen, judged, subject, outcome);
+        let evaluator = match chosen.evaluator() {
+            Ok(evaluator) => evaluator,
+            Err(outcome) => return asking.out.push(open(outcome)),
+        };
+        if !seen.effort.begin(cost::of_trace(evaluator, seen)) {
+            return asking.out.push(open(cost::too_expensive(self.want)));
+        }
+        let threshold = chosen.info().threshold;
+        let Some(inquired) = evaluator.inquire(seen, threshold, self.want) else {
+            return asking.out.push(open(evaluator.evaluate(seen, self.want)));
+        };
+        if seen.effort.is_trace_spent() {
+            return asking.out.push(open(cost::too_expensive(self.want)));
+        }
+        let calls = self.open_calls(chosen, seen, subject);
+        match (inquired, evaluator.judge()) {
+            (Inquired::Known(conclusion), _) => {
+                let all = concluded(open(open_outcome()), calls, conclusion, None);
+                asking.out.extend(all);
+            }
+            (Inquired::Asked(inquiry), Some(plan)) => asking.asked.push(AskedInquiry {
+                inquiry,
+                plan: plan.clone(),
+                evaluation: open(open_outcome()),
+                calls,
+                subject: subject_of(chosen.info(), judged, subject),
+            }),
+            (Inquired::Asked(_), None) => asking.out.push(open(open_outcome())),
+        }
+    }
+
+    /// An open evaluation for each call.
+    fn open_calls(
+        &self,
+        chosen: Chosen<'_>,
+        seen: &Trajectory<'_>,
+        JudgedEvidence { evidence, target }: &JudgedEvidence,
+    ) -> Vec<Evaluation> {
+        let info = Arc::new(of_calls(chosen.info()));
+        let open = |(call, ordinal): (&ToolCall<'_>, u32)| {
+            let judged = JudgedTarget::call(call, ordinal);
+            let id = |digest| match self.want.records {
+                true => identity::of_evaluation(&info, target, judged, digest),
+                false => EvaluationId::default(),
+            };
+            Evaluation {
+                id: id(evidence.digest),
+                outcome: open_outcome(),
+                revision: evidence.revision,
+                revises: evidence.revised.map(id),
+                supersedes: None,
+                judge: None,
+                evaluator: Arc::clone(&info),
+                target: Arc::clone(target),
+                span_id: call.span_id,
+            }
+        };
+        let ordinals = identity::ordinals(&seen.tool_calls);
+        seen.tool_calls.iter().zip(ordinals).map(open).collect()
+    }
+}
+
+/// What the evaluations of single calls share; their ids differ from that of the whole, even where
+/// both stand on one span.
+fn of_calls(info: &EvaluatorInfo) -> EvaluatorInfo {
+    let mut hash = Sha256::new();
+    hash.update(info.digest);
+    hash.update("calls");
+    let mut digest = [0; 16];
+    digest.copy_from_slice(&hash.finalize()[..16]);
+    EvaluatorInfo { name: info.name.clone(), level: Level::Call, digest, ..*info }
+}
+
+/// The same for all revisions of what is judged.
+fn subject_of(
+    info: &EvaluatorInfo,
+    judged: JudgedTarget<'_>,
+    JudgedEvidence { target, .. }: &JudgedEvidence,
+) -> [u8; 16] {
+    let mut hash = Sha256::new();
+    hash.update(&info.name);
+    hash.update([0]);
+    match judged {
+        JudgedTarget::Session(key, _) => hash.update(key.to_bytes()),
+        JudgedTarget::Trace(_) | JudgedTarget::Call { .. } => hash.update(target.trace_id.0),
+    }
+    let mut half = [0; 16];
+    half.copy_from_slice(&hash.finalize()[..16]);
+    half
+}
+
+/// The scores by evaluator; of one that judges calls, their mean.
+fn scores(evaluations: &[Evaluation]) -> Vec<(String, f64)> {
+    let mut sums: Vec<(&str, f64, f64)> = Vec::new();
+    for evaluation in evaluations {
+        let Outcome::Scored(score) = &evaluation.outcome else { continue };
+        let name = evaluation.evaluator.name.as_str();
+        match sums.iter_mut().find(|(known, ..)| *known == name) {
+            Some((_, sum, count)) => (*sum, *count) = (*sum + score.value, *count + 1.0),
+            None => sums.push((name, score.value, 1.0)),
+        }
+    }
+    sums.into_iter().map(|(name, sum, count)| (name.to_owned(), sum / count)).collect()
+}
+
+/// Without a lane nobody is asked: that is said, rather than nothing.
+pub(super) fn unasked(asked: Vec<AskedInquiry>, out: &mut Vec<Evaluation>) {
+    out.extend(asked.into_iter().map(AskedInquiry::unasked));
+}

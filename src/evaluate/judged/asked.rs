@@ -1,0 +1,331 @@
+//! A question that waits for its judge: it is rendered, read and concluded for a given room.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::conclude::{self, Answered, no_score};
+use super::form;
+use super::mark;
+use super::prompt;
+use super::question::{Question, QuestionItem, Scoring};
+use super::redact;
+use super::render::{RenderRoom, RenderedRecord, render};
+use super::settings::{OnInjection, Redact};
+use crate::evaluate::inquiry::{
+    Conclusion, Inquiry, JudgeAnswer, JudgeAnswers, JudgePrompt, PromptRoom, UnreadableReply,
+};
+use crate::evaluate::shared::report;
+use crate::model::{Explanation, Label, Outcome, Reason, Score, Want};
+use crate::value::{Map, Value};
+
+/// How far from the threshold a score is sure.
+const UNSURE_WITHIN: f64 = 0.1;
+
+/// A question with what its evaluator's settings say of it.
+pub(super) struct AskedQuestion {
+    pub(super) question: Question,
+    pub(super) redact: Redact,
+    pub(super) on_injection: OnInjection,
+    pub(super) threshold: f64,
+    pub(super) want: Want,
+    /// What was laid out last, and for which room.
+    pub(super) laid_out: Mutex<Option<(PromptRoom, Arc<LaidOut>)>>,
+}
+
+/// A record within its room.
+pub(super) struct LaidOut {
+    record: RenderedRecord,
+    injection_found: bool,
+}
+
+/// Never what is asked about.
+impl fmt::Debug for AskedQuestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AskedQuestion({} statements)", self.question.items.len())
+    }
+}
+
+impl AskedQuestion {
+    fn laid_out(&self, room: &PromptRoom) -> Result<Arc<LaidOut>, Outcome> {
+        let mut kept = self.laid_out.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, laid_out)) = &*kept
+            && known == room
+        {
+            return Ok(Arc::clone(laid_out));
+        }
+        let lines = &self.question.record.lines;
+        let sendable = redact::sendable(lines, self.redact, room.withholds_injections)?;
+        let render_room = RenderRoom {
+            tokens: room.evidence_tokens,
+            bytes_per_token: room.bytes_per_token,
+            asks_calls: self.question.items.iter().any(|item| item.call.is_some()),
+        };
+        let record = render(&sendable.lines, render_room).map_err(|long| {
+            let words = format!(
+                "the record takes {} bytes where {} may be shown, cut as far as it may be",
+                long.bytes, long.bytes_max
+            );
+            no_score(Reason::EvidenceTooLong, words)
+        })?;
+        let laid_out = LaidOut { record, injection_found: sendable.injection_found };
+        let laid_out = Arc::new(laid_out);
+        *kept = Some((room.clone(), Arc::clone(&laid_out)));
+        Ok(laid_out)
+    }
+
+    fn asked(&self) -> impl Iterator<Item = &QuestionItem> {
+        self.question.items.iter().filter(|item| item.settled.is_none())
+    }
+
+    /// Answers whose cites do not hold become unclear.
+    fn verify(&self, answers: &mut JudgeAnswers) {
+        let last = self.question.record.lines.last().map_or(0, |line| line.seq);
+        for (item, answered) in self.asked().zip(&mut answers.items) {
+            let is_none = |cite: &u64| *cite == 0 || *cite > last;
+            let is_late = |cite: &u64| {
+                answered.answer == JudgeAnswer::Yes
+                    && item.sources_before.is_some_and(|before| *cite > before)
+            };
+            let overturned = if answered.cites.iter().any(is_none) {
+                Some("it cites what is not in the record")
+            } else if answered.cites.iter().any(is_late) {
+                Some("it cites what came after the call")
+            } else {
+                None
+            };
+            if overturned.is_some() {
+                answered.answer = JudgeAnswer::Unclear;
+                answered.overturned = overturned;
+            }
+        }
+    }
+
+    fn scored(&self, value: f64, answered: &[Answered], facts: &VoteFacts) -> Outcome {
+        let vetoed = self
+            .question
+            .items
+            .iter()
+            .zip(answered)
+            .find(|(item, answered)| item.veto && answered.answer == JudgeAnswer::No);
+        let explanation = match self.want.explanation {
+            true => self.explain(value, answered, facts),
+            false => Explanation::default(),
+        };
+        let details = match self.want.details {
+            true => Value::Map(self.details(answered, facts)),
+            false => Value::Null,
+        };
+        let label = vetoed.map(|_| Label::Fail);
+        Outcome::Scored(Score { value, explanation, details, label })
+    }
+
+    fn explain(&self, value: f64, answered: &[Answered], facts: &VoteFacts) -> Explanation {
+        let holds = |(item, answered): &(&QuestionItem, &Answered)| {
+            let kept = if item.inverted { JudgeAnswer::No } else { JudgeAnswer::Yes };
+            answered.answer == kept
+        };
+        let pairs = || self.question.items.iter().zip(answered);
+        let mut words = if self.question.scoring == Scoring::Given {
+            Explanation::plain(format!("the judge gives {value:.2}"))
+        } else {
+            let apply = pairs().filter(|(_, one)| one.answer != JudgeAnswer::NotApplicable).count();
+            let kept = pairs().filter(holds).count();
+            Explanation::plain(format!("{kept} of {apply} statements hold"))
+        };
+        if facts.injection_suspected {
+            words.push(" (the record tries to sway the judge)");
+        }
+        let broken =
+            pairs().filter(|pair| !holds(pair) && pair.1.answer != JudgeAnswer::NotApplicable);
+        report::few(&mut words, broken, |words, (item, answered)| {
+            words.push(&format!("{}: {}", item.shown(), answered.answer.as_str()));
+            tell_reason(words, answered);
+        });
+        if let Some(reason) = &facts.given_reason {
+            words.hide(&format!("; {reason}"), "");
+        }
+        words
+    }
+
+    fn details(&self, answered: &[Answered], facts: &VoteFacts) -> Map<'static> {
+        let items = self.question.items.iter().zip(answered).map(|(item, answered)| {
+            let mut entry: Map<'static> = Map::new();
+            entry.insert("statement", item.shown().to_owned());
+            entry.insert("answer", answered.answer.as_str());
+            entry.insert("by", if answered.by_code { "code" } else { "judge" });
+            if let Some(told) = &answered.item {
+                let cites = told.cites.iter().map(|cite| Value::from(*cite));
+                entry.insert("cites", Value::List(cites.collect()));
+                entry.insert("reason", told.reason.clone());
+                if let Some(overturned) = told.overturned {
+                    entry.insert("overturned", overturned);
+                }
+            }
+            Value::Map(entry)
+        });
+        let mut details: Map<'static> = Map::new();
+        details.insert("items", Value::List(items.collect()));
+        details.insert("agreement", facts.agreement);
+        details.insert("injection_suspected", facts.injection_suspected);
+        details.insert("cut_bytes", facts.cut_bytes);
+        if let Some(reason) = &facts.given_reason {
+            details.insert("reason", reason.clone());
+        }
+        details
+    }
+
+    /// What code knows, where it knows all.
+    pub(super) fn settled(&self) -> Conclusion {
+        Conclusion { is_unsure: false, ..self.concluded(&[], false, 0) }
+    }
+
+    fn concluded(&self, votes: &[JudgeAnswers], found: bool, cut_bytes: u64) -> Conclusion {
+        let given = match self.question.scoring {
+            Scoring::Given => conclude::given(votes),
+            _ => None,
+        };
+        let (answered, agreement) = conclude::tally(&self.question.items, votes);
+        let reason = votes.first().filter(|_| given.is_some()).and_then(|vote| vote.items.first());
+        let facts = VoteFacts {
+            agreement: given.map_or(agreement, |(_, agreement)| agreement),
+            injection_suspected: found || votes.iter().any(|vote| vote.injection_suspected),
+            cut_bytes,
+            given_reason: reason.map(|item| item.reason.clone()),
+        };
+        let score = match given {
+            Some((value, _)) => Ok(value),
+            None => conclude::score(self.question.scoring, &self.question.items, &answered),
+        };
+        let is_near = score
+            .as_ref()
+            .map_or(true, |score| (score - self.threshold).abs() <= UNSURE_WITHIN + f64::EPSILON);
+        let shown = if given.is_some() { &[] } else { &answered[..] };
+        let outcome = score.map_or_else(|none| none, |value| self.scored(value, shown, &facts));
+        let is_open = |one: &Answered| {
+            !one.by_code
+                && (one.answer == JudgeAnswer::Unclear
+                    || one.item.as_ref().is_some_and(|item| item.overturned.is_some()))
+        };
+        Conclusion {
+            outcome: self.unless_injected(outcome, &facts),
+            calls: self.calls(&answered, &facts),
+            agreement: facts.agreement,
+            is_unsure: is_near || facts.injection_suspected || shown.iter().any(is_open),
+            injection_suspected: facts.injection_suspected,
+        }
+    }
+
+    /// The outcome of each call that a statement is about.
+    fn calls(&self, answered: &[Answered], facts: &VoteFacts) -> Vec<JudgedCallOutcome> {
+        let pairs = self.question.items.iter().zip(answered);
+        let calls = pairs.filter_map(|(item, answered)| {
+            let call = item.call.as_ref()?;
+            let one = std::slice::from_ref(item);
+            let outcome = match conclude::score(Scoring::Share, one, std::slice::from_ref(answered))
+            {
+                Ok(value) => self.scored_call(value, item, answered, facts),
+                Err(outcome) => outcome,
+            };
+            Some((call.place, call.span_id, self.unless_injected(outcome, facts)))
+        });
+        calls.collect()
+    }
+
+    fn scored_call(
+        &self,
+        value: f64,
+        item: &QuestionItem,
+        answered: &Answered,
+        facts: &VoteFacts,
+    ) -> Outcome {
+        let explain = || {
+            let by = if answered.by_code { "code" } else { "the judge" };
+            let answer = answered.answer.as_str();
+            let mut words = Explanation::plain(format!("{}: {answer}, says {by}", item.shown()));
+            tell_reason(&mut words, answered);
+            words
+        };
+        let details = || {
+            let mut details: Map<'static> = Map::new();
+            details.insert("answer", answered.answer.as_str());
+            details.insert("by", if answered.by_code { "code" } else { "judge" });
+            details.insert("injection_suspected", facts.injection_suspected);
+            details
+        };
+        report::scored(value, self.want, explain, details)
+    }
+
+    fn unless_injected(&self, outcome: Outcome, facts: &VoteFacts) -> Outcome {
+        let is_void = facts.injection_suspected && self.on_injection == OnInjection::NotEvaluable;
+        match outcome {
+            Outcome::Scored(_) if is_void => {
+                no_score(Reason::InjectionSuspected, "the record tries to sway the judge")
+            }
+            outcome => outcome,
+        }
+    }
+}
+
+/// The outcome of one call: its place, its span.
+type JudgedCallOutcome = (usize, crate::model::SpanId, Outcome);
+
+/// What is known of all votes together.
+struct VoteFacts {
+    agreement: f64,
+    injection_suspected: bool,
+    cut_bytes: u64,
+    /// The judge's words for a score that it gives itself.
+    given_reason: Option<String>,
+}
+
+fn tell_reason(words: &mut Explanation, answered: &Answered) {
+    let Some(told) = &answered.item else { return };
+    if let Some(overturned) = told.overturned {
+        words.push(&format!(" ({overturned})"));
+    }
+    if !told.reason.is_empty() {
+        words.hide(&format!(" ({})", told.reason), "");
+    }
+}
+
+impl Inquiry for AskedQuestion {
+    fn prompt(&self, room: &PromptRoom) -> Result<JudgePrompt, Outcome> {
+        let laid_out = self.laid_out(room)?;
+        let record = &laid_out.record;
+        let statements: Vec<&str> = self.asked().map(|item| item.statement.as_str()).collect();
+        let mark = mark::mark(&room.mark_key, &self.question.record.identity, record.text());
+        let words = form::words(self.question.form, statements.len());
+        let guidance = &self.question.guidance;
+        Ok(JudgePrompt {
+            system: prompt::marked(&words.system, &mark),
+            user: prompt::user(&mark, record, guidance, &statements, &words.closing),
+            schema: words.schema,
+            statements: statements.len(),
+            digest: prompt::digest(record, (&words.system, &words.closing), guidance, &statements),
+            cut_bytes: record.cut_bytes,
+            injection_found: laid_out.injection_found,
+        })
+    }
+
+    fn read(&self, _: &PromptRoom, reply: &str) -> Result<JudgeAnswers, UnreadableReply> {
+        let asked: Vec<&QuestionItem> = self.asked().collect();
+        let mut answers = form::read(self.question.form, reply, &asked)?;
+        self.verify(&mut answers);
+        Ok(answers)
+    }
+
+    fn conclude(&self, room: &PromptRoom, votes: &[JudgeAnswers]) -> Conclusion {
+        match self.laid_out(room) {
+            Ok(laid_out) => {
+                self.concluded(votes, laid_out.injection_found, laid_out.record.cut_bytes)
+            }
+            Err(_) => self.concluded(votes, false, 0),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let words: usize = self.question.items.iter().map(|item| item.statement.len() + 96).sum();
+        // What is laid out for a room is at most about as large once more.
+        self.question.record.bytes() * 2 + words + self.question.guidance.len()
+    }
+}

@@ -1,0 +1,230 @@
+//! A judged kind as an evaluator: what it needs, what it asks, and what is known without a judge.
+
+use std::sync::Mutex;
+
+use super::asked::AskedQuestion;
+use super::conclude::no_score;
+use super::operator;
+use super::question::{Question, Scoring};
+use super::record::{EVIDENCE_BYTES_MAX, RecordWishes, RunRecord};
+use super::settings::{self, JudgedSettings, Send};
+use crate::evaluate::evaluator::Evaluator;
+use crate::evaluate::inquiry::{Conclusion, Inquired, JudgePlan};
+use crate::model::{Content, Facts, Outcome, Reason, Trajectory, Want};
+use crate::settings::{Node, SettingsError};
+
+/// A kind that asks a judge: which facts it needs, and which statements it makes.
+pub(in crate::evaluate) trait JudgedKind:
+    Sync + std::marker::Send + 'static
+{
+    /// What must be recorded, and sent, for there to be anything to ask.
+    fn needs(&self) -> &'static [NeededFact];
+
+    /// Facts beside those that every record shows.
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+
+    /// What is asked about a trajectory.
+    ///
+    /// # Errors
+    /// What is known without asking: mostly why nobody can tell.
+    fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome>;
+}
+
+/// What a kind must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::evaluate) enum NeededFact {
+    /// What the user asked.
+    UserInput,
+    /// What the agent answered.
+    FinalOutput,
+    /// At least one tool call.
+    Calls,
+    /// Arguments of at least one call.
+    Arguments,
+    /// Definitions of the tools.
+    Tools,
+    /// What was asked, done or answered: any of it.
+    Anything,
+}
+
+impl NeededFact {
+    /// Why it is not met.
+    fn missing(self, run: &JudgedRun<'_, '_>) -> Option<Reason> {
+        let trajectory = run.trajectory;
+        let send = &run.settings.send;
+        let calls = &trajectory.tool_calls;
+        let (is_there, reason, sent) = match self {
+            Self::UserInput => {
+                (is_said(&trajectory.user_input), Reason::UserInputNotRecorded, send.user_input)
+            }
+            Self::FinalOutput => (
+                is_said(&trajectory.final_output),
+                Reason::FinalOutputNotRecorded,
+                send.final_output,
+            ),
+            Self::Calls => (!calls.is_empty(), Reason::NoToolCalls, Send::Full),
+            Self::Arguments => (
+                calls.iter().any(|call| is_said(&call.arguments)),
+                Reason::ArgumentsNotRecorded,
+                send.arguments,
+            ),
+            Self::Tools => (
+                !trajectory.tool_definitions.is_empty(),
+                Reason::ToolDefinitionsNotRecorded,
+                Send::Full,
+            ),
+            Self::Anything => {
+                let texts = [&trajectory.user_input, &trajectory.final_output];
+                let is_there = !calls.is_empty() || texts.into_iter().any(is_said);
+                (is_there, Reason::EvidenceNotRecorded, Send::Full)
+            }
+        };
+        match (is_there, sent) {
+            (false, _) => Some(reason),
+            (true, Send::NamesOnly) => Some(Reason::ContentWithheld),
+            (true, _) => None,
+        }
+    }
+}
+
+fn is_said(content: &Content<'_>) -> bool {
+    !matches!(content, Content::NotRecorded | Content::Redacted)
+}
+
+/// A trajectory with the settings under which it is asked about.
+pub(in crate::evaluate) struct JudgedRun<'r, 't> {
+    /// The trajectory.
+    pub(in crate::evaluate) trajectory: &'r Trajectory<'t>,
+    /// The settings that all judged kinds share.
+    pub(in crate::evaluate) settings: &'r JudgedSettings,
+}
+
+impl JudgedRun<'_, '_> {
+    /// The record of the trajectory.
+    pub(in crate::evaluate) fn record(&self, wishes: RecordWishes) -> RunRecord {
+        RunRecord::of(self.trajectory, &self.settings.send, wishes)
+    }
+}
+
+/// What every record shows.
+pub(in crate::evaluate) fn record_facts() -> Facts {
+    Facts {
+        arguments: true,
+        results: true,
+        user_input: true,
+        final_output: true,
+        tool_definitions: true,
+        attributes: operator::attributes(),
+        ..Facts::default()
+    }
+}
+
+/// Turns a trajectory into what is to be asked, or into what is known without asking.
+pub(in crate::evaluate) fn inquire(
+    run: &JudgedRun<'_, '_>,
+    needs: &[NeededFact],
+    threshold: f64,
+    want: Want,
+    question: impl FnOnce(&JudgedRun<'_, '_>) -> Result<Question, Outcome>,
+) -> Inquired {
+    if run.trajectory.bytes > EVIDENCE_BYTES_MAX {
+        let words = format!(
+            "the trace holds {} bytes, more than the {EVIDENCE_BYTES_MAX} that a record is made of",
+            run.trajectory.bytes
+        );
+        return known(no_score(Reason::EvidenceTooLong, words));
+    }
+    if let Some(reason) = needs.iter().find_map(|need| need.missing(run)) {
+        return known(no_score(reason, words_of(reason)));
+    }
+    let question = match question(run) {
+        Ok(mut question) => {
+            if run.settings.criteria_from_trace {
+                question.record_criteria();
+            }
+            question
+        }
+        Err(outcome) => return known(outcome),
+    };
+    let is_settled = question.scoring != Scoring::Given
+        && question.items.iter().all(|item| item.settled.is_some());
+    let asked = AskedQuestion {
+        question,
+        redact: run.settings.redact,
+        on_injection: run.settings.on_injection,
+        threshold,
+        want,
+        laid_out: Mutex::new(None),
+    };
+    if is_settled { Inquired::Known(asked.settled()) } else { Inquired::Asked(Box::new(asked)) }
+}
+
+fn words_of(reason: Reason) -> &'static str {
+    match reason {
+        Reason::UserInputNotRecorded => "what the user asked is not recorded",
+        Reason::FinalOutputNotRecorded => "what the agent answered is not recorded",
+        Reason::NoToolCalls => "no tool was called",
+        Reason::ArgumentsNotRecorded => "no arguments of the calls are recorded",
+        Reason::ToolDefinitionsNotRecorded => "no definition of the tools is known",
+        Reason::ContentWithheld => "`send` keeps back what would have to be judged",
+        _ => "neither what was asked nor what was done or answered is recorded",
+    }
+}
+
+fn known(outcome: Outcome) -> Inquired {
+    Inquired::Known(Conclusion {
+        outcome,
+        calls: Vec::new(),
+        agreement: 1.0,
+        is_unsure: false,
+        injection_suspected: false,
+    })
+}
+
+/// The evaluator of a judged kind.
+struct JudgedEvaluator<K> {
+    kind: K,
+    settings: JudgedSettings,
+    plan: JudgePlan,
+}
+
+/// Builds the evaluator of a judged kind from its settings; `own` reads those of the kind itself.
+pub(in crate::evaluate) fn build<K: JudgedKind>(
+    node: &Node,
+    own: impl FnOnce(&Node) -> Result<K, SettingsError>,
+) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let (settings, kind) = settings::read(node, own)?;
+    let plan = settings.plan().ok_or_else(|| settings::no_judge(node))?;
+    Ok(Box::new(JudgedEvaluator { kind, settings, plan }))
+}
+
+impl<K: JudgedKind> Evaluator for JudgedEvaluator<K> {
+    fn facts(&self) -> Facts {
+        record_facts().union(&self.kind.facts())
+    }
+
+    /// Never called: a judge is asked.
+    fn evaluate(&self, _: &Trajectory<'_>, _: Want) -> Outcome {
+        Outcome::Failed {
+            error_type: "judge_not_asked",
+            error: "the evaluator asks a judge, and none was asked".to_owned(),
+        }
+    }
+
+    /// Calls are judged within their trajectory, each on its own span.
+    fn reads_calls(&self) -> bool {
+        false
+    }
+
+    fn inquire(&self, trajectory: &Trajectory<'_>, threshold: f64, want: Want) -> Option<Inquired> {
+        let run = JudgedRun { trajectory, settings: &self.settings };
+        let question = |run: &JudgedRun<'_, '_>| self.kind.question(run);
+        Some(inquire(&run, self.kind.needs(), threshold, want, question))
+    }
+
+    fn judge(&self) -> Option<&JudgePlan> {
+        Some(&self.plan)
+    }
+}

@@ -1,0 +1,39 @@
+//! Judged kinds: what a judge is shown of a trajectory, what it is asked, what the answers come to.
+//!
+//! A judged kind is a list of numbered statements about a trajectory, each answered yes, no,
+//! unclear or not applicable. A kind gives facts, statements and guidance ([`kind`], [`question`]);
+//! the rest is the same for all and stands here. Everything is pure: the lane that asks the judges
+//! is a stage of its own, behind [`Inquiry`](super::inquiry::Inquiry).
+//!
+//! ```text
+//! trajectory -> record -> redact -> render (cut) -> prompt      what leaves
+//!               grounding                                       what needs no judge
+//! reply -> form (reply, dokimos) -> asked (cites) -> conclude   what comes back
+//! ```
+
+pub(in crate::evaluate) mod kind;
+pub(in crate::evaluate) mod question;
+pub mod record;
+pub mod settings;
+
+pub(in crate::evaluate) mod grounding;
+mod mark;
+pub mod operator;
+pub(in crate::evaluate) mod prompt;
+mod redact;
+mod render;
+
+mod asked;
+pub(in crate::evaluate) mod conclude;
+mod dokimos;
+mod form;
+mod reply;
+
+mod cut;
+mod escape;
+mod tokens;
+
+pub mod labelled;
+
+pub(in crate::evaluate) use dokimos::DokimosReply;
+pub use question::TopicMode;

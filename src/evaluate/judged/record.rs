@@ -1,0 +1,360 @@
+//! The record of a trajectory: what happened in the order in which it was known.
+//!
+//! Owned, so that it can wait on the lane, and numbered: a result has a larger `seq` than every
+//! call that could not know it. Nothing of it is cut or replaced here.
+
+use std::collections::VecDeque;
+
+use super::operator;
+use super::settings::{Send, SendSettings};
+use crate::model::tool_call::groups;
+use crate::model::{Content, SpanId, ToolCall, Trajectory};
+use crate::value::Value;
+
+/// Most bytes of telemetry of a trajectory that a record is made of.
+pub(super) const EVIDENCE_BYTES_MAX: usize = 8 << 20;
+
+/// What a line of the record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LineKind {
+    /// What the agent was told to be.
+    Operator,
+    /// The definition of a tool.
+    Tool,
+    /// What the evaluator compares with, where the trace itself said so.
+    Criterion,
+    /// What the user said.
+    User,
+    /// A step of the agent's plan.
+    Plan,
+    /// A call of a tool.
+    Call,
+    /// What a call returned.
+    Result,
+    /// What the agent answered.
+    Answer,
+}
+
+impl LineKind {
+    /// The word for it in the record.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Operator => "operator",
+            Self::Tool => "tool",
+            Self::Criterion => "criterion",
+            Self::User => "user",
+            Self::Plan => "plan",
+            Self::Call => "call",
+            Self::Result => "result",
+            Self::Answer => "answer",
+        }
+    }
+
+    /// The key under which its content stands.
+    pub(super) fn content_key(self) -> &'static str {
+        match self {
+            Self::Call => "arguments",
+            Self::Result => "value",
+            _ => "text",
+        }
+    }
+}
+
+/// What a line says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ShownContent {
+    /// All of it.
+    Whole(Value<'static>),
+    /// A part of it: the telemetry has cut it off.
+    Part(Value<'static>),
+    /// That there was something.
+    Unknown,
+}
+
+impl ShownContent {
+    /// What is there of it.
+    pub fn value(&self) -> Option<&Value<'static>> {
+        match self {
+            Self::Whole(value) | Self::Part(value) => Some(value),
+            Self::Unknown => None,
+        }
+    }
+
+    pub(super) fn value_mut(&mut self) -> Option<&mut Value<'static>> {
+        match self {
+            Self::Whole(value) | Self::Part(value) => Some(value),
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// One line of the record.
+#[derive(Clone, Debug)]
+pub struct RecordLine {
+    /// Place in time, from 1.
+    pub seq: u64,
+    /// What it is.
+    pub kind: LineKind,
+    /// The tool of a call or a definition.
+    pub tool: Option<String>,
+    /// Of a result, the call.
+    pub of: Option<u64>,
+    /// Of a result, how the call ended.
+    pub status: Option<&'static str>,
+    /// What it says.
+    pub content: ShownContent,
+    /// The schema of a definition.
+    pub schema: Option<Value<'static>>,
+    /// The agent that made the call.
+    pub agent: Option<String>,
+    /// Of a session, the turn, from 1.
+    pub turn: Option<usize>,
+    /// How the fact is sent.
+    pub(super) send: Send,
+}
+
+/// A call of the trajectory as the record shows it.
+#[derive(Clone, Debug)]
+pub struct RecordedCall {
+    /// Its `seq`.
+    pub seq: u64,
+    /// Its span.
+    pub span_id: SpanId,
+    /// The place of its line.
+    pub line: usize,
+    /// The place of the line of its result.
+    pub result: Option<usize>,
+}
+
+/// The record of one trajectory.
+#[derive(Clone, Debug, Default)]
+pub struct RunRecord {
+    /// The lines in order.
+    pub lines: Vec<RecordLine>,
+    /// The calls in the order of the trajectory.
+    pub calls: Vec<RecordedCall>,
+    /// What tells the trajectory from others.
+    pub(super) identity: Vec<u8>,
+}
+
+/// What a kind wants to see in lines of their own.
+#[derive(Clone, Debug, Default)]
+pub struct RecordWishes {
+    /// The final output in parts, such as its sentences; else it is one line.
+    pub answer_parts: Option<Vec<String>>,
+    /// The steps of the plan.
+    pub plan: Vec<String>,
+}
+
+impl RunRecord {
+    /// Reads a trajectory.
+    pub(in crate::evaluate) fn of(
+        trajectory: &Trajectory<'_>,
+        send: &SendSettings,
+        wishes: RecordWishes,
+    ) -> Self {
+        let mut record = Self { identity: identity(trajectory), ..Self::default() };
+        for text in operator::texts(trajectory) {
+            let text = ShownContent::Whole(Value::from(text));
+            record.push(LineKind::Operator, text, send.system_instructions);
+        }
+        for tool in &trajectory.tool_definitions {
+            record.push_definition(&tool.name, &tool.description, &tool.input_schema, send);
+        }
+        record.push(LineKind::User, said(&trajectory.user_input), send.user_input);
+        for step in wishes.plan {
+            record.push(LineKind::Plan, ShownContent::Whole(Value::from(step)), Send::Redacted);
+        }
+        let turns: Vec<&[ToolCall<'_>]> = match trajectory.exchanges.is_empty() {
+            true => vec![&trajectory.tool_calls],
+            false => trajectory.calls_by_turn().collect(),
+        };
+        let mut exchanges = trajectory.exchanges.iter();
+        let mut from = 0;
+        for calls in turns {
+            record.push_calls(calls, send);
+            record.number_turn(&mut from, !trajectory.exchanges.is_empty());
+            if let Some(exchange) = exchanges.next() {
+                record.push(LineKind::Answer, said(&exchange.answer), send.final_output);
+                record.number_turn(&mut from, true);
+                record.push(LineKind::User, said(&exchange.user_input), send.user_input);
+            }
+        }
+        record.push_answer(trajectory, send, wishes.answer_parts);
+        record.number_turn(&mut from, !trajectory.exchanges.is_empty());
+        record
+    }
+
+    /// The record of some definitions alone: their seq is their number, from 1.
+    pub(in crate::evaluate) fn of_definitions<'d>(
+        definitions: impl Iterator<Item = (&'d str, &'d str, &'d Value<'d>)>,
+        send: &SendSettings,
+    ) -> Self {
+        let mut record = Self::default();
+        for (name, description, schema) in definitions {
+            record.push_definition(name, description, schema, send);
+            record.identity.extend(name.as_bytes());
+        }
+        record
+    }
+
+    /// Adds what the trace itself says that it is to be compared with; gives its seq.
+    pub(in crate::evaluate) fn push_criterion(&mut self, criterion: &str) -> u64 {
+        let text = ShownContent::Whole(Value::from(criterion.to_owned()));
+        self.push(LineKind::Criterion, text, Send::Redacted).seq
+    }
+
+    fn push_definition(
+        &mut self,
+        name: &str,
+        description: &str,
+        schema: &Value<'_>,
+        send: &SendSettings,
+    ) {
+        let description = ShownContent::Whole(Value::from(description.to_owned()));
+        let line = self.push(LineKind::Tool, description, send.tool_definitions);
+        line.tool = Some(name.to_owned());
+        let is_shown = !schema.is_null() && send.tool_definitions != Send::NamesOnly;
+        line.schema = is_shown.then(|| schema.clone().into_owned());
+    }
+
+    fn push(&mut self, kind: LineKind, content: ShownContent, send: Send) -> &mut RecordLine {
+        let content = if send == Send::NamesOnly { ShownContent::Unknown } else { content };
+        let at = self.lines.len();
+        self.lines.push(RecordLine {
+            seq: at as u64 + 1,
+            kind,
+            tool: None,
+            of: None,
+            status: None,
+            content,
+            schema: None,
+            agent: None,
+            turn: None,
+            send,
+        });
+        &mut self.lines[at]
+    }
+
+    /// Gives the lines from `from` on the number of the turn that the last answer ended; the lines
+    /// of operator and tools belong to none.
+    fn number_turn(&mut self, from: &mut usize, is_session: bool) {
+        let answers =
+            self.lines[..*from].iter().filter(|line| line.kind == LineKind::Answer).count();
+        for line in self.lines[*from..].iter_mut().filter(|_| is_session) {
+            if !matches!(line.kind, LineKind::Operator | LineKind::Tool) {
+                line.turn = Some(answers + 1);
+            }
+        }
+        *from = self.lines.len();
+    }
+
+    /// Calls in groups; a result stands before the first group that could know it.
+    fn push_calls(&mut self, calls: &[ToolCall<'_>], send: &SendSettings) {
+        let mut waiting: VecDeque<(&ToolCall<'_>, usize)> = VecDeque::new();
+        for group in groups(calls) {
+            let start_ns = group.iter().map(|call| call.start_ns).min().unwrap_or(0);
+            let (known, open): (Vec<_>, Vec<_>) = waiting
+                .drain(..)
+                .partition(|(call, _)| call.end_ns == 0 || call.end_ns <= start_ns);
+            waiting.extend(open);
+            known.into_iter().for_each(|(call, at)| self.push_result(call, at, send));
+            for call in group {
+                let line = self.lines.len();
+                let pushed = self.push(LineKind::Call, said(&call.arguments), send.arguments);
+                pushed.tool = Some(call.name.to_string());
+                pushed.agent = call.agent.as_ref().map(ToString::to_string);
+                let seq = pushed.seq;
+                self.calls.push(RecordedCall { seq, span_id: call.span_id, line, result: None });
+                waiting.push_back((call, self.calls.len() - 1));
+            }
+        }
+        waiting.into_iter().for_each(|(call, at)| self.push_result(call, at, send));
+    }
+
+    fn push_result(&mut self, call: &ToolCall<'_>, at: usize, send: &SendSettings) {
+        let of = self.calls[at].seq;
+        self.calls[at].result = Some(self.lines.len());
+        let line = self.push(LineKind::Result, returned(call), send.results);
+        line.of = Some(of);
+        line.status = Some(call.status.as_str());
+    }
+
+    fn push_answer(
+        &mut self,
+        trajectory: &Trajectory<'_>,
+        send: &SendSettings,
+        parts: Option<Vec<String>>,
+    ) {
+        match parts {
+            Some(parts) => parts.into_iter().for_each(|part| {
+                let part = ShownContent::Whole(Value::from(part));
+                self.push(LineKind::Answer, part, send.final_output);
+            }),
+            None => {
+                self.push(LineKind::Answer, said(&trajectory.final_output), send.final_output);
+            }
+        }
+    }
+
+    /// The lines of one kind.
+    pub fn of_kind(&self, kind: LineKind) -> impl Iterator<Item = &RecordLine> {
+        self.lines.iter().filter(move |line| line.kind == kind)
+    }
+
+    /// Bytes that it holds in memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        let line = |line: &RecordLine| {
+            let content = line.content.value().map_or(0, held);
+            size_of::<RecordLine>() + content + line.schema.as_ref().map_or(0, held)
+        };
+        self.lines.iter().map(line).sum::<usize>() + size_of_val(&*self.calls)
+    }
+}
+
+/// Bytes that a value holds in memory, about.
+fn held(value: &Value<'_>) -> usize {
+    let inner = match value {
+        Value::String(text) => text.len(),
+        Value::List(list) => list.iter().map(held).sum(),
+        Value::Map(map) => map.iter().map(|(key, value)| key.len() + 24 + held(value)).sum(),
+        _ => 0,
+    };
+    size_of::<Value<'_>>() + inner
+}
+
+/// What tells a trajectory from others: the same for all kinds that judge it.
+fn identity(trajectory: &Trajectory<'_>) -> Vec<u8> {
+    let mut bytes = trajectory.trace_id.0.to_vec();
+    bytes.extend(trajectory.span_id.0);
+    bytes.extend(trajectory.end_ns.to_be_bytes());
+    trajectory.tool_calls.iter().for_each(|call| bytes.extend(call.span_id.0));
+    bytes
+}
+
+fn said(content: &Content<'_>) -> ShownContent {
+    match content {
+        Content::Recorded(lazy) => ShownContent::Whole(lazy.get().clone().into_owned()),
+        Content::Unreadable(text) => ShownContent::Part(Value::from(text.to_string())),
+        Content::NotRecorded | Content::Redacted => ShownContent::Unknown,
+    }
+}
+
+/// What a call returned: its result, its error, or both.
+fn returned(call: &ToolCall<'_>) -> ShownContent {
+    let error = call.error.as_ref().map(|error| Value::from(error.to_string()));
+    match (said(&call.result), error) {
+        (ShownContent::Unknown, Some(error)) => ShownContent::Whole(error),
+        (ShownContent::Whole(Value::Null), Some(error)) => ShownContent::Whole(error),
+        (result, None) => result,
+        (ShownContent::Whole(result), Some(error)) if result == error => {
+            ShownContent::Whole(result)
+        }
+        (result, Some(error)) => {
+            let is_part = matches!(result, ShownContent::Part(_));
+            let value = result.value().cloned().unwrap_or_default();
+            let both = Value::Map([("error", error), ("result", value)].into_iter().collect());
+            if is_part { ShownContent::Part(both) } else { ShownContent::Whole(both) }
+        }
+    }
+}

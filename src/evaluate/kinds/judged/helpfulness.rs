@@ -1,0 +1,63 @@
+//! `helpfulness`: whether the answer serves the person who asked.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::evaluate::evaluator::Kind;
+use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
+use crate::evaluate::judged::question::{Question, QuestionItem};
+use crate::evaluate::judged::record::RecordWishes;
+use crate::evaluate::judged::settings;
+use crate::model::Outcome;
+
+const STATEMENTS: [&str; 4] = [
+    "The answer meets what the user asked for, in all its parts.",
+    "The answer is specific to the request and to what the run found out.",
+    "The user can use the answer as it is, without having to ask for what is missing.",
+    "Nothing in the answer is needless, evasive or repeated.",
+];
+
+const GUIDANCE: &str = "\
+Judge the agent's answers as the user reads them. What is true or false is asked elsewhere; here \
+it counts what the user can do with the answer. A refusal or a question back that the request made \
+necessary is judged for what it gives the user.";
+
+/// `helpfulness`.
+pub static KIND: Kind = Kind {
+    name: "helpfulness",
+    about: "Whether the answer serves the person who asked: it meets the request, is specific, can \
+            be used as it is, and holds nothing needless or evasive.",
+    also_known_as: &[],
+    threshold: 0.75,
+    needs_criteria: false,
+    early: false,
+    schema: settings::schema::<Settings>,
+    build: |node| {
+        kind::build(node, |own| {
+            let _: Settings = own.read()?;
+            Ok(Helpfulness)
+        })
+    },
+    example: "\
+helpfulness:
+  judge: small
+",
+};
+
+/// `helpfulness` has no settings of its own.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {}
+
+struct Helpfulness;
+
+impl JudgedKind for Helpfulness {
+    fn needs(&self) -> &'static [NeededFact] {
+        &[NeededFact::UserInput, NeededFact::FinalOutput]
+    }
+
+    fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {
+        let items = STATEMENTS.into_iter().map(QuestionItem::new).collect();
+        Ok(Question::of(run.record(RecordWishes::default()), GUIDANCE, items))
+    }
+}

@@ -1,0 +1,77 @@
+//! `tool_response_handling`: whether the agent read what its tools returned, and met errors
+//! sensibly.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::evaluate::evaluator::Kind;
+use crate::evaluate::inquiry::JudgeAnswer;
+use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
+use crate::evaluate::judged::question::{ItemCall, Question, QuestionItem};
+use crate::evaluate::judged::record::RecordWishes;
+use crate::evaluate::judged::settings;
+use crate::model::{CallStatus, Outcome};
+
+const GUIDANCE: &str = "\
+A result is read rightly if what the agent did and said after it agrees with it: no value changed, \
+no failure taken for a success, nothing important left unused. An error is met sensibly by a retry \
+that can help, a corrected call, another way, or an honest report. A result from which nothing \
+followed and nothing had to follow is not_applicable.";
+
+/// `tool_response_handling`.
+pub static KIND: Kind = Kind {
+    name: "tool_response_handling",
+    about: "The share of results that the agent read rightly, and of errors that it met sensibly. \
+            Each is told on the span of its call, too.",
+    also_known_as: &[],
+    threshold: 0.8,
+    needs_criteria: false,
+    early: false,
+    schema: settings::schema::<Settings>,
+    build: |node| {
+        kind::build(node, |own| {
+            let _: Settings = own.read()?;
+            Ok(ResponseHandling)
+        })
+    },
+    example: "\
+tool_response_handling:
+  judge: small
+",
+};
+
+/// `tool_response_handling` has no settings of its own.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {}
+
+struct ResponseHandling;
+
+impl JudgedKind for ResponseHandling {
+    fn needs(&self) -> &'static [NeededFact] {
+        &[NeededFact::Calls]
+    }
+
+    fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {
+        let record = run.record(RecordWishes::default());
+        let calls = record.calls.iter().zip(&run.trajectory.tool_calls).enumerate();
+        let items = calls.filter_map(|(place, (recorded, call))| {
+            let line = record.lines.get(recorded.result?)?;
+            let (seq, is_error) = (line.seq, call.status == CallStatus::Error);
+            let statement = match is_error {
+                true => format!("The error at seq {seq} was met sensibly."),
+                false => format!("The result at seq {seq} was read rightly."),
+            };
+            // Nobody can tell how a result was read that nobody knows.
+            let is_unknown = line.content.value().is_none() && !is_error;
+            Some(QuestionItem {
+                call: Some(ItemCall { place, span_id: recorded.span_id }),
+                settled: is_unknown.then_some(JudgeAnswer::Unclear),
+                ..QuestionItem::new(statement)
+                    .named(format!("{} (seq {})", call.name, recorded.seq))
+            })
+        });
+        let items = items.collect();
+        Ok(Question::of(record, GUIDANCE, items))
+    }
+}

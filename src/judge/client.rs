@@ -1,0 +1,218 @@
+//! Sends one request to one judge and gives back what came, or reads what was recorded.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use reqwest::redirect;
+use serde::{Deserialize, Serialize};
+
+use super::cache::QuestionKey;
+use super::settings::JudgeSettings;
+use super::wire::{
+    self, Fault, Finish, HttpAnswer, JudgeQuestion, Quirks, Reply, TokenUsage, WireRequest,
+};
+use crate::client;
+
+/// Most bytes of an answer that are read.
+const ANSWER_BYTES_MAX: usize = 4 << 20;
+
+/// Where replies are recorded, or read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recording {
+    /// Every reply is written to this folder.
+    Record(PathBuf),
+    /// Replies come from this folder alone; nobody is asked.
+    Replay(PathBuf),
+}
+
+/// Why judges cannot be asked at all.
+#[derive(Debug, thiserror::Error)]
+pub enum JudgeStartError {
+    /// The key is not there.
+    #[error(
+        "judge `{judge}`: the environment variable {variable}, which `api_key_env` names, is not \
+         set"
+    )]
+    NoKey {
+        /// The judge.
+        judge: String,
+        /// The variable.
+        variable: String,
+    },
+    /// The client cannot be made.
+    #[error("failed to set up the client of judge `{judge}`: {error}")]
+    Client {
+        /// The judge.
+        judge: String,
+        /// What is wrong.
+        error: String,
+    },
+    /// The system has no random numbers to give.
+    #[error("failed to mark records: the system gave no random numbers")]
+    NoRandomness,
+    /// The folder of recorded replies cannot be made.
+    #[error("failed to create {path}: {error}")]
+    Folder {
+        /// The folder.
+        path: String,
+        /// What the system says.
+        error: std::io::Error,
+    },
+}
+
+/// The client of one judge.
+#[derive(Clone)]
+pub(super) struct JudgeClient {
+    settings: Arc<JudgeSettings>,
+    key: Option<Arc<str>>,
+    http: reqwest::Client,
+    recording: Option<Recording>,
+}
+
+/// A reply as it is recorded.
+#[derive(Serialize, Deserialize)]
+struct RecordedReply {
+    model: String,
+    text: String,
+    is_refused: bool,
+    input_tokens: u64,
+    cached_tokens: u64,
+    output_tokens: u64,
+}
+
+impl JudgeClient {
+    pub(super) fn new(
+        name: &str,
+        settings: &JudgeSettings,
+        recording: Option<Recording>,
+    ) -> Result<Self, JudgeStartError> {
+        client::use_cryptography();
+        let is_replayed = matches!(recording, Some(Recording::Replay(_)));
+        let key = match &settings.api_key_env {
+            Some(variable) if !is_replayed => {
+                let key = std::env::var(variable).ok().filter(|key| !key.trim().is_empty());
+                let missing = || JudgeStartError::NoKey {
+                    judge: name.to_owned(),
+                    variable: variable.clone(),
+                };
+                Some(key.ok_or_else(missing)?.trim().into())
+            }
+            _ => None,
+        };
+        let http = reqwest::Client::builder()
+            .user_agent(wire::USER_AGENT)
+            .timeout(settings.timeout.0)
+            .redirect(redirect::Policy::none())
+            .build()
+            .map_err(|error| JudgeStartError::Client {
+                judge: name.to_owned(),
+                error: client::chain(error),
+            })?;
+        Ok(Self { settings: Arc::new(settings.clone()), key, http, recording })
+    }
+
+    /// Asks once.
+    pub(super) async fn ask(
+        &self,
+        key: QuestionKey,
+        quirks: &Quirks,
+        question: &JudgeQuestion,
+    ) -> Result<Reply, Fault> {
+        if let Some(Recording::Replay(folder)) = &self.recording {
+            return read_recorded(&file_of(folder, key)).await;
+        }
+        let request = wire::request(&self.settings, self.key.as_deref(), quirks, question);
+        let answer = self.send(request).await?;
+        let reply = wire::reply(&self.settings, quirks, &answer)?;
+        if let Some(Recording::Record(folder)) = &self.recording {
+            self.record(&file_of(folder, key), &reply).await;
+        }
+        Ok(reply)
+    }
+
+    async fn send(&self, request: WireRequest) -> Result<HttpAnswer, Fault> {
+        let mut post = self.http.post(request.url).header("content-type", "application/json");
+        for (name, value) in request.headers {
+            post = post.header(name, value);
+        }
+        let sent = post.body(request.body.to_string()).send().await;
+        let mut response = sent.map_err(broken)?;
+        let header = |name: &str| response.headers().get(name).and_then(|it| it.to_str().ok());
+        let mut answer = HttpAnswer {
+            status: response.status().as_u16(),
+            after: after(header("retry-after-ms"), header("retry-after")),
+            should_retry: header("x-should-retry").and_then(|value| value.parse().ok()),
+            body: Vec::new(),
+        };
+        while let Some(chunk) = response.chunk().await.map_err(broken)? {
+            answer.body.extend_from_slice(&chunk);
+            if answer.body.len() > ANSWER_BYTES_MAX {
+                return Err(Fault::Unreadable("its answer is longer than 4 MiB".to_owned()));
+            }
+        }
+        Ok(answer)
+    }
+
+    /// What is cut by its length is asked for again: it is no use to record.
+    async fn record(&self, file: &std::path::Path, reply: &Reply) {
+        if matches!(reply.finish, Finish::Length | Finish::Overflow) {
+            return;
+        }
+        let recorded = RecordedReply {
+            model: self.settings.model.clone(),
+            text: reply.text.clone(),
+            is_refused: reply.finish == Finish::Refused,
+            input_tokens: reply.usage.input,
+            cached_tokens: reply.usage.cached,
+            output_tokens: reply.usage.output,
+        };
+        let written = match serde_json::to_vec_pretty(&recorded) {
+            Ok(bytes) => tokio::fs::write(file, bytes).await.map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = written {
+            tracing::error!(file = %file.display(), error, "a reply could not be recorded");
+        }
+    }
+}
+
+fn file_of(folder: &std::path::Path, key: QuestionKey) -> PathBuf {
+    let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    folder.join(format!("{digits}.json"))
+}
+
+async fn read_recorded(file: &std::path::Path) -> Result<Reply, Fault> {
+    let bytes = tokio::fs::read(file).await.map_err(|_| Fault::NotRecorded)?;
+    let recorded: RecordedReply = serde_json::from_slice(&bytes)
+        .map_err(|error| Fault::Rejected { status: 0, text: error.to_string() })?;
+    let finish = if recorded.is_refused { Finish::Refused } else { Finish::Stop };
+    let usage = TokenUsage {
+        input: recorded.input_tokens,
+        cached: recorded.cached_tokens,
+        output: recorded.output_tokens,
+    };
+    Ok(Reply { text: recorded.text, finish, usage })
+}
+
+/// The wait that an answer asks for.
+fn after(milliseconds: Option<&str>, seconds_or_date: Option<&str>) -> Option<Duration> {
+    let milliseconds = milliseconds.and_then(|value| value.trim().parse::<f64>().ok());
+    let milliseconds = milliseconds.filter(|value| (0.0..1e9).contains(value));
+    milliseconds.map(|value| Duration::from_secs_f64(value / 1_000.0)).or_else(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        client::retry_after(seconds_or_date?, i64::try_from(now.as_secs()).unwrap_or(i64::MAX))
+    })
+}
+
+/// What a failure of the connection means; the address, which may hold a key, is not told.
+fn broken(error: reqwest::Error) -> Fault {
+    let is_unsent = error.is_connect() || error.is_builder();
+    let is_late = error.is_timeout();
+    let text = client::short(&client::chain(error.without_url()));
+    match (is_unsent, is_late) {
+        (true, _) => Fault::Unreachable(text),
+        (false, true) => Fault::Broken("no answer within `timeout`".to_owned()),
+        (false, false) => Fault::Broken(text),
+    }
+}

@@ -1,0 +1,174 @@
+//! What may be spent in an hour and in a day: reserved before a request, settled after it.
+//!
+//! Windows roll: what was spent is kept by the minute, and counts for an hour and for a day after
+//! the end of its minute. So what is spent in any hour never exceeds the budget by more than what
+//! was under way and cost more than was reserved.
+
+use std::collections::VecDeque;
+
+const MINUTE_MS: u64 = 60_000;
+const HOUR_MINUTES: u64 = 60;
+const DAY_MINUTES: u64 = 24 * HOUR_MINUTES;
+/// Even spending may run ahead by this part of an hour's budget.
+const AHEAD_PARTS: u64 = 12;
+
+/// One thing that is limited: money in nano-dollars, or tokens.
+#[derive(Clone, Debug, Default)]
+pub(in crate::judge) struct SpendMeter {
+    per_hour: Option<u64>,
+    per_day: Option<u64>,
+    is_even: bool,
+    /// Minutes since 1970 with what was spent in them, in order, none older than a day.
+    spent: VecDeque<(u64, u64)>,
+    reserved: u64,
+    /// What even spending has ready, and since when.
+    ready: f64,
+    ready_ms: Option<u64>,
+}
+
+impl SpendMeter {
+    /// Nothing spent yet.
+    pub(in crate::judge) fn new(
+        per_hour: Option<u64>,
+        per_day: Option<u64>,
+        is_even: bool,
+    ) -> Self {
+        Self { per_hour, per_day, is_even, ..Self::default() }
+    }
+
+    /// Goes on from what an earlier process spent.
+    pub(in crate::judge) fn restore(&mut self, spent: Vec<(u64, u64)>) {
+        self.spent = spent.into();
+        self.spent.make_contiguous().sort_unstable();
+        let over = self.spent.len().saturating_sub(DAY_MINUTES as usize + 1);
+        self.spent.drain(..over);
+    }
+
+    /// What was spent, by the minute.
+    pub(in crate::judge) fn spent(&self) -> Vec<(u64, u64)> {
+        self.spent.iter().copied().collect()
+    }
+
+    /// What was spent in the last hour, and in the last day.
+    pub(in crate::judge) fn sums(&self, now_ms: u64) -> (u64, u64) {
+        let minute = now_ms / MINUTE_MS;
+        let within = |minutes: u64| {
+            let young = |(at, _): &&(u64, u64)| minute.saturating_sub(*at) <= minutes;
+            self.spent.iter().filter(young).fold(0u64, |sum, (_, some)| sum.saturating_add(*some))
+        };
+        (within(HOUR_MINUTES), within(DAY_MINUTES))
+    }
+
+    /// Whether so much may be spent now.
+    pub(in crate::judge) fn has_room(&mut self, now_ms: u64, some: u64) -> bool {
+        self.refill(now_ms, some);
+        let (hour, day) = self.sums(now_ms);
+        let fits = |spent: u64, most: Option<u64>| {
+            most.is_none_or(|most| spent.saturating_add(self.reserved).saturating_add(some) <= most)
+        };
+        let is_paced = self.pace().is_none_or(|_| self.ready >= some as f64);
+        fits(hour, self.per_hour) && fits(day, self.per_day) && is_paced
+    }
+
+    /// Sets so much aside.
+    pub(in crate::judge) fn reserve(&mut self, some: u64) {
+        self.reserved = self.reserved.saturating_add(some);
+        self.ready -= some as f64;
+    }
+
+    /// Gives back what was set aside and counts what was spent.
+    pub(in crate::judge) fn settle(&mut self, now_ms: u64, reserved: u64, spent: u64) {
+        self.reserved = self.reserved.saturating_sub(reserved);
+        self.ready += reserved as f64 - spent as f64;
+        let minute = now_ms / MINUTE_MS;
+        match self.spent.back_mut() {
+            Some((last, sum)) if *last >= minute => *sum = sum.saturating_add(spent),
+            _ if spent > 0 => self.spent.push_back((minute, spent)),
+            _ => {}
+        }
+        let is_old = |at: u64| minute.saturating_sub(at) > DAY_MINUTES;
+        while self.spent.front().is_some_and(|(at, _)| is_old(*at)) {
+            self.spent.pop_front();
+        }
+    }
+
+    fn pace(&self) -> Option<u64> {
+        self.per_hour.filter(|_| self.is_even)
+    }
+
+    /// Even spending runs ahead by some minutes' worth, and at least by one request.
+    fn refill(&mut self, now_ms: u64, some: u64) {
+        let Some(hour) = self.pace() else { return };
+        let most = (hour / AHEAD_PARTS).max(some.min(hour)) as f64;
+        let since = self.ready_ms.replace(now_ms);
+        self.ready = match since {
+            None => most,
+            Some(since) => {
+                let elapsed = now_ms.saturating_sub(since) as f64;
+                (self.ready + elapsed * hour as f64 / (HOUR_MINUTES * MINUTE_MS) as f64).min(most)
+            }
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever is asked, and whenever: in no hour is more spent than there may be.
+        #[test]
+        fn no_hour_costs_more_than_its_budget(
+            steps in prop::collection::vec((0..200_000u64, 1..400u64, 0..=100u64), 1..400),
+            is_even: bool,
+        ) {
+            let mut meter = SpendMeter::new(Some(1_000), Some(5_000), is_even);
+            let (mut now_ms, mut all) = (1_000_000_000u64, Vec::new());
+            for (wait, reserve, percent) in steps {
+                now_ms += wait;
+                if !meter.has_room(now_ms, reserve) {
+                    continue;
+                }
+                meter.reserve(reserve);
+                let spent = reserve * percent / 100;
+                meter.settle(now_ms, reserve, spent);
+                all.push((now_ms, spent));
+                let within = |ms: u64| -> u64 {
+                    all.iter().filter(|(at, _)| now_ms - at < ms).map(|(_, spent)| spent).sum()
+                };
+                prop_assert!(within(60 * MINUTE_MS) <= 1_000);
+                prop_assert!(within(DAY_MINUTES * MINUTE_MS) <= 5_000);
+            }
+            prop_assert_eq!(meter.reserved, 0);
+        }
+    }
+
+    #[test]
+    fn even_spending_spreads_the_hour() {
+        let mut meter = SpendMeter::new(Some(1_200), None, true);
+        let mut by_quarter = [0u64; 4];
+        for second in 0..3_600u64 {
+            let now_ms = second * 1_000;
+            if meter.has_room(now_ms, 10) {
+                meter.reserve(10);
+                meter.settle(now_ms, 10, 10);
+                by_quarter[(second / 900) as usize] += 10;
+            }
+        }
+        assert_eq!(by_quarter.iter().sum::<u64>(), 1_200, "{by_quarter:?}");
+        assert!(by_quarter.iter().all(|quarter| (190..=400).contains(quarter)), "{by_quarter:?}");
+    }
+
+    #[test]
+    fn what_an_earlier_process_spent_counts() {
+        let mut meter = SpendMeter::new(Some(100), None, false);
+        meter.reserve(90);
+        meter.settle(MINUTE_MS * 1_000, 90, 90);
+        let mut next = SpendMeter::new(Some(100), None, false);
+        next.restore(meter.spent());
+        assert!(!next.has_room(MINUTE_MS * 1_059, 20));
+        assert!(next.has_room(MINUTE_MS * 1_062, 20));
+    }
+}

@@ -1,0 +1,243 @@
+//! Whether a judge may be asked now: circuit, requests under way, rates and budget, in this order.
+//! Pure: `(state, question, now) -> answer`.
+
+mod budget;
+mod circuit;
+mod rate;
+
+use std::time::Duration;
+
+pub(in crate::judge) use budget::SpendMeter;
+use circuit::{JudgeCircuit, JudgeCircuitState};
+use rate::{Concurrency, RateBucket};
+
+use super::settings::{BudgetPace, JudgePrice, JudgeSettings};
+use super::wire::{Fault, TokenUsage};
+
+/// Nano-dollars in a dollar.
+const NANO: f64 = 1e9;
+
+/// What was set aside for a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::judge) struct Reservation {
+    tokens: u64,
+    nano: u64,
+}
+
+/// Why a judge is not asked now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::judge) enum GateBlock {
+    /// It was not well, or is locked.
+    Circuit {
+        /// When to come again, if that is known.
+        until_ms: Option<u64>,
+        /// Only a person can help.
+        is_locked: bool,
+    },
+    /// As many requests are under way as may be: come again when one has ended.
+    Busy,
+    /// A rate: come again then.
+    Rate {
+        /// When.
+        until_ms: u64,
+    },
+    /// The budget: nothing is gained by waiting here.
+    Budget,
+}
+
+/// What became of a request, for the gate.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::judge) enum Ended<'a> {
+    /// A reply, with what it took.
+    Replied(TokenUsage),
+    /// A fault.
+    Fault(&'a Fault),
+}
+
+/// The state of one judge.
+#[derive(Clone, Debug)]
+pub(in crate::judge) struct JudgeGate {
+    circuit: JudgeCircuit,
+    concurrency: Concurrency,
+    requests: RateBucket,
+    tokens: RateBucket,
+    /// Told to wait until then.
+    paused_until_ms: u64,
+    /// In nano-dollars.
+    pub(in crate::judge) money: SpendMeter,
+    pub(in crate::judge) spent_tokens: SpendMeter,
+    price: Option<JudgePrice>,
+}
+
+impl JudgeGate {
+    /// Nothing asked yet.
+    pub(in crate::judge) fn new(judge: &JudgeSettings) -> Self {
+        let (limits, budget) = (judge.limits, judge.budget);
+        let is_even = budget.pace == BudgetPace::Even;
+        let nano = |usd: Option<f64>| usd.map(|usd| (usd * NANO) as u64);
+        let (hour, day) = (nano(budget.usd_per_hour), nano(budget.usd_per_day));
+        Self {
+            circuit: JudgeCircuit::default(),
+            concurrency: Concurrency::new(limits.concurrency),
+            requests: RateBucket::new(limits.requests_per_minute),
+            tokens: RateBucket::new(limits.tokens_per_minute),
+            paused_until_ms: 0,
+            money: SpendMeter::new(hour, day, is_even),
+            spent_tokens: SpendMeter::new(budget.tokens_per_hour, budget.tokens_per_day, is_even),
+            price: judge.price,
+        }
+    }
+
+    /// What so much usage costs, nano-dollars; 0 without a price.
+    pub(in crate::judge) fn cost(&self, usage: TokenUsage) -> u64 {
+        let Some(price) = self.price else { return 0 };
+        let cached = usage.cached.min(usage.input);
+        let whole = (usage.input - cached) as f64 * price.input
+            + cached as f64 * price.cached_input.unwrap_or(price.input)
+            + usage.output as f64 * price.output;
+        // Dollars per million tokens are thousands of nano-dollars per token.
+        (whole * 1_000.0).ceil() as u64
+    }
+
+    /// Whether it can be asked at all, whatever is asked.
+    pub(in crate::judge) fn is_open(&self, now_ms: u64) -> bool {
+        matches!(self.circuit.state(now_ms), JudgeCircuitState::Closed | JudgeCircuitState::Probe)
+    }
+
+    /// Asks for leave to send a request of so many tokens, with an answer of at most so many; sets
+    /// aside what it may cost.
+    ///
+    /// # Errors
+    /// Why not now.
+    pub(in crate::judge) fn begin(
+        &mut self,
+        now_ms: u64,
+        estimate: TokenUsage,
+    ) -> Result<Reservation, GateBlock> {
+        if let JudgeCircuitState::Open { until_ms, is_locked } = self.circuit.state(now_ms) {
+            return Err(GateBlock::Circuit { until_ms, is_locked });
+        }
+        if !self.concurrency.has_room() {
+            return Err(GateBlock::Busy);
+        }
+        let tokens = estimate.total();
+        let free_at = self.requests.free_at(now_ms, 1).max(self.tokens.free_at(now_ms, tokens));
+        let until_ms = free_at.max(self.paused_until_ms);
+        if until_ms > now_ms {
+            return Err(GateBlock::Rate { until_ms });
+        }
+        let reservation = Reservation { tokens, nano: self.cost(estimate) };
+        let has_money = self.money.has_room(now_ms, reservation.nano);
+        if !has_money || !self.spent_tokens.has_room(now_ms, tokens) {
+            return Err(GateBlock::Budget);
+        }
+        self.money.reserve(reservation.nano);
+        self.spent_tokens.reserve(tokens);
+        self.requests.take(1);
+        self.tokens.take(tokens);
+        self.concurrency.begin();
+        self.circuit.begin();
+        Ok(reservation)
+    }
+
+    /// A request has ended; what it cost, nano-dollars.
+    pub(in crate::judge) fn end(
+        &mut self,
+        now_ms: u64,
+        reservation: Reservation,
+        ended: Ended<'_>,
+    ) -> u64 {
+        let (tokens, nano) = match ended {
+            Ended::Replied(usage) if usage.total() > 0 => (usage.total(), self.cost(usage)),
+            // A reply that does not say is taken to have cost what was set aside.
+            Ended::Replied(_) => (reservation.tokens, reservation.nano),
+            Ended::Fault(fault) if fault.may_cost() => (reservation.tokens, reservation.nano),
+            Ended::Fault(_) => (0, 0),
+        };
+        self.money.settle(now_ms, reservation.nano, nano);
+        self.spent_tokens.settle(now_ms, reservation.tokens, tokens);
+        self.tokens.give_back(reservation.tokens.saturating_sub(tokens));
+        match ended {
+            Ended::Replied(_) => {
+                self.concurrency.end(Some(true));
+                self.circuit.succeeded(now_ms);
+            }
+            Ended::Fault(fault) => self.met(now_ms, fault),
+        }
+        nano
+    }
+
+    fn met(&mut self, now_ms: u64, fault: &Fault) {
+        let is_too_much = matches!(fault, Fault::TooMany { .. });
+        self.concurrency.end(is_too_much.then_some(false));
+        if is_too_much {
+            let after = fault.after().unwrap_or(Duration::ZERO);
+            let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+            self.paused_until_ms = self.paused_until_ms.max(now_ms.saturating_add(after_ms));
+        }
+        match fault {
+            Fault::Locked(..) => self.circuit.locked(now_ms),
+            _ if fault.is_sickness() => self.circuit.failed(now_ms),
+            _ => self.circuit.ended(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn gate(more: serde_json::Value) -> JudgeGate {
+        let mut settings = json!({"api": "openai", "model": "m",
+            "price": {"input": 0.25, "cached_input": 0.03, "output": 2.0}});
+        for (key, value) in more.as_object().expect("a map") {
+            settings[key] = value.clone();
+        }
+        JudgeGate::new(&serde_json::from_value(settings).expect("settings"))
+    }
+
+    const ASKED: TokenUsage = TokenUsage { input: 1_000, cached: 0, output: 500 };
+
+    #[test]
+    fn usage_costs_what_the_prices_say() {
+        let usage = TokenUsage { input: 1_000_000, cached: 500_000, output: 1_000_000 };
+        // 0.125 for what is new, 0.015 for what was cached, 2 for the answer.
+        assert_eq!(gate(json!({})).cost(usage), 2_140_000_000);
+    }
+
+    #[test]
+    fn budgets_are_reserved_before_and_settled_after() {
+        let mut gate = gate(json!({"budget": {"usd_per_hour": 0.0025, "pace": "any"}}));
+        let reservation = gate.begin(0, ASKED).expect("there is room");
+        assert_eq!(reservation.nano, 1_250_000);
+        assert!(gate.begin(0, ASKED).is_ok());
+        assert_eq!(gate.begin(0, ASKED), Err(GateBlock::Budget));
+        let used = TokenUsage { output: 0, ..ASKED };
+        assert_eq!(gate.end(0, reservation, Ended::Replied(used)), 250_000);
+        assert_eq!(gate.begin(0, ASKED), Err(GateBlock::Budget), "half a request is left");
+    }
+
+    #[test]
+    fn unknown_cost_is_taken_as_reserved_and_what_was_not_sent_is_free() {
+        let mut gate = gate(json!({}));
+        let mut cost = |fault: Fault| {
+            let reservation = gate.begin(0, ASKED).expect("there is room");
+            gate.end(0, reservation, Ended::Fault(&fault))
+        };
+        assert_eq!(cost(Fault::Broken(String::new())), 1_250_000);
+        assert_eq!(cost(Fault::Unreachable(String::new())), 0);
+        assert_eq!(cost(Fault::Overflow), 0);
+    }
+
+    #[test]
+    fn a_judge_that_says_wait_is_left_alone_for_so_long() {
+        let mut gate = gate(json!({}));
+        let reservation = gate.begin(0, ASKED).expect("there is room");
+        let after = Some(Duration::from_secs(7));
+        gate.end(0, reservation, Ended::Fault(&Fault::TooMany { after }));
+        assert_eq!(gate.begin(10, ASKED), Err(GateBlock::Rate { until_ms: 7_000 }));
+        assert!(gate.begin(7_000, ASKED).is_ok());
+    }
+}

@@ -1,0 +1,144 @@
+//! What follows from what a judge answered, or did not.
+
+use super::core::{JudgeState, LaneAction, LaneCore, LaneCount, OpenQuestion};
+use super::ending::not_asked;
+use crate::judge::gate::Ended;
+use crate::judge::wire::{Fault, JudgeQuestion, Reply, Shape, TokenUsage};
+use crate::model::{Outcome, Reason};
+
+/// Tries of one question.
+const ATTEMPTS: u32 = 3;
+/// The first wait between tries; each further one is up to twice as long.
+const BACK_OFF_MS: u64 = 500;
+/// The longest that is not asked for.
+const BACK_OFF_MAX_MS: u64 = 30_000;
+/// Times that a question is put otherwise because the judge did not take it.
+const ADAPTATIONS_MAX: u32 = 12;
+/// How far bytes per token may move.
+const BYTES_PER_TOKEN_RANGE: (f64, f64) = (2.0, 5.0);
+
+impl LaneCore {
+    /// What came of a request.
+    pub(in crate::judge) fn answered(
+        &mut self,
+        now_ms: u64,
+        id: u64,
+        answer: Result<Reply, Fault>,
+    ) {
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        let (Some((reservation, shape)), Some(asked)) = (task.under_way.take(), &task.question)
+        else {
+            return;
+        };
+        let judge = asked.judge;
+        let state = &mut self.states[judge];
+        let (ended, outcome, usage) = match &answer {
+            Ok(reply) => (Ended::Replied(reply.usage), "replied", reply.usage),
+            Err(fault) => (Ended::Fault(fault), fault.told().0, TokenUsage::default()),
+        };
+        let cost_nano = state.gate.end(now_ms, reservation, ended);
+        state.wake_ms = None;
+        task.dialog.cost_nano = task.dialog.cost_nano.saturating_add(cost_nano);
+        self.actions.push(LaneAction::Asked { judge, outcome, usage, cost_nano });
+        if task.is_superseded {
+            self.remove(id);
+            return self.actions.push(LaneAction::Count(LaneCount::Superseded));
+        }
+        match answer {
+            Ok(reply) => self.replied(id, judge, &reply),
+            Err(fault) => self.met(now_ms, id, judge, (fault, shape)),
+        }
+    }
+
+    fn replied(&mut self, id: u64, judge: usize, reply: &Reply) {
+        let (Some(task), state) = (self.tasks.get_mut(&id), &mut self.states[judge]) else {
+            return;
+        };
+        let Some(OpenQuestion { question, key, .. }) = task.question.take() else { return };
+        state.quirks.proven();
+        learn_tokens(state, &question, reply);
+        if task.dialog.replied(&*task.asked.inquiry, &question, reply) {
+            self.cache.keep(key, reply.text.clone());
+        }
+        task.attempts = 0;
+        state.ready.push_front(id);
+    }
+
+    fn met(&mut self, now_ms: u64, id: u64, judge: usize, (fault, shape): (Fault, Shape)) {
+        let (Some(task), state) = (self.tasks.get_mut(&id), &mut self.states[judge]) else {
+            return;
+        };
+        let is_adapted = match &fault {
+            Fault::RefusedParameter(name) => {
+                if state.quirks.refuse(name) {
+                    self.actions.push(LaneAction::Count(LaneCount::Refused(judge, name)));
+                }
+                true
+            }
+            // Others that were under way may have found out before.
+            Fault::RefusedShape(_) => state.quirks.current() != shape || state.quirks.step_down(),
+            Fault::Overflow => {
+                task.dialog.overflowed();
+                task.question = None;
+                true
+            }
+            _ => false,
+        };
+        task.adaptations += u32::from(is_adapted);
+        if is_adapted && task.adaptations <= ADAPTATIONS_MAX {
+            return state.ready.push_front(id);
+        }
+        if matches!(fault, Fault::Locked(..)) && self.move_to_fallback(now_ms, id, judge) {
+            return;
+        }
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        task.attempts += 1;
+        let wait_ms = back_off_ms(id, task.attempts, fault.after());
+        let at_ms = now_ms.saturating_add(wait_ms);
+        if fault.is_retryable() && task.attempts < ATTEMPTS && at_ms <= task.deadline_ms {
+            task.timer_ms = at_ms;
+            self.timers.insert((at_ms, id));
+            return;
+        }
+        let (error_type, error) = fault.told();
+        let outcome = match fault {
+            Fault::TooMany { .. } => not_asked(Reason::RateLimited),
+            _ => Outcome::Failed { error_type, error: format!("judge: {error}") },
+        };
+        self.stop_task(id, outcome);
+    }
+
+    /// Has another judge asked, where one is named and this one cannot be.
+    pub(super) fn move_to_fallback(&mut self, now_ms: u64, id: u64, judge: usize) -> bool {
+        let fallback = self.judges[judge].fallback.as_ref();
+        let other = fallback.and_then(|name| self.names.iter().position(|known| known == name));
+        let Some(other) = other.filter(|other| self.states[*other].gate.is_open(now_ms)) else {
+            return false;
+        };
+        let Some(task) = self.tasks.get_mut(&id).filter(|task| task.dialog.may_move()) else {
+            return false;
+        };
+        (task.dialog.judge, task.question, task.attempts) = (other, None, 0);
+        self.states[other].ready.push_back(id);
+        true
+    }
+}
+
+/// A wait before the next try: up to twice the last, at random, and at least what is asked for.
+fn back_off_ms(id: u64, attempt: u32, after: Option<std::time::Duration>) -> u64 {
+    let most = (BACK_OFF_MS << attempt.saturating_sub(1).min(16)).min(BACK_OFF_MAX_MS);
+    let spread = (id ^ u64::from(attempt) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+    let after = after.map_or(0, |after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
+    (spread % (most + 1)).max(after)
+}
+
+/// Corrects what a token is taken to be by what the judge counted.
+fn learn_tokens(state: &mut JudgeState, question: &JudgeQuestion, reply: &Reply) {
+    if reply.usage.input == 0 {
+        return;
+    }
+    let bytes = question.prompt.system.len() + question.prompt.user.len();
+    let seen = bytes as f64 / reply.usage.input as f64;
+    let (least, most) = BYTES_PER_TOKEN_RANGE;
+    state.bytes_per_token = (state.bytes_per_token * 0.9 + seen * 0.1).clamp(least, most);
+}

@@ -1,0 +1,392 @@
+//! The lane without its task: what waits for which judge, and what is to be sent now.
+//!
+//! Pure: `(state, event, now) -> actions`; times are unix milliseconds. An inquiry waits until it
+//! has settled, then for its judge's gate; it goes through its dialog, and comes out as
+//! evaluations. Every inquiry that goes in comes out once, or is superseded, or is left to the next
+//! process.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use hashbrown::HashMap;
+
+use super::dialog::{Dialog, DialogStep};
+use super::ending::not_asked;
+use super::load::LanePlace;
+use crate::evaluate::AskedInquiry;
+use crate::evaluate::inquiry::MarkKey;
+use crate::judge::cache::{AnswerCache, QuestionKey, key_of};
+use crate::judge::gate::{GateBlock, JudgeGate, Reservation};
+use crate::judge::settings::JudgeSettings;
+use crate::judge::wire::{JudgeQuestion, Quirks, Reply, Shape, TokenUsage};
+use crate::model::{Evaluation, Outcome, Reason, Receipt, SpanId};
+
+/// What bytes per token are taken to be before a judge has told.
+const BYTES_PER_TOKEN: f64 = 3.5;
+
+/// How patient a lane is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::judge) struct LaneLimits {
+    /// How long an inquiry waits for a revision of its target.
+    pub(in crate::judge) settle_ms: u64,
+    /// How long after that there may be an answer.
+    pub(in crate::judge) deadline_ms: u64,
+    /// Whether it waits for a judge that is not well, or gives up at once.
+    pub(in crate::judge) waits_for_circuit: bool,
+}
+
+/// What is to be done outside.
+#[derive(Debug)]
+pub(in crate::judge) enum LaneAction {
+    /// Ask a judge, and tell what came of it.
+    Send {
+        /// The inquiry.
+        id: u64,
+        /// The judge, by its place.
+        judge: usize,
+        /// What the question is known by.
+        key: QuestionKey,
+        /// How it is put.
+        quirks: Quirks,
+        /// The question.
+        question: Box<JudgeQuestion>,
+    },
+    /// Hand these out.
+    Emit {
+        /// The evaluations of one inquiry.
+        evaluations: Vec<Evaluation>,
+        /// Held until they have arrived.
+        receipt: Option<Receipt>,
+    },
+    /// Count a request that has ended.
+    Asked {
+        /// The judge.
+        judge: usize,
+        /// What became of it.
+        outcome: &'static str,
+        /// What it took.
+        usage: TokenUsage,
+        /// What it cost, nano-dollars.
+        cost_nano: u64,
+    },
+    /// Count something else.
+    Count(LaneCount),
+}
+
+/// What is counted beside requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::judge) enum LaneCount {
+    /// An answer was known.
+    CacheHit(usize),
+    /// A revision took the place of an inquiry that waited.
+    Replaced,
+    /// An answer came for what had been revised meanwhile: paid, and not told.
+    Superseded,
+    /// Left to the next process.
+    Left,
+    /// A parameter is left out from now on.
+    Refused(usize, &'static str),
+}
+
+#[derive(Debug)]
+pub(super) struct JudgeState {
+    pub(super) gate: JudgeGate,
+    pub(super) quirks: Quirks,
+    pub(super) bytes_per_token: f64,
+    pub(super) ready: VecDeque<u64>,
+    /// When its gate may open, and what keeps it closed.
+    pub(super) wake_ms: Option<u64>,
+    pub(super) blocked: Option<Reason>,
+}
+
+#[derive(Debug)]
+pub(super) struct LaneTask {
+    pub(super) asked: AskedInquiry,
+    pub(super) receipt: Option<Receipt>,
+    pub(super) dialog: Dialog,
+    pub(super) question: Option<OpenQuestion>,
+    pub(super) attempts: u32,
+    pub(super) adaptations: u32,
+    pub(super) under_way: Option<(Reservation, Shape)>,
+    pub(super) is_superseded: bool,
+    pub(super) timer_ms: u64,
+    pub(super) deadline_ms: u64,
+    pub(super) _place: LanePlace,
+}
+
+#[derive(Debug)]
+pub(super) struct OpenQuestion {
+    pub(super) judge: usize,
+    pub(super) question: Box<JudgeQuestion>,
+    pub(super) key: QuestionKey,
+    pub(super) estimate: TokenUsage,
+}
+
+/// What waits for judges.
+#[derive(Debug)]
+pub(in crate::judge) struct LaneCore {
+    pub(super) limits: LaneLimits,
+    /// What the marks of all records are made with.
+    pub(super) mark_key: MarkKey,
+    pub(super) names: Vec<String>,
+    pub(super) judges: Vec<JudgeSettings>,
+    pub(super) states: Vec<JudgeState>,
+    pub(super) tasks: HashMap<u64, LaneTask>,
+    pub(super) timers: BTreeSet<(u64, u64)>,
+    pub(super) deadlines: BTreeSet<(u64, u64)>,
+    pub(super) by_subject: HashMap<[u8; 16], u64>,
+    pub(super) cache: AnswerCache,
+    pub(super) actions: Vec<LaneAction>,
+    pub(super) next_id: u64,
+    pub(super) is_leaving: bool,
+}
+
+impl LaneCore {
+    /// Nothing waits.
+    pub(in crate::judge) fn new(
+        judges: Vec<(String, JudgeSettings)>,
+        limits: LaneLimits,
+        mark_key: MarkKey,
+    ) -> Self {
+        let (names, judges): (Vec<_>, Vec<_>) = judges.into_iter().unzip();
+        let state = |judge: &JudgeSettings| JudgeState {
+            gate: JudgeGate::new(judge),
+            quirks: Quirks::new(judge.structured_output),
+            bytes_per_token: BYTES_PER_TOKEN,
+            ready: VecDeque::new(),
+            wake_ms: None,
+            blocked: None,
+        };
+        Self {
+            limits,
+            mark_key,
+            names,
+            states: judges.iter().map(state).collect(),
+            judges,
+            tasks: HashMap::new(),
+            timers: BTreeSet::new(),
+            deadlines: BTreeSet::new(),
+            by_subject: HashMap::new(),
+            cache: AnswerCache::default(),
+            actions: Vec::new(),
+            next_id: 0,
+            is_leaving: false,
+        }
+    }
+
+    /// The gates with the names of their judges, for what must survive the process.
+    pub(in crate::judge) fn gates(&mut self) -> impl Iterator<Item = (&str, &mut JudgeGate)> {
+        let gates = self.states.iter_mut().map(|state| &mut state.gate);
+        self.names.iter().map(String::as_str).zip(gates)
+    }
+
+    /// An answer that an earlier process was given.
+    pub(in crate::judge) fn remember(&mut self, key: QuestionKey, text: String) {
+        self.cache.keep(key, text);
+    }
+
+    /// Whether nothing waits and nothing is under way.
+    pub(in crate::judge) fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// Takes in an inquiry.
+    pub(in crate::judge) fn arrive(
+        &mut self,
+        now_ms: u64,
+        mut asked: AskedInquiry,
+        receipt: Option<Receipt>,
+        place: LanePlace,
+    ) {
+        let find = |name: &str| self.names.iter().position(|known| known == name);
+        let Some(judge) = find(&asked.plan.judge) else {
+            let error = format!("judge `{}` is not configured", asked.plan.judge);
+            let outcome = Outcome::Failed { error_type: "judge_unknown", error };
+            let evaluations = asked.give_up(outcome, None);
+            return self.actions.push(LaneAction::Emit { evaluations, receipt });
+        };
+        let escalate_to = asked.plan.escalate_to.as_deref().and_then(find);
+        self.replace(&mut asked);
+        let (settings, state) = (&self.judges[judge], &self.states[judge]);
+        let (plan, known) = (asked.plan.clone(), (state.bytes_per_token, self.mark_key));
+        let dialog = Dialog::new(plan, judge, escalate_to, settings, known);
+        let id = self.next_id;
+        self.next_id += 1;
+        let timer_ms = now_ms.saturating_add(self.limits.settle_ms);
+        let deadline_ms = timer_ms.saturating_add(self.limits.deadline_ms);
+        self.by_subject.insert(asked.subject, id);
+        self.timers.insert((timer_ms, id));
+        self.deadlines.insert((deadline_ms, id));
+        let task = LaneTask {
+            asked,
+            receipt,
+            dialog,
+            question: None,
+            attempts: 0,
+            adaptations: 0,
+            under_way: None,
+            is_superseded: false,
+            timer_ms,
+            deadline_ms,
+            _place: place,
+        };
+        self.tasks.insert(id, task);
+    }
+
+    /// What an inquiry about the same target was to say, nobody will hear: it is replaced while it
+    /// waits, and superseded while a judge is asked.
+    fn replace(&mut self, asked: &mut AskedInquiry) {
+        let Some(id) = self.by_subject.remove(&asked.subject) else { return };
+        let Some(older) = self.tasks.get_mut(&id) else { return };
+        let evaluation = &older.asked.evaluation;
+        let spans: Vec<SpanId> = older.asked.calls.iter().map(|call| call.span_id).collect();
+        asked.take_place_of((evaluation.revision, evaluation.revises, &spans));
+        if older.under_way.is_some() {
+            older.is_superseded = true;
+            return;
+        }
+        self.remove(id);
+        self.actions.push(LaneAction::Count(LaneCount::Replaced));
+    }
+
+    pub(super) fn remove(&mut self, id: u64) -> Option<LaneTask> {
+        let task = self.tasks.remove(&id)?;
+        self.timers.remove(&(task.timer_ms, id));
+        self.deadlines.remove(&(task.deadline_ms, id));
+        if self.by_subject.get(&task.asked.subject) == Some(&id) {
+            self.by_subject.remove(&task.asked.subject);
+        }
+        Some(task)
+    }
+
+    /// What is to be done now.
+    pub(in crate::judge) fn poll(&mut self, now_ms: u64) -> Vec<LaneAction> {
+        self.expire(now_ms);
+        while let Some((at_ms, id)) = self.timers.first().copied().filter(|(at, _)| *at <= now_ms) {
+            self.timers.remove(&(at_ms, id));
+            if let Some(task) = self.tasks.get(&id) {
+                self.states[task.dialog.judge].ready.push_back(id);
+            }
+        }
+        // Who is moved to another judge may be asked for at once.
+        for _ in 0..2 {
+            (0..self.states.len()).for_each(|judge| self.ask_ready(now_ms, judge));
+        }
+        if self.tasks.is_empty() {
+            self.states.iter_mut().for_each(|state| state.ready.clear());
+        }
+        std::mem::take(&mut self.actions)
+    }
+
+    fn expire(&mut self, now_ms: u64) {
+        while let Some((at_ms, id)) =
+            self.deadlines.first().copied().filter(|(at, _)| *at <= now_ms)
+        {
+            self.deadlines.remove(&(at_ms, id));
+            // What is under way ends by the time of its request.
+            let idle = self.tasks.get(&id).filter(|task| task.under_way.is_none());
+            if let Some(judge) = idle.map(|task| task.dialog.judge) {
+                let reason = self.states[judge].blocked.unwrap_or(Reason::Deadline);
+                self.stop_task(id, not_asked(reason));
+            }
+        }
+    }
+
+    fn ask_ready(&mut self, now_ms: u64, judge: usize) {
+        if self.states[judge].wake_ms.is_some_and(|wake| wake > now_ms) {
+            return;
+        }
+        self.states[judge].wake_ms = None;
+        while let Some(id) = self.states[judge].ready.pop_front() {
+            let Some(block) = self.advance(now_ms, id) else { continue };
+            let Some(at) = self.tasks.get(&id).map(|task| task.dialog.judge) else { continue };
+            let state = &mut self.states[at];
+            if at != judge {
+                state.ready.push_back(id);
+                continue;
+            }
+            match block {
+                GateBlock::Circuit { until_ms, is_locked } => {
+                    if self.move_to_fallback(now_ms, id, judge) {
+                        continue;
+                    }
+                    if is_locked || !self.limits.waits_for_circuit {
+                        self.stop_task(id, not_asked(Reason::CircuitOpen));
+                        continue;
+                    }
+                    self.wait(id, judge, until_ms, Reason::CircuitOpen);
+                    return;
+                }
+                GateBlock::Busy => return state.ready.push_front(id),
+                GateBlock::Rate { until_ms } => {
+                    self.wait(id, judge, Some(until_ms), Reason::RateLimited);
+                    return;
+                }
+                GateBlock::Budget => self.stop_task(id, not_asked(Reason::BudgetExhausted)),
+            }
+        }
+    }
+
+    fn wait(&mut self, id: u64, judge: usize, until_ms: Option<u64>, reason: Reason) {
+        let state = &mut self.states[judge];
+        (state.wake_ms, state.blocked) = (until_ms, Some(reason));
+        state.ready.push_front(id);
+        // Those whose time is over have gone.
+        state.ready.retain(|id| self.tasks.contains_key(id));
+    }
+
+    /// Brings an inquiry to its next request, or to its end; says what is in its way.
+    fn advance(&mut self, now_ms: u64, id: u64) -> Option<GateBlock> {
+        let end = loop {
+            let task = self.tasks.get_mut(&id)?;
+            if self.is_leaving && task.dialog.may_move() && task.under_way.is_none() {
+                self.leave(id);
+                return None;
+            }
+            if task.question.is_none() {
+                match task.dialog.next(&*task.asked.inquiry, &self.judges) {
+                    DialogStep::Done(end) => break end,
+                    DialogStep::Ask { judge, question, sample } => {
+                        let key = key_of(&self.judges[judge], &question, sample);
+                        let estimate = task.dialog.estimate(&question);
+                        task.question = Some(OpenQuestion { judge, question, key, estimate });
+                    }
+                }
+            }
+            let open = task.question.as_ref()?;
+            if let Some(text) = self.cache.get(&open.key) {
+                let usage = TokenUsage::default();
+                let finish = crate::judge::wire::Finish::Stop;
+                let reply = Reply { text: text.to_owned(), finish, usage };
+                let open = task.question.take()?;
+                self.actions.push(LaneAction::Count(LaneCount::CacheHit(open.judge)));
+                task.dialog.replied(&*task.asked.inquiry, &open.question, &reply);
+                continue;
+            }
+            let state = &mut self.states[open.judge];
+            let reservation = match state.gate.begin(now_ms, open.estimate) {
+                Ok(reservation) => reservation,
+                Err(block) => return Some(block),
+            };
+            state.blocked = None;
+            task.under_way = Some((reservation, state.quirks.current()));
+            self.actions.push(LaneAction::Send {
+                id,
+                judge: open.judge,
+                key: open.key,
+                quirks: state.quirks.clone(),
+                question: open.question.clone(),
+            });
+            return None;
+        };
+        self.finish(id, *end);
+        None
+    }
+
+    /// When to look again, without any event before.
+    pub(in crate::judge) fn next_wake_ms(&self) -> Option<u64> {
+        let first = |set: &BTreeSet<(u64, u64)>| set.first().map(|(at, _)| *at);
+        let gates = self.states.iter().filter(|state| !state.ready.is_empty());
+        let gates = gates.filter_map(|state| state.wake_ms);
+        gates.chain(first(&self.timers)).chain(first(&self.deadlines)).min()
+    }
+}

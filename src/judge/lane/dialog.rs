@@ -1,0 +1,340 @@
+//! What is asked for one inquiry, question after question, until it has come to a conclusion.
+//!
+//! ```text
+//! samples, as many as needed ─► again without what seems an injection ─► another judge ─► done
+//!    each: question ─► reply ─► read; not readable: one repair
+//! ```
+
+use crate::evaluate::inquiry::{
+    AnsweredItem, Conclusion, Inquiry, JudgeAnswer, JudgeAnswers, JudgePlan, JudgePrompt, MarkKey,
+    PROMPT_VERSION, PromptRoom,
+};
+use crate::judge::settings::JudgeSettings;
+use crate::judge::wire::{Finish, JudgeQuestion, Reply, TokenUsage};
+use crate::model::{JudgeUse, Outcome, Reason};
+
+/// Randomness of an answer that is one of several.
+const VOTE_TEMPERATURE: f64 = 0.7;
+/// A cut answer is asked for again with so many times the tokens.
+const LONGER: u32 = 4;
+/// Tokens that instructions and statements may take beside the record.
+const OVERHEAD_TOKENS: u32 = 2_000;
+/// Below so many tokens an estimate says too little to find a cut by it.
+const ESTIMATE_TOKENS_MIN: u64 = 512;
+
+/// What is to be done next.
+#[derive(Debug)]
+pub(super) enum DialogStep {
+    /// Ask this.
+    Ask {
+        /// The judge, by its place.
+        judge: usize,
+        /// The question.
+        question: Box<JudgeQuestion>,
+        /// Its place among the votes.
+        sample: u32,
+    },
+    /// It is done.
+    Done(Box<DialogEnd>),
+}
+
+/// What a dialog came to.
+#[derive(Debug)]
+pub(super) enum DialogEnd {
+    /// A conclusion.
+    Concluded(Conclusion),
+    /// None.
+    GivenUp(Outcome),
+}
+
+#[derive(Debug, PartialEq)]
+enum Phase {
+    Sampling,
+    /// Asked again with strings withheld, after this answer.
+    Rechecking(JudgeAnswers),
+    Escalated,
+}
+
+/// One inquiry on its way through its questions.
+#[derive(Debug)]
+pub(super) struct Dialog {
+    plan: JudgePlan,
+    /// The judge that is asked now, and the one for the last word.
+    pub(super) judge: usize,
+    escalate_to: Option<usize>,
+    room: PromptRoom,
+    prompt: Option<JudgePrompt>,
+    phase: Phase,
+    votes: Vec<JudgeAnswers>,
+    /// Answers that were read, whatever became of them.
+    answers: u32,
+    remark: Option<String>,
+    is_longer: bool,
+    is_halved: bool,
+    end: Option<DialogEnd>,
+    pub(super) cost_nano: u64,
+}
+
+impl Dialog {
+    /// Nothing asked yet. `bytes_per_token` is what is known of the judge.
+    pub(super) fn new(
+        plan: JudgePlan,
+        judge: usize,
+        escalate_to: Option<usize>,
+        settings: &JudgeSettings,
+        (bytes_per_token, mark_key): (f64, MarkKey),
+    ) -> Self {
+        let taken = settings.max_tokens.saturating_add(OVERHEAD_TOKENS);
+        let fits = settings.context_tokens.saturating_sub(taken).max(OVERHEAD_TOKENS / 2);
+        let room = PromptRoom {
+            evidence_tokens: plan.evidence_tokens.min(fits),
+            bytes_per_token,
+            withholds_injections: false,
+            mark_key,
+        };
+        Self {
+            plan,
+            judge,
+            escalate_to,
+            room,
+            prompt: None,
+            phase: Phase::Sampling,
+            votes: Vec::new(),
+            answers: 0,
+            remark: None,
+            is_longer: false,
+            is_halved: false,
+            end: None,
+            cost_nano: 0,
+        }
+    }
+
+    /// What is to be done next.
+    pub(super) fn next(&mut self, inquiry: &dyn Inquiry, judges: &[JudgeSettings]) -> DialogStep {
+        if self.end.is_none() && self.prompt.is_none() {
+            match inquiry.prompt(&self.room) {
+                Ok(prompt) => self.prompt = Some(prompt),
+                Err(outcome) => self.end = Some(DialogEnd::GivenUp(outcome)),
+            }
+        }
+        match (self.end.take(), &self.prompt, judges.get(self.judge)) {
+            (None, Some(prompt), Some(settings)) => {
+                let question = self.question(prompt.clone(), settings);
+                DialogStep::Ask {
+                    judge: self.judge,
+                    question: Box::new(question),
+                    sample: self.answers,
+                }
+            }
+            (end, ..) => DialogStep::Done(Box::new(end.unwrap_or_else(|| {
+                let error = "the judge is not configured".to_owned();
+                DialogEnd::GivenUp(Outcome::Failed { error_type: "judge_unknown", error })
+            }))),
+        }
+    }
+
+    fn question(&self, prompt: JudgePrompt, settings: &JudgeSettings) -> JudgeQuestion {
+        let is_vote = self.plan.samples_max > 1
+            && (self.answers > 0 || self.plan.samples_min > 1)
+            && self.phase == Phase::Sampling;
+        let longer = if self.is_longer { LONGER } else { 1 };
+        JudgeQuestion {
+            prompt,
+            remark: self.remark.clone(),
+            temperature: if is_vote { VOTE_TEMPERATURE } else { settings.temperature },
+            max_tokens: settings.max_tokens.saturating_mul(longer),
+        }
+    }
+
+    /// Tokens that a question takes, as far as that can be said before.
+    pub(super) fn estimate(&self, question: &JudgeQuestion) -> TokenUsage {
+        let remark = question.remark.as_ref().map_or(0, String::len);
+        let bytes = question.prompt.system.len() + question.prompt.user.len() + remark;
+        let input = (bytes as f64 / self.room.bytes_per_token).ceil() as u64;
+        TokenUsage { input, cached: 0, output: u64::from(question.max_tokens) }
+    }
+
+    /// Takes a reply; whether it could be read.
+    pub(super) fn replied(
+        &mut self,
+        inquiry: &dyn Inquiry,
+        question: &JudgeQuestion,
+        reply: &Reply,
+    ) -> bool {
+        let estimate = self.estimate(question).input;
+        let reported = reply.usage.input;
+        if reported > 0 && reported < estimate / 2 && estimate >= ESTIMATE_TOKENS_MIN {
+            self.cut_short(estimate, reported);
+            return false;
+        }
+        match reply.finish {
+            Finish::Refused => {
+                let explanation = "the judge refused to answer".to_owned();
+                self.give_up(Outcome::NotEvaluable { reason: Reason::JudgeRefused, explanation });
+                return false;
+            }
+            Finish::Overflow => {
+                self.overflowed();
+                return false;
+            }
+            Finish::Length if !self.is_longer && self.remark.is_none() => {
+                self.is_longer = true;
+                return false;
+            }
+            Finish::Length => {
+                self.unreadable("it was cut at its longest".to_owned());
+                return false;
+            }
+            Finish::Stop => {}
+        }
+        match inquiry.read(&self.room, &reply.text) {
+            Ok(answers) => {
+                (self.remark, self.is_longer) = (None, false);
+                self.answered(inquiry, answers);
+                true
+            }
+            Err(why) if self.remark.is_none() && !self.is_longer => {
+                self.remark = Some(format!(
+                    "Your last reply could not be used: {why}. Reply again with the JSON object \
+                     only."
+                ));
+                false
+            }
+            Err(why) => {
+                self.unreadable(why.0);
+                false
+            }
+        }
+    }
+
+    fn cut_short(&mut self, estimate: u64, reported: u64) {
+        let error = format!(
+            "about {estimate} tokens were sent and {reported} were read: the judge cuts what does \
+             not fit; raise its context (for Ollama `num_ctx`) or lower `evidence_tokens`"
+        );
+        self.give_up(Outcome::Failed { error_type: "judge_context_truncated", error });
+    }
+
+    fn unreadable(&mut self, why: String) {
+        let error = format!("the judge's reply cannot be used: {why}");
+        self.give_up(Outcome::Failed { error_type: "judge_reply_invalid", error });
+    }
+
+    fn give_up(&mut self, outcome: Outcome) {
+        self.end = Some(DialogEnd::GivenUp(outcome));
+    }
+
+    /// No further answer can be had: what is there decides, where it is enough.
+    pub(super) fn stop(&mut self, inquiry: &dyn Inquiry, outcome: Outcome) {
+        let enough = self.votes.len() >= self.plan.samples_min.max(1) as usize;
+        self.end = Some(match (&self.phase, enough) {
+            (Phase::Rechecking(_), _) | (_, false) => DialogEnd::GivenUp(outcome),
+            (_, true) => DialogEnd::Concluded(inquiry.conclude(&self.room, &self.votes)),
+        });
+    }
+
+    /// The request did not fit: with half of the record it may.
+    pub(super) fn overflowed(&mut self) {
+        if std::mem::replace(&mut self.is_halved, true) {
+            let explanation = "the record does not fit into the judge".to_owned();
+            self.give_up(Outcome::NotEvaluable { reason: Reason::EvidenceTooLong, explanation });
+            return;
+        }
+        self.room.evidence_tokens /= 2;
+        self.prompt = None;
+        self.votes.clear();
+    }
+
+    fn answered(&mut self, inquiry: &dyn Inquiry, answers: JudgeAnswers) {
+        self.answers += 1;
+        let phase = std::mem::replace(&mut self.phase, Phase::Sampling);
+        if let Phase::Rechecking(first) = phase {
+            self.votes = vec![surviving(&first, answers)];
+            return self.conclude(inquiry);
+        }
+        if phase == Phase::Escalated {
+            self.votes = vec![answers];
+            self.phase = Phase::Escalated;
+            return self.conclude(inquiry);
+        }
+        self.votes.push(answers);
+        let count = self.votes.len() as u32;
+        if count < self.plan.samples_min {
+            return;
+        }
+        let conclusion = inquiry.conclude(&self.room, &self.votes);
+        let is_unsure = conclusion.is_unsure || conclusion.injection_suspected;
+        if is_unsure && count < self.plan.samples_max {
+            return;
+        }
+        if conclusion.injection_suspected
+            && self.plan.rechecks_injections
+            && self.prompt.as_ref().is_some_and(|prompt| prompt.injection_found)
+            && !self.room.withholds_injections
+        {
+            self.room.withholds_injections = true;
+            (self.prompt, self.phase) = (None, Phase::Rechecking(self.majority()));
+            return;
+        }
+        if let Some(other) = self.escalate_to.filter(|_| conclusion.is_unsure) {
+            (self.judge, self.phase) = (other, Phase::Escalated);
+            return;
+        }
+        self.end = Some(DialogEnd::Concluded(conclusion));
+    }
+
+    fn conclude(&mut self, inquiry: &dyn Inquiry) {
+        let conclusion = inquiry.conclude(&self.room, &self.votes);
+        self.end = Some(DialogEnd::Concluded(conclusion));
+    }
+
+    /// The first answer, with what the votes have no majority for as unclear.
+    fn majority(&self) -> JudgeAnswers {
+        let mut first = self.votes.first().cloned().unwrap_or_default();
+        for (at, item) in first.items.iter_mut().enumerate() {
+            let said = self.votes.iter().filter_map(|vote| vote.items.get(at));
+            let same = said.clone().filter(|other| other.answer == item.answer).count();
+            if same * 2 <= said.count() {
+                item.answer = JudgeAnswer::Unclear;
+            }
+        }
+        first
+    }
+
+    /// Whether it may go on with another judge than it began with.
+    pub(super) fn may_move(&self) -> bool {
+        self.votes.is_empty() && self.phase == Phase::Sampling
+    }
+
+    /// How the judge came to it; `None` before anything was answered.
+    pub(super) fn used(&self, judges: &[JudgeSettings], end: &DialogEnd) -> Option<JudgeUse> {
+        let model = judges.get(self.judge)?.model.clone();
+        if self.answers == 0 && self.cost_nano == 0 {
+            return None;
+        }
+        let (agreement, injection_suspected) = match end {
+            DialogEnd::Concluded(it) => (it.agreement, it.injection_suspected),
+            DialogEnd::GivenUp(_) => (0.0, false),
+        };
+        Some(JudgeUse {
+            model,
+            prompt_version: PROMPT_VERSION,
+            samples: self.answers,
+            agreement,
+            escalated: self.phase == Phase::Escalated,
+            cost_usd: self.cost_nano as f64 / 1e9,
+            injection_suspected,
+            cut_bytes: self.prompt.as_ref().map_or(0, |prompt| prompt.cut_bytes),
+        })
+    }
+}
+
+/// What of an answer survives when what seems an injection is withheld; all else is unclear.
+fn surviving(first: &JudgeAnswers, again: JudgeAnswers) -> JudgeAnswers {
+    let items = again.items.into_iter().enumerate().map(|(at, item)| {
+        let before = first.items.get(at).map(|item| item.answer);
+        let answer = if before == Some(item.answer) { item.answer } else { JudgeAnswer::Unclear };
+        AnsweredItem { answer, ..item }
+    });
+    JudgeAnswers { items: items.collect(), injection_suspected: true, ..again }
+}

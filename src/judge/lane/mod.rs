@@ -1,0 +1,227 @@
+//! The lane beside the shards: what waits for judges, and the task that asks them.
+//!
+//! [`core`] decides, without a clock and without I/O; the task here gives it time, sends what it
+//! says, and hands out what comes of it.
+
+mod answering;
+pub(super) mod core;
+mod dialog;
+mod ending;
+pub(super) mod load;
+mod spent;
+mod task;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use opentelemetry::metrics::Meter;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use self::core::{LaneCore, LaneLimits};
+use self::ending::not_asked;
+use self::load::{LaneLoad, LanePlace};
+use self::task::LaneRunner;
+use super::cache::QuestionKey;
+use super::client::{JudgeClient, JudgeStartError, Recording};
+use super::metrics::JudgeMetrics;
+use super::settings::{JudgeSettings, JudgingSettings};
+use crate::evaluate::AskedInquiry;
+use crate::evaluate::inquiry::MarkKey;
+use crate::model::{Evaluation, Reason, Receipt};
+use crate::settings::HumanDuration;
+
+/// Takes the evaluations of one inquiry, with the receipt to hold until they have arrived.
+pub type LaneOutlet = Arc<dyn Fn(Vec<Evaluation>, Option<Receipt>) + Send + Sync>;
+
+/// Keeps an answer of a judge before anybody hears of it.
+pub trait AnswerLog: Send + Sync {
+    /// Keeps it; ends once it is kept, or cannot be.
+    fn keep(&self, key: [u8; 16], text: String) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+}
+
+/// A lane over recorded traces: nothing is revised, and nobody waits for a judge that is not well.
+const RECORDED: LaneLimits =
+    LaneLimits { settle_ms: 0, deadline_ms: u64::MAX, waits_for_circuit: false };
+
+/// What the lane is told.
+enum LaneMessage {
+    Ask(Box<AskedInquiry>, Option<Receipt>, LanePlace),
+    Remember(QuestionKey, String),
+    Close { leaves: bool },
+}
+
+/// Where inquiries are handed in. Cheap to clone.
+#[derive(Clone)]
+pub struct LaneHandle {
+    sender: mpsc::UnboundedSender<LaneMessage>,
+    load: Arc<LaneLoad>,
+    outlet: LaneOutlet,
+}
+
+impl LaneHandle {
+    /// Hands inquiries in; never waits. Of what finds no room, it is told at once.
+    pub fn ask(&self, asked: Vec<AskedInquiry>, receipt: Option<&Receipt>) {
+        for asked in asked {
+            let Some(place) = self.load.take(asked.bytes()) else {
+                let evaluations = asked.give_up(not_asked(Reason::QueueFull), None);
+                (self.outlet)(evaluations, receipt.cloned());
+                continue;
+            };
+            let message = LaneMessage::Ask(Box::new(asked), receipt.cloned(), place);
+            if let Err(mpsc::error::SendError(LaneMessage::Ask(asked, receipt, _))) =
+                self.sender.send(message)
+            {
+                let evaluations = asked.give_up(not_asked(Reason::Shutdown), None);
+                (self.outlet)(evaluations, receipt);
+            }
+        }
+    }
+
+    /// Tells of an answer that an earlier process was given.
+    pub fn remember(&self, key: [u8; 16], text: String) {
+        // A lane that has ended needs none.
+        let _ = self.sender.send(LaneMessage::Remember(key, text));
+    }
+}
+
+/// What a lane is made of.
+pub struct LaneSettings<'a> {
+    /// The judges by name.
+    pub judges: &'a BTreeMap<String, JudgeSettings>,
+    /// Where replies are recorded, or read from.
+    pub recording: Option<Recording>,
+    /// Where it is kept what was spent.
+    pub spent_file: Option<PathBuf>,
+    /// Where answers are kept until they are delivered.
+    pub log: Option<Arc<dyn AnswerLog>>,
+}
+
+/// The running lane.
+pub struct JudgeLane {
+    handle: LaneHandle,
+    /// Whether what is not asked at the end is left to the next process.
+    leaves: bool,
+    hurry: CancellationToken,
+    join: JoinHandle<()>,
+}
+
+impl JudgeLane {
+    /// Starts on the current runtime.
+    ///
+    /// # Errors
+    /// A key that is not there, or a client that cannot be made.
+    pub fn start(
+        settings: LaneSettings<'_>,
+        judging: &JudgingSettings,
+        outlet: LaneOutlet,
+        meter: &Meter,
+    ) -> Result<Self, JudgeStartError> {
+        let ms = |time: HumanDuration| u64::try_from(time.0.as_millis()).unwrap_or(u64::MAX);
+        let limits = LaneLimits {
+            settle_ms: ms(judging.settle),
+            deadline_ms: ms(judging.deadline),
+            waits_for_circuit: true,
+        };
+        let load = LaneLoad::limited(judging);
+        Self::start_with(settings, outlet, limits, load, JudgeMetrics::new(meter))
+    }
+
+    fn start_with(
+        settings: LaneSettings<'_>,
+        outlet: LaneOutlet,
+        limits: LaneLimits,
+        load: Arc<LaneLoad>,
+        metrics: JudgeMetrics,
+    ) -> Result<Self, JudgeStartError> {
+        let LaneSettings { judges, recording, spent_file, log } = settings;
+        if let Some(Recording::Record(folder)) = &recording {
+            std::fs::create_dir_all(folder).map_err(|error| JudgeStartError::Folder {
+                path: folder.display().to_string(),
+                error,
+            })?;
+        }
+        let client = |(name, judge): (&String, &JudgeSettings)| {
+            JudgeClient::new(name, judge, recording.clone())
+        };
+        let clients = judges.iter().map(client).collect::<Result<Vec<_>, _>>()?;
+        let own = judges.iter().map(|(name, judge)| (name.clone(), judge.clone()));
+        let core = LaneCore::new(own.collect(), limits, mark_key()?);
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let (hurry, leaves) = (CancellationToken::new(), log.is_some());
+        let names = judges.keys().cloned().collect();
+        let metrics = metrics.of(names, &load);
+        let handle = LaneHandle { sender, load, outlet: Arc::clone(&outlet) };
+        let runner = LaneRunner::new(core, clients, outlet, metrics, (spent_file, log));
+        let join = tokio::spawn(runner.run(receiver, hurry.clone()));
+        Ok(Self { handle, leaves, hurry, join })
+    }
+
+    /// Where inquiries are handed in.
+    pub fn handle(&self) -> LaneHandle {
+        self.handle.clone()
+    }
+
+    /// Takes no more. What is under way is waited for until there is no more time; what is not
+    /// asked then is left to the next process where there is a log, else it is not evaluable.
+    pub async fn shutdown(self, no_more_time: impl Future<Output = ()>) {
+        let Self { handle, leaves, hurry, mut join } = self;
+        let _ = handle.sender.send(LaneMessage::Close { leaves });
+        tokio::select! {
+            biased;
+            ended = &mut join => return tell_panic(ended),
+            () = no_more_time => {}
+        }
+        hurry.cancel();
+        tell_panic(join.await);
+    }
+}
+
+/// What nobody can guess, for as long as the process lives.
+fn mark_key() -> Result<MarkKey, JudgeStartError> {
+    let mut bytes = [0; 32];
+    let random = rustls::crypto::ring::default_provider().secure_random;
+    random.fill(&mut bytes).map_err(|_| JudgeStartError::NoRandomness)?;
+    Ok(MarkKey(bytes))
+}
+
+fn tell_panic(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "the lane of the judges ended by an internal error");
+    }
+}
+
+/// Asks about all of these, and gives the evaluations of each, in order.
+///
+/// # Errors
+/// As [`JudgeLane::start`].
+pub async fn ask_all(
+    settings: LaneSettings<'_>,
+    asked: Vec<AskedInquiry>,
+) -> Result<Vec<Vec<Evaluation>>, JudgeStartError> {
+    let ids: Vec<_> = asked.iter().map(|asked| asked.evaluation.id).collect();
+    let done: Arc<Mutex<Vec<Vec<Evaluation>>>> = Arc::default();
+    let kept = Arc::clone(&done);
+    let outlet: LaneOutlet = Arc::new(move |evaluations, _| {
+        kept.lock().unwrap_or_else(PoisonError::into_inner).push(evaluations);
+    });
+    let metrics = JudgeMetrics::none();
+    let lane = JudgeLane::start_with(settings, outlet, RECORDED, LaneLoad::unlimited(), metrics)?;
+    lane.handle().ask(asked, None);
+    lane.shutdown(std::future::pending()).await;
+    let done = std::mem::take(&mut *done.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut by_id: hashbrown::HashMap<_, Vec<Vec<Evaluation>>> = hashbrown::HashMap::new();
+    for evaluations in done.into_iter().rev() {
+        if let Some(first) = evaluations.first() {
+            by_id.entry(first.id).or_default().push(evaluations);
+        }
+    }
+    let take = |id| by_id.get_mut(&id).and_then(Vec::pop).unwrap_or_default();
+    Ok(ids.into_iter().map(take).collect())
+}

@@ -1,0 +1,53 @@
+//! What judges cost, in a file: a budget of an hour or a day holds over a restart.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::core::LaneCore;
+
+/// What was spent on one judge, by the minute since 1970.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct SpentOnJudge {
+    nano_usd: Vec<(u64, u64)>,
+    tokens: Vec<(u64, u64)>,
+}
+
+/// Reads what an earlier process spent; a file that cannot be read is told and passed over.
+pub(super) fn restore(file: &Path, core: &mut LaneCore) {
+    let read = match std::fs::read(file) {
+        Ok(bytes) => serde_json::from_slice::<BTreeMap<String, SpentOnJudge>>(&bytes)
+            .map_err(|error| error.to_string()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+        Err(error) => Err(error.to_string()),
+    };
+    let mut spent = match read {
+        Ok(spent) => spent,
+        Err(error) => {
+            let file = file.display();
+            tracing::error!(%file, error, "what judges cost before is not known");
+            return;
+        }
+    };
+    for (name, gate) in core.gates() {
+        let Some(SpentOnJudge { nano_usd, tokens }) = spent.remove(name) else { continue };
+        gate.money.restore(nano_usd);
+        gate.spent_tokens.restore(tokens);
+    }
+}
+
+/// Writes it: beside the old file first, then in its place.
+pub(super) async fn keep(file: &Path, core: &mut LaneCore) -> io::Result<()> {
+    let of = |(name, gate): (&str, &mut crate::judge::gate::JudgeGate)| {
+        let spent =
+            SpentOnJudge { nano_usd: gate.money.spent(), tokens: gate.spent_tokens.spent() };
+        (name.to_owned(), spent)
+    };
+    let spent: BTreeMap<String, SpentOnJudge> = core.gates().map(of).collect();
+    let bytes = serde_json::to_vec(&spent).map_err(io::Error::other)?;
+    let beside = file.with_extension("new");
+    tokio::fs::write(&beside, bytes).await?;
+    tokio::fs::rename(&beside, file).await
+}

@@ -1,0 +1,96 @@
+//! Anthropic's messages. <https://docs.anthropic.com/en/api/messages>
+
+use serde_json::{Value, json};
+
+use super::{
+    ANSWER_NAME, Finish, JudgeQuestion, Quirks, Reply, Shape, TokenUsage, count, number, schema,
+    text, user_text,
+};
+use crate::judge::settings::JudgeSettings;
+
+/// Shorter texts are not cached there: 1,024 tokens.
+const CACHED_BYTES_MIN: usize = 3_584;
+
+pub(super) fn url(judge: &JudgeSettings) -> String {
+    let base = judge.base_url();
+    let version = if base.ends_with("/v1") { "" } else { "/v1" };
+    format!("{base}{version}/messages")
+}
+
+pub(super) fn body(judge: &JudgeSettings, quirks: &Quirks, question: &JudgeQuestion) -> Value {
+    let mut body = json!({
+        "model": judge.model,
+        "max_tokens": question.max_tokens,
+        "system": question.prompt.system,
+        "messages": [{"role": "user", "content": content(quirks, question)}],
+    });
+    if quirks.takes("temperature") {
+        body["temperature"] = number(question.temperature);
+    }
+    if let Some(effort) =
+        judge.reasoning_effort.as_ref().filter(|_| quirks.takes("reasoning_effort"))
+    {
+        body["output_config"] = json!({"effort": effort});
+    }
+    let Some(schema) = schema(question) else { return body };
+    match quirks.shape(question) {
+        Shape::Schema => {
+            body["output_config"]["format"] = json!({"type": "json_schema", "schema": schema});
+        }
+        Shape::Tool => {
+            body["tools"] = json!([{"name": ANSWER_NAME, "input_schema": schema}]);
+            body["tool_choice"] = json!({"type": "tool", "name": ANSWER_NAME});
+        }
+        Shape::JsonObject | Shape::Free => {}
+    }
+    body
+}
+
+/// The record stands in a part of its own, which other questions about the same run share.
+fn content(quirks: &Quirks, question: &JudgeQuestion) -> Value {
+    let text = user_text(question);
+    let end = record_end(&text).filter(|end| *end >= CACHED_BYTES_MIN);
+    match end.filter(|_| quirks.takes("cache_control")) {
+        Some(end) => json!([
+            {"type": "text", "text": &text[..end], "cache_control": {"type": "ephemeral"}},
+            {"type": "text", "text": &text[end..]},
+        ]),
+        None => json!(text),
+    }
+}
+
+/// Where the record ends: behind the line that says so.
+fn record_end(text: &str) -> Option<usize> {
+    let at = text.find("\nend ")? + 1;
+    text[at..].find('\n').map(|line| at + line + 1)
+}
+
+pub(super) fn reply(body: &Value) -> Option<Reply> {
+    let parts = body.get("content")?.as_array()?;
+    let finish = match text(body, "/stop_reason") {
+        Some("max_tokens") => Finish::Length,
+        Some("refusal") => Finish::Refused,
+        Some("model_context_window_exceeded") => Finish::Overflow,
+        _ => Finish::Stop,
+    };
+    let mut words = String::new();
+    for part in parts {
+        match text(part, "/type") {
+            Some("text") => words.push_str(text(part, "/text").unwrap_or_default()),
+            Some("tool_use") => {
+                words = part.get("input").map(Value::to_string).unwrap_or_default();
+                break;
+            }
+            _ => {}
+        }
+    }
+    // Of the request, what was read from the cache and written to it is counted beside the rest.
+    let cached = count(body, "/usage/cache_read_input_tokens");
+    let written = count(body, "/usage/cache_creation_input_tokens");
+    let usage = TokenUsage {
+        input: count(body, "/usage/input_tokens").saturating_add(cached).saturating_add(written),
+        cached,
+        output: count(body, "/usage/output_tokens"),
+    };
+    Some(Reply { text: words, finish, usage })
+}

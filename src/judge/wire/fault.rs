@@ -1,0 +1,221 @@
+//! Why a request gave no answer, and what follows from that.
+//!
+//! Providers agree on statuses and differ in their words: OpenAI's error codes
+//! (<https://platform.openai.com/docs/guides/error-codes>), Anthropic's
+//! (<https://docs.anthropic.com/en/api/errors>), and what local servers write.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::quirks::{PARAMETERS, Quirks, SHAPE_WORDS};
+use crate::client;
+
+/// Longest wait that a judge may ask for; a longer one counts as this.
+const WAIT_MAX: Duration = Duration::from_secs(600);
+/// Codes and types that mean that there is no money.
+const MONEY: [&str; 3] = ["insufficient_quota", "credit_balance_exhausted", "billing_error"];
+/// Words by which servers say that a request does not fit into the model.
+const OVERFLOW: [&str; 7] = [
+    "context_length_exceeded",
+    "maximum context length",
+    "prompt is too long",
+    "exceed_context_size",
+    "exceeds the available context",
+    "exceeds the maximum number of tokens",
+    "request_too_large",
+];
+
+/// An answer as it came.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(in crate::judge) struct HttpAnswer {
+    /// The status.
+    pub(in crate::judge) status: u16,
+    /// How long to wait at least, if it says so.
+    pub(in crate::judge) after: Option<Duration>,
+    /// What `x-should-retry` says.
+    pub(in crate::judge) should_retry: Option<bool>,
+    /// The body.
+    pub(in crate::judge) body: Vec<u8>,
+}
+
+/// Why there is no reply.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::judge) enum Fault {
+    /// No connection was made: nothing was sent, nothing is to be paid.
+    Unreachable(String),
+    /// It was sent, and the connection broke or the time ran out: it may have to be paid.
+    Broken(String),
+    /// The judge says that it is too much now.
+    TooMany {
+        /// The wait that it asks for.
+        after: Option<Duration>,
+    },
+    /// It failed, and may not fail again.
+    Unwell {
+        /// The status.
+        status: u16,
+        /// The wait that it asks for.
+        after: Option<Duration>,
+    },
+    /// It answered with what is no answer.
+    Unreadable(String),
+    /// It does not take a parameter.
+    RefusedParameter(&'static str),
+    /// It does not take the way in which the form of the answer is asked for.
+    RefusedShape(String),
+    /// The request does not fit into it.
+    Overflow,
+    /// The key is wrong, or there is no money: `error.type` and what it says.
+    Locked(&'static str, String),
+    /// It will never be answered.
+    Rejected {
+        /// The status.
+        status: u16,
+        /// What it says.
+        text: String,
+    },
+    /// Replies are replayed, and this one was not recorded.
+    NotRecorded,
+}
+
+impl Fault {
+    /// Whether another try may help.
+    pub(in crate::judge) fn is_retryable(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable(_)
+                | Self::Broken(_)
+                | Self::TooMany { .. }
+                | Self::Unwell { .. }
+                | Self::Unreadable(_)
+        )
+    }
+
+    /// Whether it says that the judge is not well, for the circuit.
+    pub(in crate::judge) fn is_sickness(&self) -> bool {
+        self.is_retryable() && !matches!(self, Self::TooMany { .. })
+    }
+
+    /// Whether the request may have to be paid though nothing says how much.
+    pub(in crate::judge) fn may_cost(&self) -> bool {
+        matches!(self, Self::Broken(_) | Self::Unreadable(_))
+    }
+
+    /// The wait that is asked for.
+    pub(in crate::judge) fn after(&self) -> Option<Duration> {
+        match self {
+            Self::TooMany { after } | Self::Unwell { after, .. } => *after,
+            _ => None,
+        }
+    }
+
+    /// `error.type` and words of the evaluation that fails by it.
+    pub(in crate::judge) fn told(&self) -> (&'static str, String) {
+        match self {
+            Self::Unreachable(error) => ("judge_unreachable", error.clone()),
+            Self::Broken(error) => ("judge_no_answer", error.clone()),
+            Self::TooMany { .. } => ("judge_rate_limited", "it answered 429".to_owned()),
+            Self::Unwell { status, .. } => ("judge_error", format!("it answered {status}")),
+            Self::Unreadable(error) => ("judge_reply_invalid", error.clone()),
+            Self::RefusedParameter(name) => ("judge_error", format!("it refuses `{name}`")),
+            Self::RefusedShape(text) => ("judge_error", text.clone()),
+            Self::Overflow => ("judge_error", "the request does not fit into it".to_owned()),
+            Self::Locked(error_type, text) => (error_type, text.clone()),
+            Self::Rejected { status, text } => {
+                ("judge_error", format!("it answered {status}: {text}"))
+            }
+            Self::NotRecorded => {
+                ("judge_reply_not_recorded", "no reply to this question is recorded".to_owned())
+            }
+        }
+    }
+}
+
+/// What a status other than success means.
+pub(super) fn of(answer: &HttpAnswer, quirks: &Quirks) -> Fault {
+    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let said = Said::new(&body, &answer.body);
+    let after = answer.after.map(|after| after.min(WAIT_MAX));
+    let status = answer.status;
+    if said.is_about(&MONEY) || said.text.contains("credit balance") || status == 402 {
+        return Fault::Locked("judge_quota_exhausted", said.shown());
+    }
+    if status == 401 {
+        return Fault::Locked("judge_unauthorized", said.shown());
+    }
+    if said.is_about(&OVERFLOW) || status == 413 {
+        return Fault::Overflow;
+    }
+    let may_help = match status {
+        408 | 409 | 429 | 500..=599 => true,
+        _ => false,
+    };
+    if answer.should_retry.unwrap_or(may_help) {
+        return if status == 429 {
+            Fault::TooMany { after }
+        } else {
+            Fault::Unwell { status, after }
+        };
+    }
+    if matches!(status, 400 | 422) {
+        let ours = PARAMETERS.into_iter().filter(|name| quirks.takes(name));
+        if let Some(name) = ours.into_iter().find(|name| said.names(name)) {
+            return Fault::RefusedParameter(name);
+        }
+        let is_shape = SHAPE_WORDS.iter().any(|word| said.text.contains(word));
+        if (is_shape && quirks.may_step_down()) || quirks.is_unproven() {
+            return Fault::RefusedShape(said.shown());
+        }
+    }
+    Fault::Rejected { status, text: said.shown() }
+}
+
+/// What an error says, in lower case.
+struct Said {
+    /// Message, type and code.
+    text: String,
+    /// The parameter that it names itself.
+    parameter: String,
+    message: String,
+}
+
+impl Said {
+    fn new(body: &Value, raw: &[u8]) -> Self {
+        let error = body.get("error").unwrap_or(body);
+        let part = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
+        let message = match error {
+            Value::String(text) => text.as_str(),
+            _ if !part("message").is_empty() => part("message"),
+            _ => part("detail"),
+        };
+        let raw = if message.is_empty() { String::from_utf8_lossy(raw) } else { message.into() };
+        let text = format!("{raw} {} {}", part("type"), part("code")).to_lowercase();
+        Self { text, parameter: part("param").to_owned(), message: raw.into_owned() }
+    }
+
+    fn is_about(&self, words: &[&str]) -> bool {
+        words.iter().any(|word| self.text.contains(word))
+    }
+
+    /// Whether it names a parameter, as a whole word.
+    fn names(&self, parameter: &str) -> bool {
+        if !self.parameter.is_empty() {
+            return self.parameter.split(['.', '[']).any(|part| part == parameter);
+        }
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        self.text.match_indices(parameter).any(|(at, _)| {
+            !self.text[..at].ends_with(is_word)
+                && !self.text[at + parameter.len()..].starts_with(is_word)
+        })
+    }
+
+    fn shown(&self) -> String {
+        client::short(&self.message)
+    }
+}
+
+/// A stranger's JSON, cut and in one line.
+pub(super) fn short(value: &Value) -> String {
+    client::short(&value.to_string())
+}

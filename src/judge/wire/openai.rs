@@ -1,0 +1,88 @@
+//! Chat completions: OpenAI's first protocol, which most servers speak.
+//! <https://platform.openai.com/docs/api-reference/chat>
+
+use serde_json::{Value, json};
+
+use super::{
+    ANSWER_NAME, Finish, JudgeQuestion, Quirks, Reply, Shape, TokenUsage, count, number, schema,
+    text, user_text,
+};
+use crate::judge::settings::JudgeSettings;
+
+/// The provider's own host, which keeps requests unless it is told not to.
+pub(super) const OWN_HOST: &str = "https://api.openai.com/";
+
+pub(super) fn url(judge: &JudgeSettings) -> String {
+    let base = judge.base_url();
+    match &judge.azure {
+        Some(azure) => format!(
+            "{base}/openai/deployments/{}/chat/completions?api-version={}",
+            azure.deployment, azure.api_version
+        ),
+        None => format!("{base}/chat/completions"),
+    }
+}
+
+pub(super) fn body(judge: &JudgeSettings, quirks: &Quirks, question: &JudgeQuestion) -> Value {
+    let mut body = json!({
+        "model": judge.model,
+        "messages": [
+            {"role": "system", "content": question.prompt.system},
+            {"role": "user", "content": user_text(question)},
+        ],
+    });
+    let limit = if quirks.takes("max_tokens") { "max_tokens" } else { "max_completion_tokens" };
+    body[limit] = json!(question.max_tokens);
+    if quirks.takes("temperature") {
+        body["temperature"] = number(question.temperature);
+    }
+    if let Some(seed) = judge.seed.filter(|_| quirks.takes("seed")) {
+        body["seed"] = json!(seed);
+    }
+    if let Some(effort) =
+        judge.reasoning_effort.as_ref().filter(|_| quirks.takes("reasoning_effort"))
+    {
+        body["reasoning_effort"] = json!(effort);
+    }
+    if judge.base_url().starts_with(OWN_HOST) && quirks.takes("store") {
+        body["store"] = json!(false);
+    }
+    let Some(schema) = schema(question) else { return body };
+    match quirks.shape(question) {
+        Shape::Schema => {
+            let form = json!({"name": ANSWER_NAME, "strict": true, "schema": schema});
+            body["response_format"] = json!({"type": "json_schema", "json_schema": form});
+        }
+        Shape::Tool => {
+            let function = json!({"name": ANSWER_NAME, "parameters": schema});
+            body["tools"] = json!([{"type": "function", "function": function}]);
+            body["tool_choice"] = json!({"type": "function", "function": {"name": ANSWER_NAME}});
+        }
+        Shape::JsonObject => body["response_format"] = json!({"type": "json_object"}),
+        Shape::Free => {}
+    }
+    body
+}
+
+pub(super) fn reply(body: &Value) -> Option<Reply> {
+    let choice = body.pointer("/choices/0")?;
+    let message = choice.get("message")?;
+    let called = text(message, "/tool_calls/0/function/arguments");
+    let refusal = text(message, "/refusal").filter(|words| !words.is_empty());
+    let finish = match (text(choice, "/finish_reason"), refusal) {
+        (_, Some(_)) | (Some("content_filter"), _) => Finish::Refused,
+        (Some("length"), None) => Finish::Length,
+        _ => Finish::Stop,
+    };
+    let words = called.or_else(|| text(message, "/content")).unwrap_or_default();
+    Some(Reply { text: words.to_owned(), finish, usage: usage(body) })
+}
+
+/// Counts of the request hold the cached ones.
+fn usage(body: &Value) -> TokenUsage {
+    TokenUsage {
+        input: count(body, "/usage/prompt_tokens"),
+        cached: count(body, "/usage/prompt_tokens_details/cached_tokens"),
+        output: count(body, "/usage/completion_tokens"),
+    }
+}

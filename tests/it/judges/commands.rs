@@ -1,0 +1,76 @@
+//! Judges on the command line: `score` and `calibrate`, with replies recorded and replayed.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use super::asking;
+use crate::support::fake_judge::{FakeJudge, JudgeAsked, Scripted};
+
+async fn run(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spanscore"));
+    command.args(args).args(["--config", folder.join("c.yaml").to_str().unwrap()]);
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("SPANSCORE_CONFIG");
+    let Output { status, stdout, stderr } =
+        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    let said = [stdout, stderr].concat();
+    (status.code(), String::from_utf8_lossy(&said).into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn recorded_replies_make_a_judged_gate_free_and_the_same_each_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let judge = FakeJudge::saying("yes").await;
+    std::fs::write(folder.path().join("c.yaml"), asking(&judge, "openai", "")).unwrap();
+    let replies = folder.path().join("replies").to_str().unwrap().to_owned();
+    let trace = "examples/traces/refund_agent.json";
+    let (code, first) = run(folder.path(), &["score", "--record", &replies, trace]).await;
+    assert!(code == Some(0) && first.contains("1.000"), "{code:?} {first}");
+    let asked = judge.asked().len();
+    assert!(asked > 0);
+    let (code, second) = run(folder.path(), &["score", "--replay", &replies, trace]).await;
+    assert_eq!((code, second == first, judge.asked().len()), (Some(0), true, asked), "{second}");
+    let other = "examples/traces/weather_agent.json";
+    let (code, said) = run(folder.path(), &["score", "--replay", &replies, other]).await;
+    assert!(code == Some(2) && said.contains("judge_reply_not_recorded"), "{said}");
+}
+
+const DATA: &str = "tests/fixtures/judges/calibration.jsonl";
+
+/// Answers with the labels of the line whose record this is, by the words of its reason; some are
+/// turned.
+fn labels() -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(DATA)).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_judge_that_always_says_yes_fails_the_gate_and_one_that_is_right_passes() {
+    let folder = tempfile::tempdir().unwrap();
+    let judge = FakeJudge::saying("yes").await;
+    let more = ", price: {input: 1, output: 1}, limits: {requests_per_minute: 100000,
+        tokens_per_minute: 100000000}";
+    std::fs::write(folder.path().join("c.yaml"), asking(&judge, "openai", more)).unwrap();
+    let args = ["calibrate", "--data", DATA, "--judge", "small", "--format", "jsonl"];
+    let (code, said) = run(folder.path(), &args).await;
+    assert_eq!(code, Some(1), "{said}");
+    let record: serde_json::Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
+    assert_eq!(record["runs"], labels().len(), "{said}");
+    assert_eq!(record["failed"], 0, "{said}");
+    let kappa = record["all"]["kappa"].as_f64().unwrap();
+    let interval = &record["kappa_interval"];
+    assert!(kappa < 0.6 && interval[0].as_f64().unwrap() <= kappa, "{said}");
+    assert!(record["cost_usd"].as_f64().unwrap() > 0.0, "{said}");
+    let (code, said) = run(folder.path(), &["calibrate", "--data", DATA, "--judge", "smal"]).await;
+    assert!(code == Some(64) && said.contains("did you mean `small`?"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_judge_that_fails_is_no_low_kappa() {
+    let folder = tempfile::tempdir().unwrap();
+    let broken = |_: &JudgeAsked| Scripted { status: 404, ..Scripted::default() };
+    let judge = FakeJudge::start(broken).await;
+    std::fs::write(folder.path().join("c.yaml"), asking(&judge, "openai", "")).unwrap();
+    let args = ["calibrate", "--data", DATA, "--judge", "small", "--kind", "task_completion"];
+    let (code, said) = run(folder.path(), &args).await;
+    assert!(code == Some(1) && said.contains("no statement was answered"), "{said}");
+}

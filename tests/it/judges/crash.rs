@@ -1,0 +1,139 @@
+//! What of the asking of judges survives the end of the process.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::{asking, refund};
+use crate::support::collector::Event;
+use crate::support::fake_backend::FakeBackend;
+use crate::support::fake_judge::{FakeJudge, Scripted};
+use crate::support::program::Program;
+use crate::support::spans::{request, with};
+
+/// How often the process is killed, unless `SPANSCORE_KILLS` says otherwise.
+const KILLS: u64 = 8;
+/// Traces of each process.
+const TRACES: u64 = 6;
+
+fn config(judge: &FakeJudge, backend: &FakeBackend, folder: &Path) -> String {
+    let (data, address) = (folder.join("data"), backend.address);
+    let asking = asking(judge, "openai", ", price: {input: 1, output: 1}");
+    format!(
+        "{asking}data_dir: {data:?}
+durability: os
+traces: {{quiet_period: 50ms, idle_timeout: 1s}}
+exporters:
+  otlp_grpc/backend:
+    endpoint: http://{address}
+    forms: [event]
+    sending_queue: {{batch: {{flush_timeout: 20ms}}}}
+    retry_on_failure: {{initial_interval: 50ms, max_interval: 100ms}}
+"
+    )
+}
+
+fn numbered(number: u64) -> Vec<opentelemetry_proto::tonic::trace::v1::Span> {
+    let mut spans = refund(7);
+    spans[0].attributes.retain(|it| it.key != "input.value");
+    spans[0] = with(spans[0].clone(), "input.value", &format!("Refund order 17 for {number:04}"));
+    for span in &mut spans {
+        span.trace_id[..8].copy_from_slice(&(number + 1).to_be_bytes());
+    }
+    spans
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_before_emission_nothing_is_lost_or_asked_twice_but_what_was_under_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let backend = FakeBackend::grpc().await;
+    let judge = FakeJudge::start(|asked| {
+        let delay = Duration::from_millis(20 + asked.count as u64 * 13 % 60);
+        Scripted { delay, ..asked.answer(&["yes"]) }
+    })
+    .await;
+    let config = config(&judge, &backend, folder.path());
+    let kills = std::env::var("SPANSCORE_KILLS").ok().and_then(|kills| kills.parse().ok());
+    let kills = kills.unwrap_or(KILLS);
+    let mut number = 0;
+    for kill in 0..kills {
+        let program = Program::start(folder.path(), &config);
+        let mut client = program.client().await;
+        for _ in 0..TRACES {
+            client.export(request(numbered(number))).await.unwrap();
+            number += 1;
+        }
+        tokio::time::sleep(Duration::from_millis(60 + kill * 37 % 250)).await;
+        program.signal("-KILL");
+    }
+    let _last = Program::start(folder.path(), &config);
+    let waits = Instant::now();
+    let ids = loop {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let mut ids = BTreeMap::<Vec<u8>, BTreeSet<(i64, String)>>::new();
+        for record in backend.log_records() {
+            let event = Event(record.clone());
+            let entry = ids.entry(record.trace_id).or_default();
+            entry.insert((event.revision(), event.id().to_owned()));
+        }
+        if ids.len() as u64 == number {
+            break ids;
+        }
+        let have = ids.len();
+        assert!(waits.elapsed() < Duration::from_secs(60), "{have} of {number}");
+    };
+    let several: Vec<_> = ids.values().filter(|ids| ids.len() > 1).collect();
+    assert!(several.is_empty(), "what is told twice has the same id: {several:?}");
+    let mut asked = BTreeMap::<String, usize>::new();
+    for one in judge.asked() {
+        let user = one.user();
+        let at = user.find("order 17 for ").expect("a number") + "order 17 for ".len();
+        *asked.entry(user[at..at + 4].to_owned()).or_default() += 1;
+    }
+    assert_eq!(asked.len() as u64, number);
+    // Of each process no more was under way than there are requests at once: four.
+    let again: usize = asked.values().map(|count| count - 1).sum();
+    assert!(again as u64 <= kills * 4, "{again} of {number} were asked again");
+}
+
+#[tokio::test]
+async fn what_is_not_asked_at_the_end_is_asked_by_the_next_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let backend = FakeBackend::grpc().await;
+    let judge = FakeJudge::saying("yes").await;
+    let config = config(&judge, &backend, folder.path());
+    let patient = config.replace("settle: 0s", "settle: 10m");
+    let program = Program::start(folder.path(), &patient);
+    program.client().await.export(request(numbered(1))).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    program.signal("-TERM");
+    let (code, _) = tokio::task::spawn_blocking(|| program.end()).await.unwrap();
+    assert_eq!((code, judge.asked().len()), (Some(0), 0));
+    let _next = Program::start(folder.path(), &config);
+    backend.until(|backend| !backend.log_records().is_empty()).await;
+    let event = Event(backend.log_records().remove(0));
+    assert_eq!((event.score(), judge.asked().len()), (Some(1.0), 1));
+}
+
+#[tokio::test]
+async fn what_was_spent_counts_for_the_next_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let backend = FakeBackend::grpc().await;
+    let judge = FakeJudge::saying("yes").await;
+    // One request has room, and no second.
+    let budget = "{input: 1, output: 1}, max_tokens: 2000, \
+                  budget: {usd_per_hour: 0.0035, pace: any}";
+    let config = config(&judge, &backend, folder.path()).replace("{input: 1, output: 1}", budget);
+    for number in 0..2 {
+        let program = Program::start(folder.path(), &config);
+        program.client().await.export(request(numbered(number))).await.unwrap();
+        let count = number as usize + 1;
+        backend.until(|backend| backend.log_records().len() >= count).await;
+        program.signal("-TERM");
+        tokio::task::spawn_blocking(|| program.end()).await.unwrap();
+    }
+    let events: Vec<_> = backend.log_records().into_iter().map(Event).collect();
+    let reasons: Vec<_> =
+        events.iter().map(|event| event.text("spanscore.evaluation.reason")).collect();
+    assert_eq!((reasons, judge.asked().len()), (vec!["", "budget_exhausted"], 1));
+}

@@ -1,0 +1,127 @@
+//! A live collector that asks judges.
+
+use std::time::{Duration, Instant};
+
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+
+use super::{asking, refund};
+use crate::support::collector::Running;
+use crate::support::fake_backend::attribute;
+use crate::support::fake_judge::FakeJudge;
+use crate::support::spans::{request, searches, tool, with};
+
+async fn check_api(api: &str) {
+    let judge = FakeJudge::saying("yes").await;
+    let price = ", price: {input: 1, output: 2}, api_key_env: PATH";
+    let running = Running::start(&asking(&judge, api, price)).await;
+    running.send(request(refund(7))).await;
+    let event = running.events(1).await.remove(0);
+    let told = (event.name(), event.score(), event.label(), event.text("spanscore.judge.model"));
+    assert_eq!(told, ("task_completion/shop", Some(1.0), "pass", "m-1"), "{api}");
+    assert_eq!((event.trace(), event.span(), event.int("spanscore.judge.samples")), (7, 1, 1));
+    let cost = match attribute(&event.0.attributes, "spanscore.judge.cost_usd") {
+        Some(Value::DoubleValue(cost)) => *cost,
+        other => panic!("{other:?}"),
+    };
+    let asked = judge.asked().remove(0);
+    let sent = asked.body.to_string().len() as f64 / 4.0;
+    assert!((cost - (sent.floor() + 100.0) / 1e6).abs() < 1e-8, "{cost}");
+    assert!(asked.user().contains("Refund order 17"), "{}", asked.user());
+    let key = std::env::var("PATH").expect("any variable").to_lowercase();
+    let header = if api == "anthropic" { "x-api-key: " } else { "authorization: bearer " };
+    assert!(asked.headers.contains(&format!("{header}{}", key.trim())), "{}", asked.headers);
+    running.counted("spanscore_judge_requests_total{judge=\"small\",outcome=\"replied\"}", 1).await;
+    running.judged().await;
+}
+
+#[tokio::test]
+async fn judges_are_asked_in_all_protocols_and_what_they_say_leaves_as_an_event() {
+    for api in ["openai", "openai_responses", "anthropic"] {
+        check_api(api).await;
+    }
+}
+
+#[tokio::test]
+async fn what_cheap_evaluators_say_decides_whether_it_is_worth_asking() {
+    let judge = FakeJudge::saying("no").await;
+    let config = asking(&judge, "openai", "")
+        .replace("{judge: small,", r#"{judge: small, run_if: 'scores["tool_error/any"] < 1.0',"#);
+    let config = format!("{config}  tool_error/any: {{}}\n");
+    let running = Running::start(&config).await;
+    running.send(request(refund(7))).await;
+    let mut broken = refund(8);
+    broken[1].status =
+        Some(opentelemetry_proto::tonic::trace::v1::Status { message: "it broke".into(), code: 2 });
+    running.send(request(broken)).await;
+    let events = running.events(3).await;
+    let told: Vec<_> = events.iter().map(|it| (it.trace(), it.name(), it.score())).collect();
+    let expected = [
+        (7, "tool_error/any", Some(1.0)),
+        (8, "task_completion/shop", Some(0.0)),
+        (8, "tool_error/any", Some(0.0)),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(judge.asked().len(), 1);
+    assert_eq!(running.judged().await.len(), 3);
+}
+
+#[tokio::test]
+async fn calls_that_code_cannot_settle_are_judged_each_on_its_own_span() {
+    let judge = FakeJudge::saying("no").await;
+    let config = asking(&judge, "openai", "");
+    let (head, _) = config.split_once("evaluators:").expect("a section");
+    let config = format!(
+        "{head}evaluators:\n  tool_argument_hallucination/all: {{judge: small, threshold: 0.9}}\n"
+    );
+    let running = Running::start(&config).await;
+    let mut spans = refund(7);
+    let made_up = with(tool(7, 3, "send_mail"), "input.value", r#"{"to": "bob@made-up.example"}"#);
+    spans.push(with(made_up, "output.value", "sent"));
+    for span in &mut spans[..2] {
+        span.attributes.retain(|it| it.key != "input.value");
+    }
+    spans[0] = with(spans[0].clone(), "input.value", "Refund order A-1789 please");
+    spans[1] = with(spans[1].clone(), "input.value", r#"{"order": "A-1789"}"#);
+    running.send(request(spans)).await;
+    let events = running.events(3).await;
+    let mut told: Vec<_> = events.iter().map(|it| (it.span(), it.label().to_owned())).collect();
+    told.sort();
+    let expected = [(1, "fail"), (2, "pass"), (3, "fail")].map(|(span, it)| (span, it.to_owned()));
+    assert_eq!(told, expected);
+    let ids: std::collections::BTreeSet<_> = events.iter().map(|it| it.id().to_owned()).collect();
+    assert_eq!(ids.len(), 3);
+    assert_eq!(judge.asked()[0].statements(), 1, "what code knows is not asked");
+    running.judged().await;
+}
+
+/// While a judge keeps everybody waiting, senders do not notice.
+#[tokio::test]
+async fn senders_and_other_evaluators_do_not_wait_for_a_slow_judge() {
+    let judge = FakeJudge::start(|asked| {
+        let answer = asked.answer(&["yes"]);
+        crate::support::fake_judge::Scripted { delay: Duration::from_secs(3), ..answer }
+    })
+    .await;
+    let config = format!("{}  tool_error/any: {{}}\n", asking(&judge, "openai", ""));
+    let running = Running::start(&config).await;
+    let started = Instant::now();
+    for trace in 1..=20 {
+        running.send(request(refund(trace))).await;
+    }
+    let events = running.events(20).await;
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    assert!(events.iter().all(|event| event.name() == "tool_error/any"));
+    running.judged().await;
+}
+
+#[tokio::test]
+async fn at_the_end_without_a_log_open_inquiries_are_answered_or_told() {
+    let judge = FakeJudge::saying("yes").await;
+    let config = asking(&judge, "openai", "").replace("settle: 0s", "settle: 10m");
+    let running = Running::start(&config).await;
+    running.send(request(refund(7))).await;
+    running.send(request(searches(8, &[2]))).await;
+    let events = running.judged().await;
+    let told: Vec<_> = events.iter().map(|it| (it.trace(), it.score())).collect();
+    assert_eq!(told, [(7, Some(1.0)), (8, Some(1.0))], "nobody waits for late spans any more");
+}

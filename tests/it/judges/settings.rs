@@ -1,0 +1,41 @@
+//! What a config may say of judges, and what is told of its mistakes.
+
+use spanscore::config::{ConfigPart, ResolvedConfig, load};
+
+fn check(config: &str, expected: &str) {
+    let text = config.to_owned();
+    let part = ConfigPart::Text { name: "c.yaml".into(), text };
+    let loaded = load(&[part], &|_: &str| None).unwrap();
+    let told = match ResolvedConfig::new(&loaded) {
+        Ok(_) => "fine".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    assert!(told.contains(expected), "{config}\n{told}");
+}
+
+#[test]
+fn mistakes_are_told_with_their_place_and_what_to_do() {
+    let with = |judge: &str, evaluator: &str| {
+        format!("judges: {{small: {{api: openai, model: m{judge}}}}}\nevaluators:\n  {evaluator}\n")
+    };
+    let tasks = "criteria: {tasks: [x]}";
+    let asking = |more: &str| format!("task_completion/x: {{judge: small, {more}{tasks}}}");
+    check(&with("", &asking("")), "fine");
+    check(&with("", &asking("").replace("small", "smal")), "c.yaml:3:30: `judge` names `smal`");
+    check(&with("", &asking("").replace("small", "smal")), "did you mean `small`?");
+    check(&with("", &asking("escalate_to: large, ")), "`escalate_to` names `large`");
+    check(&with("", &asking("level: call, ")), "sees whole traces");
+    check(&with("", &asking("run_if: 'scores[\"a\"] < 1.0', ")), "fine");
+    check(&with("", &asking("run_if: 'score[\"a\"] < 1.0', ")), "unknown name `score`");
+    check(&with("", "tool_error: {run_if: 'true'}"), "`run_if` goes only with evaluators");
+    check(&with("", "tool_error: {when: 'scores[\"a\"] < 1.0'}"), "unknown name `scores`");
+    check(&with(", budget: {usd_per_hour: 1}", &asking("")), "needs a `price`");
+    check(&with(", fallback: larg", &asking("")), "`fallback` names `larg`");
+    check(&with(", fallback: small", &asking("")), "its own fallback");
+    check(&with(", base_url: 'http://judge.example.com/v1'", &asking("")), "`insecure: true`");
+    check(&with(", base_url: 'http://10.0.0.1/v1', insecure: true", &asking("")), "fine");
+    check(&with(", base_url: 'http://127.0.0.1:1/v1'", &asking("")), "fine");
+    check(&with(", base_url: nowhere", &asking("")), "is not an address");
+    check(&with(", max_tokens: 0", &asking("")), "must be above zero");
+    check(&with(", temprature: 1", &asking("")), "did you mean `temperature`?");
+}
