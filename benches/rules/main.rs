@@ -50,7 +50,7 @@ fn scored(evaluator: &dyn Evaluator, trajectory: &Trajectory<'_>, want: Want) ->
     trajectory.effort.begin(0);
     match evaluator.evaluate(trajectory, want) {
         Outcome::Scored(score) => Some(score),
-        Outcome::NotEvaluable { .. } => None,
+        Outcome::NotEvaluable { .. } | Outcome::Failed { .. } => None,
     }
 }
 

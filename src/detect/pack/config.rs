@@ -10,10 +10,12 @@ use std::sync::Arc;
 use super::super::limits::DETECTORS_MAX;
 use super::Pack;
 use super::compile::{Detector, Gate, TextForm};
-use super::expression::{CompileTime, Expression};
+use super::expression::{CompileTime, Expression, parsed};
 use super::needs::OwnNeeds;
+use super::reach::{self, Reach};
 use crate::detect::Severity;
 use crate::detect::normalise::shadow::fold_pattern;
+use crate::detect::prefilter::gates::members;
 use crate::detect::prefilter::sieve::{ANCHORS_MAX, Anchors, NONE};
 use crate::detect::validate::Validator;
 use crate::settings::{SettingsError, yaml};
@@ -161,13 +163,15 @@ fn detector(
         }
         None => Ok(None),
     };
+    let gate = gate(config, pack, anchors)?;
     Ok(Detector {
+        reaches: reaches(config, pack, &gate, anchors)?,
         rule: config.rule.clone(),
         kind: config.kind.clone(),
         category: config.category.clone(),
         severity: config.severity,
         form: config.text,
-        gate: gate(config, pack, anchors)?,
+        gate,
         literal: config
             .literal
             .as_ref()
@@ -208,6 +212,29 @@ fn gate(
         at_sign: config.at_sign,
         long_token: config.long_token,
     })
+}
+
+/// Where matches of a detector stand around its `needs`, by anchor; empty where that is not known.
+fn reaches(
+    config: &DetectorConfig,
+    pack: &PackConfig,
+    gate: &Gate,
+    anchors: &[String],
+) -> Result<Vec<(u16, Reach)>, SettingsError> {
+    let in_any_case = config.text != TextForm::Normalised || pack.syntax != Syntax::Linear;
+    let (Some(needs), Some(pattern)) = (gate.needs.as_deref(), &config.pattern) else {
+        return Ok(Vec::new());
+    };
+    if in_any_case || gate.or_non_ascii || gate.digits {
+        return Ok(Vec::new());
+    }
+    let pattern = fold_pattern(&with_named(pattern, &pack.expressions)?);
+    let Ok(parsed) = parsed(&pattern) else { return Ok(Vec::new()) };
+    let indices: Vec<usize> = members(needs).collect();
+    let literals: Vec<&str> =
+        indices.iter().map(|&index| anchors[index].trim_start_matches('^')).collect();
+    let found = reach::reaches(&parsed, &literals).unwrap_or_default();
+    Ok(found.into_iter().map(|(index, reach)| (indices[index] as u16, reach)).collect())
 }
 
 /// The literals that the expression of a detector cannot do without.
