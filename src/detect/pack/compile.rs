@@ -11,9 +11,9 @@ use crate::detect::prefilter::sieve::Anchors;
 use crate::detect::validate::Validator;
 
 /// Bytes before a match that context is looked for in.
-const BEFORE: usize = 48;
+pub(super) const BEFORE: usize = 48;
 /// Bytes after a match that context is looked for in.
-const AFTER: usize = 32;
+pub(super) const AFTER: usize = 32;
 
 /// What form of the text a detector matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]

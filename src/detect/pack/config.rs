@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::super::limits::DETECTORS_MAX;
 use super::Pack;
-use super::compile::{Detector, Gate, TextForm};
+use super::compile::{AFTER, BEFORE, Detector, Gate, TextForm};
 use super::expression::{CompileTime, Expression, parsed};
 use super::needs::OwnNeeds;
 use super::reach::{self, Reach};
@@ -165,7 +165,7 @@ fn detector(
     };
     let gate = gate(config, pack, anchors)?;
     Ok(Detector {
-        reaches: reaches(config, pack, &gate, anchors)?,
+        reaches: reaches(config, pack, &gate, anchors, when)?,
         rule: config.rule.clone(),
         kind: config.kind.clone(),
         category: config.category.clone(),
@@ -220,6 +220,7 @@ fn reaches(
     pack: &PackConfig,
     gate: &Gate,
     anchors: &[String],
+    when: CompileTime,
 ) -> Result<Vec<(u16, Reach)>, SettingsError> {
     let in_any_case = config.text != TextForm::Normalised || pack.syntax != Syntax::Linear;
     let (Some(needs), Some(pattern)) = (gate.needs.as_deref(), &config.pattern) else {
@@ -233,8 +234,20 @@ fn reaches(
     let indices: Vec<usize> = members(needs).collect();
     let literals: Vec<&str> =
         indices.iter().map(|&index| anchors[index].trim_start_matches('^')).collect();
-    let found = reach::reaches(&parsed, &literals).unwrap_or_default();
-    Ok(found.into_iter().map(|(index, reach)| (indices[index] as u16, reach)).collect())
+    if let Some(found) = reach::reaches(&parsed, &literals) {
+        return Ok(found
+            .into_iter()
+            .map(|(index, reach)| (indices[index] as u16, reach))
+            .collect());
+    }
+    // The literals of built-in detectors stand in the match or in its context; those of others may
+    // stand anywhere.
+    let Some(longest) = parsed.properties().maximum_len().filter(|_| when == CompileTime::Needed)
+    else {
+        return Ok(Vec::new());
+    };
+    let reach = Reach { before: longest + AFTER, after: longest + BEFORE };
+    Ok(indices.into_iter().map(|index| (index as u16, reach)).collect())
 }
 
 /// The literals that the expression of a detector cannot do without.

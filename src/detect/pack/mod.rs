@@ -41,11 +41,15 @@ pub(crate) mod names {
 /// A built-in pack, compiled when first asked for.
 type BuiltIn = LazyLock<Result<Arc<Pack>, SettingsError>>;
 
-const SAFETY: [&str; 4] = [
+const SAFETY: [&str; 8] = [
     include_str!("../packs/personal.yaml"),
     include_str!("../packs/credentials.yaml"),
     include_str!("../packs/injection.yaml"),
     include_str!("../packs/output.yaml"),
+    include_str!("../packs/vendors.yaml"),
+    include_str!("../packs/reach.yaml"),
+    include_str!("../packs/poison.yaml"),
+    include_str!("../packs/unfinished.yaml"),
 ];
 const REFUSAL: &str = include_str!("../packs/refusal.yaml");
 
@@ -78,8 +82,8 @@ pub(crate) fn safety() -> Result<Arc<Pack>, SettingsError> {
 /// All of ours: one pass over the text finds them all.
 pub(crate) fn all() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn = LazyLock::new(|| {
-        let [personal, credentials, injection, output] = SAFETY;
-        config::built_in_texts(&[personal, credentials, injection, output, REFUSAL])
+        let texts: Vec<&str> = SAFETY.into_iter().chain([REFUSAL]).collect();
+        config::built_in_texts(&texts)
     });
     given_out(&PACK)
 }

@@ -158,19 +158,17 @@ impl Pack {
         if profile.leet
             && let Some((text, parts)) = leet::read_as_letters(plain)
         {
-            for part in parts {
-                self.run_obfuscated((&text, part, steps_max), scan, |found| {
-                    // Where nothing was replaced the plain pass has the finding already.
-                    (plain[found.clone()] != text[found.clone()])
-                        .then(|| forms.place(found.start)..forms.place(found.end))
-                });
-            }
+            self.run_obfuscated((&text, &parts, steps_max), scan, |found| {
+                // Where nothing was replaced the plain pass has the finding already.
+                (plain[found.clone()] != text[found.clone()])
+                    .then(|| forms.place(found.start)..forms.place(found.end))
+            });
         }
         if profile.spaced
             && let Some((text, places)) = spaced::closed_up(plain)
         {
             let place = |at: usize| forms.place(places.get(at).map_or(0, |&place| place as usize));
-            self.run_obfuscated((&text, 0..text.len(), steps_max), scan, |found| {
+            self.run_obfuscated((&text, &[0..text.len()], steps_max), scan, |found| {
                 let (first, last) = (place(found.start), place(found.end - 1) + 1);
                 // Where nothing was closed up the plain pass has the finding already.
                 (last - first > found.len()).then_some(first..last)
@@ -179,22 +177,22 @@ impl Pack {
         if profile.long_token {
             for (range, decoded) in encoded::runs(plain) {
                 let place = forms.place(range.start)..forms.place(range.end);
-                let part = 0..decoded.len();
-                self.run_obfuscated((&decoded, part, steps_max), scan, |_| Some(place.clone()));
+                let parts = [0..decoded.len()];
+                self.run_obfuscated((&decoded, &parts, steps_max), scan, |_| Some(place.clone()));
             }
         }
     }
 
     fn run_obfuscated(
         &self,
-        (text, part, steps_max): (&[u8], Range<usize>, usize),
+        (text, parts, steps_max): (&[u8], &[Range<usize>], usize),
         scan: &mut Scan,
         place: impl Fn(Range<usize>) -> Option<Range<usize>>,
     ) {
-        if !scan.take(part.len(), STEPS_PER_BYTE, steps_max) {
+        if !scan.take(parts.iter().map(Range::len).sum(), STEPS_PER_BYTE, steps_max) {
             return;
         }
-        let Some(mut hits) = self.gates.obfuscated_anchors(text, part.clone()) else { return };
+        let Some(mut hits) = self.gates.obfuscated_anchors(text, parts) else { return };
         self.gates.add_asked(text, &mut hits);
         let profile = Profile::default();
         let mut open = self.open(&hits, &profile);
@@ -211,7 +209,7 @@ impl Pack {
             let parts: Vec<&Range<usize>> = if windowed {
                 seen.windows(index).iter().map(|(_, part)| part).collect()
             } else {
-                vec![&part]
+                parts.iter().collect()
             };
             let bytes = parts.iter().map(|part| part.len()).sum();
             if !scan.take(bytes, DETECTOR_STEPS_PER_BYTE, steps_max) {

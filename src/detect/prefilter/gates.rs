@@ -134,15 +134,17 @@ impl Gates {
         add(anchors, &hits.set);
     }
 
-    /// The anchors of a part of a text that was in disguise, if they open a detector that looks
+    /// The anchors of parts of a text that was in disguise, if they open a detector that looks
     /// there.
     pub(in crate::detect) fn obfuscated_anchors(
         &self,
         text: &[u8],
-        part: Range<usize>,
+        parts: &[Range<usize>],
     ) -> Option<Hits> {
         let mut hits = Hits::default();
-        self.main.find(text, part, u8::MAX, &mut hits);
+        for part in parts {
+            self.main.find(text, part.clone(), u8::MAX, &mut hits);
+        }
         meet(&hits.set, &self.obfuscated).then_some(hits)
     }
 

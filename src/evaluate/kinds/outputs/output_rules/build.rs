@@ -24,7 +24,7 @@ pub(super) fn build(node: &Node) -> Result<OutputRules, SettingsError> {
     let mut rules = if iris_like {
         rules::rules(bundle, &config.thresholds)
     } else {
-        builtin::rules(bundle, &config.thresholds)
+        builtin::rules(bundle, &config.thresholds, config.target)
     };
     let mut packs =
         packs(&config, bundle, iris_like).map_err(|error| error.at(place(node, "packs")))?;
@@ -50,7 +50,7 @@ pub(super) fn build(node: &Node) -> Result<OutputRules, SettingsError> {
         config.custom_rules.iter().any(|rule| rule.kind == super::CustomKind::CostThreshold);
     Ok(OutputRules {
         target: config.target,
-        reads_input: reads(&["keyword_overlap", "topic_consistency"]),
+        reads_input: reads(&["keyword_overlap", "topic_consistency", "answers_question"]),
         reads_usage: custom_cost || reads(&["cost_under_threshold", "token_efficiency"]),
         tools: config.tools,
         attribute,

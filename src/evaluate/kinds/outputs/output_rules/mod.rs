@@ -6,6 +6,7 @@
 //! rules stand in [`builtin`], the source's own behaviour (`compat: iris`) in [`iris`]. Limits are
 //! in [`limits`]; everything is linear in the text.
 
+mod answer;
 mod build;
 mod builtin;
 mod common;
@@ -13,6 +14,7 @@ mod custom;
 mod iris;
 mod limits;
 mod reading;
+mod relevance;
 mod rule;
 mod score;
 mod settings;

@@ -29,8 +29,9 @@ pub struct OutputRulesConfig {
     /// Weights of built-in rules, by name, in place of their own.
     pub weights: BTreeMap<String, f64>,
     /// `normal` or `critical`, by name of the rule. A failed critical rule fails the evaluation.
-    /// Critical unless said otherwise: `no_pii`, `no_injection_patterns`, `no_blocklist_words`
-    /// (none with `compat: iris`).
+    /// Critical unless said otherwise: `no_pii`, `no_injection_patterns`, `no_blocklist_words`,
+    /// `no_stub_output`, `non_empty_output`, `complete_answer`, `answers_question` (none with
+    /// `compat: iris`).
     pub severity: BTreeMap<String, Severity>,
     /// Built-in rules that do not run, by name.
     pub skip_rules: Vec<String>,
