@@ -163,14 +163,24 @@ pub(crate) struct Finding {
 impl Hit<'_> {
     /// Its findings in `text`.
     pub(crate) fn findings(&self, text: &str) -> impl Iterator<Item = Finding> {
-        self.places.iter().map(move |&(start, end)| Finding {
-            rule: self.rule.to_owned(),
-            kind: self.kind.to_owned(),
-            category: self.category.to_owned(),
-            range: start as usize..end as usize,
-            preview: redact(text.get(start as usize..end as usize).unwrap_or_default()),
+        self.places.iter().map(move |&(start, end)| {
+            let found = text.get(start as usize..end as usize).unwrap_or_default();
+            // What cannot be seen behind the match was dropped before it was found.
+            let shown = found.trim_end_matches(|c: char| c.is_whitespace() || is_invisible(c));
+            Finding {
+                rule: self.rule.to_owned(),
+                kind: self.kind.to_owned(),
+                category: self.category.to_owned(),
+                range: start as usize..start as usize + shown.len(),
+                preview: redact(shown),
+            }
         })
     }
+}
+
+/// Characters without a shape, which may stand inside or behind a word.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
 }
 
 /// Shows the form of a text and none of its letters and digits; at most 24 characters.

@@ -122,7 +122,11 @@ mod tests {
         check("ab{0,3} key[0-9]{1,4}", &["key"], &[(0, 5, 7)]);
         check("(?:forget|ignor(?:e|ing)) all", &["ignor", "forget"], &[(0, 0, 12), (1, 0, 10)]);
         check(r"\b(?:x|y)_(token|key)\b", &["_token", "_key"], &[(0, 1, 6), (1, 1, 4)]);
-        check("(?:system|role)[ -]prompts?", &["system prompt", "prompt"], &[(1, 7, 7)]);
+        check(
+            "(?:system|role)[ -]prompts?",
+            &["system prompt", "prompt"],
+            &[(0, 0, 14), (1, 7, 7)],
+        );
         check("(?:abc){2}", &["abc"], &[(0, 0, 6)]);
     }
 

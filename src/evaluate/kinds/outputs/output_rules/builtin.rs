@@ -152,7 +152,7 @@ pub(super) fn detected(s: &RuleSubject<'_>, rule: &str, none: &'static str, some
             kinds.push(hit.kind);
         }
         if s.explain {
-            findings.extend(hit.findings(s.text()));
+            findings.extend(hit.findings(s.text()).take(s.findings_max));
         }
     }
     if kinds.is_empty() {

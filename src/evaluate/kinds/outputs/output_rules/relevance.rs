@@ -37,7 +37,7 @@ const TOPIC: f64 = 0.10;
 /// Content words of a text and of the input from which on a text without any word of the input is
 /// beside the point.
 const BESIDE_WORDS: usize = 8;
-const ASKED_WORDS: usize = 3;
+const ASKED_WORDS: usize = 5;
 /// Content words of an answer that may be all there is to say.
 const TERSE_WORDS: usize = 3;
 

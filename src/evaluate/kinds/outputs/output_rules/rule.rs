@@ -31,6 +31,8 @@ pub(super) struct RuleSubject<'t> {
     pub(super) packs: &'t [Arc<Pack>],
     /// Kinds that do not count.
     pub(super) skip_kinds: &'t [String],
+    /// Findings listed of each kind.
+    pub(super) findings_max: usize,
     /// Rules whose built-in detectors the config replaces.
     pub(super) replaced: &'t [&'static str],
     /// What [`fault`](Self::fault) found.

@@ -139,6 +139,7 @@ impl OutputRules {
                 scans: self.scans(text, &trajectory.effort),
                 packs: &self.packs,
                 skip_kinds: &self.skip_kinds,
+                findings_max: self.findings_max,
                 replaced: &self.replaced,
                 fault: OnceCell::new(),
             };

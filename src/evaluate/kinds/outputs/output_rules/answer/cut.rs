@@ -14,12 +14,15 @@ const GOES_ON: &str = " the a an of to in on at with for and or but because by f
 /// Words with which a German sentence may end as well: no sign of a cut.
 const MAY_END: [&str; 6] = ["auf", "on", "in", "is", "was", "no"];
 
+/// A shorter last line with a colon is a label.
+const LEAD_IN_BYTES_MIN: usize = 8;
+
 /// Whether an answer ends with the announcement of what does not follow.
 pub(super) fn is_lead_in(text: &str) -> bool {
     let body = without_empty_block(text);
     let last = body.lines().last().unwrap_or_default().trim_end();
     let announces = last.ends_with([':', '：']) && !last.starts_with(['-', '*', '|', '#']);
-    announces && last.chars().count() > 6
+    announces && last.len() > LEAD_IN_BYTES_MIN
 }
 
 /// The text without an empty code block at its end.
