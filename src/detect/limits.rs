@@ -12,8 +12,8 @@ pub(crate) const DETECTOR_STEPS_PER_BYTE: usize = 8;
 pub(crate) const DETECTORS_MAX: usize = 512;
 /// Longest text a detector's pattern may match, bytes: what keeps finding all matches linear.
 pub(crate) const MATCH_BYTES_MAX: usize = 4096;
-/// Findings kept of one detector in one text; more are counted, not listed.
-pub(crate) const FINDINGS_MAX: usize = 16;
+/// Findings kept of one detector in one text; the search stops there.
+pub(crate) const FINDINGS_MAX: usize = 256;
 /// Most bytes of encoded runs (base64, percent, tags) that are decoded in one text.
 pub(crate) const DECODED_BYTES_MAX: usize = 64 << 10;
 /// Most bytes of one text where digits stand together that detectors of numbers search; where there

@@ -17,8 +17,14 @@ pub enum Validator {
     Ipv4,
     /// IPv6 address that is routable on the internet.
     Ipv6,
+    /// IPv4 address that is routable and that no section or version has: four numbers, the first 25
+    /// or more and one of three digits.
+    Ipv4Plain,
     /// Telephone number: 7 to 15 digits, not one digit repeated, not a counting row.
     Phone,
+    /// The same where a word says that one is reached there: 8 digits or more, no date, no long
+    /// number without a zero or `+` before it.
+    PhoneSpoken,
     /// Date with a plausible year, month and day of a birth.
     BirthDate,
     /// Secret: letters and digits mixed, enough different ones, no words joined by `_` or `-`.
@@ -49,7 +55,9 @@ impl Validator {
             Self::Iban => iban(text),
             Self::Ssn => ssn(&digits(text)),
             Self::Ipv4 => ipv4(text),
+            Self::Ipv4Plain => ipv4_plain(text),
             Self::Ipv6 => ipv6(text),
+            Self::PhoneSpoken => phone_spoken(text),
             Self::Phone => phone(text),
             Self::BirthDate => birth_date(text),
             Self::Secret => secret(text),
@@ -172,6 +180,11 @@ fn ipv4(text: &str) -> bool {
         || (a == 198 && (b == 18 || b == 19)))
 }
 
+fn ipv4_plain(text: &str) -> bool {
+    let numbers: Vec<u8> = text.split('.').filter_map(|part| part.parse().ok()).collect();
+    ipv4(text) && numbers.iter().any(|&number| number >= 100) && numbers[0] >= 25
+}
+
 fn ipv6(text: &str) -> bool {
     let Ok(ip) = text.parse::<std::net::Ipv6Addr>() else { return false };
     let first = ip.segments()[0];
@@ -187,6 +200,13 @@ fn phone(text: &str) -> bool {
         && !counting
         && !digits[1..].windows(6).any(repeated)
         && !is_nobodys_american(main, &digits)
+}
+
+fn phone_spoken(text: &str) -> bool {
+    let digits = digits(text);
+    let dated = text.split(['-', '/', '.']).count() == 3 && digits.len() == 8;
+    let marked = text.starts_with(['0', '+', '(']) || digits.len() <= 11;
+    digits.len() >= 8 && !dated && marked && phone(text)
 }
 
 /// Toll-free numbers and the 555-01xx numbers of fiction belong to no person.

@@ -2,19 +2,18 @@
 
 use std::ops::Range;
 
-use regex::bytes::Regex;
-
 use super::super::limits::REFUSED_MAX;
 use super::expression::Expression;
+use super::reach::Reach;
 use crate::detect::Severity;
 use crate::detect::prefilter::profile::Profile;
 use crate::detect::prefilter::sieve::Anchors;
 use crate::detect::validate::Validator;
 
 /// Bytes before a match that context is looked for in.
-const BEFORE: usize = 48;
+pub(super) const BEFORE: usize = 48;
 /// Bytes after a match that context is looked for in.
-const AFTER: usize = 32;
+pub(super) const AFTER: usize = 32;
 
 /// What form of the text a detector matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
@@ -85,6 +84,9 @@ pub(in crate::detect) struct Detector {
     pub(in crate::detect) not_near: Option<Expression>,
     pub(in crate::detect) obfuscated: bool,
     pub(in crate::detect) count_min: u32,
+    /// Where matches stand around each of `gate.needs`, by the anchor; empty where that is not
+    /// known, and the expression runs over the whole text.
+    pub(in crate::detect) reaches: Vec<(u16, Reach)>,
 }
 
 impl Detector {
@@ -100,13 +102,12 @@ impl Detector {
     ) -> bool {
         let Some(pattern) = &self.pattern else { return true };
         let Some(pattern) = pattern.get() else { return false };
-        let text = &text[..region.end];
         let mut at = region.start;
-        while at <= text.len()
-            && let Some(whole) = pattern.find_at(text, at)
+        while at <= region.end
+            && let Some(whole) = pattern.find(text, at..region.end)
         {
-            at = whole.end().max(whole.start() + 1);
-            let part = part(pattern, text, whole.range());
+            at = whole.end.max(whole.start + 1);
+            let part = pattern.group(text, whole.clone()).unwrap_or(whole);
             let flow = if self.accepts(text, &part) { take(part) } else { Flow::Refuse };
             match flow {
                 Flow::Break => return true,
@@ -125,15 +126,6 @@ impl Detector {
         }) && self.near.as_ref().is_none_or(|near| is_match(near, around))
             && !self.not_near.as_ref().is_some_and(|not_near| is_match(not_near, around))
     }
-}
-
-/// The first group where the pattern has one, else the match.
-fn part(pattern: &Regex, text: &[u8], whole: Range<usize>) -> Range<usize> {
-    if pattern.captures_len() == 1 {
-        return whole;
-    }
-    let groups = pattern.captures_at(text, whole.start);
-    groups.and_then(|groups| groups.get(1).map(|group| group.range())).unwrap_or(whole)
 }
 
 fn is_match(expression: &Expression, text: &[u8]) -> bool {

@@ -9,11 +9,13 @@ use std::sync::Arc;
 
 use super::super::limits::DETECTORS_MAX;
 use super::Pack;
-use super::compile::{Detector, Gate, TextForm};
-use super::expression::{CompileTime, Expression};
+use super::compile::{AFTER, BEFORE, Detector, Gate, TextForm};
+use super::expression::{CompileTime, Expression, parsed};
 use super::needs::OwnNeeds;
+use super::reach::{self, Reach};
 use crate::detect::Severity;
 use crate::detect::normalise::shadow::fold_pattern;
+use crate::detect::prefilter::gates::members;
 use crate::detect::prefilter::sieve::{ANCHORS_MAX, Anchors, NONE};
 use crate::detect::validate::Validator;
 use crate::settings::{SettingsError, yaml};
@@ -161,13 +163,15 @@ fn detector(
         }
         None => Ok(None),
     };
+    let gate = gate(config, pack, anchors)?;
     Ok(Detector {
+        reaches: reaches(config, pack, &gate, anchors, when)?,
         rule: config.rule.clone(),
         kind: config.kind.clone(),
         category: config.category.clone(),
         severity: config.severity,
         form: config.text,
-        gate: gate(config, pack, anchors)?,
+        gate,
         literal: config
             .literal
             .as_ref()
@@ -208,6 +212,42 @@ fn gate(
         at_sign: config.at_sign,
         long_token: config.long_token,
     })
+}
+
+/// Where matches of a detector stand around its `needs`, by anchor; empty where that is not known.
+fn reaches(
+    config: &DetectorConfig,
+    pack: &PackConfig,
+    gate: &Gate,
+    anchors: &[String],
+    when: CompileTime,
+) -> Result<Vec<(u16, Reach)>, SettingsError> {
+    let in_any_case = config.text != TextForm::Normalised || pack.syntax != Syntax::Linear;
+    let (Some(needs), Some(pattern)) = (gate.needs.as_deref(), &config.pattern) else {
+        return Ok(Vec::new());
+    };
+    if in_any_case || gate.or_non_ascii || gate.digits {
+        return Ok(Vec::new());
+    }
+    let pattern = fold_pattern(&with_named(pattern, &pack.expressions)?);
+    let Ok(parsed) = parsed(&pattern) else { return Ok(Vec::new()) };
+    let indices: Vec<usize> = members(needs).collect();
+    let literals: Vec<&str> =
+        indices.iter().map(|&index| anchors[index].trim_start_matches('^')).collect();
+    if let Some(found) = reach::reaches(&parsed, &literals) {
+        return Ok(found
+            .into_iter()
+            .map(|(index, reach)| (indices[index] as u16, reach))
+            .collect());
+    }
+    // The literals of built-in detectors stand in the match or in its context; those of others may
+    // stand anywhere.
+    let Some(longest) = parsed.properties().maximum_len().filter(|_| when == CompileTime::Needed)
+    else {
+        return Ok(Vec::new());
+    };
+    let reach = Reach { before: longest + AFTER, after: longest + BEFORE };
+    Ok(indices.into_iter().map(|index| (index as u16, reach)).collect())
 }
 
 /// The literals that the expression of a detector cannot do without.

@@ -3,9 +3,12 @@
 //! Patterns are in the `regex` crate's syntax, with `\b`, `\d` and `\w` in ASCII, or in
 //! ECMAScript's. No pattern may match more than [`MATCH_BYTES_MAX`] bytes.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 
-use regex::bytes::{Regex, RegexBuilder};
+use regex_automata::meta::{self, Regex};
+use regex_automata::util::syntax;
+use regex_automata::{Input, Span};
 use regex_syntax::hir::Hir;
 
 use super::super::limits::{DFA_BYTES_MAX, MATCH_BYTES_MAX, REGEX_BYTES_MAX};
@@ -30,7 +33,7 @@ pub(in crate::detect) struct Expression {
     syntax: Syntax,
     case_sensitive: bool,
     form: TextForm,
-    compiled: OnceLock<Option<Regex>>,
+    compiled: OnceLock<Option<Engine>>,
 }
 
 impl Expression {
@@ -51,7 +54,7 @@ impl Expression {
 
     /// The compiled expression; `None` if it cannot be compiled, which is known of no expression
     /// that was taken [now](CompileTime::Now) and tested of the built-in ones.
-    pub(in crate::detect) fn get(&self) -> Option<&Regex> {
+    pub(in crate::detect) fn get(&self) -> Option<&Engine> {
         let compile = || {
             let compiled = self.compile();
             compiled.inspect_err(|error| tracing::error!("built-in rule pack: {error}")).ok()
@@ -59,11 +62,11 @@ impl Expression {
         self.compiled.get_or_init(compile).as_ref()
     }
 
-    fn compile(&self) -> Result<Regex, SettingsError> {
+    fn compile(&self) -> Result<Engine, SettingsError> {
         let text = &self.text;
         if self.syntax == Syntax::Javascript {
             return JsRegex::new(&self.text, if self.case_sensitive { "" } else { "i" })
-                .map(JsRegex::into_inner)
+                .map(|regex| Engine::Javascript(regex.into_inner()))
                 .map_err(|error| SettingsError::new(error.to_string()));
         }
         let folded =
@@ -79,12 +82,63 @@ impl Expression {
             ))
             .with_help("write `{0,40}` in place of `*` and `{1,40}` in place of `+`"));
         }
-        RegexBuilder::new(&folded)
-            .case_insensitive(!self.case_sensitive)
-            .size_limit(REGEX_BYTES_MAX)
-            .dfa_size_limit(DFA_BYTES_MAX)
-            .build()
+        let config = meta::Config::new()
+            .utf8_empty(false)
+            .nfa_size_limit(Some(REGEX_BYTES_MAX))
+            .hybrid_cache_capacity(DFA_BYTES_MAX);
+        let syntax = syntax::Config::new().case_insensitive(!self.case_sensitive).utf8(false);
+        Regex::builder()
+            .configure(config)
+            .syntax(syntax)
+            .build(&folded)
+            .map(|regex| Engine::Linear(Box::new(regex)))
             .map_err(|error| SettingsError::new(format!("`{text}` is not an expression: {error}")))
+    }
+}
+
+/// A compiled expression.
+pub(in crate::detect) enum Engine {
+    /// Of the `regex` crate's syntax; can be held to a part of a text.
+    Linear(Box<Regex>),
+    /// Of ECMAScript's.
+    Javascript(regex::bytes::Regex),
+}
+
+impl Engine {
+    /// The first match within a part of a text; what stands around the part counts for `\b` and the
+    /// like.
+    pub(in crate::detect) fn find(&self, text: &[u8], part: Range<usize>) -> Option<Range<usize>> {
+        match self {
+            Self::Linear(regex) => {
+                regex.find(Input::new(text).span(Span::from(part))).map(|found| found.range())
+            }
+            Self::Javascript(regex) => {
+                regex.find_at(&text[..part.end], part.start).map(|found| found.range())
+            }
+        }
+    }
+
+    /// The first group of a match, where the expression has one and it took part.
+    pub(in crate::detect) fn group(&self, text: &[u8], found: Range<usize>) -> Option<Range<usize>> {
+        match self {
+            Self::Linear(regex) if regex.captures_len() > 1 => {
+                let mut groups = regex.create_captures();
+                regex.captures(Input::new(text).span(Span::from(found)), &mut groups);
+                groups.get_group(1).map(|group| group.range())
+            }
+            Self::Javascript(regex) if regex.captures_len() > 1 => {
+                regex.captures_at(text, found.start)?.get(1).map(|group| group.range())
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it matches anywhere.
+    pub(in crate::detect) fn is_match(&self, text: &[u8]) -> bool {
+        match self {
+            Self::Linear(regex) => regex.is_match(text),
+            Self::Javascript(regex) => regex.is_match(text),
+        }
     }
 }
 

@@ -11,18 +11,17 @@ pub(crate) mod compile;
 pub(crate) mod config;
 pub(crate) mod expression;
 mod needs;
+pub(in crate::detect) mod reach;
+mod scan;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use super::normalise::shadow::Shadow;
-use super::prefilter::gates::{Gates, members};
-use super::prefilter::profile::{Profile, unleet};
-use compile::{Detector, Flow, TextForm};
+use super::prefilter::gates::Gates;
+use compile::{Detector, TextForm};
 
 use super::Severity;
-use super::limits::{DETECTOR_STEPS_PER_BYTE, FINDINGS_MAX, STEPS_PER_BYTE};
 use crate::settings::SettingsError;
 
 /// Names of the rules that detectors of the built-in packs belong to.
@@ -42,11 +41,15 @@ pub(crate) mod names {
 /// A built-in pack, compiled when first asked for.
 type BuiltIn = LazyLock<Result<Arc<Pack>, SettingsError>>;
 
-const SAFETY: [&str; 4] = [
+const SAFETY: [&str; 8] = [
     include_str!("../packs/personal.yaml"),
     include_str!("../packs/credentials.yaml"),
     include_str!("../packs/injection.yaml"),
     include_str!("../packs/output.yaml"),
+    include_str!("../packs/vendors.yaml"),
+    include_str!("../packs/reach.yaml"),
+    include_str!("../packs/poison.yaml"),
+    include_str!("../packs/unfinished.yaml"),
 ];
 const REFUSAL: &str = include_str!("../packs/refusal.yaml");
 
@@ -79,8 +82,8 @@ pub(crate) fn safety() -> Result<Arc<Pack>, SettingsError> {
 /// All of ours: one pass over the text finds them all.
 pub(crate) fn all() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn = LazyLock::new(|| {
-        let [personal, credentials, injection, output] = SAFETY;
-        config::built_in_texts(&[personal, credentials, injection, output, REFUSAL])
+        let texts: Vec<&str> = SAFETY.into_iter().chain([REFUSAL]).collect();
+        config::built_in_texts(&texts)
     });
     given_out(&PACK)
 }
@@ -119,28 +122,13 @@ impl Scan {
     pub(crate) fn steps(&self) -> usize {
         self.steps
     }
-
-    /// Takes the steps of one pass over so many bytes, by a detector or by the gates; `false` where
-    /// they are not left.
-    fn take(&mut self, bytes: usize, by: Option<&Detector>, steps_max: usize) -> bool {
-        if !self.cut {
-            let steps = match by {
-                // Detectors of numbers search only where digits are.
-                Some(detector) if !detector.gate.digits => DETECTOR_STEPS_PER_BYTE,
-                _ => STEPS_PER_BYTE,
-            };
-            self.steps = self.steps.saturating_add(bytes * steps);
-            self.cut = self.steps > steps_max;
-        }
-        !self.cut
-    }
 }
 
 #[derive(Debug)]
 struct RawHit {
     detector: u16,
     count: u32,
-    /// Byte ranges in the text, at most [`FINDINGS_MAX`].
+    /// Byte ranges in the text, at most [`FINDINGS_MAX`](super::limits::FINDINGS_MAX).
     places: Vec<(u32, u32)>,
 }
 
@@ -148,7 +136,7 @@ struct RawHit {
 pub(crate) struct Hit<'s> {
     /// What it detects.
     pub(crate) kind: &'s str,
-    /// How often, counted up to [`FINDINGS_MAX`].
+    /// How often, counted up to [`FINDINGS_MAX`](super::limits::FINDINGS_MAX).
     pub(crate) count: u32,
     /// Whether the detector is critical.
     pub(crate) severity: Severity,
@@ -180,14 +168,24 @@ impl Hit<'_> {
 
     /// Its findings in `text`.
     pub(crate) fn findings(&self, text: &str) -> impl Iterator<Item = Finding> {
-        self.places.iter().map(move |&(start, end)| Finding {
-            rule: self.rule.to_owned(),
-            kind: self.kind.to_owned(),
-            category: self.category.to_owned(),
-            range: start as usize..end as usize,
-            preview: redact(text.get(start as usize..end as usize).unwrap_or_default()),
+        self.places.iter().map(move |&(start, end)| {
+            let found = text.get(start as usize..end as usize).unwrap_or_default();
+            // What cannot be seen behind the match was dropped before it was found.
+            let shown = found.trim_end_matches(|c: char| c.is_whitespace() || is_invisible(c));
+            Finding {
+                rule: self.rule.to_owned(),
+                kind: self.kind.to_owned(),
+                category: self.category.to_owned(),
+                range: start as usize..start as usize + shown.len(),
+                preview: redact(shown),
+            }
         })
     }
+}
+
+/// Characters without a shape, which may stand inside or behind a word.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
 }
 
 /// Shows the form of a text and none of its letters and digits; at most 24 characters.
@@ -207,14 +205,6 @@ fn redact(text: &str) -> String {
         form.push('…');
     }
     form
-}
-
-/// The forms of a text that detectors may ask for, each made at most once.
-struct TextForms<'t> {
-    text: &'t str,
-    shadow: Option<Shadow>,
-    lower: Option<String>,
-    upper: Option<String>,
 }
 
 impl Pack {
@@ -279,171 +269,6 @@ impl Pack {
             return Arc::new(self.scan(text, steps_max));
         }
         cache::get(self, text, || self.scan(text, steps_max))
-    }
-
-    /// Scans a text. A scan that would take more steps than it may stops: its findings are void.
-    pub(crate) fn scan(&self, text: &str, steps_max: usize) -> Scan {
-        let mut scan = Scan::default();
-        if !scan.take(text.len(), None, steps_max) {
-            return scan;
-        }
-        let mut profile = Profile::of(text.as_bytes());
-        let mut forms = TextForms { text, shadow: None, lower: None, upper: None };
-        let cased = self.cased && profile.non_ascii();
-        if self.shadowed && profile.non_ascii() {
-            let shadow = Shadow::of(text);
-            profile = Profile::of(shadow.text.as_bytes());
-            forms.shadow = Some(shadow);
-        }
-        let mut anchors = self.gates.anchors(forms.normalised(), &profile);
-        if cased {
-            // Changing case makes ASCII of some other letters.
-            self.gates.add_anchors(forms.lower().as_bytes(), &mut anchors);
-            self.gates.add_anchors(forms.upper().as_bytes(), &mut anchors);
-        }
-        for index in members(&self.gates.candidates(&anchors, &profile)) {
-            if self.detectors[index].gate.is_open(&anchors, &profile) {
-                if !scan.take(text.len(), self.detectors.get(index), steps_max) {
-                    return scan;
-                }
-                self.run(index, &mut forms, &profile, &mut scan);
-            }
-        }
-        if profile.leet {
-            self.scan_leet(&forms, &mut scan, steps_max);
-        }
-        if profile.spaced {
-            self.scan_spaced(&forms, &mut scan, steps_max);
-        }
-        if profile.long_token {
-            self.scan_encoded(&forms, &mut scan, steps_max);
-        }
-        scan
-    }
-
-    fn run(&self, index: usize, forms: &mut TextForms<'_>, profile: &Profile, scan: &mut Scan) {
-        let detector = &self.detectors[index];
-        let raw = 0..forms.text.len();
-        let whole = 0..forms.normalised().len();
-        let (text, regions): (&[u8], &[Range<usize>]) = match detector.form {
-            TextForm::Normalised if detector.gate.digits => (forms.normalised(), &profile.digits),
-            TextForm::Normalised => (forms.normalised(), std::slice::from_ref(&whole)),
-            TextForm::AsIs => (forms.text.as_bytes(), std::slice::from_ref(&raw)),
-            TextForm::Lower => (forms.lower().as_bytes(), &[]),
-            TextForm::Upper => (forms.upper().as_bytes(), &[]),
-        };
-        let mut hit = RawHit { detector: index as u16, count: 0, places: Vec::new() };
-        if let Some(literal) = &detector.literal {
-            hit.count = u32::from(memchr::memmem::find(text, literal).is_some());
-        }
-        let mut refused = 0;
-        let mut find = |region: &Range<usize>| {
-            detector.find(text, region.clone(), &mut refused, &mut |found| hit.add(found))
-        };
-        if !regions.iter().all(&mut find) || (detector.gate.digits && profile.digits_cut) {
-            scan.gave_up.push(index as u16);
-        }
-        if hit.count >= detector.count_min {
-            if let (TextForm::Normalised, Some(shadow)) = (detector.form, &forms.shadow) {
-                hit.move_to(shadow);
-            }
-            scan.hits.push(hit);
-        }
-    }
-
-    /// Looks again with digits read as the letters they resemble.
-    fn scan_leet(&self, forms: &TextForms<'_>, scan: &mut Scan, steps_max: usize) {
-        let plain = forms.normalised();
-        let text: Vec<u8> = plain.iter().map(|&byte| unleet(byte)).collect();
-        self.run_obfuscated((&text, steps_max), scan, |found| {
-            // Where nothing was replaced the plain pass has the finding already.
-            (plain[found.clone()] != text[found.clone()])
-                .then(|| forms.place(found.start)..forms.place(found.end))
-        });
-    }
-
-    /// Looks again with words closed up whose letters have spaces between them.
-    fn scan_spaced(&self, forms: &TextForms<'_>, scan: &mut Scan, steps_max: usize) {
-        let Some((text, places)) = super::normalise::spaced::closed_up(forms.normalised()) else {
-            return;
-        };
-        let place = |at: usize| forms.place(places.get(at).map_or(0, |&place| place as usize));
-        self.run_obfuscated((&text, steps_max), scan, |found| {
-            let (first, last) = (place(found.start), place(found.end - 1) + 1);
-            // Where nothing was closed up the plain pass has the finding already.
-            (last - first > found.len()).then_some(first..last)
-        });
-    }
-
-    /// Looks into runs that decode to text.
-    fn scan_encoded(&self, forms: &TextForms<'_>, scan: &mut Scan, steps_max: usize) {
-        for (range, decoded) in super::normalise::encoded::runs(forms.normalised()) {
-            let place = forms.place(range.start)..forms.place(range.end);
-            self.run_obfuscated((&decoded, steps_max), scan, |_| Some(place.clone()));
-        }
-    }
-
-    fn run_obfuscated(
-        &self,
-        (text, steps_max): (&[u8], usize),
-        scan: &mut Scan,
-        place: impl Fn(Range<usize>) -> Option<Range<usize>>,
-    ) {
-        if !scan.take(text.len(), None, steps_max) {
-            return;
-        }
-        let Some(anchors) = self.gates.obfuscated_anchors(text) else { return };
-        let profile = Profile::default();
-        for index in members(&self.gates.candidates(&anchors, &profile)) {
-            let detector = &self.detectors[index];
-            if !detector.obfuscated || !detector.gate.is_open(&anchors, &profile) {
-                continue;
-            }
-            if !scan.take(text.len(), Some(detector), steps_max) {
-                return;
-            }
-            let mut hit = RawHit { detector: index as u16, count: 0, places: Vec::new() };
-            let mut take = |found| place(found).map_or(Flow::Refuse, |found| hit.add(found));
-            if !detector.find(text, 0..text.len(), &mut 0, &mut take) {
-                scan.gave_up.push(index as u16);
-            }
-            if hit.count >= detector.count_min {
-                scan.hits.push(hit);
-            }
-        }
-    }
-}
-
-impl RawHit {
-    fn add(&mut self, found: Range<usize>) -> Flow {
-        self.count += 1;
-        self.places.push((found.start as u32, found.end as u32));
-        if self.places.len() < FINDINGS_MAX { Flow::Continue } else { Flow::Break }
-    }
-
-    fn move_to(&mut self, shadow: &Shadow) {
-        for (start, end) in &mut self.places {
-            *start = shadow.place(*start as usize) as u32;
-            *end = shadow.place(*end as usize) as u32;
-        }
-    }
-}
-
-impl TextForms<'_> {
-    fn normalised(&self) -> &[u8] {
-        self.shadow.as_ref().map_or(self.text.as_bytes(), |shadow| shadow.text.as_bytes())
-    }
-
-    fn place(&self, at: usize) -> usize {
-        self.shadow.as_ref().map_or(at, |shadow| shadow.place(at))
-    }
-
-    fn lower(&mut self) -> &str {
-        self.lower.get_or_insert_with(|| self.text.to_lowercase())
-    }
-
-    fn upper(&mut self) -> &str {
-        self.upper.get_or_insert_with(|| self.text.to_uppercase())
     }
 }
 

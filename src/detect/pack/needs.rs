@@ -83,7 +83,7 @@ fn runs(parts: &[Hir]) -> impl Iterator<Item = Vec<String>> {
 }
 
 /// All texts that a part matches, where they are few.
-fn spelled(hir: &Hir) -> Option<Vec<String>> {
+pub(super) fn spelled(hir: &Hir) -> Option<Vec<String>> {
     match hir.kind() {
         // A look at what stands around matches nothing of its own.
         HirKind::Empty | HirKind::Look(_) => Some(vec![String::new()]),
@@ -128,7 +128,7 @@ fn spelled_class(class: &Class) -> Option<Vec<String>> {
     is_small.then(|| letters.filter_map(letter).collect())
 }
 
-fn joined(starts: &[String], ends: &[String]) -> Option<Vec<String>> {
+pub(super) fn joined(starts: &[String], ends: &[String]) -> Option<Vec<String>> {
     let pairs = starts.iter().flat_map(|start| ends.iter().map(move |end| format!("{start}{end}")));
     (starts.len() * ends.len() <= SPELLED_MAX).then(|| pairs.collect())
 }

@@ -1,39 +1,44 @@
 //! Which detectors a text may hit at all.
 //!
 //! In go a text and its profile, out come the anchors that occur and the detectors that these open.
-//! Anchors are looked for only where they can matter: those of detectors of numbers where digits
-//! stand together, and those of `also_needs` where something of a `needs` beside them was found.
+//! One pass finds all anchors of `needs`, with their places; those of `also_needs` are looked for
+//! only around the `needs` beside them. A detector whose matches cannot stand far from its anchors
+//! runs only in windows around them.
+
+use std::ops::Range;
 
 use super::super::limits::DETECTORS_MAX;
 use super::profile::Profile;
-use super::sieve::{Anchors, NONE, Sieve};
+use super::sieve::{Anchors, Hits, NONE, Sieve};
 use crate::detect::pack::compile::{Detector, meet};
+use crate::detect::pack::reach::Reach;
 
 /// Some detectors; bit `n` stands for detector `n`.
 pub(in crate::detect) type Set = [u64; DETECTORS_MAX / 64];
 
 /// The gates of all detectors of a pack.
 pub(in crate::detect) struct Gates {
-    /// Looks for the anchors of detectors that need neither digits nor a long token.
-    plain: Sieve,
+    /// Looks for the anchors of `needs`.
+    main: Sieve,
     /// The same for texts in ASCII.
-    ascii_plain: Sieve,
-    /// Looks for the anchors of detectors that need digits.
-    digits: Sieve,
-    /// The same for texts in ASCII.
-    ascii_digits: Sieve,
-    /// Looks for the anchors of detectors that need a long token.
-    tokens: Sieve,
+    ascii_main: Sieve,
     /// Looks for the anchors of `also_needs`.
     also: Sieve,
     /// Anchors without which those of `also` do not matter.
     asking: Anchors,
     /// The detectors of each anchor.
     by_anchor: Vec<Set>,
+    /// Where matches of detectors stand around each anchor.
+    reaches: Vec<Vec<(u16, Reach)>>,
+    /// The detectors whose reaches are known.
+    windowed: Set,
     unanchored: Unanchored,
     /// Anchors of detectors that also look through digits put for letters and through encodings.
     obfuscated: Anchors,
 }
+
+/// Where detectors need to run: by detector and place, apart from each other.
+pub(in crate::detect) type Windows = Vec<(u16, Range<usize>)>;
 
 /// Detectors without anchors, by what else they need.
 #[derive(Default)]
@@ -46,52 +51,32 @@ struct Unanchored {
     nothing: Set,
 }
 
-/// What each sieve looks for.
-struct Wanted {
-    plain: Anchors,
-    digits: Anchors,
-    tokens: Anchors,
-    also: Anchors,
-}
-
-impl Wanted {
-    fn of(detectors: &[Detector]) -> Self {
-        let mut wanted = Self { plain: NONE, digits: NONE, tokens: NONE, also: NONE };
-        for Detector { gate, .. } in detectors {
-            let main = match (gate.long_token, gate.digits) {
-                (true, _) => &mut wanted.tokens,
-                (false, true) => &mut wanted.digits,
-                (false, false) => &mut wanted.plain,
-            };
-            match (gate.needs.as_deref(), gate.also_needs.as_deref()) {
-                (Some(needs), Some(also)) => {
-                    add(main, needs);
-                    add(&mut wanted.also, also);
-                }
-                (needs, also) => needs.into_iter().chain(also).for_each(|mask| add(main, mask)),
-            }
-        }
-        wanted.also.iter_mut().zip(wanted.plain).for_each(|(also, plain)| *also &= !plain);
-        wanted
-    }
-}
-
 impl Gates {
     /// Those of these detectors, whose gates name `anchors`.
     pub(in crate::detect) fn new(detectors: &[Detector], anchors: &[String]) -> Self {
-        let wanted = Wanted::of(detectors);
+        let (mut main, mut also) = (NONE, NONE);
+        for Detector { gate, .. } in detectors {
+            match (gate.needs.as_deref(), gate.also_needs.as_deref()) {
+                (Some(needs), Some(asked)) => {
+                    add(&mut main, needs);
+                    add(&mut also, asked);
+                }
+                (needs, asked) => {
+                    needs.into_iter().chain(asked).for_each(|mask| add(&mut main, mask));
+                }
+            }
+        }
         let sieve = |set: &Anchors, ascii| {
             Sieve::new(anchors, ascii, |index| set[index / 64] >> (index % 64) & 1 == 1)
         };
         let mut gates = Self {
-            plain: sieve(&wanted.plain, false),
-            ascii_plain: sieve(&wanted.plain, true),
-            digits: sieve(&wanted.digits, false),
-            ascii_digits: sieve(&wanted.digits, true),
-            tokens: sieve(&wanted.tokens, false),
-            also: sieve(&wanted.also, false),
+            main: sieve(&main, false),
+            ascii_main: sieve(&main, true),
+            also: sieve(&also, false),
             asking: NONE,
             by_anchor: vec![Set::default(); anchors.len()],
+            reaches: vec![Vec::new(); anchors.len()],
+            windowed: Set::default(),
             unanchored: Unanchored::default(),
             obfuscated: NONE,
         };
@@ -116,6 +101,12 @@ impl Gates {
             set[index / 64] |= 1 << (index % 64);
             return;
         };
+        if !detector.reaches.is_empty() {
+            self.windowed[index / 64] |= 1 << (index % 64);
+        }
+        for &(anchor, reach) in &detector.reaches {
+            self.reaches[usize::from(anchor)].push((index as u16, reach));
+        }
         for anchor in members(needs) {
             self.by_anchor[anchor][index / 64] |= 1 << (index % 64);
         }
@@ -127,42 +118,95 @@ impl Gates {
         }
     }
 
-    /// The anchors that occur in a text and may matter.
-    pub(in crate::detect) fn anchors(&self, text: &[u8], profile: &Profile) -> Anchors {
-        let (plain, digits) = if profile.non_ascii() {
-            (&self.plain, &self.digits)
-        } else {
-            (&self.ascii_plain, &self.ascii_digits)
-        };
-        let mut anchors = plain.find(text, profile.top);
-        if !profile.digits.is_empty() {
-            add(&mut anchors, &digits.find(text, profile.top));
-        }
-        if profile.long_token {
-            add(&mut anchors, &self.tokens.find(text, profile.top));
-        }
-        self.add_asked(text, &mut anchors);
-        anchors
+    /// The anchors that occur in a text.
+    pub(in crate::detect) fn anchors(&self, text: &[u8], profile: &Profile) -> Hits {
+        let main = if profile.non_ascii() { &self.main } else { &self.ascii_main };
+        let mut hits = Hits::default();
+        main.find(text, 0..text.len(), profile.top, &mut hits);
+        hits
     }
 
     /// Adds the anchors of a text in another case.
     pub(in crate::detect) fn add_anchors(&self, text: &[u8], anchors: &mut Anchors) {
-        add(anchors, &self.plain.find(text, u8::MAX));
-        add(anchors, &self.digits.find(text, u8::MAX));
-        self.add_asked(text, anchors);
+        let mut hits = Hits::default();
+        self.main.find(text, 0..text.len(), u8::MAX, &mut hits);
+        self.also.find(text, 0..text.len(), u8::MAX, &mut hits);
+        add(anchors, &hits.set);
     }
 
-    /// The anchors of a text that was in disguise, if they open a detector that looks there.
-    pub(in crate::detect) fn obfuscated_anchors(&self, text: &[u8]) -> Option<Anchors> {
-        let mut anchors = self.plain.find(text, u8::MAX);
-        self.add_asked(text, &mut anchors);
-        meet(&anchors, &self.obfuscated).then_some(anchors)
-    }
-
-    fn add_asked(&self, text: &[u8], anchors: &mut Anchors) {
-        if meet(anchors, &self.asking) {
-            add(anchors, &self.also.find(text, u8::MAX));
+    /// The anchors of parts of a text that was in disguise, if they open a detector that looks
+    /// there.
+    pub(in crate::detect) fn obfuscated_anchors(
+        &self,
+        text: &[u8],
+        parts: &[Range<usize>],
+    ) -> Option<Hits> {
+        let mut hits = Hits::default();
+        for part in parts {
+            self.main.find(text, part.clone(), u8::MAX, &mut hits);
         }
+        meet(&hits.set, &self.obfuscated).then_some(hits)
+    }
+
+    /// Adds the anchors of `also_needs`, which matter only where something of a `needs` beside them
+    /// was found: in its windows, or anywhere where a detector of theirs has none.
+    pub(in crate::detect) fn add_asked(&self, text: &[u8], hits: &mut Hits) {
+        if !meet(&hits.set, &self.asking) {
+            return;
+        }
+        let mut parts: Vec<Range<usize>> = Vec::new();
+        for &(anchor, at) in &hits.places {
+            let anchor = usize::from(anchor);
+            if self.asking[anchor / 64] >> (anchor % 64) & 1 == 0 {
+                continue;
+            }
+            parts.extend(self.reaches[anchor].iter().map(|(_, reach)| window(text, at, *reach)));
+        }
+        let everywhere = members(&hits.set).any(|anchor| {
+            self.asking[anchor / 64] >> (anchor % 64) & 1 == 1
+                && members(&self.by_anchor[anchor])
+                    .any(|index| self.windowed[index / 64] >> (index % 64) & 1 == 0)
+        });
+        if everywhere {
+            return self.also.find(text, 0..text.len(), u8::MAX, hits);
+        }
+        parts.sort_unstable_by_key(|part| part.start);
+        for part in merged(parts.into_iter()) {
+            self.also.find(text, part, u8::MAX, hits);
+        }
+    }
+
+    /// Whether a detector runs only in its windows.
+    pub(in crate::detect) fn is_windowed(&self, index: usize) -> bool {
+        self.windowed[index / 64] >> (index % 64) & 1 == 1
+    }
+
+    /// Where the open ones of the windowed detectors need to run.
+    pub(in crate::detect) fn windows(
+        &self,
+        text: &[u8],
+        hits: &Hits,
+        is_open: impl Fn(usize) -> bool,
+    ) -> Windows {
+        let mut all: Windows = Vec::new();
+        for &(anchor, at) in &hits.places {
+            for &(index, reach) in &self.reaches[usize::from(anchor)] {
+                if is_open(usize::from(index)) {
+                    all.push((index, window(text, at, reach)));
+                }
+            }
+        }
+        all.sort_unstable_by_key(|(index, part)| (*index, part.start));
+        let mut windows: Windows = Vec::with_capacity(all.len());
+        for (index, part) in all {
+            match windows.last_mut() {
+                Some((before, last)) if *before == index && part.start <= last.end => {
+                    last.end = last.end.max(part.end);
+                }
+                _ => windows.push((index, part)),
+            }
+        }
+        windows
     }
 
     /// The detectors that these anchors, or none, may open.
@@ -184,6 +228,23 @@ impl Gates {
         }
         candidates
     }
+}
+
+fn window(text: &[u8], at: u32, reach: Reach) -> Range<usize> {
+    let at = at as usize;
+    at.saturating_sub(reach.before)..at.saturating_add(reach.after).min(text.len())
+}
+
+/// Ranges in order, those that meet put together.
+fn merged(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
+    let mut all: Vec<Range<usize>> = Vec::new();
+    for range in ranges {
+        match all.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => all.push(range),
+        }
+    }
+    all
 }
 
 fn add(all: &mut Anchors, found: &Anchors) {

@@ -200,19 +200,6 @@ fn has_leet(text: &[u8], start: usize, places: u64) -> bool {
     false
 }
 
-/// The letter that a digit or sign is put for; other bytes as they are.
-pub(in crate::detect) fn unleet(byte: u8) -> u8 {
-    match byte {
-        b'0' => b'o',
-        b'1' | b'!' => b'i',
-        b'3' => b'e',
-        b'4' | b'@' => b'a',
-        b'5' | b'$' => b's',
-        b'7' => b't',
-        _ => byte,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,8 @@
 //! ordinary prose. An anchor is entered twice, for even and odd places, by those four of its bytes
 //! that prose has least ([`grams`](super::grams)). Linear: a place has a bounded number of anchors.
 
+use std::ops::Range;
+
 use super::grams::{FOLD_ANY, FOLD_ASCII, Frequencies, folded, rarest, spellings};
 
 /// Which anchors occur; bit `n` stands for anchor `n`.
@@ -18,7 +20,28 @@ pub(in crate::detect) type Anchors = [u64; WORDS];
 /// No anchors.
 pub(in crate::detect) const NONE: Anchors = [0; WORDS];
 
-const WORDS: usize = 36;
+/// The anchors that occur in a text, and where.
+pub(in crate::detect) struct Hits {
+    /// Which occur.
+    pub(in crate::detect) set: Anchors,
+    /// Each place, in no order: the anchor and its first byte.
+    pub(in crate::detect) places: Vec<(u16, u32)>,
+}
+
+impl Default for Hits {
+    fn default() -> Self {
+        Self { set: NONE, places: Vec::new() }
+    }
+}
+
+impl Hits {
+    fn add(&mut self, index: usize, at: usize) {
+        self.set[index / 64] |= 1 << (index % 64);
+        self.places.push((index as u16, at as u32));
+    }
+}
+
+const WORDS: usize = 56;
 /// Most anchors of a sieve.
 pub(in crate::detect) const ANCHORS_MAX: usize = WORDS * 64;
 /// Places of the first table, one for each hash.
@@ -227,47 +250,56 @@ impl Sieve {
         sieve
     }
 
-    /// The anchors that occur in `text`, which has no byte greater than `top`.
-    pub(in crate::detect) fn find(&self, text: &[u8], top: u8) -> Anchors {
-        let mut found = NONE;
-        for &(index, [first, second]) in &self.pairs {
-            let occurs = first.max(second) <= top
-                && memchr::memchr_iter(second, text).any(|at| at > 0 && text[at - 1] == first);
-            found[index / 64] |= u64::from(occurs) << (index % 64);
+    /// Adds the anchors that occur in a part of a text that has no byte greater than `top`.
+    pub(in crate::detect) fn find(
+        &self,
+        text: &[u8],
+        part: Range<usize>,
+        top: u8,
+        hits: &mut Hits,
+    ) {
+        let (text, base) = (&text[..part.end], part.start);
+        let part = &text[base..];
+        for &(index, [first, second]) in self.pairs.iter().filter(|(_, [a, b])| *a.max(b) <= top) {
+            for at in memchr::memchr_iter(second, part) {
+                if at > 0 && part[at - 1] == first {
+                    hits.add(index, base + at - 1);
+                }
+            }
         }
-        let Some(tables) = &self.tables else { return found };
+        let Some(tables) = &self.tables else { return };
         let mut notes = Notes { list: [Note::default(); NOTES], count: 0 };
         let mut start = 0;
-        while start < text.len() {
-            let whole = text.get(start.wrapping_sub(BEFORE)..).and_then(|rest| rest.first_chunk());
+        while start < part.len() {
+            let whole = part.get(start.wrapping_sub(BEFORE)..).and_then(|rest| rest.first_chunk());
             match whole {
                 Some(block) => tables.note(block, start, GRAMS, &mut notes),
-                None => tables.note_edge(text, start, &mut notes),
+                None => tables.note_edge(part, start, &mut notes),
             }
             start += BLOCK;
-            if notes.count > NOTES - GRAMS || start >= text.len() {
+            if notes.count > NOTES - GRAMS || start >= part.len() {
                 for &note in notes.list.get(..notes.count).unwrap_or_default() {
-                    self.compare(tables, text, note, &mut found);
+                    self.compare(tables, (text, base), note, hits);
                 }
                 notes.count = 0;
             }
         }
-        found
     }
 
     /// Looks whether one of a bucket's anchors stands where its gram is noted.
     #[inline(always)]
-    fn compare(&self, tables: &Tables, text: &[u8], note: Note, found: &mut Anchors) {
+    fn compare(&self, tables: &Tables, (text, base): (&[u8], usize), note: Note, hits: &mut Hits) {
         for entry in tables.bucket(note.bucket as usize) {
-            let start = (note.at as usize).wrapping_sub_signed(isize::from(entry.offset));
+            let start = base + note.at as usize;
+            let start = start.wrapping_sub_signed(isize::from(entry.offset));
             if start < text.len() && entry.head.is_at(text, start) {
-                self.confirm(text, start, entry.anchor, found);
+                self.confirm(text, start, entry.anchor, hits);
             }
         }
     }
 
     /// Notes an anchor whose first bytes are there if all of it is.
-    fn confirm(&self, text: &[u8], start: usize, index: u16, found: &mut Anchors) {
+    fn confirm(&self, text: &[u8], start: usize, index: u16, hits: &mut Hits) {
         let anchor = &self.anchors[usize::from(index)];
         if anchor.word_start && start > 0 && text[start - 1].is_ascii_alphanumeric() {
             return;
@@ -275,7 +307,7 @@ impl Sieve {
         let rest = anchor.bytes.get(8..).unwrap_or_default();
         let there = text.get(start + 8..).and_then(|there| there.get(..rest.len()));
         if rest.is_empty() || there.is_some_and(|there| there.eq_ignore_ascii_case(rest)) {
-            found[usize::from(index) / 64] |= 1 << (index % 64);
+            hits.add(usize::from(index), start);
         }
     }
 }
@@ -376,6 +408,16 @@ mod tests {
 
     use super::*;
 
+    fn found(sieve: &Sieve, text: &[u8], top: u8) -> u64 {
+        let mut hits = Hits::default();
+        sieve.find(text, 0..text.len(), top, &mut hits);
+        for (index, at) in &hits.places {
+            let anchor = &sieve.anchors[usize::from(*index)].bytes;
+            assert!(text[*at as usize..][..anchor.len()].eq_ignore_ascii_case(anchor));
+        }
+        hits.set[0]
+    }
+
     #[test]
     fn finds_anchors_at_every_place_and_in_any_case() {
         let anchors =
@@ -389,24 +431,24 @@ mod tests {
                 for after in 0..20 {
                     let (a, z) = ("(".repeat(before), ".".repeat(after));
                     let text = format!("{a}{}{z}", anchor.to_uppercase());
-                    assert_eq!(sieve.find(text.as_bytes(), u8::MAX)[0], 1 << index, "{text:?}");
+                    assert_eq!(found(&sieve, text.as_bytes(), u8::MAX), 1 << index, "{text:?}");
                     if text.is_ascii() {
-                        assert_eq!(plain.find(text.as_bytes(), u8::MAX)[0], 1 << index, "{text:?}");
+                        assert_eq!(found(&plain, text.as_bytes(), u8::MAX), 1 << index, "{text:?}");
                     }
                 }
             }
         }
         let other = Sieve::new(&anchors, true, |index| index == 1);
-        assert_eq!(other.find(b"ignore sk-", u8::MAX)[0], 2);
+        assert_eq!(found(&other, b"ignore sk-", u8::MAX), 2);
     }
 
     #[test]
     fn a_word_start_is_asked_for_where_written() {
         let sieve = Sieve::new(&["^todo".to_owned(), "^ai ".to_owned()], false, |_| true);
-        assert_eq!(sieve.find(b"metodo aai ", u8::MAX)[0], 0);
-        assert_eq!(sieve.find(b"me todo", u8::MAX)[0], 1);
-        assert_eq!(sieve.find("é, ai ".as_bytes(), u8::MAX)[0], 2);
-        assert_eq!(sieve.find("ai x".as_bytes(), u8::MAX)[0], 2);
+        assert_eq!(found(&sieve, b"metodo aai ", u8::MAX), 0);
+        assert_eq!(found(&sieve, b"me todo", u8::MAX), 1);
+        assert_eq!(found(&sieve, "é, ai ".as_bytes(), u8::MAX), 2);
+        assert_eq!(found(&sieve, "ai x".as_bytes(), u8::MAX), 2);
     }
 
     const ANCHORS: [&str; 14] = [
@@ -455,9 +497,9 @@ mod tests {
             let top = text.iter().copied().max().unwrap_or_default();
             let sieves = &SIEVES[..if text.is_ascii() { 2 } else { 1 }];
             for sieve in sieves {
-                let found = sieve.find(text, top)[0];
+                let seen = found(sieve, text, top);
                 for (index, anchor) in ANCHORS.iter().enumerate() {
-                    prop_assert_eq!(found >> index & 1 == 1, occurs(text, anchor), "{}", anchor);
+                    prop_assert_eq!(seen >> index & 1 == 1, occurs(text, anchor), "{}", anchor);
                 }
             }
         }

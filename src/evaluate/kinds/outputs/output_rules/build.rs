@@ -7,8 +7,10 @@ use super::iris::{custom as iris_custom, rules};
 use super::limits::{CUSTOM_RULES_MAX, TEXT_BYTES_CEILING};
 use super::reading::Reading;
 use super::rule::OutputRule;
-use super::settings::{Bundle, Compat, OutputRulesConfig, TextTarget};
+use super::settings::{Bundle, Compat, OutputRulesConfig, TextProfile, TextTarget};
 use super::{OutputRules, builtin};
+use crate::detect::Severity;
+use crate::detect::limits::FINDINGS_MAX;
 use crate::detect::pack::config::{DetectorConfig, PackConfig, compile};
 use crate::detect::pack::{self, Pack, names};
 use crate::settings::{Node, NodeKind, SettingsError, nearest};
@@ -24,7 +26,7 @@ pub(super) fn build(node: &Node) -> Result<OutputRules, SettingsError> {
     let mut rules = if iris_like {
         rules::rules(bundle, &config.thresholds)
     } else {
-        builtin::rules(bundle, &config.thresholds)
+        builtin::rules(bundle, &config.thresholds, config.target)
     };
     let mut packs =
         packs(&config, bundle, iris_like).map_err(|error| error.at(place(node, "packs")))?;
@@ -33,6 +35,7 @@ pub(super) fn build(node: &Node) -> Result<OutputRules, SettingsError> {
     if !iris_like || bundle == Bundle::Custom {
         custom(&config, node, &mut rules, iris_like)?;
     }
+    profile(&config, &mut rules);
     adjust(&config, node, &mut rules)?;
     if rules.is_empty() && !iris_like {
         let help = "give `custom_rules`, or a bundle with built-in rules";
@@ -49,18 +52,24 @@ pub(super) fn build(node: &Node) -> Result<OutputRules, SettingsError> {
     let custom_cost =
         config.custom_rules.iter().any(|rule| rule.kind == super::CustomKind::CostThreshold);
     Ok(OutputRules {
+        skip_kinds: skip_kinds(&config),
+        findings_max: config.findings_max,
         target: config.target,
-        reads_input: reads(&["keyword_overlap", "topic_consistency"]),
+        reads_input: reads(&[
+            "keyword_overlap",
+            "topic_consistency",
+            "answers_question",
+            "complete_answer",
+        ]),
         reads_usage: custom_cost || reads(&["cost_under_threshold", "token_efficiency"]),
-        tools: config.tools,
         attribute,
         bundle,
         iris: iris_like,
         expected: config.criteria.expected.map(Reading::new),
         rules,
         packs,
-        skip_kinds: config.skip_kinds,
         replaced,
+        tools: config.tools,
         text_bytes_max: config.text_bytes_max,
     })
 }
@@ -70,6 +79,10 @@ fn place(node: &Node, key: &str) -> crate::settings::Place {
 }
 
 fn check_limits(config: &OutputRulesConfig, node: &Node) -> Result<(), SettingsError> {
+    if !(1..=FINDINGS_MAX).contains(&config.findings_max) {
+        let error = format!("`findings_max` must be from 1 to {FINDINGS_MAX}");
+        return Err(SettingsError::new(error).at(place(node, "findings_max")));
+    }
     if config.text_bytes_max <= TEXT_BYTES_CEILING {
         return Ok(());
     }
@@ -98,6 +111,20 @@ fn target(config: &OutputRulesConfig, node: &Node) -> Result<Option<String>, Set
             .at(place(node, "attribute"))),
         (_, None) => Ok(None),
     }
+}
+
+/// The severities of a profile; those that the config names come after.
+fn profile(config: &OutputRulesConfig, rules: &mut [OutputRule]) {
+    if config.profile != TextProfile::CustomerData {
+        let stub = rules.iter_mut().filter(|rule| rule.name == names::STUB);
+        stub.for_each(|rule| rule.severity = Severity::Normal);
+    }
+}
+
+/// The kinds that do not count: those of the profile and those that the config names.
+fn skip_kinds(config: &OutputRulesConfig) -> Vec<String> {
+    let of_profile = config.profile.skipped_kinds().iter().map(|kind| (*kind).to_owned());
+    of_profile.chain(config.skip_kinds.iter().cloned()).collect()
 }
 
 fn packs(

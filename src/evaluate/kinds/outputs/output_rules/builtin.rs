@@ -4,51 +4,84 @@
 //! of any script, and by the default packs. What cannot be judged is skipped, never passed.
 
 use super::rule::{OutputRule, RuleSubject, Verdict};
-use super::settings::{Bundle, Thresholds};
-use super::words;
+use super::settings::{Bundle, TextTarget, Thresholds};
+use super::{relevance, words};
 use crate::detect::Severity;
 use crate::detect::pack::{Finding, names};
 
 /// The rules of a bundle in the source's order.
-pub(super) fn rules(bundle: Bundle, set: &Thresholds) -> Vec<OutputRule> {
+///
+/// Rules that judge an answer as such join where `target` is one.
+pub(super) fn rules(bundle: Bundle, set: &Thresholds, target: TextTarget) -> Vec<OutputRule> {
+    let is_answer = matches!(target, TextTarget::FinalOutput | TextTarget::Attribute);
     match bundle {
-        Bundle::Completeness => completeness(set),
-        Bundle::Relevance => relevance(set),
+        Bundle::Completeness => completeness(set, is_answer),
+        Bundle::Relevance => relevance::rules(set, is_answer),
         Bundle::Safety => safety(),
         Bundle::Cost => cost(set),
         Bundle::Custom => Vec::new(),
         Bundle::All => [Bundle::Completeness, Bundle::Relevance, Bundle::Safety, Bundle::Cost]
             .into_iter()
-            .flat_map(|bundle| rules(bundle, set))
+            .flat_map(|bundle| rules(bundle, set, target))
             .collect(),
     }
 }
 
-fn completeness(set: &Thresholds) -> Vec<OutputRule> {
-    let least = set.min_output_length.or(set.min_length).unwrap_or(50.0);
-    let sentences = set.min_sentences.unwrap_or(2.0);
-    vec![
+fn completeness(set: &Thresholds, is_answer: bool) -> Vec<OutputRule> {
+    let wanted = set.min_output_length.or(set.min_length);
+    let least = wanted.unwrap_or(50.0);
+    let (sentences, wanted_sentences) = (set.min_sentences.unwrap_or(2.0), set.min_sentences);
+    let empty = OutputRule::new("non_empty_output", 2.0, |s| {
+        let passed = !words::is_invisible(s.text());
+        Verdict::binary(passed, if passed { "not empty" } else { "nothing to see" }.into())
+    });
+    let mut rules = vec![
         OutputRule::new("min_output_length", 1.0, move |s| {
             let text = s.text().trim();
             let expected = s.expected.is_some_and(|expected| expected.text.trim() == text);
             let enough = if s.explain { usize::MAX } else { least.max(0.0) as usize };
             let length = words::length(text, enough) as f64;
-            reaches(s, "characters", length, if expected { length } else { least })
+            let least = if expected { length } else { least };
+            if length < least && wanted.is_none() && is_answer && may_be_short(s) {
+                return short();
+            }
+            reaches(s, "characters", length, least)
         }),
-        OutputRule::new("non_empty_output", 2.0, |s| {
-            let passed = !words::is_invisible(s.text());
-            Verdict::binary(passed, if passed { "not empty" } else { "nothing to see" }.into())
-        }),
+        if is_answer { empty.critical() } else { empty },
         OutputRule::new("sentence_count", 0.5, move |s| {
             let text = s.text().trim();
             if text.starts_with(['{', '[']) && super::iris::js::json::is_json(text) {
                 return Verdict::skipped("structured output has no sentences", "output is JSON");
             }
             let count = s.reading.units().len() as f64;
+            if count < sentences && wanted_sentences.is_none() && is_answer && may_be_short(s) {
+                return short();
+            }
             reaches(s, "sentences or items", count, sentences)
         }),
         OutputRule::new("expected_coverage", 1.5, expected_coverage),
-    ]
+    ];
+    if is_answer {
+        rules.push(OutputRule::new("complete_answer", 2.0, complete_answer).critical());
+    }
+    rules
+}
+
+/// Whether a short text can be all there is to say.
+fn may_be_short(s: &RuleSubject<'_>) -> bool {
+    s.fault().is_none()
+}
+
+fn short() -> Verdict {
+    Verdict::skipped("short, and nothing tells that it lacks something", "a short answer")
+}
+
+/// Fails what stops, announces, promises, refuses or says nothing.
+fn complete_answer(s: &RuleSubject<'_>) -> Verdict {
+    match s.fault() {
+        Some(fault) => Verdict::binary(false, fault.words().into()),
+        None => Verdict::binary(true, "nothing tells that it is incomplete".into()),
+    }
 }
 
 fn reaches(s: &RuleSubject<'_>, what: &str, value: f64, least: f64) -> Verdict {
@@ -84,70 +117,6 @@ fn expected_coverage(s: &RuleSubject<'_>) -> Verdict {
     Verdict::scored(score >= 0.5, score, message)
 }
 
-fn relevance(set: &Thresholds) -> Vec<OutputRule> {
-    let keywords = set.keyword_overlap.unwrap_or(0.35);
-    let topic = set.topic_consistency.unwrap_or(0.10);
-    let least = set.topic_consistency_min_words.unwrap_or(6.0);
-    vec![
-        OutputRule::new("keyword_overlap", 1.0, move |s| keyword_overlap(s, keywords)),
-        OutputRule::new(names::REFUSAL, 1.0, |s| {
-            let verdict = detected(s, names::REFUSAL, "no refusal or hedge", "refusal or hedge");
-            let score = (1.0 - 0.3 * s.hits(names::REFUSAL).count() as f64).max(0.0);
-            Verdict { score, ..verdict }
-        }),
-        OutputRule::new("topic_consistency", 1.0, move |s| topic_consistency(s, topic, least)),
-    ]
-}
-
-const NO_INPUT: (&str, &str) = ("no user input", "user input not recorded");
-
-fn keyword_overlap(s: &RuleSubject<'_>, least: f64) -> Verdict {
-    let Some(input) = s.input.filter(|input| !input.is_blank()) else {
-        return Verdict::skipped(NO_INPUT.0, NO_INPUT.1);
-    };
-    let (asked, has) = (input.keys(), &s.reading.words().keys);
-    if asked.distinct.is_empty() {
-        return Verdict::skipped("no words in the input", "input has no content words");
-    }
-    if has.iter().all(|&key| Some(&key) == has.first()) {
-        return Verdict::skipped("too short to compare", "output has one content word or none");
-    }
-    if has.iter().all(|&key| asked.find(key).is_some()) {
-        return Verdict::scored(false, 0.0, "the output only repeats the input".into());
-    }
-    let (found, count) =
-        (asked.among(has).into_iter().filter(|&seen| seen).count(), asked.distinct.len());
-    let ratio = found as f64 / count as f64;
-    let message = s.say(|| format!("{found} of {count} words of the input"));
-    Verdict::scored(ratio >= least, (ratio * 2.0).min(1.0), message)
-}
-
-fn topic_consistency(s: &RuleSubject<'_>, least: f64, words_min: f64) -> Verdict {
-    let Some(input) = s.input.filter(|input| !input.is_blank()) else {
-        return Verdict::skipped(NO_INPUT.0, NO_INPUT.1);
-    };
-    let (asked, words) = (input.keys(), s.reading.words());
-    if asked.distinct.is_empty() || (words.keys.len() as f64) < words_min {
-        return Verdict::skipped("too short to judge its topic", "too few content words");
-    }
-    let units = s.reading.units();
-    let (mut connected, mut next) = (0, 0);
-    for (&key, &place) in words.keys.iter().zip(&words.places) {
-        // Of each unit only the first word counts that the input has too.
-        if units.get(next).is_none_or(|unit| place < unit.start) || asked.find(key).is_none() {
-            continue;
-        }
-        next += units[next..].iter().take_while(|unit| unit.end <= place).count();
-        if units.get(next).is_some_and(|unit| unit.contains(&place)) {
-            connected += 1;
-            next += 1;
-        }
-    }
-    let ratio = connected as f64 / units.len().max(1) as f64;
-    let message = s.say(|| format!("{connected} of {} sentences speak of the input", units.len()));
-    Verdict::scored(ratio >= least, (ratio * 5.0).min(1.0), message)
-}
-
 fn safety() -> Vec<OutputRule> {
     vec![
         OutputRule::new(names::PII, 2.0, |s| {
@@ -164,7 +133,8 @@ fn safety() -> Vec<OutputRule> {
         .critical(),
         OutputRule::new(names::STUB, 1.5, |s| {
             detected(s, names::STUB, "nothing unfinished", "unfinished")
-        }),
+        })
+        .critical(),
     ]
 }
 
@@ -182,7 +152,7 @@ pub(super) fn detected(s: &RuleSubject<'_>, rule: &str, none: &'static str, some
             kinds.push(hit.kind);
         }
         if s.explain {
-            findings.extend(hit.findings(s.text()));
+            findings.extend(hit.findings(s.text()).take(s.findings_max));
         }
     }
     if kinds.is_empty() {

@@ -6,6 +6,7 @@
 //! rules stand in [`builtin`], the source's own behaviour (`compat: iris`) in [`iris`]. Limits are
 //! in [`limits`]; everything is linear in the text.
 
+mod answer;
 mod build;
 mod builtin;
 mod common;
@@ -13,6 +14,7 @@ mod custom;
 mod iris;
 mod limits;
 mod reading;
+mod relevance;
 mod rule;
 mod score;
 mod settings;
@@ -25,8 +27,8 @@ use std::sync::Arc;
 pub use crate::detect::Severity;
 pub use crate::detect::pack::config::{DetectorConfig, PackConfig, Syntax};
 pub use settings::{
-    Bundle, Compat, CustomKind, CustomRuleConfig, OutputCriteria, OutputRulesConfig, TextTarget,
-    Thresholds,
+    Bundle, Compat, CustomKind, CustomRuleConfig, OutputCriteria, OutputRulesConfig, TextProfile,
+    TextTarget, Thresholds,
 };
 
 use crate::detect::pack::Pack;
@@ -66,6 +68,8 @@ struct OutputRules {
     rules: Vec<OutputRule>,
     packs: Vec<Arc<Pack>>,
     skip_kinds: Vec<String>,
+    /// Findings listed of each kind and text.
+    findings_max: usize,
     /// Rules whose built-in detectors the config replaces.
     replaced: Vec<&'static str>,
     /// Whether any rule reads the user's input.

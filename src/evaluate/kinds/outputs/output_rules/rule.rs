@@ -1,8 +1,10 @@
 //! What a rule is: a named check of one text, with its weight and severity.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
+use super::answer::AnswerFault;
 use super::reading::Reading;
 use crate::detect::Severity;
 use crate::detect::pack::{Finding, Hit, Pack, Scan};
@@ -29,8 +31,12 @@ pub(super) struct RuleSubject<'t> {
     pub(super) packs: &'t [Arc<Pack>],
     /// Kinds that do not count.
     pub(super) skip_kinds: &'t [String],
+    /// Findings listed of each kind.
+    pub(super) findings_max: usize,
     /// Rules whose built-in detectors the config replaces.
     pub(super) replaced: &'t [&'static str],
+    /// What [`fault`](Self::fault) found.
+    pub(super) fault: OnceCell<Option<AnswerFault>>,
 }
 
 /// What one rule says of one text.
@@ -95,6 +101,11 @@ impl RuleSubject<'_> {
     /// The text.
     pub(super) fn text(&self) -> &str {
         &self.reading.text
+    }
+
+    /// What is wrong with the text as an answer, looked for once.
+    pub(super) fn fault(&self) -> Option<AnswerFault> {
+        *self.fault.get_or_init(|| AnswerFault::of(self.reading, self.input))
     }
 
     /// Whether no detector of any rule found anything, and all searched to the end.

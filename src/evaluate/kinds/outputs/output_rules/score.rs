@@ -4,11 +4,13 @@
 //! rules leave the mean. The details name each rule's result in the source's words.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use super::iris::js;
 use super::reading::Reading;
 use super::rule::{OutputRule, RuleSubject, Verdict};
+use super::settings::Bundle;
 use super::{OutputRules, texts};
 use crate::detect::Severity;
 use crate::detect::pack::{Finding, Pack, Scan};
@@ -137,7 +139,9 @@ impl OutputRules {
                 scans: self.scans(text, &trajectory.effort),
                 packs: &self.packs,
                 skip_kinds: &self.skip_kinds,
+                findings_max: self.findings_max,
                 replaced: &self.replaced,
+                fault: OnceCell::new(),
             };
             for (slot, rule) in self.rules.iter().enumerate() {
                 let verdict = (rule.check)(&subject);
@@ -174,6 +178,9 @@ impl OutputRules {
             let explanation = "no rule had what it needs".to_owned();
             return not_evaluable(Reason::InsufficientData, explanation);
         }
+        if let Some(why) = self.untold(results) {
+            return not_evaluable(Reason::InsufficientData, why);
+        }
         let (mut sum, mut weights) = (0.0, 0.0);
         for Result { rule, verdict, .. } in evaluated {
             let score = if verdict.score.is_finite() { verdict.score } else { 0.0 };
@@ -194,6 +201,21 @@ impl OutputRules {
             details: if want.details { self.details(results, shown, count) } else { Value::Null },
             label: (critical || count == 0).then_some(Label::Fail),
         })
+    }
+
+    /// Why the bundle `relevance` cannot tell: no rule that compares with the question could judge,
+    /// and that nothing refuses says little.
+    fn untold(&self, results: &[Result<'_>]) -> Option<String> {
+        const COMPARING: [&str; 3] = ["keyword_overlap", "topic_consistency", "answers_question"];
+        let is_comparing = |result: &&Result<'_>| COMPARING.contains(&&*result.rule.name);
+        let compared = || results.iter().filter(is_comparing);
+        let tells = self.iris
+            || self.bundle != Bundle::Relevance
+            || compared().next().is_none()
+            || compared().any(|result| result.verdict.skip.is_none())
+            || results.iter().any(Result::is_failed);
+        let why = || compared().find_map(|result| result.verdict.skip.as_deref());
+        (!tells).then(|| why().unwrap_or("nothing to compare").to_owned())
     }
 
     fn details(&self, results: &[Result<'_>], score: f64, count: usize) -> Value<'static> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::limits::TEXT_BYTES_MAX;
+use super::limits::{FINDINGS_LISTED, TEXT_BYTES_MAX};
 use crate::detect::Severity;
 use crate::detect::pack::config::PackConfig;
 
@@ -29,13 +29,18 @@ pub struct OutputRulesConfig {
     /// Weights of built-in rules, by name, in place of their own.
     pub weights: BTreeMap<String, f64>,
     /// `normal` or `critical`, by name of the rule. A failed critical rule fails the evaluation.
-    /// Critical unless said otherwise: `no_pii`, `no_injection_patterns`, `no_blocklist_words`
-    /// (none with `compat: iris`).
+    /// Critical unless said otherwise: `no_pii`, `no_injection_patterns`, `no_blocklist_words`,
+    /// `no_stub_output`, `non_empty_output`, `complete_answer`, `answers_question` (none with
+    /// `compat: iris`).
     pub severity: BTreeMap<String, Severity>,
     /// Built-in rules that do not run, by name.
     pub skip_rules: Vec<String>,
     /// Kinds of findings that do not count, such as `Phone`.
     pub skip_kinds: Vec<String>,
+    /// What the texts are, which says what counts in them: `customer_data`, `documents`, `code`.
+    pub profile: TextProfile,
+    /// Findings of each kind that the details list for one text, 1 to 256; all count.
+    pub findings_max: usize,
     /// Rules of your own. They join the bundle; with `bundle: custom` they stand alone.
     pub custom_rules: Vec<CustomRuleConfig>,
     /// Rule packs of your own. Their detectors join the built-in rules they name, or make new ones.
@@ -59,9 +64,51 @@ impl Default for OutputRulesConfig {
             severity: BTreeMap::new(),
             skip_rules: Vec::new(),
             skip_kinds: Vec::new(),
+            profile: TextProfile::CustomerData,
+            findings_max: FINDINGS_LISTED,
             custom_rules: Vec::new(),
             packs: Vec::new(),
             text_bytes_max: TEXT_BYTES_MAX,
+        }
+    }
+}
+
+/// What the texts are.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum TextProfile {
+    /// Answers and records of people: everything counts.
+    #[default]
+    CustomerData,
+    /// Manuals, licences, changelogs, pages: addresses of authors and maintainers do not count, and
+    /// an unfinished passage does not decide.
+    Documents,
+    /// Source code: nor do marks of what is left to do, empty bodies and templates.
+    Code,
+}
+
+impl TextProfile {
+    /// The kinds of findings that do not count.
+    pub(super) fn skipped_kinds(self) -> &'static [&'static str] {
+        match self {
+            Self::CustomerData => &[],
+            Self::Documents => &["Email", "Phone", "IP Address", "marker"],
+            Self::Code => &[
+                "Email",
+                "Phone",
+                "IP Address",
+                "marker",
+                "not implemented",
+                "empty body",
+                "elided code",
+                "elided text",
+                "filler text",
+                "unfilled template",
+                "unfilled template (other languages)",
+                "value left out",
+            ],
         }
     }
 }

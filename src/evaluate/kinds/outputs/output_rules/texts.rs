@@ -20,6 +20,8 @@ pub(super) struct Texts<'t> {
 pub(super) fn text<'t>(value: &'t Value<'_>) -> Cow<'t, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
+        // What was recorded as nothing shows nothing.
+        Value::Null => Cow::Borrowed(""),
         other => Cow::Owned(other.to_string()),
     }
 }

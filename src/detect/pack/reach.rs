@@ -1,0 +1,138 @@
+//! How far from a literal a match reaches.
+//!
+//! In go an expression and the literals of which each match has one, out comes for each literal how
+//! many bytes of a match may stand before its start and from there on. So the expression needs to
+//! run only there, whatever the rest of the text holds.
+
+use std::collections::BTreeMap;
+
+use regex_syntax::hir::{Hir, HirKind};
+
+use super::needs::{joined, spelled};
+
+/// Bytes of a match before the start of a literal, and from there to the end of the match.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::detect) struct Reach {
+    pub(in crate::detect) before: usize,
+    pub(in crate::detect) after: usize,
+}
+
+/// By the index of the literal.
+type Reaches = BTreeMap<usize, Reach>;
+
+/// Where matches of an expression stand around these literals, in lower case; `None` where a match
+/// may do without any of them.
+pub(super) fn reaches(hir: &Hir, literals: &[&str]) -> Option<Reaches> {
+    in_texts(spelled(hir), literals).or_else(|| in_parts(hir, literals))
+}
+
+fn in_texts(texts: Option<Vec<String>>, literals: &[&str]) -> Option<Reaches> {
+    let mut all = Reaches::new();
+    for text in texts? {
+        let mut any = false;
+        for (index, literal) in literals.iter().enumerate() {
+            if let Some(at) = text.find(literal) {
+                let reach = Reach { before: at, after: text.len() - at };
+                join(&mut all, index, reach);
+                any = true;
+            }
+        }
+        if !any {
+            return None;
+        }
+    }
+    Some(all)
+}
+
+fn join(all: &mut Reaches, index: usize, reach: Reach) {
+    let entry = all.entry(index).or_default();
+    entry.before = entry.before.max(reach.before);
+    entry.after = entry.after.max(reach.after);
+}
+
+fn in_parts(hir: &Hir, literals: &[&str]) -> Option<Reaches> {
+    match hir.kind() {
+        HirKind::Capture(capture) => reaches(&capture.sub, literals),
+        HirKind::Repetition(repetition) if repetition.min > 0 => {
+            let longest = hir.properties().maximum_len()?;
+            let once = reaches(&repetition.sub, literals)?;
+            let whole = |(index, reach): (usize, Reach)| {
+                (index, Reach { after: reach.after.max(longest), ..reach })
+            };
+            Some(once.into_iter().map(whole).collect())
+        }
+        HirKind::Alternation(parts) => {
+            let mut all = Reaches::new();
+            for part in parts {
+                let found = reaches(part, literals)?;
+                found.into_iter().for_each(|(index, reach)| join(&mut all, index, reach));
+            }
+            Some(all)
+        }
+        HirKind::Concat(parts) => in_row(parts, literals),
+        _ => None,
+    }
+}
+
+/// The shortest reach that a part, or neighbours that spell texts together, give.
+fn in_row(parts: &[Hir], literals: &[&str]) -> Option<Reaches> {
+    let lengths: Option<Vec<usize>> =
+        parts.iter().map(|part| part.properties().maximum_len()).collect();
+    let lengths = lengths?;
+    let widened = |found: Reaches, range: std::ops::Range<usize>| -> Reaches {
+        let before: usize = lengths[..range.start].iter().sum();
+        let after: usize = lengths[range.end..].iter().sum();
+        let wide = |(index, reach): (usize, Reach)| {
+            (index, Reach { before: reach.before + before, after: reach.after + after })
+        };
+        found.into_iter().map(wide).collect()
+    };
+    let single = (0..parts.len())
+        .filter_map(|index| Some(widened(reaches(&parts[index], literals)?, index..index + 1)));
+    let together = (0..parts.len()).flat_map(|start| {
+        let mut run = Some(vec![String::new()]);
+        (start..parts.len()).map_while(move |end| {
+            run = joined(run.as_ref()?, &spelled(&parts[end])?);
+            run.clone().map(|run| (start..end + 1, run))
+        })
+    });
+    let together = together.filter(|(range, _)| range.len() > 1).filter_map(|(range, texts)| {
+        Some(widened(in_texts(Some(texts), literals)?, range))
+    });
+    single.chain(together).min_by_key(|found| {
+        found.values().map(|reach| reach.before + reach.after).max().unwrap_or_default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::expression::parsed;
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, literals: &[&str], wanted: &[(usize, usize, usize)]) {
+        let found = reaches(&parsed(pattern).unwrap(), literals).unwrap_or_default();
+        let found: Vec<_> =
+            found.into_iter().map(|(index, reach)| (index, reach.before, reach.after)).collect();
+        assert_eq!(found, wanted, "{pattern}");
+    }
+
+    #[test]
+    fn a_match_reaches_as_far_as_its_parts_are_long() {
+        check("ab{0,3} key[0-9]{1,4}", &["key"], &[(0, 5, 7)]);
+        check("(?:forget|ignor(?:e|ing)) all", &["ignor", "forget"], &[(0, 0, 12), (1, 0, 10)]);
+        check(r"\b(?:x|y)_(token|key)\b", &["_token", "_key"], &[(0, 1, 6), (1, 1, 4)]);
+        check(
+            "(?:system|role)[ -]prompts?",
+            &["system prompt", "prompt"],
+            &[(0, 0, 14), (1, 7, 7)],
+        );
+        check("(?:abc){2}", &["abc"], &[(0, 0, 6)]);
+    }
+
+    #[test]
+    fn a_match_without_a_literal_has_no_reach() {
+        check("key|[0-9]{4}", &["key"], &[]);
+        check("(?:key)?x", &["key"], &[]);
+    }
+}

@@ -1,0 +1,296 @@
+//! One text through a pack.
+//!
+//! A pass finds the literals with their places; then each detector that they open runs around them,
+//! those of numbers where digits stand together, and the few that can do neither over the whole
+//! text. What the text hides in look-alikes, spaces and encodings is looked at again. Linear: parts
+//! that one detector runs over do not overlap.
+
+use std::ops::Range;
+
+use super::super::limits::{DETECTOR_STEPS_PER_BYTE, FINDINGS_MAX, STEPS_PER_BYTE};
+use super::compile::{Detector, Flow, TextForm};
+use super::{Pack, RawHit, Scan};
+use crate::detect::normalise::shadow::Shadow;
+use crate::detect::normalise::{encoded, leet, spaced};
+use crate::detect::prefilter::gates::{Set, Windows, members};
+use crate::detect::prefilter::profile::Profile;
+use crate::detect::prefilter::sieve::Hits;
+
+/// The forms of a text that detectors may ask for, each made at most once.
+struct TextForms<'t> {
+    text: &'t str,
+    shadow: Option<Shadow>,
+    lower: Option<String>,
+    upper: Option<String>,
+}
+
+/// What was learned of a text before detectors run.
+struct Seen {
+    profile: Profile,
+    windows: Windows,
+}
+
+impl Seen {
+    /// Where a windowed detector needs to run.
+    fn windows(&self, index: usize) -> &[(u16, Range<usize>)] {
+        let start = self.windows.partition_point(|(detector, _)| usize::from(*detector) < index);
+        let rest = &self.windows[start..];
+        &rest[..rest.partition_point(|(detector, _)| usize::from(*detector) == index)]
+    }
+}
+
+impl Pack {
+    /// Scans a text. A scan that would take more steps than it may stops: its findings are void.
+    pub(crate) fn scan(&self, text: &str, steps_max: usize) -> Scan {
+        let mut scan = Scan::default();
+        if !scan.take(text.len(), STEPS_PER_BYTE, steps_max) {
+            return scan;
+        }
+        let mut profile = Profile::of(text.as_bytes());
+        let mut forms = TextForms { text, shadow: None, lower: None, upper: None };
+        let cased = self.cased && profile.non_ascii();
+        if self.shadowed && profile.non_ascii() {
+            let shadow = Shadow::of(text);
+            profile = Profile::of(shadow.text.as_bytes());
+            forms.shadow = Some(shadow);
+        }
+        let mut hits = self.gates.anchors(forms.normalised(), &profile);
+        self.gates.add_asked(forms.normalised(), &mut hits);
+        if cased {
+            // Changing case makes ASCII of some other letters.
+            self.gates.add_anchors(forms.lower().as_bytes(), &mut hits.set);
+            self.gates.add_anchors(forms.upper().as_bytes(), &mut hits.set);
+        }
+        let open = self.open(&hits, &profile);
+        let is_open = |index: usize| open[index / 64] >> (index % 64) & 1 == 1;
+        let windows = self.gates.windows(forms.normalised(), &hits, is_open);
+        let seen = Seen { profile, windows };
+        for index in members(&open) {
+            if !self.run(index, &mut forms, &seen, &mut scan, steps_max) {
+                return scan;
+            }
+        }
+        self.scan_disguised(&forms, &seen.profile, &mut scan, steps_max);
+        scan
+    }
+
+    /// The detectors whose gates a text opens.
+    fn open(&self, hits: &Hits, profile: &Profile) -> Set {
+        let mut open = self.gates.candidates(&hits.set, profile);
+        for index in members(&open.clone()) {
+            if !self.detectors[index].gate.is_open(&hits.set, profile) {
+                open[index / 64] &= !(1 << (index % 64));
+            }
+        }
+        open
+    }
+
+    /// Runs one detector; `false` where the steps for it are not left.
+    fn run(
+        &self,
+        index: usize,
+        forms: &mut TextForms<'_>,
+        seen: &Seen,
+        scan: &mut Scan,
+        steps_max: usize,
+    ) -> bool {
+        let detector = &self.detectors[index];
+        let profile = &seen.profile;
+        let raw = 0..forms.text.len();
+        let whole = 0..forms.normalised().len();
+        let mut hit = RawHit::of(index);
+        let mut refused = 0;
+        let searched = match detector.form {
+            TextForm::Normalised if self.gates.is_windowed(index) => {
+                let windows = seen.windows(index);
+                let bytes = windows.iter().map(|(_, part)| part.len()).sum();
+                if !scan.take(bytes, DETECTOR_STEPS_PER_BYTE, steps_max) {
+                    return false;
+                }
+                let parts = windows.iter().map(|(_, part)| part);
+                detector.find_all(forms.normalised(), parts, &mut refused, &mut hit)
+            }
+            TextForm::Normalised if detector.gate.digits => {
+                if !scan.take(whole.end, STEPS_PER_BYTE, steps_max) {
+                    return false;
+                }
+                let parts = profile.digits.iter();
+                detector.find_all(forms.normalised(), parts, &mut refused, &mut hit)
+                    && !profile.digits_cut
+            }
+            form => {
+                if !scan.take(raw.end, DETECTOR_STEPS_PER_BYTE, steps_max) {
+                    return false;
+                }
+                let (text, part): (&[u8], _) = match form {
+                    TextForm::Normalised => (forms.normalised(), Some(&whole)),
+                    TextForm::AsIs => (forms.text.as_bytes(), Some(&raw)),
+                    TextForm::Lower => (forms.lower().as_bytes(), None),
+                    TextForm::Upper => (forms.upper().as_bytes(), None),
+                };
+                if let Some(literal) = &detector.literal {
+                    hit.count = u32::from(memchr::memmem::find(text, literal).is_some());
+                }
+                detector.find_all(text, part.into_iter(), &mut refused, &mut hit)
+            }
+        };
+        if !searched {
+            scan.gave_up.push(index as u16);
+        }
+        if hit.count >= detector.count_min {
+            if let (TextForm::Normalised, Some(shadow)) = (detector.form, &forms.shadow) {
+                hit.move_to(shadow);
+            }
+            scan.hits.push(hit);
+        }
+        true
+    }
+
+    /// Looks again at what reads otherwise than it is written.
+    fn scan_disguised(
+        &self,
+        forms: &TextForms<'_>,
+        profile: &Profile,
+        scan: &mut Scan,
+        steps_max: usize,
+    ) {
+        let plain = forms.normalised();
+        if profile.leet
+            && let Some((text, parts)) = leet::read_as_letters(plain)
+        {
+            self.run_obfuscated((&text, &parts, steps_max), scan, |found| {
+                // Where nothing was replaced the plain pass has the finding already.
+                (plain[found.clone()] != text[found.clone()])
+                    .then(|| forms.place(found.start)..forms.place(found.end))
+            });
+        }
+        if profile.spaced
+            && let Some((text, places)) = spaced::closed_up(plain)
+        {
+            let place = |at: usize| forms.place(places.get(at).map_or(0, |&place| place as usize));
+            self.run_obfuscated((&text, &[0..text.len()], steps_max), scan, |found| {
+                let (first, last) = (place(found.start), place(found.end - 1) + 1);
+                // Where nothing was closed up the plain pass has the finding already.
+                (last - first > found.len()).then_some(first..last)
+            });
+        }
+        if profile.long_token {
+            for (range, decoded) in encoded::runs(plain) {
+                let place = forms.place(range.start)..forms.place(range.end);
+                let parts = [0..decoded.len()];
+                self.run_obfuscated((&decoded, &parts, steps_max), scan, |_| Some(place.clone()));
+            }
+        }
+    }
+
+    fn run_obfuscated(
+        &self,
+        (text, parts, steps_max): (&[u8], &[Range<usize>], usize),
+        scan: &mut Scan,
+        place: impl Fn(Range<usize>) -> Option<Range<usize>>,
+    ) {
+        if !scan.take(parts.iter().map(Range::len).sum(), STEPS_PER_BYTE, steps_max) {
+            return;
+        }
+        let Some(mut hits) = self.gates.obfuscated_anchors(text, parts) else { return };
+        self.gates.add_asked(text, &mut hits);
+        let profile = Profile::default();
+        let mut open = self.open(&hits, &profile);
+        for index in members(&open.clone()) {
+            if !self.detectors[index].obfuscated {
+                open[index / 64] &= !(1 << (index % 64));
+            }
+        }
+        let is_open = |index: usize| open[index / 64] >> (index % 64) & 1 == 1;
+        let seen = Seen { profile, windows: self.gates.windows(text, &hits, is_open) };
+        for index in members(&open) {
+            let detector = &self.detectors[index];
+            let windowed = self.gates.is_windowed(index);
+            let parts: Vec<&Range<usize>> = if windowed {
+                seen.windows(index).iter().map(|(_, part)| part).collect()
+            } else {
+                parts.iter().collect()
+            };
+            let bytes = parts.iter().map(|part| part.len()).sum();
+            if !scan.take(bytes, DETECTOR_STEPS_PER_BYTE, steps_max) {
+                return;
+            }
+            let mut hit = RawHit::of(index);
+            let mut take = |found| place(found).map_or(Flow::Refuse, |found| hit.add(found));
+            let mut refused = 0;
+            let searched = parts
+                .into_iter()
+                .all(|part| detector.find(text, part.clone(), &mut refused, &mut take));
+            if !searched {
+                scan.gave_up.push(index as u16);
+            }
+            if hit.count >= detector.count_min {
+                scan.hits.push(hit);
+            }
+        }
+    }
+}
+
+impl Scan {
+    /// Takes the steps of one pass over so many bytes; `false` where they are not left.
+    fn take(&mut self, bytes: usize, steps_per_byte: usize, steps_max: usize) -> bool {
+        if !self.cut {
+            self.steps = self.steps.saturating_add(bytes * steps_per_byte);
+            self.cut = self.steps > steps_max;
+        }
+        !self.cut
+    }
+}
+
+impl Detector {
+    /// Searches parts of a text, in order; `false` when it gave up.
+    fn find_all<'r>(
+        &self,
+        text: &[u8],
+        mut parts: impl Iterator<Item = &'r Range<usize>>,
+        refused: &mut u32,
+        hit: &mut RawHit,
+    ) -> bool {
+        parts.all(|part| {
+            let full = hit.places.len() >= FINDINGS_MAX;
+            full || self.find(text, part.clone(), refused, &mut |found| hit.add(found))
+        })
+    }
+}
+
+impl RawHit {
+    fn of(index: usize) -> Self {
+        Self { detector: index as u16, count: 0, places: Vec::new() }
+    }
+
+    fn add(&mut self, found: Range<usize>) -> Flow {
+        self.count += 1;
+        self.places.push((found.start as u32, found.end as u32));
+        if self.places.len() < FINDINGS_MAX { Flow::Continue } else { Flow::Break }
+    }
+
+    fn move_to(&mut self, shadow: &Shadow) {
+        for (start, end) in &mut self.places {
+            *start = shadow.place(*start as usize) as u32;
+            *end = shadow.place(*end as usize) as u32;
+        }
+    }
+}
+
+impl TextForms<'_> {
+    fn normalised(&self) -> &[u8] {
+        self.shadow.as_ref().map_or(self.text.as_bytes(), |shadow| shadow.text.as_bytes())
+    }
+
+    fn place(&self, at: usize) -> usize {
+        self.shadow.as_ref().map_or(at, |shadow| shadow.place(at))
+    }
+
+    fn lower(&mut self) -> &str {
+        self.lower.get_or_insert_with(|| self.text.to_lowercase())
+    }
+
+    fn upper(&mut self) -> &str {
+        self.upper.get_or_insert_with(|| self.text.to_uppercase())
+    }
+}

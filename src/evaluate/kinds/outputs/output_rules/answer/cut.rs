@@ -1,0 +1,144 @@
+//! Answers that stop before their end.
+//!
+//! In goes an answer, out comes whether something is announced that does not follow, or whether a
+//! sentence, list, table, code block or JSON is left open. Only the end is looked at; linear.
+
+/// Words after which a sentence goes on, in lower case.
+const GOES_ON: &str = " the a an of to in on at with for and or but because by from that which is \
+    are was were as into than if when while whose your our their its der die das dem den des ein \
+    eine einen einer und oder weil mit von auf im zum zur ist sind durch für el la los las un una \
+    de del en con por para que y o le les des du au aux et ou sur avec dans pour une à il lo gli \
+    di da nel su e o do dos das no na um uma com para em на в и или с по для от к что из у о \
+    het een van en met op voor ";
+
+/// Words with which a German sentence may end as well: no sign of a cut.
+const MAY_END: [&str; 6] = ["auf", "on", "in", "is", "was", "no"];
+
+/// A shorter last line with a colon is a label.
+const LEAD_IN_BYTES_MIN: usize = 8;
+
+/// Whether an answer ends with the announcement of what does not follow.
+pub(super) fn is_lead_in(text: &str) -> bool {
+    let body = without_empty_block(text);
+    let last = body.lines().last().unwrap_or_default().trim_end();
+    let announces = last.ends_with([':', '：']) && !last.starts_with(['-', '*', '|', '#']);
+    announces && last.len() > LEAD_IN_BYTES_MIN
+}
+
+/// The text without an empty code block at its end.
+fn without_empty_block(text: &str) -> &str {
+    let Some(body) = text.strip_suffix("```") else { return text };
+    match body.rfind("```") {
+        Some(start) if body[start + 3..].trim().lines().count() <= 1 && block_is_empty(body, start) => {
+            body[..start].trim_end()
+        }
+        _ => text,
+    }
+}
+
+fn block_is_empty(body: &str, start: usize) -> bool {
+    let inside = &body[start + 3..];
+    inside.split_once('\n').is_none_or(|(_, rest)| rest.trim().is_empty())
+}
+
+/// Whether an answer stops in the middle.
+pub(super) fn is_cut(text: &str) -> bool {
+    if text.matches("```").count() % 2 == 1 {
+        return true;
+    }
+    if text.ends_with("```") {
+        return false;
+    }
+    if text.starts_with(['{', '[']) && text[1..].contains(['"', ':', ',']) {
+        return is_open(text);
+    }
+    let last = text.lines().last().unwrap_or_default().trim();
+    is_open_table(text, last) || is_open_item(text, last) || is_open_sentence(text, last)
+}
+
+/// Whether brackets or a string of JSON are left open.
+fn is_open(text: &str) -> bool {
+    let (mut depth, mut inside, mut escaped) = (0i64, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if inside => escaped = true,
+            b'"' => inside = !inside,
+            b'{' | b'[' if !inside => depth += 1,
+            b'}' | b']' if !inside => depth -= 1,
+            _ => {}
+        }
+    }
+    depth > 0 || (inside && depth >= 0 && !text.ends_with(['}', ']', '.']))
+}
+
+/// A last row with fewer cells than the head of its table.
+fn is_open_table(text: &str, last: &str) -> bool {
+    let columns = |line: &str| line.matches('|').count();
+    let is_rule = |line: &&str| {
+        line.contains("--") && line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' '))
+    };
+    last.starts_with('|')
+        && text.lines().find(is_rule).is_some_and(|rule| columns(last) < columns(rule))
+}
+
+/// A list's last item that has only its number or mark.
+fn is_open_item(text: &str, last: &str) -> bool {
+    let number = last.trim_end_matches(['.', ')']);
+    let is_number = number.len() < last.len() && number.parse::<u32>().is_ok();
+    text.lines().count() > 1 && (is_number || matches!(last, "-" | "*" | "•"))
+}
+
+/// A sentence of some words that ends with a word after which it goes on, or with a comma.
+fn is_open_sentence(text: &str, last: &str) -> bool {
+    let words = last.split_whitespace().count();
+    if words < 4 {
+        return false;
+    }
+    if text.ends_with([',', ';', '(', '—']) && !last.contains("```") {
+        return true;
+    }
+    let word = last.split_whitespace().next_back().unwrap_or_default().to_lowercase();
+    if word.starts_with('(') && word.ends_with(')') && word.len() == 3 {
+        return true;
+    }
+    let goes_on = word.chars().all(char::is_alphabetic) && GOES_ON.contains(&format!(" {word} "));
+    goes_on && (words >= 5 || !MAY_END.contains(&&*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_open_is_cut() {
+        for text in [
+            "1. Apples\n2. Pears\n3.",
+            "```python\nprint(1",
+            "| name | age |\n|---|---|\n| Ann | 31 |\n| Bo",
+            "Items can be returned if (a) the seal is intact, and (b)",
+            "El fallo se debió a un certificado caducado en el",
+            "Download it, unpack it, and then run the installer with",
+        ] {
+            assert!(is_cut(text), "{text}");
+        }
+        for text in [
+            "Leaves drift to the pond\nthe first frost listens",
+            "ls -a",
+            "def f(n):\n    return a",
+            "{\"a\": [1]}",
+            "[Ann, Bo]",
+            "- one\n- two",
+        ] {
+            assert!(!is_cut(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_announced_must_follow() {
+        assert!(is_lead_in("The query is as follows:\n\n```sql\n```"));
+        assert!(is_lead_in("步骤如下："));
+        assert!(!is_lead_in("The query is:\n```sql\nselect 1\n```"));
+        assert!(!is_lead_in("x:"));
+    }
+}
