@@ -124,6 +124,7 @@ fn open(info: EvaluatorInfo, trajectory: &Trajectory<'_>) -> Evaluation {
         session_id: None,
         resource: Arc::default(),
         agent_name: None,
+        response: None,
         completion: Completion::EndOfInput,
         is_partial: false,
         time_ns: 0,

@@ -113,6 +113,7 @@ pub(super) fn asked(n: u64, revision: u32, plan: JudgePlan) -> AskedInquiry {
         session_id: None,
         resource: Arc::default(),
         agent_name: None,
+        response: None,
         completion: Completion::Idle,
         is_partial: false,
         time_ns: 0,
