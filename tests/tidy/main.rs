@@ -140,6 +140,7 @@ const ROOMS: &[Room] = &[
             "config",
             "log",
             "telemetry",
+            "tls",
             "model",
             "otlp",
             "panics",
