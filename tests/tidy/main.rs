@@ -180,6 +180,7 @@ const ROOMS: &[Room] = &[
             "judge",
             "log",
             "telemetry",
+            "tls",
             "model",
             "otlp",
             "panics",

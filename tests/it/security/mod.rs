@@ -1,6 +1,7 @@
 //! Nobody gets in, nothing leaks: TLS, tokens, content, secrets, and a config that changes.
 
 mod content;
+mod fuzz;
 mod hostile;
 mod pki;
 mod reload;

@@ -105,3 +105,21 @@ fn debug_output_of_a_plan_shows_none() {
     let debug = format!("{:?} {:?}", plan.config, plan.exporters).replace("pl4nt-pass-1", "");
     assert_clean(&debug, "debug output");
 }
+
+#[test]
+fn a_schema_of_a_rule_reads_no_file() {
+    use spanscore::config::{ConfigPart, ResolvedConfig, load};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("schema.json");
+    std::fs::write(&path, r#"{"type": "string"}"#).unwrap();
+    let check = |schema: &str| {
+        let rule = format!("{{name: x, type: json_schema, config: {{schema: {schema}}}}}");
+        let config = format!("evaluators: {{output_rules: {{custom: [{rule}]}}}}");
+        let part = ConfigPart::Text { name: "c".into(), text: config };
+        let loaded = load(&[part], &|_| None).unwrap();
+        ResolvedConfig::new(&loaded).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(check("{type: string}"), Ok(()), "the form is right");
+    let refused = check(&format!("{{$ref: 'file://{}'}}", path.display()));
+    assert!(refused.is_err(), "it is not read");
+}
