@@ -8,9 +8,12 @@ mod check;
 mod completions;
 mod evaluators;
 mod exit_code;
+mod inputs;
 mod inspect;
 mod output;
+mod record;
 mod recorded;
+mod run;
 mod score;
 mod send;
 mod serve;
@@ -51,6 +54,8 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     Serve(serve::ServeArgs),
+    Run(run::RunArgs),
+    Record(record::RecordArgs),
     Score(score::ScoreArgs),
     Inspect(inspect::InspectArgs),
     Check(check::CheckArgs),
@@ -95,6 +100,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn command(cli: Cli) -> Result<Exit, CommandError> {
     match cli.command.unwrap_or(Command::Serve(cli.serve)) {
         Command::Serve(args) => serve::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Record(args) => record::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Check(args) => check::run(&args),

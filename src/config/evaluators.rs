@@ -229,6 +229,7 @@ fn info(kind: &'static Kind, key: &Key, settings: &SharedSettings, own: &Node) -
         threshold: settings.threshold.unwrap_or(kind.threshold),
         level,
         digest: identity::of_evaluator(&key.text, level, &judged_by),
+        case: None,
     }
 }
 

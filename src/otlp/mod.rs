@@ -10,6 +10,7 @@ pub mod number;
 pub mod request;
 pub mod semconv;
 pub mod status;
+pub mod typed;
 pub mod wire;
 
 pub use any_value::AnyValue;

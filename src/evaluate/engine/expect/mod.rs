@@ -53,7 +53,8 @@ impl Template {
     pub fn build(&self, criteria: &Value<'_>, place: Place) -> Result<Expectation, SettingsError> {
         let evaluator = (self.kind.build)(&self.with(&placed(criteria, place), place))?;
         let digest = identity::with_criteria(self.info.digest, criteria);
-        let info = EvaluatorInfo { name: self.info.name.clone(), digest, ..*self.info };
+        let EvaluatorInfo { kind, ref name, threshold, level, .. } = *self.info;
+        let info = EvaluatorInfo { kind, name: name.clone(), threshold, level, digest, case: None };
         Ok(Expectation { info: Arc::new(info), evaluator, named: texts_of(criteria) })
     }
 

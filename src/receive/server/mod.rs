@@ -1,5 +1,7 @@
 //! The network receivers as a whole: start, addresses, orderly end.
 
+mod both;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +24,9 @@ use super::http::{HttpService, paths};
 use super::ingest::{BodyLimit, Ingest};
 use super::listen::{Port, PortContext, ReceiverStartError, bind};
 use super::metrics::{ReceiverMetrics, Transport};
-use super::settings::{GrpcSettings, HttpSettings, KeepaliveSettings, ReceiversSettings};
+use super::settings::{
+    GrpcSettings, HttpSettings, KeepaliveSettings, OtlpReceiverSettings, ReceiversSettings,
+};
 use super::{Intake, Sender};
 use crate::model::Memory;
 
@@ -61,26 +65,7 @@ impl Receivers {
             Some(_) => otlp.protocols.clone(),
             None => super::settings::ProtocolsSettings { grpc: None, http: None },
         };
-        let metrics = Arc::new(ReceiverMetrics::new(meter));
-        let closing = Closing::default();
-        let ingest = Arc::new(Ingest {
-            intake,
-            admission: Admission::new(&otlp, Arc::clone(&memory.requests)),
-            metrics: Arc::clone(&metrics),
-            closing: closing.clone(),
-            read_timeout: otlp.read_timeout.0,
-            min_body_rate: otlp.min_body_rate,
-        });
-        let shared = PortContext {
-            connections: Arc::new(Semaphore::new(
-                otlp.max_connections.clamp(1, Semaphore::MAX_PERMITS),
-            )),
-            connection_bytes: Arc::clone(&memory.connections),
-            request_bytes: Arc::clone(&memory.requests),
-            metrics,
-            tasks: TaskTracker::new(),
-            closing,
-        };
+        let (ingest, shared) = parts(&otlp, intake, memory, meter);
         let grpc = match &protocols.grpc {
             Some(settings) => Some(grpc_port(settings, Arc::clone(&ingest)).await?),
             None => None,
@@ -92,6 +77,23 @@ impl Receivers {
         let mut receivers = Self { grpc_address: None, http_address: None, shared };
         receivers.grpc_address = grpc.map(|(port, address)| receivers.run(port, address));
         receivers.http_address = http.map(|(port, address)| receivers.run(port, address));
+        Ok(receivers)
+    }
+
+    /// Serves both protocols on one free port of the loopback address: what a request says it is
+    /// decides. For a sender that is told one address and chooses the protocol itself.
+    ///
+    /// # Errors
+    /// Where the system gives no port.
+    pub async fn start_on_one_port<I: Intake>(
+        intake: I,
+        memory: &Memory,
+        meter: &Meter,
+    ) -> Result<Self, ReceiverStartError> {
+        let (ingest, shared) = parts(&OtlpReceiverSettings::default(), intake, memory, meter);
+        let (port, address) = both::port(ingest).await?;
+        let receivers = Self { grpc_address: Some(address), http_address: Some(address), shared };
+        receivers.run(port, address);
         Ok(receivers)
     }
 
@@ -140,6 +142,36 @@ impl Receivers {
         self.shared.tasks.spawn(port.run(self.shared.clone()));
         address
     }
+}
+
+/// What all ports share, and what every request goes through.
+fn parts<I: Intake>(
+    otlp: &OtlpReceiverSettings,
+    intake: I,
+    memory: &Memory,
+    meter: &Meter,
+) -> (Arc<Ingest<I>>, PortContext) {
+    let metrics = Arc::new(ReceiverMetrics::new(meter));
+    let closing = Closing::default();
+    let ingest = Arc::new(Ingest {
+        intake,
+        admission: Admission::new(otlp, Arc::clone(&memory.requests)),
+        metrics: Arc::clone(&metrics),
+        closing: closing.clone(),
+        read_timeout: otlp.read_timeout.0,
+        min_body_rate: otlp.min_body_rate,
+    });
+    let shared = PortContext {
+        connections: Arc::new(Semaphore::new(
+            otlp.max_connections.clamp(1, Semaphore::MAX_PERMITS),
+        )),
+        connection_bytes: Arc::clone(&memory.connections),
+        request_bytes: Arc::clone(&memory.requests),
+        metrics,
+        tasks: TaskTracker::new(),
+        closing,
+    };
+    (ingest, shared)
 }
 
 impl Drop for Receivers {
