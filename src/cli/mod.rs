@@ -10,6 +10,7 @@ mod evaluators;
 mod exit_code;
 mod inputs;
 mod inspect;
+mod learn;
 mod output;
 mod record;
 mod recorded;
@@ -58,6 +59,7 @@ enum Command {
     Record(record::RecordArgs),
     Score(score::ScoreArgs),
     Inspect(inspect::InspectArgs),
+    Learn(learn::LearnArgs),
     Check(check::CheckArgs),
     Send(send::SendArgs),
     Evaluators(evaluators::EvaluatorsArgs),
@@ -104,6 +106,7 @@ fn command(cli: Cli) -> Result<Exit, CommandError> {
         Command::Record(args) => record::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Learn(args) => learn::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Send(args) => send::run(&args),
         Command::Evaluators(args) => evaluators::run(&args),

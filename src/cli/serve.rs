@@ -58,6 +58,9 @@ async fn serve(plan: ResolvedConfig) -> Result<Lost, CommandError> {
     for line in (Ready { grpc, http, metrics, exporters: names }).lines() {
         output::note(line);
     }
+    for address in [grpc, http].into_iter().flatten().filter(|it| it.ip().is_unspecified()) {
+        tracing::warn!(%address, "listens on all addresses: whoever reaches them can send");
+    }
     signals.stop().await;
     tracing::info!("told to stop: open traces are judged, exporters deliver what they hold");
     let hurry = CancellationToken::new();

@@ -94,8 +94,38 @@ impl HttpClient {
         match (status.is_success(), is_json) {
             (true, true) => Taken::from_json(signal, &body),
             (true, false) => Taken::from_protobuf(&body),
-            (false, _) => Err(SendError::from_http(status.as_u16(), after, &body, is_json)),
+            (false, _) => {
+                // A page for people says nothing that the status does not.
+                let is_page = body.trim_ascii_start().starts_with(b"<");
+                let body = if is_page { &[][..] } else { &body };
+                let error = SendError::from_http(status.as_u16(), after, body, is_json);
+                Err(self.placed(error, signal, status.as_u16()))
+            }
         }
+    }
+
+    /// An error with the address that gave it, and what to do, where the address may be wrong.
+    fn placed(&self, error: SendError, signal: Signal, status: u16) -> SendError {
+        let Some(remedy) = answer::remedy(status) else { return error };
+        let place = self.place(signal);
+        let placed = |text: String| {
+            format!("{} (POST {place}); {remedy}", text.trim_end_matches([':', ' ']))
+        };
+        match error {
+            SendError::Refused(text) => SendError::Refused(placed(text)),
+            SendError::Retryable { after, error } => {
+                SendError::Retryable { after, error: placed(error) }
+            }
+            other => other,
+        }
+    }
+
+    /// The address of a signal, without a user's name and password.
+    fn place(&self, signal: Signal) -> String {
+        let (scheme, rest) = self.base.split_once("://").unwrap_or(("http", &self.base));
+        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let host = host.rsplit('@').next().unwrap_or_default();
+        answer::short(&format!("{scheme}://{host}{path}{}", signal.http_path()))
     }
 }
 

@@ -123,8 +123,9 @@ pub(super) fn configure(
         NodeKind::Map(entries) => entries.as_slice(),
         NodeKind::Null => &[],
         _ => {
-            errors
-                .push(SettingsError::new("evaluators are a map keyed `kind/name`").at(node.place));
+            let error = SettingsError::new("evaluators are a map keyed `kind/name`");
+            let help = "write `tool_error:` or `tool_error/name: {threshold: 0.9}`, without `- `";
+            errors.push(error.with_help(help).at(node.place));
             &[]
         }
     };

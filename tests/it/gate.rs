@@ -224,6 +224,37 @@ fn coverage_of_a_dataset_is_told_from_both_sides() {
     assert_eq!((shut("unexpected_trace"), shut("unused_case")), (2, 2));
 }
 
+#[test]
+fn expectations_learned_from_good_runs_catch_a_worse_one() {
+    let walk = Walk::new();
+    let good = walk.record("good/a.json", 1, &CASES);
+    walk.record("good/b.json", 21, &CASES);
+    let golden = walk.folder.path().join("golden.jsonl");
+    let golden = golden.to_str().expect("text");
+    let folder = walk.folder.path().join("good");
+    let folder = folder.to_str().expect("text");
+    let learned = run(&["learn", "--output", golden, folder]);
+    assert_eq!(learned.code, 0, "{}", learned.err);
+    assert!(
+        learned.err.starts_with("learned 6 cases from 12 runs\n\nevaluators:"),
+        "{}",
+        learned.err
+    );
+    let (_, config) = learned.err.split_once("\n\n").expect("a config");
+    let config = walk.write("golden.yaml", config);
+    let score = |files: &str| run(&["score", "--config", &config, files]);
+    let passed = score(&good);
+    assert_eq!(passed.code, 0, "{}", passed.out);
+    assert!(passed.out.contains("12 evaluations: 12 pass"), "{}", passed.out);
+    let worse = walk.record("worse.json", 91, &WORSE);
+    let caught = score(&worse);
+    assert_eq!(caught.code, 2, "{}", caught.out);
+    assert!(caught.out.contains("tool_trajectory/golden  0.000  fail"), "{}", caught.out);
+    let nameless = run(&["learn", "examples/traces"]);
+    assert!(nameless.code == 1 && nameless.err.contains("2 runs left out"), "{}", nameless.err);
+    assert_eq!(run(&["learn", "--key", "1 +", &good]).code, 64);
+}
+
 fn ids(ended: &Ended) -> Vec<String> {
     let records = ended.out.lines().map(|line| serde_json::from_str::<Json>(line).expect("JSON"));
     records.map(|it| format!("{} {}", it["evaluation_id"], it["score"])).collect()

@@ -156,3 +156,46 @@ fn a_recording_reads_as_what_was_sent() {
     recorded(&again, &[], &[kept]);
     assert_eq!(std::fs::read(&again).expect("a file"), std::fs::read(&file).expect("a file"));
 }
+
+/// Answers every connection with these bytes.
+fn answering(answer: &'static [u8]) -> String {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let mut buffer = [0; 4096];
+            let _ = stream.read(&mut buffer);
+            let _ = stream.write_all(answer);
+        }
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn a_wrong_address_says_what_to_do() {
+    let check = |args: &[&str], said: &[&str]| {
+        let ended = run(&[&["send", "--sample"], args].concat());
+        assert_eq!(ended.code, 1, "{args:?}: {}", ended.err);
+        for said in said {
+            assert!(ended.err.contains(said), "{args:?}: {}", ended.err);
+        }
+    };
+    check(&["--endpoint", "localhost:4318"], &["has no `http://`", "write `http://localhost:4318`"]);
+    check(&["--endpoint", "http://b/v1/traces"], &["ends in /v1/traces", "write `http://b`"]);
+    let web = answering(b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 6\r\n\r\n<html>");
+    let place = format!("HTTP 405 (POST {web}/v1/traces); no OTLP/HTTP receiver is at this");
+    check(&["--endpoint", &web], &[&place, "4318"]);
+    check(&["--endpoint", &web, "--protocol", "grpc"], &["does not seem to speak OTLP/gRPC", "4317"]);
+}
+
+#[test]
+fn a_folder_that_is_missing_is_told_by_check_and_not_by_score() {
+    let path = ["--set", "exporters={file: {path: /no/such/folder/x.jsonl}}"];
+    let checked = run(&[&["check"], &path[..]].concat());
+    assert_eq!(checked.code, 78, "{}", checked.err);
+    assert!(checked.err.contains("the folder /no/such/folder does not exist"), "{}", checked.err);
+    let score = ["score", "--fail-on", "never", "examples/traces"];
+    assert_eq!(run(&[&score[..], &path].concat()).code, 0);
+}
