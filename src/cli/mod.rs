@@ -11,6 +11,7 @@ mod exit_code;
 mod inputs;
 mod inspect;
 mod learn;
+mod manual;
 mod output;
 mod record;
 mod recorded;
@@ -34,6 +35,20 @@ pub use exit_code::Exit;
 use crate::config::{self, ConfigError};
 use crate::visible;
 
+/// What `--version` says: the version, then how it was built.
+const LONG_VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (commit ",
+    env!("SPANSCORE_BUILD_COMMIT"),
+    ", ",
+    env!("SPANSCORE_BUILD_TARGET"),
+    ", ",
+    env!("SPANSCORE_BUILD_PROFILE"),
+    ", ",
+    env!("SPANSCORE_BUILD_RUSTC"),
+    ")"
+);
+
 /// Scores what AI agents do with their tools, from their OpenTelemetry traces.
 ///
 /// Without a command it runs the collector: agents send OTLP to 127.0.0.1:4317 (gRPC) or
@@ -42,6 +57,7 @@ use crate::visible;
 #[command(
     name = "spanscore",
     version,
+    long_version = LONG_VERSION,
     after_help = exit_code::HELP,
     args_conflicts_with_subcommands = true
 )]
@@ -66,6 +82,8 @@ enum Command {
     /// Prints the JSON Schema of the config, for editors and checks
     Schema,
     Completions(completions::CompletionsArgs),
+    #[command(name = "man")]
+    Manual(manual::ManualArgs),
 }
 
 /// Why a command ended early.
@@ -112,6 +130,7 @@ fn command(cli: Cli) -> Result<Exit, CommandError> {
         Command::Evaluators(args) => evaluators::run(&args),
         Command::Schema => schema(),
         Command::Completions(args) => completions::run(&args),
+        Command::Manual(args) => manual::run(&args),
     }
 }
 

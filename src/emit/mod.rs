@@ -24,6 +24,7 @@ pub mod details;
 mod file;
 pub mod forward;
 mod otlp;
+mod native;
 pub mod prometheus;
 mod queue;
 pub mod record;

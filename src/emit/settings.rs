@@ -22,6 +22,8 @@ pub const EXPORTERS_MAX: usize = 64;
 pub static KINDS: &[&ExporterKind] = &[
     &super::console::KIND,
     &super::file::KIND,
+    &super::native::phoenix::KIND,
+    &super::native::langfuse::KIND,
     &super::prometheus::KIND,
     &super::otlp::GRPC,
     &super::otlp::HTTP,
