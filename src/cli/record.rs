@@ -14,7 +14,7 @@ use crate::extract::Resolver;
 use crate::model::Facts;
 use crate::otlp::Signal;
 use crate::pipeline::replay::Replay;
-use crate::receive::file::recording::Watch;
+use crate::receive::file::recording::RecordingWatch;
 
 /// Receives OTLP and keeps the requests in a file
 ///
@@ -55,7 +55,7 @@ pub(super) fn run(args: &RecordArgs) -> Result<Exit, CommandError> {
 async fn record(
     args: &RecordArgs,
     plan: &ResolvedConfig,
-    watch: Option<Watch>,
+    watch: Option<RecordingWatch>,
 ) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -80,7 +80,7 @@ async fn record(
 }
 
 /// Shows what each request holds, by itself: its traces may go on in the next.
-fn explaining(plan: &ResolvedConfig) -> Result<Watch, CommandError> {
+fn explaining(plan: &ResolvedConfig) -> Result<RecordingWatch, CommandError> {
     let resolver: Arc<Resolver> = Arc::new(recorded::resolver(plan, &Facts::all())?);
     let (limits, key) = (plan.config.limits, plan.config.sessions.key);
     Ok(Box::new(move |signal: Signal, body: &[u8]| {

@@ -104,8 +104,8 @@ impl SendError {
 }
 
 /// What to do about an endpoint that speaks something else.
-const NO_GRPC: &str = "the endpoint does not seem to speak OTLP/gRPC: it is usually at port 4317; for \
-     OTLP/HTTP (port 4318) use `otlp_http` or --protocol http/protobuf";
+const NO_GRPC: &str = "the endpoint does not seem to speak OTLP/gRPC: it is usually at port 4317; \
+     for OTLP/HTTP (port 4318) use `otlp_http` or --protocol http/protobuf";
 
 /// Whether no gRPC server answered: HTTP/2 itself failed, or a web server's status came without
 /// gRPC's.

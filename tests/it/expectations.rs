@@ -12,7 +12,7 @@ use spanscore::extract::{Resolver, Table};
 use spanscore::model::{Evaluation, Outcome, Want};
 use spanscore::otlp::Signal;
 use spanscore::otlp::json::transcode;
-use spanscore::pipeline::batch::{Batch, BatchProgress, BatchSettings};
+use spanscore::pipeline::batch::{Batch, BatchPlan, BatchProgress};
 
 /// A span of trace `trace`; number 1 is the root.
 pub(crate) fn span(trace: u8, number: u8, attributes: &[(&str, &str)]) -> Json {
@@ -71,7 +71,7 @@ pub(crate) fn all_judged(
     evaluators: &Evaluators,
     requests: &[Vec<u8>],
 ) -> Vec<Evaluation> {
-    let settings = BatchSettings {
+    let settings = BatchPlan {
         resolver,
         limits: Default::default(),
         session_key: Default::default(),

@@ -64,7 +64,8 @@ impl Walk {
         self.write(
             "eval.yaml",
             r#"{evaluators: {tool_error: ,
-                tool_call_order/golden: {expect: {file: cases.jsonl, key: 'attributes["case"]'}}}}"#,
+                tool_call_order/golden: {
+                    expect: {file: cases.jsonl, key: 'attributes["case"]'}}}}"#,
         )
     }
 }

@@ -165,9 +165,11 @@ fn answering(answer: &'static [u8]) -> String {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.expect("a connection");
-            let mut buffer = [0; 4096];
-            let _ = stream.read(&mut buffer);
+            // All that comes is read, or the answer would go with a reset.
             let _ = stream.write_all(answer);
+            let _ = stream.set_read_timeout(Some(std::time::Duration::from_millis(300)));
+            let mut buffer = [0; 4096];
+            while stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
         }
     });
     format!("http://{address}")
@@ -182,12 +184,18 @@ fn a_wrong_address_says_what_to_do() {
             assert!(ended.err.contains(said), "{args:?}: {}", ended.err);
         }
     };
-    check(&["--endpoint", "localhost:4318"], &["has no `http://`", "write `http://localhost:4318`"]);
+    check(
+        &["--endpoint", "localhost:4318"],
+        &["has no `http://`", "write `http://localhost:4318`"],
+    );
     check(&["--endpoint", "http://b/v1/traces"], &["ends in /v1/traces", "write `http://b`"]);
     let web = answering(b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 6\r\n\r\n<html>");
     let place = format!("HTTP 405 (POST {web}/v1/traces); no OTLP/HTTP receiver is at this");
     check(&["--endpoint", &web], &[&place, "4318"]);
-    check(&["--endpoint", &web, "--protocol", "grpc"], &["does not seem to speak OTLP/gRPC", "4317"]);
+    check(
+        &["--endpoint", &web, "--protocol", "grpc"],
+        &["does not seem to speak OTLP/gRPC", "4317"],
+    );
 }
 
 #[test]

@@ -134,7 +134,7 @@ mod tests {
             };
             case.add(run.iter().map(call).collect());
         }
-        assert_eq!(case.row("c").to_string(), expected);
+        assert_eq!(case.row("c"), json::parse(expected).expect("JSON"));
         assert_eq!(case.is_one_order, is_one_order);
     }
 
@@ -146,7 +146,9 @@ mod tests {
                 &[("find", r#"{"order": 7, "at": "10:05"}"#), ("pay", r#"{"id": "b"}"#)],
             ],
             true,
-            r#"{"id":"c","trajectory":{"tool_calls":[{"name":"find","arguments":{"order":7}},{"name":"pay"}]},"counts":{"tool_calls_count":{"find":["=",1],"pay":["=",1]}},"runs":2}"#,
+            r#"{"id":"c","trajectory":{"tool_calls":[
+                {"name":"find","arguments":{"order":7}},{"name":"pay"}]},
+                "counts":{"tool_calls_count":{"find":["=",1],"pay":["=",1]}},"runs":2}"#,
         );
     }
 
@@ -159,12 +161,14 @@ mod tests {
                 &[("a", "{}"), ("b", "")],
             ],
             false,
-            r#"{"id":"c","trajectory":{"tool_calls":[{"name":"a"},{"name":"b"}]},"counts":{"tool_calls_count":{"a":["=",1],"b":["<=",2],"c":["<=",1]}},"runs":3}"#,
+            r#"{"id":"c","trajectory":{"tool_calls":[{"name":"a"},{"name":"b"}]},
+                "counts":{"tool_calls_count":{"a":["=",1],"b":["<=",2],"c":["<=",1]}},"runs":3}"#,
         );
         check(
             &[&[]],
             true,
-            r#"{"id":"c","trajectory":{"tool_calls":[]},"counts":{"tool_calls_count":{}},"runs":1}"#,
+            r#"{"id":"c","trajectory":{"tool_calls":[]},
+                "counts":{"tool_calls_count":{}},"runs":1}"#,
         );
     }
 }

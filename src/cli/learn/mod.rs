@@ -113,7 +113,7 @@ fn tell(args: &LearnArgs, cases: &BTreeMap<String, GoldenCase>) {
     }
     if reordered > 0 {
         output::note(format_args!(
-            "{reordered} whose runs differ in calls or order: only what all of them share is expected"
+            "{reordered} whose runs differ in calls or order: only what all share is expected"
         ));
     }
     let file = args.output.as_ref().map_or("golden.jsonl".into(), |path| path.to_string_lossy());

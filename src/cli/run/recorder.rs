@@ -9,7 +9,7 @@ use anyhow::Context;
 
 use crate::model::Memory;
 use crate::receive::Receivers;
-use crate::receive::file::recording::{Recording, RecordingCounts, Watch};
+use crate::receive::file::recording::{Recording, RecordingCounts, RecordingWatch};
 use crate::receive::settings::ReceiversSettings;
 use crate::telemetry::Telemetry;
 
@@ -33,7 +33,7 @@ impl Recorder {
     pub(in crate::cli) async fn start(
         path: &Path,
         settings: Option<&ReceiversSettings>,
-        watch: Option<Watch>,
+        watch: Option<RecordingWatch>,
     ) -> anyhow::Result<Self> {
         let recording = Recording::create(path, watch)
             .with_context(|| format!("cannot create {}", path.display()))?;

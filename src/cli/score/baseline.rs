@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::rows::{RowVerdict, ScoreRow};
-use super::statistics::{Difference, Evidence, PAIRS_MIN};
+use super::statistics::{MeanDifference, PAIRS_MIN, ScoreEvidence};
 
 /// Subjects that are named one by one.
 pub(super) const NAMED_MAX: usize = 10;
@@ -55,8 +55,8 @@ pub(super) struct ComparedEvaluator {
     pub(super) old: f64,
     /// Of this run's.
     pub(super) new: f64,
-    pub(super) difference: Difference,
-    pub(super) evidence: Evidence,
+    pub(super) difference: MeanDifference,
+    pub(super) evidence: ScoreEvidence,
     /// Pairs; `None` where the two runs were compared as samples.
     pub(super) pairs: Option<usize>,
     /// Subjects of one run alone.
@@ -90,7 +90,7 @@ impl ComparedEvaluator {
     /// The whole in a line.
     pub(super) fn sentence(&self) -> String {
         let few = match (self.evidence, self.difference.interval) {
-            (Evidence::None, None) => format!(" (fewer than {PAIRS_MIN} scores show nothing)"),
+            (ScoreEvidence::None, None) => format!(" (fewer than {PAIRS_MIN} scores show nothing)"),
             _ => String::new(),
         };
         let broken = if self.broken.is_empty() {
@@ -147,14 +147,14 @@ fn compare_one(
         return compare_samples(name, &all(old), &all(new), broken);
     }
     let differences: Vec<f64> = pairs.iter().map(|(old, new)| new - old).collect();
-    let difference = Difference::paired(&differences);
+    let difference = MeanDifference::paired(&differences);
     let is_same = differences.iter().all(|difference| *difference == 0.0);
     let count = pairs.len() as f64;
     Some(ComparedEvaluator {
         name: name.to_owned(),
         old: pairs.iter().map(|(old, _)| old).sum::<f64>() / count,
         new: pairs.iter().map(|(_, new)| new).sum::<f64>() / count,
-        evidence: if is_same { Evidence::Same } else { difference.evidence() },
+        evidence: if is_same { ScoreEvidence::Same } else { difference.evidence() },
         difference,
         unpaired: scored(old) + scored(new) - 2 * pairs.len(),
         pairs: Some(pairs.len()),
@@ -171,7 +171,7 @@ fn compare_samples(
     if old.is_empty() || new.is_empty() {
         return None;
     }
-    let difference = Difference::unpaired(old, new);
+    let difference = MeanDifference::unpaired(old, new);
     Some(ComparedEvaluator {
         name: name.to_owned(),
         old: old.iter().sum::<f64>() / old.len() as f64,

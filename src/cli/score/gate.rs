@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use super::baseline::{ComparedEvaluator, RunScores, compare};
 use super::rows;
 use super::silence::Silence;
-use super::statistics::Evidence;
+use super::statistics::ScoreEvidence;
 use super::tally::{Tallies, percent};
 use crate::cli::CommandError;
 
@@ -36,8 +36,8 @@ pub(in crate::cli) struct GateArgs {
     /// (tool_error=0.9); may be repeated
     #[arg(long, value_name = "[EVALUATOR=]SHARE", value_delimiter = ',')]
     min_pass_rate: Vec<PassRate>,
-    /// Scores of an earlier run (`--format jsonl`): shuts the gate when an evaluator's got worse, as
-    /// far as there is evidence
+    /// Scores of an earlier run (`--format jsonl`): shuts the gate when an evaluator's got worse,
+    /// as far as there is evidence
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
 }
@@ -114,7 +114,7 @@ impl FromStr for PassRate {
 }
 
 /// A gate that is ready: what it needs was read.
-pub(in crate::cli) struct Gate {
+pub(in crate::cli) struct ScoreGate {
     pub(super) args: GateArgs,
     baseline: Option<RunScores>,
 }
@@ -134,13 +134,13 @@ pub(super) struct GateVerdict {
 
 impl GateArgs {
     /// Reads the baseline, so that a mistake is told before the work.
-    pub(in crate::cli) fn prepare(&self) -> Result<Gate, CommandError> {
+    pub(in crate::cli) fn prepare(&self) -> Result<ScoreGate, CommandError> {
         let baseline = self.baseline.as_deref().map(|path| -> anyhow::Result<_> {
             let mut scores = RunScores::default();
             rows::read_baseline(path)?.iter().for_each(|row| scores.add(row));
             Ok(scores)
         });
-        Ok(Gate { args: self.clone(), baseline: baseline.transpose()? })
+        Ok(ScoreGate { args: self.clone(), baseline: baseline.transpose()? })
     }
 
     fn fail_on(&self) -> &[FailOn] {
@@ -154,7 +154,7 @@ impl GateArgs {
     }
 }
 
-impl Gate {
+impl ScoreGate {
     /// Names of evaluators that a share is asked of and that there are not.
     pub(super) fn check(&self, names: &[&str]) -> Result<(), CommandError> {
         let asked = self.args.min_pass_rate.iter().filter_map(|rate| rate.evaluator.as_deref());
@@ -195,7 +195,7 @@ impl Gate {
         let reasons = &mut verdict.reasons;
         reasons.extend(fail_on.iter().filter_map(|what| happened(*what, tallies, silence)));
         reasons.extend(self.low_rates(tallies));
-        let worse = verdict.compared.iter().filter(|it| it.evidence == Evidence::Worse);
+        let worse = verdict.compared.iter().filter(|it| it.evidence == ScoreEvidence::Worse);
         reasons.extend(worse.map(|it| format!("{} got worse: {}", it.name, it.change())));
         verdict
     }

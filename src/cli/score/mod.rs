@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use self::baseline::RunScores;
-pub(super) use self::gate::{Gate, GateArgs};
+pub(super) use self::gate::{GateArgs, ScoreGate};
 use self::progress::Progress;
 use self::report::Report;
 use self::rows::ScoreRows;
@@ -23,13 +23,13 @@ use self::tally::Tallies;
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, inputs, output, recorded};
 use crate::config::ResolvedConfig;
-use crate::pipeline::batch::{Batch, BatchError, BatchProgress, BatchSettings};
+use crate::pipeline::batch::{Batch, BatchError, BatchPlan, BatchProgress};
 use crate::visible;
 
 /// Judges recorded traces and prints the scores
 ///
-/// Reads OTLP/JSON (one request, one per line, a list of them) and binary protobuf requests (one, or
-/// each behind its length), plain, gzip or zstd; exports of Jaeger, Tempo, Phoenix and Langfuse.
+/// Reads OTLP/JSON (one request, one per line, a list of them) and binary protobuf requests (one,
+/// or each behind its length), plain, gzip or zstd; exports of Jaeger, Tempo, Phoenix and Langfuse.
 /// Folders are walked, patterns expanded. Traces that are spread over several files are put
 /// together. Evaluators come from the config, as in `serve`; its receivers and exporters are not
 /// used.
@@ -78,7 +78,7 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Exit, CommandError> {
 pub(super) fn judge(
     plan: ResolvedConfig,
     files: &[PathBuf],
-    gate: &Gate,
+    gate: &ScoreGate,
 ) -> Result<Exit, CommandError> {
     let (limits, session_key) = (plan.config.limits, plan.config.sessions.key);
     let facts = recorded::facts(&plan);
@@ -86,7 +86,7 @@ pub(super) fn judge(
     let evaluators = recorded::judge(plan.evaluators);
     let names: Vec<&str> = evaluators.evaluators().iter().map(|it| it.info.name.as_str()).collect();
     gate.check(&names)?;
-    let settings = BatchSettings {
+    let settings = BatchPlan {
         resolver: &resolver,
         limits,
         session_key,

@@ -10,7 +10,7 @@ pub(super) const PAIRS_MIN: usize = 5;
 
 /// A mean difference and the interval that holds it in 95 of 100 cases.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Difference {
+pub(super) struct MeanDifference {
     /// New less old.
     pub(super) mean: f64,
     /// The interval; `None` where there are too few scores for one.
@@ -19,7 +19,7 @@ pub(super) struct Difference {
 
 /// What a difference shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Evidence {
+pub(super) enum ScoreEvidence {
     /// It got worse.
     Worse,
     /// It got better.
@@ -30,7 +30,7 @@ pub(super) enum Evidence {
     Same,
 }
 
-impl Evidence {
+impl ScoreEvidence {
     /// The words for it.
     pub(super) fn as_str(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl Evidence {
     }
 }
 
-impl Difference {
+impl MeanDifference {
     /// Of pairs, new less old each.
     pub(super) fn paired(differences: &[f64]) -> Self {
         let count = differences.len();
@@ -72,11 +72,11 @@ impl Difference {
     }
 
     /// What it shows.
-    pub(super) fn evidence(&self) -> Evidence {
+    pub(super) fn evidence(&self) -> ScoreEvidence {
         match self.interval {
-            Some((_, high)) if high < 0.0 => Evidence::Worse,
-            Some((low, _)) if low > 0.0 => Evidence::Better,
-            _ => Evidence::None,
+            Some((_, high)) if high < 0.0 => ScoreEvidence::Worse,
+            Some((low, _)) if low > 0.0 => ScoreEvidence::Better,
+            _ => ScoreEvidence::None,
         }
     }
 }
@@ -120,9 +120,9 @@ mod tests {
     /// Worked by hand: -0.3 and 2.776 standard errors of 0.0935; -0.28 and 2.365 of 0.1020.
     #[test]
     fn intervals_are_student_s_and_welch_s() {
-        near(Difference::paired(&[-0.5, -0.25, 0.0, -0.25, -0.5]).interval, -0.5597, -0.0403);
+        near(MeanDifference::paired(&[-0.5, -0.25, 0.0, -0.25, -0.5]).interval, -0.5597, -0.0403);
         let (old, new) = ([1.0, 0.8, 0.9, 1.0, 0.7], [0.5, 0.6, 0.9, 0.4, 0.6]);
-        let found = Difference::unpaired(&old, &new);
+        let found = MeanDifference::unpaired(&old, &new);
         assert!((found.mean + 0.28).abs() < 1e-9);
         near(found.interval, -0.5212, -0.0388);
         assert!((student(1000.0) - 1.9623).abs() < 1e-3 && (student(40.0) - 2.0211).abs() < 1e-3);
@@ -130,10 +130,13 @@ mod tests {
 
     #[test]
     fn few_scores_are_no_evidence_and_many_that_fell_are() {
-        assert_eq!(Difference::paired(&[-1.0; 4]).evidence(), Evidence::None);
-        assert_eq!(Difference::paired(&[-1.0; 5]).evidence(), Evidence::Worse);
-        assert_eq!(Difference::paired(&[0.1; 9]).evidence(), Evidence::Better);
-        assert_eq!(Difference::paired(&[-1.0, 0.0, 0.0, 0.0, 0.0]).evidence(), Evidence::None);
-        assert_eq!(Difference::unpaired(&[1.0; 5], &[]).evidence(), Evidence::None);
+        assert_eq!(MeanDifference::paired(&[-1.0; 4]).evidence(), ScoreEvidence::None);
+        assert_eq!(MeanDifference::paired(&[-1.0; 5]).evidence(), ScoreEvidence::Worse);
+        assert_eq!(MeanDifference::paired(&[0.1; 9]).evidence(), ScoreEvidence::Better);
+        assert_eq!(
+            MeanDifference::paired(&[-1.0, 0.0, 0.0, 0.0, 0.0]).evidence(),
+            ScoreEvidence::None
+        );
+        assert_eq!(MeanDifference::unpaired(&[1.0; 5], &[]).evidence(), ScoreEvidence::None);
     }
 }

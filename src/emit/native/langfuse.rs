@@ -103,7 +103,7 @@ struct Langfuse(NativeSettings);
 
 impl Exporter for Langfuse {
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
-        self.0.start(starting, Scores)
+        self.0.start(starting, LangfuseScores)
     }
 
     fn queue_bytes(&self) -> Option<usize> {
@@ -111,9 +111,9 @@ impl Exporter for Langfuse {
     }
 }
 
-pub(super) struct Scores;
+pub(super) struct LangfuseScores;
 
-impl NativeBackend for Scores {
+impl NativeBackend for LangfuseScores {
     const PATH: &'static str = "/api/public/ingestion";
 
     fn body(&self, scores: &[NativeScore<'_>]) -> Json {

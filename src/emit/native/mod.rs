@@ -93,10 +93,8 @@ impl NativeSettings {
         starting: &mut Starting<'_>,
         backend: B,
     ) -> Result<(), ExporterStartError> {
-        let failed = |error| ExporterStartError::Client {
-            exporter: starting.name().to_owned(),
-            error,
-        };
+        let failed =
+            |error| ExporterStartError::Client { exporter: starting.name().to_owned(), error };
         let client: ClientSettings =
             self.connection().client().map_err(|error| failed(error.to_string()))?;
         let client = JsonClient::new(&client).map_err(failed)?;

@@ -1,4 +1,4 @@
-use super::langfuse::Scores;
+use super::langfuse::LangfuseScores;
 use super::phoenix::Annotations;
 use super::*;
 use crate::emit::sample;
@@ -28,24 +28,28 @@ fn phoenix_gets_annotations_on_the_judged_span() {
 fn langfuse_gets_scores_that_a_revision_replaces() {
     let mut revised = sample::scored(1.0);
     revised.revision = 7;
-    let body = body(&Scores, &[sample::scored(0.5), revised, sample::failed()], true);
+    let body = body(&LangfuseScores, &[sample::scored(0.5), revised, sample::failed()], true);
     let (first, revised, failed) = (&body["batch"][0], &body["batch"][1], &body["batch"][2]);
     assert_eq!(first["type"], "score-create");
     assert_eq!(first["body"]["id"], revised["body"]["id"]);
     assert_ne!(first["id"], revised["id"]);
     assert_eq!(first["body"]["traceId"], "0af7651916cd43dd8448eb211c80319c");
-    assert_eq!((&first["body"]["value"], &first["body"]["dataType"]), (&0.5.into(), &"NUMERIC".into()));
+    assert_eq!(
+        (&first["body"]["value"], &first["body"]["dataType"]),
+        (&0.5.into(), &"NUMERIC".into())
+    );
     assert_eq!(failed["body"]["value"], "failed");
     assert!(failed["body"]["name"].as_str().is_some_and(|name| name.ends_with(".outcome")));
     let answer = br#"{"successes": [], "errors": [{"id": "x", "status": 400}]}"#;
-    assert_eq!((Scores.refused(answer), Scores.refused(b"no json")), (1, 0));
+    assert_eq!((LangfuseScores.refused(answer), LangfuseScores.refused(b"no json")), (1, 0));
 }
 
 #[test]
 fn content_stays_inside_unless_asked_for() {
     for evaluation in [sample::scored(0.5), sample::not_evaluable(), sample::failed()] {
         let all = [evaluation];
-        let text = format!("{}{}", body(&Annotations, &all, false), body(&Scores, &all, false));
+        let text =
+            format!("{}{}", body(&Annotations, &all, false), body(&LangfuseScores, &all, false));
         assert!(!text.contains("A-17"), "{text}");
     }
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use hashbrown::{HashMap, HashSet};
 
 use super::pieces::TracePieces;
-use super::{BatchCounts, BatchError, BatchOrder, BatchProgress, BatchSettings, Judged};
+use super::{BatchCounts, BatchError, BatchOrder, BatchPlan, BatchProgress, JudgedGroup};
 use crate::assemble::{
     CutTrace, Due, LimitsSettings, Sessions, SessionsSettings, Shard, TracesSettings,
 };
@@ -27,8 +27,8 @@ type Window = Vec<usize>;
 
 /// What came of one window.
 #[derive(Default)]
-struct Answer {
-    evaluations: Vec<Judged>,
+struct WindowAnswer {
+    evaluations: Vec<JudgedGroup>,
     judged: usize,
     when_errors: WhenErrors,
     without_agent: Vec<TraceId>,
@@ -38,7 +38,7 @@ struct Answer {
 }
 
 pub(super) struct BatchJudge<'a> {
-    settings: &'a BatchSettings<'a>,
+    settings: &'a BatchPlan<'a>,
     pieces: &'a TracePieces,
     progress: &'a BatchProgress,
     /// Of one trace; nothing limits how many there are.
@@ -46,11 +46,11 @@ pub(super) struct BatchJudge<'a> {
 }
 
 /// Takes evaluations; false when it wants no more.
-type Visit<'v> = &'v mut dyn FnMut(Judged) -> bool;
+type Visit<'v> = &'v mut dyn FnMut(JudgedGroup) -> bool;
 
 impl<'a> BatchJudge<'a> {
     pub(super) fn new(
-        settings: &'a BatchSettings<'a>,
+        settings: &'a BatchPlan<'a>,
         pieces: &'a TracePieces,
         progress: &'a BatchProgress,
     ) -> Self {
@@ -66,7 +66,7 @@ impl<'a> BatchJudge<'a> {
     pub(super) fn run(&self, visit: Visit<'_>) -> Result<BatchCounts, BatchError> {
         let count = self.pieces.len();
         self.progress.traces.store(count as u64, Ordering::Relaxed);
-        let mut all = Answer::default();
+        let mut all = WindowAnswer::default();
         self.judge_all(&self.windows((0..count).map(|trace| vec![trace])), true, visit, &mut all)?;
         let mut sessions: HashMap<SessionKey, Window> = HashMap::new();
         all.waiting.sort_by_key(|(_, trace)| *trace);
@@ -113,7 +113,7 @@ impl<'a> BatchJudge<'a> {
         windows: &[Window],
         is_first: bool,
         visit: Visit<'_>,
-        all: &mut Answer,
+        all: &mut WindowAnswer,
     ) -> Result<(), BatchError> {
         let next = AtomicUsize::new(0);
         let cores = self.settings.cores.clamp(1, windows.len().max(1));
@@ -146,7 +146,7 @@ impl<'a> BatchJudge<'a> {
         windows: &[Window],
         next: &AtomicUsize,
         is_first: bool,
-        answers: &SyncSender<io::Result<Answer>>,
+        answers: &SyncSender<io::Result<WindowAnswer>>,
     ) {
         while let Some(window) = windows.get(next.fetch_add(1, Ordering::Relaxed)) {
             let answer = self.judge(window, is_first);
@@ -159,7 +159,7 @@ impl<'a> BatchJudge<'a> {
     }
 
     /// Judges a window: at first those that name no session, then all of it.
-    fn judge(&self, window: &[usize], is_first: bool) -> io::Result<Answer> {
+    fn judge(&self, window: &[usize], is_first: bool) -> io::Result<WindowAnswer> {
         let mut shard = Shard::new(TracesSettings::default(), self.limits, 1, 0);
         let mut due = Vec::new();
         for trace in window {
@@ -171,7 +171,7 @@ impl<'a> BatchJudge<'a> {
         let places: HashMap<TraceId, usize> =
             window.iter().map(|trace| (self.pieces.id(*trace), *trace)).collect();
         let place = |id: TraceId| places.get(&id).copied().unwrap_or(0);
-        let mut answer = Answer::default();
+        let mut answer = WindowAnswer::default();
         let found = due.iter().filter_map(|due| Some((due, shard.trace(due.handle)?)));
         let mut read: Vec<_> =
             found.map(|(due, trace)| (due, trace, self.resolve(trace))).collect();
@@ -229,7 +229,7 @@ impl<'a> BatchJudge<'a> {
         &self,
         judged: Vec<(SessionKey, &Due, &TraceSpans)>,
         place: impl Fn(TraceId) -> usize,
-        answer: &mut Answer,
+        answer: &mut WindowAnswer,
     ) {
         // All traces of the input are kept, so all sessions are.
         let settings = SessionsSettings {
@@ -244,7 +244,7 @@ impl<'a> BatchJudge<'a> {
             sessions.add(key, Arc::new(trace.clone()), due.digest, 0, &mut due_sessions);
         }
         sessions.drain(Completion::EndOfInput, &mut due_sessions);
-        let BatchSettings { resolver, evaluators, now_ns, .. } = *self.settings;
+        let BatchPlan { resolver, evaluators, now_ns, .. } = *self.settings;
         for due in &due_sessions {
             let first = due.traces.iter().map(|trace| place(trace.trace_id)).min().unwrap_or(0);
             let steps = u64::from(self.limits.trace_steps);

@@ -29,7 +29,7 @@ use pieces::TracePieces;
 
 /// What is judged, how and by whom.
 #[derive(Clone, Copy)]
-pub struct BatchSettings<'a> {
+pub struct BatchPlan<'a> {
     /// Reads what instrumentations write.
     pub resolver: &'a Resolver,
     /// Those of one trace hold: traces that grow beyond them are judged with what was kept.
@@ -93,18 +93,18 @@ pub struct BatchProgress {
 }
 
 /// The evaluations of one trace or session, with their place among all.
-pub type Judged = (BatchOrder, Vec<Evaluation>);
+pub type JudgedGroup = (BatchOrder, Vec<Evaluation>);
 
 /// Recorded requests that are read, then judged.
 pub struct Batch<'a> {
-    settings: BatchSettings<'a>,
+    settings: BatchPlan<'a>,
     pieces: TracePieces,
     cache: ExtractionCache,
 }
 
 impl<'a> Batch<'a> {
     /// Holds nothing yet.
-    pub fn new(settings: BatchSettings<'a>) -> Self {
+    pub fn new(settings: BatchPlan<'a>) -> Self {
         let pieces = TracePieces::new(spool::MEMORY_BYTES_MAX);
         Self { settings, pieces, cache: ExtractionCache::default() }
     }
@@ -143,7 +143,7 @@ impl<'a> Batch<'a> {
     pub fn judge(
         mut self,
         progress: &BatchProgress,
-        visit: &mut dyn FnMut(Judged) -> bool,
+        visit: &mut dyn FnMut(JudgedGroup) -> bool,
     ) -> Result<BatchCounts, BatchError> {
         self.pieces.finish()?;
         BatchJudge::new(&self.settings, &self.pieces, progress).run(visit)

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use super::pieces::TracePieces;
-use super::{BatchError, BatchProgress, BatchSettings};
+use super::{BatchError, BatchPlan, BatchProgress};
 use crate::extract::{ExtractionCache, Table, extract};
 use crate::model::SpanBatch;
 use crate::receive::file::{FilePiece, read_pieces};
@@ -27,10 +27,10 @@ struct Lot {
 }
 
 /// What came of a lot, in its order.
-type Gathered = Vec<Result<SpanBatch, String>>;
+type LotResults = Vec<Result<SpanBatch, String>>;
 
 pub(super) fn read(
-    settings: &BatchSettings<'_>,
+    settings: &BatchPlan<'_>,
     files: &[PathBuf],
     progress: &BatchProgress,
     pieces: &mut TracePieces,
@@ -41,7 +41,7 @@ pub(super) fn read(
         let (mut lots, mut results) = (Vec::new(), Vec::new());
         for _ in 0..settings.cores.max(1) {
             let (lot, given) = sync_channel::<Lot>(WAITING_MAX);
-            let (result, gathered) = sync_channel::<Gathered>(WAITING_MAX);
+            let (result, gathered) = sync_channel::<LotResults>(WAITING_MAX);
             lots.push(lot);
             results.push(gathered);
             scope.spawn(move || work(table, &given, &result));
@@ -82,7 +82,7 @@ fn deal(files: &[PathBuf], progress: &BatchProgress, lots: Vec<SyncSender<Lot>>)
     send(&mut lot);
 }
 
-fn work(table: &Table, lots: &Receiver<Lot>, results: &SyncSender<Gathered>) {
+fn work(table: &Table, lots: &Receiver<Lot>, results: &SyncSender<LotResults>) {
     let mut cache = ExtractionCache::default();
     while let Ok(lot) = lots.recv() {
         let mut gathered = Vec::new();
@@ -95,7 +95,7 @@ fn work(table: &Table, lots: &Receiver<Lot>, results: &SyncSender<Gathered>) {
     }
 }
 
-fn take(table: &Table, cache: &mut ExtractionCache, piece: FilePiece, out: &mut Gathered) {
+fn take(table: &Table, cache: &mut ExtractionCache, piece: FilePiece, out: &mut LotResults) {
     let place = piece.place();
     for request in piece.requests() {
         let (signal, body) = match request {
@@ -120,7 +120,7 @@ fn take(table: &Table, cache: &mut ExtractionCache, piece: FilePiece, out: &mut 
 }
 
 fn gather(
-    results: &[Receiver<Gathered>],
+    results: &[Receiver<LotResults>],
     pieces: &mut TracePieces,
     problem: &mut (dyn FnMut(String) + Send),
 ) -> io::Result<()> {

@@ -113,12 +113,12 @@ pub fn read_pieces(path: &Path) -> FilePieces {
 }
 
 /// Counts what is read.
-struct Counted<R> {
+struct CountedRead<R> {
     reader: R,
     read: Arc<AtomicU64>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountedRead<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.reader.read(buffer)?;
         self.read.fetch_add(count as u64, Ordering::Relaxed);
@@ -130,7 +130,7 @@ fn open(path: &Path, read: &Arc<AtomicU64>) -> io::Result<Box<dyn BufRead>> {
     let is_stdin = path == Path::new("-");
     let raw: Box<dyn Read> =
         if is_stdin { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
-    let raw = Counted { reader: raw, read: Arc::clone(read) };
+    let raw = CountedRead { reader: raw, read: Arc::clone(read) };
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, raw);
     let unpacked: Box<dyn Read> = match ContentCoding::from_magic(reader.fill_buf()?) {
         None => return Ok(Box::new(reader)),

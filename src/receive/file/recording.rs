@@ -1,5 +1,5 @@
-//! Requests as they come, kept in a file: one OTLP/JSON request a line, in order of arrival, which is
-//! what [`read_requests`](super::read_requests) and the file receiver read.
+//! Requests as they come, kept in a file: one OTLP/JSON request a line, in order of arrival, which
+//! is what [`read_requests`](super::read_requests) and the file receiver read.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -12,7 +12,7 @@ use crate::otlp::typed::TypedRequest;
 use crate::receive::{Accepted, Intake, Received, Refused, Sender};
 
 /// Sees each request that was kept, with its signal; protobuf.
-pub type Watch = Box<dyn Fn(Signal, &[u8]) + Send + Sync>;
+pub type RecordingWatch = Box<dyn Fn(Signal, &[u8]) + Send + Sync>;
 
 /// What a recording holds so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct RecordingCounts {
 pub struct Recording {
     path: PathBuf,
     state: Mutex<RecordingState>,
-    watch: Option<Watch>,
+    watch: Option<RecordingWatch>,
 }
 
 struct RecordingState {
@@ -43,7 +43,7 @@ impl Recording {
     ///
     /// # Errors
     /// What the system says.
-    pub fn create(path: &Path, watch: Option<Watch>) -> io::Result<Self> {
+    pub fn create(path: &Path, watch: Option<RecordingWatch>) -> io::Result<Self> {
         let state = RecordingState {
             file: BufWriter::new(File::create(path)?),
             counts: RecordingCounts::default(),

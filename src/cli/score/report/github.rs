@@ -32,7 +32,7 @@ pub(super) fn write(report: &Report<'_>, out: &mut ReportOut) -> Result<(), Comm
         let title = format!("{} {verdict}: {}", row.evaluator, row.subject());
         let score = row.score.map(|_| format!("score {}: ", row.value())).unwrap_or_default();
         let words = format!("{score}{}", row.words);
-        Ok(out.raw(&annotation(command, &title, &words))?)
+        out.raw(&annotation(command, &title, &words))
     })?;
     if count > ANNOTATIONS_MAX {
         let more = format!("{} more did not pass", count - ANNOTATIONS_MAX);

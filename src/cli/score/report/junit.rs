@@ -1,8 +1,8 @@
 //! JUnit's XML, in the form that CI systems agree on (the schemas of Jenkins' xUnit plugin and of
 //! Apache Ant): an evaluator is a suite, an evaluation a case.
 //!
-//! A score below its threshold is a failure, an evaluator that broke an error, what is not evaluable
-//! skipped.
+//! A score below its threshold is a failure, an evaluator that broke an error, what is not
+//! evaluable skipped.
 
 use std::fmt::Write as _;
 

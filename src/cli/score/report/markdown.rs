@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::Report;
 use super::summary::{COLUMNS, rows};
 use crate::cli::score::rows::ScoreRow;
-use crate::cli::score::statistics::Evidence;
+use crate::cli::score::statistics::ScoreEvidence;
 use crate::emit::details;
 use crate::visible;
 
@@ -59,7 +59,7 @@ fn changes(report: &Report<'_>, out: &mut String) -> anyhow::Result<()> {
     writeln!(out, "|---|---|---:|---:|---|---|")?;
     for it in &report.verdict.compared {
         let mark = match it.evidence {
-            Evidence::Worse => "**worse**",
+            ScoreEvidence::Worse => "**worse**",
             other => other.as_str(),
         };
         let (name, change, basis) = (cell(&it.name), it.change(), it.basis());

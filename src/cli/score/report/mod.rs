@@ -1,5 +1,5 @@
-//! What is printed: the scores in one of several forms, then what was not judged and why the gate is
-//! shut.
+//! What is printed: the scores in one of several forms, then what was not judged and why the
+//! gate is shut.
 
 mod github;
 mod junit;

@@ -20,7 +20,7 @@ const ROWS_MAX: usize = 1000;
 const WIDTH_MIN: u16 = 60;
 
 /// Rows that wait for the others of their table, and what follows them.
-struct Waiting<'a> {
+struct WaitingRows<'a> {
     table: Table,
     rows: usize,
     details: Option<String>,
@@ -34,7 +34,7 @@ pub(super) fn write(
     out: &mut ReportOut,
 ) -> Result<(), CommandError> {
     let details = args.details.then(String::new);
-    let mut waiting = Waiting { table: new_table(out), rows: 0, details, out };
+    let mut waiting = WaitingRows { table: new_table(out), rows: 0, details, out };
     report.rows.for_each(|row| {
         let cells = cells(&row, args.full_ids);
         waiting.table.add_row(cells.clone().map(|cell| visible::line(cell).to_string()));
@@ -52,7 +52,7 @@ pub(super) fn write(
     Ok(())
 }
 
-impl Waiting<'_> {
+impl WaitingRows<'_> {
     fn flush(&mut self) -> anyhow::Result<()> {
         if self.rows > 0 {
             self.out.line(self.table.trim_fmt())?;

@@ -1,9 +1,9 @@
-//! A trace of Jaeger's HTTP API and of its UI's "Trace JSON": spans with references to others and to
-//! processes, times in microseconds.
+//! A trace of Jaeger's HTTP API and of its UI's "Trace JSON": spans with references to others and
+//! to processes, times in microseconds.
 
 use serde_json::Value as Json;
 
-use super::span::{Attributes, ForeignSpan, text};
+use super::span::{ForeignAttributes, ForeignSpan, text};
 
 pub(super) fn spans(trace: &Json) -> Vec<ForeignSpan> {
     let spans = trace.get("spans").and_then(Json::as_array);
@@ -61,7 +61,7 @@ fn parent(span: &Json) -> Option<String> {
     references.into_iter().flatten().find_map(of).or_else(|| text(span, "parentSpanID"))
 }
 
-fn event(log: &Json) -> (String, u64, Attributes) {
+fn event(log: &Json) -> (String, u64, ForeignAttributes) {
     let mut fields = tags(log.get("fields"));
     let at = fields.iter().position(|(key, _)| key == "event");
     let name = at.map(|at| fields.remove(at).1);
@@ -70,7 +70,7 @@ fn event(log: &Json) -> (String, u64, Attributes) {
     (name, time, fields)
 }
 
-fn tags(tags: Option<&Json>) -> Attributes {
+fn tags(tags: Option<&Json>) -> ForeignAttributes {
     let tags = tags.and_then(Json::as_array);
     let of = |tag: &Json| Some((text(tag, "key")?, tag.get("value")?.clone()));
     tags.into_iter().flatten().filter_map(of).collect()

@@ -1,10 +1,10 @@
-//! Langfuse: a trace with its observations (the UI's "Download JSON", `GET /api/public/traces/{id}`)
-//! and single observations (`GET /api/public/observations`, table exports), in the attributes that
-//! Langfuse's own SDK writes.
+//! Langfuse: a trace with its observations (the UI's "Download JSON", or
+//! `GET /api/public/traces/{id}`) and single observations (`GET /api/public/observations`, table
+//! exports), in the attributes that Langfuse's own SDK writes.
 
 use serde_json::Value as Json;
 
-use super::span::{Attributes, ForeignSpan, text, time};
+use super::span::{ForeignAttributes, ForeignSpan, text, time};
 
 /// Of a trace that stands beside its observations, or holds them.
 pub(super) fn spans_of_trace(value: &Json) -> Vec<ForeignSpan> {
@@ -53,12 +53,12 @@ pub(super) fn span(observation: &Json, trace: Option<&Json>) -> Option<ForeignSp
         status_message: text(observation, "statusMessage").unwrap_or_default(),
         attributes,
         events: Vec::new(),
-        resource: Attributes::new(),
+        resource: ForeignAttributes::new(),
         scope: "langfuse-sdk".to_owned(),
     })
 }
 
-/// Attributes of the SDK, and the fields of the API that hold the same.
+/// ForeignAttributes of the SDK, and the fields of the API that hold the same.
 const FIELDS: [(&str, &str); 7] = [
     ("langfuse.observation.input", "input"),
     ("langfuse.observation.output", "output"),

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::span::{Attributes, ForeignSpan, text, time};
+use super::span::{ForeignAttributes, ForeignSpan, text, time};
 
 /// Depth of attributes that is followed.
 const DEPTH_MAX: usize = 32;
@@ -35,7 +35,7 @@ pub(super) fn span(value: &Json) -> Option<ForeignSpan> {
         status_message: text(value, "status_message").unwrap_or_default(),
         attributes,
         events: events.into_iter().flatten().map(event).collect(),
-        resource: Attributes::new(),
+        resource: ForeignAttributes::new(),
         // The attributes are OpenInference's, whoever wrote them.
         scope: "openinference.instrumentation".to_owned(),
     })
@@ -44,8 +44,8 @@ pub(super) fn span(value: &Json) -> Option<ForeignSpan> {
 const KIND: &str = "openinference.span.kind";
 
 /// Those under `attributes`, or in columns that begin so.
-fn attributes(row: &Map<String, Json>) -> Attributes {
-    let mut out = Attributes::new();
+fn attributes(row: &Map<String, Json>) -> ForeignAttributes {
+    let mut out = ForeignAttributes::new();
     for (key, value) in row {
         match key.strip_prefix("attributes") {
             Some("") => flatten("", value, 0, &mut out),
@@ -57,7 +57,7 @@ fn attributes(row: &Map<String, Json>) -> Attributes {
 }
 
 /// Nested maps, and lists of maps, to dotted keys.
-fn flatten(path: &str, value: &Json, depth: usize, out: &mut Attributes) {
+fn flatten(path: &str, value: &Json, depth: usize, out: &mut ForeignAttributes) {
     let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
     match value {
         Json::Object(map) if depth < DEPTH_MAX => {
@@ -72,8 +72,8 @@ fn flatten(path: &str, value: &Json, depth: usize, out: &mut Attributes) {
     }
 }
 
-fn event(event: &Json) -> (String, u64, Attributes) {
-    let mut attributes = Attributes::new();
+fn event(event: &Json) -> (String, u64, ForeignAttributes) {
+    let mut attributes = ForeignAttributes::new();
     if let Some(own) = event.get("attributes") {
         flatten("", own, 0, &mut attributes);
     }

@@ -12,8 +12,8 @@ use prost::Message;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
-/// Attributes, in their order.
-pub(super) type Attributes = Vec<(String, Json)>;
+/// ForeignAttributes, in their order.
+pub(super) type ForeignAttributes = Vec<(String, Json)>;
 
 /// A span; ids as they stand in the export.
 #[derive(Clone, Debug, Default)]
@@ -29,10 +29,10 @@ pub(super) struct ForeignSpan {
     /// 0 unset, 1 ok, 2 error.
     pub(super) status: i32,
     pub(super) status_message: String,
-    pub(super) attributes: Attributes,
+    pub(super) attributes: ForeignAttributes,
     /// Name, time and attributes.
-    pub(super) events: Vec<(String, u64, Attributes)>,
-    pub(super) resource: Attributes,
+    pub(super) events: Vec<(String, u64, ForeignAttributes)>,
+    pub(super) resource: ForeignAttributes,
     /// Name of the scope; may be empty.
     pub(super) scope: String,
 }
@@ -94,7 +94,7 @@ fn id(text: &str, len: usize) -> Vec<u8> {
     (0..2 * len).step_by(2).map(byte).collect()
 }
 
-fn key_values(attributes: Attributes) -> Vec<KeyValue> {
+fn key_values(attributes: ForeignAttributes) -> Vec<KeyValue> {
     let entry = |(key, value)| KeyValue { key, value: any_value(value), ..KeyValue::default() };
     attributes.into_iter().map(entry).collect()
 }
