@@ -9,7 +9,8 @@ use crate::visible;
 
 /// Checks a config and says what it would do
 ///
-/// Every mistake is shown with its file, line and column. Exit code 78 if there is one.
+/// Every mistake is shown with its file, line and column, and what this machine lacks, such as the
+/// folder of a file. Exit code 78 if there is one.
 #[derive(Args, Debug)]
 #[command(
     visible_alias = "validate",
@@ -34,6 +35,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit, CommandError> {
         output::text(&config::redacted(&loaded))?;
         return Ok(Exit::Success);
     }
+    plan.check_machine(&loaded)?;
     output::line(format_args!("{}: no mistakes", visible::line(args.config.name())))?;
     for (title, lines) in plan.summary() {
         let lines = if lines.is_empty() { vec!["none".to_owned()] } else { lines };

@@ -5,19 +5,21 @@ use std::process::ExitCode;
 /// The exit codes, for scripts and CI. 64 and 78 are those of `sysexits.h`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exit {
-    /// Everything went well; for `score`, the gate is open.
-    Success = 0,
+    /// Everything went well; for `score` and `run`, the gate is open.
+    Success,
     /// Something failed at run time: a file, a socket, a collector that refused, a recorded trace
     /// that a limit cut short.
-    Failure = 1,
-    /// `score`: the gate is shut, for what `--fail-on` names.
-    Gate = 2,
+    Failure,
+    /// `score`, `run`: the gate is shut: `--fail-on`, `--min-pass-rate` or `--baseline`.
+    Gate,
     /// `serve`: it ended in order, and what it had taken was not all judged and delivered.
-    Lost = 3,
+    Lost,
     /// The command line is wrong.
-    Usage = 64,
+    Usage,
     /// The config is wrong.
-    Config = 78,
+    Config,
+    /// `run`: that of the command, where it is not 0.
+    Command(u8),
 }
 
 /// What `--help` says of them.
@@ -25,13 +27,22 @@ pub(super) const HELP: &str = "\
 Exit codes:
   0   success
   1   a failure at run time: a file, a socket, a refusal, a trace judged only in part
-  2   `score`: an evaluation did what --fail-on names
+  2   `score`, `run`: an evaluation did what --fail-on names, or it got worse
   3   `serve`: stopped with losses; the last line says how many
   64  a wrong command line
-  78  a wrong config";
+  78  a wrong config
+  `run` ends with the command's own code where that is not 0";
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
+        Self::from(match exit {
+            Exit::Success => 0,
+            Exit::Failure => 1,
+            Exit::Gate => 2,
+            Exit::Lost => 3,
+            Exit::Usage => 64,
+            Exit::Config => 78,
+            Exit::Command(code) => code,
+        })
     }
 }

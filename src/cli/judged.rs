@@ -9,6 +9,7 @@ use super::CommandError;
 use crate::evaluate::AskedInquiry;
 use crate::judge::{JudgeSettings, LaneSettings, Recording, ask_all};
 use crate::model::Evaluation;
+use crate::pipeline::batch::{BatchOrder, JudgedGroup};
 
 /// Where replies of judges are kept.
 #[derive(Args, Clone, Debug, Default)]
@@ -27,6 +28,22 @@ impl RepliesArgs {
         let record = self.record.clone().map(Recording::Record);
         record.or_else(|| self.replay.clone().map(Recording::Replay))
     }
+}
+
+/// Asks judges about what groups of evaluations lack; gives what was said of each.
+pub(super) fn complete(
+    judges: &BTreeMap<String, JudgeSettings>,
+    replies: &RepliesArgs,
+    mut groups: Vec<JudgedGroup>,
+) -> Result<Vec<(BatchOrder, Vec<Evaluation>)>, CommandError> {
+    let counts: Vec<usize> = groups.iter().map(|group| group.asked.len()).collect();
+    let asked = groups.iter_mut().flat_map(|group| std::mem::take(&mut group.asked)).collect();
+    let mut answers = ask(judges, replies, asked)?.into_iter();
+    let complete = groups.into_iter().zip(counts).map(|(group, count)| {
+        let said = answers.by_ref().take(count).flatten();
+        (group.order, group.evaluations.into_iter().chain(said).collect())
+    });
+    Ok(complete.collect())
 }
 
 /// Asks judges about all of these; the evaluations of each, in order.

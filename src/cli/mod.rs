@@ -9,10 +9,15 @@ mod check;
 mod completions;
 mod evaluators;
 mod exit_code;
+mod inputs;
 mod inspect;
 mod judged;
+mod learn;
+mod manual;
 mod output;
+mod record;
 mod recorded;
+mod run;
 mod score;
 mod send;
 mod serve;
@@ -32,6 +37,20 @@ pub use exit_code::Exit;
 use crate::config::{self, ConfigError};
 use crate::visible;
 
+/// What `--version` says: the version, then how it was built.
+const LONG_VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (commit ",
+    env!("SPANSCORE_BUILD_COMMIT"),
+    ", ",
+    env!("SPANSCORE_BUILD_TARGET"),
+    ", ",
+    env!("SPANSCORE_BUILD_PROFILE"),
+    ", ",
+    env!("SPANSCORE_BUILD_RUSTC"),
+    ")"
+);
+
 /// Scores what AI agents do with their tools, from their OpenTelemetry traces.
 ///
 /// Without a command it runs the collector: agents send OTLP to 127.0.0.1:4317 (gRPC) or
@@ -40,6 +59,7 @@ use crate::visible;
 #[command(
     name = "spanscore",
     version,
+    long_version = LONG_VERSION,
     after_help = exit_code::HELP,
     args_conflicts_with_subcommands = true
 )]
@@ -53,15 +73,20 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     Serve(serve::ServeArgs),
+    Run(run::RunArgs),
+    Record(record::RecordArgs),
     Score(score::ScoreArgs),
     Inspect(inspect::InspectArgs),
     Calibrate(calibrate::CalibrateArgs),
+    Learn(learn::LearnArgs),
     Check(check::CheckArgs),
     Send(send::SendArgs),
     Evaluators(evaluators::EvaluatorsArgs),
     /// Prints the JSON Schema of the config, for editors and checks
     Schema,
     Completions(completions::CompletionsArgs),
+    #[command(name = "man")]
+    Manual(manual::ManualArgs),
 }
 
 /// Why a command ended early.
@@ -98,14 +123,18 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn command(cli: Cli) -> Result<Exit, CommandError> {
     match cli.command.unwrap_or(Command::Serve(cli.serve)) {
         Command::Serve(args) => serve::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Record(args) => record::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
+        Command::Learn(args) => learn::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Send(args) => send::run(&args),
         Command::Evaluators(args) => evaluators::run(&args),
         Command::Schema => schema(),
         Command::Completions(args) => completions::run(&args),
+        Command::Manual(args) => manual::run(&args),
     }
 }
 

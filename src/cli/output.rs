@@ -34,6 +34,13 @@ pub(super) fn note(text: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{}", visible::lines(text));
 }
 
+/// Shows a line of our own on a terminal's standard error, in the place of the one shown before.
+pub(super) fn transient(line: &str) {
+    const RETURN_AND_ERASE: &str = "\r\u{1b}[K";
+    // A terminal that has gone wants no line.
+    let _ = write!(io::stderr().lock(), "{RETURN_AND_ERASE}{line}");
+}
+
 /// An empty table without lines, as wide as the terminal where there is one.
 pub(super) fn table(header: impl Into<Row>) -> Table {
     let mut table = Table::new();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::{CommandError, output};
+use crate::assemble::CutTrace;
 use crate::config::ResolvedConfig;
 use crate::evaluate::engine::run::{Configured, Evaluators};
 use crate::extract::dialect::Dialect;
@@ -73,16 +74,16 @@ pub(super) fn read_with(
             }
         }
     }
-    note_cut_traces(replay) || is_broken
+    note_cut_traces(replay.cut_traces()) || is_broken
 }
 
 /// Most traces that are named one by one.
 const NAMED_TRACES_MAX: usize = 20;
 
 /// Names the traces that a limit cut short, and counts them; false when there is none.
-fn note_cut_traces(replay: &Replay<'_>) -> bool {
+pub(super) fn note_cut_traces(traces: impl Iterator<Item = CutTrace>) -> bool {
     let mut count = 0;
-    for cut in replay.cut_traces() {
+    for cut in traces {
         count += 1;
         if count > NAMED_TRACES_MAX {
             continue;

@@ -84,6 +84,7 @@ impl SendError {
             _ => false,
         };
         let error = format!("{:?}: {}", status.code(), short(status.message()));
+        let error = if is_no_grpc(status) { format!("{error}; {NO_GRPC}") } else { error };
         if retryable { Self::Retryable { after, error } } else { Self::Refused(error) }
     }
 
@@ -99,6 +100,38 @@ impl SendError {
             429 | 502 | 503 | 504 => Self::Retryable { after, error },
             _ => Self::Refused(error),
         }
+    }
+}
+
+/// What to do about an endpoint that speaks something else.
+const NO_GRPC: &str = "the endpoint does not seem to speak OTLP/gRPC: it is usually at port 4317; \
+     for OTLP/HTTP (port 4318) use `otlp_http` or --protocol http/protobuf";
+
+/// Whether no gRPC server answered: HTTP/2 itself failed, or a web server's status came without
+/// gRPC's.
+fn is_no_grpc(status: &Status) -> bool {
+    let is_mapped = matches!(
+        status.code(),
+        Code::Internal | Code::Unknown | Code::Unimplemented | Code::Unavailable
+    );
+    let text = status.message();
+    is_mapped
+        && ["h2 protocol error", "grpc-status header missing", "invalid compression flag"]
+            .iter()
+            .any(|sign| text.contains(sign))
+}
+
+/// What to do about a status that is about the address or the sender, not about the request.
+pub(super) fn remedy(status: u16) -> Option<&'static str> {
+    match status {
+        301..=308 | 404 | 405 | 501 => Some(
+            "no OTLP/HTTP receiver is at this address: check host, port and path (mostly port \
+             4318; the path of the signal is appended to `endpoint`)",
+        ),
+        401 | 403 => Some("the backend wants other credentials: check `headers`, `auth` or `tls`"),
+        413 => Some("the backend takes smaller requests only: raise its limit"),
+        415 => Some("the backend does not take this encoding: try another `compression`"),
+        _ => None,
     }
 }
 

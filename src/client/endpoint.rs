@@ -6,6 +6,7 @@
 use http::Uri;
 
 use super::Protocol;
+use crate::otlp::Signal;
 use crate::settings::SettingsError;
 
 /// The addresses that one endpoint stands for.
@@ -38,7 +39,9 @@ pub(super) fn resolve(
         (false, Protocol::Grpc) if insecure => format!("http://{endpoint}"),
         (false, Protocol::Grpc) => format!("https://{endpoint}"),
         (false, _) => {
-            return Err(wrong(format!("endpoint `{endpoint}` has no `http://` or `https://`")));
+            let error =
+                SettingsError::new(format!("endpoint `{endpoint}` has no `http://` or `https://`"));
+            return Err(error.with_help(format!("write `http://{endpoint}`")));
         }
     };
     let uri: Uri = with_scheme
@@ -55,7 +58,18 @@ pub(super) fn resolve(
         _ if uri.query().is_some() => {
             Err(wrong(format!("endpoint `{endpoint}` has a query, which OTLP does not take")))
         }
-        _ => Ok(Endpoint::Http(with_scheme.trim_end_matches('/').to_owned())),
+        _ => {
+            let base = with_scheme.trim_end_matches('/');
+            match Signal::ALL.iter().find_map(|signal| base.strip_suffix(signal.http_path())) {
+                None => Ok(Endpoint::Http(base.to_owned())),
+                Some(start) => {
+                    let path = &base[start.len()..];
+                    let text = format!("endpoint `{endpoint}` ends in {path}");
+                    let help = format!("that is appended for each signal; write `{start}`");
+                    Err(SettingsError::new(text).with_help(help))
+                }
+            }
+        }
     }
 }
 
@@ -103,7 +117,14 @@ mod tests {
             Http,
             "h:4318",
             false,
-            "endpoint `h:4318` has no `http://` or `https://` (such as http://localhost:4318)",
+            "endpoint `h:4318` has no `http://` or `https://` (write `http://h:4318`)",
+        );
+        check(
+            Http,
+            "http://b/api/v1/traces/",
+            false,
+            "endpoint `http://b/api/v1/traces/` ends in /v1/traces (that is appended for each \
+             signal; write `http://b/api`)",
         );
     }
 }

@@ -81,7 +81,19 @@ impl HttpClient {
         body: Bytes,
         content_type: &str,
     ) -> Result<Taken, SendError> {
-        let url = format!("{}{}", self.base, signal.http_path());
+        let (is_json, body) = self.post(signal.http_path(), body, content_type).await?;
+        if is_json { Taken::from_json(signal, &body) } else { Taken::from_protobuf(&body) }
+    }
+
+    /// Posts a body to a path below the base address; whether the answer is JSON, and its first
+    /// bytes.
+    pub(super) async fn post(
+        &self,
+        path: &str,
+        body: Bytes,
+        content_type: &str,
+    ) -> Result<(bool, Vec<u8>), SendError> {
+        let url = format!("{}{path}", self.base);
         let mut request = self.http.post(url).header(CONTENT_TYPE, content_type).body(body);
         request = match self.compression {
             Compression::Gzip => request.header(CONTENT_ENCODING, "gzip"),
@@ -100,11 +112,38 @@ impl HttpClient {
         {
             body.extend_from_slice(&chunk);
         }
-        match (status.is_success(), is_json) {
-            (true, true) => Taken::from_json(signal, &body),
-            (true, false) => Taken::from_protobuf(&body),
-            (false, _) => Err(SendError::from_http(status.as_u16(), after, &body, is_json)),
+        if status.is_success() {
+            return Ok((is_json, body));
         }
+        // A page for people says nothing that the status does not.
+        let is_page = body.trim_ascii_start().starts_with(b"<");
+        let body = if is_page { &[][..] } else { &body };
+        let error = SendError::from_http(status.as_u16(), after, body, is_json);
+        Err(self.placed(error, path, status.as_u16()))
+    }
+
+    /// An error with the address that gave it, and what to do, where the address may be wrong.
+    fn placed(&self, error: SendError, path: &str, status: u16) -> SendError {
+        let Some(remedy) = answer::remedy(status) else { return error };
+        let place = self.place(path);
+        let placed = |text: String| {
+            format!("{} (POST {place}); {remedy}", text.trim_end_matches([':', ' ']))
+        };
+        match error {
+            SendError::Refused(text) => SendError::Refused(placed(text)),
+            SendError::Retryable { after, error } => {
+                SendError::Retryable { after, error: placed(error) }
+            }
+            other => other,
+        }
+    }
+
+    /// The address of a path, without a user's name and password.
+    fn place(&self, path: &str) -> String {
+        let (scheme, rest) = self.base.split_once("://").unwrap_or(("http", &self.base));
+        let (host, base) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let host = host.rsplit('@').next().unwrap_or_default();
+        answer::short(&format!("{scheme}://{host}{base}{path}"))
     }
 }
 

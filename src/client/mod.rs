@@ -93,6 +93,33 @@ impl Client {
     }
 }
 
+/// A client of an HTTP interface that takes JSON.
+pub struct JsonClient(http::HttpClient);
+
+impl JsonClient {
+    /// Prepares a client without connecting; the protocol of the settings does not matter.
+    ///
+    /// # Errors
+    /// What is wrong with the settings, or with a file that they name.
+    pub fn new(settings: &ClientSettings) -> Result<Self, String> {
+        use_cryptography();
+        let settings = ClientSettings { protocol: Protocol::HttpJson, ..settings.clone() };
+        match settings.resolve().map_err(|error| error.to_string())? {
+            Endpoint::Http(base) => Ok(Self(http::HttpClient::new(&base, &settings)?)),
+            Endpoint::Grpc(_) => Err("this endpoint is not HTTP".to_owned()),
+        }
+    }
+
+    /// Posts a JSON text to a path below the endpoint once; the first bytes of the answer.
+    ///
+    /// # Errors
+    /// Why it was not taken, and whether another try may help.
+    pub async fn post(&self, path: &str, body: impl Into<Bytes>) -> Result<Vec<u8>, SendError> {
+        let body = self.0.compress(body.into());
+        self.0.post(path, body, http::JSON).await.map(|(_, body)| body)
+    }
+}
+
 /// Names the cryptography of TLS, once for the process. Whoever has named one before keeps it.
 pub(crate) fn use_cryptography() {
     let _ = rustls::crypto::ring::default_provider().install_default();

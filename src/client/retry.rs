@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 
-use super::{SendError, Taken};
+use super::SendError;
 use crate::settings::HumanDuration;
 
 /// Longest wait that a backend may ask for; a longer one counts as this.
@@ -95,11 +95,11 @@ pub(crate) enum AttemptError {
 
 impl AttemptError {
     /// What the answer to one attempt means for whoever tries again.
-    pub(crate) fn of(sent: Result<Taken, SendError>) -> Result<Taken, Self> {
+    pub(crate) fn of<T: Default>(sent: Result<T, SendError>) -> Result<T, Self> {
         match sent {
             Ok(taken) => Ok(taken),
             // An answer that cannot be read says nothing of what was rejected.
-            Err(SendError::Unreadable(_)) => Ok(Taken::default()),
+            Err(SendError::Unreadable(_)) => Ok(T::default()),
             Err(SendError::Refused(error)) => Err(Self::Permanent(error)),
             Err(SendError::Retryable { after, error }) => Err(Self::Retryable { after, error }),
             Err(SendError::Unreachable(error)) => Err(Self::Retryable { after: None, error }),

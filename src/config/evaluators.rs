@@ -147,8 +147,9 @@ pub(super) fn configure(
         NodeKind::Map(entries) => entries.as_slice(),
         NodeKind::Null => &[],
         _ => {
-            errors
-                .push(SettingsError::new("evaluators are a map keyed `kind/name`").at(node.place));
+            let error = SettingsError::new("evaluators are a map keyed `kind/name`");
+            let help = "write `tool_error:` or `tool_error/name: {threshold: 0.9}`, without `- `";
+            errors.push(error.with_help(help).at(node.place));
             &[]
         }
     };
@@ -262,6 +263,7 @@ fn info(
         threshold: settings.threshold.unwrap_or(kind.threshold),
         level,
         digest: identity::of_evaluator(&key.text, level, &judged_by),
+        case: None,
     }
 }
 

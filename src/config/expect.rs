@@ -164,7 +164,12 @@ fn build(
     let mut built = HashMap::with_capacity(rows.len());
     for Row { names, criteria, line } in rows {
         let expectation = match template.build(&criteria, place) {
-            Ok(expectation) => Arc::new(expectation),
+            Ok(mut expectation) => {
+                if let Some(info) = Arc::get_mut(&mut expectation.info) {
+                    info.case = names.first().map(|name| name.as_str().into());
+                }
+                Arc::new(expectation)
+            }
             Err(error) => {
                 mistakes.push(Mistake { line, what: error.message, help: error.help });
                 continue;

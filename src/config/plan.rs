@@ -120,6 +120,7 @@ impl ResolvedConfig {
         }
         let mut errors = Vec::new();
         let config = read_all(&loaded.node, &mut errors, |node| node.read::<Config>());
+        explain_collector_sections(&mut errors);
         if let Some(config) = &config {
             check_dialects(config, &loaded.node, &mut errors);
             check_failures(config, &loaded.node, &mut errors);
@@ -160,6 +161,52 @@ impl ResolvedConfig {
                 Ok(Self { config, evaluators, exporters, forward, memory })
             }
             _ => Err(report(errors, &loaded.sources)),
+        }
+    }
+
+    /// What the config needs of the machine that it is on and does not find there: a mistake where
+    /// it is to run, none where it is only read.
+    ///
+    /// # Errors
+    /// All that is missing, with its place.
+    pub fn check_machine(&self, loaded: &Loaded) -> Result<(), ConfigError> {
+        let exporters = loaded.node.get("exporters");
+        let mut errors = Vec::new();
+        for ExporterSettings { name, exporter } in &self.exporters {
+            let Some(missing) = exporter.missing() else { continue };
+            let node = exporters.and_then(|all| all.get(name));
+            let place = node.and_then(|node| node.get("path").or(Some(node)));
+            let error = SettingsError::new(missing).with_help("make it, or name another one");
+            errors.push(error.at(place.map_or(loaded.node.place, |node| node.place)));
+        }
+        if errors.is_empty() { Ok(()) } else { Err(report(errors, &loaded.sources)) }
+    }
+}
+
+/// Sections of the OpenTelemetry Collector's config, and what stands for them here.
+const COLLECTOR_SECTIONS: [(&str, &str); 4] = [
+    (
+        "processors",
+        "there are none here: leave it out; batching, limits and sampling are settings \
+      of `exporters`, `limits` and of each evaluator",
+    ),
+    (
+        "service",
+        "leave it out: every receiver feeds every evaluator, whose scores go to every \
+      exporter; logs and metrics of its own are under `telemetry`",
+    ),
+    ("extensions", "leave it out: health is under `telemetry.health`"),
+    ("connectors", "leave it out: `forward` passes on what was received"),
+];
+
+/// Says what stands here for a section of the OpenTelemetry Collector.
+fn explain_collector_sections(errors: &mut [SettingsError]) {
+    for error in errors {
+        let named = COLLECTOR_SECTIONS
+            .iter()
+            .find(|(section, _)| error.message == format!("unknown setting `{section}`"));
+        if let Some((_, here)) = named {
+            error.help = Some((*here).to_owned());
         }
     }
 }

@@ -98,6 +98,11 @@ fn read(node: &Node) -> Result<FileSettings, SettingsError> {
 }
 
 impl Exporter for FileSettings {
+    fn missing(&self) -> Option<String> {
+        let folder = Path::new(&self.path).parent().filter(|it| !it.as_os_str().is_empty())?;
+        (!folder.is_dir()).then(|| format!("the folder {} does not exist", folder.display()))
+    }
+
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
         let tries_again = self.must_deliver && starting.has_log();
         let filter = starting.content_filter(self.content);

@@ -24,6 +24,7 @@ mod dead_letters;
 pub mod details;
 mod file;
 pub mod forward;
+mod native;
 mod otlp;
 pub mod prometheus;
 mod queue;

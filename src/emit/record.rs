@@ -42,6 +42,7 @@ fn try_write(evaluation: &Evaluation, content: bool, out: &mut String) -> std::f
     string(out, "evaluator", Some(&evaluator.name))?;
     string(out, "kind", Some(evaluator.kind))?;
     string(out, "level", Some(evaluator.level.as_str()))?;
+    string(out, "case", evaluator.case.as_deref())?;
     string(out, "outcome", Some(outcome.as_str()))?;
     let value = match outcome {
         Outcome::Scored(score) => Some(score.value),
@@ -168,7 +169,7 @@ mod tests {
             r#"{"evaluation_id":"e1000000000000000000000000000000",
         "trace_id":"0af7651916cd43dd8448eb211c80319c","span_id":"b7ad6b7169203331",
         "session_id":"s-1","evaluator":"tool_call_args/refund","kind":"tool_call_args",
-        "level":"trace","outcome":"scored","score":0.5,"label":"fail","threshold":1.0,
+        "level":"trace","case":null,"outcome":"scored","score":0.5,"label":"fail","threshold":1.0,
         "explanation":"1 of 2 calls as expected (order \"A-17\")",
         "details":{"matched":1,"expected":2},"reason":null,"error":null,"error_type":null,
         "completion":"root_ended","partial":false,"revision":1,

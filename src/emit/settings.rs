@@ -23,6 +23,8 @@ pub const EXPORTERS_MAX: usize = 64;
 pub static KINDS: &[&ExporterKind] = &[
     &super::console::KIND,
     &super::file::KIND,
+    &super::native::phoenix::KIND,
+    &super::native::langfuse::KIND,
     &super::prometheus::KIND,
     &super::otlp::GRPC,
     &super::otlp::HTTP,
@@ -58,6 +60,11 @@ pub trait Exporter: fmt::Debug + Send + Sync {
     /// Why it cannot start.
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError>;
 
+    /// What of the world around it it needs and does not find; the words for the user.
+    fn missing(&self) -> Option<String> {
+        None
+    }
+
     /// Bytes that its queue may hold, where its settings say so.
     fn queue_bytes(&self) -> Option<usize> {
         None
@@ -82,7 +89,8 @@ pub fn read(exporters: &Node) -> Result<Vec<ExporterSettings>, SettingsError> {
         NodeKind::Map(_) | NodeKind::Null => {}
         _ => {
             let error = SettingsError::new("`exporters` takes a map keyed `kind` or `kind/name`");
-            return Err(error.at(exporters.place));
+            let help = "write `console:` or `file/scores: {path: scores.jsonl}`, without `- `";
+            return Err(error.with_help(help).at(exporters.place));
         }
     }
     let (mut read, mut singles) = (Vec::new(), Vec::new());
@@ -129,9 +137,20 @@ fn kind_of(name: &str) -> Result<&'static ExporterKind, SettingsError> {
     found.copied().ok_or_else(|| unknown_kind(word))
 }
 
+/// Exporters of the OpenTelemetry Collector that have another name here.
+const COLLECTOR_KINDS: [(&str, &str); 4] = [
+    ("debug", "here it is `console`"),
+    ("logging", "here it is `console`"),
+    ("prometheusremotewrite", "here `prometheus` is scraped; or send metrics with `otlp_http`"),
+    ("loadbalancing", "put the Collector with it in front: docs/operations.md"),
+];
+
 fn unknown_kind(kind: &str) -> SettingsError {
     let words = || KINDS.iter().flat_map(|kind| kind.words());
     let error = SettingsError::new(format!("unknown exporter `{kind}`"));
+    if let Some((_, here)) = COLLECTOR_KINDS.iter().find(|(word, _)| *word == kind) {
+        return error.with_help(*here);
+    }
     match nearest(kind, words()) {
         Some(meant) => error.with_help(format!("did you mean `{meant}`?")),
         None => {
@@ -165,7 +184,13 @@ mod tests {
 
     #[test]
     fn mistakes_name_the_nearest_word_or_the_remedy() {
-        check("[]", "`exporters` takes a map keyed `kind` or `kind/name`");
+        check(
+            "[]",
+            "`exporters` takes a map keyed `kind` or `kind/name` (write `console:` or \
+             `file/scores: {path: scores.jsonl}`, without `- `)",
+        );
+        let debug = "unknown exporter `debug` (here it is `console`)";
+        check(r#"{"debug": null}"#, debug);
         check(r#"{"consol": {}}"#, "unknown exporter `consol` (did you mean `console`?)");
         let known: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
         let unknown = format!("unknown exporter `kafka` (known are {})", known.join(", "));

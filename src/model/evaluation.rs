@@ -272,6 +272,9 @@ pub struct EvaluatorInfo {
     pub level: Level,
     /// Hash of kind, name, settings and criteria.
     pub digest: [u8; 16],
+    /// The case of a dataset that it judges against, where it is one of a dataset's. Not a part of
+    /// the identity: the criteria are.
+    pub case: Option<Box<str>>,
 }
 
 impl EvaluatorInfo {

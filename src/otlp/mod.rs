@@ -11,6 +11,7 @@ pub mod request;
 pub mod semconv;
 pub mod status;
 pub mod tag;
+pub mod typed;
 pub mod wire;
 
 pub use any_value::AnyValue;

@@ -11,6 +11,7 @@
 //! retryably. The outlet never waits.
 
 mod backlog;
+pub mod batch;
 mod collector;
 mod costly;
 mod guard;

@@ -1,63 +1,26 @@
-//! Judges recorded requests with the same stages, without a clock: traces may be spread over
-//! several files, and all are complete when the input ends.
+//! Reads recorded requests with the same stages, without a clock: traces may be spread over several
+//! files, and all are complete when the input ends. All of it is in memory; what judges is
+//! [`batch`](super::batch).
 
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::sessions::{evaluate_session, joined};
+use super::sessions::joined;
 use crate::assemble::{
     CutTrace, Due, DueSession, LimitsSettings, SessionKeyFields, Sessions, SessionsSettings, Shard,
     TracesSettings,
 };
-use crate::evaluate::AskedInquiry;
-use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
 use crate::extract::{
     Extracted, ExtractionCache, Resolver, SessionCalls, TraceExplanation, extract,
 };
 use crate::model::{
-    Completion, Effort, Evaluation, SessionKey, SpanBatch, SpanId, TraceId, TraceSpans, Trajectory,
+    Completion, Effort, SessionKey, SpanBatch, SpanId, TraceId, TraceSpans, Trajectory,
 };
 use crate::otlp::Signal;
 use crate::otlp::request::Broken;
 
-/// What came of judging everything.
-#[derive(Default)]
-pub struct Judgement {
-    /// The answers, trace by trace, then session by session.
-    pub evaluations: Vec<Evaluation>,
-    /// Traces that were judged.
-    pub judged_traces: usize,
-    /// Places of evaluators, in the order of the config, whose `when` could not be evaluated for a
-    /// trace, once for each.
-    pub when_errors: WhenErrors,
-    /// Traces that hold no span of a tool, an agent or a model.
-    pub without_agent: Vec<TraceId>,
-    /// What is to be asked of judges, each with the place of its answer among the evaluations.
-    pub asked: Vec<(usize, AskedInquiry)>,
-}
-
-impl Judgement {
-    /// Takes out what is to be asked; the places stay.
-    pub fn take_asked(&mut self) -> (Vec<usize>, Vec<AskedInquiry>) {
-        std::mem::take(&mut self.asked).into_iter().unzip()
-    }
-
-    /// Puts evaluations in their places, which are in order.
-    pub fn put(&mut self, answers: Vec<(usize, Vec<Evaluation>)>) {
-        let known = std::mem::take(&mut self.evaluations);
-        let mut answers = answers.into_iter().peekable();
-        for (at, evaluation) in known.into_iter().enumerate() {
-            while let Some((_, answer)) = answers.next_if(|(place, _)| *place <= at) {
-                self.evaluations.extend(answer);
-            }
-            self.evaluations.push(evaluation);
-        }
-        self.evaluations.extend(answers.flat_map(|(_, answer)| answer));
-    }
-}
-
-/// Gathers recorded requests, then judges or shows what they hold.
+/// Gathers recorded requests, then shows what they hold.
 pub struct Replay<'r> {
     resolver: &'r Resolver,
     shard: Shard,
@@ -102,65 +65,9 @@ impl<'r> Replay<'r> {
         Ok(extracted)
     }
 
-    /// Traces that grew beyond a limit of one trace: they are judged with what was kept, and their
-    /// evaluations say `evicted`.
+    /// Traces that grew beyond a limit of one trace: they are shown with what was kept.
     pub fn cut_traces(&self) -> impl Iterator<Item = CutTrace> {
         self.shard.cut_traces()
-    }
-
-    /// Judges every trace in the order of their first spans, then every session.
-    pub fn judge(&mut self, evaluators: &Evaluators, now_ns: u64) -> Judgement {
-        let mut judgement = Judgement::default();
-        let out = &mut judgement.evaluations;
-        let due = self.due();
-        let mut trajectories = self.trajectories(&due);
-        for (trajectory, due) in trajectories.iter_mut().zip(&due) {
-            let evidence = Evidence {
-                digest: due.digest,
-                revised: None,
-                revision: 0,
-                completion: due.completion,
-                is_partial: due.is_partial,
-                now_ns,
-            };
-            let (mut reported, mut asked) = (Vec::new(), Vec::new());
-            let errors =
-                evaluators.evaluate_or_ask(trajectory, evidence, &mut reported, out, &mut asked);
-            judgement.when_errors.extend(errors);
-            judgement.asked.extend(asked.into_iter().map(|asked| (out.len(), asked)));
-        }
-        drop(trajectories);
-        if evaluators.has_session_level() {
-            self.judge_sessions(evaluators, &due, now_ns, &mut judgement);
-        }
-        judgement.judged_traces = due.len();
-        judgement.without_agent = self.without(&due);
-        judgement
-    }
-
-    /// The traces that are not due.
-    fn without(&self, due: &[Due]) -> Vec<TraceId> {
-        let traces = due.iter().filter_map(|due| self.shard.trace(due.handle));
-        let judged: HashSet<TraceId> = traces.map(|trace| trace.trace_id).collect();
-        let all = self.shard.traces().map(|trace| trace.trace_id);
-        let mut without: Vec<TraceId> = all.filter(|id| !judged.contains(id)).collect();
-        without.sort_unstable();
-        without
-    }
-
-    fn judge_sessions(
-        &self,
-        evaluators: &Evaluators,
-        due: &[Due],
-        now_ns: u64,
-        judgement: &mut Judgement,
-    ) {
-        for due in &self.sessions(due) {
-            let answer = evaluate_session(self.resolver, evaluators, due, self.trace_steps, now_ns);
-            judgement.evaluations.extend(answer.evaluations);
-            let place = judgement.evaluations.len();
-            judgement.asked.extend(answer.asked.into_iter().map(|asked| (place, asked)));
-        }
     }
 
     fn sessions(&self, due: &[Due]) -> Vec<DueSession> {
@@ -237,13 +144,16 @@ impl<'r> Replay<'r> {
     fn trajectories(&self, due: &[Due]) -> Vec<Trajectory<'_>> {
         let traces = due.iter().filter_map(|due| self.shard.trace(due.handle));
         let mut trajectories: Vec<_> = traces.map(|trace| self.resolve(trace)).collect();
-        reconcile_sessions(&mut trajectories, self.session_key);
+        reconcile_sessions(&mut trajectories.iter_mut().collect::<Vec<_>>(), self.session_key);
         trajectories
     }
 }
 
 /// Corrects the trajectories of each session by what they know of each other; their order stays.
-fn reconcile_sessions(trajectories: &mut [Trajectory<'_>], session_key: SessionKeyFields) {
+pub(super) fn reconcile_sessions(
+    trajectories: &mut [&mut Trajectory<'_>],
+    session_key: SessionKeyFields,
+) {
     let mut known: HashMap<SessionKey, SessionCalls> = HashMap::new();
     for trajectory in trajectories.iter() {
         if let Some(key) = session_key.of(trajectory) {

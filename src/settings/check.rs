@@ -28,9 +28,14 @@ where
 
 /// Reads an address to listen on, `host:port`.
 pub fn listen_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let text = String::deserialize(deserializer)?;
+    let text = on_all_addresses(String::deserialize(deserializer)?);
     check_address(&text).map_err(D::Error::custom)?;
     Ok(text)
+}
+
+/// `:4317` is all addresses, as in the OpenTelemetry Collector.
+fn on_all_addresses(text: String) -> String {
+    if text.starts_with(':') { format!("0.0.0.0{text}") } else { text }
 }
 
 /// The same where `null` means none.
@@ -38,7 +43,7 @@ pub fn optional_listen_address<'de, D>(deserializer: D) -> Result<Option<String>
 where
     D: Deserializer<'de>,
 {
-    let text = Option::<String>::deserialize(deserializer)?;
+    let text = Option::<String>::deserialize(deserializer)?.map(on_all_addresses);
     text.as_deref().map_or(Ok(()), check_address).map_err(D::Error::custom)?;
     Ok(text)
 }
@@ -66,10 +71,12 @@ mod tests {
         for good in ["127.0.0.1:0", "localhost:4317", "[::1]:4318", "0.0.0.0:65535"] {
             assert_eq!(check_address(good), Ok(()));
         }
-        for bad in
-            ["", ":4317", "4317", "localhost", "http://localhost:4317", "::1:4317", "a:70000"]
-        {
+        for bad in ["", "4317", "localhost", "http://localhost:4317", "::1:4317", "a:70000"] {
             assert!(check_address(bad).is_err(), "{bad}");
         }
+        for (written, meant) in [(":4317", "0.0.0.0:4317"), ("[::]:4317", "[::]:4317")] {
+            assert_eq!(on_all_addresses(written.to_owned()), meant);
+        }
+        assert!(check_address(&on_all_addresses("::1:4317".to_owned())).is_err());
     }
 }

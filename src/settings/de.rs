@@ -64,6 +64,9 @@ fn told(found: Unexpected<'_>) -> String {
     }
 }
 
+/// How a map is written, where a list stands.
+const MAP_EXAMPLE: &str = "write `key: value`, without `- ` or brackets before it";
+
 fn unknown(what: &str, word: &str, expected: &'static [&'static str]) -> SettingsError {
     let error = SettingsError::new(format!("unknown {what} `{word}`"));
     match (nearest(word, expected.iter().copied()), expected) {
@@ -141,7 +144,8 @@ impl<'de> Deserializer<'de> for &'de Node {
     ) -> Result<V::Value, SettingsError> {
         match &self.kind {
             NodeKind::List(_) => {
-                Err(SettingsError::new("expected a map, found a list").at(self.place))
+                let error = SettingsError::new("expected a map, found a list");
+                Err(error.with_help(MAP_EXAMPLE).at(self.place))
             }
             _ => self.deserialize_any(visitor),
         }

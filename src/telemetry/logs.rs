@@ -34,7 +34,9 @@ pub enum LogsError {
 
 /// Starts writing log lines, once for the process; a later call only checks its settings.
 pub fn start_logs(settings: &LogsSettings) -> Result<(), LogsError> {
-    let filter = filter(&settings.level)?;
+    // As everywhere in Rust; whoever sets it wants to look into this one run.
+    let own = std::env::var("RUST_LOG").ok().filter(|level| !level.trim().is_empty());
+    let filter = filter(own.as_deref().unwrap_or(&settings.level))?;
     // The only failure is that logging has started before, as it has where tests share a process.
     let _ = match settings.format {
         LogFormat::Text => text_lines(filter, stderr().is_terminal(), stderr).try_init(),

@@ -20,6 +20,8 @@ use opentelemetry::metrics::{Meter, MeterProvider};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use prometheus::Registry;
+#[cfg(target_os = "linux")]
+use prometheus::process_collector::ProcessCollector;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -107,6 +109,9 @@ impl Telemetry {
     /// Only counts, for commands that end by themselves and for tests.
     pub fn without_endpoints() -> Result<Self, TelemetryError> {
         let registry = Registry::new();
+        // What an operator's dashboards show of any process; nothing where there is no procfs.
+        #[cfg(target_os = "linux")]
+        let _ = registry.register(Box::new(ProcessCollector::for_self()));
         let exporter = opentelemetry_prometheus::exporter()
             .with_registry(registry.clone())
             .scope_info_enabled(false)
@@ -121,6 +126,7 @@ impl Telemetry {
             .build();
         let provider =
             SdkMeterProvider::builder().with_reader(exporter).with_resource(resource).build();
+        show_build(&provider.meter("spanscore"));
         Ok(Self {
             provider,
             registry,
@@ -182,6 +188,22 @@ impl Telemetry {
     pub fn health_address(&self) -> Option<SocketAddr> {
         self.health_address
     }
+}
+
+/// Shows what is running, as labels of a gauge that is 1.
+fn show_build(meter: &Meter) {
+    let fact = |key: &'static str, value: &'static str| opentelemetry::KeyValue::new(key, value);
+    let facts = [
+        fact("version", env!("CARGO_PKG_VERSION")),
+        fact("commit", env!("SPANSCORE_BUILD_COMMIT")),
+        fact("target", env!("SPANSCORE_BUILD_TARGET")),
+        fact("rustc", env!("SPANSCORE_BUILD_RUSTC")),
+    ];
+    meter
+        .u64_observable_gauge("spanscore.build.info")
+        .with_description("What is running: always 1, the labels say it.")
+        .with_callback(move |gauge| gauge.observe(1, &facts))
+        .build();
 }
 
 impl Drop for Telemetry {

@@ -12,7 +12,7 @@ use spanscore::extract::{Resolver, Table};
 use spanscore::model::{Evaluation, Outcome, Want};
 use spanscore::otlp::Signal;
 use spanscore::otlp::json::transcode;
-use spanscore::pipeline::replay::Replay;
+use spanscore::pipeline::batch::{Batch, BatchPlan, BatchProgress, JudgedGroup};
 
 /// A span of trace `trace`; number 1 is the root.
 pub(crate) fn span(trace: u8, number: u8, attributes: &[(&str, &str)]) -> Json {
@@ -62,9 +62,36 @@ pub(crate) fn plan(part: ConfigPart) -> ResolvedConfig {
 fn judged(part: ConfigPart, spans: &[Json]) -> Vec<Evaluation> {
     let evaluators = Evaluators::new(plan(part).evaluators, Want::ALL);
     let resolver = resolver(&evaluators);
-    let mut replay = Replay::new(&resolver, Default::default(), Default::default());
-    replay.add(Signal::Traces, &request(spans)).unwrap();
-    replay.judge(&evaluators, 0).evaluations
+    all_judged(&resolver, &evaluators, &[request(spans)])
+}
+
+/// The evaluations of requests, in their order.
+pub(crate) fn all_judged(
+    resolver: &Resolver,
+    evaluators: &Evaluators,
+    requests: &[Vec<u8>],
+) -> Vec<Evaluation> {
+    let settings = BatchPlan {
+        resolver,
+        limits: Default::default(),
+        session_key: Default::default(),
+        evaluators,
+        now_ns: 0,
+        cores: 2,
+    };
+    let (mut batch, progress) = (Batch::new(settings), BatchProgress::default());
+    for request in requests {
+        batch.add(Signal::Traces, request).unwrap();
+    }
+    let mut all = Vec::new();
+    batch
+        .judge(&progress, &mut |judged| {
+            all.push(judged);
+            true
+        })
+        .unwrap();
+    all.sort_by_key(|judged: &JudgedGroup| judged.order);
+    all.into_iter().flat_map(|judged| judged.evaluations).collect()
 }
 
 /// Level, span or session, and score, reason or error of each evaluation of one evaluator.

@@ -8,10 +8,8 @@ use spanscore::config::ConfigPart;
 use spanscore::evaluate::KINDS;
 use spanscore::evaluate::engine::run::Evaluators;
 use spanscore::model::{Evaluation, Want};
-use spanscore::otlp::Signal;
-use spanscore::pipeline::replay::Replay;
 
-use crate::expectations::{call, plan, request, resolver, root, span};
+use crate::expectations::{all_judged, call, plan, request, resolver, root, span};
 
 /// Every kind, where its settings decide over order with several of them.
 const ALL: &str = r#"
@@ -113,15 +111,12 @@ fn judged(config: &str, requests: &[Vec<Json>]) -> Vec<String> {
     let judge =
         Evaluators::new(plan(ConfigPart::Text { name: "test".into(), text }).evaluators, Want::ALL);
     let resolver = resolver(&judge);
-    let mut replay = Replay::new(&resolver, Default::default(), Default::default());
-    for spans in requests {
-        replay.add(Signal::Traces, &request(spans)).unwrap();
-    }
+    let requests: Vec<_> = requests.iter().map(|spans| request(spans)).collect();
     let say = |evaluation: &Evaluation| {
         let Evaluation { evaluator, target, id, span_id, outcome, .. } = evaluation;
         format!("{} {} {span_id} {id} {outcome:?}", evaluator.name, target.trace_id)
     };
-    let mut said: Vec<String> = replay.judge(&judge, 0).evaluations.iter().map(say).collect();
+    let mut said: Vec<String> = all_judged(&resolver, &judge, &requests).iter().map(say).collect();
     said.sort();
     said
 }

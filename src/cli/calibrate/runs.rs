@@ -98,6 +98,7 @@ fn inquire(run: &LabelledRun, judge: &str, samples: u32) -> Result<Prepared, Str
         threshold: kind.threshold,
         level: if run.is_session() { Level::Session } else { Level::Trace },
         digest: [0; 16],
+        case: None,
     };
     let open = open(info, &trajectory);
     let inquired = evaluator.inquire(&trajectory, kind.threshold, Want::ALL);

@@ -2,14 +2,51 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 
 use crate::evaluate::engine::run::{Against, Configured, Evaluators};
-use crate::model::{Evaluation, Level, TraceId};
-use crate::pipeline::replay::Judgement;
+use crate::model::{Evaluation, Level, Outcome, Reason, TraceId};
+use crate::pipeline::batch::BatchCounts;
 
 /// Cases of a dataset, and traces, that are named one by one.
 const NAMED_MAX: usize = 5;
+
+/// What is remembered of evaluations to tell what was not judged.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    /// Evaluators that gave an answer.
+    names: HashSet<String>,
+    /// Where what each expectation's evaluations share is held: cases with the same criteria are
+    /// told apart by that.
+    asked: HashSet<usize>,
+    /// Traces of which nothing is expected, by evaluator: how many, and the first.
+    unexpected: HashMap<String, (usize, Vec<TraceId>)>,
+}
+
+impl Heard {
+    pub(super) fn add(&mut self, evaluation: &Evaluation) {
+        let name = &evaluation.evaluator.name;
+        if !self.names.contains(name.as_str()) {
+            self.names.insert(name.clone());
+        }
+        self.asked.insert(Arc::as_ptr(&evaluation.evaluator) as usize);
+        if let Outcome::NotEvaluable { reason: Reason::NoExpectation, .. } = evaluation.outcome {
+            let (count, ids) = self.unexpected.entry(name.clone()).or_default();
+            *count += 1;
+            if ids.len() < NAMED_MAX {
+                ids.push(evaluation.target.trace_id);
+            }
+        }
+    }
+}
+
+fn without_case(name: &str, (count, ids): &(usize, Vec<TraceId>)) -> String {
+    let noun = if *count == 1 { "trace" } else { "traces" };
+    let more = count.saturating_sub(ids.len());
+    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let ids: Vec<String> = ids.iter().map(TraceId::to_string).collect();
+    format!("{count} {noun} of which {name} expects nothing: {}{tail}", ids.join(", "))
+}
 
 /// What was not judged.
 #[derive(Debug, Default)]
@@ -18,34 +55,38 @@ pub(super) struct Silence {
     pub evaluators: Vec<String>,
     /// Datasets with cases that no trace named.
     pub cases: Vec<String>,
+    /// Evaluators with traces that no case of their dataset is about.
+    pub unexpected: Vec<String>,
     /// Traces that hold no agent.
     pub traces: Vec<String>,
 }
 
 impl Silence {
     /// Finds what was not judged.
-    pub(super) fn of(evaluators: &Evaluators, judgement: &Judgement) -> Self {
+    pub(super) fn of(evaluators: &Evaluators, heard: &Heard, counts: &BatchCounts) -> Self {
         let mut silence = Self::default();
         for (index, configured) in evaluators.evaluators().iter().enumerate() {
-            let answers = judgement.evaluations.iter();
-            let own: Vec<&Evaluation> =
-                answers.filter(|it| it.evaluator.name == configured.info.name).collect();
-            if own.is_empty() {
-                let errors = judgement.when_errors.iter().filter(|at| **at == index).count();
-                let why = reason(configured, judgement.judged_traces, errors);
-                silence.evaluators.push(format!("{}: {why}", configured.info.name));
+            let name = &configured.info.name;
+            if !heard.names.contains(name.as_str()) {
+                let errors = counts.when_errors.iter().filter(|at| **at == index).count();
+                let why = reason(configured, counts.judged_traces, errors);
+                silence.evaluators.push(format!("{name}: {why}"));
             }
-            silence.cases.extend(unnamed_cases(configured, &own));
+            silence.cases.extend(unnamed_cases(configured, heard));
+            if let Some(unexpected) = heard.unexpected.get(name.as_str()) {
+                silence.unexpected.push(without_case(name, unexpected));
+            }
         }
-        if !judgement.without_agent.is_empty() {
-            silence.traces.push(without_agent(&judgement.without_agent));
+        if !counts.without_agent.is_empty() {
+            silence.traces.push(without_agent(&counts.without_agent));
         }
         silence
     }
 
     /// All of it, a line each.
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
-        let all = self.evaluators.iter().chain(&self.cases).chain(&self.traces);
+        let all = self.evaluators.iter().chain(&self.cases).chain(&self.unexpected);
+        let all = all.chain(&self.traces);
         all.map(|what| format!("not judged: {what}"))
     }
 }
@@ -80,13 +121,11 @@ fn reason(configured: &Configured, traces: usize, errors: usize) -> String {
 }
 
 /// The cases of an evaluator's dataset that no trace named.
-fn unnamed_cases(configured: &Configured, answers: &[&Evaluation]) -> Option<String> {
+fn unnamed_cases(configured: &Configured, heard: &Heard) -> Option<String> {
     let Against::Expectations(expectations) = &configured.against else { return None };
-    // Cases with the same criteria are told apart by where they are held.
-    let asked: HashSet<_> = answers.iter().map(|it| Arc::as_ptr(&it.evaluator)).collect();
     let cases = || expectations.cases();
     let mut unnamed: Vec<&str> = cases()
-        .filter(|(_, info)| !asked.contains(&Arc::as_ptr(info)))
+        .filter(|(_, info)| !heard.asked.contains(&(Arc::as_ptr(info) as usize)))
         .map(|(case, _)| case)
         .collect();
     unnamed.sort_unstable();

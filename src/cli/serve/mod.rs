@@ -14,7 +14,7 @@ use super::source::ConfigArgs;
 use super::{CommandError, Exit, output};
 use crate::config::{Config, ResolvedConfig};
 use crate::pipeline::{Addresses, Collector, Lost};
-use crate::telemetry::start_logs;
+use crate::telemetry::{LogFormat, start_logs};
 
 /// Runs the collector: OTLP in, scores out (also what runs without a command)
 ///
@@ -67,12 +67,27 @@ pub(super) fn run(args: &ServeArgs) -> Result<Exit, CommandError> {
 async fn serve(plan: ResolvedConfig, mut reloads: Reloads) -> Result<Lost, CommandError> {
     let exporters = plan.exporters.iter().map(|exporter| exporter.name.clone()).collect();
     let secure = Secure::of(&plan.config);
+    let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
     let mut signals = StopSignals::new().map_err(anyhow::Error::new)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(anyhow::Error::new)?;
     let collector = Collector::start(plan.into()).await.map_err(anyhow::Error::new)?;
     let Addresses { grpc, http, metrics, .. } = collector.addresses();
-    for line in (Ready { grpc, http, metrics, exporters, secure }).lines() {
-        output::note(line);
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        commit = env!("SPANSCORE_BUILD_COMMIT"),
+        grpc = grpc.map(tracing::field::display),
+        http = http.map(tracing::field::display),
+        metrics = metrics.map(tracing::field::display),
+        "started"
+    );
+    // Beside lines that a program reads, a greeting for people would be a broken line.
+    if !is_json {
+        for line in (Ready { grpc, http, metrics, exporters, secure }).lines() {
+            output::note(line);
+        }
+    }
+    for address in [grpc, http].into_iter().flatten().filter(|it| it.ip().is_unspecified()) {
+        tracing::warn!(%address, "listens on all addresses: whoever reaches them can send");
     }
     loop {
         tokio::select! {

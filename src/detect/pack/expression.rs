@@ -119,7 +119,11 @@ impl Engine {
     }
 
     /// The first group of a match, where the expression has one and it took part.
-    pub(in crate::detect) fn group(&self, text: &[u8], found: Range<usize>) -> Option<Range<usize>> {
+    pub(in crate::detect) fn group(
+        &self,
+        text: &[u8],
+        found: Range<usize>,
+    ) -> Option<Range<usize>> {
         match self {
             Self::Linear(regex) if regex.captures_len() > 1 => {
                 let mut groups = regex.create_captures();

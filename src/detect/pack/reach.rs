@@ -96,9 +96,9 @@ fn in_row(parts: &[Hir], literals: &[&str]) -> Option<Reaches> {
             run.clone().map(|run| (start..end + 1, run))
         })
     });
-    let together = together.filter(|(range, _)| range.len() > 1).filter_map(|(range, texts)| {
-        Some(widened(in_texts(Some(texts), literals)?, range))
-    });
+    let together = together
+        .filter(|(range, _)| range.len() > 1)
+        .filter_map(|(range, texts)| Some(widened(in_texts(Some(texts), literals)?, range)));
     single.chain(together).min_by_key(|found| {
         found.values().map(|reach| reach.before + reach.after).max().unwrap_or_default()
     })

@@ -48,6 +48,7 @@ pub(in crate::pipeline) fn configured(name: &str, level: Level, brittle: Brittle
         threshold: 0.5,
         level,
         digest: [name.len() as u8; 16],
+        case: None,
     };
     Configured {
         info: Arc::new(info),

@@ -1,30 +1,30 @@
 //! Recorded requests from files and standard input.
 //!
-//! In: OTLP/JSON (one request, pretty-printed or not, or one per line), or one binary protobuf
-//! request; each plain, gzip or zstd. Out: requests in their encoded protobuf form. A bad line
-//! does not lose the others. Limits: [`REQUEST_BYTES_MAX`]; text is read line by line, so a file
-//! may be of any size.
+//! In: OTLP/JSON (one request, pretty-printed or not, one per line, or a list of them), what other
+//! systems export ([`foreign`]), one binary protobuf request, or several with four bytes of length
+//! before each, as the Collector's file exporter writes; each plain, gzip or zstd. Out: requests in
+//! their encoded protobuf form. A bad line does not lose the others. Limits:
+//! [`REQUEST_BYTES_MAX`]; text is read line by line, so a file may be of any size.
 //!
 //! JSON holds its signal in its top key. Binary requests do not say what they are: a name with
 //! `logs` or `metrics` among its parts says it, others are taken as traces.
 
+mod foreign;
+mod pieces;
+pub mod recording;
 mod text;
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use bytes::Bytes;
 
-use crate::otlp::{ContentCoding, Signal, json};
-use text::TextSplitter;
+use crate::otlp::Signal;
+
+pub use pieces::{FilePiece, FilePieces, read_pieces};
 
 /// Largest request in a file, in bytes, decompressed.
 pub const REQUEST_BYTES_MAX: usize = 256 << 20;
-
-/// Buffer for reading, in bytes.
-const BUFFER_BYTES: usize = 256 << 10;
 
 /// Bytes at the start of a file that tell its form.
 const SNIFF_BYTES: usize = 64;
@@ -41,54 +41,27 @@ pub struct FileError {
 
 /// The requests of one input, in order; see [`read_requests`].
 pub struct FileRequests {
-    name: String,
-    source: RequestInput,
+    pieces: FilePieces,
     ready: VecDeque<Result<(Signal, Bytes), FileError>>,
-}
-
-/// What is left to read.
-enum RequestInput {
-    /// Text, request by request.
-    Text(TextSplitter<Box<dyn BufRead>>),
-    /// One binary request.
-    Binary(Box<dyn BufRead>),
-    Done,
 }
 
 /// Reads the requests of a file; `-` is standard input. A file that cannot be opened is the first
 /// and only item; after a bad request reading goes on with the next.
 pub fn read_requests(path: &Path) -> FileRequests {
-    let name =
-        if path == Path::new("-") { "standard input".into() } else { path.to_string_lossy() };
-    let name = name.into_owned();
-    match open(path).and_then(|reader| source(&name, reader)) {
-        Ok(source) => FileRequests { name, source, ready: VecDeque::new() },
-        Err(error) => {
-            let failed = Err(FileError { place: name.clone(), message: error.to_string() });
-            FileRequests { name, source: RequestInput::Done, ready: VecDeque::from([failed]) }
+    FileRequests { pieces: read_pieces(path), ready: VecDeque::new() }
+}
+
+impl Iterator for FileRequests {
+    type Item = Result<(Signal, Bytes), FileError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(request) = self.ready.pop_front() {
+                return Some(request);
+            }
+            self.ready.extend(self.pieces.next()?.requests());
         }
     }
-}
-
-fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
-    let raw: Box<dyn Read> =
-        if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
-    let mut reader = BufReader::with_capacity(BUFFER_BYTES, raw);
-    let unpacked: Box<dyn Read> = match ContentCoding::from_magic(reader.fill_buf()?) {
-        None => return Ok(Box::new(reader)),
-        Some(ContentCoding::Gzip) => Box::new(flate2::bufread::MultiGzDecoder::new(reader)),
-        Some(ContentCoding::Zstd) => Box::new(zstd::stream::read::Decoder::with_buffer(reader)?),
-    };
-    Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, unpacked)))
-}
-
-fn source(name: &str, mut reader: Box<dyn BufRead>) -> io::Result<RequestInput> {
-    let start = reader.fill_buf()?;
-    Ok(if is_text(name, &start[..start.len().min(SNIFF_BYTES)]) {
-        RequestInput::Text(TextSplitter::new(reader, REQUEST_BYTES_MAX))
-    } else {
-        RequestInput::Binary(reader)
-    })
 }
 
 /// Tells text from binary by the name, else by the first bytes. A binary request starts with a
@@ -115,69 +88,6 @@ fn is_text(name: &str, start: &[u8]) -> bool {
     }
 }
 
-impl Iterator for FileRequests {
-    type Item = Result<(Signal, Bytes), FileError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(request) = self.ready.pop_front() {
-                return Some(request);
-            }
-            match std::mem::replace(&mut self.source, RequestInput::Done) {
-                RequestInput::Done => return None,
-                RequestInput::Binary(reader) => {
-                    let request = self.read_binary(reader);
-                    self.ready.extend(request);
-                }
-                RequestInput::Text(splitter) => self.read_text(splitter),
-            }
-        }
-    }
-}
-
-impl FileRequests {
-    fn error(&self, line: Option<u64>, message: impl Into<String>) -> FileError {
-        let place = match line {
-            Some(line) => format!("{}:{line}", self.name),
-            None => self.name.clone(),
-        };
-        FileError { place, message: message.into() }
-    }
-
-    fn read_binary(&self, reader: Box<dyn BufRead>) -> Option<Result<(Signal, Bytes), FileError>> {
-        let mut body = Vec::new();
-        if let Err(error) = reader.take(REQUEST_BYTES_MAX as u64 + 1).read_to_end(&mut body) {
-            return Some(Err(self.error(None, error.to_string())));
-        }
-        if body.len() > REQUEST_BYTES_MAX {
-            let message = format!("the request is larger than {REQUEST_BYTES_MAX} bytes");
-            return Some(Err(self.error(None, message)));
-        }
-        let file = self.name.rsplit(['/', '\\']).next().unwrap_or_default();
-        let signal = signal_of_name(file);
-        (!body.is_empty()).then_some(Ok((signal, body.into())))
-    }
-
-    fn read_text(&mut self, mut splitter: TextSplitter<Box<dyn BufRead>>) {
-        let piece = match splitter.next_piece() {
-            Ok(Some(piece)) => piece,
-            Ok(None) => return,
-            // Reading does not recover, so this is the last item.
-            Err(error) => {
-                let message = error.to_string();
-                self.ready.push_back(Err(self.error(Some(splitter.line()), message)));
-                return;
-            }
-        };
-        let line = Some(piece.line);
-        match piece.text.map_err(str::to_owned).and_then(|text| read_piece(&text)) {
-            Ok(requests) => self.ready.extend(requests.into_iter().map(Ok)),
-            Err(message) => self.ready.push_back(Err(self.error(line, message))),
-        }
-        self.source = RequestInput::Text(splitter);
-    }
-}
-
 /// What a file carries by its name: traces unless a part of the name says otherwise.
 pub(super) fn signal_of_name(file: &str) -> Signal {
     file.split(['.', '-', '_']).find_map(signal_of_word).unwrap_or(Signal::Traces)
@@ -190,21 +100,6 @@ fn signal_of_word(word: &str) -> Option<Signal> {
         "metrics" => Some(Signal::Metrics),
         _ => None,
     }
-}
-
-/// The requests of one JSON text: one for each signal that it holds.
-fn read_piece(text: &[u8]) -> Result<Vec<(Signal, Bytes)>, String> {
-    let signals = json::signals(text).map_err(|error| error.to_string())?;
-    if signals.is_empty() {
-        return Err("not an OTLP/JSON request: it has neither `resourceSpans` nor \
-                    `resourceLogs` nor `resourceMetrics`"
-            .to_owned());
-    }
-    let transcode = |signal| {
-        let request = json::transcode(signal, text).map_err(|error| error.to_string())?;
-        Ok((signal, request))
-    };
-    signals.into_iter().map(transcode).collect()
 }
 
 #[cfg(test)]
@@ -261,7 +156,8 @@ mod tests {
                 Err("a.jsonl:4: invalid OTLP/JSON at byte 0: expected `{`"),
                 Ok(Signal::Logs),
                 Err("a.jsonl:6: not an OTLP/JSON request: it has neither `resourceSpans` nor \
-                     `resourceLogs` nor `resourceMetrics`"),
+                     `resourceLogs` nor `resourceMetrics`; nor is it an export of Jaeger, Tempo, \
+                     Phoenix or Langfuse"),
             ],
         );
     }

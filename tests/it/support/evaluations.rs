@@ -33,6 +33,7 @@ pub(crate) fn scored(n: u8, score: f64) -> Evaluation {
             threshold: 0.5,
             level: Level::Trace,
             digest: [1; 16],
+            case: None,
         }),
         target: Arc::new(Target {
             trace_id: TraceId([0xaa; 16]),

@@ -7,6 +7,7 @@ pub(crate) mod fake_backend;
 pub(crate) mod fake_judge;
 pub(crate) mod intake;
 pub(crate) mod program;
+pub(crate) mod ran;
 pub(crate) mod raw_backend;
 pub(crate) mod spans;
 pub(crate) mod sums;

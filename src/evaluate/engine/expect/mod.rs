@@ -69,7 +69,8 @@ impl Template {
     fn built(&self, settings: &Node, criteria: &Value<'_>) -> Result<Expectation, SettingsError> {
         let evaluator = (self.kind.build)(settings)?;
         let digest = identity::with_criteria(self.info.digest, criteria);
-        let info = EvaluatorInfo { name: self.info.name.clone(), digest, ..*self.info };
+        let EvaluatorInfo { kind, ref name, threshold, level, .. } = *self.info;
+        let info = EvaluatorInfo { kind, name: name.clone(), threshold, level, digest, case: None };
         Ok(Expectation { info: Arc::new(info), evaluator, named: texts_of(criteria) })
     }
 

@@ -11,6 +11,7 @@ fn template() -> Template {
         threshold: 1.0,
         level: Level::Trace,
         digest: [1; 16],
+        case: None,
     };
     let settings = Node::from_value(&json::parse(r#"{"strict": true}"#).unwrap());
     Template { kind: kind("tool_call_count").unwrap(), settings, info: Arc::new(info) }

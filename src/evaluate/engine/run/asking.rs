@@ -157,7 +157,8 @@ fn of_calls(info: &EvaluatorInfo) -> EvaluatorInfo {
     hash.update("calls");
     let mut digest = [0; 16];
     digest.copy_from_slice(&hash.finalize()[..16]);
-    EvaluatorInfo { name: info.name.clone(), level: Level::Call, digest, ..*info }
+    let (name, case) = (info.name.clone(), info.case.clone());
+    EvaluatorInfo { name, case, level: Level::Call, digest, ..*info }
 }
 
 /// The same for all revisions of what is judged.

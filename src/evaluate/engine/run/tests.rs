@@ -50,6 +50,7 @@ fn configured(name: &str, level: Level, when: Option<&str>) -> Configured {
         threshold: 0.5,
         level,
         digest: [name.len() as u8; 16],
+        case: None,
     };
     Configured {
         info: Arc::new(info),

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error};
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use smallvec::{SmallVec, smallvec};
 
 use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
@@ -69,7 +69,44 @@ struct Criteria {
 }
 
 /// A name with its operator and count.
-type WrittenRule = (String, (Operator, ExpectedCount));
+type WrittenRule = (String, OperatorAndCount);
+
+/// What a tool's calls are compared with.
+#[derive(Clone, Copy, Debug)]
+struct OperatorAndCount(Operator, ExpectedCount);
+
+impl<'de> Deserialize<'de> for OperatorAndCount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(OperatorAndCountVisitor)
+    }
+}
+
+struct OperatorAndCountVisitor;
+
+impl<'de> Visitor<'de> for OperatorAndCountVisitor {
+    type Value = OperatorAndCount;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("an operator and a count, such as [\"<=\", 3]")
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, count: u64) -> Result<Self::Value, E> {
+        Err(E::custom(format!(
+            "a count needs an operator: write [\"=\", {count}] for exactly as many, \
+             [\"<=\", {count}] for at most"
+        )))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let wrong = |count| A::Error::invalid_length(count, &self);
+        let operator = list.next_element()?.ok_or_else(|| wrong(0))?;
+        let count = list.next_element()?.ok_or_else(|| wrong(1))?;
+        match list.next_element::<serde::de::IgnoredAny>()? {
+            None => Ok(OperatorAndCount(operator, count)),
+            Some(_) => Err(wrong(3)),
+        }
+    }
+}
 
 fn in_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<WrittenRule>, D::Error> {
     struct RulesVisitor;
@@ -166,7 +203,11 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let rules: Vec<CountRule> = criteria
         .tool_calls_count
         .into_iter()
-        .map(|(name, (operator, count))| CountRule { name, operator, count: count.0 })
+        .map(|(name, OperatorAndCount(operator, count))| CountRule {
+            name,
+            operator,
+            count: count.0,
+        })
         .collect();
     let mut places = NameMap::default();
     for (at, rule) in rules.iter().enumerate() {

@@ -71,6 +71,19 @@ fn mistakes_are_settings_errors() {
         "unknown value `~` (known are =, ==, !=, >, <, >=, <=)",
     );
     check(
+        r#"{"criteria": {"tool_calls_count": {"a": 3}}}"#,
+        "a count needs an operator: write [\"=\", 3] for exactly as many, [\"<=\", 3] for at most",
+    );
+    let form = "an operator and a count, such as [\"<=\", 3]";
+    check(
+        r#"{"criteria": {"tool_calls_count": {"a": "three"}}}"#,
+        &format!("expected {form}, found \"three\""),
+    );
+    check(
+        r#"{"criteria": {"tool_calls_count": {"a": ["="]}}}"#,
+        &format!("invalid length 1, expected {form}"),
+    );
+    check(
         r#"{"criteria": {"tool_calls_count": {"a": ["=", -1]}}}"#,
         "-1 is no count: write a whole number from 0 on",
     );

@@ -1,5 +1,7 @@
 //! The network receivers as a whole: start, addresses, orderly end.
 
+mod both;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +28,8 @@ use super::listen::{
 };
 use super::metrics::{ReceiverMetrics, Transport};
 use super::settings::{
-    AuthSettings, GrpcSettings, HttpSettings, KeepaliveSettings, ReceiversSettings,
+    AuthSettings, GrpcSettings, HttpSettings, KeepaliveSettings, OtlpReceiverSettings,
+    ReceiversSettings,
 };
 use super::{Intake, Sender};
 use crate::model::Memory;
@@ -69,30 +72,8 @@ impl Receivers {
             Some(_) => otlp.protocols.clone(),
             None => super::settings::ProtocolsSettings { grpc: None, http: None },
         };
-        let metrics = Arc::new(ReceiverMetrics::new(meter));
-        let closing = Closing::default();
-        let auth = Authenticator::new(otlp.auth.clone(), meter);
-        let auth = Arc::new(auth.map_err(ReceiverStartError::Tokens)?);
-        let ingest = Arc::new(Ingest {
-            intake,
-            admission: Admission::new(&otlp, Arc::clone(&memory.requests)),
-            auth: Arc::clone(&auth),
-            metrics: Arc::clone(&metrics),
-            closing: closing.clone(),
-            read_timeout: otlp.read_timeout.0,
-            min_body_rate: otlp.min_body_rate,
-        });
-        let shared = PortContext {
-            connections: Arc::new(Semaphore::new(
-                otlp.max_connections.clamp(1, Semaphore::MAX_PERMITS),
-            )),
-            connection_bytes: Arc::clone(&memory.connections),
-            request_bytes: Arc::clone(&memory.requests),
-            metrics,
-            tasks: TaskTracker::new(),
-            closing,
-            handshakes: Handshakes::default(),
-        };
+        let (ingest, shared) = parts(&otlp, intake, memory, meter)?;
+        let auth = Arc::clone(&ingest.auth);
         let grpc = match &protocols.grpc {
             Some(settings) => Some(grpc_port(settings, Arc::clone(&ingest)).await?),
             None => None,
@@ -110,6 +91,30 @@ impl Receivers {
         let mut receivers = Self { grpc_address: None, http_address: None, shared, auth, files };
         receivers.grpc_address = grpc.map(|(port, address)| receivers.run(port, address));
         receivers.http_address = http.map(|(port, address)| receivers.run(port, address));
+        Ok(receivers)
+    }
+
+    /// Serves both protocols on one free port of the loopback address: what a request says it is
+    /// decides. For a sender that is told one address and chooses the protocol itself.
+    ///
+    /// # Errors
+    /// Where the system gives no port.
+    pub async fn start_on_one_port<I: Intake>(
+        intake: I,
+        memory: &Memory,
+        meter: &Meter,
+    ) -> Result<Self, ReceiverStartError> {
+        let (ingest, shared) = parts(&OtlpReceiverSettings::default(), intake, memory, meter)?;
+        let auth = Arc::clone(&ingest.auth);
+        let (port, address) = both::port(ingest).await?;
+        let receivers = Self {
+            grpc_address: Some(address),
+            http_address: Some(address),
+            shared,
+            auth,
+            files: Vec::new(),
+        };
+        receivers.run(port, address);
         Ok(receivers)
     }
 
@@ -171,6 +176,40 @@ impl Receivers {
         self.shared.tasks.spawn(port.run(self.shared.clone()));
         address
     }
+}
+
+/// What all ports share, and what every request goes through.
+fn parts<I: Intake>(
+    otlp: &OtlpReceiverSettings,
+    intake: I,
+    memory: &Memory,
+    meter: &Meter,
+) -> Result<(Arc<Ingest<I>>, PortContext), ReceiverStartError> {
+    let metrics = Arc::new(ReceiverMetrics::new(meter));
+    let closing = Closing::default();
+    let auth = Authenticator::new(otlp.auth.clone(), meter);
+    let auth = Arc::new(auth.map_err(ReceiverStartError::Tokens)?);
+    let ingest = Arc::new(Ingest {
+        intake,
+        admission: Admission::new(otlp, Arc::clone(&memory.requests)),
+        auth,
+        metrics: Arc::clone(&metrics),
+        closing: closing.clone(),
+        read_timeout: otlp.read_timeout.0,
+        min_body_rate: otlp.min_body_rate,
+    });
+    let shared = PortContext {
+        connections: Arc::new(Semaphore::new(
+            otlp.max_connections.clamp(1, Semaphore::MAX_PERMITS),
+        )),
+        connection_bytes: Arc::clone(&memory.connections),
+        request_bytes: Arc::clone(&memory.requests),
+        metrics,
+        tasks: TaskTracker::new(),
+        closing,
+        handshakes: Handshakes::default(),
+    };
+    Ok((ingest, shared))
 }
 
 impl Drop for Receivers {

@@ -23,7 +23,7 @@ use crate::visible;
 
 /// The recorded run that `--sample` sends: an agent that refunds an order, with a failed and a
 /// repeated tool call.
-const SAMPLE: &str = include_str!("../../examples/traces/refund_agent.json");
+const SAMPLE: &str = include_str!("../../../examples/traces/refund_agent.json");
 
 /// Sends recorded traces to a collector
 ///

@@ -1,0 +1,149 @@
+"""Checks what stands in this folder: `python3 deploy/check.py [BINARY]`.
+
+With the tools themselves where they are installed (helm, promtool, systemd-analyze), else by own
+rules: documents parse, every metric that a rule or a panel names is one that the binary shows or
+docs/operations.md lists, configs inside manifests are right (`spanscore check`), scripts of CI
+templates do what they say with the binary.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+BINARY = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "target/debug/spanscore").resolve()
+HERE = ROOT / "deploy"
+PROCESS = {"process_cpu_seconds_total", "process_resident_memory_bytes"}
+
+
+def run(*command, **options):
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+def must(ok, what):
+    if not ok:
+        raise SystemExit(f"wrong: {what}")
+
+
+def check_config(config, place):
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(config)
+        file.flush()
+        checked = run(BINARY, "check", "--config", file.name)
+        must(checked.returncode == 0, f"{place}: {checked.stderr}")
+
+
+def known_metrics():
+    names = set(re.findall(r"spanscore_[a-z_]+", (ROOT / "docs/operations.md").read_text()))
+    names |= set(re.findall(r"spanscore_[a-z_]+", (ROOT / "docs/output.md").read_text()))
+    return names | {f"{name}_{part}" for name in names for part in ("sum", "count", "bucket")}
+
+
+def check_metrics(expressions, place):
+    known = known_metrics() | PROCESS
+    for expression in expressions:
+        bare = re.sub(r'"[^"]*"|\{\{.*?\}\}', "", expression)
+        bare = re.sub(r"spanscore:[a-z0-9_:]+", "", bare)
+        for name in re.findall(r"\b(?:spanscore|process)_[a-z_]+\b", bare):
+            must(name in known, f"{place}: no metric {name}")
+
+
+def check_prometheus():
+    rules = yaml.safe_load((HERE / "prometheus/rules.yaml").read_text())
+    all_rules = [rule for group in rules["groups"] for rule in group["rules"]]
+    must(all(("alert" in r) != ("record" in r) for r in all_rules), "a rule alerts or records")
+    check_metrics([rule["expr"] for rule in all_rules], "prometheus/rules.yaml")
+    if shutil.which("promtool"):
+        checked = run("promtool", "check", "rules", HERE / "prometheus/rules.yaml")
+        must(checked.returncode == 0, checked.stderr)
+    return "promtool" if shutil.which("promtool") else "own rules"
+
+
+def check_grafana():
+    board = json.loads((HERE / "grafana/spanscore.json").read_text())
+    targets = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    check_metrics(targets, "grafana/spanscore.json")
+    must(len({panel["id"] for panel in board["panels"]}) == len(board["panels"]), "ids of panels")
+    return f"{len(board['panels'])} panels"
+
+
+def check_systemd():
+    unit = (HERE / "systemd/spanscore.service").read_text()
+    must("ExecReload" not in unit, "there is no reload yet")
+    if not shutil.which("systemd-analyze"):
+        return "not checked: no systemd-analyze"
+    with tempfile.TemporaryDirectory() as folder:
+        # The unit as it would be, with this binary and this user.
+        path = Path(folder) / "spanscore.service"
+        text = unit.replace("/usr/bin/spanscore", str(BINARY))
+        path.write_text(re.sub(r"^(User|Group)=.*\n", "", text, flags=re.M))
+        checked = run("systemd-analyze", "verify", "--man=no", path)
+        said = [line for line in checked.stderr.splitlines() if "spanscore" in line]
+        must(checked.returncode == 0 and not said, checked.stderr)
+    return "systemd-analyze"
+
+
+def check_helm():
+    chart = HERE / "helm/spanscore"
+    values = yaml.safe_load((chart / "values.yaml").read_text())
+    check_config(yaml.safe_dump(values["config"]), "helm values")
+    if not shutil.which("helm"):
+        return "values only: no helm"
+    must(run("helm", "lint", "--strict", chart).returncode == 0, "helm lint")
+    for mode in ("deployment", "statefulset"):
+        made = run("helm", "template", "x", chart, "--set", f"mode={mode}")
+        must(made.returncode == 0, made.stderr)
+        documents = [doc for doc in yaml.safe_load_all(made.stdout) if doc]
+        kinds = [doc["kind"] for doc in documents]
+        workload = {"deployment": "Deployment", "statefulset": "StatefulSet"}[mode]
+        must(workload in kinds and "NetworkPolicy" in kinds, kinds)
+        config = next(doc for doc in documents if doc["kind"] == "ConfigMap")["data"]["config.yaml"]
+        check_config(config, f"helm {mode}")
+        pod = next(doc for doc in documents if doc["kind"] == workload)["spec"]["template"]["spec"]
+        mounts = {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
+        must(("data" in mounts) == (mode == "statefulset"), mounts)
+    must(run("helm", "template", "x", chart, "--set", "replicas=2").returncode != 0, "two replicas")
+    return "helm"
+
+
+def check_operator():
+    documents = list(yaml.safe_load_all((HERE / "operator/sidecar.yaml").read_text()))
+    config = next(doc for doc in documents if doc["kind"] == "ConfigMap")["data"]["config.yaml"]
+    check_config(config, "operator/sidecar.yaml")
+    return f"{len(documents)} documents"
+
+
+def check_ci():
+    action = yaml.safe_load((HERE / "ci/github/action.yml").read_text())
+    script = action["runs"]["steps"][1]["run"]
+    must("${{" not in script, "inputs must not be part of the script")
+    with tempfile.TemporaryDirectory() as folder:
+        os.symlink(BINARY, Path(folder) / "spanscore")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+        base = kept | {"PATH": f"{folder}:{os.environ['PATH']}"}
+        inputs = dict(COMMAND="", FILES="examples/traces/*.json", CONFIG="", BASELINE="", MIN_PASS_RATE="")
+        summary = Path(folder) / "summary.md"
+        environment = base | inputs | {"GITHUB_STEP_SUMMARY": str(summary)}
+        scored = run("bash", "-e", "-c", script, cwd=ROOT, env=environment)
+        must(scored.returncode == 2 and "::error title=tool_error" in scored.stdout, scored)
+        must(summary.read_text().startswith("## spanscore: gate shut"), summary)
+        environment["COMMAND"] = "spanscore send --sample"
+        scored = run("bash", "-e", "-c", script, cwd=ROOT, env=environment)
+        must(scored.returncode == 2 and "0.800" in scored.stdout, scored)
+        job = yaml.safe_load((HERE / "ci/gitlab/spanscore.yml").read_text())[".spanscore"]
+        environment = base | job["variables"] | {"SPANSCORE_COMMAND": "spanscore send --sample"}
+        scored = run("sh", "-e", "-c", job["script"][1], cwd=folder, env=environment)
+        must(scored.returncode == 2, scored)
+        must("<testsuites" in (Path(folder) / "scores.xml").read_text(), "scores.xml")
+    return "both templates run"
+
+
+for check in (check_prometheus, check_grafana, check_systemd, check_helm, check_operator, check_ci):
+    print(f"{check.__name__.removeprefix('check_'):<11} {check()}")

@@ -1,0 +1,54 @@
+{{- define "spanscore.labels" -}}
+app.kubernetes.io/name: spanscore
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "spanscore.pod" -}}
+metadata:
+  labels:
+    {{- include "spanscore.labels" . | nindent 4 }}
+  annotations:
+    # A config is read at the start: a change of it rolls the pods.
+    checksum/config: {{ toYaml .Values.config | sha256sum }}
+spec:
+  automountServiceAccountToken: false
+  terminationGracePeriodSeconds: 30
+  securityContext:
+    runAsNonRoot: true
+    runAsUser: 10001
+    runAsGroup: 10001
+    fsGroup: 10001
+    seccompProfile: {type: RuntimeDefault}
+  containers:
+    - name: spanscore
+      image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+      imagePullPolicy: {{ .Values.image.pullPolicy }}
+      args: [serve, --config, /etc/spanscore/config.yaml]
+      env: {{- toYaml .Values.env | nindent 8 }}
+      ports:
+        - {name: otlp-grpc, containerPort: 4317}
+        - {name: otlp-http, containerPort: 4318}
+        - {name: metrics, containerPort: 8888}
+        - {name: health, containerPort: 13133}
+      livenessProbe:
+        httpGet: {path: /livez, port: health}
+      readinessProbe:
+        httpGet: {path: /readyz, port: health}
+        periodSeconds: 5
+      securityContext:
+        allowPrivilegeEscalation: false
+        readOnlyRootFilesystem: true
+        capabilities: {drop: [ALL]}
+      resources: {{- toYaml .Values.resources | nindent 8 }}
+      volumeMounts:
+        - {name: config, mountPath: /etc/spanscore}
+        - {name: tmp, mountPath: /tmp}
+        {{- if eq .Values.mode "statefulset" }}
+        - {name: data, mountPath: /var/lib/spanscore}
+        {{- end }}
+  volumes:
+    - name: config
+      configMap: {name: {{ .Release.Name }}-spanscore}
+    - name: tmp
+      emptyDir: {sizeLimit: 1Gi}
+{{- end }}

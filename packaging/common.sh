@@ -1,0 +1,12 @@
+# Sourced by the scripts beside it: where things are, and which binary is packed.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+out="$root/target/packages"
+binary=$(realpath "${BINARY:-$root/target/dist/spanscore}")
+[ -x "$binary" ] || { echo "no binary at $binary: cargo build --profile dist --locked, or set BINARY" >&2; exit 1; }
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -1)
+mkdir -p "$out"
+# A folder of this script's own, gone when it ends.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+step() { printf '== %s\n' "$*"; }

@@ -1,0 +1,131 @@
+//! `spanscore learn`: expectations from good runs.
+
+mod golden;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+
+use self::golden::{GoldenCall, GoldenCase};
+use super::source::ConfigArgs;
+use super::{CommandError, Exit, inputs, output, recorded};
+use crate::evaluate::engine::select::{Scope, When};
+use crate::model::{Facts, Trajectory};
+use crate::pipeline::replay::Replay;
+use crate::value::Value;
+use crate::visible;
+
+/// Makes a dataset of expectations from recorded good runs
+///
+/// For each case: the calls that all its runs make in one order, with the arguments that are the
+/// same in all of them, and how often each tool is called. What varies from run to run is left
+/// open, so two or three runs of a case make better expectations than one. The dataset is what
+/// `expect:` reads; the config for it is printed on standard error. Review it: it says what the
+/// agent does, not what it should.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  spanscore learn --output golden.jsonl good/*.jsonl
+  spanscore learn --key 'attributes[\"eval.case.id\"]' -o golden.jsonl good/
+  spanscore score --config golden.yaml --fail-on fail,failed,nothing,unused_case new/")]
+pub(super) struct LearnArgs {
+    /// Files, folders or patterns to read; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// What names the case of a trace: a CEL expression, as `expect.key` in the config
+    #[arg(long, value_name = "CEL", default_value = "attributes[\"case\"]")]
+    key: String,
+    /// Writes the dataset to a file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &LearnArgs) -> Result<Exit, CommandError> {
+    let plan = args.config.plan()?;
+    let key = When::compile(&args.key)
+        .map_err(|error| CommandError::Usage(format!("--key {:?}: {error}", args.key)))?;
+    let resolver = recorded::resolver(&plan, &Facts::all())?;
+    let mut replay = Replay::new(&resolver, plan.config.limits, plan.config.sessions.key);
+    let is_broken = recorded::read(&mut replay, &inputs::expand(&args.files)?);
+    let mut cases: BTreeMap<String, GoldenCase> = BTreeMap::new();
+    let mut nameless = 0_usize;
+    replay.for_each(|trajectory| {
+        let mut scope = Scope::new(trajectory, true);
+        scope.begin(&trajectory.effort);
+        match key.text(&scope) {
+            Some(case) => cases.entry(case).or_default().add(calls(trajectory)),
+            None => nameless += 1,
+        }
+    });
+    if nameless > 0 {
+        let key = visible::line(&args.key);
+        output::note(format_args!("spanscore: {nameless} runs left out: {key} names no case"));
+    }
+    if cases.is_empty() {
+        output::note(
+            "spanscore: no case: let the agent set the attribute `case` on its root span, \
+                      or say with --key what names it",
+        );
+        return Ok(Exit::Failure);
+    }
+    let mut dataset = String::new();
+    for (case, golden) in &cases {
+        dataset.push_str(&visible::json(golden.row(case)).to_string());
+        dataset.push('\n');
+    }
+    match &args.output {
+        None => output::text(&dataset)?,
+        Some(path) => std::fs::write(path, &dataset)
+            .with_context(|| format!("cannot write {}", path.display()))?,
+    }
+    tell(args, &cases);
+    Ok(if is_broken { Exit::Failure } else { Exit::Success })
+}
+
+/// The calls of a run that evaluators see.
+fn calls(trajectory: &Trajectory<'_>) -> Vec<GoldenCall> {
+    let seen = trajectory.tool_calls.iter().filter(|call| !call.is_output);
+    let calls = seen.map(|call| GoldenCall {
+        name: call.name.to_string(),
+        arguments: call
+            .arguments
+            .value()
+            .filter(|value| matches!(value, Value::Map(map) if !map.is_empty()))
+            .map(|value| value.clone().into_owned()),
+    });
+    calls.collect()
+}
+
+fn tell(args: &LearnArgs, cases: &BTreeMap<String, GoldenCase>) {
+    let runs: usize = cases.values().map(|case| case.runs).sum();
+    let single = cases.values().filter(|case| case.runs == 1).count();
+    let reordered = cases.values().filter(|case| !case.is_one_order).count();
+    output::note(format_args!("learned {} cases from {runs} runs", cases.len()));
+    if single > 0 {
+        output::note(format_args!(
+            "{single} of one run alone: all their arguments are expected as they were; record more \
+             runs to find what varies"
+        ));
+    }
+    if reordered > 0 {
+        output::note(format_args!(
+            "{reordered} whose runs differ in calls or order: only what all share is expected"
+        ));
+    }
+    let file = args.output.as_ref().map_or("golden.jsonl".into(), |path| path.to_string_lossy());
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+    let expect = |field: &str| {
+        let (file, key) = (quoted(&file), quoted(&args.key));
+        format!("    expect: {{file: {file}, key: {key}, criteria_field: {field}}}")
+    };
+    output::note(format_args!(
+        "\nevaluators:\n  tool_trajectory/golden:\n    match_mode: in_order_match\n    \
+         argument_matcher: {{mode: subset}}\n{}\n  tool_call_count/golden:\n{}",
+        expect("trajectory"),
+        expect("counts")
+    ));
+}

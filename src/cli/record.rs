@@ -1,0 +1,94 @@
+//! `spanscore record`: keeps what agents send, for later.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::run::Recorder;
+use super::source::ConfigArgs;
+use super::{CommandError, Exit, output, recorded};
+use crate::config::ResolvedConfig;
+use crate::extract::Resolver;
+use crate::model::Facts;
+use crate::otlp::Signal;
+use crate::pipeline::replay::Replay;
+use crate::receive::file::recording::RecordingWatch;
+
+/// Receives OTLP and keeps the requests in a file
+///
+/// Listens where the config's `receivers` say (by default 127.0.0.1:4317 and 4318) until SIGINT or
+/// SIGTERM. The file holds one OTLP/JSON request a line, traces and logs in order of arrival: what
+/// `score`, `inspect`, `send` and `receivers.file` read. An existing file is replaced.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  spanscore record traces.jsonl
+  spanscore record --explain traces.jsonl
+  spanscore score traces.jsonl")]
+pub(super) struct RecordArgs {
+    /// The file to write
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Shows for each request what is found in it, as it comes: `inspect --explain`
+    #[arg(long)]
+    explain: bool,
+}
+
+pub(super) fn run(args: &RecordArgs) -> Result<Exit, CommandError> {
+    let plan = args.config.plan()?;
+    let watch = if args.explain { Some(explaining(&plan)?) } else { None };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| anyhow::Error::new(error).context("cannot start the runtime"))?;
+    let recorded = runtime.block_on(record(args, &plan, watch));
+    runtime.shutdown_background();
+    recorded?;
+    Ok(Exit::Success)
+}
+
+async fn record(
+    args: &RecordArgs,
+    plan: &ResolvedConfig,
+    watch: Option<RecordingWatch>,
+) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let recorder = Recorder::start(&args.file, Some(&plan.config.receivers), watch).await?;
+    let file = args.file.display();
+    for (protocol, address) in [("HTTP", recorder.http()), ("gRPC", recorder.grpc())] {
+        if let Some(address) = address {
+            output::note(format_args!(
+                "agents: OTEL_EXPORTER_OTLP_ENDPOINT=http://{address} ({protocol})"
+            ));
+        }
+    }
+    output::note(format_args!("recording to {file}; Ctrl-C ends"));
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    let counts = recorder.stop().await?;
+    let (requests, items) = (counts.requests, counts.items);
+    output::note(format_args!("{requests} requests with {items} items in {file}"));
+    Ok(())
+}
+
+/// Shows what each request holds, by itself: its traces may go on in the next.
+fn explaining(plan: &ResolvedConfig) -> Result<RecordingWatch, CommandError> {
+    let resolver: Arc<Resolver> = Arc::new(recorded::resolver(plan, &Facts::all())?);
+    let (limits, key) = (plan.config.limits, plan.config.sessions.key);
+    Ok(Box::new(move |signal: Signal, body: &[u8]| {
+        let mut replay = Replay::new(&resolver, limits, key);
+        match replay.add(signal, body) {
+            // A reader of the output that has gone ends nothing: the recording goes on.
+            Ok(_) => replay.explain(|explanation| drop(output::line(explanation))),
+            Err(error) => output::note(format_args!("spanscore: {error}")),
+        }
+    }))
+}

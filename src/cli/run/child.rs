@@ -1,0 +1,126 @@
+//! The command: started, told what we are told, waited for.
+
+use std::ffi::OsString;
+use std::io::{ErrorKind, IsTerminal};
+use std::process::ExitStatus;
+
+use rustix::process::{Pid, Signal as Number, kill_process};
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::variables::Change;
+use crate::cli::Exit;
+
+/// What shells say of a command that is not there, and of one that cannot be started.
+const NOT_FOUND: u8 = 127;
+const NOT_STARTED: u8 = 126;
+/// What shells add to the number of the signal that ended a command.
+const SIGNALLED: i32 = 128;
+
+/// A command that could not be started.
+pub(super) struct NotStarted {
+    pub(super) exit: Exit,
+    pub(super) error: std::io::Error,
+}
+
+/// Starts a command with our standard input and outputs.
+pub(super) fn start(command: &[OsString], changes: &[Change]) -> Result<Child, NotStarted> {
+    let (program, args) = command
+        .split_first()
+        .map_or((&[][..], &[][..]), |(program, args)| (std::slice::from_ref(program), args));
+    let mut command = Command::new(program.first().map_or("".as_ref(), |it| it.as_os_str()));
+    command.args(args);
+    for (name, value) in changes {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.spawn().map_err(|error| {
+        let code = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_STARTED };
+        NotStarted { exit: Exit::Command(code), error }
+    })
+}
+
+/// The signals that are passed on.
+pub(super) struct PassedSignals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+    quit: Signal,
+    user1: Signal,
+    user2: Signal,
+}
+
+impl PassedSignals {
+    pub(super) fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+            quit: signal(SignalKind::quit())?,
+            user1: signal(SignalKind::user_defined1())?,
+            user2: signal(SignalKind::user_defined2())?,
+        })
+    }
+
+    /// Waits for the end of a command, and passes signals on to it meanwhile.
+    pub(super) async fn wait(&mut self, child: &mut Child) -> std::io::Result<ExitStatus> {
+        loop {
+            tokio::select! {
+                status = child.wait() => return status,
+                number = self.next() => pass(child, number),
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Number {
+        tokio::select! {
+            _ = self.terminate.recv() => Number::TERM,
+            _ = self.interrupt.recv() => Number::INT,
+            _ = self.hangup.recv() => Number::HUP,
+            _ = self.quit.recv() => Number::QUIT,
+            _ = self.user1.recv() => Number::USR1,
+            _ = self.user2.recv() => Number::USR2,
+        }
+    }
+}
+
+fn pass(child: &Child, number: Number) {
+    // What is typed at a terminal reaches all of its foreground processes, the command too.
+    let is_typed = matches!(number, Number::INT | Number::QUIT) && std::io::stdin().is_terminal();
+    if is_typed {
+        return;
+    }
+    let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    if let Some(id) = id {
+        // It may have ended at this moment, which the wait tells.
+        let _ = kill_process(id, number);
+    }
+}
+
+/// How the program ends for a command that ended so; `None` where it went well.
+pub(super) fn failure(status: ExitStatus) -> Option<Exit> {
+    use std::os::unix::process::ExitStatusExt;
+    if status.success() {
+        return None;
+    }
+    let code = status.code().or_else(|| status.signal().map(|number| SIGNALLED + number));
+    let code = code.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
+    Some(Exit::Command(code.unwrap_or(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    #[test]
+    fn codes_are_those_that_a_shell_gives() {
+        let of = |raw| failure(ExitStatus::from_raw(raw));
+        assert_eq!(of(0), None);
+        assert_eq!(of(3 << 8), Some(Exit::Command(3)));
+        assert_eq!(of(15), Some(Exit::Command(143)));
+    }
+}

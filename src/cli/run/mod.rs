@@ -1,0 +1,132 @@
+//! `spanscore run -- COMMAND`: a collector around one command, and its scores.
+
+mod child;
+mod recorder;
+mod variables;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+
+use self::child::{NotStarted, PassedSignals};
+pub(super) use self::recorder::Recorder;
+use super::judged::RepliesArgs;
+use super::score::{self, GateArgs};
+use super::source::ConfigArgs;
+use super::{CommandError, Exit, output};
+use crate::receive::file::recording::RecordingCounts;
+use crate::visible;
+
+/// Runs a command, receives its telemetry, and prints the scores
+///
+/// Listens on a free port of the loopback address for OTLP over gRPC and HTTP, sets the variables
+/// of OpenTelemetry for the command, waits for its end and for what it still sends, and judges what
+/// came, as `score` does. Signals are passed on to the command. Of the config the receivers and
+/// exporters are not used.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  spanscore run -- python agent.py
+  spanscore run --config eval.yaml -- pytest tests/agent
+  spanscore run --record run.jsonl --format junit --output scores.xml -- npm test
+
+Set for the command: OTEL_EXPORTER_OTLP_ENDPOINT; where they are not set yet
+OTEL_EXPORTER_OTLP_PROTOCOL, OTEL_TRACES_EXPORTER, OTEL_LOGS_EXPORTER, OTEL_METRICS_EXPORTER,
+OTEL_BSP_SCHEDULE_DELAY, OTEL_SERVICE_NAME, OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT,
+PHOENIX_COLLECTOR_ENDPOINT, TRACELOOP_BASE_URL. Endpoints of single signals are unset.
+
+Ends with the command's exit code when that is not 0 (128 and the number of the signal that ended
+it; 127 when there is no such command), else with that of `score`.")]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    #[command(flatten)]
+    gate: GateArgs,
+    /// Keeps what was received, one OTLP/JSON request a line, for `score`, `send` and
+    /// `receivers.file`
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// How long to wait for more after the command has ended and nothing came, seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    wait: f64,
+    /// The command and its arguments
+    #[arg(
+        value_name = "COMMAND",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    command: Vec<OsString>,
+}
+
+/// Longest wait for more, seconds.
+const WAIT_MAX: f64 = 3600.0;
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds")?;
+    if (0.0..=WAIT_MAX).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err(format!("must be between 0 and {WAIT_MAX}"))
+    }
+}
+
+pub(super) fn run(args: &RunArgs) -> Result<Exit, CommandError> {
+    let plan = args.config.plan()?;
+    let gate = args.gate.prepare()?;
+    let folder = tempfile::Builder::new().prefix("spanscore-run").tempdir();
+    let folder = folder.context("cannot make a temporary folder")?;
+    let own = folder.path().join("run.jsonl");
+    let path = args.record.as_deref().unwrap_or(&own);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let ended = runtime.block_on(run_command(args, path));
+    runtime.shutdown_background();
+    let Ended { failure, counts } = match ended? {
+        Ok(ended) => ended,
+        Err(NotStarted { exit, error }) => {
+            let name = args.command.first().map(|it| it.to_string_lossy()).unwrap_or_default();
+            output::note(format_args!("error: cannot run `{}`: {error}", visible::line(name)));
+            return Ok(exit);
+        }
+    };
+    if counts.requests == 0 {
+        output::note(NOTHING_CAME);
+    }
+    let verdict = score::judge(plan, &[path.to_owned()], &gate, &RepliesArgs::default())?;
+    Ok(failure.unwrap_or(verdict))
+}
+
+/// What to look for where a command sent nothing.
+const NOTHING_CAME: &str = "\
+spanscore: the command sent no telemetry. Does it set up OpenTelemetry with an OTLP exporter, and
+does it flush before it ends? For Python: `pip install opentelemetry-distro
+opentelemetry-exporter-otlp` and an instrumentation, then `spanscore run -- opentelemetry-instrument
+python agent.py`. An exporter whose address stands in the code needs OTEL_EXPORTER_OTLP_ENDPOINT.";
+
+/// How a command ended, and what it sent.
+struct Ended {
+    failure: Option<Exit>,
+    counts: RecordingCounts,
+}
+
+async fn run_command(args: &RunArgs, path: &Path) -> anyhow::Result<Result<Ended, NotStarted>> {
+    let mut signals = PassedSignals::new().context("cannot take signals")?;
+    let recorder = Recorder::start(path, None, None).await?;
+    let address = recorder.http().context("the receiver has no address")?;
+    let changes = variables::changes(address, |name| std::env::var(name).ok());
+    let mut child = match child::start(&args.command, &changes) {
+        Ok(child) => child,
+        Err(error) => return Ok(Err(error)),
+    };
+    let status = signals.wait(&mut child).await.context("cannot wait for the command")?;
+    recorder.quiet(Duration::from_secs_f64(args.wait)).await;
+    let counts = recorder.stop().await?;
+    Ok(Ok(Ended { failure: child::failure(status), counts }))
+}

@@ -1,0 +1,245 @@
+//! An earlier run's scores beside those of this one.
+//!
+//! Scores are paired by evaluator and case; where no case is named by trace, for the same recording
+//! judged again; what has no partner on the other side is left out and counted. Where nothing
+//! pairs, the two runs are compared as samples.
+
+use std::collections::BTreeMap;
+
+use super::rows::{RowVerdict, ScoreRow};
+use super::statistics::{MeanDifference, PAIRS_MIN, ScoreEvidence};
+
+/// Subjects that are named one by one.
+pub(super) const NAMED_MAX: usize = 10;
+
+/// What one run says of one subject: all scores of an evaluator for a case.
+#[derive(Clone, Debug, Default)]
+struct SubjectScores {
+    scores: Vec<f64>,
+    passed: usize,
+    failed: usize,
+}
+
+impl SubjectScores {
+    fn add(&mut self, row: &ScoreRow) {
+        self.scores.extend(row.score);
+        match row.verdict() {
+            RowVerdict::Pass => self.passed += 1,
+            RowVerdict::Fail | RowVerdict::Failed => self.failed += 1,
+            RowVerdict::NotEvaluable => {}
+        }
+    }
+
+    fn mean(&self) -> Option<f64> {
+        let count = self.scores.len();
+        (count > 0).then(|| self.scores.iter().sum::<f64>() / count as f64)
+    }
+}
+
+/// The scores of one run: by evaluator, then by subject.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RunScores(BTreeMap<String, BTreeMap<String, SubjectScores>>);
+
+impl RunScores {
+    pub(super) fn add(&mut self, row: &ScoreRow) {
+        let subjects = self.0.entry(row.evaluator.clone()).or_default();
+        subjects.entry(row.subject()).or_default().add(row);
+    }
+}
+
+/// What became of one evaluator's scores.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ComparedEvaluator {
+    pub(super) name: String,
+    /// Mean of the baseline's scores that were compared.
+    pub(super) old: f64,
+    /// Of this run's.
+    pub(super) new: f64,
+    pub(super) difference: MeanDifference,
+    pub(super) evidence: ScoreEvidence,
+    /// Pairs; `None` where the two runs were compared as samples.
+    pub(super) pairs: Option<usize>,
+    /// Subjects of one run alone.
+    pub(super) unpaired: usize,
+    /// Subjects that all passed and now do not.
+    pub(super) broken: Vec<String>,
+}
+
+impl ComparedEvaluator {
+    /// `-0.250 (95 %: -0.410 to -0.090)`.
+    pub(super) fn change(&self) -> String {
+        let mean = self.difference.mean;
+        match self.difference.interval {
+            Some((low, high)) => format!("{mean:+.3} (95 %: {low:+.3} to {high:+.3})"),
+            None => format!("{mean:+.3}"),
+        }
+    }
+
+    /// How scores were compared, and how many.
+    pub(super) fn basis(&self) -> String {
+        let unpaired = match self.unpaired {
+            0 => String::new(),
+            count => format!(", {count} without a partner"),
+        };
+        match self.pairs {
+            Some(pairs) => format!("{pairs} pairs{unpaired}"),
+            None => "unpaired".to_owned(),
+        }
+    }
+
+    /// The whole in a line.
+    pub(super) fn sentence(&self) -> String {
+        let few = match (self.evidence, self.difference.interval) {
+            (ScoreEvidence::None, None) => format!(" (fewer than {PAIRS_MIN} scores show nothing)"),
+            _ => String::new(),
+        };
+        let broken = if self.broken.is_empty() {
+            String::new()
+        } else {
+            format!("; passed before and not now: {}", listed(&self.broken))
+        };
+        format!(
+            "{}: {}{few}: {:.3} -> {:.3}, {}, {}{broken}",
+            self.name,
+            self.evidence.as_str(),
+            self.old,
+            self.new,
+            self.change(),
+            self.basis(),
+        )
+    }
+}
+
+/// The first few, then how many more.
+pub(super) fn listed(all: &[String]) -> String {
+    let more = all.len().saturating_sub(NAMED_MAX);
+    let named: Vec<_> = all.iter().take(NAMED_MAX).map(|name| format!("`{name}`")).collect();
+    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+    named.join(", ") + &tail
+}
+
+/// Compares every evaluator that both runs have scores of.
+pub(super) fn compare(old: &RunScores, new: &RunScores) -> Vec<ComparedEvaluator> {
+    let both = old.0.iter().filter_map(|(name, old)| Some((name, old, new.0.get(name)?)));
+    both.filter_map(|(name, old, new)| compare_one(name, old, new)).collect()
+}
+
+fn compare_one(
+    name: &str,
+    old: &BTreeMap<String, SubjectScores>,
+    new: &BTreeMap<String, SubjectScores>,
+) -> Option<ComparedEvaluator> {
+    let scored = |it: &BTreeMap<String, SubjectScores>| {
+        it.values().filter(|it| !it.scores.is_empty()).count()
+    };
+    let (mut pairs, mut broken) = (Vec::new(), Vec::new());
+    for (subject, old) in old {
+        let Some(new) = new.get(subject) else { continue };
+        if old.passed > 0 && old.failed == 0 && new.failed > 0 {
+            broken.push(subject.clone());
+        }
+        pairs.extend(old.mean().zip(new.mean()));
+    }
+    if pairs.is_empty() {
+        let all = |it: &BTreeMap<String, SubjectScores>| -> Vec<f64> {
+            it.values().flat_map(|it| it.scores.iter().copied()).collect()
+        };
+        return compare_samples(name, &all(old), &all(new), broken);
+    }
+    let differences: Vec<f64> = pairs.iter().map(|(old, new)| new - old).collect();
+    let difference = MeanDifference::paired(&differences);
+    let is_same = differences.iter().all(|difference| *difference == 0.0);
+    let count = pairs.len() as f64;
+    Some(ComparedEvaluator {
+        name: name.to_owned(),
+        old: pairs.iter().map(|(old, _)| old).sum::<f64>() / count,
+        new: pairs.iter().map(|(_, new)| new).sum::<f64>() / count,
+        evidence: if is_same { ScoreEvidence::Same } else { difference.evidence() },
+        difference,
+        unpaired: scored(old) + scored(new) - 2 * pairs.len(),
+        pairs: Some(pairs.len()),
+        broken,
+    })
+}
+
+fn compare_samples(
+    name: &str,
+    old: &[f64],
+    new: &[f64],
+    broken: Vec<String>,
+) -> Option<ComparedEvaluator> {
+    if old.is_empty() || new.is_empty() {
+        return None;
+    }
+    let difference = MeanDifference::unpaired(old, new);
+    Some(ComparedEvaluator {
+        name: name.to_owned(),
+        old: old.iter().sum::<f64>() / old.len() as f64,
+        new: new.iter().sum::<f64>() / new.len() as f64,
+        evidence: difference.evidence(),
+        difference,
+        pairs: None,
+        unpaired: 0,
+        broken,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(scores: &[(&str, f64)]) -> RunScores {
+        let mut run = RunScores::default();
+        for (case, score) in scores {
+            run.add(&ScoreRow {
+                evaluator: "e".to_owned(),
+                case: Some((*case).to_owned()),
+                outcome: "scored".to_owned(),
+                score: Some(*score),
+                label: Some(if *score >= 0.5 { "pass" } else { "fail" }.to_owned()),
+                ..ScoreRow::default()
+            });
+        }
+        run
+    }
+
+    fn check(old: &[(&str, f64)], new: &[(&str, f64)], expected: &str) {
+        let compared = compare(&run(old), &run(new));
+        let sentences: Vec<_> = compared.iter().map(ComparedEvaluator::sentence).collect();
+        assert_eq!(sentences.join("\n"), expected);
+    }
+
+    #[test]
+    fn cases_are_paired_and_evidence_is_told_from_chance() {
+        let cases = ["a", "b", "c", "d", "f"];
+        let all = |score: f64| cases.map(|case| (case, score));
+        check(
+            &all(1.0),
+            &all(1.0),
+            "e: same: 1.000 -> 1.000, +0.000 (95 %: +0.000 to +0.000), 5 pairs",
+        );
+        check(
+            &all(1.0),
+            &all(0.0),
+            "e: worse: 1.000 -> 0.000, -1.000 (95 %: -1.000 to -1.000), 5 pairs; passed before and \
+             not now: `a`, `b`, `c`, `d`, `f`",
+        );
+        check(
+            &[("a", 1.0), ("b", 1.0)],
+            &[("a", 0.0), ("c", 0.0)],
+            "e: no evidence (fewer than 5 scores show nothing): 1.000 -> 0.000, -1.000, 1 pairs, 2 \
+             without a partner; passed before and not now: `a`",
+        );
+        check(
+            &[("a", 1.0), ("a", 0.5), ("b", 1.0)],
+            &[("a", 0.75), ("b", 1.0)],
+            "e: same: 0.875 -> 0.875, +0.000, 2 pairs",
+        );
+        check(
+            &[("a", 1.0)],
+            &[("b", 0.5)],
+            "e: no evidence (fewer than 5 scores show nothing): \
+             1.000 -> 0.500, -0.500, unpaired",
+        );
+    }
+}

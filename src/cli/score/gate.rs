@@ -1,0 +1,290 @@
+//! What a gate is told, and whether it shuts.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+
+use super::baseline::{ComparedEvaluator, RunScores, compare};
+use super::rows;
+use super::silence::Silence;
+use super::statistics::ScoreEvidence;
+use super::tally::{Tallies, percent};
+use crate::cli::CommandError;
+
+/// How scores are printed, and what shuts the gate: options of `score` and `run`.
+#[derive(Args, Clone, Debug)]
+pub(in crate::cli) struct GateArgs {
+    /// How scores are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) format: ReportFormat,
+    /// Writes the scores to a file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) output: Option<PathBuf>,
+    /// For each score what it came from: expected and actual calls beside each other. After the
+    /// table; with junit and markdown of what failed only
+    #[arg(long)]
+    pub(super) details: bool,
+    /// Whole trace ids in the table
+    #[arg(long)]
+    pub(super) full_ids: bool,
+    /// What shuts the gate [default: fail,failed,nothing; failed,nothing with --min-pass-rate or
+    /// --baseline]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "OUTCOME")]
+    fail_on: Vec<FailOn>,
+    /// Shuts the gate when less pass: a share for each evaluator (0.9 or 90%), or of one
+    /// (tool_error=0.9); may be repeated
+    #[arg(long, value_name = "[EVALUATOR=]SHARE", value_delimiter = ',')]
+    min_pass_rate: Vec<PassRate>,
+    /// Scores of an earlier run (`--format jsonl`): shuts the gate when an evaluator's got worse,
+    /// as far as there is evidence
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+}
+
+/// How `score` and `run` print.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub(super) enum ReportFormat {
+    /// For people, a row for each score
+    #[default]
+    Table,
+    /// One JSON object a line
+    Jsonl,
+    /// XML that CI systems read as test results
+    Junit,
+    /// Annotations of GitHub Actions, and markdown in the job's summary
+    Github,
+    /// For a comment on a pull request
+    Markdown,
+    /// Mean and pass rate of each evaluator
+    Summary,
+}
+
+/// What shuts the gate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(super) enum FailOn {
+    /// A score below its threshold
+    Fail,
+    /// An evaluator that broke
+    Failed,
+    /// A trace that could not be judged
+    NotEvaluable,
+    /// No evaluation at all, so that an empty recording is no success
+    Nothing,
+    /// An evaluator that gave no answer: its `when` selected no trace
+    UnusedEvaluator,
+    /// A case of a dataset that no trace named
+    UnusedCase,
+    /// A trace that no case of a dataset is about
+    UnexpectedTrace,
+    /// A trace without a span of a tool, an agent or a model
+    NoAgent,
+    /// A trace that certainly lacks something, such as a span whose children are there
+    Partial,
+    /// The gate stays open whatever comes
+    Never,
+}
+
+/// The least share that must pass, of one evaluator or of each.
+#[derive(Clone, Debug, PartialEq)]
+struct PassRate {
+    evaluator: Option<String>,
+    share: f64,
+}
+
+impl FromStr for PassRate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (evaluator, share) = match text.rsplit_once('=') {
+            Some((evaluator, share)) => (Some(evaluator.trim().to_owned()), share),
+            None => (None, text),
+        };
+        let (digits, unit) = match share.trim().strip_suffix('%') {
+            Some(digits) => (digits, 100.0),
+            None => (share.trim(), 1.0),
+        };
+        let share = digits.trim().parse::<f64>().map_err(|_| "not a number")? / unit;
+        if !(0.0..=1.0).contains(&share) {
+            return Err("must be between 0 and 1, or 0% and 100%".to_owned());
+        }
+        Ok(Self { evaluator, share })
+    }
+}
+
+/// A gate that is ready: what it needs was read.
+pub(in crate::cli) struct ScoreGate {
+    pub(super) args: GateArgs,
+    baseline: Option<RunScores>,
+}
+
+/// What a gate says.
+#[derive(Debug, Default)]
+pub(super) struct GateVerdict {
+    /// Why it is shut; empty where it is open.
+    pub(super) reasons: Vec<String>,
+    /// This run beside the baseline.
+    pub(super) compared: Vec<ComparedEvaluator>,
+    /// There is a baseline.
+    pub(super) has_baseline: bool,
+    /// A share that must pass was given.
+    pub(super) has_rates: bool,
+}
+
+impl GateArgs {
+    /// Reads the baseline, so that a mistake is told before the work.
+    pub(in crate::cli) fn prepare(&self) -> Result<ScoreGate, CommandError> {
+        let baseline = self.baseline.as_deref().map(|path| -> anyhow::Result<_> {
+            let mut scores = RunScores::default();
+            rows::read_baseline(path)?.iter().for_each(|row| scores.add(row));
+            Ok(scores)
+        });
+        Ok(ScoreGate { args: self.clone(), baseline: baseline.transpose()? })
+    }
+
+    fn fail_on(&self) -> &[FailOn] {
+        const EACH: [FailOn; 3] = [FailOn::Fail, FailOn::Failed, FailOn::Nothing];
+        let is_by_share = !self.min_pass_rate.is_empty() || self.baseline.is_some();
+        match self.fail_on.as_slice() {
+            [] if is_by_share => &EACH[1..],
+            [] => &EACH,
+            own => own,
+        }
+    }
+}
+
+impl ScoreGate {
+    /// Names of evaluators that a share is asked of and that there are not.
+    pub(super) fn check(&self, names: &[&str]) -> Result<(), CommandError> {
+        let asked = self.args.min_pass_rate.iter().filter_map(|rate| rate.evaluator.as_deref());
+        let mut unknown = asked.filter(|name| !names.contains(name));
+        match unknown.next() {
+            None => Ok(()),
+            Some(name) => Err(CommandError::Usage(format!(
+                "--min-pass-rate {name}: no evaluator has this name; there are {}",
+                names.join(", ")
+            ))),
+        }
+    }
+
+    /// Whether scores of this run are compared.
+    pub(super) fn compares(&self) -> bool {
+        self.baseline.is_some()
+    }
+
+    /// Decides.
+    pub(super) fn decide(
+        &self,
+        tallies: &Tallies,
+        silence: &Silence,
+        scores: &RunScores,
+    ) -> GateVerdict {
+        let old = self.baseline.as_ref();
+        let compared = old.map(|old| compare(old, scores)).unwrap_or_default();
+        let mut verdict = GateVerdict {
+            reasons: Vec::new(),
+            compared,
+            has_baseline: old.is_some(),
+            has_rates: !self.args.min_pass_rate.is_empty(),
+        };
+        let fail_on = self.args.fail_on();
+        if fail_on.contains(&FailOn::Never) {
+            return verdict;
+        }
+        let reasons = &mut verdict.reasons;
+        reasons.extend(fail_on.iter().filter_map(|what| happened(*what, tallies, silence)));
+        reasons.extend(self.low_rates(tallies));
+        let worse = verdict.compared.iter().filter(|it| it.evidence == ScoreEvidence::Worse);
+        reasons.extend(worse.map(|it| format!("{} got worse: {}", it.name, it.change())));
+        verdict
+    }
+
+    fn low_rates(&self, tallies: &Tallies) -> Vec<String> {
+        let own = |name: &str| {
+            let rates = &self.args.min_pass_rate;
+            let named = rates.iter().rev().find(|rate| rate.evaluator.as_deref() == Some(name));
+            named.or_else(|| rates.iter().rev().find(|rate| rate.evaluator.is_none()))
+        };
+        let low = tallies.by_evaluator.iter().filter_map(|(name, tally)| {
+            let (least, rate) = (own(name)?.share, tally.pass_rate()?);
+            let (rate, wanted) = (Some(rate).filter(|rate| *rate < least)?, percent(Some(least)));
+            Some(format!("{name}: {} pass, {wanted} must", percent(Some(rate))))
+        });
+        low.collect()
+    }
+}
+
+/// The words for what has happened; `None` where it has not.
+fn happened(what: FailOn, tallies: &Tallies, silence: &Silence) -> Option<String> {
+    let all = tallies.all;
+    let count = |count: usize, words: &str| (count > 0).then(|| format!("{count} {words}"));
+    let any = |said: &[String]| (!said.is_empty()).then(|| said.join("; "));
+    match what {
+        FailOn::Fail => count(all.fail, "fail"),
+        FailOn::Failed => count(all.failed, "evaluations broke"),
+        FailOn::NotEvaluable => count(all.not_evaluable, "not evaluable"),
+        FailOn::Nothing => (all.count() == 0).then(|| "nothing was judged".to_owned()),
+        FailOn::UnusedEvaluator => any(&silence.evaluators),
+        FailOn::UnusedCase => any(&silence.cases),
+        FailOn::UnexpectedTrace => any(&silence.unexpected),
+        FailOn::NoAgent => any(&silence.traces),
+        FailOn::Partial => count(all.partial, "of traces that lack something"),
+        FailOn::Never => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::score::rows::ScoreRow;
+
+    #[derive(Parser)]
+    struct Parsed {
+        #[command(flatten)]
+        gate: GateArgs,
+    }
+
+    fn check(args: &[&str], verdicts: &[(&str, usize)], reasons: &[&str]) {
+        let args = [&["gate"], args].concat();
+        let gate = Parsed::parse_from(args.clone()).gate.prepare().expect("a gate");
+        let mut tallies = Tallies::default();
+        for (label, count) in verdicts {
+            let outcome = if matches!(*label, "pass" | "fail") { "scored" } else { label };
+            let row = ScoreRow {
+                evaluator: "e".to_owned(),
+                outcome: outcome.to_owned(),
+                label: Some((*label).to_owned()),
+                ..ScoreRow::default()
+            };
+            (0..*count).for_each(|_| tallies.add(&row));
+        }
+        let silence = Silence { cases: vec!["a case".to_owned()], ..Silence::default() };
+        let verdict = gate.decide(&tallies, &silence, &RunScores::default());
+        assert_eq!(verdict.reasons, reasons, "{args:?}");
+    }
+
+    #[test]
+    fn the_gate_shuts_for_what_is_named() {
+        check(&[], &[("pass", 3)], &[]);
+        check(&[], &[("pass", 3), ("fail", 1)], &["1 fail"]);
+        check(&[], &[("pass", 3), ("failed", 2)], &["2 evaluations broke"]);
+        check(&[], &[("not_evaluable", 2)], &[]);
+        check(&[], &[], &["nothing was judged"]);
+        check(&["--fail-on", "unused_case"], &[("fail", 1)], &["a case"]);
+        check(&["--fail-on", "not_evaluable,fail"], &[("not_evaluable", 2)], &["2 not evaluable"]);
+        check(&["--fail-on", "never,fail"], &[("fail", 2)], &[]);
+    }
+
+    #[test]
+    fn a_share_that_must_pass_stands_in_for_single_fails() {
+        let most = [("pass", 3), ("fail", 1), ("not_evaluable", 9)];
+        check(&["--min-pass-rate", "0.75"], &most, &[]);
+        check(&["--min-pass-rate", "80%"], &most, &["e: 75.0 % pass, 80.0 % must"]);
+        check(&["--min-pass-rate", "0.8", "--min-pass-rate", "e=0.5"], &most, &[]);
+        check(&["--min-pass-rate", "0.5", "--fail-on", "fail"], &most, &["1 fail"]);
+        assert!("1.2".parse::<PassRate>().is_err() && "x=".parse::<PassRate>().is_err());
+    }
+}

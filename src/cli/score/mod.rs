@@ -1,0 +1,159 @@
+//! `spanscore score`: judges recorded traces; the gate of a CI run.
+
+mod baseline;
+mod gate;
+mod progress;
+mod report;
+mod rows;
+mod silence;
+mod statistics;
+mod tally;
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use self::baseline::RunScores;
+pub(super) use self::gate::{GateArgs, ScoreGate};
+use self::progress::Progress;
+use self::report::Report;
+use self::rows::ScoreRows;
+use self::silence::{Heard, Silence};
+use self::tally::Tallies;
+use super::judged::{self, RepliesArgs};
+use super::source::ConfigArgs;
+use super::{CommandError, Exit, inputs, output, recorded};
+use crate::config::ResolvedConfig;
+use crate::pipeline::batch::{Batch, BatchError, BatchPlan, BatchProgress};
+use crate::visible;
+
+/// Judges recorded traces and prints the scores
+///
+/// Reads OTLP/JSON (one request, one per line, a list of them) and binary protobuf requests (one,
+/// or each behind its length), plain, gzip or zstd; exports of Jaeger, Tempo, Phoenix and Langfuse.
+/// Folders are walked, patterns expanded. Traces that are spread over several files are put
+/// together. Evaluators come from the config, as in `serve`; its receivers and exporters are not
+/// used.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  spanscore score examples/traces/refund_agent.json
+  spanscore score --config eval.yaml --format jsonl run/*.json > scores.jsonl
+  cat traces.jsonl | spanscore score --fail-on fail,failed,not_evaluable -
+  spanscore score --config eval.yaml --fail-on fail,unused_case,unused_evaluator run/*.json
+  spanscore score --config eval.yaml --baseline main.jsonl --format junit -o scores.xml runs/
+
+What was not judged is said below the scores (with --format jsonl on standard error): evaluators
+that gave no answer, cases of a dataset that no trace named, traces that no case is about, traces
+without an agent.
+
+Exit code 2 when the gate is shut, by --fail-on, --min-pass-rate or --baseline, else 1 when not
+everything could be read or a trace is over a limit.")]
+pub(super) struct ScoreArgs {
+    /// Files, folders or patterns to read; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    config: ConfigArgs,
+    #[command(flatten)]
+    gate: GateArgs,
+    #[command(flatten)]
+    replies: RepliesArgs,
+}
+
+/// How `inspect` prints.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub(super) enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// One JSON object a line
+    Jsonl,
+}
+
+pub(super) fn run(args: &ScoreArgs) -> Result<Exit, CommandError> {
+    let plan = args.config.plan()?;
+    let files = inputs::expand(&args.files)?;
+    judge(plan, &files, &args.gate.prepare()?, &args.replies)
+}
+
+/// Judges files and prints the scores; the exit code is that of the gate.
+pub(super) fn judge(
+    plan: ResolvedConfig,
+    files: &[PathBuf],
+    gate: &ScoreGate,
+    replies: &RepliesArgs,
+) -> Result<Exit, CommandError> {
+    let judges = plan.config.judges.clone();
+    let (limits, session_key) = (plan.config.limits, plan.config.sessions.key);
+    let facts = recorded::facts(&plan);
+    let resolver = recorded::resolver(&plan, &facts)?;
+    let evaluators = recorded::judge(plan.evaluators);
+    let names: Vec<&str> = evaluators.evaluators().iter().map(|it| it.info.name.as_str()).collect();
+    gate.check(&names)?;
+    let settings = BatchPlan {
+        resolver: &resolver,
+        limits,
+        session_key,
+        evaluators: &evaluators,
+        now_ns: recorded::now_ns(),
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let (mut rows, mut heard) = (ScoreRows::new(), Heard::default());
+    let mut is_broken = false;
+    let mut problem = |said: String| {
+        output::note(format_args!("spanscore: {}", visible::line(said)));
+        is_broken = true;
+    };
+    let (mut kept, mut waiting) = (Ok(()), Vec::new());
+    let progress = BatchProgress::default();
+    let counts = Progress::show(files, &progress, || {
+        let mut batch = Batch::new(settings);
+        batch.read(files, &progress, &mut problem)?;
+        batch.judge(&progress, &mut |group| {
+            if group.asked.is_empty() {
+                group.evaluations.iter().for_each(|evaluation| heard.add(evaluation));
+                kept = rows.push(group.order, &group.evaluations);
+            } else {
+                waiting.push(group);
+            }
+            kept.is_ok()
+        })
+    });
+    for (order, evaluations) in judged::complete(&judges, replies, waiting)? {
+        evaluations.iter().for_each(|evaluation| heard.add(evaluation));
+        kept = kept.and_then(|()| rows.push(order, &evaluations));
+    }
+    kept.and_then(|()| rows.finish()).map_err(|error| BatchError::Spool(error).into_command())?;
+    let counts = counts.map_err(BatchError::into_command)?;
+    let silence = Silence::of(&evaluators, &heard, &counts);
+    let is_broken = recorded::note_cut_traces(counts.cut.into_iter()) || is_broken;
+    let (mut tallies, mut scores) =
+        (Tallies::new(names.iter().map(|name| (*name).to_owned())), RunScores::default());
+    rows.for_each(|row| {
+        tallies.add(&row);
+        if gate.compares() {
+            scores.add(&row);
+        }
+        Ok(())
+    })?;
+    let verdict = gate.decide(&tallies, &silence, &scores);
+    let is_shut = !verdict.reasons.is_empty();
+    let count = tallies.all.count();
+    Report { rows: &rows, tallies: &tallies, silence: &silence, verdict: &verdict }
+        .print(&gate.args)?;
+    // That nothing was judged says little where not everything could be read.
+    Ok(if is_broken && (!is_shut || count == 0) {
+        Exit::Failure
+    } else if is_shut {
+        Exit::Gate
+    } else {
+        Exit::Success
+    })
+}
+
+impl BatchError {
+    fn into_command(self) -> CommandError {
+        CommandError::Runtime(anyhow::Error::new(self))
+    }
+}

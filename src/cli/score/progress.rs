@@ -1,0 +1,104 @@
+//! How far a long run is: one line on standard error, where that is a terminal.
+
+use std::fs;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use crate::cli::output;
+use crate::pipeline::batch::BatchProgress;
+
+/// Short work shows nothing.
+const FIRST: Duration = Duration::from_secs(1);
+/// From one state of the line to the next.
+const EVERY: Duration = Duration::from_millis(200);
+/// Cells of the bar.
+const BAR_CELLS: usize = 20;
+
+/// Shows progress.
+pub(super) struct Progress {
+    /// Bytes of all files; 0 where one has no size.
+    total: u64,
+    start: Instant,
+}
+
+impl Progress {
+    /// Does the work, and shows how far it is.
+    pub(super) fn show<T>(
+        files: &[PathBuf],
+        progress: &BatchProgress,
+        work: impl FnOnce() -> T,
+    ) -> T {
+        if !std::io::stderr().is_terminal() {
+            return work();
+        }
+        let sizes = files
+            .iter()
+            .map(|path| fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|it| it.len()));
+        let own = Self { total: sizes.sum::<Option<u64>>().unwrap_or(0), start: Instant::now() };
+        std::thread::scope(|scope| {
+            let (done, waiting) = channel::<()>();
+            scope.spawn(move || {
+                let mut wait = FIRST;
+                let mut shown = false;
+                while waiting.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                    let line = own.line(progress, own.start.elapsed());
+                    output::transient(&line);
+                    (wait, shown) = (EVERY, true);
+                }
+                if shown {
+                    output::transient("");
+                }
+            });
+            let result = work();
+            drop(done);
+            result
+        })
+    }
+
+    fn line(&self, progress: &BatchProgress, elapsed: Duration) -> String {
+        let (judged, traces) = (progress.judged.load(Relaxed), progress.traces.load(Relaxed));
+        if traces > 0 {
+            let share = judged as f64 / traces as f64;
+            return format!("judging {} {judged} of {traces} traces", bar(share));
+        }
+        let read = progress.read.load(Relaxed);
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let speed = mib(read) / elapsed.as_secs_f64().max(0.001);
+        if self.total == 0 {
+            return format!("reading {:.0} MiB, {speed:.0} MiB/s", mib(read));
+        }
+        let share = read as f64 / self.total as f64;
+        format!(
+            "reading {} {:.0} of {:.0} MiB, {speed:.0} MiB/s",
+            bar(share),
+            mib(read),
+            mib(self.total)
+        )
+    }
+}
+
+fn bar(share: f64) -> String {
+    let full = (share.clamp(0.0, 1.0) * BAR_CELLS as f64) as usize;
+    format!("[{}{}]", "#".repeat(full), "-".repeat(BAR_CELLS - full))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_says_what_is_done_and_how_far_it_is() {
+        let progress = BatchProgress::default();
+        progress.read.store(50 << 20, Relaxed);
+        let second = Duration::from_secs(2);
+        let line = |total| Progress { total, start: Instant::now() }.line(&progress, second);
+        assert_eq!(line(200 << 20), "reading [#####---------------] 50 of 200 MiB, 25 MiB/s");
+        assert_eq!(line(0), "reading 50 MiB, 25 MiB/s");
+        progress.traces.store(8, Relaxed);
+        progress.judged.store(4, Relaxed);
+        assert_eq!(line(0), "judging [##########----------] 4 of 8 traces");
+    }
+}

@@ -1,0 +1,105 @@
+//! JUnit's XML, in the form that CI systems agree on (the schemas of Jenkins' xUnit plugin and of
+//! Apache Ant): an evaluator is a suite, an evaluation a case.
+//!
+//! A score below its threshold is a failure, an evaluator that broke an error, what is not
+//! evaluable skipped.
+
+use std::fmt::Write as _;
+
+use super::Report;
+use super::out::ReportOut;
+use crate::cli::CommandError;
+use crate::cli::score::rows::{RowVerdict, ScoreRow};
+use crate::cli::score::tally::OutcomeTally;
+use crate::emit::details;
+use crate::visible;
+
+/// Writes the whole file.
+pub(super) fn write(
+    report: &Report<'_>,
+    with_details: bool,
+    out: &mut ReportOut,
+) -> Result<(), CommandError> {
+    let all = report.tallies.all;
+    out.raw("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")?;
+    let head = format!(
+        "<testsuites name=\"spanscore\" tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"0\">\n",
+        all.count(),
+        all.fail,
+        all.failed
+    );
+    out.raw(&head)?;
+    for (index, (name, tally)) in report.tallies.by_evaluator.iter().enumerate() {
+        out.raw(&suite_head(index, name, tally))?;
+        report.rows.for_each(|row| {
+            if row.evaluator != *name {
+                return Ok(());
+            }
+            let mut case = String::new();
+            write_case(&row, with_details, &mut case)?;
+            out.raw(&case)
+        })?;
+        out.raw("    <system-out/>\n    <system-err/>\n  </testsuite>\n")?;
+    }
+    Ok(out.raw("</testsuites>\n")?)
+}
+
+fn suite_head(index: usize, name: &str, tally: &OutcomeTally) -> String {
+    let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S");
+    format!(
+        "  <testsuite name=\"{}\" id=\"{index}\" package=\"spanscore\" hostname=\"localhost\" \
+         timestamp=\"{time}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" \
+         time=\"0\">\n    <properties/>\n",
+        escaped(name),
+        tally.count(),
+        tally.fail,
+        tally.failed,
+        tally.not_evaluable
+    )
+}
+
+fn write_case(row: &ScoreRow, with_details: bool, out: &mut String) -> std::fmt::Result {
+    let (name, class) = (escaped(&row.subject()), escaped(&row.evaluator));
+    write!(out, "    <testcase name=\"{name}\" classname=\"{class}\" time=\"0\"")?;
+    let words = escaped(&row.words);
+    let score = row.value();
+    match row.verdict() {
+        RowVerdict::Pass => return out.write_str("/>\n"),
+        RowVerdict::NotEvaluable => {
+            write!(out, ">\n      <skipped message=\"{words}\"/>\n")?;
+        }
+        RowVerdict::Failed => {
+            write!(out, ">\n      <error message=\"{words}\" type=\"failed\"/>\n")?;
+        }
+        RowVerdict::Fail => {
+            let threshold = row.threshold;
+            write!(out, ">\n      <failure message=\"{score}: {words}\" type=\"fail\">")?;
+            let mut text = format!("trace {}\nthreshold {threshold}\n", row.trace_id);
+            if with_details {
+                details::write_text(&row.details, 0, &mut text);
+            }
+            for line in text.lines() {
+                writeln!(out, "{}", escaped(line))?;
+            }
+            out.write_str("</failure>\n")?;
+        }
+    }
+    out.write_str("    </testcase>\n")
+}
+
+/// Text for an attribute or between tags. Characters that XML cannot hold are shown as others.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for char in visible::line(text).to_string().chars() {
+        match char {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            other if other.is_control() => out.push('\u{fffd}'),
+            other => out.push(other),
+        }
+    }
+    out
+}

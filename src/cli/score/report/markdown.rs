@@ -1,0 +1,133 @@
+//! For a comment on a pull request: the verdict, a table by evaluator, what changed, what failed.
+
+use std::fmt::Write as _;
+
+use super::Report;
+use super::summary::{COLUMNS, rows};
+use crate::cli::score::rows::ScoreRow;
+use crate::cli::score::statistics::ScoreEvidence;
+use crate::emit::details;
+use crate::visible;
+
+/// Rows that are named; comments have a limit, and readers too.
+const ROWS_MAX: usize = 50;
+/// Characters of one cell's words.
+const WORDS_MAX: usize = 400;
+
+/// The whole text.
+pub(super) fn text(report: &Report<'_>, with_details: bool) -> anyhow::Result<String> {
+    let mut out = String::new();
+    let verdict = if report.verdict.reasons.is_empty() { "open" } else { "shut" };
+    writeln!(out, "## spanscore: gate {verdict}\n")?;
+    for reason in &report.verdict.reasons {
+        writeln!(out, "- {}", cell(reason))?;
+    }
+    writeln!(
+        out,
+        "{}{}\n",
+        if report.verdict.reasons.is_empty() { "" } else { "\n" },
+        report.tallies.all.sentence()
+    )?;
+    let heads = COLUMNS.map(str::to_lowercase);
+    writeln!(out, "| {} |", heads.join(" | "))?;
+    writeln!(out, "|---|---:|---:|---:|---:|---:|---:|")?;
+    for cells in rows(report) {
+        writeln!(out, "| {} |", cells.map(|text| cell(&text)).join(" | "))?;
+    }
+    changes(report, &mut out)?;
+    failures(report, with_details, &mut out)?;
+    let mut silence = report.silence.lines().peekable();
+    if silence.peek().is_some() {
+        out.push('\n');
+    }
+    for line in silence {
+        writeln!(out, "- {}", cell(&line))?;
+    }
+    Ok(out)
+}
+
+fn changes(report: &Report<'_>, out: &mut String) -> anyhow::Result<()> {
+    if !report.verdict.has_baseline {
+        return Ok(());
+    }
+    writeln!(out, "\n### Beside the baseline\n")?;
+    if report.verdict.compared.is_empty() {
+        writeln!(out, "No evaluator has scores in both runs.")?;
+        return Ok(());
+    }
+    writeln!(out, "| evaluator | verdict | before | now | change | compared |")?;
+    writeln!(out, "|---|---|---:|---:|---|---|")?;
+    for it in &report.verdict.compared {
+        let mark = match it.evidence {
+            ScoreEvidence::Worse => "**worse**",
+            other => other.as_str(),
+        };
+        let (name, change, basis) = (cell(&it.name), it.change(), it.basis());
+        writeln!(out, "| {name} | {mark} | {:.3} | {:.3} | {change} | {basis} |", it.old, it.new)?;
+    }
+    for it in report.verdict.compared.iter().filter(|it| !it.broken.is_empty()) {
+        let broken = crate::cli::score::baseline::listed(&it.broken);
+        writeln!(out, "\n{}: passed before and not now: {}", cell(&it.name), cell(&broken))?;
+    }
+    Ok(())
+}
+
+fn failures(report: &Report<'_>, with_details: bool, out: &mut String) -> anyhow::Result<()> {
+    let (mut count, mut body, mut details) = (0, String::new(), String::new());
+    report.not_passed(&mut |row| {
+        count += 1;
+        if count <= ROWS_MAX {
+            write_row(&row, &mut body)?;
+            if with_details && row.score.is_some() {
+                write_details(&row, &mut details)?;
+            }
+        }
+        Ok(())
+    })?;
+    if count == 0 {
+        return Ok(());
+    }
+    writeln!(out, "\n### Not passed\n\n| what | evaluator | score | label | why |")?;
+    writeln!(out, "|---|---|---:|---|---|\n{}", body.trim_end())?;
+    if count > ROWS_MAX {
+        writeln!(out, "\nand {} more", count - ROWS_MAX)?;
+    }
+    out.push_str(&details);
+    Ok(())
+}
+
+fn write_row(row: &ScoreRow, out: &mut String) -> std::fmt::Result {
+    let label = row.verdict().as_str();
+    let words: String = row.words.chars().take(WORDS_MAX).collect();
+    let (subject, evaluator) = (cell(&row.subject()), cell(&row.evaluator));
+    writeln!(out, "| {subject} | {evaluator} | {} | {label} | {} |", row.value(), cell(&words))
+}
+
+fn write_details(row: &ScoreRow, out: &mut String) -> std::fmt::Result {
+    let mut text = String::new();
+    details::write_text(&row.details, 0, &mut text);
+    // No fence inside can end this one.
+    let text = text.replace("```", "'''");
+    let (subject, evaluator) = (cell(&row.subject()), cell(&row.evaluator));
+    write!(out, "\n<details><summary>{subject} {evaluator}</summary>\n\n```diff\n{text}```\n")?;
+    writeln!(out, "\n</details>")
+}
+
+/// A text that stays in its cell and is no markup: it may be a stranger's.
+fn cell(text: &str) -> String {
+    let mut out = String::new();
+    for char in visible::line(text).to_string().chars() {
+        match char {
+            '|' => out.push_str("\\|"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '[' => out.push_str("\\["),
+            '*' => out.push_str("\\*"),
+            '@' => out.push_str("&#64;"),
+            '!' => out.push_str("&#33;"),
+            other => out.push(other),
+        }
+    }
+    out
+}

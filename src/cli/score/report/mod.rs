@@ -1,0 +1,87 @@
+//! What is printed: the scores in one of several forms, then what was not judged and why the
+//! gate is shut.
+
+mod github;
+mod junit;
+mod markdown;
+mod out;
+mod summary;
+mod table;
+
+use super::baseline::ComparedEvaluator;
+use super::gate::{GateArgs, GateVerdict, ReportFormat};
+use super::rows::{RowVerdict, ScoreRow, ScoreRows};
+use super::silence::Silence;
+use super::tally::Tallies;
+use crate::cli::{CommandError, output};
+use crate::visible;
+use out::ReportOut;
+
+/// All that there is to tell.
+#[derive(Clone, Copy)]
+pub(super) struct Report<'a> {
+    pub(super) rows: &'a ScoreRows,
+    pub(super) tallies: &'a Tallies,
+    pub(super) silence: &'a Silence,
+    pub(super) verdict: &'a GateVerdict,
+}
+
+impl Report<'_> {
+    /// Prints it where and as it is asked for.
+    pub(super) fn print(&self, args: &GateArgs) -> Result<(), CommandError> {
+        let mut out = ReportOut::open(args.output.as_deref())?;
+        match args.format {
+            ReportFormat::Table => table::write(self, args, &mut out)?,
+            ReportFormat::Jsonl => self.rows.lines(|lines| out.raw(lines))?,
+            ReportFormat::Junit => junit::write(self, args.details, &mut out)?,
+            ReportFormat::Github => github::write(self, &mut out)?,
+            ReportFormat::Markdown => out.raw(&markdown::text(self, args.details)?)?,
+            ReportFormat::Summary => summary::write(self, &mut out)?,
+        }
+        out.finish()?;
+        // What is for programs says it beside the scores.
+        let is_told = matches!(
+            args.format,
+            ReportFormat::Table | ReportFormat::Summary | ReportFormat::Markdown
+        );
+        if !is_told {
+            let lines = self.silence.lines().chain(self.verdict_lines());
+            lines.for_each(|line| output::note(format_args!("spanscore: {}", visible::line(line))));
+        }
+        Ok(())
+    }
+
+    /// What the comparison and the gate say, a line each; nothing where only single scores count.
+    fn verdict_lines(&self) -> Vec<String> {
+        let compared = self.verdict.compared.iter().map(ComparedEvaluator::sentence);
+        let mut lines: Vec<String> = compared.map(|it| format!("baseline: {it}")).collect();
+        if self.verdict.has_baseline && lines.is_empty() {
+            lines.push("baseline: no evaluator has scores in both runs".to_owned());
+        }
+        if self.verdict.has_baseline || self.verdict.has_rates {
+            lines.push(self.gate_line());
+        }
+        lines
+    }
+
+    fn gate_line(&self) -> String {
+        match self.verdict.reasons.as_slice() {
+            [] => "gate: open".to_owned(),
+            reasons => format!("gate: shut: {}", reasons.join("; ")),
+        }
+    }
+
+    /// Shows the rows that did not pass: fails and what broke, then what is not evaluable.
+    fn not_passed(
+        &self,
+        visit: &mut dyn FnMut(ScoreRow) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let wanted = [[RowVerdict::Fail, RowVerdict::Failed], [RowVerdict::NotEvaluable; 2]];
+        for verdicts in wanted {
+            self.rows.for_each(|row| {
+                if verdicts.contains(&row.verdict()) { visit(row) } else { Ok(()) }
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! Rows for people.
+
+use std::fmt::Write as _;
+
+use comfy_table::{ContentArrangement, Table};
+
+use super::Report;
+use super::out::ReportOut;
+use crate::cli::score::gate::GateArgs;
+use crate::cli::score::rows::ScoreRow;
+use crate::cli::{CommandError, output};
+use crate::emit::details;
+use crate::visible;
+
+/// Hexadecimal digits of a trace id that are shown.
+const TRACE_DIGITS: usize = 8;
+/// Rows of one table; their columns are as wide as these need.
+const ROWS_MAX: usize = 1000;
+/// Narrower a table is not readable: the terminal breaks its lines.
+const WIDTH_MIN: u16 = 60;
+
+/// Rows that wait for the others of their table, and what follows them.
+struct WaitingRows<'a> {
+    table: Table,
+    rows: usize,
+    details: Option<String>,
+    out: &'a mut ReportOut,
+}
+
+/// Writes all rows.
+pub(super) fn write(
+    report: &Report<'_>,
+    args: &GateArgs,
+    out: &mut ReportOut,
+) -> Result<(), CommandError> {
+    let details = args.details.then(String::new);
+    let mut waiting = WaitingRows { table: new_table(out), rows: 0, details, out };
+    report.rows.for_each(|row| {
+        let cells = cells(&row, args.full_ids);
+        waiting.table.add_row(cells.clone().map(|cell| visible::line(cell).to_string()));
+        waiting.rows += 1;
+        if let Some(details) = &mut waiting.details {
+            write_details(&row, &cells, details);
+        }
+        if waiting.rows == ROWS_MAX { waiting.flush() } else { Ok(()) }
+    })?;
+    waiting.flush()?;
+    out.line(report.tallies.all.sentence())?;
+    for line in report.silence.lines().chain(report.verdict_lines()) {
+        out.line(visible::line(line))?;
+    }
+    Ok(())
+}
+
+impl WaitingRows<'_> {
+    fn flush(&mut self) -> anyhow::Result<()> {
+        if self.rows > 0 {
+            self.out.line(self.table.trim_fmt())?;
+            self.table = new_table(self.out);
+            self.rows = 0;
+        }
+        let details = self.details.as_mut().map(std::mem::take).filter(|it| !it.is_empty());
+        if let Some(details) = details {
+            self.out.line(format_args!("\n{details}"))?;
+        }
+        Ok(())
+    }
+}
+
+fn new_table(out: &ReportOut) -> Table {
+    let mut table = output::table(["TRACE", "EVALUATOR", "SCORE", "LABEL", "EXPLANATION"]);
+    if out.is_file() {
+        table.set_content_arrangement(ContentArrangement::Disabled);
+    } else if table.width().is_some_and(|width| width < WIDTH_MIN) {
+        table.set_width(WIDTH_MIN);
+    }
+    table
+}
+
+fn cells(row: &ScoreRow, full_ids: bool) -> [String; 5] {
+    let digits = if full_ids { usize::MAX } else { TRACE_DIGITS };
+    let trace = row.trace_id.chars().take(digits).collect();
+    let label = row.verdict().as_str().to_owned();
+    [trace, row.evaluator.clone(), row.value(), label, row.words.clone()]
+}
+
+/// Appends what a score came from, below a head.
+fn write_details(row: &ScoreRow, cells: &[String; 5], out: &mut String) {
+    if row.score.is_none() {
+        return;
+    }
+    let [trace, evaluator, value, label, _] = cells;
+    let head = format!("{trace}  {evaluator}  {value} {label}");
+    // Writing to a string cannot fail.
+    let _ = writeln!(out, "{}", visible::line(head));
+    details::write_text(&row.details, 2, out);
+}

@@ -1,0 +1,165 @@
+//! The `langfuse` exporter: scores of Langfuse, as `score-create` events of
+//! `POST /api/public/ingestion`. A score with an id that there is already is replaced. Langfuse
+//! knows a trace and its observations by the ids of OpenTelemetry where they came over OTLP.
+//!
+//! What was not scored is sent as a categorical score of its own name, `{evaluator}.outcome`: a
+//! number would be a pass or a fail.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+
+use super::{NativeBackend, NativeScore, NativeSettings};
+use crate::client::TlsSettings;
+use crate::client::retry::RetrySettings;
+use crate::emit::queue::QueueSettings;
+use crate::emit::settings::{Exporter, ExporterKind};
+use crate::emit::{ExporterStartError, Starting};
+use crate::model::Level;
+use crate::settings::{HumanDuration, Node, Secret, SettingsError};
+
+/// `langfuse`.
+pub(crate) static KIND: ExporterKind = ExporterKind {
+    name: "langfuse",
+    aliases: &[],
+    about: "Writes evaluations as scores of the judged traces and observations in Langfuse.",
+    single: false,
+    schema: || schemars::schema_for!(LangfuseSettings),
+    read: |node| Ok(Arc::new(Langfuse(read(node)?))),
+};
+
+/// Writes scores to Langfuse.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct LangfuseSettings {
+    /// The address of the server, such as `https://cloud.langfuse.com`.
+    pub(crate) endpoint: String,
+    /// The project's public key (`pk-lf-...`).
+    pub(crate) public_key: String,
+    /// The project's secret key (`sk-lf-...`); never logged.
+    pub(crate) secret_key: Option<Secret>,
+    /// Longest wait for the answer to one request.
+    pub(crate) timeout: HumanDuration,
+    /// TLS to the server.
+    pub(crate) tls: TlsSettings,
+    /// Whether what may quote arguments and results leaves the process: all of explanations.
+    pub(crate) include_content: bool,
+    /// What waits while the server is slow or away.
+    pub(crate) sending_queue: QueueSettings,
+    /// How a failed request is tried again.
+    pub(crate) retry_on_failure: RetrySettings,
+}
+
+impl Default for LangfuseSettings {
+    fn default() -> Self {
+        let native = NativeSettings::default();
+        Self {
+            endpoint: "https://cloud.langfuse.com".to_owned(),
+            public_key: String::new(),
+            secret_key: None,
+            timeout: native.timeout,
+            tls: native.tls,
+            include_content: native.include_content,
+            sending_queue: native.sending_queue,
+            retry_on_failure: native.retry_on_failure,
+        }
+    }
+}
+
+/// Reads settings: the keys become the header of basic authentication.
+fn read(node: &Node) -> Result<NativeSettings, SettingsError> {
+    let settings: LangfuseSettings = node.read()?;
+    let secret = settings.secret_key.as_ref().map_or("", |secret| secret.0.as_str());
+    if settings.public_key.is_empty() || secret.is_empty() {
+        let error = SettingsError::new("`public_key` and `secret_key` are both needed");
+        return Err(error.with_help("they are in Langfuse under Settings, API Keys"));
+    }
+    let pair = STANDARD.encode(format!("{}:{secret}", settings.public_key));
+    let headers = [("authorization".to_owned(), Secret(format!("Basic {pair}")))];
+    let native = NativeSettings {
+        endpoint: settings.endpoint,
+        headers: BTreeMap::from(headers),
+        timeout: settings.timeout,
+        tls: settings.tls,
+        include_content: settings.include_content,
+        sending_queue: settings.sending_queue,
+        retry_on_failure: settings.retry_on_failure,
+    };
+    native.check().map_err(|(key, error)| match node.get(key) {
+        Some(value) => error.at(value.place),
+        None => error,
+    })?;
+    Ok(native)
+}
+
+#[derive(Debug)]
+struct Langfuse(NativeSettings);
+
+impl Exporter for Langfuse {
+    fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
+        self.0.start(starting, LangfuseScores)
+    }
+
+    fn queue_bytes(&self) -> Option<usize> {
+        self.0.queue_bytes()
+    }
+}
+
+pub(super) struct LangfuseScores;
+
+impl NativeBackend for LangfuseScores {
+    const PATH: &'static str = "/api/public/ingestion";
+
+    fn body(&self, scores: &[NativeScore<'_>]) -> Json {
+        let batch: Vec<Json> = scores.iter().map(event).collect();
+        json!({ "batch": batch })
+    }
+
+    fn refused(&self, answer: &[u8]) -> u64 {
+        let answer: Json = serde_json::from_slice(answer).unwrap_or_default();
+        answer["errors"].as_array().map_or(0, |errors| errors.len() as u64)
+    }
+}
+
+fn event(score: &NativeScore<'_>) -> Json {
+    let evaluation = score.evaluation;
+    let (evaluator, target) = (&evaluation.evaluator, &evaluation.target);
+    let (trace_id, span_id) = (target.trace_id.to_string(), evaluation.span_id.to_string());
+    let name = match score.value {
+        Some(_) => evaluator.name.clone(),
+        None => format!("{}.outcome", evaluator.name),
+    };
+    let time = jiff::Timestamp::from_nanosecond(i128::from(target.time_ns)).unwrap_or_default();
+    let observation = (evaluator.level == Level::Call).then_some(&span_id);
+    let (value, data_type) = match score.value {
+        Some(value) => (json!(value), "NUMERIC"),
+        None => (json!(score.label), "CATEGORICAL"),
+    };
+    json!({
+        // Of the event: another one for each sending, so that none is taken as a repetition.
+        "id": format!("{}-{}", evaluation.id, evaluation.revision),
+        "type": "score-create",
+        "timestamp": time.to_string(),
+        "body": {
+            "id": format!("spanscore-{trace_id}-{span_id}-{name}"),
+            "traceId": trace_id,
+            "observationId": observation,
+            "name": name,
+            "value": value,
+            "dataType": data_type,
+            "comment": score.explanation,
+            "metadata": {
+                "evaluation_id": evaluation.id.to_string(),
+                "label": score.label,
+                "threshold": evaluator.threshold,
+                "revision": evaluation.revision,
+                "partial": target.is_partial,
+            },
+        },
+    })
+}

@@ -1,0 +1,70 @@
+//! The `phoenix` exporter: span annotations of Arize Phoenix, `POST /v1/span_annotations` of its
+//! REST interface. An annotation has a name, an annotator and an identifier; one with the same name
+//! and identifier on the same span is replaced.
+
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+
+use super::{NativeBackend, NativeScore, NativeSettings};
+use crate::emit::settings::{Exporter, ExporterKind};
+use crate::emit::{ExporterStartError, Starting};
+
+/// `phoenix`.
+pub(crate) static KIND: ExporterKind = ExporterKind {
+    name: "phoenix",
+    aliases: &[],
+    about: "Writes evaluations as annotations on the judged spans in Arize Phoenix.",
+    single: false,
+    schema: || schemars::schema_for!(NativeSettings),
+    read: |node| Ok(Arc::new(Phoenix(NativeSettings::read(node)?))),
+};
+
+/// What tells our annotations from those of others with the same name.
+const IDENTIFIER: &str = "spanscore";
+
+#[derive(Debug)]
+struct Phoenix(NativeSettings);
+
+impl Exporter for Phoenix {
+    fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
+        self.0.start(starting, Annotations)
+    }
+
+    fn queue_bytes(&self) -> Option<usize> {
+        self.0.queue_bytes()
+    }
+}
+
+pub(super) struct Annotations;
+
+impl NativeBackend for Annotations {
+    const PATH: &'static str = "/v1/span_annotations";
+
+    fn body(&self, scores: &[NativeScore<'_>]) -> Json {
+        let data: Vec<Json> = scores.iter().map(annotation).collect();
+        json!({ "data": data })
+    }
+}
+
+fn annotation(score: &NativeScore<'_>) -> Json {
+    let evaluation = score.evaluation;
+    json!({
+        "span_id": evaluation.span_id.to_string(),
+        "name": evaluation.evaluator.name,
+        "annotator_kind": "CODE",
+        "result": {
+            "label": score.label,
+            "score": score.value,
+            "explanation": score.explanation,
+        },
+        "metadata": {
+            "evaluation_id": evaluation.id.to_string(),
+            "trace_id": evaluation.target.trace_id.to_string(),
+            "threshold": evaluation.evaluator.threshold,
+            "revision": evaluation.revision,
+            "partial": evaluation.target.is_partial,
+        },
+        "identifier": IDENTIFIER,
+    })
+}

@@ -1,0 +1,68 @@
+use super::langfuse::LangfuseScores;
+use super::phoenix::Annotations;
+use super::*;
+use crate::emit::sample;
+use crate::emit::settings;
+use crate::value::json as own_json;
+
+fn body(backend: &impl NativeBackend, evaluations: &[Evaluation], content: bool) -> Json {
+    let scores: Vec<_> = evaluations.iter().map(|it| NativeScore::new(it, content)).collect();
+    backend.body(&scores)
+}
+
+#[test]
+fn phoenix_gets_annotations_on_the_judged_span() {
+    let body = body(&Annotations, &[sample::scored(0.5), sample::not_evaluable()], true);
+    let first = &body["data"][0];
+    assert_eq!(first["span_id"], "b7ad6b7169203331");
+    assert_eq!(first["name"], "tool_call_args/refund");
+    assert_eq!(first["result"]["score"], 0.5);
+    assert_eq!(first["result"]["label"], "fail");
+    assert_eq!(first["identifier"], "spanscore");
+    let second = &body["data"][1]["result"];
+    assert!(second["score"].is_null());
+    assert_eq!(second["label"], "not_evaluable");
+}
+
+#[test]
+fn langfuse_gets_scores_that_a_revision_replaces() {
+    let mut revised = sample::scored(1.0);
+    revised.revision = 7;
+    let body = body(&LangfuseScores, &[sample::scored(0.5), revised, sample::failed()], true);
+    let (first, revised, failed) = (&body["batch"][0], &body["batch"][1], &body["batch"][2]);
+    assert_eq!(first["type"], "score-create");
+    assert_eq!(first["body"]["id"], revised["body"]["id"]);
+    assert_ne!(first["id"], revised["id"]);
+    assert_eq!(first["body"]["traceId"], "0af7651916cd43dd8448eb211c80319c");
+    assert_eq!(
+        (&first["body"]["value"], &first["body"]["dataType"]),
+        (&0.5.into(), &"NUMERIC".into())
+    );
+    assert_eq!(failed["body"]["value"], "failed");
+    assert!(failed["body"]["name"].as_str().is_some_and(|name| name.ends_with(".outcome")));
+    let answer = br#"{"successes": [], "errors": [{"id": "x", "status": 400}]}"#;
+    assert_eq!((LangfuseScores.refused(answer), LangfuseScores.refused(b"no json")), (1, 0));
+}
+
+#[test]
+fn content_stays_inside_unless_asked_for() {
+    for evaluation in [sample::scored(0.5), sample::not_evaluable(), sample::failed()] {
+        let all = [evaluation];
+        let text =
+            format!("{}{}", body(&Annotations, &all, false), body(&LangfuseScores, &all, false));
+        assert!(!text.contains("A-17"), "{text}");
+    }
+}
+
+#[test]
+fn settings_name_what_is_missing() {
+    let check = |text: &str, expected: &str| {
+        let node = Node::from_value(&own_json::parse(text).unwrap());
+        let said = settings::read(&node).map_or_else(|error| error.to_string(), |_| "right".into());
+        assert!(said.starts_with(expected), "{text}: {said}");
+    };
+    check(r#"{"phoenix": {"endpoint": "http://localhost:6006"}}"#, "right");
+    check(r#"{"phoenix": {}}"#, "`endpoint` is missing");
+    check(r#"{"langfuse": {"public_key": "pk"}}"#, "`public_key` and `secret_key`");
+    check(r#"{"langfuse": {"public_key": "pk", "secret_key": "sk"}}"#, "right");
+}

@@ -1,0 +1,266 @@
+//! Second pass: windows of traces are put together, and judged on all cores.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use hashbrown::{HashMap, HashSet};
+
+use super::pieces::TracePieces;
+use super::{BatchCounts, BatchError, BatchOrder, BatchPlan, BatchProgress, JudgedGroup};
+use crate::assemble::{
+    CutTrace, Due, LimitsSettings, Sessions, SessionsSettings, Shard, TracesSettings,
+};
+use crate::evaluate::engine::run::{Evidence, WhenErrors};
+use crate::model::{Completion, Effort, SessionKey, TraceId, TraceSpans, Trajectory};
+use crate::pipeline::replay::reconcile_sessions;
+use crate::pipeline::sessions::evaluate_session;
+
+/// Bytes of records in one window; a trace with more has a window of its own.
+const WINDOW_BYTES: u64 = 8 << 20;
+/// Traces in one window.
+const WINDOW_TRACES: usize = 1024;
+
+/// Traces that are judged together, by their places.
+type Window = Vec<usize>;
+
+/// What came of one window.
+#[derive(Default)]
+struct WindowAnswer {
+    evaluations: Vec<JudgedGroup>,
+    judged: usize,
+    when_errors: WhenErrors,
+    without_agent: Vec<TraceId>,
+    cut: Vec<(usize, CutTrace)>,
+    /// Traces that wait for the others of their session.
+    waiting: Vec<(SessionKey, usize)>,
+}
+
+pub(super) struct BatchJudge<'a> {
+    settings: &'a BatchPlan<'a>,
+    pieces: &'a TracePieces,
+    progress: &'a BatchProgress,
+    /// Of one trace; nothing limits how many there are.
+    limits: LimitsSettings,
+}
+
+/// Takes evaluations; false when it wants no more.
+type Visit<'v> = &'v mut dyn FnMut(JudgedGroup) -> bool;
+
+impl<'a> BatchJudge<'a> {
+    pub(super) fn new(
+        settings: &'a BatchPlan<'a>,
+        pieces: &'a TracePieces,
+        progress: &'a BatchProgress,
+    ) -> Self {
+        let limits = LimitsSettings {
+            open_traces_max: u32::MAX,
+            traces_mib: Some(u32::MAX),
+            remembered_mib: Some(u32::MAX),
+            ..settings.limits
+        };
+        Self { settings, pieces, progress, limits }
+    }
+
+    pub(super) fn run(&self, visit: Visit<'_>) -> Result<BatchCounts, BatchError> {
+        let count = self.pieces.len();
+        self.progress.traces.store(count as u64, Ordering::Relaxed);
+        let mut all = WindowAnswer::default();
+        self.judge_all(&self.windows((0..count).map(|trace| vec![trace])), true, visit, &mut all)?;
+        let mut sessions: HashMap<SessionKey, Window> = HashMap::new();
+        all.waiting.sort_by_key(|(_, trace)| *trace);
+        for (key, trace) in all.waiting.drain(..) {
+            sessions.entry(key).or_default().push(trace);
+        }
+        let mut sessions: Vec<Window> = sessions.into_values().collect();
+        sessions.sort_unstable();
+        self.judge_all(&self.windows(sessions.into_iter()), false, visit, &mut all)?;
+        all.cut.sort_by_key(|(trace, _)| *trace);
+        all.without_agent.sort_unstable();
+        Ok(BatchCounts {
+            judged_traces: all.judged,
+            when_errors: all.when_errors,
+            without_agent: all.without_agent,
+            cut: all.cut.into_iter().map(|(_, cut)| cut).collect(),
+        })
+    }
+
+    /// Packs what belongs together into windows.
+    fn windows(&self, groups: impl Iterator<Item = Window>) -> Vec<Window> {
+        let mut windows: Vec<Window> = Vec::new();
+        let mut bytes = 0;
+        for group in groups {
+            let own: u64 = group.iter().map(|trace| self.pieces.bytes(*trace)).sum();
+            match windows.last_mut() {
+                Some(last)
+                    if bytes + own <= WINDOW_BYTES && last.len() + group.len() <= WINDOW_TRACES =>
+                {
+                    last.extend(group);
+                    bytes += own;
+                }
+                _ => {
+                    windows.push(group);
+                    bytes = own;
+                }
+            }
+        }
+        windows
+    }
+
+    fn judge_all(
+        &self,
+        windows: &[Window],
+        is_first: bool,
+        visit: Visit<'_>,
+        all: &mut WindowAnswer,
+    ) -> Result<(), BatchError> {
+        let next = AtomicUsize::new(0);
+        let cores = self.settings.cores.clamp(1, windows.len().max(1));
+        std::thread::scope(|scope| {
+            let (answers, given) = sync_channel(cores);
+            for _ in 0..cores {
+                let (answers, next) = (answers.clone(), &next);
+                scope.spawn(move || self.work(windows, next, is_first, &answers));
+            }
+            drop(answers);
+            for answer in given {
+                let answer = answer?;
+                for judged in answer.evaluations {
+                    if !visit(judged) {
+                        return Err(BatchError::Stopped);
+                    }
+                }
+                all.judged += answer.judged;
+                all.when_errors.extend(answer.when_errors);
+                all.without_agent.extend(answer.without_agent);
+                all.cut.extend(answer.cut);
+                all.waiting.extend(answer.waiting);
+            }
+            Ok(())
+        })
+    }
+
+    fn work(
+        &self,
+        windows: &[Window],
+        next: &AtomicUsize,
+        is_first: bool,
+        answers: &SyncSender<io::Result<WindowAnswer>>,
+    ) {
+        while let Some(window) = windows.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let answer = self.judge(window, is_first);
+            let judged = answer.as_ref().map_or(0, |answer| answer.judged);
+            self.progress.judged.fetch_add(judged as u64, Ordering::Relaxed);
+            if answers.send(answer).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Judges a window: at first those that name no session, then all of it.
+    fn judge(&self, window: &[usize], is_first: bool) -> io::Result<WindowAnswer> {
+        let mut shard = Shard::new(TracesSettings::default(), self.limits, 1, 0);
+        let mut due = Vec::new();
+        for trace in window {
+            self.pieces.read(*trace, |batch| shard.add(batch, 0, &mut due))?;
+        }
+        shard.drain(Completion::EndOfInput, 0, &mut due);
+        // Nothing was forgotten, so handles are in the order of first spans.
+        due.sort_by_key(|due| due.handle);
+        let places: HashMap<TraceId, usize> =
+            window.iter().map(|trace| (self.pieces.id(*trace), *trace)).collect();
+        let place = |id: TraceId| places.get(&id).copied().unwrap_or(0);
+        let mut answer = WindowAnswer::default();
+        let found = due.iter().filter_map(|due| Some((due, shard.trace(due.handle)?)));
+        let mut read: Vec<_> =
+            found.map(|(due, trace)| (due, trace, self.resolve(trace))).collect();
+        if is_first {
+            answer.cut = shard.cut_traces().map(|cut| (place(cut.trace_id), cut)).collect();
+            let judged: HashSet<TraceId> = read.iter().map(|(_, it, _)| it.trace_id).collect();
+            let ids = window.iter().map(|trace| self.pieces.id(*trace));
+            answer.without_agent = ids.filter(|id| !judged.contains(id)).collect();
+            read.retain(|(_, trace, trajectory)| match self.settings.session_key.of(trajectory) {
+                Some(key) => {
+                    answer.waiting.push((key, place(trace.trace_id)));
+                    false
+                }
+                None => true,
+            });
+        } else {
+            let mut trajectories: Vec<_> = read.iter_mut().map(|(.., it)| it).collect();
+            reconcile_sessions(&mut trajectories, self.settings.session_key);
+        }
+        for (due, trace, trajectory) in &mut read {
+            let order = BatchOrder::Trace(place(trace.trace_id));
+            let mut judged = JudgedGroup { order, evaluations: Vec::new(), asked: Vec::new() };
+            let errors = self.evaluate(due, trajectory, &mut judged);
+            answer.when_errors.extend(errors);
+            answer.judged += 1;
+            answer.evaluations.push(judged);
+        }
+        if !is_first && self.settings.evaluators.has_session_level() {
+            let keyed = read.iter().filter_map(|(due, trace, trajectory)| {
+                Some((self.settings.session_key.of(trajectory)?, *due, *trace))
+            });
+            let keyed: Vec<_> = keyed.collect();
+            self.judge_sessions(keyed, place, &mut answer);
+        }
+        Ok(answer)
+    }
+
+    fn evaluate(
+        &self,
+        due: &Due,
+        trajectory: &mut Trajectory<'_>,
+        JudgedGroup { evaluations, asked, .. }: &mut JudgedGroup,
+    ) -> WhenErrors {
+        let evidence = Evidence {
+            digest: due.digest,
+            revised: None,
+            revision: 0,
+            completion: due.completion,
+            is_partial: due.is_partial,
+            now_ns: self.settings.now_ns,
+        };
+        let evaluators = self.settings.evaluators;
+        evaluators.evaluate_or_ask(trajectory, evidence, &mut Vec::new(), evaluations, asked)
+    }
+
+    fn judge_sessions(
+        &self,
+        judged: Vec<(SessionKey, &Due, &TraceSpans)>,
+        place: impl Fn(TraceId) -> usize,
+        answer: &mut WindowAnswer,
+    ) {
+        // All traces of the input are kept, so all sessions are.
+        let settings = SessionsSettings {
+            open_sessions_max: u32::MAX,
+            traces_per_session_max: u32::MAX,
+            memory_mib: Some(u32::MAX),
+            ..SessionsSettings::default()
+        };
+        let mut sessions = Sessions::new(settings, 0);
+        let mut due_sessions = Vec::new();
+        for (key, due, trace) in judged {
+            sessions.add(key, Arc::new(trace.clone()), due.digest, 0, &mut due_sessions);
+        }
+        sessions.drain(Completion::EndOfInput, &mut due_sessions);
+        let BatchPlan { resolver, evaluators, now_ns, .. } = *self.settings;
+        for due in &due_sessions {
+            let first = due.traces.iter().map(|trace| place(trace.trace_id)).min().unwrap_or(0);
+            let steps = u64::from(self.limits.trace_steps);
+            let judged = evaluate_session(resolver, evaluators, due, steps, now_ns);
+            answer.evaluations.push(JudgedGroup {
+                order: BatchOrder::Session(first),
+                evaluations: judged.evaluations,
+                asked: judged.asked,
+            });
+        }
+    }
+
+    fn resolve<'t>(&'t self, trace: &'t TraceSpans) -> Trajectory<'t> {
+        let effort = Effort::new(u64::from(self.limits.trace_steps));
+        self.settings.resolver.resolve_within(trace, effort)
+    }
+}

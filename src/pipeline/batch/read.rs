@@ -1,0 +1,138 @@
+//! First pass: files to records, on all cores, in the order of the files.
+//!
+//! One thread splits the files into texts of requests and deals them out in turn; the workers
+//! decode and extract; one gathers in the same turn, so that the order is that of the files.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use super::pieces::TracePieces;
+use super::{BatchError, BatchPlan, BatchProgress};
+use crate::extract::{ExtractionCache, Table, extract};
+use crate::model::SpanBatch;
+use crate::receive::file::{FilePiece, read_pieces};
+
+/// Texts that may wait for a worker, and results for the gatherer.
+const WAITING_MAX: usize = 4;
+/// Texts are dealt out in lots of at least so many bytes: small ones cost more than their work.
+const LOT_BYTES: usize = 1 << 20;
+
+/// Texts of requests, with what names them.
+#[derive(Default)]
+struct Lot {
+    pieces: Vec<FilePiece>,
+    bytes: usize,
+}
+
+/// What came of a lot, in its order.
+type LotResults = Vec<Result<SpanBatch, String>>;
+
+pub(super) fn read(
+    settings: &BatchPlan<'_>,
+    files: &[PathBuf],
+    progress: &BatchProgress,
+    pieces: &mut TracePieces,
+    problem: &mut (dyn FnMut(String) + Send),
+) -> Result<(), BatchError> {
+    let table = settings.resolver.table();
+    std::thread::scope(|scope| {
+        let (mut lots, mut results) = (Vec::new(), Vec::new());
+        for _ in 0..settings.cores.max(1) {
+            let (lot, given) = sync_channel::<Lot>(WAITING_MAX);
+            let (result, gathered) = sync_channel::<LotResults>(WAITING_MAX);
+            lots.push(lot);
+            results.push(gathered);
+            scope.spawn(move || work(table, &given, &result));
+        }
+        let gathering = scope.spawn(move || gather(&results, pieces, problem));
+        deal(files, progress, lots);
+        let gathered = gathering.join();
+        gathered.unwrap_or_else(|_| Err(io::Error::other("a thread broke"))).map_err(Into::into)
+    })
+}
+
+fn deal(files: &[PathBuf], progress: &BatchProgress, lots: Vec<SyncSender<Lot>>) {
+    let mut turn = 0;
+    let mut lot = Lot::default();
+    // A worker that has gone ends it: the gatherer has met an error.
+    let mut send = |lot: &mut Lot| {
+        let sent = lots[turn % lots.len()].send(std::mem::take(lot)).is_ok();
+        turn += 1;
+        sent
+    };
+    for path in files {
+        let mut pieces = read_pieces(path);
+        let mut counted = 0;
+        while let Some(piece) = pieces.next() {
+            lot.bytes += piece.bytes();
+            lot.pieces.push(piece);
+            if lot.bytes >= LOT_BYTES {
+                let read = pieces.bytes_read();
+                progress.read.fetch_add(read - counted, Ordering::Relaxed);
+                counted = read;
+                if !send(&mut lot) {
+                    return;
+                }
+            }
+        }
+        progress.read.fetch_add(pieces.bytes_read() - counted, Ordering::Relaxed);
+    }
+    send(&mut lot);
+}
+
+fn work(table: &Table, lots: &Receiver<Lot>, results: &SyncSender<LotResults>) {
+    let mut cache = ExtractionCache::default();
+    while let Ok(lot) = lots.recv() {
+        let mut gathered = Vec::new();
+        for piece in lot.pieces {
+            take(table, &mut cache, piece, &mut gathered);
+        }
+        if results.send(gathered).is_err() {
+            return;
+        }
+    }
+}
+
+fn take(table: &Table, cache: &mut ExtractionCache, piece: FilePiece, out: &mut LotResults) {
+    let place = piece.place();
+    for request in piece.requests() {
+        let (signal, body) = match request {
+            Ok(request) => request,
+            Err(error) => {
+                out.push(Err(error.to_string()));
+                continue;
+            }
+        };
+        let mut batches = [SpanBatch::default()];
+        match extract(table, signal, &body, cache, &mut batches) {
+            Err(error) => out.push(Err(format!("{place}: {error}"))),
+            Ok(extracted) => {
+                if extracted.rejected_total() > 0 {
+                    out.push(Err(format!("{place}: {}", extracted.message())));
+                }
+                let [batch] = batches;
+                out.push(Ok(batch));
+            }
+        }
+    }
+}
+
+fn gather(
+    results: &[Receiver<LotResults>],
+    pieces: &mut TracePieces,
+    problem: &mut (dyn FnMut(String) + Send),
+) -> io::Result<()> {
+    // They are dealt out in turn, so the first that has ended is followed by none.
+    for results in results.iter().cycle() {
+        let Ok(gathered) = results.recv() else { return Ok(()) };
+        for result in gathered {
+            match result {
+                Ok(batch) => pieces.add(&batch)?,
+                Err(said) => problem(said),
+            }
+        }
+    }
+    Ok(())
+}

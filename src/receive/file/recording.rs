@@ -1,0 +1,159 @@
+//! Requests as they come, kept in a file: one OTLP/JSON request a line, in order of arrival, which
+//! is what [`read_requests`](super::read_requests) and the file receiver read.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::otlp::Signal;
+use crate::otlp::typed::TypedRequest;
+use crate::receive::{Accepted, Intake, Received, Refused, Sender};
+
+/// Sees each request that was kept, with its signal; protobuf.
+pub type RecordingWatch = Box<dyn Fn(Signal, &[u8]) + Send + Sync>;
+
+/// What a recording holds so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordingCounts {
+    /// Requests of traces and logs.
+    pub requests: u64,
+    /// Their spans and log records.
+    pub items: u64,
+}
+
+/// An intake that keeps traces and logs in a file. Metrics are taken and not kept: no evaluator
+/// reads them.
+pub struct Recording {
+    path: PathBuf,
+    state: Mutex<RecordingState>,
+    watch: Option<RecordingWatch>,
+}
+
+struct RecordingState {
+    file: BufWriter<File>,
+    counts: RecordingCounts,
+    last: Instant,
+    error: Option<String>,
+}
+
+impl Recording {
+    /// Makes the file anew.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn create(path: &Path, watch: Option<RecordingWatch>) -> io::Result<Self> {
+        let state = RecordingState {
+            file: BufWriter::new(File::create(path)?),
+            counts: RecordingCounts::default(),
+            last: Instant::now(),
+            error: None,
+        };
+        Ok(Self { path: path.to_owned(), state: Mutex::new(state), watch })
+    }
+
+    /// What it holds so far.
+    pub fn counts(&self) -> RecordingCounts {
+        self.lock().counts
+    }
+
+    /// When something came last; the start where nothing has.
+    pub fn last(&self) -> Instant {
+        self.lock().last
+    }
+
+    /// Writes out what is held back.
+    ///
+    /// # Errors
+    /// The first that any write met, with the file's name.
+    pub fn finish(&self) -> Result<RecordingCounts, String> {
+        let mut state = self.lock();
+        let flushed = state.file.flush().map_err(|error| error.to_string());
+        match (state.error.take(), flushed) {
+            (None, Ok(())) => Ok(state.counts),
+            (Some(error), _) | (None, Err(error)) => {
+                Err(format!("cannot write {}: {error}", self.path.display()))
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, RecordingState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, received: &Received) -> Result<Accepted, Refused> {
+        let Received { signal, request, .. } = received;
+        let malformed = |error: &dyn std::fmt::Display| Refused::Malformed(error.to_string());
+        let typed = TypedRequest::new(*signal, request).map_err(|error| malformed(&error))?;
+        let items = typed.item_count(request);
+        let accepted = Accepted { accepted: items, ..Accepted::default() };
+        if *signal == Signal::Metrics {
+            return Ok(accepted);
+        }
+        let mut line = typed.json().map_err(|error| malformed(&error))?;
+        line.push(b'\n');
+        let mut state = self.lock();
+        state.last = Instant::now();
+        // Each request whole in the file, so that a reader beside it, or a kill, finds lines.
+        let written = state.file.write_all(&line).and_then(|()| state.file.flush());
+        if let Err(error) = written {
+            state.error.get_or_insert(error.to_string());
+            let message = format!("the recording cannot be written: {error}");
+            return Err(Refused::Malformed(message));
+        }
+        state.counts.requests += 1;
+        state.counts.items += items;
+        drop(state);
+        if let Some(watch) = &self.watch {
+            watch(*signal, request);
+        }
+        Ok(accepted)
+    }
+}
+
+impl Intake for Recording {
+    async fn accept(&self, received: Received, _: &Arc<Sender>) -> Result<Accepted, Refused> {
+        self.keep(&received)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::receive::file::read_requests;
+
+    #[test]
+    fn what_was_recorded_reads_back_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.jsonl");
+        let recording = Recording::create(&path, None).unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/traces");
+        let mut sent = Vec::new();
+        for name in ["refund_agent.json", "weather_agent.json"] {
+            for request in read_requests(&source.join(name)) {
+                let (signal, request) = request.unwrap();
+                recording.keep(&Received::protobuf(signal, request.clone())).unwrap();
+                sent.push((signal, request));
+            }
+        }
+        let counts = recording.finish().unwrap();
+        assert_eq!(counts.requests, sent.len() as u64);
+        assert!(counts.items > 5);
+        let read: Vec<_> = read_requests(&path).map(Result::unwrap).collect();
+        assert_eq!(read.iter().map(|it| it.0).collect::<Vec<_>>(), [Signal::Traces; 2]);
+        for ((_, sent), (_, read)) in sent.iter().zip(&read) {
+            let typed = |body| TypedRequest::new(Signal::Traces, body).unwrap().json().unwrap();
+            assert_eq!(typed(sent), typed(read));
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused_and_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = Recording::create(&folder.path().join("r.jsonl"), None).unwrap();
+        let bad = Received::protobuf(Signal::Traces, b"\x0a\xff".as_slice().into());
+        assert!(matches!(recording.keep(&bad), Err(Refused::Malformed(_))));
+        assert_eq!(recording.finish().unwrap(), RecordingCounts::default());
+    }
+}

@@ -1,0 +1,324 @@
+//! The gate of a CI run: formats, rates, a baseline, inputs of many kinds.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value as Json, json};
+
+use crate::support::ran::{Ended, run};
+
+/// One run of an agent as OTLP/JSON: its case, and the tools it calls, `!` before one that fails.
+fn trace(id: usize, case: &str, tools: &[&str]) -> Json {
+    let text = |key: &str, value: &str| json!({"key": key, "value": {"stringValue": value}});
+    let root = json!({
+        "traceId": format!("{id:032x}"), "spanId": format!("{:016x}", 1), "name": "agent",
+        "startTimeUnixNano": "1790000000000000000", "endTimeUnixNano": "1790000009000000000",
+        "attributes": [text("openinference.span.kind", "AGENT"), text("case", case)],
+    });
+    let calls = tools.iter().enumerate().map(|(at, tool)| {
+        let name = tool.trim_start_matches('!');
+        json!({
+            "traceId": format!("{id:032x}"), "spanId": format!("{:016x}", at + 2),
+            "parentSpanId": format!("{:016x}", 1), "name": name,
+            "startTimeUnixNano": (1_790_000_001_000_000_000_u64 + at as u64).to_string(),
+            "endTimeUnixNano": (1_790_000_001_500_000_000_u64 + at as u64).to_string(),
+            "status": {"code": if tool.starts_with('!') { 2 } else { 1 }},
+            "attributes": [
+                text("openinference.span.kind", "TOOL"), text("tool.name", name),
+                text("input.value", &json!({"n": at}).to_string()), text("output.value", "done"),
+            ],
+        })
+    });
+    let spans: Vec<Json> = [root].into_iter().chain(calls).collect();
+    json!({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]})
+}
+
+struct Walk {
+    folder: tempfile::TempDir,
+}
+
+impl Walk {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("a folder") }
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.folder.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(&path, text).expect("written");
+        path.to_str().expect("text").to_owned()
+    }
+
+    /// A recording of one run for each case.
+    fn record(&self, name: &str, start: usize, runs: &[(&str, &[&str])]) -> String {
+        let traces = runs.iter().zip(start..).map(|((case, tools), id)| trace(id, case, tools));
+        let lines: Vec<String> = traces.map(|trace| trace.to_string()).collect();
+        self.write(name, &lines.join("\n"))
+    }
+
+    /// A config that expects tools of each case in order, and that no call fails.
+    fn config(&self, cases: &[(&str, &[&str])]) -> String {
+        let rows = cases.iter().map(|(case, tools)| {
+            json!({"id": case, "criteria": {"tool_calls_order": tools}}).to_string()
+        });
+        self.write("cases.jsonl", &rows.collect::<Vec<_>>().join("\n"));
+        self.write(
+            "eval.yaml",
+            r#"{evaluators: {tool_error: ,
+                tool_call_order/golden: {
+                    expect: {file: cases.jsonl, key: 'attributes["case"]'}}}}"#,
+        )
+    }
+}
+
+const CASES: [(&str, &[&str]); 6] = [
+    ("refund", &["find", "check", "pay"]),
+    ("cancel", &["find", "stop"]),
+    ("track", &["find", "locate"]),
+    ("greet", &["look_up"]),
+    ("return", &["find", "label"]),
+    ("swap", &["find", "check", "send"]),
+];
+
+/// What a change made of it: half of the cases skip a step or fail on the way.
+const WORSE: [(&str, &[&str]); 6] = [
+    ("refund", &["!pay"]),
+    ("cancel", &["!stop"]),
+    ("track", &["!find"]),
+    ("greet", &["!look_up", "look_up"]),
+    ("return", &["!label"]),
+    ("swap", &["!send", "find"]),
+];
+
+/// A text without what differs from run to run.
+fn stable(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let line = match line.split_once("timestamp=\"") {
+            Some((start, rest)) => format!("{start}timestamp=\"TIME{}", &rest[19..]),
+            None => line.to_owned(),
+        };
+        out.push_str(&line);
+        out.push('\n');
+    }
+    out
+}
+
+#[test]
+fn a_pull_request_that_makes_the_agent_worse_is_caught() {
+    let walk = Walk::new();
+    let config = walk.config(&CASES);
+    let (main, change) = (walk.record("main.json", 1, &CASES), walk.record("pr.json", 91, &WORSE));
+    let score = |args: &[&str]| run(&[&["score", "--config", &config], args].concat());
+    let scores = walk.folder.path().join("scores.jsonl");
+    let scores = scores.to_str().expect("text");
+    let good = score(&["--format", "jsonl", "--output", scores, &main]);
+    assert_eq!((good.code, good.out.as_str(), good.err.as_str()), (0, "", ""));
+
+    let same = score(&["--baseline", scores, "--format", "summary", &main]);
+    assert_eq!(same.code, 0, "{}", same.out);
+    assert!(same.out.contains("baseline: tool_error: same"), "{}", same.out);
+
+    let golden = score(&[&change]);
+    assert_eq!(golden.code, 2, "{}", golden.out);
+    let junit = score(&["--format", "junit", &change]);
+    assert_eq!(junit.code, 2);
+    well_formed(&junit.out);
+    insta::assert_snapshot!("ci_walk_junit", stable(&junit.out));
+    let markdown = score(&["--baseline", scores, "--format", "markdown", &change]);
+    assert_eq!(markdown.code, 2);
+    insta::assert_snapshot!("ci_walk_markdown", markdown.out);
+}
+
+#[test]
+fn a_few_runs_that_fell_are_no_evidence_but_are_named() {
+    let walk = Walk::new();
+    let config = walk.config(&CASES[..2]);
+    let (main, change) =
+        (walk.record("main.json", 1, &CASES[..2]), walk.record("pr.json", 91, &WORSE[..2]));
+    let scores = walk.folder.path().join("scores.jsonl");
+    let scores = scores.to_str().expect("text");
+    run(&["score", "--config", &config, "--format", "jsonl", "-o", scores, &main]);
+    let ended = run(&["score", "--config", &config, "--baseline", scores, &change]);
+    assert_eq!(ended.code, 0, "{}", ended.out);
+    let said = "baseline: tool_error: no evidence (fewer than 5 scores show nothing)";
+    assert!(ended.out.contains(said) && ended.out.contains("gate: open"), "{}", ended.out);
+    let bad = walk.write("bad.jsonl", "{\"a\": 1}\n");
+    let ended = run(&["score", "--baseline", &bad, &main]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.err.contains("bad.jsonl:1: not a record of"), "{}", ended.err);
+}
+
+#[test]
+fn a_share_that_must_pass_is_asked_of_all_or_of_one() {
+    let walk = Walk::new();
+    let config = walk.config(&CASES);
+    let mut runs = CASES;
+    runs[3].1 = &["!other"];
+    let recorded = walk.record("runs.json", 1, &runs);
+    let check = |rate: &str, code: i32, said: &str| {
+        let args = ["score", "--config", &config, "--min-pass-rate", rate, &recorded];
+        let ended = run(&args);
+        let all = ended.out + &ended.err;
+        assert!(ended.code == code && all.contains(said), "{rate}: {} {all}", ended.code);
+    };
+    check("0.8", 0, "gate: open");
+    check("90%", 2, "gate: shut: tool_error: 83.3 % pass, 90.0 % must");
+    check("tool_error=0.9", 2, "tool_error: 83.3 % pass");
+    check("0.9,tool_error=50%", 2, "tool_call_order/golden: 83.3 % pass");
+    check("tool_eror=0.9", 64, "no evaluator has this name");
+    check("7", 64, "between 0 and 1");
+}
+
+/// What JUnit's schemas ask for, of the text itself: elements in their order, required attributes,
+/// numbers that add up.
+fn well_formed(xml: &str) {
+    let count = |what: &str| xml.matches(what).count();
+    assert!(xml.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites "));
+    assert!(xml.ends_with("</testsuites>\n"));
+    for (open, close) in [("<testsuite ", "</testsuite>"), ("<failure ", "</failure>")] {
+        assert_eq!(count(open), count(close), "{xml}");
+    }
+    for line in xml.lines().filter(|line| line.contains("<testsuite ")) {
+        for name in ["name", "id", "package", "hostname", "timestamp", "tests", "failures"] {
+            assert!(line.contains(&format!(" {name}=\"")), "{line}");
+        }
+    }
+    let number = |line: &str, name: &str| -> usize {
+        let (_, rest) = line.split_once(&format!(" {name}=\"")).expect(name);
+        rest.split('"').next().and_then(|text| text.parse().ok()).expect("a number")
+    };
+    let head = xml.lines().nth(1).expect("a head");
+    assert_eq!(number(head, "tests"), count("<testcase "));
+    assert_eq!(number(head, "failures"), count("<failure "));
+}
+
+#[test]
+fn junit_and_github_hold_whatever_a_stranger_wrote() {
+    let walk = Walk::new();
+    let hostile = "a]]>\u{1b}[31m<b> & \"q\" \u{0}\r\n::error::x | `@team`";
+    let recorded = walk.record("runs.json", 1, &[("x", &[&format!("!{hostile}")])]);
+    let junit = run(&["score", "--format", "junit", &recorded]);
+    well_formed(&junit.out);
+    assert!(!junit.out.contains(['\u{1b}', '\u{0}']) && !junit.out.contains("<b>"));
+    let github = run(&["score", "--format", "github", &recorded]);
+    assert!(github.out.lines().all(|line| line.starts_with("::error title=")), "{}", github.out);
+    let markdown = run(&["score", "--format", "markdown", "--details", &recorded]);
+    // In a fence nothing is markup.
+    let (open, _) = markdown.out.split_once("```diff").expect("details");
+    assert!(!open.contains("<b>") && !open.contains("| `@"), "{}", markdown.out);
+}
+
+#[test]
+fn coverage_of_a_dataset_is_told_from_both_sides() {
+    let walk = Walk::new();
+    let config = walk.config(&CASES);
+    let recorded = walk.record("runs.json", 1, &[CASES[0], ("unheard", &["find"])]);
+    let ended = run(&["score", "--config", &config, &recorded]);
+    let trace = format!("{:032x}", 2);
+    for said in [
+        "5 of 6 cases of the dataset of tool_call_order/golden, that no trace named: `cancel`",
+        &format!("1 trace of which tool_call_order/golden expects nothing: {trace}"),
+    ] {
+        assert!(ended.out.contains(said), "{}", ended.out);
+    }
+    let shut = |what: &str| run(&["score", "--config", &config, "--fail-on", what, &recorded]).code;
+    assert_eq!((shut("unexpected_trace"), shut("unused_case")), (2, 2));
+}
+
+#[test]
+fn expectations_learned_from_good_runs_catch_a_worse_one() {
+    let walk = Walk::new();
+    let good = walk.record("good/a.json", 1, &CASES);
+    walk.record("good/b.json", 21, &CASES);
+    let golden = walk.folder.path().join("golden.jsonl");
+    let golden = golden.to_str().expect("text");
+    let folder = walk.folder.path().join("good");
+    let folder = folder.to_str().expect("text");
+    let learned = run(&["learn", "--output", golden, folder]);
+    assert_eq!(learned.code, 0, "{}", learned.err);
+    assert!(
+        learned.err.starts_with("learned 6 cases from 12 runs\n\nevaluators:"),
+        "{}",
+        learned.err
+    );
+    let (_, config) = learned.err.split_once("\n\n").expect("a config");
+    let config = walk.write("golden.yaml", config);
+    let score = |files: &str| run(&["score", "--config", &config, files]);
+    let passed = score(&good);
+    assert_eq!(passed.code, 0, "{}", passed.out);
+    assert!(passed.out.contains("12 evaluations: 12 pass"), "{}", passed.out);
+    let worse = walk.record("worse.json", 91, &WORSE);
+    let caught = score(&worse);
+    assert_eq!(caught.code, 2, "{}", caught.out);
+    assert!(caught.out.contains("tool_trajectory/golden  0.000  fail"), "{}", caught.out);
+    let nameless = run(&["learn", "examples/traces"]);
+    assert!(nameless.code == 1 && nameless.err.contains("2 runs left out"), "{}", nameless.err);
+    assert_eq!(run(&["learn", "--key", "1 +", &good]).code, 64);
+}
+
+fn ids(ended: &Ended) -> Vec<String> {
+    let records = ended.out.lines().map(|line| serde_json::from_str::<Json>(line).expect("JSON"));
+    records.map(|it| format!("{} {}", it["evaluation_id"], it["score"])).collect()
+}
+
+#[test]
+fn traces_are_judged_whole_however_their_spans_are_spread() {
+    let walk = Walk::new();
+    // More traces than one window holds; the spans of each far apart, over two files and a list.
+    let count = 1100;
+    let whole: Vec<Json> = (1..=count).map(|id| trace(id, "x", &["a", "!b", "a"])).collect();
+    let spans = |half: usize| {
+        let of = |trace: &Json| {
+            let spans = trace["resourceSpans"][0]["scopeSpans"][0]["spans"].clone();
+            let spans = spans.as_array().expect("spans").clone();
+            spans.into_iter().skip(half).step_by(2).collect::<Vec<_>>()
+        };
+        let all: Vec<Json> = whole.iter().flat_map(of).collect();
+        json!({"resourceSpans": [{"scopeSpans": [{"spans": all}]}]})
+    };
+    let lines: Vec<String> = whole.iter().map(Json::to_string).collect();
+    let together = walk.write("together.jsonl", &lines.join("\n"));
+    walk.write("apart/1.json", &json!([spans(0)]).to_string());
+    walk.write("apart/more/2.jsonl", &spans(1).to_string());
+    let apart = walk.folder.path().join("apart");
+    let pattern = walk.folder.path().join("apart/**/*.json*");
+    let expected = ids(&run(&["score", "--format", "jsonl", &together]));
+    assert_eq!(expected.len(), 2 * count);
+    for path in [apart, pattern] {
+        let found = run(&["score", "--format", "jsonl", path.to_str().expect("text")]);
+        assert!(ids(&found) == expected, "{}", found.err);
+    }
+}
+
+#[test]
+fn requests_behind_their_lengths_are_read() {
+    let walk = Walk::new();
+    let path = walk.folder.path().join("traces.pb");
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/traces");
+    let mut file = Vec::new();
+    for name in ["refund_agent.json", "weather_agent.json"] {
+        for request in spanscore::receive::file::read_requests(&recorded.join(name)) {
+            let (_, body) = request.expect("a request");
+            file.extend_from_slice(&u32::try_from(body.len()).expect("small").to_be_bytes());
+            file.extend_from_slice(&body);
+        }
+    }
+    std::fs::write(&path, &file).expect("written");
+    let text = |path: PathBuf| path.to_str().expect("text").to_owned();
+    let expected = ids(&run(&["score", "--format", "jsonl", &text(recorded)]));
+    assert_eq!(ids(&run(&["score", "--format", "jsonl", &text(path.clone())])), expected);
+    std::fs::write(&path, &file[..file.len() - 1]).expect("written");
+    let cut = run(&["score", "--fail-on", "never", &text(path)]);
+    assert!(cut.code == 1 && cut.err.contains("request 2: "), "{}", cut.err);
+}
+
+#[test]
+fn tables_hold_whole_ids_on_request_and_stay_readable_without_a_width() {
+    let recorded = "examples/traces/refund_agent.json";
+    let whole = run(&["score", "--full-ids", recorded]);
+    assert!(whole.out.contains("5b8efff798038103d269b633813fc60c  tool_error"), "{}", whole.out);
+    let mut command = crate::support::ran::program(&["score", recorded]);
+    command.env("COLUMNS", "0");
+    let narrow = crate::support::ran::ended(command).out;
+    assert!(narrow.lines().count() < 10, "{narrow}");
+}

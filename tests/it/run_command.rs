@@ -1,0 +1,209 @@
+//! `run` and `record`: a collector around one command, and a file that holds what came.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use crate::support::ran::{ended, program, run};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_spanscore");
+
+fn script(text: &str) -> [&str; 6] {
+    ["run", "--wait", "0.1", "--", "sh", text]
+}
+
+/// Runs a shell script under `run`; `$1` is the program itself.
+#[track_caller]
+fn check(options: &[&str], text: &str, code: i32, out: &str, err: &str) {
+    let [command, wait, none, dashes, shell, _] = script(text);
+    let start = [&[command, wait, none], options, &[dashes, shell, "-c", text, shell, PROGRAM]];
+    let ended = run(&start.concat());
+    assert_eq!(ended.code, code, "{text}: {}{}", ended.out, ended.err);
+    assert!(
+        ended.out.contains(out) && ended.err.contains(err),
+        "{text}: {}{}",
+        ended.out,
+        ended.err
+    );
+}
+
+#[test]
+fn a_command_s_telemetry_is_judged_in_every_protocol() {
+    for protocol in ["grpc", "http/protobuf", "http/json"] {
+        let sends = format!("OTEL_EXPORTER_OTLP_PROTOCOL={protocol} \"$1\" send --sample");
+        check(&[], &sends, 2, "0.800  fail", "");
+    }
+    let all = "\"$1\" send --sample && OTEL_EXPORTER_OTLP_PROTOCOL=grpc \"$1\" send --sample";
+    check(&["--format", "summary"], all, 2, "0.800  0.0 %      0     2", "");
+    check(&["--fail-on", "never"], "\"$1\" send --sample", 0, "2 evaluations", "");
+}
+
+#[test]
+fn the_command_s_own_code_goes_before_the_gate_s() {
+    check(&[], "\"$1\" send --sample; exit 7", 7, "0.800  fail", "");
+    check(&["--fail-on", "never"], "kill -KILL $$", 137, "", "");
+    check(&[], "exit 0", 2, "nothing was judged", "sent no telemetry");
+    let missing = run(&["run", "--", "no-such-command-at-all"]);
+    assert_eq!(missing.code, 127, "{}", missing.err);
+    assert!(missing.err.contains("cannot run `no-such-command-at-all`"), "{}", missing.err);
+    assert_eq!(run(&["run", "--", "/"]).code, 126);
+    assert_eq!(run(&["run"]).code, 64);
+}
+
+#[test]
+fn a_mistake_is_told_before_the_command_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mark = folder.path().join("ran");
+    let touch = ["--", "touch", mark.to_str().expect("text")];
+    for (options, code) in [
+        (&["--set", "evaluators.tool_eror={}"][..], 78),
+        (&["--baseline", "no-such-file.jsonl"], 1),
+        (&["--wait", "-1"], 64),
+    ] {
+        let ended = run(&[&["run"], options, &touch].concat());
+        assert_eq!(ended.code, code, "{options:?}: {}", ended.err);
+        assert!(!mark.exists(), "{options:?}");
+    }
+}
+
+#[test]
+fn what_the_user_has_set_for_other_backends_does_not_lead_spans_away() {
+    let mut command = program(&["run", "--wait", "0.1", "--", "env"]);
+    command.env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://192.0.2.1:1/v1/traces");
+    command.env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc").env("OTEL_TRACES_EXPORTER", "console");
+    let out = ended(command).out;
+    assert!(out.contains("OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:"), "{out}");
+    assert!(!out.contains("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), "{out}");
+    assert!(out.contains("OTEL_EXPORTER_OTLP_PROTOCOL=grpc"), "{out}");
+    assert!(out.contains("OTEL_TRACES_EXPORTER=console,otlp"), "{out}");
+}
+
+fn signal(child: &Child, name: &str) {
+    let id = child.id().to_string();
+    let sent = std::process::Command::new("kill").args([name, &id]).status().expect("kill");
+    assert!(sent.success());
+}
+
+#[test]
+fn signals_reach_the_command_and_its_spans_are_judged() {
+    let text =
+        r#"trap '"$1" send --sample; exit 9' TERM; echo ready; while :; do sleep 0.05; done"#;
+    let mut child = program(&["run", "--wait", "0.1", "--", "sh", "-c", text, "sh", PROGRAM])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("output")).lines();
+    assert_eq!(lines.next().expect("a line").expect("text"), "ready");
+    signal(&child, "-TERM");
+    let said: Vec<String> = lines.map_while(Result::ok).collect();
+    assert_eq!(child.wait().expect("it ends").code(), Some(9), "{said:?}");
+    assert!(said.iter().any(|line| line.contains("0.800  fail")), "{said:?}");
+}
+
+/// Records what `sends` sends, and gives what was said.
+fn recorded(file: &Path, options: &[&str], sends: &[&str]) -> Vec<String> {
+    let file = file.to_str().expect("text");
+    let ports = [
+        "--set",
+        "receivers.otlp.protocols.grpc.endpoint=127.0.0.1:0",
+        "--set",
+        "receivers.otlp.protocols.http.endpoint=127.0.0.1:0",
+    ];
+    let mut child = program(&[&["record", file], options, &ports].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut said = BufReader::new(child.stderr.take().expect("standard error")).lines();
+    let line = said.next().expect("a line").expect("text");
+    let (_, rest) = line.split_once('=').expect("an address");
+    let endpoint = rest.split_whitespace().next().expect("an address").to_owned();
+    let more: Vec<String> = said.by_ref().take(2).map(|line| line.expect("text")).collect();
+    assert!(more.last().is_some_and(|line| line.contains("recording to")), "{more:?}");
+    let sent = run(&[&["send", "--endpoint", &endpoint], sends].concat());
+    assert_eq!(sent.code, 0, "{}", sent.err);
+    signal(&child, "-INT");
+    let out = child.stdout.take().expect("output");
+    let shown = BufReader::new(out).lines().map_while(Result::ok);
+    let all = shown.chain(said.map_while(Result::ok)).collect();
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    all
+}
+
+#[test]
+fn a_recording_reads_as_what_was_sent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("kept.jsonl");
+    let source = "examples/traces/refund_agent.json";
+    let said = recorded(&file, &["--explain"], &[source]);
+    assert!(said.iter().any(|line| line.contains("issue_refund")), "{said:?}");
+    assert!(
+        said.last().is_some_and(|line| line.starts_with("1 requests with 6 items")),
+        "{said:?}"
+    );
+    let kept = file.to_str().expect("text");
+    let scores = |file: &str| {
+        let out = run(&["score", "--format", "jsonl", file]).out;
+        let ids = out.lines().map(|line| {
+            let record: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            (record["evaluation_id"].to_string(), record["score"].to_string())
+        });
+        ids.collect::<Vec<_>>()
+    };
+    assert_eq!(scores(kept), scores(source));
+    let again = folder.path().join("again.jsonl");
+    recorded(&again, &[], &[kept]);
+    assert_eq!(std::fs::read(&again).expect("a file"), std::fs::read(&file).expect("a file"));
+}
+
+/// Answers every connection with these bytes.
+fn answering(answer: &'static [u8]) -> String {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            // All that comes is read, or the answer would go with a reset.
+            let _ = stream.write_all(answer);
+            let _ = stream.set_read_timeout(Some(std::time::Duration::from_millis(300)));
+            let mut buffer = [0; 4096];
+            while stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
+        }
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn a_wrong_address_says_what_to_do() {
+    let check = |args: &[&str], said: &[&str]| {
+        let ended = run(&[&["send", "--sample"], args].concat());
+        assert_eq!(ended.code, 1, "{args:?}: {}", ended.err);
+        for said in said {
+            assert!(ended.err.contains(said), "{args:?}: {}", ended.err);
+        }
+    };
+    check(
+        &["--endpoint", "localhost:4318"],
+        &["has no `http://`", "write `http://localhost:4318`"],
+    );
+    check(&["--endpoint", "http://b/v1/traces"], &["ends in /v1/traces", "write `http://b`"]);
+    let web = answering(b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 6\r\n\r\n<html>");
+    let place = format!("HTTP 405 (POST {web}/v1/traces); no OTLP/HTTP receiver is at this");
+    check(&["--endpoint", &web], &[&place, "4318"]);
+    check(
+        &["--endpoint", &web, "--protocol", "grpc"],
+        &["does not seem to speak OTLP/gRPC", "4317"],
+    );
+}
+
+#[test]
+fn a_folder_that_is_missing_is_told_by_check_and_not_by_score() {
+    let path = ["--set", "exporters={file: {path: /no/such/folder/x.jsonl}}"];
+    let checked = run(&[&["check"], &path[..]].concat());
+    assert_eq!(checked.code, 78, "{}", checked.err);
+    assert!(checked.err.contains("the folder /no/such/folder does not exist"), "{}", checked.err);
+    let score = ["score", "--fail-on", "never", "examples/traces"];
+    assert_eq!(run(&[&score[..], &path].concat()).code, 0);
+}
