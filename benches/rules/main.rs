@@ -37,9 +37,8 @@ fn evaluator(settings: &str) -> Box<dyn Evaluator> {
 fn trajectory(output: &str, input: Option<&str>) -> Trajectory<'static> {
     Trajectory {
         final_output: Content::ready(output.to_owned().into()),
-        user_input: input.map_or_else(Content::default, |input| {
-            Content::ready(input.to_owned().into())
-        }),
+        user_input: input
+            .map_or_else(Content::default, |input| Content::ready(input.to_owned().into())),
         resource: Arc::new(Resource::default()),
         effort: Effort::new(u64::MAX),
         ..Trajectory::default()
@@ -61,7 +60,8 @@ fn findings(score: &Score) -> Vec<Seen> {
         finding.as_map().and_then(|map| map.get(key)?.as_str()).unwrap_or_default().to_owned()
     };
     let place = |finding: &Value<'_>, key: &str| {
-        finding.as_map().and_then(|map| map.get(key)?.as_number()?.as_i64()).unwrap_or_default() as usize
+        finding.as_map().and_then(|map| map.get(key)?.as_number()?.as_i64()).unwrap_or_default()
+            as usize
     };
     list.iter()
         .map(|finding| Seen {

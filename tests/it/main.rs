@@ -28,6 +28,7 @@ mod receive_grpc;
 mod receive_http;
 mod receive_protocol;
 mod resolution;
+mod rules_on_sets;
 mod same_evaluations;
 mod schema;
 mod scored;

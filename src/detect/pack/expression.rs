@@ -62,6 +62,12 @@ impl Expression {
         self.compiled.get_or_init(compile).as_ref()
     }
 
+    /// The expression as it is matched, written out.
+    #[cfg(test)]
+    pub(super) fn folded(&self) -> &str {
+        &self.text
+    }
+
     fn compile(&self) -> Result<Engine, SettingsError> {
         let text = &self.text;
         if self.syntax == Syntax::Javascript {
@@ -119,7 +125,11 @@ impl Engine {
     }
 
     /// The first group of a match, where the expression has one and it took part.
-    pub(in crate::detect) fn group(&self, text: &[u8], found: Range<usize>) -> Option<Range<usize>> {
+    pub(in crate::detect) fn group(
+        &self,
+        text: &[u8],
+        found: Range<usize>,
+    ) -> Option<Range<usize>> {
         match self {
             Self::Linear(regex) if regex.captures_len() > 1 => {
                 let mut groups = regex.create_captures();

@@ -268,4 +268,6 @@ impl Pack {
 }
 
 #[cfg(test)]
+mod alternatives;
+#[cfg(test)]
 mod tests;

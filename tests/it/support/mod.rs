@@ -7,6 +7,7 @@ pub(crate) mod fake_backend;
 pub(crate) mod intake;
 pub(crate) mod program;
 pub(crate) mod raw_backend;
+pub(crate) mod rule_sets;
 pub(crate) mod spans;
 
 /// A client over HTTP. Reqwest asks for somebody to name the cryptography before it makes one.

@@ -68,9 +68,30 @@ const CANNOT_TELL: &str = "too few words in common to tell: a translation, a par
 /// Whether a text of the same script as the input is about something else by all of its words.
 fn is_beside(s: &RuleSubject<'_>, input: &Reading<'_>) -> bool {
     const MADE: [&str; 24] = [
-        "translat", "summar", "write", "rewrite", "paraphras", "refactor", "answer in", "poem", "haiku",
-        "joke", "story", "code", "function", "sql", "json", "regex", "convert", "extract", "compare",
-        "explain", "traduc", "tradui", "ubersetz", "übersetz",
+        "translat",
+        "summar",
+        "write",
+        "rewrite",
+        "paraphras",
+        "refactor",
+        "answer in",
+        "poem",
+        "haiku",
+        "joke",
+        "story",
+        "code",
+        "function",
+        "sql",
+        "json",
+        "regex",
+        "convert",
+        "extract",
+        "compare",
+        "explain",
+        "traduc",
+        "tradui",
+        "ubersetz",
+        "übersetz",
     ];
     let asked = input.text.to_lowercase();
     let is_prose = |text: &str| !text.contains("```") && !text.starts_with(['{', '[', '<', '|']);
@@ -143,4 +164,3 @@ fn topic_consistency(s: &RuleSubject<'_>, wanted: Option<f64>, words_min: f64) -
     let message = s.say(|| format!("{connected} of {} sentences speak of the input", units.len()));
     Verdict::scored(ratio >= least, (ratio * 5.0).min(1.0), message)
 }
-

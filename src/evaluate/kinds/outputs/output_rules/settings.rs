@@ -74,9 +74,7 @@ impl Default for OutputRulesConfig {
 }
 
 /// What the texts are.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TextProfile {
     /// Answers and records of people: everything counts.

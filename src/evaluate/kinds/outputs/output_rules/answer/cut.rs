@@ -29,7 +29,9 @@ pub(super) fn is_lead_in(text: &str) -> bool {
 fn without_empty_block(text: &str) -> &str {
     let Some(body) = text.strip_suffix("```") else { return text };
     match body.rfind("```") {
-        Some(start) if body[start + 3..].trim().lines().count() <= 1 && block_is_empty(body, start) => {
+        Some(start)
+            if body[start + 3..].trim().lines().count() <= 1 && block_is_empty(body, start) =>
+        {
             body[..start].trim_end()
         }
         _ => text,

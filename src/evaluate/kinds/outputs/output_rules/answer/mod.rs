@@ -110,7 +110,9 @@ fn is_echo(answer: &Reading<'_>, question: &Reading<'_>) -> bool {
     }
     let shared = has.distinct.iter().filter(|&&key| asked.find(key).is_some()).count();
     let new = has.distinct.len() - shared;
-    phrases::restates(&answer.text) && shared >= 2 && shared * 4 >= asked.distinct.len() * 3
+    phrases::restates(&answer.text)
+        && shared >= 2
+        && shared * 4 >= asked.distinct.len() * 3
         && new <= 2
 }
 
@@ -151,7 +153,8 @@ mod tests {
 
     #[test]
     fn terse_answers_are_answers() {
-        for answer in ["42", "Yes.", "Lima.", "27 May 1937", "ls -a", "{\"a\": 1}", "巴黎", "✅"] {
+        for answer in ["42", "Yes.", "Lima.", "27 May 1937", "ls -a", "{\"a\": 1}", "巴黎", "✅"]
+        {
             check("What is it?", answer, None);
         }
     }
