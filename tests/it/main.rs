@@ -31,6 +31,7 @@ mod receive_grpc;
 mod receive_http;
 mod receive_protocol;
 mod resolution;
+mod rules_on_sets;
 mod run_command;
 mod same_evaluations;
 mod schema;

@@ -163,7 +163,7 @@ fn detector(
         }
         None => Ok(None),
     };
-    let gate = gate(config, pack, anchors)?;
+    let gate = gate(config, pack, anchors, when)?;
     Ok(Detector {
         reaches: reaches(config, pack, &gate, anchors, when)?,
         rule: config.rule.clone(),
@@ -189,6 +189,7 @@ fn gate(
     config: &DetectorConfig,
     pack: &PackConfig,
     anchors: &mut Vec<String>,
+    when: CompileTime,
 ) -> Result<Gate, SettingsError> {
     // A literal is its own anchor.
     let is_anchor = |text: &&String| text.is_ascii() && text.len() >= 2 && !text.starts_with('^');
@@ -202,6 +203,11 @@ fn gate(
         if let Some(own) = own_needs(config, pack)?.filter(|own| own.literals.len() <= room) {
             (needs, or_non_ascii) = (own.literals, own.or_non_ascii);
         }
+    }
+    // Detectors of failures have theirs chosen one by one: ordinary words shall open none.
+    let completed = config.rule.starts_with("no_") && when == CompileTime::Needed;
+    if completed && !needs.is_empty() {
+        needs.extend(completion(config, pack, &needs)?);
     }
     Ok(Gate {
         needs: mask(&needs, anchors)?,
@@ -248,6 +254,33 @@ fn reaches(
     };
     let reach = Reach { before: longest + AFTER, after: longest + BEFORE };
     Ok(indices.into_iter().map(|index| (index as u16, reach)).collect())
+}
+
+/// Literals of alternatives that have none of the `needs`: each alternative shall open the gate.
+/// Where context is asked for the literals may stand there.
+fn completion(
+    config: &DetectorConfig,
+    pack: &PackConfig,
+    needs: &[String],
+) -> Result<Vec<String>, SettingsError> {
+    let is_plain = pack.syntax == Syntax::Linear && config.text == TextForm::Normalised;
+    let Some(pattern) = config.pattern.as_ref().filter(|_| is_plain && config.near.is_none())
+    else {
+        return Ok(Vec::new());
+    };
+    let Ok(parsed) = parsed(&fold_pattern(&with_named(pattern, &pack.expressions)?)) else {
+        return Ok(Vec::new());
+    };
+    let needs: Vec<String> = needs
+        .iter()
+        .map(|need| fold_pattern(need.to_lowercase().trim_start_matches('^')))
+        .collect();
+    let literals: Vec<&str> = needs.iter().map(String::as_str).collect();
+    let mut more = reach::completion(&parsed, &literals);
+    more.retain(|literal| literal.len() >= 2 && !literal.starts_with('^'));
+    more.sort();
+    more.dedup();
+    Ok(more)
 }
 
 /// The literals that the expression of a detector cannot do without.

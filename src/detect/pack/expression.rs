@@ -62,6 +62,12 @@ impl Expression {
         self.compiled.get_or_init(compile).as_ref()
     }
 
+    /// The expression as it is matched, written out.
+    #[cfg(test)]
+    pub(super) fn folded(&self) -> &str {
+        &self.text
+    }
+
     fn compile(&self) -> Result<Engine, SettingsError> {
         let text = &self.text;
         if self.syntax == Syntax::Javascript {

@@ -273,4 +273,6 @@ impl Pack {
 }
 
 #[cfg(test)]
+mod alternatives;
+#[cfg(test)]
 mod tests;

@@ -42,7 +42,7 @@ impl OwnNeeds {
     }
 }
 
-fn required(hir: &Hir) -> Option<Vec<String>> {
+pub(super) fn required(hir: &Hir) -> Option<Vec<String>> {
     let whole = spelled(hir).and_then(worth_it);
     whole.into_iter().chain(required_of_parts(hir)).max_by_key(|literals| worth(literals))
 }

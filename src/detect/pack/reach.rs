@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use regex_syntax::hir::{Hir, HirKind};
 
-use super::needs::{joined, spelled};
+use super::needs::{joined, required, spelled};
 
 /// Bytes of a match before the start of a literal, and from there to the end of the match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +24,42 @@ type Reaches = BTreeMap<usize, Reach>;
 /// may do without any of them.
 pub(super) fn reaches(hir: &Hir, literals: &[&str]) -> Option<Reaches> {
     in_texts(spelled(hir), literals).or_else(|| in_parts(hir, literals))
+}
+
+/// Literals beside the given ones with which each alternative of an expression has one; empty where
+/// that cannot be told.
+pub(super) fn completion(hir: &Hir, literals: &[&str]) -> Vec<String> {
+    if reaches(hir, literals).is_some() {
+        return Vec::new();
+    }
+    match hir.kind() {
+        HirKind::Capture(capture) => completion(&capture.sub, literals),
+        HirKind::Alternation(parts) => {
+            parts.iter().flat_map(|part| completion(part, literals)).collect()
+        }
+        HirKind::Concat(parts) => {
+            // The part that the literals are mostly of.
+            let part = parts.iter().max_by_key(|part| covered(part, literals));
+            match part.filter(|part| covered(part, literals) > 0) {
+                Some(part) => completion(part, literals),
+                None => required(hir).unwrap_or_default(),
+            }
+        }
+        _ => required(hir).unwrap_or_default(),
+    }
+}
+
+/// How many alternatives of a part have one of the literals.
+fn covered(hir: &Hir, literals: &[&str]) -> usize {
+    match hir.kind() {
+        HirKind::Capture(capture) => covered(&capture.sub, literals),
+        HirKind::Alternation(parts) => parts.iter().map(|part| covered(part, literals)).sum(),
+        HirKind::Concat(parts) => {
+            let most = parts.iter().map(|part| covered(part, literals)).max().unwrap_or(0);
+            most.max(usize::from(reaches(hir, literals).is_some()))
+        }
+        _ => usize::from(reaches(hir, literals).is_some()),
+    }
 }
 
 fn in_texts(texts: Option<Vec<String>>, literals: &[&str]) -> Option<Reaches> {
@@ -128,6 +164,16 @@ mod tests {
             &[(0, 0, 14), (1, 7, 7)],
         );
         check("(?:abc){2}", &["abc"], &[(0, 0, 6)]);
+    }
+
+    #[test]
+    fn literals_are_completed_for_alternatives_without_one() {
+        let check = |pattern: &str, literals: &[&str], wanted: &[&str]| {
+            assert_eq!(completion(&parsed(pattern).unwrap(), literals), wanted, "{pattern}");
+        };
+        check("(?:akia|r8_x)[0-9]{4}", &["akia"], &["r8_x"]);
+        check("[a-z]{2} (?:first|second|third) [a-z]{2}", &["second"], &["first", "third"]);
+        check("key", &["key"], &[]);
     }
 
     #[test]

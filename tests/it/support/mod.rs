@@ -9,6 +9,7 @@ pub(crate) mod intake;
 pub(crate) mod program;
 pub(crate) mod ran;
 pub(crate) mod raw_backend;
+pub(crate) mod rule_sets;
 pub(crate) mod spans;
 pub(crate) mod sums;
 
