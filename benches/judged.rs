@@ -1,8 +1,8 @@
 //! What a question to a judge costs before it leaves: the record read from the trajectory, searched
 //! for secrets and attacks, and laid out.
 //!
-//! `cargo bench --bench judged`. The floor is 50 MB of prompt a second. `cut` is a run of which only
-//! a part fits; its bytes are those of the run. `settled` asks nothing: code knows all.
+//! `cargo bench --bench judged`. The floor is 50 MB of prompt a second. `cut` is a run of which
+//! only a part fits; its bytes are those of the run. `settled` asks nothing: code knows all.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run may stop")]
 

@@ -184,7 +184,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_string_parsed_back_is_what_it_was(text in "\\PC*|.*|[<|>\\[s/INST\\]\u{200b}\u{ff5c}]*") {
+        fn a_string_parsed_back_is_what_it_was(
+            text in "\\PC*|.*|[<|>\\[s/INST\\]\u{200b}\u{ff5c}]*",
+        ) {
             let mut out = String::new();
             write_string(&text, &mut out);
             prop_assert!(!out.chars().any(|c| c.is_control() || is_invisible(c)));

@@ -39,7 +39,7 @@ impl Case {
             "tool_call_output" if !self.results.is_empty() => {
                 ("tool_outputs", entries(&self.results, "output"))
             }
-            "exact_match" | "json_similarity" => {
+            "exact_match" | "json_similarity" | "rubric" => {
                 ("expected_output", Value::from(self.answer.clone()?))
             }
             "contains" => ("search_text", Value::from(self.answer.clone()?)),

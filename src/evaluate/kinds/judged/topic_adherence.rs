@@ -27,7 +27,7 @@ pub static KIND: Kind = Kind {
             session turn by turn.",
     also_known_as: &[("TopicAdherenceScore", "Ragas")],
     threshold: 0.8,
-    needs_criteria: true,
+    needs_criteria: false,
     early: false,
     schema: settings::schema::<Settings>,
     build: |node| {

@@ -31,7 +31,7 @@ pub static KIND: Kind = Kind {
         ("uipath-llm-judge-trajectory-similarity", "UiPath"),
     ],
     threshold: 0.7,
-    needs_criteria: true,
+    needs_criteria: false,
     early: false,
     schema: settings::schema::<Settings>,
     build,
