@@ -15,6 +15,7 @@ use crate::expectations::{call, plan, request, resolver, root, span};
 
 /// Every kind, where its settings decide over order with several of them.
 const ALL: &str = r#"
+judges: {small: {api: openai, model: m}}
 evaluators:
   tool_call_args: {criteria: {tool_calls: ARGS}}
   tool_call_args/compat: {compat: uipath, criteria: {tool_calls: ARGS}}
@@ -53,6 +54,18 @@ evaluators:
   exact_match/calls: {target: tool_results, level: call, criteria: {expected_output: one}}
   contains: {criteria: {search_text: done}}
   json_similarity: {target: tool_arguments, criteria: {expected_output: {x: 1}}}
+  task_completion: {judge: small, criteria: {tasks: [x]}}
+  tool_argument_hallucination: {judge: small}
+  goal_accuracy: {judge: small}
+  tool_selection: {judge: small}
+  tool_response_handling: {judge: small}
+  plan_quality: {judge: small}
+  plan_adherence: {judge: small}
+  faithfulness: {judge: small}
+  helpfulness: {judge: small}
+  refusal: {judge: small}
+  topic_adherence: {judge: small, criteria: {topics: [x]}}
+  rubric: {judge: small, criteria: {statements: [{text: x}]}}
 "#;
 
 /// What stands in [`ALL`] for longer settings.
@@ -121,15 +134,17 @@ fn judged(config: &str, requests: &[Vec<Json>]) -> Vec<String> {
         let Evaluation { evaluator, target, id, span_id, outcome, .. } = evaluation;
         format!("{} {} {span_id} {id} {outcome:?}", evaluator.name, target.trace_id)
     };
-    let mut said: Vec<String> = replay.judge(&judge, 0).evaluations.iter().map(say).collect();
+    let judgement = replay.judge(&judge, 0);
+    let asked = judgement.asked.iter().map(|(_, asked)| &asked.evaluation);
+    let mut said: Vec<String> = judgement.evaluations.iter().chain(asked).map(say).collect();
     said.sort();
     said
 }
 
 /// The evaluators of [`ALL`], each in a config of its own.
 fn alone() -> Vec<String> {
-    let (head, lines) = ALL.trim_start().split_once('\n').unwrap();
-    lines.lines().map(|line| format!("{head}\n{line}\n")).collect()
+    let (head, lines) = ALL.trim_start().split_once("evaluators:\n").unwrap();
+    lines.lines().map(|line| format!("{head}evaluators:\n{line}\n")).collect()
 }
 
 #[test]

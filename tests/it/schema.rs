@@ -11,8 +11,17 @@ use spanscore::settings::Node;
 use spanscore::value;
 
 /// The settings of all kinds, which the kind itself does not read.
-const SHARED: [&str; 8] =
-    ["when", "sample", "threshold", "level", "expect", "early", "only_tools", "exclude_tools"];
+const SHARED: [&str; 9] = [
+    "when",
+    "sample",
+    "threshold",
+    "level",
+    "expect",
+    "early",
+    "run_if",
+    "only_tools",
+    "exclude_tools",
+];
 
 fn node(value: &Json) -> Node {
     Node::from_value(&value::json::parse(&value.to_string()).unwrap().into_owned())
