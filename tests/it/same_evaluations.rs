@@ -149,7 +149,8 @@ fn alone() -> Vec<String> {
 
 #[test]
 fn every_kind_is_among_those_that_are_judged() {
-    for kind in KINDS {
+    // Kinds that ask a judge have tests of their own.
+    for kind in KINDS.iter().filter(|kind| !kind.example.contains("judge:")) {
         assert!(ALL.contains(&format!("\n  {}: ", kind.name)), "{}", kind.name);
     }
 }
