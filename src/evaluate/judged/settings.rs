@@ -215,19 +215,6 @@ pub(in crate::evaluate) fn schema_with_judge<S: JsonSchema>() -> Schema {
     Schema::try_from(schema).unwrap_or_default()
 }
 
-/// The same of a kind that nobody but a judge can answer for.
-pub(in crate::evaluate) fn schema_with_judge<S: JsonSchema>() -> Schema {
-    let mut schema = schema::<S>().to_value();
-    schema["properties"]["judge"]["type"] = "string".into();
-    if let Some(judge) = schema["properties"]["judge"].as_object_mut() {
-        judge.remove("default");
-    }
-    let mut required = schema["required"].as_array().cloned().unwrap_or_default();
-    required.push("judge".into());
-    schema["required"] = required.into();
-    Schema::try_from(schema).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -31,7 +31,7 @@ pub static KIND: Kind = Kind {
     threshold: 0.5,
     needs_criteria: false,
     early: false,
-    schema: settings::schema_with_judge::<Settings>,
+    schema: settings::schema::<Settings>,
     build: |node| kind::build(node, |own| Ok(PlanQuality(own.read()?))),
     example: "\
 plan_quality:

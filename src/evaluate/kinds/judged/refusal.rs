@@ -24,7 +24,7 @@ pub static KIND: Kind = Kind {
     threshold: 1.0,
     needs_criteria: false,
     early: false,
-    schema: settings::schema_with_judge::<Settings>,
+    schema: settings::schema::<Settings>,
     build: |node| kind::build(node, |own| Ok(Refusal(own.read()?))),
     example: "\
 refusal/medical:

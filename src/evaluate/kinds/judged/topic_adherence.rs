@@ -29,7 +29,7 @@ pub static KIND: Kind = Kind {
     threshold: 0.8,
     needs_criteria: false,
     early: false,
-    schema: settings::schema_with_judge::<Settings>,
+    schema: settings::schema::<Settings>,
     build: |node| {
         kind::build(node, |own| {
             let settings: Settings = own.read()?;

@@ -33,7 +33,7 @@ pub static KIND: Kind = Kind {
     threshold: 0.7,
     needs_criteria: false,
     early: false,
-    schema: settings::schema_with_judge::<Settings>,
+    schema: settings::schema::<Settings>,
     build,
     example: "\
 rubric/tone:
