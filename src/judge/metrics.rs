@@ -47,7 +47,7 @@ impl JudgeMetrics {
                 .build()
         };
         gauge("spanscore.judge.waiting", "Inquiries that wait for judges.", "{inquiry}", 0);
-        gauge("spanscore.judge.waiting_bytes", "Bytes of those.", "By", 1);
+        gauge("spanscore.judge.waiting_size", "Bytes of those.", "By", 1);
         let metrics = LaneMetrics {
             requests: counter("spanscore.judge.requests", "Requests to judges.", "{request}"),
             tokens: counter("spanscore.judge.tokens", "Tokens by judges.", "{token}"),

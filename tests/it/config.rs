@@ -119,6 +119,8 @@ fn the_examples_of_the_kinds_hold() {
             true => kind.example.to_owned(),
             false => format!("evaluators:\n{}", indented().collect::<String>()),
         };
+        let judge = "{api: openai, model: m}";
+        let text = format!("judges: {{small: {judge}, large: {judge}}}\n{text}");
         let part = ConfigPart::Text { name: kind.name.into(), text };
         assert_eq!(said(std::slice::from_ref(&part)), "no mistakes", "{}", kind.example);
         let node = load(&[part], &environment).expect("reads").node;

@@ -9,6 +9,7 @@ use serde_json::Value;
 use spanscore::config::{ConfigPart, ResolvedConfig, load};
 
 use crate::support::collector::Running;
+use crate::support::fake_judge::FakeJudge;
 use crate::support::spans::{request, searches};
 
 fn page(path: &str) -> String {
@@ -84,13 +85,14 @@ async fn metrics_are_those_of_a_scrape() {
     let config = "exporters: {prometheus: }
 receivers: {file: {include: [/nonexistent/*.json]}}
 forward: {otlp_grpc: {endpoint: 'http://127.0.0.1:1'}}
-judges: {small: {api: openai, base_url: 'http://127.0.0.1:1/v1', model: m}}
 evaluators:
   tool_error: {}
-  tool_loop: {}
-  task_completion: {judge: small, when: service_name == \"nobody\", criteria: {tasks: [x]}}
+  task_completion: {judge: small, criteria: {tasks: [x]}}
+judging: {settle: 0s}
 ";
-    let running = Running::start(config).await;
+    let judge = FakeJudge::saying("yes").await;
+    let config = format!("{config}judges: {{small: {}}}\n", judge.settings("openai", ""));
+    let running = Running::start(&config).await;
     running.send(request(searches(7, &[2, 3]))).await;
     running.events(2).await;
     let text = running.exposition();

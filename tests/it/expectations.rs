@@ -91,7 +91,11 @@ pub(crate) fn all_judged(
         })
         .unwrap();
     all.sort_by_key(|judged: &JudgedGroup| judged.order);
-    all.into_iter().flat_map(|judged| judged.evaluations).collect()
+    let said = |judged: JudgedGroup| {
+        let asked = judged.asked.into_iter().map(|asked| asked.evaluation);
+        judged.evaluations.into_iter().chain(asked)
+    };
+    all.into_iter().flat_map(said).collect()
 }
 
 /// Level, span or session, and score, reason or error of each evaluation of one evaluator.

@@ -13,6 +13,7 @@ use crate::expectations::{all_judged, call, plan, request, resolver, root, span}
 
 /// Every kind, where its settings decide over order with several of them.
 const ALL: &str = r#"
+judges: {small: {api: openai, model: m}}
 evaluators:
   tool_call_args: {criteria: {tool_calls: ARGS}}
   tool_call_args/compat: {compat: uipath, criteria: {tool_calls: ARGS}}
@@ -51,6 +52,18 @@ evaluators:
   exact_match/calls: {target: tool_results, level: call, criteria: {expected_output: one}}
   contains: {criteria: {search_text: done}}
   json_similarity: {target: tool_arguments, criteria: {expected_output: {x: 1}}}
+  task_completion: {judge: small, criteria: {tasks: [x]}}
+  tool_argument_hallucination: {judge: small}
+  goal_accuracy: {judge: small}
+  tool_selection: {judge: small}
+  tool_response_handling: {judge: small}
+  plan_quality: {judge: small}
+  plan_adherence: {judge: small}
+  faithfulness: {judge: small}
+  helpfulness: {judge: small}
+  refusal: {judge: small}
+  topic_adherence: {judge: small, criteria: {topics: [x]}}
+  rubric: {judge: small, criteria: {statements: [{text: x}]}}
 "#;
 
 /// What stands in [`ALL`] for longer settings.
@@ -123,8 +136,8 @@ fn judged(config: &str, requests: &[Vec<Json>]) -> Vec<String> {
 
 /// The evaluators of [`ALL`], each in a config of its own.
 fn alone() -> Vec<String> {
-    let (head, lines) = ALL.trim_start().split_once('\n').unwrap();
-    lines.lines().map(|line| format!("{head}\n{line}\n")).collect()
+    let (head, lines) = ALL.trim_start().split_once("evaluators:\n").unwrap();
+    lines.lines().map(|line| format!("{head}evaluators:\n{line}\n")).collect()
 }
 
 #[test]

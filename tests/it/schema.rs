@@ -11,8 +11,17 @@ use spanscore::settings::Node;
 use spanscore::value;
 
 /// The settings of all kinds, which the kind itself does not read.
-const SHARED: [&str; 8] =
-    ["when", "sample", "threshold", "level", "expect", "early", "only_tools", "exclude_tools"];
+const SHARED: [&str; 9] = [
+    "when",
+    "sample",
+    "threshold",
+    "level",
+    "expect",
+    "early",
+    "run_if",
+    "only_tools",
+    "exclude_tools",
+];
 
 fn node(value: &Json) -> Node {
     Node::from_value(&value::json::parse(&value.to_string()).unwrap().into_owned())
@@ -83,6 +92,8 @@ const BEYOND: &[(&str, &str)] = &[
     ("tool_budget = ", "at least one of its limits"),
     ("tool_budget.max_latency", "`latency_percentile` goes only with it"),
     ("exact_match.target left out", "`tools` goes only with it"),
+    ("rubric.criteria", "one form of criteria, with weights above 0"),
+    ("topic_adherence.criteria", "at least one topic"),
     (".limits.memory_mib = 7", "what the shares need together is checked with all sections"),
     (".logs.level = ", "a filter has a grammar of its own"),
 ];

@@ -284,9 +284,11 @@ mod tests {
         let item = |n: usize| Value::from(format!("order A-{n} of the day"));
         let list = Value::List((0..100).map(item).collect());
         let (short, cut) = shorten(&list, 400, &used(&["A-57"]));
-        let expected = "[\"order A-0 of the day\",\"order A-1 of the day\",\
-                        \"order A-2 of the day\",\"…[1289 bytes cut]…\",\"order A-57 of the day\",\"…[984 bytes cut]…\",\
-                        \"order A-99 of the day\"]";
+        let expected = concat!(
+            r#"["order A-0 of the day","order A-1 of the day","order A-2 of the day","#,
+            r#""…[1289 bytes cut]…","order A-57 of the day","…[984 bytes cut]…","#,
+            r#""order A-99 of the day"]"#,
+        );
         assert_eq!((short.to_string().as_str(), cut), (expected, 2273));
     }
 

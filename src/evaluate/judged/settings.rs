@@ -185,8 +185,19 @@ impl JudgedSettings {
     }
 }
 
-/// The JSON Schema of a kind's own settings with those that all judged kinds share before them.
+/// The JSON Schema of a judged kind's own settings with those that all of them share before them.
 pub(in crate::evaluate) fn schema<S: JsonSchema>() -> Schema {
+    let mut schema = schema_with_judge::<S>();
+    schema.insert("required".to_owned(), vec!["judge"].into());
+    let judge = schema.pointer_mut("/properties/judge/type");
+    if let Some(judge) = judge {
+        *judge = "string".into();
+    }
+    schema
+}
+
+/// The same for a kind that can do without a judge.
+pub(in crate::evaluate) fn schema_with_judge<S: JsonSchema>() -> Schema {
     let mut schema = schemars::schema_for!(S).to_value();
     let shared = schemars::schema_for!(JudgedSettings).to_value();
     for section in ["properties", "$defs"] {

@@ -122,7 +122,7 @@ async fn what_was_spent_counts_for_the_next_process() {
     let judge = FakeJudge::saying("yes").await;
     // One request has room, and no second.
     let budget = "{input: 1, output: 1}, max_tokens: 2000, \
-                  budget: {usd_per_hour: 0.0035, pace: any}";
+                  budget: {usd_per_hour: 0.003, pace: any}";
     let config = config(&judge, &backend, folder.path()).replace("{input: 1, output: 1}", budget);
     for number in 0..2 {
         let program = Program::start(folder.path(), &config);

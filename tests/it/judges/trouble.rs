@@ -94,7 +94,7 @@ async fn a_thousand_traces_against_a_bad_judge_all_come_out_and_add_up() {
     assert_eq!(scored + others, TRACES);
     let requests = sum(&text, "spanscore_judge_requests_total", "");
     assert_eq!(requests as usize, judge.asked().len());
-    assert_eq!(sum(&text, "spanscore_judge_waiting_bytes", ""), 0.0);
+    assert_eq!(sum(&text, "spanscore_judge_waiting_size_bytes", ""), 0.0);
     assert!(sum(&text, "spanscore_judge_cost", "") > 0.0);
     assert!(slowest < Duration::from_secs(1), "senders waited {slowest:?}");
 }

@@ -73,7 +73,7 @@ pub static KIND: Kind = Kind {
     threshold: 0.8,
     needs_criteria: false,
     early: false,
-    schema: judged::schema::<Settings>,
+    schema: judged::schema_with_judge::<Settings>,
     build,
     example: "\
 tool_description_reliability:

@@ -54,7 +54,7 @@ pub static KIND: Kind = Kind {
     threshold: 0.8,
     needs_criteria: false,
     early: false,
-    schema: judged::schema::<Settings>,
+    schema: judged::schema_with_judge::<Settings>,
     build,
     example: "\
 tool_name_reliability:
