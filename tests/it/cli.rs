@@ -40,9 +40,18 @@ fn check(args: &[&str], code: i32, out: &str, err: &str) {
 fn help_and_version_are_successes() {
     check(&["--version"], 0, "spanscore 0.", "");
     check(&["--help"], 0, "Exit codes:", "");
-    for command in
-        ["serve", "score", "inspect", "check", "send", "evaluators", "schema", "completions"]
-    {
+    for command in [
+        "serve",
+        "run",
+        "record",
+        "score",
+        "inspect",
+        "learn",
+        "check",
+        "send",
+        "evaluators",
+        "man",
+    ] {
         check(&[command, "--help"], 0, "Usage: spanscore", "");
         check(&["--help"], 0, &format!("\n  {command} "), "");
     }
