@@ -295,7 +295,7 @@ mod tests {
         check(r#"{"threshold": 0.5}"#, "read");
         check(r#"{"treshold": 0.5}"#, "unknown setting `treshold` (did you mean `threshold`?)");
         check("{}", "`threshold` is missing");
-        check("[0.5]", "expected a map, found a list");
+        check("[0.5]", &format!("expected a map, found a list ({MAP_EXAMPLE})"));
         check(r#"{"threshold": "x"}"#, "expected a number, found \"x\"");
     }
 

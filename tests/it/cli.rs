@@ -42,14 +42,16 @@ fn help_and_version_are_successes() {
     check(&["--help"], 0, "Exit codes:", "");
     for command in [
         "serve",
+        "run",
+        "record",
         "score",
         "inspect",
+        "learn",
         "calibrate",
         "check",
         "send",
         "evaluators",
-        "schema",
-        "completions",
+        "man",
     ] {
         check(&[command, "--help"], 0, "Usage: spanscore", "");
         check(&["--help"], 0, &format!("\n  {command} "), "");

@@ -166,10 +166,13 @@ fn answering(answer: &'static [u8]) -> String {
         for stream in listener.incoming() {
             let mut stream = stream.expect("a connection");
             // All that comes is read, or the answer would go with a reset.
-            let _ = stream.write_all(answer);
-            let _ = stream.set_read_timeout(Some(std::time::Duration::from_millis(300)));
-            let mut buffer = [0; 4096];
+            let mut buffer = [0; 65_536];
+            let wait = |millis| Some(std::time::Duration::from_millis(millis));
+            let _ = stream.set_read_timeout(wait(5000));
+            let _ = stream.read(&mut buffer);
+            let _ = stream.set_read_timeout(wait(300));
             while stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
+            let _ = stream.write_all(answer);
         }
     });
     format!("http://{address}")

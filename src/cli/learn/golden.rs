@@ -161,7 +161,7 @@ mod tests {
                 &[("a", "{}"), ("b", "")],
             ],
             false,
-            r#"{"id":"c","trajectory":{"tool_calls":[{"name":"a"},{"name":"b"}]},
+            r#"{"id":"c","trajectory":{"tool_calls":[{"name":"a"}]},
                 "counts":{"tool_calls_count":{"a":["=",1],"b":["<=",2],"c":["<=",1]}},"runs":3}"#,
         );
         check(
