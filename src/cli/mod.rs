@@ -11,7 +11,6 @@ mod evaluators;
 mod exit_code;
 mod inputs;
 mod inspect;
-mod judged;
 mod learn;
 mod manual;
 mod output;

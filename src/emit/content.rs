@@ -96,12 +96,12 @@ impl JsonSchema for ShownContent {
 #[derive(Clone)]
 pub(crate) struct ContentFilter {
     /// Not there where nothing is redacted.
-    redactor: Option<Arc<Redactor>>,
+    redactor: Option<Arc<ContentRedactor>>,
 }
 
 impl ContentFilter {
     /// Of an exporter that shows evaluations redacted.
-    pub(super) fn redacting(redactor: &Arc<Redactor>) -> Self {
+    pub(super) fn redacting(redactor: &Arc<ContentRedactor>) -> Self {
         Self { redactor: Some(Arc::clone(redactor)) }
     }
 
@@ -128,7 +128,7 @@ impl ContentFilter {
 }
 
 /// Replaces personal data and credentials.
-pub(crate) struct Redactor {
+pub(crate) struct ContentRedactor {
     /// Without it nothing that may be content is shown.
     detectors: Option<Redaction>,
     names: Mutex<Recent<TraceId, TraceNames>>,
@@ -139,7 +139,7 @@ pub(crate) struct Redactor {
 #[derive(Default)]
 struct TraceNames(Vec<(u64, u64, usize)>);
 
-impl Redactor {
+impl ContentRedactor {
     pub(super) fn new() -> Self {
         let detectors = Redaction::new();
         if let Err(error) = &detectors {
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn one_thing_has_one_name_throughout_a_trace() {
-        let redactor = Redactor::new();
+        let redactor = ContentRedactor::new();
         let details = concat!(
             r#"{"to": ["joe@acme-post.net"], "card": 4539578763621486, "#,
             r#""jane@acme-post.net": true}"#,

@@ -49,7 +49,7 @@ pub use counters::Loss;
 use crate::log::{Durability, LogOpenError};
 use crate::model::{Evaluation, Memory, Receipt, Want};
 use crate::settings::HumanDuration;
-use content::{ContentFilter, Redactor, ShownContent};
+use content::{ContentFilter, ContentRedactor, ShownContent};
 use counters::{Counters, Instruments};
 use dead_letters::{DeadLetters, file_name};
 use queue::{Abandoned, Deliver, Overflow, OverflowLimits, Queue, QueueLimits};
@@ -113,7 +113,7 @@ pub struct Exporters {
     tasks: Mutex<Vec<Task>>,
     want: Want,
     /// Replaces personal data and credentials, for all exporters alike.
-    redactor: OnceLock<Arc<Redactor>>,
+    redactor: OnceLock<Arc<ContentRedactor>>,
 }
 
 /// Where offered evaluations go.
@@ -210,7 +210,8 @@ impl Starting<'_> {
     fn content_filter(&self, content: ShownContent) -> ContentFilter {
         match content {
             ShownContent::Redacted => {
-                let redactor = self.exporters.redactor.get_or_init(|| Arc::new(Redactor::new()));
+                let redactor =
+                    self.exporters.redactor.get_or_init(|| Arc::new(ContentRedactor::new()));
                 ContentFilter::redacting(redactor)
             }
             ShownContent::None | ShownContent::Full => ContentFilter::nothing(),

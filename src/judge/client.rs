@@ -19,7 +19,7 @@ const ANSWER_BYTES_MAX: usize = 4 << 20;
 
 /// Where replies are recorded, or read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Recording {
+pub enum ReplyRecording {
     /// Every reply is written to this folder.
     Record(PathBuf),
     /// Replies come from this folder alone; nobody is asked.
@@ -67,7 +67,7 @@ pub(super) struct JudgeClient {
     settings: Arc<JudgeSettings>,
     key: Option<Arc<str>>,
     http: reqwest::Client,
-    recording: Option<Recording>,
+    recording: Option<ReplyRecording>,
 }
 
 /// A reply as it is recorded.
@@ -85,10 +85,10 @@ impl JudgeClient {
     pub(super) fn new(
         name: &str,
         settings: &JudgeSettings,
-        recording: Option<Recording>,
+        recording: Option<ReplyRecording>,
     ) -> Result<Self, JudgeStartError> {
         client::use_cryptography();
-        let is_replayed = matches!(recording, Some(Recording::Replay(_)));
+        let is_replayed = matches!(recording, Some(ReplyRecording::Replay(_)));
         let key = match &settings.api_key_env {
             Some(variable) if !is_replayed => {
                 let key = std::env::var(variable).ok().filter(|key| !key.trim().is_empty());
@@ -119,13 +119,13 @@ impl JudgeClient {
         quirks: &Quirks,
         question: &JudgeQuestion,
     ) -> Result<Reply, Fault> {
-        if let Some(Recording::Replay(folder)) = &self.recording {
+        if let Some(ReplyRecording::Replay(folder)) = &self.recording {
             return read_recorded(&file_of(folder, key)).await;
         }
         let request = wire::request(&self.settings, self.key.as_deref(), quirks, question);
         let answer = self.send(request).await?;
         let reply = wire::reply(&self.settings, quirks, &answer)?;
-        if let Some(Recording::Record(folder)) = &self.recording {
+        if let Some(ReplyRecording::Record(folder)) = &self.recording {
             self.record(&file_of(folder, key), &reply).await;
         }
         Ok(reply)

@@ -22,7 +22,7 @@ mod metrics;
 mod settings;
 mod wire;
 
-pub use client::{JudgeStartError, Recording};
+pub use client::{JudgeStartError, ReplyRecording};
 pub use lane::{AnswerLog, JudgeLane, LaneHandle, LaneOutlet, LaneSettings, ask_all};
 pub use settings::{
     AzureSettings, BudgetPace, JudgeApi, JudgeBudget, JudgeLimits, JudgePrice, JudgeSettings,

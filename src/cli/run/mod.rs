@@ -13,7 +13,7 @@ use clap::Args;
 
 use self::child::{NotStarted, PassedSignals};
 pub(super) use self::recorder::Recorder;
-use super::judged::RepliesArgs;
+use super::score::replies::RepliesArgs;
 use super::score::{self, GateArgs};
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output};
@@ -88,7 +88,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, CommandError> {
         .context("cannot start the runtime")?;
     let ended = runtime.block_on(run_command(args, path));
     runtime.shutdown_background();
-    let Ended { failure, counts } = match ended? {
+    let CommandEnd { failure, counts } = match ended? {
         Ok(ended) => ended,
         Err(NotStarted { exit, error }) => {
             let name = args.command.first().map(|it| it.to_string_lossy()).unwrap_or_default();
@@ -111,12 +111,15 @@ opentelemetry-exporter-otlp` and an instrumentation, then `spanscore run -- open
 python agent.py`. An exporter whose address stands in the code needs OTEL_EXPORTER_OTLP_ENDPOINT.";
 
 /// How a command ended, and what it sent.
-struct Ended {
+struct CommandEnd {
     failure: Option<Exit>,
     counts: RecordingCounts,
 }
 
-async fn run_command(args: &RunArgs, path: &Path) -> anyhow::Result<Result<Ended, NotStarted>> {
+async fn run_command(
+    args: &RunArgs,
+    path: &Path,
+) -> anyhow::Result<Result<CommandEnd, NotStarted>> {
     let mut signals = PassedSignals::new().context("cannot take signals")?;
     let recorder = Recorder::start(path, None, None).await?;
     let address = recorder.http().context("the receiver has no address")?;
@@ -128,5 +131,5 @@ async fn run_command(args: &RunArgs, path: &Path) -> anyhow::Result<Result<Ended
     let status = signals.wait(&mut child).await.context("cannot wait for the command")?;
     recorder.quiet(Duration::from_secs_f64(args.wait)).await;
     let counts = recorder.stop().await?;
-    Ok(Ok(Ended { failure: child::failure(status), counts }))
+    Ok(Ok(CommandEnd { failure: child::failure(status), counts }))
 }

@@ -3,6 +3,7 @@
 mod baseline;
 mod gate;
 mod progress;
+pub(super) mod replies;
 mod report;
 mod rows;
 mod silence;
@@ -16,11 +17,11 @@ use clap::{Args, ValueEnum};
 use self::baseline::RunScores;
 pub(super) use self::gate::{GateArgs, ScoreGate};
 use self::progress::Progress;
+use self::replies::RepliesArgs;
 use self::report::Report;
 use self::rows::ScoreRows;
 use self::silence::{Heard, Silence};
 use self::tally::Tallies;
-use super::judged::{self, RepliesArgs};
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, inputs, output, recorded};
 use crate::config::ResolvedConfig;
@@ -120,7 +121,7 @@ pub(super) fn judge(
             kept.is_ok()
         })
     });
-    for (order, evaluations) in judged::complete(&judges, replies, waiting)? {
+    for (order, evaluations) in replies::complete(&judges, replies, waiting)? {
         evaluations.iter().for_each(|evaluation| heard.add(evaluation));
         kept = kept.and_then(|()| rows.push(order, &evaluations));
     }
@@ -128,8 +129,19 @@ pub(super) fn judge(
     let counts = counts.map_err(BatchError::into_command)?;
     let silence = Silence::of(&evaluators, &heard, &counts);
     let is_broken = recorded::note_cut_traces(counts.cut.into_iter()) || is_broken;
-    let (mut tallies, mut scores) =
-        (Tallies::new(names.iter().map(|name| (*name).to_owned())), RunScores::default());
+    let tellers = names.iter().map(|name| (*name).to_owned());
+    report(gate, &rows, &silence, Tallies::new(tellers), is_broken)
+}
+
+/// Prints the scores; the exit code is that of the gate.
+fn report(
+    gate: &ScoreGate,
+    rows: &ScoreRows,
+    silence: &Silence,
+    mut tallies: Tallies,
+    is_broken: bool,
+) -> Result<Exit, CommandError> {
+    let mut scores = RunScores::default();
     rows.for_each(|row| {
         tallies.add(&row);
         if gate.compares() {
@@ -137,11 +149,10 @@ pub(super) fn judge(
         }
         Ok(())
     })?;
-    let verdict = gate.decide(&tallies, &silence, &scores);
+    let verdict = gate.decide(&tallies, silence, &scores);
     let is_shut = !verdict.reasons.is_empty();
     let count = tallies.all.count();
-    Report { rows: &rows, tallies: &tallies, silence: &silence, verdict: &verdict }
-        .print(&gate.args)?;
+    Report { rows, tallies: &tallies, silence, verdict: &verdict }.print(&gate.args)?;
     // That nothing was judged says little where not everything could be read.
     Ok(if is_broken && (!is_shut || count == 0) {
         Exit::Failure

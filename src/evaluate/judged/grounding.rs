@@ -7,7 +7,7 @@
 
 use hashbrown::{HashMap, HashSet};
 
-use super::record::{LineKind, RecordLine, RunRecord, ShownContent};
+use super::record::{LineContent, LineKind, RecordLine, RunRecord};
 use super::tokens::{self, CHARS_MIN, NumberKey, fold};
 use crate::evaluate::inquiry::JudgeAnswer;
 use crate::model::Effort;
@@ -100,9 +100,9 @@ impl<'e> KnownValues<'e> {
         defaults: &HashMap<(&str, &str), &Value<'static>>,
     ) -> Option<JudgeAnswer> {
         let arguments = match &line.content {
-            ShownContent::Whole(arguments) => arguments,
-            ShownContent::Part(_) => return None,
-            ShownContent::Unknown => return Some(JudgeAnswer::Unclear),
+            LineContent::Whole(arguments) => arguments,
+            LineContent::Part(_) => return None,
+            LineContent::Unknown => return Some(JudgeAnswer::Unclear),
         };
         let tool = line.tool.as_deref().unwrap_or_default();
         let mut unknown = Vec::new();

@@ -62,7 +62,7 @@ impl LineKind {
 
 /// What a line says.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ShownContent {
+pub enum LineContent {
     /// All of it.
     Whole(Value<'static>),
     /// A part of it: the telemetry has cut it off.
@@ -71,7 +71,7 @@ pub enum ShownContent {
     Unknown,
 }
 
-impl ShownContent {
+impl LineContent {
     /// What is there of it.
     pub fn value(&self) -> Option<&Value<'static>> {
         match self {
@@ -102,7 +102,7 @@ pub struct RecordLine {
     /// Of a result, how the call ended.
     pub status: Option<&'static str>,
     /// What it says.
-    pub content: ShownContent,
+    pub content: LineContent,
     /// The schema of a definition.
     pub schema: Option<Value<'static>>,
     /// The agent that made the call.
@@ -155,7 +155,7 @@ impl RunRecord {
     ) -> Self {
         let mut record = Self { identity: identity(trajectory), ..Self::default() };
         for text in operator::texts(trajectory) {
-            let text = ShownContent::Whole(Value::from(text));
+            let text = LineContent::Whole(Value::from(text));
             record.push(LineKind::Operator, text, send.system_instructions);
         }
         for tool in &trajectory.tool_definitions {
@@ -163,7 +163,7 @@ impl RunRecord {
         }
         record.push(LineKind::User, said(&trajectory.user_input), send.user_input);
         for step in wishes.plan {
-            record.push(LineKind::Plan, ShownContent::Whole(Value::from(step)), Send::Redacted);
+            record.push(LineKind::Plan, LineContent::Whole(Value::from(step)), Send::Redacted);
         }
         let turns: Vec<&[ToolCall<'_>]> = match trajectory.exchanges.is_empty() {
             true => vec![&trajectory.tool_calls],
@@ -200,7 +200,7 @@ impl RunRecord {
 
     /// Adds what the trace itself says that it is to be compared with; gives its seq.
     pub(in crate::evaluate) fn push_criterion(&mut self, criterion: &str) -> u64 {
-        let text = ShownContent::Whole(Value::from(criterion.to_owned()));
+        let text = LineContent::Whole(Value::from(criterion.to_owned()));
         self.push(LineKind::Criterion, text, Send::Redacted).seq
     }
 
@@ -211,15 +211,15 @@ impl RunRecord {
         schema: &Value<'_>,
         send: &SendSettings,
     ) {
-        let description = ShownContent::Whole(Value::from(description.to_owned()));
+        let description = LineContent::Whole(Value::from(description.to_owned()));
         let line = self.push(LineKind::Tool, description, send.tool_definitions);
         line.tool = Some(name.to_owned());
         let is_shown = !schema.is_null() && send.tool_definitions != Send::NamesOnly;
         line.schema = is_shown.then(|| schema.clone().into_owned());
     }
 
-    fn push(&mut self, kind: LineKind, content: ShownContent, send: Send) -> &mut RecordLine {
-        let content = if send == Send::NamesOnly { ShownContent::Unknown } else { content };
+    fn push(&mut self, kind: LineKind, content: LineContent, send: Send) -> &mut RecordLine {
+        let content = if send == Send::NamesOnly { LineContent::Unknown } else { content };
         let at = self.lines.len();
         self.lines.push(RecordLine {
             seq: at as u64 + 1,
@@ -288,7 +288,7 @@ impl RunRecord {
     ) {
         match parts {
             Some(parts) => parts.into_iter().for_each(|part| {
-                let part = ShownContent::Whole(Value::from(part));
+                let part = LineContent::Whole(Value::from(part));
                 self.push(LineKind::Answer, part, send.final_output);
             }),
             None => {
@@ -332,29 +332,27 @@ fn identity(trajectory: &Trajectory<'_>) -> Vec<u8> {
     bytes
 }
 
-fn said(content: &Content<'_>) -> ShownContent {
+fn said(content: &Content<'_>) -> LineContent {
     match content {
-        Content::Recorded(lazy) => ShownContent::Whole(lazy.get().clone().into_owned()),
-        Content::Unreadable(text) => ShownContent::Part(Value::from(text.to_string())),
-        Content::NotRecorded | Content::Redacted => ShownContent::Unknown,
+        Content::Recorded(lazy) => LineContent::Whole(lazy.get().clone().into_owned()),
+        Content::Unreadable(text) => LineContent::Part(Value::from(text.to_string())),
+        Content::NotRecorded | Content::Redacted => LineContent::Unknown,
     }
 }
 
 /// What a call returned: its result, its error, or both.
-fn returned(call: &ToolCall<'_>) -> ShownContent {
+fn returned(call: &ToolCall<'_>) -> LineContent {
     let error = call.error.as_ref().map(|error| Value::from(error.to_string()));
     match (said(&call.result), error) {
-        (ShownContent::Unknown, Some(error)) => ShownContent::Whole(error),
-        (ShownContent::Whole(Value::Null), Some(error)) => ShownContent::Whole(error),
+        (LineContent::Unknown, Some(error)) => LineContent::Whole(error),
+        (LineContent::Whole(Value::Null), Some(error)) => LineContent::Whole(error),
         (result, None) => result,
-        (ShownContent::Whole(result), Some(error)) if result == error => {
-            ShownContent::Whole(result)
-        }
+        (LineContent::Whole(result), Some(error)) if result == error => LineContent::Whole(result),
         (result, Some(error)) => {
-            let is_part = matches!(result, ShownContent::Part(_));
+            let is_part = matches!(result, LineContent::Part(_));
             let value = result.value().cloned().unwrap_or_default();
             let both = Value::Map([("error", error), ("result", value)].into_iter().collect());
-            if is_part { ShownContent::Part(both) } else { ShownContent::Whole(both) }
+            if is_part { LineContent::Part(both) } else { LineContent::Whole(both) }
         }
     }
 }

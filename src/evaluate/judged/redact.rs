@@ -283,7 +283,7 @@ fn word(kind: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evaluate::judged::record::{RunRecord, ShownContent};
+    use crate::evaluate::judged::record::{LineContent, RunRecord};
     use crate::evaluate::judged::settings::SendSettings;
     use crate::model::{Content, Trajectory};
     use crate::value::json;
@@ -293,7 +293,7 @@ mod tests {
         let trajectory = Trajectory { user_input: Content::ready(value), ..Trajectory::default() };
         let record = RunRecord::of(&trajectory, &SendSettings::default(), Default::default());
         let shown = sendable(&record.lines, redact, withholds).unwrap();
-        let ShownContent::Whole(value) = &shown.lines[0].content else { panic!("{shown:?}") };
+        let LineContent::Whole(value) = &shown.lines[0].content else { panic!("{shown:?}") };
         assert_eq!(value.to_string(), expected);
     }
 

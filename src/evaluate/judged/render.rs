@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::cut::{self, UsedValues};
 use super::escape::{write_string, write_value};
-use super::record::{LineKind, RecordLine, ShownContent};
+use super::record::{LineContent, LineKind, RecordLine};
 use crate::value::Value;
 
 /// Tokens of a result that stay when a record is too long.
@@ -174,7 +174,7 @@ fn fold_equal(lines: &[RecordLine], shapes: &mut [LineShape<'_>]) {
     let tool_of: HashMap<u64, &str> =
         lines.iter().filter_map(|line| Some((line.seq, line.tool.as_deref()?))).collect();
     for (line, shape) in lines.iter().zip(shapes) {
-        let (LineKind::Call | LineKind::Result, ShownContent::Whole(value)) =
+        let (LineKind::Call | LineKind::Result, LineContent::Whole(value)) =
             (line.kind, &line.content)
         else {
             continue;
@@ -277,7 +277,7 @@ fn write_line(line: &RecordLine, shape: &LineShape<'_>, out: &mut String) {
     if shape.cut > 0 && shape.same_as.is_none() {
         let _ = write!(out, ",\"cut\":{}", shape.cut);
     }
-    if !matches!(line.content, ShownContent::Whole(_)) {
+    if !matches!(line.content, LineContent::Whole(_)) {
         out.push_str(",\"unknown\":true");
     }
     out.push('}');

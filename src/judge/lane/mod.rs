@@ -29,7 +29,7 @@ use self::ending::not_asked;
 use self::load::{LaneLoad, LanePlace};
 use self::task::LaneRunner;
 use super::cache::QuestionKey;
-use super::client::{JudgeClient, JudgeStartError, Recording};
+use super::client::{JudgeClient, JudgeStartError, ReplyRecording};
 use super::metrics::JudgeMetrics;
 use super::settings::{JudgeSettings, JudgingSettings};
 use crate::evaluate::AskedInquiry;
@@ -96,7 +96,7 @@ pub struct LaneSettings<'a> {
     /// The judges by name.
     pub judges: &'a BTreeMap<String, JudgeSettings>,
     /// Where replies are recorded, or read from.
-    pub recording: Option<Recording>,
+    pub recording: Option<ReplyRecording>,
     /// Where it is kept what was spent.
     pub spent_file: Option<PathBuf>,
     /// Where answers are kept until they are delivered.
@@ -141,7 +141,7 @@ impl JudgeLane {
         metrics: JudgeMetrics,
     ) -> Result<Self, JudgeStartError> {
         let LaneSettings { judges, recording, spent_file, log } = settings;
-        if let Some(Recording::Record(folder)) = &recording {
+        if let Some(ReplyRecording::Record(folder)) = &recording {
             std::fs::create_dir_all(folder).map_err(|error| JudgeStartError::Folder {
                 path: folder.display().to_string(),
                 error,

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::CommandError;
+use crate::cli::CommandError;
 use crate::evaluate::AskedInquiry;
-use crate::judge::{JudgeSettings, LaneSettings, Recording, ask_all};
+use crate::judge::{JudgeSettings, LaneSettings, ReplyRecording, ask_all};
 use crate::model::Evaluation;
 use crate::pipeline::batch::{BatchOrder, JudgedGroup};
 
 /// Where replies of judges are kept.
 #[derive(Args, Clone, Debug, Default)]
-pub(super) struct RepliesArgs {
+pub(in crate::cli) struct RepliesArgs {
     /// Writes every reply of a judge to this folder, to be replayed
     #[arg(long, value_name = "DIR", conflicts_with = "replay")]
     record: Option<PathBuf>,
@@ -24,14 +24,14 @@ pub(super) struct RepliesArgs {
 }
 
 impl RepliesArgs {
-    fn recording(&self) -> Option<Recording> {
-        let record = self.record.clone().map(Recording::Record);
-        record.or_else(|| self.replay.clone().map(Recording::Replay))
+    fn recording(&self) -> Option<ReplyRecording> {
+        let record = self.record.clone().map(ReplyRecording::Record);
+        record.or_else(|| self.replay.clone().map(ReplyRecording::Replay))
     }
 }
 
 /// Asks judges about what groups of evaluations lack; gives what was said of each.
-pub(super) fn complete(
+pub(in crate::cli) fn complete(
     judges: &BTreeMap<String, JudgeSettings>,
     replies: &RepliesArgs,
     mut groups: Vec<JudgedGroup>,
@@ -47,7 +47,7 @@ pub(super) fn complete(
 }
 
 /// Asks judges about all of these; the evaluations of each, in order.
-pub(super) fn ask(
+pub(in crate::cli) fn ask(
     judges: &BTreeMap<String, JudgeSettings>,
     replies: &RepliesArgs,
     asked: Vec<AskedInquiry>,
