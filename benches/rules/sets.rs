@@ -15,7 +15,7 @@ const SETS: [(&str, &str); 4] = [
 ];
 
 /// Prints what each rule finds of its set, then what the bundles say of the answers.
-pub fn print(list: bool) {
+pub(crate) fn print(list: bool) {
     let safety = evaluator(r#"{"bundle": "safety"}"#);
     for (name, rule) in SETS {
         let mut classes: BTreeMap<String, (usize, usize)> = BTreeMap::new();
