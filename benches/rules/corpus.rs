@@ -21,7 +21,7 @@ struct Row {
 }
 
 /// Reads the corpus of a folder and prints what the bundle `safety` takes and finds.
-pub fn print(folder: &str, list: bool) {
+pub(crate) fn print(folder: &str, list: bool) {
     let safety = evaluator(r#"{"bundle": "safety"}"#);
     for name in ["chunks", "long"] {
         let path = format!("{folder}/{name}.jsonl");

@@ -22,7 +22,7 @@ use spanscore::value::Value;
 use spanscore::value::json;
 
 /// One finding as the details tell it.
-pub struct Seen {
+pub(crate) struct Seen {
     rule: String,
     kind: String,
     start: usize,

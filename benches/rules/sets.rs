@@ -15,7 +15,7 @@ const SETS: [(&str, &str); 4] = [
 ];
 
 /// Prints what each rule finds of its set, then what the bundles say of the answers.
-pub fn print(list: bool) {
+pub(crate) fn print(list: bool) {
     let safety = evaluator(r#"{"bundle": "safety"}"#);
     for (name, rule) in SETS {
         let mut classes: BTreeMap<String, (usize, usize)> = BTreeMap::new();
@@ -62,10 +62,11 @@ fn print_classes(name: &str, classes: &BTreeMap<String, (usize, usize)>) {
 /// Whether a person would call an answer bad in the sense of a bundle: one that is cut is still to
 /// the point, one beside the point may be complete.
 fn is_bad(bundle: &str, class: &str) -> bool {
-    match (bundle, class) {
-        (_, "good") | ("relevance", "cut" | "lead_in") | ("completeness", "off_topic") => false,
-        _ => true,
-    }
+    let is_good = matches!(
+        (bundle, class),
+        (_, "good") | ("relevance", "cut" | "lead_in") | ("completeness", "off_topic")
+    );
+    !is_good
 }
 
 fn answers(bundle: &str, list: bool) {

@@ -79,10 +79,11 @@ fn unfinished_answers_are_found_in_many_languages() {
 /// Whether a person would call an answer bad in the sense of a bundle: one that is cut is still to
 /// the point, one beside the point may be complete.
 fn is_bad(bundle: &str, class: &str) -> bool {
-    match (bundle, class) {
-        (_, "good") | ("relevance", "cut" | "lead_in") | ("completeness", "off_topic") => false,
-        _ => true,
-    }
+    let is_good = matches!(
+        (bundle, class),
+        (_, "good") | ("relevance", "cut" | "lead_in") | ("completeness", "off_topic")
+    );
+    !is_good
 }
 
 #[track_caller]

@@ -25,12 +25,12 @@ struct TextForms<'t> {
 }
 
 /// What was learned of a text before detectors run.
-struct Seen {
+struct Prescan {
     profile: Profile,
     windows: Windows,
 }
 
-impl Seen {
+impl Prescan {
     /// Where a windowed detector needs to run.
     fn windows(&self, index: usize) -> &[(u16, Range<usize>)] {
         let start = self.windows.partition_point(|(detector, _)| usize::from(*detector) < index);
@@ -64,7 +64,7 @@ impl Pack {
         let open = self.open(&hits, &profile);
         let is_open = |index: usize| open[index / 64] >> (index % 64) & 1 == 1;
         let windows = self.gates.windows(forms.normalised(), &hits, is_open);
-        let seen = Seen { profile, windows };
+        let seen = Prescan { profile, windows };
         for index in members(&open) {
             if !self.run(index, &mut forms, &seen, &mut scan, steps_max) {
                 return scan;
@@ -90,7 +90,7 @@ impl Pack {
         &self,
         index: usize,
         forms: &mut TextForms<'_>,
-        seen: &Seen,
+        seen: &Prescan,
         scan: &mut Scan,
         steps_max: usize,
     ) -> bool {
@@ -168,7 +168,9 @@ impl Pack {
             && let Some((text, places)) = spaced::closed_up(plain)
         {
             let place = |at: usize| forms.place(places.get(at).map_or(0, |&place| place as usize));
-            self.run_obfuscated((&text, &[0..text.len()], steps_max), scan, |found| {
+            let whole = 0..text.len();
+            let parts = std::slice::from_ref(&whole);
+            self.run_obfuscated((&text, parts, steps_max), scan, |found| {
                 let (first, last) = (place(found.start), place(found.end - 1) + 1);
                 // Where nothing was closed up the plain pass has the finding already.
                 (last - first > found.len()).then_some(first..last)
@@ -177,8 +179,9 @@ impl Pack {
         if profile.long_token {
             for (range, decoded) in encoded::runs(plain) {
                 let place = forms.place(range.start)..forms.place(range.end);
-                let parts = [0..decoded.len()];
-                self.run_obfuscated((&decoded, &parts, steps_max), scan, |_| Some(place.clone()));
+                let whole = 0..decoded.len();
+                let parts = std::slice::from_ref(&whole);
+                self.run_obfuscated((&decoded, parts, steps_max), scan, |_| Some(place.clone()));
             }
         }
     }
@@ -202,7 +205,7 @@ impl Pack {
             }
         }
         let is_open = |index: usize| open[index / 64] >> (index % 64) & 1 == 1;
-        let seen = Seen { profile, windows: self.gates.windows(text, &hits, is_open) };
+        let seen = Prescan { profile, windows: self.gates.windows(text, &hits, is_open) };
         for index in members(&open) {
             let detector = &self.detectors[index];
             let windowed = self.gates.is_windowed(index);

@@ -7,26 +7,26 @@ use std::path::Path;
 
 /// One text of a set.
 #[derive(serde::Deserialize)]
-pub struct Labelled {
+pub(crate) struct Labelled {
     /// The class, such as `phone`.
-    pub class: String,
+    pub(crate) class: String,
     /// The language.
-    pub lang: String,
+    pub(crate) lang: String,
     /// Whether the rule shall fire; of an answer, whether it is a good one.
-    pub label: bool,
+    pub(crate) label: bool,
     /// The text.
     #[serde(default)]
-    pub text: String,
+    pub(crate) text: String,
     /// What was asked.
     #[serde(default)]
-    pub question: String,
+    pub(crate) question: String,
     /// What was answered.
     #[serde(default)]
-    pub answer: String,
+    pub(crate) answer: String,
 }
 
 /// Reads a set by its name.
-pub fn read(name: &str) -> Vec<Labelled> {
+pub(crate) fn read(name: &str) -> Vec<Labelled> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rules").join(name);
     let text = std::fs::read_to_string(&path).expect("the set is there");
     let lines = text.lines().enumerate();
@@ -40,7 +40,7 @@ pub fn read(name: &str) -> Vec<Labelled> {
 }
 
 /// Puts random characters where a text asks for them.
-pub fn filled(text: &str, seed: u64) -> String {
+pub(crate) fn filled(text: &str, seed: u64) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut out = String::new();
     let mut rest = text;

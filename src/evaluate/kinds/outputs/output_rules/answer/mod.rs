@@ -1,4 +1,4 @@
-//! What an answer is, by its form: whether it says anything, promises, refuses, stops in the middle.
+//! What an answer is, by its form: whether it says anything, promises, refuses or stops midway.
 //!
 //! In goes an answer and what was asked, out comes the fault that a person would see at once, or
 //! none. Words of the ten most spoken languages and some more; an answer counts as a refusal, a
