@@ -21,6 +21,9 @@ const LINES_MAX: usize = 100_000;
 /// The answers that a statement may get.
 pub(super) const ANSWERS: [&str; 4] = ["yes", "no", "unclear", "not_applicable"];
 
+/// What is asked, each with the place of its run.
+type PlacedInquiries = Vec<(usize, AskedInquiry)>;
+
 /// One labelled run, and what is known of it without a judge.
 pub(super) struct PreparedRun {
     pub(super) run: LabelledRun,
@@ -47,7 +50,7 @@ pub(super) fn prepare(
     runs: Vec<(usize, LabelledRun)>,
     judge: &str,
     samples: u32,
-) -> Result<(Vec<PreparedRun>, Vec<(usize, AskedInquiry)>), CommandError> {
+) -> Result<(Vec<PreparedRun>, PlacedInquiries), CommandError> {
     let (mut prepared, mut asked) = (Vec::new(), Vec::new());
     for (line, run) in runs {
         let fault = |error: String| anyhow::anyhow!("line {line} (`{}`): {error}", run.id);

@@ -147,10 +147,7 @@ pub(super) fn of(answer: &HttpAnswer, quirks: &Quirks) -> Fault {
     if said.is_about(&OVERFLOW) || status == 413 {
         return Fault::Overflow;
     }
-    let may_help = match status {
-        408 | 409 | 429 | 500..=599 => true,
-        _ => false,
-    };
+    let may_help = matches!(status, 408 | 409 | 429 | 500..=599);
     if answer.should_retry.unwrap_or(may_help) {
         return if status == 429 {
             Fault::TooMany { after }

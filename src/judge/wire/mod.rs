@@ -142,7 +142,7 @@ pub(in crate::judge) fn reply(
         JudgeApi::Anthropic => anthropic::reply(&body),
     };
     reply.ok_or_else(|| {
-        let error = body.get("error").map_or_else(String::new, |error| fault::short(error));
+        let error = body.get("error").map_or_else(String::new, fault::short);
         Fault::Unreadable(format!("its answer holds no message {error}"))
     })
 }

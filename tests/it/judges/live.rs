@@ -10,6 +10,18 @@ use crate::support::fake_backend::attribute;
 use crate::support::fake_judge::FakeJudge;
 use crate::support::spans::{request, searches, tool, with};
 
+const DOCS: &str = include_str!("../../../docs/output.md");
+
+/// The attributes that judged evaluations carry, as the documentation says.
+fn documented() -> Vec<&'static str> {
+    let (_, section) = DOCS.split_once("\n## Judged\n").expect("a section");
+    let section = section.split("\n## ").next().expect("its text");
+    let rows: Vec<_> =
+        section.lines().filter_map(|row| row.strip_prefix("| `")?.split('`').next()).collect();
+    assert_eq!(rows.len(), 8);
+    rows
+}
+
 async fn check_api(api: &str) {
     let judge = FakeJudge::saying("yes").await;
     let price = ", price: {input: 1, output: 2}, api_key_env: PATH";
@@ -30,6 +42,9 @@ async fn check_api(api: &str) {
     let key = std::env::var("PATH").expect("any variable").to_lowercase();
     let header = if api == "anthropic" { "x-api-key: " } else { "authorization: bearer " };
     assert!(asked.headers.contains(&format!("{header}{}", key.trim())), "{}", asked.headers);
+    for key in documented() {
+        assert!(attribute(&event.0.attributes, key).is_some(), "documented and not sent: {key}");
+    }
     running.counted("spanscore_judge_requests_total{judge=\"small\",outcome=\"replied\"}", 1).await;
     running.judged().await;
 }

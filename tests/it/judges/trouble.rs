@@ -18,7 +18,7 @@ fn trouble(asked: &JudgeAsked, until: usize) -> Scripted {
         body: r#"{"error": {"message": "not now"}}"#.into(),
         ..Scripted::default()
     };
-    if asked.count >= until || asked.count % 2 == 0 {
+    if asked.count >= until || asked.count.is_multiple_of(2) {
         return answer;
     }
     match asked.count / 2 % 9 {
