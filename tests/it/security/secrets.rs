@@ -114,7 +114,7 @@ fn a_schema_of_a_rule_reads_no_file() {
     std::fs::write(&path, r#"{"type": "string"}"#).unwrap();
     let check = |schema: &str| {
         let rule = format!("{{name: x, type: json_schema, config: {{schema: {schema}}}}}");
-        let config = format!("evaluators: {{output_rules: {{custom: [{rule}]}}}}");
+        let config = format!("evaluators: {{output_rules: {{custom_rules: [{rule}]}}}}");
         let part = ConfigPart::Text { name: "c".into(), text: config };
         let loaded = load(&[part], &|_| None).unwrap();
         ResolvedConfig::new(&loaded).map(drop).map_err(|error| error.to_string())
