@@ -220,16 +220,12 @@ impl Collector {
         let forwards =
             Forwards::start(&settings.forward, &memory, times, &meter, forward.as_ref())?;
         let forwards = Arc::new(forwards);
-        let evaluators = Evaluators::new(settings.evaluators, exporters.want());
-        let table = Arc::new(Table::compile(settings.dialects, &evaluators.facts())?);
-        let resolver = Arc::new(Resolver::new(table));
+        let evaluators = Arc::new(Evaluators::new(settings.evaluators, exporters.want()));
+        let table = Table::compile(settings.dialects, &evaluators.facts())?;
+        let resolver = Arc::new(Resolver::new(Arc::new(table)));
         let exporters = Arc::new(exporters);
-        let outlet: Outlet = {
-            let exporters = Arc::clone(&exporters);
-            Arc::new(move |evaluations, receipt| exporters.offer(evaluations, receipt))
-        };
+        let outlet = outlet_of(&exporters);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let evaluators = Arc::new(evaluators);
         let judges = (&settings.judges, &settings.judging);
         let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
         let places = LanePlaces { journal: journal.as_ref(), data_dir };
@@ -253,9 +249,9 @@ impl Collector {
         if let Some(journal) = &journal {
             telemetry.readiness().need(journal.works());
         }
-        let (handle, restoring) =
-            (lane.as_ref().map(JudgeLane::handle), journal.as_ref().zip(past));
-        let restoring = restoring.and_then(|(own, past)| pipeline.restore(own, past, handle));
+        let handle = lane.as_ref().map(JudgeLane::handle);
+        let past = journal.as_ref().zip(past);
+        let restoring = past.and_then(|(own, past)| pipeline.restore(own, past, handle));
         let intake = pipeline.intake();
         let receivers = Receivers::start(&settings.receivers, intake, &memory, &meter).await?;
         let files = settings.receivers.file.as_ref();
@@ -263,7 +259,6 @@ impl Collector {
         let files_read = receivers.files().iter().chain(telemetry.files());
         let (rereader, rereading) = reread(files_read, &meter);
         telemetry.readiness().set(true);
-        let shutdown_timeout = settings.shutdown_timeout;
         let _keeper = Keeper::start(pipeline.intake());
         Ok(Self {
             telemetry,
@@ -275,7 +270,7 @@ impl Collector {
             journal,
             restoring,
             files,
-            shutdown_timeout,
+            shutdown_timeout: settings.shutdown_timeout,
             rereader,
             reloads: ReloadCounter::new(&meter),
             _rereading: rereading,
@@ -374,6 +369,12 @@ fn unforwarded_since(before: &[Unforwarded], now: Vec<Unforwarded>) -> Vec<Unfor
     let lost = pairs
         .map(|(now, before)| Unforwarded { items: now.items.saturating_sub(before.items), ..now });
     lost.filter(|unforwarded| unforwarded.items > 0).collect()
+}
+
+/// Hands evaluations to exporters.
+fn outlet_of(exporters: &Arc<Exporters>) -> Outlet {
+    let exporters = Arc::clone(exporters);
+    Arc::new(move |evaluations, receipt| exporters.offer(evaluations, receipt))
 }
 
 /// Reads again what was read from files, until the guard is dropped.

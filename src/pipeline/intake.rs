@@ -17,7 +17,7 @@ use super::journal::{Journal, Priors};
 use super::metrics::PipelineMetrics;
 use super::pool::BatchPool;
 use super::reload::setup::Setup;
-use super::room::{QueueRoom, ShardQueue};
+use super::room::{QueueRoom, ShardQueue, show_queue};
 use super::worker::ShardMessage;
 use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER, ROOM_WAIT};
 use crate::emit::forward::{Forwards, Passing};
@@ -349,30 +349,6 @@ impl PipelineIntake {
             .map_err(|error| Refused::Malformed(error.to_string()))?;
         Ok(((batches, table), extracted))
     }
-}
-
-/// Shows how full the queue of requests is whenever metrics are read.
-fn show_queue(meter: &Meter, queue: &Arc<Share>, backlog: &Arc<Backlog>) {
-    let (held, capacity) = (Arc::clone(queue), queue.limit() as u64);
-    meter
-        .u64_observable_gauge("spanscore.pipeline.queue_size")
-        .with_description("Requests that wait to be assembled.")
-        .with_unit("By")
-        .with_callback(move |size| size.observe(held.held() as u64, &[]))
-        .build();
-    meter
-        .u64_observable_gauge("spanscore.pipeline.queue_capacity")
-        .with_description("Room for requests that wait to be assembled.")
-        .with_unit("By")
-        .with_callback(move |room| room.observe(capacity, &[]))
-        .build();
-    let backlog = Arc::clone(backlog);
-    meter
-        .u64_observable_gauge("spanscore.pipeline.queued_spans")
-        .with_description("Spans that wait to be assembled.")
-        .with_unit("{span}")
-        .with_callback(move |spans| spans.observe(backlog.queued_spans(), &[]))
-        .build();
 }
 
 impl Intake for PipelineIntake {

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use opentelemetry::metrics::Meter;
 use tokio::time::Instant;
 
+use super::backlog::Backlog;
 use crate::model::Share;
 use crate::receive::Sender;
 
@@ -122,4 +124,28 @@ async fn look_until(deadline: Instant, is_there: impl Fn() -> bool) -> Option<()
             return Some(());
         }
     }
+}
+
+/// Shows how full the queue of requests is whenever metrics are read.
+pub(super) fn show_queue(meter: &Meter, queue: &Arc<Share>, backlog: &Arc<Backlog>) {
+    let (held, capacity) = (Arc::clone(queue), queue.limit() as u64);
+    meter
+        .u64_observable_gauge("spanscore.pipeline.queue_size")
+        .with_description("Requests that wait to be assembled.")
+        .with_unit("By")
+        .with_callback(move |size| size.observe(held.held() as u64, &[]))
+        .build();
+    meter
+        .u64_observable_gauge("spanscore.pipeline.queue_capacity")
+        .with_description("Room for requests that wait to be assembled.")
+        .with_unit("By")
+        .with_callback(move |room| room.observe(capacity, &[]))
+        .build();
+    let backlog = Arc::clone(backlog);
+    meter
+        .u64_observable_gauge("spanscore.pipeline.queued_spans")
+        .with_description("Spans that wait to be assembled.")
+        .with_unit("{span}")
+        .with_callback(move |spans| spans.observe(backlog.queued_spans(), &[]))
+        .build();
 }

@@ -25,6 +25,7 @@ use super::reload::setup::{Setup, Translator};
 use super::room::{QueueRoom, ShardRoom};
 use super::sessions::{SessionSender, unless_unasked};
 use asking::TraceAnswer;
+pub(super) use clock::ShardClock;
 
 use crate::assemble::{Due, Handle, RunningTrace, Shard, TakenSteps};
 use crate::emit::forward::Forwards;
@@ -467,31 +468,6 @@ impl Guarded for Worker {
     }
 }
 
-/// The clock of a shard, in milliseconds: it runs on from where it was set last.
-pub(super) struct ShardClock {
-    set_at: Instant,
-    set_to_ms: u64,
-}
-
-impl ShardClock {
-    pub(super) fn new() -> Self {
-        Self { set_at: Instant::now(), set_to_ms: 0 }
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.set_to_ms.saturating_add(elapsed_ms(self.set_at))
-    }
-
-    fn set(&mut self, now_ms: u64) {
-        *self = Self { set_at: Instant::now(), set_to_ms: now_ms };
-    }
-
-    /// Whether more than that lies between where it was set last and a time.
-    fn has_passed(&self, now_ms: u64, more: Duration) -> bool {
-        u128::from(now_ms.saturating_sub(self.set_to_ms)) >= more.as_millis()
-    }
-}
-
 pub(super) fn elapsed_ms(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
@@ -503,6 +479,7 @@ pub(super) fn unix_ns(time: SystemTime) -> u64 {
 }
 
 mod asking;
+mod clock;
 mod reform;
 mod told;
 
