@@ -17,6 +17,7 @@ use serde_json::{Value as Json, json};
 use super::{NativeBackend, NativeScore, NativeSettings};
 use crate::client::TlsSettings;
 use crate::client::retry::RetrySettings;
+use crate::emit::content::ShownContent;
 use crate::emit::queue::QueueSettings;
 use crate::emit::settings::{Exporter, ExporterKind};
 use crate::emit::{ExporterStartError, Starting};
@@ -47,8 +48,10 @@ pub(crate) struct LangfuseSettings {
     pub(crate) timeout: HumanDuration,
     /// TLS to the server.
     pub(crate) tls: TlsSettings,
-    /// Whether what may quote arguments and results leaves the process: all of explanations.
-    pub(crate) include_content: bool,
+    /// How much of what may quote arguments and results leaves the process: `none`, `redacted`
+    /// (without personal data and credentials) or `full`; `include_content` is its other name.
+    #[serde(alias = "include_content")]
+    pub(crate) content: ShownContent,
     /// What waits while the server is slow or away.
     pub(crate) sending_queue: QueueSettings,
     /// How a failed request is tried again.
@@ -64,7 +67,7 @@ impl Default for LangfuseSettings {
             secret_key: None,
             timeout: native.timeout,
             tls: native.tls,
-            include_content: native.include_content,
+            content: native.content,
             sending_queue: native.sending_queue,
             retry_on_failure: native.retry_on_failure,
         }
@@ -86,7 +89,7 @@ fn read(node: &Node) -> Result<NativeSettings, SettingsError> {
         headers: BTreeMap::from(headers),
         timeout: settings.timeout,
         tls: settings.tls,
-        include_content: settings.include_content,
+        content: settings.content,
         sending_queue: settings.sending_queue,
         retry_on_failure: settings.retry_on_failure,
     };

@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use super::connection::Connection;
+use super::content::{ContentFilter, ShownContent};
 use super::counters::{Loss, Seldom};
 use super::queue::{Deliver, Delivery, EvaluationBatch, QueueLimits, QueueSettings};
 use super::record;
@@ -41,8 +42,10 @@ pub(crate) struct NativeSettings {
     pub(crate) timeout: HumanDuration,
     /// TLS to the server.
     pub(crate) tls: TlsSettings,
-    /// Whether what may quote arguments and results leaves the process: all of explanations.
-    pub(crate) include_content: bool,
+    /// How much of what may quote arguments and results leaves the process: `none`, `redacted`
+    /// (without personal data and credentials) or `full`; `include_content` is its other name.
+    #[serde(alias = "include_content")]
+    pub(crate) content: ShownContent,
     /// What waits while the server is slow or away.
     pub(crate) sending_queue: QueueSettings,
     /// How a failed request is tried again.
@@ -56,7 +59,7 @@ impl Default for NativeSettings {
             headers: BTreeMap::new(),
             timeout: HumanDuration::from_secs(10),
             tls: TlsSettings::default(),
-            include_content: false,
+            content: ShownContent::None,
             sending_queue: QueueSettings::default(),
             retry_on_failure: RetrySettings::default(),
         }
@@ -102,11 +105,12 @@ impl NativeSettings {
             name: starting.name().into(),
             client,
             retry: self.retry_on_failure.clone(),
-            include_content: self.include_content,
+            content: self.content.is_shown(),
+            filter: starting.content_filter(self.content),
             backend,
             trouble: Seldom::new(),
         };
-        starting.show(self.include_content, false);
+        starting.show(self.content.is_shown(), false);
         starting.queue(QueueLimits::from(&self.sending_queue), sender);
         Ok(())
     }
@@ -127,16 +131,14 @@ struct NativeScore<'a> {
 }
 
 impl<'a> NativeScore<'a> {
-    fn new(evaluation: &'a Evaluation, include_content: bool) -> Self {
+    fn new(evaluation: &'a Evaluation, content: bool) -> Self {
         let plain = || record::plain_explanation(evaluation);
         let (value, explanation) = match &evaluation.outcome {
-            Outcome::Scored(score) if include_content => {
+            Outcome::Scored(score) if content => {
                 (Some(score.value), score.explanation.as_str().to_owned())
             }
             Outcome::Scored(score) => (Some(score.value), plain()),
-            Outcome::NotEvaluable { explanation, .. } if include_content => {
-                (None, explanation.clone())
-            }
+            Outcome::NotEvaluable { explanation, .. } if content => (None, explanation.clone()),
             _ => (None, plain()),
         };
         let label = evaluation.label().map_or(evaluation.outcome.as_str(), |label| label.as_str());
@@ -163,7 +165,8 @@ struct NativeSender<B> {
     name: Arc<str>,
     client: JsonClient,
     retry: RetrySettings,
-    include_content: bool,
+    content: bool,
+    filter: ContentFilter,
     backend: B,
     trouble: Seldom,
 }
@@ -194,17 +197,25 @@ impl<B: NativeBackend> NativeSender<B> {
     }
 }
 
+/// The bodies for some evaluations as they may be shown, each with how many scores it holds.
+fn requests<'e, B: NativeBackend>(
+    backend: &B,
+    filter: &ContentFilter,
+    content: bool,
+    evaluations: impl Iterator<Item = &'e Evaluation>,
+) -> Vec<(String, u64)> {
+    let all: Vec<_> = evaluations.map(|evaluation| filter.apply(evaluation)).collect();
+    let bodies = all.chunks(SCORES_MAX).map(|part| {
+        let scores: Vec<_> = part.iter().map(|it| NativeScore::new(it, content)).collect();
+        (backend.body(&scores).to_string(), part.len() as u64)
+    });
+    bodies.collect()
+}
+
 impl<B: NativeBackend> Deliver for NativeSender<B> {
     async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
-        let requests: Vec<(String, u64)> = {
-            let all: Vec<&Evaluation> = batch.iter().flat_map(|part| part.iter()).collect();
-            let bodies = all.chunks(SCORES_MAX).map(|part| {
-                let scores: Vec<_> =
-                    part.iter().map(|it| NativeScore::new(it, self.include_content)).collect();
-                (self.backend.body(&scores).to_string(), part.len() as u64)
-            });
-            bodies.collect()
-        };
+        let evaluations = batch.iter().flat_map(|part| part.iter());
+        let requests = requests(&self.backend, &self.filter, self.content, evaluations);
         let mut delivery = Delivery::default();
         for (body, count) in requests {
             delivery.add(self.send(body, count).await);

@@ -1,8 +1,10 @@
 use super::langfuse::LangfuseScores;
 use super::phoenix::Annotations;
 use super::*;
+use crate::emit::content::ContentRedactor;
 use crate::emit::sample;
 use crate::emit::settings;
+use crate::model::Explanation;
 use crate::value::json as own_json;
 
 fn body(backend: &impl NativeBackend, evaluations: &[Evaluation], content: bool) -> Json {
@@ -55,6 +57,18 @@ fn content_stays_inside_unless_asked_for() {
 }
 
 #[test]
+fn redacted_content_shows_no_address() {
+    let mut evaluation = sample::scored(0.5);
+    if let Outcome::Scored(score) = &mut evaluation.outcome {
+        score.explanation = Explanation::content("refund mailed to jane@acme-post.net");
+    }
+    let filter = ContentFilter::redacting(&Arc::new(ContentRedactor::new()));
+    let made = requests(&Annotations, &filter, true, [&evaluation].into_iter());
+    assert_eq!(made.len(), 1);
+    assert!(made[0].0.contains("refund mailed to [EMAIL_1]") && !made[0].0.contains("jane@"));
+}
+
+#[test]
 fn settings_name_what_is_missing() {
     let check = |text: &str, expected: &str| {
         let node = Node::from_value(&own_json::parse(text).unwrap());
@@ -62,6 +76,7 @@ fn settings_name_what_is_missing() {
         assert!(said.starts_with(expected), "{text}: {said}");
     };
     check(r#"{"phoenix": {"endpoint": "http://localhost:6006"}}"#, "right");
+    check(r#"{"phoenix": {"endpoint": "http://localhost:6006", "content": "redacted"}}"#, "right");
     check(r#"{"phoenix": {}}"#, "`endpoint` is missing");
     check(r#"{"langfuse": {"public_key": "pk"}}"#, "`public_key` and `secret_key`");
     check(r#"{"langfuse": {"public_key": "pk", "secret_key": "sk"}}"#, "right");
