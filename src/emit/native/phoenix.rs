@@ -49,10 +49,11 @@ impl NativeBackend for Annotations {
 
 fn annotation(score: &NativeScore<'_>) -> Json {
     let evaluation = score.evaluation;
+    let annotator = if evaluation.judge.is_some() { "LLM" } else { "CODE" };
     json!({
         "span_id": evaluation.span_id.to_string(),
         "name": evaluation.evaluator.name,
-        "annotator_kind": "CODE",
+        "annotator_kind": annotator,
         "result": {
             "label": score.label,
             "score": score.value,

@@ -4,7 +4,7 @@ use super::*;
 use crate::emit::content::ContentRedactor;
 use crate::emit::sample;
 use crate::emit::settings;
-use crate::model::Explanation;
+use crate::model::{Explanation, JudgeUse};
 use crate::value::json as own_json;
 
 fn body(backend: &impl NativeBackend, evaluations: &[Evaluation], content: bool) -> Json {
@@ -14,13 +14,20 @@ fn body(backend: &impl NativeBackend, evaluations: &[Evaluation], content: bool)
 
 #[test]
 fn phoenix_gets_annotations_on_the_judged_span() {
-    let body = body(&Annotations, &[sample::scored(0.5), sample::not_evaluable()], true);
+    let mut judged = sample::scored(0.5);
+    judged.judge = Some(Arc::new(JudgeUse::default()));
+    let all = [sample::scored(0.5), sample::not_evaluable(), judged];
+    let body = body(&Annotations, &all, true);
     let first = &body["data"][0];
     assert_eq!(first["span_id"], "b7ad6b7169203331");
     assert_eq!(first["name"], "tool_call_args/refund");
     assert_eq!(first["result"]["score"], 0.5);
     assert_eq!(first["result"]["label"], "fail");
     assert_eq!(first["identifier"], "spanscore");
+    assert_eq!(
+        (&first["annotator_kind"], &body["data"][2]["annotator_kind"]),
+        (&"CODE".into(), &"LLM".into())
+    );
     let second = &body["data"][1]["result"];
     assert!(second["score"].is_null());
     assert_eq!(second["label"], "not_evaluable");
