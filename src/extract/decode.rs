@@ -87,6 +87,7 @@ const DECODERS: &[(&str, Decoder)] = &[
     ("assistant_text", answers::assistant_text),
     ("listed_calls", listed::listed_calls),
     ("last_turn", answers::last_turn),
+    ("only_output", shapes::only_output),
     ("said_by_user", answers::said_by_user),
     ("said_by_model", answers::said_by_model),
 ];

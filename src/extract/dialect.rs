@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-pub use source::{Condition, FactSource, From, OnlyIf, Scalar};
+pub use source::{Condition, FactSource, From, OnlyIf, Scalar, SpanKindSaid};
 
 use crate::settings::yaml;
 

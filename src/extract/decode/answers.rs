@@ -22,7 +22,11 @@ enum Speaker {
 
 /// What the user asked.
 pub(super) fn user_text(value: Value<'_>) -> Option<Decoded<'_>> {
-    recorded(value, Speaker::User, 0)
+    // A list of messages that holds none: nobody asked anything.
+    match recorded(value, Speaker::User, 0) {
+        Some(Decoded::Value(Value::List(items))) if items.is_empty() => None,
+        asked => asked,
+    }
 }
 
 /// What the agent answered.
@@ -134,7 +138,7 @@ fn unwrapped<'a>(value: Value<'a>, speaker: Speaker) -> Result<Value<'a>, Value<
 const BESIDE: [&str; 6] = ["tags", "metadata", "kwargs", "run_type", "name", "input_str"];
 
 /// Keys of what a function that asks an agent is given: the user's words among switches.
-const INPUT_KEYS: [&str; 10] = [
+const INPUT_KEYS: [&str; 13] = [
     "input",
     "query",
     "question",
@@ -145,11 +149,24 @@ const INPUT_KEYS: [&str; 10] = [
     "user_msg",
     "content",
     "user_input",
+    "user_message",
+    "user_query",
+    "message",
 ];
 
 /// Keys of objects that hold an answer and nothing else.
-const OUTPUT_KEYS: [&str; 8] =
-    ["output", "outputs", "text", "result", "response", "raw", "final_output", "content"];
+const OUTPUT_KEYS: [&str; 10] = [
+    "output",
+    "outputs",
+    "text",
+    "result",
+    "response",
+    "raw",
+    "final_output",
+    "content",
+    "return_value",
+    "__default__",
+];
 
 fn unwrapped_map<'a>(mut map: Map<'a>, speaker: Speaker) -> Result<Value<'a>, Map<'a>> {
     if map.get("lc").is_some() && map.get("kwargs").is_some() {

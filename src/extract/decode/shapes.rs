@@ -32,6 +32,22 @@ pub(super) fn unwrap_result(value: Value<'_>) -> Value<'_> {
     }
 }
 
+/// Keys under which decorators record what a function returned.
+const RETURNED: [&str; 6] = ["result", "output", "value", "return_value", "__default__", "default"];
+
+/// An object that holds what a function returned and nothing else: that.
+pub(super) fn only_output(value: Value<'_>) -> Option<Decoded<'_>> {
+    Some(Decoded::Value(match value {
+        Value::Map(mut map) if map.len() == 1 => {
+            match RETURNED.iter().find_map(|key| map.remove(key)) {
+                Some(returned) => returned,
+                None => Value::Map(map),
+            }
+        }
+        value => value,
+    }))
+}
+
 /// A list of text blocks: their texts joined, read as JSON where they are; else as it came.
 pub(super) fn content_text(value: Value<'_>) -> Value<'_> {
     match json_or_text(value) {
@@ -98,11 +114,10 @@ fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
     let is_message =
         |map: &Map<'_>| map.get("tool_call_id").is_some() && map.get("content").is_some();
     if map.len() == 1
-        && let Some(Value::Map(inner)) = map.get("output")
-        && tool_message_fields(Value::Map(inner.clone())).is_ok()
-        && let Some(inner) = map.remove("output")
+        && let Some(inner) = map.get("output")
+        && let Ok(fields) = tool_message_fields(inner.clone())
     {
-        return tool_message_fields(inner);
+        return Ok(fields);
     }
     for inner in ["data", "kwargs"] {
         if map.get(inner).and_then(Value::as_map).is_some_and(is_message)

@@ -23,6 +23,10 @@ pub enum From {
     /// with one (`|` between several): where an instrumentation that nobody knows may record the
     /// body of a request or response.
     AttrsEnding,
+    /// The attribute whose key ends with one of the words in `key` (`|` between several), whatever
+    /// stands before it; or an object of those that have more behind the word and a dot. For spans
+    /// that say under a key of any instrumentation what they are.
+    AttrsWorded,
     /// An object made of the attributes `keys`, of the log event named `event` where one is given.
     AttrsObject,
     /// The attribute `key` of the span events named `event`.
@@ -139,7 +143,9 @@ impl SourceForm {
     fn checked<E: de::Error>(self) -> Result<FactSource, E> {
         let missing = |what: &str| Err(E::custom(format!("`{what}` is missing in this source")));
         match self.from {
-            From::Attr | From::AttrsPrefix | From::AttrsEnding if self.key.is_empty() => {
+            From::Attr | From::AttrsPrefix | From::AttrsEnding | From::AttrsWorded
+                if self.key.is_empty() =>
+            {
                 return missing("key");
             }
             From::AttrsObject if self.keys.is_empty() => return missing("keys"),
@@ -212,6 +218,31 @@ pub struct Condition {
     pub log_event_name_prefix: Option<String>,
     /// Whether the span has no parent.
     pub root: Option<bool>,
+    /// What the span says that it is, under a key that no dialect names and that speaks of kinds of
+    /// spans (`acme.span.kind`, `acme_event_type`).
+    pub says: Option<SpanKindSaid>,
+}
+
+impl Condition {
+    /// Whether it holds of any instrumentation's spans that say what they are.
+    pub fn asks_only_what_is_said(&self) -> bool {
+        self.says.is_some()
+            || !self.any.is_empty() && self.any.iter().all(Self::asks_only_what_is_said)
+    }
+}
+
+/// What a span may say that it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SpanKindSaid {
+    /// A tool's call.
+    Tool,
+    /// An agent's run.
+    Agent,
+    /// A model's call.
+    Model,
+    /// Something around those: a workflow, a chain, a turn.
+    Run,
 }
 
 /// A value to compare an attribute with. Kinds never equal each other: `true` is not `"true"`.

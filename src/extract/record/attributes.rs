@@ -60,7 +60,7 @@ impl<'a> SpanAttributes<'a> {
     pub(in crate::extract) fn slots(&self) -> impl Iterator<Item = u16> {
         self.read.iter().filter_map(|read| match read.meaning {
             KeyMeaning::Slot(slot) | KeyMeaning::Stated(slot) => Some(slot),
-            KeyMeaning::Unread | KeyMeaning::Behind => None,
+            KeyMeaning::Unread | KeyMeaning::Behind | KeyMeaning::Kind => None,
         })
     }
 
@@ -91,6 +91,14 @@ impl<'a> SpanAttributes<'a> {
             put(arena, OTHER, read(place).map_or(&[], |read| read.entry));
         });
         let mut has_body = false;
+        for read in retention.worded.iter().filter_map(|place| read(*place)) {
+            let is_body = !retention.kind.tool
+                && table.endings.has(key_value(read.entry)?.0)
+                && speaks_of_tools(read.value)
+                && is_structured_value(read.value);
+            has_body |= is_body;
+            put(arena, if is_body { BODY } else { OTHER }, read.entry);
+        }
         for read in retention.bodies.iter().filter_map(|place| read(*place)) {
             let is_body = speaks_of_tools(read.value) && is_structured_value(read.value);
             has_body |= is_body;

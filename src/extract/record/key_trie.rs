@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::attributes::SpanAttributes;
 use super::retention::{Retention, Retentions};
 use crate::extract::table::bit_set::BitSet;
-use crate::extract::table::{Bound, Matching, Table};
+use crate::extract::table::{Bound, Matching, Table, may_say_kind};
 use crate::otlp::any_value::key_value;
 use crate::otlp::wire::{Fields, Malformed, leading_bytes};
 
@@ -42,8 +42,10 @@ pub(in crate::extract) enum KeyMeaning {
     Slot(u16),
     /// It has a slot, and statements speak of its value.
     Stated(u16),
-    /// It lies behind some prefix, or ends at a word that bodies stand under.
+    /// It lies behind some prefix, or ends at a word that some source reads.
     Behind,
+    /// It has no slot, and a span may say under it what it is.
+    Kind,
 }
 
 impl KeyMeaning {
@@ -52,8 +54,15 @@ impl KeyMeaning {
             let is_stated = table.bound(slot).is_some_and(Bound::states_value);
             return if is_stated { Self::Stated(slot) } else { Self::Slot(slot) };
         }
-        let is_read = table.prefixes.of(key) != 0 || table.endings.has(key);
-        if is_read { Self::Behind } else { Self::Unread }
+        let is_read =
+            || table.prefixes.of(key) != 0 || table.endings.has(key) || table.worded.has(key);
+        if table.hears_kinds() && may_say_kind(key) {
+            Self::Kind
+        } else if is_read() {
+            Self::Behind
+        } else {
+            Self::Unread
+        }
     }
 }
 
@@ -284,8 +293,13 @@ fn read<'a>(
     (meaning, value, entry): (KeyMeaning, &'a [u8], &'a [u8]),
 ) -> Result<(), Malformed> {
     let text = check(value)?;
-    if let KeyMeaning::Stated(slot) = meaning {
-        matching.attribute(table, slot, value, text);
+    match meaning {
+        KeyMeaning::Stated(slot) => matching.attribute(table, slot, value, text),
+        KeyMeaning::Kind => {
+            let key = key_value(entry)?.0;
+            matching.kind(table, key, text.unwrap_or_default());
+        }
+        _ => {}
     }
     found.push(meaning, value, entry);
     Ok(())

@@ -13,7 +13,7 @@
 //! | `EVENT_ATTRIBUTE` | as `ATTRIBUTE`, of the last event |
 //! | others | a text or an encoded `AnyValue` |
 
-use crate::extract::table::{ConditionId, KeySlot, Table, ends_with};
+use crate::extract::table::{ConditionId, KeySlot, Table, WordedKey, ends_with, worded_by};
 use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_value;
 use crate::otlp::wire::{Field, Fields};
@@ -155,6 +155,34 @@ impl<'a> FactsReader<'a> {
             let (key, value) = if field == BODY { key_value(bytes).ok()? } else { return None };
             let is_meant = words.split('|').any(|word| ends_with(key, word.as_bytes()));
             AnyValue::read(value).ok().filter(|_| is_meant)
+        })
+    }
+
+    /// The kept attributes whose keys are worded by one of the words, with what stands behind it,
+    /// in the order of the span; `slots` are those with a slot.
+    pub(crate) fn worded<'p>(
+        self,
+        words: &'p str,
+        slots: &'p [(KeySlot, Box<str>)],
+    ) -> impl Iterator<Item = (&'p str, AnyValue<'a>)> + use<'a, 'p>
+    where
+        'a: 'p,
+    {
+        let tail = |worded| match worded {
+            WordedKey::Whole => "",
+            WordedKey::Part(tail) => tail,
+        };
+        self.fields().filter_map(move |(field, bytes)| match field {
+            ATTRIBUTE => {
+                let (slot, value) = slot(bytes)?;
+                let (_, tail) = slots.iter().find(|(known, _)| *known == slot)?;
+                Some((&**tail, AnyValue::read(value).ok()?))
+            }
+            OTHER | BODY => {
+                let (key, value) = key_value(bytes).ok()?;
+                Some((tail(worded_by(key, words)?), AnyValue::read(value).ok()?))
+            }
+            _ => None,
         })
     }
 

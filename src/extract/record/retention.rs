@@ -31,6 +31,8 @@ pub(in crate::extract) struct Retention {
     pub(in crate::extract) others: Vec<u32>,
     /// The places of those that are kept if they hold the body of a request or response.
     pub(in crate::extract) bodies: Vec<u32>,
+    /// The places of those that are kept since their keys end with words that are read.
+    pub(in crate::extract) worded: Vec<u32>,
     /// The places of those that are kept if they belong to a message about tools.
     pub(in crate::extract) messages: Vec<MessagePart>,
 }
@@ -158,6 +160,9 @@ impl Retention {
                     let tools_only = !keep.slots.has(slot);
                     if !tools_only || keep.tools_only.has(slot) {
                         self.attributes.push(KeptAttribute { place, slot, tools_only });
+                    } else if is_worded(table, keep, entry) {
+                        let tools_only = !keep.worded;
+                        self.attributes.push(KeptAttribute { place, slot, tools_only });
                     } else if is_bare_body(table, entry) {
                         self.bodies.push(place);
                     }
@@ -171,15 +176,22 @@ impl Retention {
                         let prefix = prefixes.trailing_zeros() as u16;
                         let field = MessageField::new(prefix, table.prefixes.tail(prefix, key));
                         messages.push((place, field));
-                    } else if table.endings.has(key) {
+                    } else if keep.worded && table.worded.has(key) {
+                        self.worded.push(place);
+                    } else if table.endings.has(key) || is_worded(table, keep, entry) {
                         self.bodies.push(place);
                     }
                 }
-                KeyMeaning::Unread => {}
+                KeyMeaning::Unread | KeyMeaning::Kind => {}
             }
         }
         self.messages = MessagePart::all(&messages);
     }
+}
+
+/// Whether a key ends with a word that is read of the span at hand.
+fn is_worded(table: &Table, keep: &Kept, entry: &[u8]) -> bool {
+    (keep.worded || keep.worded_bodies) && table.worded.has(key_value(entry).unwrap_or_default().0)
 }
 
 /// Whether a key is a bare word that bodies stand under: many instrumentations write `input`, and

@@ -3,7 +3,7 @@
 use super::super::dialect::{FactSource, From, Role};
 use super::super::table::Table;
 use crate::extract::record::layout::{self, FactsReader};
-use crate::extract::table::{ConditionId, KeySlot};
+use crate::extract::table::{ConditionId, KeySlot, WordedKey, worded_by};
 
 /// A table's sources, with the places at which records hold what they read.
 #[derive(Debug, Default)]
@@ -70,6 +70,8 @@ pub(super) enum FactPlace {
     Attr(KeySlot),
     Prefix,
     Ending,
+    /// Of the keys that have a slot those that are worded so, with what stands behind the word.
+    Worded(Vec<(KeySlot, Box<str>)>),
     Object(Vec<KeySlot>),
     Event(KeySlot),
     SpanName,
@@ -178,6 +180,7 @@ impl FactPlace {
             From::Attr => Self::Attr(table.slot(&source.key)?),
             From::AttrsPrefix => Self::Prefix,
             From::AttrsEnding => Self::Ending,
+            From::AttrsWorded => Self::Worded(worded_slots(table, &source.key)),
             From::AttrsObject => {
                 Self::Object(source.keys.iter().filter_map(|key| table.slot(key)).collect())
             }
@@ -190,6 +193,18 @@ impl FactPlace {
     }
 }
 
+/// The slots of the keys that are worded by one of the words, with what stands behind it.
+fn worded_slots(table: &Table, words: &str) -> Vec<(KeySlot, Box<str>)> {
+    let slots = (0..table.slot_count()).map(KeySlot);
+    let found = slots.filter_map(|slot| {
+        Some(match worded_by(table.key(slot).as_bytes(), words)? {
+            WordedKey::Whole => (slot, "".into()),
+            WordedKey::Part(tail) => (slot, tail.into()),
+        })
+    });
+    found.collect()
+}
+
 impl FactPlace {
     /// The [kinds](layout::kind) of facts among which it may find anything.
     pub(super) fn kinds(&self) -> u16 {
@@ -197,6 +212,11 @@ impl FactPlace {
             Self::Attr(_) | Self::LogAttr(_) | Self::Object(_) => layout::ATTRIBUTE,
             Self::Prefix => layout::OTHER,
             Self::Ending => layout::BODY,
+            Self::Worded(_) => {
+                return [layout::ATTRIBUTE, layout::OTHER, layout::BODY]
+                    .into_iter()
+                    .fold(0, |kinds, field| kinds | layout::kind(field));
+            }
             Self::Event(_) => layout::EVENT,
             Self::SpanName => layout::SPAN_NAME,
             Self::LogBody => layout::LOG_BODY,

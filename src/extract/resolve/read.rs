@@ -63,7 +63,11 @@ impl<'a> Raw<'a> {
 }
 
 /// All values that a source finds on a record, in order: several where a span has several events.
-pub(super) fn raws<'a>(source: &PlannedSource, facts: FactsReader<'a>, found: &mut Vec<Raw<'a>>) {
+pub(super) fn raws<'a>(
+    source: &'a PlannedSource,
+    facts: FactsReader<'a>,
+    found: &mut Vec<Raw<'a>>,
+) {
     let is_broken = Cell::new(false);
     let read = |value: AnyValue<'a>| {
         value.to_value().unwrap_or_else(|_| {
@@ -86,6 +90,17 @@ pub(super) fn raws<'a>(source: &PlannedSource, facts: FactsReader<'a>, found: &m
             }
         }
         FactPlace::Ending => found.extend(facts.bodies(&source.source.key).map(Raw::Any)),
+        FactPlace::Worded(slots) => {
+            let entries = facts.worded(&source.source.key, slots);
+            let entries: Vec<_> = entries.collect();
+            match entries.iter().find(|(tail, _)| tail.is_empty()) {
+                Some((_, whole)) => found.push(Raw::Any(*whole)),
+                None => {
+                    let parts = entries.into_iter().map(|(tail, value)| (tail, read(value)));
+                    found.extend(unflatten(parts).map(made));
+                }
+            }
+        }
         FactPlace::Object(slots) => {
             let entries: Map<'a> = source
                 .source

@@ -9,7 +9,7 @@ use super::bit_set::BitSet;
 use super::condition::{ALTERNATIVES_MAX, Numbering, Statement, Term, alternatives};
 use super::key_index::KeyIndex;
 use super::matching::{Alternative, Bound, Statements};
-use super::{CompiledCondition, Endings, Kept, KeySlot, Prefixes, Table};
+use super::{CompiledCondition, Endings, Kept, KeySlot, Prefixes, Table, Worded};
 use crate::model::Facts;
 
 /// Dialects that do not fit a table.
@@ -42,6 +42,7 @@ pub(super) struct Builder {
     names: KeyNumbers,
     pub(super) prefixes: Prefixes,
     pub(super) endings: Endings,
+    pub(super) worded: Worded,
     events: Vec<Box<[u8]>>,
     event_slots: Vec<BitSet>,
     pub(super) base: Kept,
@@ -147,6 +148,7 @@ impl Builder {
             tools_only_prefixes: self.prefixes.tools_only(),
             prefixes: self.prefixes,
             endings: self.endings,
+            worded: self.worded,
             events: KeyIndex::new(self.events),
             event_slots: self.event_slots,
             statements,
@@ -204,6 +206,7 @@ fn statements(all: &[Statement], ways: &[Vec<Vec<Term>>]) -> Statements {
         scope_prefixes: Vec::new(),
         log_event_prefixes: Vec::new(),
         root: None,
+        says: [None; 4],
         candidates: vec![Vec::new(); all.len()],
         unconditional: Vec::new(),
     };
@@ -220,6 +223,7 @@ fn statements(all: &[Statement], ways: &[Vec<Vec<Term>>]) -> Statements {
             Statement::Scope(text) => statements.scopes.push(entry(text)),
             Statement::ScopePrefix(text) => statements.scope_prefixes.push(entry(text)),
             Statement::Root => statements.root = Some(bit),
+            Statement::Says(kind) => statements.says[*kind as usize] = Some(bit),
             Statement::Equals(..) | Statement::Prefix(..) | Statement::Present(_) => {}
         }
     }

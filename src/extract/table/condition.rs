@@ -1,6 +1,6 @@
 //! Conditions as alternatives of bits.
 
-use super::super::dialect::{Condition, Scalar};
+use super::super::dialect::{Condition, Scalar, SpanKindSaid};
 
 /// One statement about a span: a bit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,13 +14,14 @@ pub(super) enum Statement {
     Scope(String),
     ScopePrefix(String),
     Root,
+    Says(SpanKindSaid),
 }
 
 impl Statement {
     /// How often it holds, roughly: an alternative is looked up by its rarest statement.
     pub(super) fn frequency(&self) -> u8 {
         match self {
-            Self::Equals(..) | Self::Prefix(..) => 0,
+            Self::Equals(..) | Self::Prefix(..) | Self::Says(_) => 0,
             Self::SpanName(_) => 1,
             Self::Present(_) => 2,
             Self::SpanNamePrefix(_) | Self::LogEventPrefix(_) => 3,
@@ -95,6 +96,7 @@ fn simple_terms(condition: &Condition, names: &mut impl Numbering) -> Vec<Term> 
     ];
     statements.extend(texts.into_iter().flatten().map(|statement| (statement, true)));
     statements.extend(condition.root.map(|root| (Statement::Root, root)));
+    statements.extend(condition.says.map(|kind| (Statement::Says(kind), true)));
     statements.into_iter().map(|(statement, wanted)| (names.bit(statement), wanted)).collect()
 }
 

@@ -15,6 +15,10 @@ pub(in super::super) struct Kept {
     pub(in super::super) events: u64,
     /// [`SpanPart`]s to keep, a bit each.
     pub(in super::super) parts: u8,
+    /// Keep the attributes of [`Worded`](super::Worded) keys.
+    pub(in super::super) worded: bool,
+    /// Keep those of them that hold messages about tools.
+    pub(in super::super) worded_bodies: bool,
 }
 
 /// A part of a span beside its attributes and events.
@@ -33,6 +37,8 @@ impl Kept {
         self.prefixes |= other.prefixes;
         self.events |= other.events;
         self.parts |= other.parts;
+        self.worded |= other.worded;
+        self.worded_bodies |= other.worded_bodies;
     }
 
     #[inline]

@@ -173,6 +173,11 @@ fn kept(builder: &mut Builder, source: &FactSource, needed: Needed) -> Result<Ke
                 1 << builder.prefixes.intern(&source.key, needed != Needed::Whole).min(63);
         }
         From::AttrsEnding => builder.endings.add(&source.key, needed == Needed::Whole),
+        From::AttrsWorded => {
+            builder.worded.add(&source.key);
+            keep.worded = !tools_only;
+            keep.worded_bodies = tools_only;
+        }
         From::AttrsObject => {
             for key in &source.keys {
                 keep.slots.insert(builder.slot(key));

@@ -4,6 +4,7 @@ use super::super::dialect::Scalar;
 use super::Table;
 use super::bit_set::BitSet;
 use super::key_index::KeyIndex;
+use super::spoken::said;
 use crate::otlp::AnyValue;
 
 /// All statements of a table, by what they speak of; attributes have theirs in [`Bound`].
@@ -17,6 +18,8 @@ pub(super) struct Statements {
     pub(super) scope_prefixes: Vec<(Box<[u8]>, u16)>,
     pub(super) log_event_prefixes: Vec<(Box<[u8]>, u16)>,
     pub(super) root: Option<u16>,
+    /// By what a span says that it is.
+    pub(super) says: [Option<u16>; 4],
     /// For each bit the alternatives that it is the rarest of.
     pub(super) candidates: Vec<Vec<Alternative>>,
     /// The alternatives that need no bit to be set.
@@ -86,6 +89,15 @@ impl Matching {
         match text {
             Some(text) => self.text(bound, text),
             None => self.value(bound, value),
+        }
+    }
+
+    /// Notes what a span may say that it is, under a key that has no slot.
+    #[inline(never)]
+    pub(in super::super) fn kind(&mut self, table: &Table, key: &[u8], value: &[u8]) {
+        let said = said(key, value).and_then(|kind| table.statements.says[kind as usize]);
+        if let Some(bit) = said {
+            self.bits.insert(bit);
         }
     }
 

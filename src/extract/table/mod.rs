@@ -15,6 +15,8 @@ pub(crate) mod key_index;
 mod lower;
 mod matching;
 mod prefix;
+mod spoken;
+mod worded;
 
 use std::sync::Arc;
 
@@ -29,6 +31,8 @@ pub(super) use keep::{Kept, SpanPart};
 pub(super) use lower::names_tools;
 pub(super) use matching::{Bound, Matching};
 pub(super) use prefix::Prefixes;
+pub(super) use spoken::may_say_kind;
+pub(super) use worded::{Worded, WordedKey, worded_by};
 
 /// The place of an attribute key in a [`Table`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -54,6 +58,8 @@ pub struct Table {
     pub(super) tools_only_prefixes: u64,
     /// The keys under which bodies of requests and responses may stand.
     pub(super) endings: Endings,
+    /// The words of keys that are read of spans that say what they are.
+    pub(super) worded: Worded,
     pub(super) events: KeyIndex,
     /// For each event name the attributes that some source reads.
     pub(super) event_slots: Vec<BitSet>,
@@ -145,6 +151,11 @@ impl Table {
     #[inline]
     pub(super) fn bound(&self, slot: u16) -> Option<&Bound> {
         self.bound.get(usize::from(slot))
+    }
+
+    /// Whether any condition asks what spans say that they are.
+    pub(super) fn hears_kinds(&self) -> bool {
+        self.statements.says.iter().any(Option::is_some)
     }
 
     #[inline]

@@ -2,7 +2,7 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 
-use super::super::dialect::Scalar;
+use super::super::dialect::{Scalar, SpanKindSaid};
 use super::super::testing::{extract, facts, request, span, table, text};
 use super::*;
 
@@ -37,6 +37,17 @@ fn naive(condition: &Condition, span: &Given) -> bool {
         && begins(&condition.span_name_prefix, &span.name)
         && condition.log_event_name_prefix.is_none()
         && condition.root.is_none_or(|root| root == span.root)
+        && condition.says.is_none_or(|kind| value("acme.span.kind") == Some(word(kind)))
+}
+
+/// How a span says what it is.
+fn word(kind: SpanKindSaid) -> &'static str {
+    match kind {
+        SpanKindSaid::Tool => "tool",
+        SpanKindSaid::Agent => "agent",
+        SpanKindSaid::Model => "llm",
+        SpanKindSaid::Run => "chain",
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -69,6 +80,9 @@ impl Words {
             if let Scalar::String(text) = value {
                 self.attributes.push((condition.attr.clone(), text.clone()));
             }
+        }
+        if let Some(kind) = condition.says {
+            self.attributes.push(("acme.span.kind".into(), word(kind).into()));
         }
         if let Some(prefix) = &condition.prefix {
             self.attributes.push((condition.attr.clone(), format!("{prefix} and more")));

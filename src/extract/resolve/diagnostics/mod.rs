@@ -15,6 +15,7 @@ use super::tool_calls::{FieldSources, SpanCall};
 use super::tree::Tree;
 use crate::extract::dialect::{From, Role};
 use crate::extract::record::layout::FactsReader;
+use crate::extract::table::ConditionId;
 use crate::model::{
     CallStatus, Content, Effort, SpanFlags, SpanId, SpanRecord, ToolCall, TraceId, TraceSpans,
 };
@@ -183,15 +184,18 @@ impl Resolver {
     }
 
     /// The spans of a trace that some dialect takes, as those of tools, agents or models, or as
-    /// none.
+    /// none. A span that is only taken at its word about its kind is not among them: a dialect of
+    /// its own may read more of it.
     pub fn known_spans(&self, trace: &TraceSpans) -> impl Iterator<Item = SpanId> {
         let is_known = |record: &&SpanRecord| {
-            let flags = record.flags;
             let facts = FactsReader::new(trace.facts(record));
-            // A body that was recognised by its shape alone makes a span no dialect's own.
-            let mut compiled = facts.conditions().filter_map(|id| self.table.compiled(id.0));
-            !flags.has(SpanFlags::LOG)
-                && (flags.has(SpanFlags::TOOL) || compiled.any(|it| it.agent || it.exclude))
+            let takes = |id: ConditionId| {
+                let means = self.table.compiled(id.0);
+                let condition = self.table.conditions().get(usize::from(id.0));
+                means.is_some_and(|it| it.tool || it.agent || it.exclude)
+                    && condition.is_some_and(|condition| !condition.asks_only_what_is_said())
+            };
+            !record.flags.has(SpanFlags::LOG) && facts.conditions().any(takes)
         };
         trace.spans.iter().filter(is_known).map(|record| record.span_id)
     }
@@ -323,6 +327,9 @@ fn describe(source: &PlannedSource) -> String {
         From::Attr => format!("attribute `{}`", source.key),
         From::AttrsPrefix => format!("attributes `{}*`", source.key),
         From::AttrsEnding => "an attribute with a body".into(),
+        From::AttrsWorded => {
+            format!("an attribute of any name that ends with `{}`", source.key.replace('|', "`, `"))
+        }
         From::AttrsObject => format!("attributes `{}`", source.keys.join("`, `")),
         From::SpanEvent => format!("span event `{}`, attribute `{}`", source.event, source.key),
         From::SpanName => "span name".into(),

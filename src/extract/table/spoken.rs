@@ -1,0 +1,176 @@
+//! What a span says of itself under a key of any instrumentation: `acme.span.kind: TOOL`.
+//!
+//! Most instrumentations mark their spans so, each under a key of its own, and write the same few
+//! words there. Keys and values are compared by their letters: `spanKind`, `span_kind` and
+//! `span.kind` are one, so are `tool_call` and `ToolCall`.
+
+use super::super::dialect::SpanKindSaid;
+
+/// Ends of keys that speak of a span's kind and of nothing else.
+const KINDS: [&str; 9] = [
+    "spankind",
+    "spantype",
+    "eventtype",
+    "observationtype",
+    "runtype",
+    "nodetype",
+    "typenode",
+    "steptype",
+    "operationtype",
+];
+/// Ends of keys that may speak of many things: only words count that can mean nothing else.
+const VAGUE_KINDS: [&str; 4] = ["kind", "type", "category", "operation"];
+/// What lies deeper than a vendor's `acme.kind` speaks of something on the span.
+const VAGUE_PARTS_MAX: usize = 2;
+
+/// Words for the call of a tool that mean nothing else.
+const TOOL_CALLS: [&str; 13] = [
+    "toolcall",
+    "callingtool",
+    "calltool",
+    "tooluse",
+    "toolrun",
+    "runtool",
+    "executetool",
+    "toolexecution",
+    "toolinvocation",
+    "invoketool",
+    "mcptoolcall",
+    "functioncall",
+    "toolspan",
+];
+const TOOLS: [&str; 3] = ["tool", "mcptool", "functiontool"];
+const AGENTS: [&str; 8] = [
+    "agent",
+    "agentrun",
+    "runagent",
+    "invokeagent",
+    "agentinvocation",
+    "agentexecution",
+    "agentspan",
+    "agentturn",
+];
+const MODELS: [&str; 12] = [
+    "llm",
+    "llmcall",
+    "llmgeneration",
+    "llmspan",
+    "model",
+    "modelcall",
+    "modelinvocation",
+    "generation",
+    "chat",
+    "chatmodel",
+    "chatcompletion",
+    "completion",
+];
+const RUNS: [&str; 10] = [
+    "chain",
+    "workflow",
+    "run",
+    "session",
+    "task",
+    "crew",
+    "graph",
+    "turn",
+    "conversation",
+    "pipeline",
+];
+
+/// Longest key or value that is looked at, in letters: none of the words is longer.
+const LETTERS_MAX: usize = 64;
+
+/// Whether a span may say under this key what it is.
+pub(in super::super) fn may_say_kind(key: &[u8]) -> bool {
+    let mut buffer = [0; LETTERS_MAX];
+    let letters = letters(key, &mut buffer);
+    // What is beneath a kind is no kind of span, nor is that of an item in a list: a span of a
+    // model holds messages of any type.
+    if letters.ends_with(b"subtype") || has_number(key) {
+        return false;
+    }
+    let ends = |words: &[&str]| words.iter().any(|word| letters.ends_with(word.as_bytes()));
+    ends(&KINDS) || key.split(|byte| *byte == b'.').count() <= VAGUE_PARTS_MAX && ends(&VAGUE_KINDS)
+}
+
+/// Whether a part of a key is a number.
+fn has_number(key: &[u8]) -> bool {
+    key.split(|byte| *byte == b'.').any(|part| part.iter().all(u8::is_ascii_digit))
+}
+
+/// What a span says that it is by this value under this key.
+pub(super) fn said(key: &[u8], value: &[u8]) -> Option<SpanKindSaid> {
+    let mut buffer = [0; LETTERS_MAX];
+    let key = letters(key, &mut buffer);
+    let is_clear = KINDS.iter().any(|word| key.ends_with(word.as_bytes()));
+    let mut buffer = [0; LETTERS_MAX];
+    let whole = letters(value, &mut buffer);
+    let is_in = |words: &[&str]| words.iter().any(|word| word.as_bytes() == whole);
+    // `SpanType.TOOL` is how some languages print the word.
+    let last = value.rsplit(|byte| *byte == b'.').next().filter(|last| last.len() < value.len());
+    let is_last = |words: &[&str]| last.is_some_and(|last| is_word(last, words));
+    if is_in(&TOOL_CALLS) || is_clear && (is_in(&TOOLS) || is_last(&TOOLS)) {
+        return Some(SpanKindSaid::Tool);
+    }
+    if !is_clear {
+        return None;
+    }
+    [
+        (&AGENTS[..], SpanKindSaid::Agent),
+        (&MODELS[..], SpanKindSaid::Model),
+        (&RUNS[..], SpanKindSaid::Run),
+    ]
+    .into_iter()
+    .find_map(|(words, kind)| (is_in(words) || is_last(words)).then_some(kind))
+}
+
+fn is_word(value: &[u8], words: &[&str]) -> bool {
+    let mut buffer = [0; LETTERS_MAX];
+    let letters = letters(value, &mut buffer);
+    words.iter().any(|word| word.as_bytes() == letters)
+}
+
+/// The letters and digits of a text, in small letters; of a long one those at its end.
+fn letters<'b>(text: &[u8], buffer: &'b mut [u8; LETTERS_MAX]) -> &'b [u8] {
+    let mut from = LETTERS_MAX;
+    let mut letters = text.iter().rev().filter(|byte| byte.is_ascii_alphanumeric());
+    while from > 0
+        && let Some(letter) = letters.next()
+    {
+        from -= 1;
+        buffer[from] = letter.to_ascii_lowercase();
+    }
+    &buffer[from..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_says_what_it_is_under_any_instrumentations_key() {
+        use SpanKindSaid::{Agent, Model, Run, Tool};
+        for (key, value, expected) in [
+            ("acme.span.kind", "TOOL", Some(Tool)),
+            ("acme.span_kind", "tool", Some(Tool)),
+            ("acme_event_type", "tool_call", Some(Tool)),
+            ("acme.spanType", "SpanType.TOOL", Some(Tool)),
+            ("acme.type.node", "Agent", Some(Agent)),
+            ("acme.observation.type", "generation", Some(Model)),
+            ("acme.run_type", "chain", Some(Run)),
+            ("acme.kind", "execute_tool", Some(Tool)),
+            // A shop sells tools, an exchange has agents.
+            ("product.type", "tool", None),
+            ("enduser.type", "agent", None),
+            ("acme.span.kind", "toolbox", None),
+            ("acme.span.kind", "", None),
+            ("acme.span.color", "tool", None),
+            ("acme.span.subtype", "tool_call", None),
+            ("acme.messages.0.type", "tool_call", None),
+            ("acme.state.step.kind", "tool_call", None),
+        ] {
+            let said = said(key.as_bytes(), value.as_bytes());
+            assert_eq!(said.filter(|_| may_say_kind(key.as_bytes())), expected, "{key}: {value}");
+        }
+    }
+}
