@@ -1,4 +1,5 @@
 mod away;
+mod succession;
 
 use std::sync::Mutex;
 
