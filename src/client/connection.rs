@@ -1,4 +1,4 @@
-//! The connection to a backend, which exporters, forwards and our own metrics are set up with alike.
+//! The connection to a backend: exporters, forwards and our own metrics are set up with it alike.
 
 use std::collections::BTreeMap;
 

@@ -106,6 +106,18 @@ fn counter(meter: &Meter, name: &'static str, about: &'static str) -> Counter<u6
     meter.u64_counter(name).with_description(about).with_unit(unit).build()
 }
 
+fn delay_histogram(meter: &Meter) -> Histogram<f64> {
+    meter
+        .f64_histogram("spanscore.evaluate.delay")
+        .with_description(
+            "Time from the end of a trace whose root ended, by its sender's clock, until its \
+             evaluations are handed to the exporters.",
+        )
+        .with_unit("s")
+        .with_boundaries(DELAY_BOUNDS.to_vec())
+        .build()
+}
+
 impl SpanCounters {
     fn new(meter: &Meter) -> Self {
         let counter = |name: &'static str, about: &'static str| counter(meter, name, about);
@@ -199,15 +211,7 @@ impl PipelineMetrics {
                 "spanscore.evaluate.revised_evaluations",
                 "Evaluations that revise an earlier one of the same target.",
             ),
-            delay: meter
-                .f64_histogram("spanscore.evaluate.delay")
-                .with_description(
-                    "Time from the end of a trace whose root ended, by its sender's clock, until \
-                     its evaluations are handed to the exporters.",
-                )
-                .with_unit("s")
-                .with_boundaries(DELAY_BOUNDS.to_vec())
-                .build(),
+            delay: delay_histogram(meter),
             open_traces: gauge("spanscore.assemble.open_traces", "Traces open now.", "{trace}"),
             open_spans: gauge("spanscore.assemble.open_spans", "Spans of open traces.", "{span}"),
             held_bytes: gauge("spanscore.assemble.held", "Memory of open traces.", "By"),

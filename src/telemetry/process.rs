@@ -1,7 +1,7 @@
 //! What the system says of the process, as OTLP metrics.
 //!
-//! Prometheus has its own names for them, under which they are scraped; over OTLP they have those of
-//! OpenTelemetry's semantic conventions for processes.
+//! Prometheus has its own names for them, under which they are scraped; over OTLP they have those
+//! of OpenTelemetry's semantic conventions for processes.
 
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
 use opentelemetry_proto::tonic::metrics::v1::{

@@ -18,26 +18,33 @@ fn fixture(name: &str) -> PathBuf {
 #[tokio::test]
 async fn log_of_an_earlier_build_is_judged_and_its_scores_are_delivered_once() {
     let (folder, backend) = (tempfile::tempdir().unwrap(), FakeBackend::grpc().await);
-    std::fs::create_dir(folder.path().join("log")).unwrap();
-    let log = folder.path().join("log/0000000000000000.log");
-    std::fs::copy(fixture("log.bin"), &log).unwrap();
-    let text = std::fs::read_to_string(fixture("config.yaml")).unwrap();
-    let lookup = |name: &str| match name {
-        "UPGRADE_DATA" => Some(folder.path().display().to_string()),
-        "UPGRADE_BACKEND" => Some(backend.address.to_string()),
-        _ => None,
+    let data = |name: &str| {
+        let data = folder.path().join(name);
+        std::fs::create_dir_all(data.join("log")).unwrap();
+        data
     };
-    let start = async || {
+    std::fs::copy(fixture("log.bin"), data("first").join("log/0000000000000000.log")).unwrap();
+    let text = std::fs::read_to_string(fixture("config.yaml")).unwrap();
+    let start = async |data: PathBuf| {
+        let lookup = |name: &str| match name {
+            "UPGRADE_DATA" => Some(data.display().to_string()),
+            "UPGRADE_BACKEND" => Some(backend.address.to_string()),
+            _ => None,
+        };
         let part = ConfigPart::Text { name: "config.yaml".into(), text: text.clone() };
         let plan = ResolvedConfig::new(&load(&[part], &lookup).unwrap()).unwrap();
         Collector::start(plan.into()).await.unwrap()
     };
-    let collector = start().await;
+    let collector = start(data("first")).await;
     backend.until(|backend| backend.log_records().len() >= 6).await;
     let lost = collector.shutdown(&CancellationToken::new()).await;
     assert!(lost.is_nothing() && lost.kept().is_none(), "{lost} {:?}", lost.kept());
-    // A second start finds nothing to do.
-    let lost = start().await.shutdown(&CancellationToken::new()).await;
+    // Who starts with what this one left finds nothing to do.
+    for file in std::fs::read_dir(data("first").join("log")).unwrap() {
+        let (from, to) = (file.unwrap(), data("second").join("log"));
+        std::fs::copy(from.path(), to.join(from.file_name())).unwrap();
+    }
+    let lost = start(data("second")).await.shutdown(&CancellationToken::new()).await;
     assert!(lost.is_nothing());
     let events = backend.log_records().into_iter().map(Event);
     let scores = events.map(|event| {

@@ -1,11 +1,11 @@
-//! The `opik` exporter: feedback scores of Comet's Opik, `PUT /v1/private/traces/feedback-scores` and
-//! `.../spans/feedback-scores` of its REST interface. A score of the same name on the same trace or
-//! span is replaced.
+//! The `opik` exporter: feedback scores of Comet's Opik, by `PUT` of its REST interface to
+//! `/v1/private/traces/feedback-scores` and `.../spans/feedback-scores`. A score of the same name
+//! on the same trace or span is replaced.
 //!
-//! Opik gives what comes over OTLP ids of its own, UUIDs of version 7: the first 48 bits are a time,
-//! the rest is of a hash of OpenTelemetry's id. The time is that of the earliest span in the first
-//! request of the trace, in milliseconds. We know the earliest span of the whole trace, so the ids
-//! are right where that was in the first request: always where a trace is sent as a whole.
+//! Opik gives what comes over OTLP ids of its own, UUIDs of version 7: the first 48 bits are a
+//! time, the rest is of a hash of OpenTelemetry's id. The time is that of the earliest span in the
+//! first request of the trace, in milliseconds. We know the earliest span of the whole trace, so
+//! the ids are right where that was in the first request: always where a trace is sent as a whole.
 //!
 //! Source: `OpenTelemetryMapper` and `OpenTelemetryService` of Opik's server; `FeedbackScoreBatch`
 //! of its API description.

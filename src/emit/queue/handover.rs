@@ -8,8 +8,8 @@
 //!
 //! The queue after takes offers at once and delivers nothing before the one before has ended, so no
 //! file has two writers and no overflow two readers. What is on its way and has no answer after
-//! [`HANDOVER_WAIT`] is sent again by the queue after, with the same ids: a backend that took it and
-//! did not say so gets it twice, as after any answer that is lost.
+//! [`HANDOVER_WAIT`] is sent again by the queue after, with the same ids: a backend that took it
+//! and did not say so gets it twice, as after any answer that is lost.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -7,7 +7,11 @@ use crate::support::collector::Running;
 use crate::support::fake_backend::{Behavior, FakeBackend};
 use crate::support::spans::{request, searches};
 
-const EVALUATORS: &str = "evaluators: {tool_error: , tool_call_count: {criteria: {tool_calls_count: {search: ['<=', 9]}}}}\n";
+const EVALUATORS: &str = "
+evaluators:
+  tool_error:
+  tool_call_count: {criteria: {tool_calls_count: {search: ['<=', 9]}}}
+";
 
 /// A config of which the main exporter sends to a backend, with others beside it.
 fn config(backend: &FakeBackend, more: &str) -> String {
