@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use flate2::write::GzEncoder;
+use http::Method;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use reqwest::redirect;
 
@@ -81,20 +82,23 @@ impl HttpClient {
         body: Bytes,
         content_type: &str,
     ) -> Result<Taken, SendError> {
-        let (is_json, body) = self.post(signal.http_path(), body, content_type).await?;
+        let path = signal.http_path();
+        let (is_json, body) = self.request(Method::POST, path, body, content_type).await?;
         if is_json { Taken::from_json(signal, &body) } else { Taken::from_protobuf(&body) }
     }
 
-    /// Posts a body to a path below the base address; whether the answer is JSON, and its first
+    /// Sends a body to a path below the base address; whether the answer is JSON, and its first
     /// bytes.
-    pub(super) async fn post(
+    pub(super) async fn request(
         &self,
+        method: Method,
         path: &str,
         body: Bytes,
         content_type: &str,
     ) -> Result<(bool, Vec<u8>), SendError> {
         let url = format!("{}{path}", self.base);
-        let mut request = self.http.post(url).header(CONTENT_TYPE, content_type).body(body);
+        let request = self.http.request(method.clone(), url);
+        let mut request = request.header(CONTENT_TYPE, content_type).body(body);
         request = match self.compression {
             Compression::Gzip => request.header(CONTENT_ENCODING, "gzip"),
             Compression::Zstd => request.header(CONTENT_ENCODING, "zstd"),
@@ -119,15 +123,15 @@ impl HttpClient {
         let is_page = body.trim_ascii_start().starts_with(b"<");
         let body = if is_page { &[][..] } else { &body };
         let error = SendError::from_http(status.as_u16(), after, body, is_json);
-        Err(self.placed(error, path, status.as_u16()))
+        Err(self.placed(error, (&method, path), status.as_u16()))
     }
 
     /// An error with the address that gave it, and what to do, where the address may be wrong.
-    fn placed(&self, error: SendError, path: &str, status: u16) -> SendError {
+    fn placed(&self, error: SendError, (method, path): (&Method, &str), status: u16) -> SendError {
         let Some(remedy) = answer::remedy(status) else { return error };
         let place = self.place(path);
         let placed = |text: String| {
-            format!("{} (POST {place}); {remedy}", text.trim_end_matches([':', ' ']))
+            format!("{} ({method} {place}); {remedy}", text.trim_end_matches([':', ' ']))
         };
         match error {
             SendError::Refused(text) => SendError::Refused(placed(text)),

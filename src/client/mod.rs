@@ -4,6 +4,7 @@
 //! exporter tries for minutes as its settings say, `spanscore send` a few times.
 
 mod answer;
+mod connection;
 mod endpoint;
 mod grpc;
 mod http;
@@ -14,6 +15,7 @@ use bytes::Bytes;
 
 pub use answer::{SendError, Taken};
 pub(crate) use answer::{retry_after, short};
+pub(crate) use connection::Connection;
 pub(crate) use grpc::chain;
 pub use settings::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
 
@@ -110,13 +112,18 @@ impl JsonClient {
         }
     }
 
-    /// Posts a JSON text to a path below the endpoint once; the first bytes of the answer.
+    /// Sends a JSON text to a path below the endpoint once; the first bytes of the answer.
     ///
     /// # Errors
     /// Why it was not taken, and whether another try may help.
-    pub async fn post(&self, path: &str, body: impl Into<Bytes>) -> Result<Vec<u8>, SendError> {
+    pub async fn send(
+        &self,
+        method: ::http::Method,
+        path: &str,
+        body: impl Into<Bytes>,
+    ) -> Result<Vec<u8>, SendError> {
         let body = self.0.compress(body.into());
-        self.0.post(path, body, http::JSON).await.map(|(_, body)| body)
+        self.0.request(method, path, body, http::JSON).await.map(|(_, body)| body)
     }
 }
 

@@ -4,7 +4,7 @@ use crate::settings::{Node, NodeKind};
 use crate::value::Value;
 
 /// What can change while a process runs.
-const LIVE: [&str; 4] = ["evaluators", "dialects", "failures", "receivers.otlp.auth"];
+const LIVE: [&str; 5] = ["evaluators", "dialects", "exporters", "failures", "receivers.otlp.auth"];
 
 /// How deep a difference is named.
 const DEPTH_MAX: usize = 4;
@@ -81,9 +81,9 @@ mod tests {
             &["receivers.otlp.protocols.grpc"],
         );
         check(
-            r#"{"exporters": {"console": null, "file/a": {"path": "x"}}}"#,
-            r#"{"exporters": {"console": null, "file/a": {"path": "y"}, "prometheus": {}}}"#,
-            &["exporters.file/a.path", "exporters.prometheus"],
+            r#"{"forward": {"otlp/a": {"endpoint": "x"}}, "exporters": {"file": {"path": "x"}}}"#,
+            r#"{"forward": {"otlp/a": {"endpoint": "y"}, "otlp/b": {}}, "exporters": {}}"#,
+            &["forward.otlp/a.endpoint", "forward.otlp/b"],
         );
         check(r#"{"limits": {}}"#, r#"{"limits": null}"#, &[]);
     }

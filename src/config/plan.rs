@@ -172,7 +172,7 @@ impl ResolvedConfig {
     pub fn check_machine(&self, loaded: &Loaded) -> Result<(), ConfigError> {
         let exporters = loaded.node.get("exporters");
         let mut errors = Vec::new();
-        for ExporterSettings { name, exporter } in &self.exporters {
+        for ExporterSettings { name, exporter, .. } in &self.exporters {
             let Some(missing) = exporter.missing() else { continue };
             let node = exporters.and_then(|all| all.get(name));
             let place = node.and_then(|node| node.get("path").or(Some(node)));

@@ -2,8 +2,9 @@
 //!
 //! The names are those of the OTLP metrics in Prometheus' spelling.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use prometheus::Registry;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Counter, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 use schemars::JsonSchema;
@@ -56,25 +57,43 @@ impl Default for PrometheusSettings {
 
 impl Exporter for PrometheusSettings {
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
-        let scores = starting.scores(Grouping::Service, self.series_max, self.series_idle);
-        ScoreCollector::new(scores)
-            .and_then(|collector| starting.registry().register(Box::new(collector)))
-            .map_err(|error| ExporterStartError::Metrics {
-                exporter: starting.name().to_owned(),
-                error,
-            })?;
+        starting.scores(Grouping::Service, self.series_max, self.series_idle);
+        starting.show_scores()
+    }
+}
+
+/// The scores that the metrics endpoint shows: those of whatever exporter of this kind there is.
+#[derive(Default)]
+pub(crate) struct ShownScores {
+    scores: Arc<Mutex<Option<Arc<Scores>>>>,
+    is_registered: Mutex<bool>,
+}
+
+impl ShownScores {
+    /// Makes a registry show them, unless it does.
+    pub(crate) fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
+        let mut is_registered = self.is_registered.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*is_registered {
+            registry.register(Box::new(ScoreCollector::new(Arc::clone(&self.scores))?))?;
+            *is_registered = true;
+        }
         Ok(())
+    }
+
+    /// Shows these from now on.
+    pub(crate) fn show(&self, scores: Option<Arc<Scores>>) {
+        *self.scores.lock().unwrap_or_else(PoisonError::into_inner) = scores;
     }
 }
 
 /// Shows the series of one exporter.
-pub(crate) struct ScoreCollector {
-    scores: Arc<Scores>,
+struct ScoreCollector {
+    scores: Arc<Mutex<Option<Arc<Scores>>>>,
     descs: Vec<Desc>,
 }
 
 impl ScoreCollector {
-    pub(crate) fn new(scores: Arc<Scores>) -> Result<Self, prometheus::Error> {
+    fn new(scores: Arc<Mutex<Option<Arc<Scores>>>>) -> Result<Self, prometheus::Error> {
         let desc = |name: &str, help: &str| {
             Desc::new(name.to_owned(), help.to_owned(), Vec::new(), Default::default())
         };
@@ -95,7 +114,9 @@ impl Collector for ScoreCollector {
     fn collect(&self) -> Vec<MetricFamily> {
         let (mut counters, mut histograms) = (Vec::new(), Vec::new());
         let mut superseded = Vec::new();
-        self.scores.read(now_ns(), |source| {
+        let scores = self.scores.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(scores) = scores else { return Vec::new() };
+        scores.read(now_ns(), |source| {
             for series in &source.series {
                 counters.extend(count_metrics(source, series, series.counts));
                 superseded.extend(count_metrics(source, series, series.superseded));
@@ -180,7 +201,7 @@ fn score_metric(source: &ScoreSource, series: &Series) -> Metric {
 
 #[cfg(test)]
 mod tests {
-    use prometheus::{Registry, TextEncoder};
+    use prometheus::TextEncoder;
 
     use super::*;
     use crate::emit::sample;
@@ -195,9 +216,9 @@ mod tests {
         let mut other = sample::failed();
         Arc::make_mut(&mut other.target).agent_name = None;
         scores.record(&[other]);
-        let registry = Registry::new();
-        let collector = ScoreCollector::new(scores).map(Box::new);
-        collector.and_then(|c| registry.register(c)).expect("registers");
+        let (registry, shown) = (Registry::new(), ShownScores::default());
+        shown.register(&registry).expect("registers");
+        shown.show(Some(scores));
         let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap_or_default();
         let has = |line: &str| assert!(text.lines().any(|l| l == line), "{line}\n{text}");
         let named = r#"agent="refunds",evaluator="tool_call_args/refund""#;

@@ -29,6 +29,8 @@ fn evaluation(outcome: Outcome) -> Evaluation {
             completion: Completion::RootEnded,
             is_partial: false,
             time_ns: 1_735_689_600_500_000_000,
+            started_ns: 1_735_689_599_000_000_000,
+            ended_ns: 1_735_689_600_000_000_000,
         }),
         span_id: SpanId([0xb7, 0xad, 0x6b, 0x71, 0x69, 0x20, 0x33, 0x31]),
         outcome,

@@ -25,6 +25,7 @@ pub static KINDS: &[&ExporterKind] = &[
     &super::file::KIND,
     &super::native::phoenix::KIND,
     &super::native::langfuse::KIND,
+    &super::native::opik::KIND,
     &super::prometheus::KIND,
     &super::otlp::GRPC,
     &super::otlp::HTTP,
@@ -72,12 +73,29 @@ pub trait Exporter: fmt::Debug + Send + Sync {
 }
 
 /// One configured exporter.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ExporterSettings {
     /// `kind` or `kind/name` as written: the `exporter` label of its metrics.
     pub name: String,
     /// What it is.
     pub exporter: Arc<dyn Exporter>,
+    /// As written, with secrets: two that are written alike are one.
+    written: Node,
+}
+
+impl ExporterSettings {
+    /// Whether it is written like another one.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        self.name == other.name && self.written.to_value() == other.written.to_value()
+    }
+}
+
+impl fmt::Debug for ExporterSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, exporter, written: _ } = self;
+        let mut shown = f.debug_struct("ExporterSettings");
+        shown.field("name", name).field("exporter", exporter).finish_non_exhaustive()
+    }
 }
 
 /// Reads the `exporters:` map, in the order written.
@@ -97,7 +115,8 @@ pub fn read(exporters: &Node) -> Result<Vec<ExporterSettings>, SettingsError> {
     for (key, node) in exporters.entries() {
         let kind = kind_of(&key.text).map_err(|error| error.at(key.place))?;
         let exporter = read_one(kind, node).map_err(|e| e.at(node.place).at(key.place))?;
-        read.push(ExporterSettings { name: key.text.clone(), exporter });
+        let (name, written) = (key.text.clone(), node.clone());
+        read.push(ExporterSettings { name, exporter, written });
         if kind.single && singles.contains(&kind.name) {
             let error = SettingsError::new(format!("only one `{}` exporter can run", kind.name));
             return Err(error.at(key.place));

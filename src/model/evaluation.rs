@@ -47,6 +47,10 @@ pub struct Target {
     pub is_partial: bool,
     /// When it was judged, Unix nanoseconds.
     pub time_ns: u64,
+    /// When the first of its spans started, as its sender says, Unix nanoseconds.
+    pub started_ns: u64,
+    /// When the last of them ended.
+    pub ended_ns: u64,
 }
 
 /// A number with the words for it.

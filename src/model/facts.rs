@@ -61,7 +61,7 @@ impl Facts {
 }
 
 /// What the configured exporters will show of a score; the rest need not be made.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Default, Clone, Copy, Debug, PartialEq)]
 pub struct Want {
     /// The sentence for a person.
     pub explanation: bool,
@@ -76,6 +76,15 @@ impl Want {
     pub const ALL: Self = Self { explanation: true, details: true, records: true };
     /// The number alone.
     pub const SCORE: Self = Self { explanation: false, details: false, records: false };
+
+    /// What either of two wants.
+    pub fn union(self, other: Self) -> Self {
+        Self {
+            explanation: self.explanation || other.explanation,
+            details: self.details || other.details,
+            records: self.records || other.records,
+        }
+    }
 
     /// Whether anything that an evaluator says beside the number is shown.
     pub fn reasons(self) -> bool {

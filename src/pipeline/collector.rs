@@ -295,7 +295,7 @@ impl Collector {
 
     /// Stops in order; returns what was lost on the way. Once `hurry` is cancelled it waits for
     /// nothing more.
-    pub async fn shutdown(self, hurry: &CancellationToken) -> Lost {
+    pub async fn shutdown(mut self, hurry: &CancellationToken) -> Lost {
         let (all, deadline) = (self.shutdown_timeout, Instant::now() + self.shutdown_timeout);
         let no_more_time = async |within: Duration| {
             let _ = tokio::time::timeout(within, hurry.cancelled()).await;
@@ -349,6 +349,10 @@ impl Collector {
         let (kept, unjudged) = if is_kept { (unjudged, nothing) } else { (nothing, unjudged) };
         let left = if is_kept { self.exporters.left() } else { Vec::new() };
         let unforwarded = unforwarded_since(&unforwarded_before, self.forwards.lost());
+        if !hurry.is_cancelled() {
+            let time = deadline.saturating_duration_since(Instant::now()).max(CLOSE_TIME);
+            let _ = tokio::time::timeout(time, self.telemetry.finish()).await;
+        }
         Lost { unsent, unforwarded, unjudged, kept: KeptWork { unsent: left, unjudged: kept } }
     }
 }

@@ -4,16 +4,16 @@
 //! starts at 0 for each of its reasons.
 
 use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::time::Duration;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use opentelemetry::KeyValue;
-use opentelemetry::metrics::{Counter, Gauge, Meter};
+use opentelemetry::metrics::{Counter, Gauge, Histogram, Meter};
 
 use crate::assemble::{Sessions, Shard, SpanCounts};
 use crate::evaluate::engine::run::{Evaluators, WhenErrors};
 use crate::extract::{Extracted, Rejection};
-use crate::model::{Completion, Evaluation, Outcome, Reason};
+use crate::model::{Completion, Evaluation, Level, Outcome, Reason};
 
 /// Instruments of the stages between receivers and exporters.
 pub(super) struct PipelineMetrics {
@@ -37,6 +37,9 @@ pub(super) struct PipelineMetrics {
     not_evaluable: Counter<u64>,
     failed: Counter<u64>,
     partial: Counter<u64>,
+    revised: Counter<u64>,
+    /// From the end of a trace to its scores.
+    delay: Histogram<f64>,
     open_traces: Gauge<u64>,
     open_spans: Gauge<u64>,
     held_bytes: Gauge<u64>,
@@ -82,6 +85,11 @@ const COMPLETIONS: [Completion; 5] = [
     Completion::Evicted,
 ];
 
+/// Upper bounds of the histogram of delays, seconds: a quiet period, the interval of an SDK, the
+/// longest waits of a trace.
+const DELAY_BOUNDS: [f64; 12] =
+    [0.1, 0.5, 1.0, 2.0, 5.0, 7.5, 10.0, 15.0, 30.0, 60.0, 120.0, 600.0];
+
 /// The reason of [`PipelineMetrics::expensive`].
 pub(super) const EXPENSIVE: &str = "trace_steps";
 /// The other reason.
@@ -96,6 +104,18 @@ fn counter(meter: &Meter, name: &'static str, about: &'static str) -> Counter<u6
     let counted = name.rsplit(['.', '_']).next().and_then(|word| word.strip_suffix('s'));
     let unit = format!("{{{}}}", counted.unwrap_or("evaluation"));
     meter.u64_counter(name).with_description(about).with_unit(unit).build()
+}
+
+fn delay_histogram(meter: &Meter) -> Histogram<f64> {
+    meter
+        .f64_histogram("spanscore.evaluate.delay")
+        .with_description(
+            "Time from the end of a trace whose root ended, by its sender's clock, until its \
+             evaluations are handed to the exporters.",
+        )
+        .with_unit("s")
+        .with_boundaries(DELAY_BOUNDS.to_vec())
+        .build()
 }
 
 impl SpanCounters {
@@ -187,6 +207,11 @@ impl PipelineMetrics {
                 "spanscore.evaluate.partial_evaluations",
                 "Evaluations of traces that certainly lacked something.",
             ),
+            revised: counter(
+                "spanscore.evaluate.revised_evaluations",
+                "Evaluations that revise an earlier one of the same target.",
+            ),
+            delay: delay_histogram(meter),
             open_traces: gauge("spanscore.assemble.open_traces", "Traces open now.", "{trace}"),
             open_spans: gauge("spanscore.assemble.open_spans", "Spans of open traces.", "{span}"),
             held_bytes: gauge("spanscore.assemble.held", "Memory of open traces.", "By"),
@@ -242,6 +267,7 @@ impl PipelineMetrics {
             self.refused.add(0, &reason(word));
         }
         self.panics.add(0, &[]);
+        self.revised.add(0, &[]);
         self.time.add(0.0, &[]);
     }
 
@@ -325,7 +351,28 @@ impl PipelineMetrics {
         self.panics.add(1, &[]);
     }
 
+    /// Counts the time from the end of each trace, and what revises an earlier evaluation.
+    fn delays(&self, evaluations: &[Evaluation]) {
+        let revised = evaluations.iter().filter(|evaluation| evaluation.revises.is_some()).count();
+        if revised > 0 {
+            self.revised.add(revised as u64, &[]);
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        for same in evaluations.chunk_by(|a, b| Arc::ptr_eq(&a.target, &b.target)) {
+            let Some(Evaluation { target, evaluator, revision, .. }) = same.first() else {
+                continue;
+            };
+            // A revision comes long after; a session ends when nothing more of it comes.
+            let is_first = *revision == 0 && evaluator.level != Level::Session;
+            if is_first && target.completion == Completion::RootEnded {
+                let ended = Duration::from_nanos(target.ended_ns);
+                self.delay.record(now.saturating_sub(ended).as_secs_f64(), &[]);
+            }
+        }
+    }
+
     pub(super) fn evaluations(&self, evaluations: &[Evaluation]) {
+        self.delays(evaluations);
         // An addition costs more than an evaluation, so equal ones are one.
         let mut tally: Vec<(&str, Option<&'static str>, u64)> = Vec::new();
         for evaluation in evaluations.iter().filter(|evaluation| evaluation.target.is_partial) {

@@ -1,12 +1,15 @@
 //! Our own logs, metrics and health.
 //!
 //! In: settings, and what the stages count on the [`Meter`] that they are given. Out: `/metrics`
-//! in the Prometheus text form, `/livez` and `/readyz`, log lines on standard error. A metric
+//! in the Prometheus text form and over OTLP ([`push`]), `/livez` and `/readyz`, log lines on
+//! standard error. A metric
 //! `spanscore.stage.noun` has one spelling there: dots become `_`, the unit and `_total` follow.
 //! A port that is taken ends the start: two collectors with one set of dashboards help nobody,
 //! and the error names the setting to change.
 
 mod logs;
+mod process;
+mod push;
 mod readiness;
 mod serve;
 mod settings;
@@ -25,12 +28,17 @@ use prometheus::process_collector::ProcessCollector;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use self::push::Pushing;
+use crate::client::Client;
 use crate::model::{Memory, Share};
 use crate::tls::{ListenerTlsSettings, Reread, ServerTls, TlsError};
 
 pub use logs::{LogsError, start_logs};
 pub use readiness::{Heartbeats, Readiness};
-pub use settings::{HealthSettings, LogFormat, LogsSettings, MetricsSettings, TelemetrySettings};
+pub use settings::{
+    HealthSettings, LogFormat, LogsSettings, MetricsOtlpSettings, MetricsSettings, ReportProtocol,
+    TelemetrySettings,
+};
 
 /// Why telemetry cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +66,9 @@ pub enum TelemetryError {
     /// The metrics cannot be set up.
     #[error("cannot set up metrics: {0}")]
     Metrics(String),
+    /// A client for the backend of our own metrics cannot be made.
+    #[error("cannot send to telemetry.metrics.otlp: {0}")]
+    Client(String),
 }
 
 /// Running telemetry; its endpoints close when it is dropped.
@@ -68,6 +79,7 @@ pub struct Telemetry {
     metrics_address: Option<SocketAddr>,
     health_address: Option<SocketAddr>,
     files: Vec<Arc<dyn Reread>>,
+    pushing: Option<Pushing>,
     stop: CancellationToken,
 }
 
@@ -80,7 +92,7 @@ impl Telemetry {
         let metrics = bind(settings.metrics.endpoint.as_deref(), "telemetry.metrics.endpoint");
         let metrics = metrics.await?;
         let health = bind(settings.health.endpoint.as_deref(), "telemetry.health.endpoint").await?;
-        let mut telemetry = Self::without_endpoints()?;
+        let mut telemetry = Self::reporting(settings.metrics.otlp.as_ref())?;
         if let Some((listener, address)) = metrics {
             telemetry.metrics_address = Some(address);
             let router = serve::metrics_router(telemetry.registry.clone());
@@ -101,6 +113,16 @@ impl Telemetry {
         tokio::spawn(serve::run(listener, router, door, self.stop.clone()));
     }
 
+    /// Reports over OTLP once more, what was counted up to now, and then no more.
+    pub async fn finish(&mut self) {
+        let Some(pushing) = self.pushing.take() else { return };
+        let provider = self.provider.clone();
+        // It waits for the thread that reads the instruments.
+        let flushing = tokio::task::spawn_blocking(move || provider.force_flush());
+        let _ = tokio::time::timeout(push::LAST_PUSH_TIME, flushing).await;
+        pushing.finish().await;
+    }
+
     /// What was read from files and may be read again: certificates.
     pub fn files(&self) -> &[Arc<dyn Reread>] {
         &self.files
@@ -108,6 +130,11 @@ impl Telemetry {
 
     /// Only counts, for commands that end by themselves and for tests.
     pub fn without_endpoints() -> Result<Self, TelemetryError> {
+        Self::reporting(None)
+    }
+
+    /// Counts, and reports over OTLP where settings say so.
+    fn reporting(otlp: Option<&MetricsOtlpSettings>) -> Result<Self, TelemetryError> {
         let registry = Registry::new();
         // What an operator's dashboards show of any process; nothing where there is no procfs.
         #[cfg(target_os = "linux")]
@@ -124,10 +151,23 @@ impl Telemetry {
                 env!("CARGO_PKG_VERSION"),
             ))
             .build();
-        let provider =
-            SdkMeterProvider::builder().with_reader(exporter).with_resource(resource).build();
-        show_build(&provider.meter("spanscore"));
+        let mut builder = SdkMeterProvider::builder().with_reader(exporter).with_resource(resource);
+        let mut reports = None;
+        if let Some(otlp) = otlp {
+            let client = otlp.client().map_err(|error| error.to_string());
+            let client = client.and_then(|client| Client::new(&client));
+            let client = client.map_err(TelemetryError::Client)?;
+            let (reader, requests) = push::reader(otlp, &registry);
+            builder = builder.with_reader(reader);
+            reports = Some((client, requests, otlp.endpoint.as_str()));
+        }
+        let provider = builder.build();
+        let meter = provider.meter("spanscore");
+        show_build(&meter);
+        let pushing = reports
+            .map(|(client, requests, endpoint)| Pushing::start(client, requests, &meter, endpoint));
         Ok(Self {
+            pushing,
             provider,
             registry,
             readiness: Readiness::default(),

@@ -1,17 +1,20 @@
 //! Settings of our own telemetry.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de::Error};
 
 use super::logs::filter;
-use crate::settings::optional_listen_address;
+use crate::client::{ClientSettings, Compression, Connection, Protocol, TlsSettings};
+use crate::settings::{HumanDuration, Secret, SettingsError, optional_listen_address};
 use crate::tls::ListenerTlsSettings;
 
 /// Our own metrics, health and logs.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TelemetrySettings {
-    /// Metrics for Prometheus to scrape.
+    /// Metrics, for Prometheus to scrape and over OTLP.
     pub metrics: MetricsSettings,
     /// Whether the process lives and is ready.
     pub health: HealthSettings,
@@ -19,7 +22,7 @@ pub struct TelemetrySettings {
     pub logs: LogsSettings,
 }
 
-/// Metrics for Prometheus to scrape.
+/// Metrics, for Prometheus to scrape and over OTLP.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsSettings {
@@ -31,12 +34,93 @@ pub struct MetricsSettings {
     pub tls: Option<ListenerTlsSettings>,
     /// Whether the port may speak in the clear beyond the loopback address. Default `false`.
     pub insecure: bool,
+    /// The same metrics over OTLP, to whatever takes them; without it they are only scraped.
+    pub otlp: Option<MetricsOtlpSettings>,
 }
 
 impl Default for MetricsSettings {
     fn default() -> Self {
-        Self { endpoint: Some("127.0.0.1:8888".to_owned()), tls: None, insecure: false }
+        let endpoint = Some("127.0.0.1:8888".to_owned());
+        Self { endpoint, tls: None, insecure: false, otlp: None }
     }
+}
+
+/// Our own metrics over OTLP.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MetricsOtlpSettings {
+    /// Where to. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or `host:4317` (TLS
+    /// unless `tls.insecure`). HTTP: the base address, such as `http://host:4318`; `/v1/metrics`
+    /// is appended to its path.
+    pub endpoint: String,
+    /// How requests are carried: `grpc` or `http/protobuf`. Default `grpc`.
+    pub protocol: ReportProtocol,
+    /// Time between two reports. Default `1m`.
+    pub interval: HumanDuration,
+    /// Headers (gRPC: metadata) of every request, such as an authorization; never logged.
+    pub headers: BTreeMap<String, Secret>,
+    /// Compression of requests. Default `gzip`.
+    pub compression: Compression,
+    /// Longest wait for the answer to one request. Default `10s`.
+    pub timeout: HumanDuration,
+    /// TLS to the backend.
+    pub tls: TlsSettings,
+}
+
+impl Default for MetricsOtlpSettings {
+    fn default() -> Self {
+        Self {
+            endpoint: String::new(),
+            protocol: ReportProtocol::Grpc,
+            interval: HumanDuration::from_secs(60),
+            headers: BTreeMap::new(),
+            compression: Compression::Gzip,
+            timeout: HumanDuration::from_secs(10),
+            tls: TlsSettings::default(),
+        }
+    }
+}
+
+impl MetricsOtlpSettings {
+    /// What is wrong, with the key it stands under.
+    ///
+    /// # Errors
+    /// The first mistake.
+    pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
+        if self.interval.0.is_zero() {
+            let error = SettingsError::new("`interval` must be longer than zero");
+            return Err(("interval", error));
+        }
+        self.connection().check()
+    }
+
+    /// What a client of the backend needs to know; the error is one of the headers.
+    pub(super) fn client(&self) -> Result<ClientSettings, SettingsError> {
+        self.connection().client()
+    }
+
+    fn connection(&self) -> Connection<'_> {
+        let Self { endpoint, headers, tls, compression, timeout, .. } = self;
+        let (compression, timeout) = (*compression, *timeout);
+        let protocol = match self.protocol {
+            ReportProtocol::Grpc => Protocol::Grpc,
+            ReportProtocol::HttpProtobuf => Protocol::HttpProtobuf,
+        };
+        Connection { protocol, endpoint, headers, compression, timeout, tls }
+    }
+}
+
+/// How reports of our own metrics are carried; the words are those of
+/// `OTEL_EXPORTER_OTLP_PROTOCOL`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum ReportProtocol {
+    /// OTLP/gRPC.
+    #[default]
+    #[serde(rename = "grpc")]
+    Grpc,
+    /// OTLP/HTTP with protobuf bodies.
+    #[serde(rename = "http/protobuf")]
+    HttpProtobuf,
 }
 
 /// Whether the process lives and is ready.

@@ -83,6 +83,7 @@ fn settings_are_there_with_the_defaults_that_are_told() {
 #[tokio::test]
 async fn metrics_are_those_of_a_scrape() {
     let config = "exporters: {prometheus: }
+telemetry: {metrics: {otlp: {endpoint: 'http://127.0.0.1:1'}}}
 receivers: {file: {include: [/nonexistent/*.json]}}
 forward: {otlp_grpc: {endpoint: 'http://127.0.0.1:1'}}
 evaluators:
@@ -95,6 +96,9 @@ judging: {settle: 0s}
     let running = Running::start(&config).await;
     running.send(request(searches(7, &[2, 3]))).await;
     running.events(2).await;
+    // Counted after all that a delivery counts.
+    let sent = "spanscore_exporter_sent_evaluations_total{exporter=\"otlp_grpc/backend\"}";
+    running.counted(sent, 2).await;
     let text = running.exposition();
     let is_ours = |name: &&str| name.starts_with("spanscore_");
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));

@@ -45,4 +45,5 @@ mod telemetry;
 mod terminal;
 mod together;
 mod traps;
+mod upgrade;
 mod work;

@@ -3,7 +3,10 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::support::collector::Running;
+use crate::support::fake_backend::FakeBackend;
 use crate::support::intake::Harness;
+use crate::support::spans::{request, searches, tool};
 use spanscore::telemetry::{HealthSettings, MetricsSettings, Telemetry, TelemetrySettings};
 
 fn settings() -> TelemetrySettings {
@@ -97,4 +100,95 @@ async fn receivers_count_from_zero_in_the_names_that_dashboards_use() {
         |line: &&str| !line.starts_with("# HELP") && !own.iter().any(|name| line.contains(name));
     let lines: Vec<_> = text.lines().filter(is_wanted).collect();
     insta::assert_snapshot!(lines.join("\n"));
+}
+
+/// The metrics that a backend got, each with the names of its attributes' values of interest.
+fn reported(backend: &FakeBackend) -> Vec<String> {
+    let mut names: Vec<_> = backend.metrics().into_iter().map(|metric| metric.name).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+#[tokio::test]
+async fn own_metrics_are_reported_over_otlp_with_those_of_the_process() {
+    for is_http in [false, true] {
+        let backend = if is_http { FakeBackend::http().await } else { FakeBackend::grpc().await };
+        let (protocol, path) = if is_http { ("http/protobuf", "/base") } else { ("grpc", "") };
+        let endpoint = format!("http://{}{path}", backend.address);
+        let to = format!("{{endpoint: '{endpoint}', protocol: {protocol}, interval: 50ms}}");
+        let config = format!("telemetry: {{metrics: {{endpoint: null, otlp: {to}}}}}\n");
+        let running = Running::start(&config).await;
+        running.send(request(searches(1, &[2]))).await;
+        backend.until(|backend| !backend.metrics().is_empty()).await;
+        let reports = "spanscore_telemetry_reports_total{outcome=\"failed\"}";
+        running.counted(reports, 0).await;
+        running.counted("spanscore_evaluate_delay_seconds_count", 1).await;
+        assert_eq!(running.stop().await.1, 0);
+        let names = reported(&backend);
+        for name in [
+            "spanscore.build.info",
+            "spanscore.receiver.accepted_spans",
+            "spanscore.evaluate.delay",
+            "spanscore.exporter.delivery_time",
+            "spanscore.telemetry.reports",
+            "process.memory.usage",
+            "process.cpu.time",
+        ] {
+            assert!(names.iter().any(|have| have == name), "{name} in {names:?}");
+        }
+        // What was counted after the last interval stands in the last report.
+        let last = backend.metric_requests().pop().unwrap();
+        let resource = last.resource_metrics[0].resource.as_ref().unwrap();
+        let keys = resource.attributes.iter().map(|it| it.key.as_str());
+        let keys: std::collections::BTreeSet<_> = keys.collect();
+        let expected = ["service.name", "service.version", "service.instance.id"];
+        assert_eq!(keys, expected.into());
+        let accepted = last.resource_metrics[0].scope_metrics[0].metrics.iter();
+        let accepted = accepted.filter(|it| it.name == "spanscore.receiver.accepted_spans");
+        assert!(format!("{:?}", accepted.collect::<Vec<_>>()).contains("AsInt(2)"));
+    }
+}
+
+#[tokio::test]
+async fn a_backend_of_own_metrics_that_is_away_holds_up_nothing_and_is_counted() {
+    let backend = FakeBackend::dead().await;
+    let to = format!("{{endpoint: 'http://{}', interval: 20ms}}", backend.address);
+    let running = Running::start(&format!("telemetry: {{metrics: {{otlp: {to}}}}}\n")).await;
+    let mut looks = tokio::time::interval(std::time::Duration::from_millis(10));
+    let failed = "spanscore_telemetry_reports_total{outcome=\"failed\"} ";
+    let count = |text: String| {
+        let value = text.lines().find_map(|line| line.strip_prefix(failed)?.parse::<u64>().ok());
+        value.unwrap_or(0)
+    };
+    while count(running.exposition()) == 0 {
+        looks.tick().await;
+    }
+    let began = std::time::Instant::now();
+    assert_eq!(running.stop().await.1, 0);
+    assert!(began.elapsed().as_secs() < 10);
+}
+
+#[tokio::test]
+async fn the_delay_of_scores_and_revisions_are_counted() {
+    let running = Running::start("evaluators: {tool_error: }\n").await;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let mut spans = searches(1, &[2]);
+    for span in &mut spans {
+        span.start_time_unix_nano = now.as_nanos() as u64 - 3_000_000_000;
+        span.end_time_unix_nano = now.as_nanos() as u64 - 2_600_000_000;
+    }
+    running.send(request(spans)).await;
+    running.counted("spanscore_evaluate_delay_seconds_count", 1).await;
+    // It ended 2.6 s before it was sent, and is judged within a second or two.
+    running.counted("spanscore_evaluate_delay_seconds_bucket{le=\"2\"}", 0).await;
+    running.counted("spanscore_evaluate_delay_seconds_bucket{le=\"30\"}", 1).await;
+    running.counted("spanscore_evaluate_revised_evaluations_total", 0).await;
+    running.send(request(vec![tool(1, 3, "search")])).await;
+    running.counted("spanscore_evaluate_revised_evaluations_total", 1).await;
+    running.counted("spanscore_evaluate_delay_seconds_count", 1).await;
+    let delivered =
+        "spanscore_exporter_delivery_time_seconds_count{exporter=\"otlp_grpc/backend\"}";
+    running.counted(delivered, 2).await;
+    assert_eq!(running.stop().await.1, 0);
 }

@@ -166,7 +166,10 @@ const ROOMS: &[Room] = &[
         ],
     },
     Room { name: "receive", imports: LISTENING },
-    Room { name: "telemetry", imports: LISTENING },
+    Room {
+        name: "telemetry",
+        imports: &["client", "model", "otlp", "panics", "settings", "tls", "value", "visible"],
+    },
     Room { name: "cli", imports: &["*"] },
     Room {
         name: "pipeline",

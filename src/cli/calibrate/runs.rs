@@ -132,6 +132,8 @@ fn open(info: EvaluatorInfo, trajectory: &Trajectory<'_>) -> Evaluation {
         completion: Completion::EndOfInput,
         is_partial: false,
         time_ns: 0,
+        started_ns: trajectory.start_ns,
+        ended_ns: trajectory.end_ns,
     };
     let error = "the judge has not been asked".to_owned();
     Evaluation {

@@ -22,9 +22,9 @@ use crate::telemetry::{LogFormat, start_logs};
 /// exporters, within `shutdown_timeout`. A second signal ends it at once. Exit code 3 when
 /// something was lost by that: the last line says how much.
 ///
-/// SIGHUP reads the config again: evaluators, datasets, dialects, clients, tokens and certificates
-/// change while it runs, and open traces go on. A config with a mistake is reported, and the one
-/// before goes on; so is what needs a restart.
+/// SIGHUP reads the config again: evaluators, datasets, dialects, exporters, clients, tokens and
+/// certificates change while it runs, and open traces go on. A config with a mistake is reported,
+/// and the one before goes on; so is what needs a restart.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -50,18 +50,28 @@ pub(super) fn run(args: &ServeArgs) -> Result<Exit, CommandError> {
         .build()
         .map_err(|error| anyhow::Error::new(error).context("cannot start the runtime"))?;
     let reloads = Reloads::new(args.config.clone(), loaded, args.watch);
+    let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
     let lost = runtime.block_on(serve(plan, reloads));
     // Whatever still runs after the orderly end is not waited for.
     runtime.shutdown_background();
-    let lost = lost?;
-    if let Some(kept) = lost.kept() {
-        output::note(format_args!("kept in the log for the next start: {kept}"));
+    Ok(tell_of_end(&lost?, is_json))
+}
+
+/// Says what a shutdown left and lost, as a line for people or as log lines.
+fn tell_of_end(lost: &Lost, is_json: bool) -> Exit {
+    match lost.kept() {
+        Some(kept) if is_json => tracing::info!(kept, "kept in the log for the next start"),
+        Some(kept) => output::note(format_args!("kept in the log for the next start: {kept}")),
+        None => {}
     }
     if lost.is_nothing() {
-        return Ok(Exit::Success);
+        return Exit::Success;
     }
-    output::note(format_args!("lost at shutdown: {lost}"));
-    Ok(Exit::Lost)
+    match is_json {
+        true => tracing::warn!(%lost, "lost at shutdown"),
+        false => output::note(format_args!("lost at shutdown: {lost}")),
+    }
+    Exit::Lost
 }
 
 async fn serve(plan: ResolvedConfig, mut reloads: Reloads) -> Result<Lost, CommandError> {

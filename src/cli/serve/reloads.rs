@@ -108,7 +108,7 @@ impl Reloads {
 /// is then what a restart would change.
 fn with_live(started: Node, now: &Node) -> Node {
     let mut config = started;
-    for part in ["evaluators", "dialects", "failures"] {
+    for part in ["evaluators", "dialects", "exporters", "failures"] {
         config.set(part, now.get(part).cloned());
     }
     config

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
+use crate::client::Connection;
 use crate::client::retry::RetrySettings;
 use crate::client::{ClientSettings, Compression, Protocol, TlsSettings};
-use crate::emit::connection::Connection;
 use crate::otlp::Signal;
 use crate::settings::{HumanDuration, Node, NodeKind, Secret, SettingsError, nearest};
 

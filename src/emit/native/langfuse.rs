@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::{NativeBackend, NativeScore, NativeSettings};
+use super::{NativeBackend, NativeRequest, NativeScore, NativeSettings};
 use crate::client::TlsSettings;
 use crate::client::retry::RetrySettings;
 use crate::emit::content::ShownContent;
@@ -52,6 +53,9 @@ pub(crate) struct LangfuseSettings {
     /// (without personal data and credentials) or `full`; `include_content` is its other name.
     #[serde(alias = "include_content")]
     pub(crate) content: ShownContent,
+    /// Whether, where the process has a log (`data_dir`), an evaluation stays in it until the
+    /// server has taken it.
+    pub(crate) must_deliver: bool,
     /// What waits while the server is slow or away.
     pub(crate) sending_queue: QueueSettings,
     /// How a failed request is tried again.
@@ -68,6 +72,7 @@ impl Default for LangfuseSettings {
             timeout: native.timeout,
             tls: native.tls,
             content: native.content,
+            must_deliver: native.must_deliver,
             sending_queue: native.sending_queue,
             retry_on_failure: native.retry_on_failure,
         }
@@ -90,13 +95,11 @@ fn read(node: &Node) -> Result<NativeSettings, SettingsError> {
         timeout: settings.timeout,
         tls: settings.tls,
         content: settings.content,
+        must_deliver: settings.must_deliver,
         sending_queue: settings.sending_queue,
         retry_on_failure: settings.retry_on_failure,
     };
-    native.check().map_err(|(key, error)| match node.get(key) {
-        Some(value) => error.at(value.place),
-        None => error,
-    })?;
+    native.check_at(node)?;
     Ok(native)
 }
 
@@ -116,11 +119,10 @@ impl Exporter for Langfuse {
 pub(super) struct LangfuseScores;
 
 impl NativeBackend for LangfuseScores {
-    const PATH: &'static str = "/api/public/ingestion";
-
-    fn body(&self, scores: &[NativeScore<'_>]) -> Json {
+    fn requests(&self, scores: &[NativeScore<'_>]) -> Vec<NativeRequest> {
         let batch: Vec<Json> = scores.iter().map(event).collect();
-        json!({ "batch": batch })
+        let body = json!({ "batch": batch });
+        vec![NativeRequest::new(Method::POST, "/api/public/ingestion", &body, scores.len())]
     }
 
     fn refused(&self, answer: &[u8]) -> u64 {

@@ -2,25 +2,28 @@
 //! annotations and scores on them.
 //!
 //! Every score is sent under a name that its evaluator and its span give, so that a later revision,
-//! or the same evaluation sent twice, takes its place. A backend is a [`NativeBackend`]: the path,
-//! the body, and what its answer says of single scores.
+//! or the same evaluation sent twice, takes its place. A backend is a [`NativeBackend`]: the
+//! requests, and what an answer says of single scores.
 
 pub(super) mod langfuse;
+pub(super) mod opik;
 pub(super) mod phoenix;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::{Bytes, BytesMut};
+use http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use super::connection::Connection;
 use super::content::{ContentFilter, ShownContent};
 use super::counters::{Loss, Seldom};
-use super::queue::{Deliver, Delivery, EvaluationBatch, QueueLimits, QueueSettings};
+use super::queue::{Deliver, Delivery, EvaluationBatch, Parcel, QueueLimits, QueueSettings};
 use super::record;
 use super::{ExporterStartError, Starting};
+use crate::client::Connection;
 use crate::client::retry::{AttemptError, GivenUp, RetrySettings, retry};
 use crate::client::{ClientSettings, Compression, JsonClient, Protocol, TlsSettings};
 use crate::model::{Evaluation, Outcome};
@@ -46,6 +49,10 @@ pub(crate) struct NativeSettings {
     /// (without personal data and credentials) or `full`; `include_content` is its other name.
     #[serde(alias = "include_content")]
     pub(crate) content: ShownContent,
+    /// Whether, where the process has a log (`data_dir`), an evaluation stays in it until the
+    /// server has taken it: it is tried for ever unless `retry_on_failure.max_elapsed_time` says
+    /// otherwise, and what the end of the process interrupts is sent by the next one.
+    pub(crate) must_deliver: bool,
     /// What waits while the server is slow or away.
     pub(crate) sending_queue: QueueSettings,
     /// How a failed request is tried again.
@@ -60,6 +67,7 @@ impl Default for NativeSettings {
             timeout: HumanDuration::from_secs(10),
             tls: TlsSettings::default(),
             content: ShownContent::None,
+            must_deliver: true,
             sending_queue: QueueSettings::default(),
             retry_on_failure: RetrySettings::default(),
         }
@@ -83,11 +91,25 @@ impl NativeSettings {
     /// Reads and checks settings.
     fn read(node: &Node) -> Result<Self, SettingsError> {
         let settings: Self = node.read()?;
-        settings.check().map_err(|(key, error)| match node.get(key) {
+        settings.check_at(node)?;
+        Ok(settings)
+    }
+
+    /// Checks settings that were read from a node, where mistakes stand.
+    fn check_at(&self, node: &Node) -> Result<(), SettingsError> {
+        self.check().map_err(|(key, error)| match node.get(key) {
             Some(value) => error.at(value.place),
             None => error,
-        })?;
-        Ok(settings)
+        })
+    }
+
+    /// How failed requests are tried again: for ever where they must be delivered and there is a
+    /// log, unless the settings say otherwise.
+    fn retries(&self, has_log: bool) -> RetrySettings {
+        match has_log && self.must_deliver {
+            true => self.retry_on_failure.for_ever_unless_told(),
+            false => self.retry_on_failure.clone(),
+        }
     }
 
     /// Starts an exporter to a backend.
@@ -104,14 +126,16 @@ impl NativeSettings {
         let sender = NativeSender {
             name: starting.name().into(),
             client,
-            retry: self.retry_on_failure.clone(),
+            retry: self.retries(starting.has_log()),
             content: self.content.is_shown(),
             filter: starting.content_filter(self.content),
             backend,
             trouble: Seldom::new(),
         };
         starting.show(self.content.is_shown(), false);
-        starting.queue(QueueLimits::from(&self.sending_queue), sender);
+        let overflow = starting.overflow(self.must_deliver, self.sending_queue.overflow_mib)?;
+        let limits = QueueLimits::from(&self.sending_queue).must_deliver(self.must_deliver);
+        starting.queue_with(limits, overflow, sender);
         Ok(())
     }
 
@@ -146,13 +170,44 @@ impl<'a> NativeScore<'a> {
     }
 }
 
+/// One request of a backend's interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct NativeRequest {
+    method: Method,
+    /// Below the endpoint.
+    path: String,
+    body: Bytes,
+    /// How many scores it holds.
+    count: u32,
+}
+
+impl NativeRequest {
+    fn new(method: Method, path: &str, body: &Json, count: usize) -> Self {
+        // A request never holds as many.
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        Self { method, path: path.to_owned(), body: body.to_string().into(), count }
+    }
+
+    /// As it is kept on disk: a line with method and path, then the body.
+    fn into_parcel(self) -> Parcel {
+        let mut payload = BytesMut::from(format!("{} {}\n", self.method, self.path).as_bytes());
+        payload.extend_from_slice(&self.body);
+        Parcel { count: self.count, payload: payload.freeze() }
+    }
+
+    /// What was kept on disk; `None` where it is damaged.
+    fn from_parcel(parcel: &Parcel) -> Option<Self> {
+        let end = memchr::memchr(b'\n', &parcel.payload)?;
+        let (method, path) = std::str::from_utf8(&parcel.payload[..end]).ok()?.split_once(' ')?;
+        let (method, path) = (method.parse().ok()?, path.to_owned());
+        Some(Self { method, path, body: parcel.payload.slice(end + 1..), count: parcel.count })
+    }
+}
+
 /// What differs from backend to backend.
 trait NativeBackend: Send + Sync + 'static {
-    /// The path of the interface, below the endpoint.
-    const PATH: &'static str;
-
-    /// The body of one request; `None` where none of the scores can be sent.
-    fn body(&self, scores: &[NativeScore<'_>]) -> Json;
+    /// The requests for some scores, which hold all of them.
+    fn requests(&self, scores: &[NativeScore<'_>]) -> Vec<NativeRequest>;
 
     /// How many scores an answer says were refused.
     fn refused(&self, _answer: &[u8]) -> u64 {
@@ -172,9 +227,17 @@ struct NativeSender<B> {
 }
 
 impl<B: NativeBackend> NativeSender<B> {
-    async fn send(&self, body: String, count: u64) -> Delivery {
-        let body = bytes::Bytes::from(body);
-        let attempt = || async { AttemptError::of(self.client.post(B::PATH, body.clone()).await) };
+    fn requests(&self, batch: &EvaluationBatch) -> Vec<NativeRequest> {
+        let evaluations = batch.iter().flat_map(|part| part.iter());
+        requests(&self.backend, &self.filter, self.content, evaluations)
+    }
+
+    async fn send(&self, request: NativeRequest) -> Delivery {
+        let NativeRequest { method, path, body, count } = request;
+        let count = u64::from(count);
+        let attempt = || async {
+            AttemptError::of(self.client.send(method.clone(), &path, body.clone()).await)
+        };
         let failed = |error: &str, wait| {
             if self.trouble.may_log() {
                 tracing::warn!(exporter = %self.name, error, ?wait,
@@ -197,30 +260,39 @@ impl<B: NativeBackend> NativeSender<B> {
     }
 }
 
-/// The bodies for some evaluations as they may be shown, each with how many scores it holds.
+/// The requests for some evaluations as they may be shown.
 fn requests<'e, B: NativeBackend>(
     backend: &B,
     filter: &ContentFilter,
     content: bool,
     evaluations: impl Iterator<Item = &'e Evaluation>,
-) -> Vec<(String, u64)> {
+) -> Vec<NativeRequest> {
     let all: Vec<_> = evaluations.map(|evaluation| filter.apply(evaluation)).collect();
-    let bodies = all.chunks(SCORES_MAX).map(|part| {
+    let requests = all.chunks(SCORES_MAX).flat_map(|part| {
         let scores: Vec<_> = part.iter().map(|it| NativeScore::new(it, content)).collect();
-        (backend.body(&scores).to_string(), part.len() as u64)
+        backend.requests(&scores)
     });
-    bodies.collect()
+    requests.collect()
 }
 
 impl<B: NativeBackend> Deliver for NativeSender<B> {
     async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
-        let evaluations = batch.iter().flat_map(|part| part.iter());
-        let requests = requests(&self.backend, &self.filter, self.content, evaluations);
         let mut delivery = Delivery::default();
-        for (body, count) in requests {
-            delivery.add(self.send(body, count).await);
+        for request in self.requests(&batch) {
+            delivery.add(self.send(request).await);
         }
         delivery
+    }
+
+    fn pack(&self, batch: &EvaluationBatch) -> Vec<Parcel> {
+        self.requests(batch).into_iter().map(NativeRequest::into_parcel).collect()
+    }
+
+    async fn deliver_parcel(&self, parcel: Parcel) -> Delivery {
+        match NativeRequest::from_parcel(&parcel) {
+            Some(request) => self.send(request).await,
+            None => Delivery { sent: 0, lost: vec![(Loss::Io, parcel.count.into())] },
+        }
     }
 }
 

@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
+use http::Method;
 use serde_json::{Value as Json, json};
 
-use super::{NativeBackend, NativeScore, NativeSettings};
+use super::{NativeBackend, NativeRequest, NativeScore, NativeSettings};
 use crate::emit::settings::{Exporter, ExporterKind};
 use crate::emit::{ExporterStartError, Starting};
 
@@ -39,11 +40,10 @@ impl Exporter for Phoenix {
 pub(super) struct Annotations;
 
 impl NativeBackend for Annotations {
-    const PATH: &'static str = "/v1/span_annotations";
-
-    fn body(&self, scores: &[NativeScore<'_>]) -> Json {
+    fn requests(&self, scores: &[NativeScore<'_>]) -> Vec<NativeRequest> {
         let data: Vec<Json> = scores.iter().map(annotation).collect();
-        json!({ "data": data })
+        let body = json!({ "data": data });
+        vec![NativeRequest::new(Method::POST, "/v1/span_annotations", &body, scores.len())]
     }
 }
 

@@ -1,15 +1,18 @@
 use super::langfuse::LangfuseScores;
+use super::opik::{OpikScores, opik_id};
 use super::phoenix::Annotations;
 use super::*;
 use crate::emit::content::ContentRedactor;
 use crate::emit::sample;
 use crate::emit::settings;
-use crate::model::{Explanation, JudgeUse};
+use crate::model::{EvaluatorInfo, Explanation, JudgeUse, Level};
 use crate::value::json as own_json;
 
 fn body(backend: &impl NativeBackend, evaluations: &[Evaluation], content: bool) -> Json {
     let scores: Vec<_> = evaluations.iter().map(|it| NativeScore::new(it, content)).collect();
-    backend.body(&scores)
+    let requests = backend.requests(&scores);
+    assert_eq!(requests.len(), 1);
+    serde_json::from_slice(&requests[0].body).unwrap()
 }
 
 #[test]
@@ -54,6 +57,44 @@ fn langfuse_gets_scores_that_a_revision_replaces() {
 }
 
 #[test]
+fn opik_gets_scores_under_the_ids_that_it_gives_traces_and_spans() {
+    // The ids were made with uuid and SHA-256 of another language.
+    assert_eq!(opik_id(b"0123456789abcdef", 0), "00000000-0000-7f9f-9111-f7b27a781f1f");
+    let mut call = sample::scored(0.5);
+    let evaluator = EvaluatorInfo { level: Level::Call, ..EvaluatorInfo::default() };
+    call.evaluator = Arc::new(evaluator);
+    let all = [sample::scored(1.0), call, sample::failed()];
+    let scores: Vec<_> = all.iter().map(|it| NativeScore::new(it, true)).collect();
+    let backend = OpikScores { project_name: Some("shop".to_owned()) };
+    let requests = backend.requests(&scores);
+    let read = |at: usize| serde_json::from_slice::<Json>(&requests[at].body).unwrap();
+    assert!(requests.iter().all(|request| request.method == Method::PUT));
+    assert_eq!((requests[0].count, requests[1].count), (2, 1));
+    assert_eq!(requests[0].path, "/v1/private/traces/feedback-scores");
+    assert_eq!(requests[1].path, "/v1/private/spans/feedback-scores");
+    let (traces, spans) = (read(0), read(1));
+    let first = &traces["scores"][0];
+    assert_eq!((&first["value"], &first["source"]), (&1.0.into(), &"sdk".into()));
+    assert_eq!(first["project_name"], "shop");
+    let time = 1_735_689_599_000_u64;
+    let trace = crate::model::TraceId::from_hex("0af7651916cd43dd8448eb211c80319c").unwrap();
+    assert_eq!(first["id"], opik_id(&trace.0, time));
+    assert_eq!(spans["scores"][0]["id"], opik_id(&all[1].span_id.0, time));
+    let failed = &traces["scores"][1];
+    assert_eq!(failed["category_name"], "failed");
+    assert!(failed["name"].as_str().is_some_and(|name| name.ends_with(".outcome")));
+}
+
+#[test]
+fn what_is_kept_on_disk_is_the_request() {
+    let evaluation = sample::scored(1.0);
+    let request = OpikScores::default().requests(&[NativeScore::new(&evaluation, true)]).remove(0);
+    assert_eq!(NativeRequest::from_parcel(&request.clone().into_parcel()), Some(request));
+    let damaged = Parcel { count: 1, payload: Bytes::from_static(b"no request") };
+    assert_eq!(NativeRequest::from_parcel(&damaged), None);
+}
+
+#[test]
 fn content_stays_inside_unless_asked_for() {
     for evaluation in [sample::scored(0.5), sample::not_evaluable(), sample::failed()] {
         let all = [evaluation];
@@ -72,7 +113,8 @@ fn redacted_content_shows_no_address() {
     let filter = ContentFilter::redacting(&Arc::new(ContentRedactor::new()));
     let made = requests(&Annotations, &filter, true, [&evaluation].into_iter());
     assert_eq!(made.len(), 1);
-    assert!(made[0].0.contains("refund mailed to [EMAIL_1]") && !made[0].0.contains("jane@"));
+    let text = String::from_utf8(made[0].body.to_vec()).unwrap();
+    assert!(text.contains("refund mailed to [EMAIL_1]") && !text.contains("jane@"));
 }
 
 #[test]
@@ -85,6 +127,9 @@ fn settings_name_what_is_missing() {
     check(r#"{"phoenix": {"endpoint": "http://localhost:6006"}}"#, "right");
     check(r#"{"phoenix": {"endpoint": "http://localhost:6006", "content": "redacted"}}"#, "right");
     check(r#"{"phoenix": {}}"#, "`endpoint` is missing");
+    check(r#"{"opik": null}"#, "right");
+    check(r#"{"opik": {"api_key": "k", "workspace": "w", "project_name": "p"}}"#, "right");
+    check(r#"{"opik": {"sending_queue": {"overflow_mib": 1}}}"#, "`overflow_mib` must be 0 or");
     check(r#"{"langfuse": {"public_key": "pk"}}"#, "`public_key` and `secret_key`");
     check(r#"{"langfuse": {"public_key": "pk", "secret_key": "sk"}}"#, "right");
 }

@@ -35,7 +35,7 @@ pub(super) struct Backend {
 impl Backend {
     /// Prepares a client without connecting. The error says what is wrong with the settings.
     pub(super) fn new(
-        starting: &Starting<'_>,
+        starting: &mut Starting<'_>,
         protocol: Protocol,
         settings: &OtlpExporterSettings,
         retry: RetrySettings,
@@ -43,7 +43,8 @@ impl Backend {
         let client = settings.client(protocol).map_err(|error| error.to_string())?;
         let client = Client::new(&client)?;
         let circuit = Arc::new(Circuit::new(&retry));
-        circuit.show(starting.instruments(), starting.name());
+        let (shown, name) = (Arc::clone(&circuit), starting.name().to_owned());
+        starting.when_taken(move |instruments| shown.show(instruments, &name));
         let parts = starting.instruments().tally(
             ("spanscore.exporter.request_parts", "{request}"),
             "Parts of requests that were refused for good, sent by themselves, by outcome.",

@@ -14,7 +14,6 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use opentelemetry::KeyValue;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -78,19 +77,18 @@ impl Circuit {
 
     /// Shows its state.
     pub(super) fn show(self: &Arc<Self>, instruments: &Instruments, exporter: &str) {
-        let labels = [KeyValue::new("exporter", exporter.to_owned())];
         let (state, taken) = (Arc::clone(self), Arc::clone(self));
         instruments.gauge(
             ("spanscore.exporter.circuit_state", ""),
             "Whether the backend takes requests: 0 closed (it does), 1 half open (a probe is on \
              its way), 2 open (it does not).",
-            labels.clone(),
+            exporter,
             move || state.lock().state.number(),
         );
         instruments.gauge(
             ("spanscore.exporter.time_since_taken", "s"),
             "Time since the backend last took a request, or since the start where it took none.",
-            labels,
+            exporter,
             move || taken.lock().last_taken.elapsed().as_secs(),
         );
     }

@@ -28,8 +28,7 @@ pub(crate) fn start(
     interval: Duration,
 ) -> (CancellationToken, JoinHandle<()>) {
     let closing = CancellationToken::new();
-    let start_ns = now_ns();
-    let report = move |scores: &Scores| convert::metrics(scores, start_ns, now_ns());
+    let report = |scores: &Scores| convert::metrics(scores, scores.start_ns, now_ns());
     let task = tokio::spawn(run(backend, scores, interval, closing.clone(), report));
     (closing, task)
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::client::Connection;
 use crate::client::retry::RetrySettings;
 use crate::client::{ClientSettings, Compression, Protocol, TlsSettings};
-use crate::emit::connection::Connection;
 use crate::emit::content::ShownContent;
 use crate::emit::queue::QueueSettings;
 use crate::emit::scores::SERIES_IDLE;

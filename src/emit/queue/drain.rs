@@ -5,10 +5,12 @@ use std::future::{Future, pending};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
 
+use super::handover::{Estate, HANDOVER_WAIT, Heir};
 use super::room::{QueueShared, Room};
 use super::{Deliver, Delivery, EvaluationBatch, Overflow, Parcel, QueueEntry, QueueLimits};
 use crate::emit::counters::Loss;
@@ -37,12 +39,14 @@ async fn deliver_parcels(end: &impl Deliver, parcels: VecDeque<Parcel>) -> Deliv
 }
 
 /// Delivers what is in the overflow, one parcel after another, each in the turn of a consumer; ends
-/// when the queue closes. What is not delivered by then is there for the next process.
+/// when the queue closes or another takes its place. What is not delivered by then is there for the
+/// next one, or the next process.
 async fn empty_overflow(
     overflow: Arc<Overflow>,
     shared: Arc<QueueShared>,
     end: Arc<impl Deliver>,
     permits: Arc<Semaphore>,
+    recalled: CancellationToken,
 ) {
     let found = Arc::clone(&overflow);
     // Only a runtime that ends stops it.
@@ -50,7 +54,11 @@ async fn empty_overflow(
     shared.counters.recovered(recovered);
     let deliver_all = async {
         loop {
-            let entry = overflow.first().await;
+            let entry = tokio::select! {
+                biased;
+                () = shared.succeeded.cancelled() => return,
+                entry = overflow.first() => entry,
+            };
             let (_permit, count) = (permit(&permits).await, u64::from(entry.count));
             let delivery = match overflow.read(entry).await {
                 Ok(parcel) => delivered(end.deliver_parcel(parcel), count).await,
@@ -67,7 +75,13 @@ async fn empty_overflow(
     tokio::select! {
         () = deliver_all => {}
         () = shared.closing.cancelled() => {}
+        () = recalled.cancelled() => {}
     }
+}
+
+/// Waits until nothing is on its way.
+async fn all_ended(deliveries: &mut Deliveries) {
+    while deliveries.join_next().await.is_some() {}
 }
 
 /// A turn of a consumer. Nobody closes the semaphore.
@@ -80,17 +94,34 @@ async fn permit(permits: &Arc<Semaphore>) -> OwnedSemaphorePermit {
 
 /// The emptying end of a queue.
 pub(super) struct Drain {
-    pub(super) receiver: mpsc::UnboundedReceiver<QueueEntry>,
-    pub(super) limits: QueueLimits,
-    pub(super) shared: Arc<QueueShared>,
-    pub(super) overflow: Option<Arc<Overflow>>,
+    receiver: mpsc::UnboundedReceiver<QueueEntry>,
+    limits: QueueLimits,
+    shared: Arc<QueueShared>,
+    overflow: Option<Arc<Overflow>>,
+    /// What a queue before handed over, and what this one will.
+    estate: Estate,
+    /// Takes back what is on its way, for the queue that takes the place of this one.
+    recalled: CancellationToken,
 }
 
+/// What is on its way: nothing at its end, unless it was taken back.
+type Deliveries = JoinSet<Option<QueueEntry>>;
+
 /// What a consumer is handed.
-enum Cargo {
+#[derive(Clone)]
+pub(super) enum Cargo {
     Batch(EvaluationBatch),
     /// The same, encoded: what the overflow has not taken of it.
     Parcels(VecDeque<Parcel>),
+}
+
+impl Cargo {
+    fn count(&self) -> usize {
+        match self {
+            Self::Batch(batch) => batch.iter().map(|part| part.len()).sum(),
+            Self::Parcels(parcels) => parcels.iter().map(|parcel| parcel.count as usize).sum(),
+        }
+    }
 }
 
 /// What happens to a batch next.
@@ -101,50 +132,127 @@ enum Turn {
     Kept,
     /// It could not be encoded.
     Broken,
+    /// The queue that takes the place of this one delivers it.
+    HandOver(Cargo),
 }
 
 impl Drain {
-    /// Empties the queue until it is closed and empty, or given up. Ends only when every delivery
-    /// has ended, so nothing is settled behind its back.
-    pub(super) async fn run(mut self, end: Arc<impl Deliver>) {
+    pub(super) fn new(
+        receiver: mpsc::UnboundedReceiver<QueueEntry>,
+        limits: QueueLimits,
+        shared: Arc<QueueShared>,
+        overflow: Option<Arc<Overflow>>,
+    ) -> Self {
+        let (estate, recalled) = (Estate::new(), CancellationToken::new());
+        Self { receiver, limits, shared, overflow, estate, recalled }
+    }
+
+    /// Empties the queue until it is closed and empty, given up, or another takes its place; behind
+    /// a queue before, what that leaves comes first. Ends only when every delivery has ended, so
+    /// nothing is settled behind its back.
+    pub(super) async fn run(
+        mut self,
+        end: Arc<impl Deliver>,
+        before: Option<oneshot::Receiver<Estate>>,
+        heir: Arc<Heir>,
+    ) {
         let (mut deliveries, given_up) = (JoinSet::new(), self.shared.given_up.clone());
         tokio::select! {
-            () = self.deliver_all(end, &mut deliveries) => {}
+            () = self.deliver_all(end, before, &mut deliveries) => heir.give(self.estate),
             () = given_up.cancelled() => deliveries.shutdown().await,
         }
     }
 
-    async fn deliver_all(&mut self, end: Arc<impl Deliver>, deliveries: &mut JoinSet<()>) {
-        let permits = Arc::new(Semaphore::new(self.limits.consumers));
-        if let Some(overflow) = &self.overflow {
-            let (overflow, shared) = (Arc::clone(overflow), Arc::clone(&self.shared));
-            deliveries.spawn(empty_overflow(overflow, shared, end.clone(), permits.clone()));
+    async fn deliver_all(
+        &mut self,
+        end: Arc<impl Deliver>,
+        before: Option<oneshot::Receiver<Estate>>,
+        deliveries: &mut Deliveries,
+    ) {
+        if let Some(before) = before {
+            // One that ended without a word has counted what it held.
+            self.estate = before.await.unwrap_or_default();
+            self.estate.iter_mut().for_each(|entry| entry.room.move_to(&self.shared));
         }
-        while let Some((batch, mut room)) = self.gather().await {
-            let (load, permit) = match self.turn(&permits, &*end, batch, &mut room).await {
-                Turn::Deliver(load, permit) => (load, permit),
-                Turn::Kept => {
-                    room.settle(&Delivery::default());
-                    continue;
+        let permits = Arc::new(Semaphore::new(self.limits.consumers));
+        if let Some(overflow) = self.overflow.clone() {
+            let (shared, recalled) = (Arc::clone(&self.shared), self.recalled.clone());
+            let (end, permits) = (end.clone(), permits.clone());
+            deliveries.spawn(async move {
+                empty_overflow(overflow, shared, end, permits, recalled).await;
+                None
+            });
+        }
+        while let Some(QueueEntry { cargo, mut room }) = self.gather().await {
+            match self.turn(&permits, &*end, cargo, &mut room).await {
+                Turn::Deliver(cargo, permit) => {
+                    while deliveries.try_join_next().is_some() {}
+                    self.spawn(deliveries, end.clone(), QueueEntry { cargo, room }, permit);
                 }
+                Turn::Kept => room.settle(&Delivery::default()),
                 Turn::Broken => {
                     let lost = vec![(Loss::Fault, room.evaluations())];
                     room.settle(&Delivery { sent: 0, lost });
-                    continue;
                 }
-            };
-            while deliveries.try_join_next().is_some() {}
-            let end = end.clone();
-            deliveries.spawn(async move {
-                let delivery = match load {
+                Turn::HandOver(cargo) => self.estate.push_front(QueueEntry { cargo, room }),
+            }
+        }
+        self.finish(deliveries).await;
+    }
+
+    /// Hands a batch to a consumer, which delivers it unless it is taken back.
+    fn spawn(
+        &self,
+        deliveries: &mut Deliveries,
+        end: Arc<impl Deliver>,
+        QueueEntry { cargo, room }: QueueEntry,
+        permit: OwnedSemaphorePermit,
+    ) {
+        let (recalled, again) = (self.recalled.clone(), cargo.clone());
+        let shared = Arc::clone(&self.shared);
+        deliveries.spawn(async move {
+            let (_permit, began) = (permit, Instant::now());
+            let delivering = async {
+                match cargo {
                     Cargo::Batch(batch) => delivered(end.deliver(batch), room.evaluations()).await,
                     Cargo::Parcels(parcels) => deliver_parcels(&*end, parcels).await,
-                };
-                room.settle(&delivery);
-                drop(permit);
-            });
+                }
+            };
+            let delivery = tokio::select! {
+                biased;
+                delivery = delivering => delivery,
+                () = recalled.cancelled() => {
+                    return Some(QueueEntry { cargo: again, room });
+                }
+            };
+            shared.counters.took(began.elapsed());
+            room.settle(&delivery);
+            None
+        });
+    }
+
+    /// Waits for what is on its way; where another queue takes the place of this one, not for ever.
+    async fn finish(&mut self, deliveries: &mut Deliveries) {
+        tokio::select! {
+            () = all_ended(deliveries) => {}
+            () = self.shared.succeeded.cancelled() => {}
         }
-        while deliveries.join_next().await.is_some() {}
+        if !self.shared.succeeded.is_cancelled() {
+            return;
+        }
+        // What has not arrived by then is taken back.
+        let _ = timeout(HANDOVER_WAIT, all_ended(deliveries)).await;
+        self.recalled.cancel();
+        let mut back = Estate::new();
+        while let Some(ended) = deliveries.join_next().await {
+            back.extend(ended.ok().flatten());
+        }
+        back.append(&mut self.estate);
+        self.estate = back;
+        self.receiver.close();
+        while let Ok(entry) = self.receiver.try_recv() {
+            self.estate.push_back(entry);
+        }
     }
 
     /// Waits until a consumer is free for a batch; where the queue fills meanwhile, moves it to the
@@ -153,13 +261,26 @@ impl Drain {
         &self,
         permits: &Arc<Semaphore>,
         end: &impl Deliver,
-        batch: EvaluationBatch,
+        cargo: Cargo,
         room: &mut Room,
     ) -> Turn {
-        let Some(overflow) = &self.overflow else {
-            return Turn::Deliver(Cargo::Batch(batch), permit(permits).await);
+        let succeeded = &self.shared.succeeded;
+        let (overflow, batch) = match (&self.overflow, cargo) {
+            (Some(overflow), Cargo::Batch(batch)) => (overflow, batch),
+            (_, cargo) => {
+                return tokio::select! {
+                    biased;
+                    () = succeeded.cancelled() => Turn::HandOver(cargo),
+                    permit = permit(permits) => Turn::Deliver(cargo, permit),
+                };
+            }
         };
-        if let Some(permit) = self.permit_before_filling(permits).await {
+        let waits = tokio::select! {
+            biased;
+            () = succeeded.cancelled() => return Turn::HandOver(Cargo::Batch(batch)),
+            waited = self.permit_before_filling(permits) => waited,
+        };
+        if let Some(permit) = waits {
             return Turn::Deliver(Cargo::Batch(batch), permit);
         }
         let Ok(parcels) = caught(|| VecDeque::from(end.pack(&batch))) else {
@@ -215,31 +336,48 @@ impl Drain {
             }
             let Some(error) = full else { return Turn::Kept };
             self.shared.counters.tell_of_overflow(&error);
+            let succeeded = &self.shared.succeeded;
             tokio::select! {
+                () = succeeded.cancelled() => return Turn::HandOver(Cargo::Parcels(parcels)),
                 permit = permit(permits) => return Turn::Deliver(Cargo::Parcels(parcels), permit),
                 () = sleep(KEEP_AGAIN) => {}
             }
         }
     }
 
-    /// The next batch with its room; `None` once the queue is closed and empty.
-    async fn gather(&mut self) -> Option<(EvaluationBatch, Room)> {
-        let QueueEntry { evaluations, mut room } = self.next(None).await?;
+    /// The next batch with its room; `None` once the queue is closed and empty, or another takes
+    /// its place.
+    async fn gather(&mut self) -> Option<QueueEntry> {
+        let mut entry = self.next(None).await?;
         // A timeout beyond the end of time is none.
         let deadline = Instant::now().checked_add(self.limits.flush_timeout);
-        let mut count = evaluations.len();
-        let mut batch = vec![evaluations];
-        while count < self.limits.batch_count && room.bytes() < self.limits.batch_bytes {
-            let Some(entry) = self.next(deadline).await else { break };
-            count += entry.evaluations.len();
-            batch.push(entry.evaluations);
-            room.join(entry.room);
+        let mut count = entry.cargo.count();
+        while count < self.limits.batch_count && entry.room.bytes() < self.limits.batch_bytes {
+            let Cargo::Batch(batch) = &mut entry.cargo else { break };
+            let Some(next) = self.next(deadline).await else { break };
+            let size = next.cargo.count();
+            match next.cargo {
+                Cargo::Batch(more) => batch.extend(more),
+                cargo => {
+                    self.estate.push_front(QueueEntry { cargo, room: next.room });
+                    break;
+                }
+            }
+            count += size;
+            entry.room.join(next.room);
         }
-        Some((batch, room))
+        Some(entry)
     }
 
-    /// The next entry; `None` at the deadline, or once the queue is closed and empty.
+    /// The next entry; `None` at the deadline, or once the queue is closed and empty or another
+    /// takes its place.
     async fn next(&mut self, deadline: Option<Instant>) -> Option<QueueEntry> {
+        if self.shared.succeeded.is_cancelled() {
+            return None;
+        }
+        if let Some(entry) = self.estate.pop_front() {
+            return Some(entry);
+        }
         if let Ok(entry) = self.receiver.try_recv() {
             return Some(entry);
         }
@@ -248,8 +386,11 @@ impl Drain {
             return self.receiver.recv().await;
         }
         let (receiver, closing) = (&mut self.receiver, &self.shared.closing);
+        let succeeded = &self.shared.succeeded;
         let wait = async {
             tokio::select! {
+                biased;
+                () = succeeded.cancelled() => None,
                 entry = receiver.recv() => entry,
                 () = closing.cancelled() => {
                     receiver.close();

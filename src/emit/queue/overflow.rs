@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -75,7 +75,8 @@ pub(crate) struct OverflowLimits {
 /// The overflow of one queue.
 pub(crate) struct Overflow {
     log: Log,
-    takes: bool,
+    bytes_max: u64,
+    takes: AtomicBool,
     entries: Mutex<Entries>,
     evaluations: AtomicU64,
     more: Notify,
@@ -107,15 +108,32 @@ impl Overflow {
         let entries = Entries { waiting: VecDeque::new(), claim: Some(found), is_recovered: false };
         Ok(Self {
             log,
-            takes: limits.bytes_max > 0,
+            bytes_max: limits.bytes_max,
+            takes: AtomicBool::new(limits.bytes_max > 0),
             entries: Mutex::new(entries),
             evaluations: AtomicU64::new(0),
             more: Notify::new(),
         })
     }
 
-    /// Looks at what an earlier process left; how many evaluations. Blocks on the disk.
+    /// Whether it takes anything from now on, for settings that changed; false where it keeps
+    /// another size than they say.
+    pub(crate) fn take_more(&self, bytes_max: u64) -> bool {
+        // One that was opened to take nothing has a log of the smallest size.
+        self.takes.store(bytes_max > 0 && self.bytes_max > 0, Ordering::Relaxed);
+        bytes_max == self.bytes_max || bytes_max == 0
+    }
+
+    fn takes(&self) -> bool {
+        self.takes.load(Ordering::Relaxed)
+    }
+
+    /// Looks at what an earlier process left, unless another queue did; how many evaluations.
+    /// Blocks on the disk.
     pub(super) fn recover(&self) -> u64 {
+        if self.lock().is_recovered {
+            return 0;
+        }
         let (mut delivered, mut found) = (None, VecDeque::new());
         for record in self.log.records().flatten() {
             let (position, payload) = (record.position, &record.payload);
@@ -147,7 +165,7 @@ impl Overflow {
 
     /// Puts a parcel behind all others.
     pub(super) async fn put(&self, parcel: &Parcel) -> Result<(), AppendError> {
-        if !self.takes {
+        if !self.takes() {
             return Err(AppendError::Full);
         }
         let mut payload = BytesMut::with_capacity(COUNT_BYTES + parcel.payload.len());
@@ -227,7 +245,7 @@ impl Overflow {
 
     /// Most bytes on disk.
     pub(crate) fn bytes_max(&self) -> u64 {
-        if self.takes { self.log.usage().bytes_max } else { 0 }
+        if self.takes() { self.log.usage().bytes_max } else { 0 }
     }
 
     fn claim_first(&self, entries: &mut Entries) {

@@ -5,7 +5,7 @@
 //! to the next process, and its bytes are given back once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -55,6 +55,10 @@ pub(super) struct QueueShared {
     pub(super) closing: CancellationToken,
     /// Cancelled when the time for shutting down has run out.
     pub(super) given_up: CancellationToken,
+    /// Cancelled when another queue takes its place.
+    pub(super) succeeded: CancellationToken,
+    /// Whether its exporter is in the config no more: nobody delivers what it gives up.
+    pub(super) is_removed: AtomicBool,
     /// Evaluations that were lost before their delivery had ended.
     pub(super) dropped: AtomicU64,
     /// Evaluations that were left to the next process.
@@ -115,6 +119,11 @@ impl Room {
         self.receipts.append(&mut other.receipts);
     }
 
+    /// Moves it to the queue that takes the place of its own; both hold the same bytes.
+    pub(super) fn move_to(&mut self, shared: &Arc<QueueShared>) {
+        self.shared = Arc::clone(shared);
+    }
+
     /// Notes that some of the evaluations are kept elsewhere.
     pub(super) fn moved(&mut self, evaluations: u64) {
         self.evaluations -= evaluations;
@@ -142,6 +151,12 @@ impl Drop for Room {
         let shared = &self.shared;
         shared.held.share.give_back_for(&shared.held.bytes, self.bytes);
         if evaluations == 0 {
+            return;
+        }
+        if shared.is_removed.load(Ordering::Relaxed) {
+            // Its receipts go as if it had arrived: no process will deliver it.
+            shared.counters.lost(Loss::Removed, evaluations);
+            shared.dropped.fetch_add(evaluations, Ordering::Relaxed);
             return;
         }
         // What was moved away is not among them any more.

@@ -1,4 +1,5 @@
 mod away;
+mod succession;
 
 use std::sync::Mutex;
 
@@ -75,8 +76,9 @@ impl Fixture {
             .expect("a reader");
         let provider = SdkMeterProvider::builder().with_reader(reader).build();
         let instruments = Instruments::new(&provider.meter("test"));
-        let (queue, task) =
-            Queue::start("x", limits, Memory::default().exporters, &instruments, overflow, end);
+        let (share, overflow) = (Memory::default().exporters, overflow.map(Arc::new));
+        let (queue, task) = Queue::start("x", limits, share, &instruments, (overflow, None), end);
+        queue.show(&instruments);
         Self { queue, task, registry, _provider: provider }
     }
 

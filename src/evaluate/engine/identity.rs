@@ -178,6 +178,8 @@ mod tests {
             completion,
             is_partial: false,
             time_ns: 7,
+            started_ns: 5,
+            ended_ns: 6,
         };
         let id = of_evaluation(&info, &target, judged, [4; 16]);
         assert_eq!(id.to_string(), expected, "{judged:?}");

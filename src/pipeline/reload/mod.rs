@@ -1,4 +1,5 @@
-//! Another config while the collector runs: evaluators, dialects, clients and what files hold.
+//! Another config while the collector runs: evaluators, dialects, exporters, clients and what files
+//! hold.
 //!
 //! All of it is built before any of it is used, so a config that cannot be used changes nothing.
 //! Open traces, queues, the log and connections go on; what else a config says is for the next
@@ -14,6 +15,7 @@ use opentelemetry::metrics::{Counter, Meter};
 use self::setup::Setup;
 use super::Collector;
 use crate::config::ResolvedConfig;
+use crate::emit::ExporterStartError;
 use crate::evaluate::engine::run::Evaluators;
 use crate::extract::dialect::Dialect;
 use crate::extract::{Resolver, Table, TableError};
@@ -25,6 +27,9 @@ pub enum ReloadError {
     /// The dialects cannot be compiled with what its evaluators ask for.
     #[error("cannot compile the dialects: {0}")]
     Dialects(#[from] TableError),
+    /// An exporter cannot start.
+    #[error(transparent)]
+    Exporter(#[from] ExporterStartError),
     /// A file of tokens cannot be used.
     #[error("cannot read the tokens of receivers.otlp.auth: {0}")]
     Tokens(String),
@@ -66,7 +71,8 @@ impl ReloadCounter {
 
 impl Collector {
     /// Takes what can change while it runs from another config: evaluators with their datasets,
-    /// dialects, clients; and reads certificates and tokens again. On an error nothing changes.
+    /// dialects, exporters, clients; and reads certificates and tokens again. On an error nothing
+    /// changes.
     ///
     /// # Errors
     /// Why the config cannot be used now.
@@ -83,13 +89,16 @@ impl Collector {
     }
 
     async fn try_reload(&self, plan: ResolvedConfig) -> Result<(), ReloadError> {
-        let want = self.exporters.want();
+        self.exporters.wait_for_names(&plan.exporters).await;
+        let exporters = self.exporters.prepare(&plan.exporters)?;
+        let want = exporters.want();
         let auth = plan.config.receivers.otlp.as_ref().and_then(|otlp| otlp.auth.clone());
         let building = tokio::task::spawn_blocking(move || setup(plan, want));
         let setup = building.await.map_err(|_| ReloadError::Tokens("interrupted".to_owned()))??;
         // The last that can fail.
         self.receivers.replace_auth(auth).map_err(ReloadError::Tokens)?;
         self.pipeline.reform(setup).await;
+        self.exporters.take(exporters);
         self.rereader.read_all().await;
         Ok(())
     }

@@ -1,8 +1,10 @@
 //! Texts of strangers that would harm whoever shows them, in every field that is shown.
 
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use prost::Message;
+use serde_json::{Value as Json, json};
 
 use crate::support::collector::{PROTOBUF, Running};
 use crate::support::spans::{agent, scoped, text, tool, with};
@@ -32,6 +34,10 @@ fn corpus() -> Vec<String> {
     for fragment in fragments {
         texts.extend((0..13).map(|n| format!("{fragment}{n};{n}H{n}\x07")));
     }
+    // What is shown as two characters, or as none, on some terminals; and one very long text.
+    let hidden = (0xe0020u32..0xe0030).chain(0xfe00..0xfe04).chain(0xfff9..0xfffc);
+    texts.extend(hidden.filter_map(char::from_u32).map(|c| format!("h{c}h")));
+    texts.push(format!("{}\x1b[31m", "z".repeat(1 << 20)));
     texts
 }
 
@@ -59,7 +65,7 @@ exporters:
     );
     let running = Running::start(&config).await;
     let corpus = corpus();
-    assert!(corpus.len() >= 150, "{}", corpus.len());
+    assert!(corpus.len() >= 200, "{}", corpus.len());
     for (n, hostile) in corpus.iter().enumerate() {
         let id = u8::try_from(n % 250 + 1).unwrap();
         let mut root = agent(id);
@@ -79,7 +85,8 @@ exporters:
     }
     let all = 2 * corpus.len();
     let wait = async {
-        let lines = || std::fs::read_to_string(&path).map_or(0, |text| text.lines().count());
+        // What has no end yet is being written.
+        let lines = || std::fs::read_to_string(&path).map_or(0, |text| text.matches('\n').count());
         while lines() < all {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -95,5 +102,161 @@ exporters:
     for line in metrics.lines() {
         assert_eq!(obeyed(line), None, "{}", line.escape_debug());
         assert!(!line.starts_with("spanscore_fake_total"), "{line}");
+    }
+}
+
+/// A span with a hostile text in every field that a sender writes.
+fn hostile_span(hostile: &str, trace: usize, id: u64) -> Json {
+    let value = json!({"stringValue": hostile});
+    let own = |key: &str, value: &Json| json!({"key": key, "value": value});
+    let any = [
+        own(hostile, &value),
+        own("gen_ai.tool.name", &value),
+        own("gen_ai.tool.call.id", &value),
+        own("gen_ai.tool.call.arguments", &value),
+        own("gen_ai.tool.call.result", &value),
+        own("gen_ai.agent.name", &value),
+        own("gen_ai.conversation.id", &value),
+        own("gen_ai.input.messages", &value),
+        own("gen_ai.output.messages", &value),
+        own("gen_ai.tool.definitions", &value),
+        own("error.type", &value),
+        own("list", &json!({"arrayValue": {"values": [value]}})),
+    ];
+    let kind = if id == 1 { "invoke_agent" } else { "execute_tool" };
+    let kind = own("gen_ai.operation.name", &json!({"stringValue": kind}));
+    let attributes: Vec<_> = any.iter().chain([&kind]).collect();
+    let trace_id = format!("{:032x}", trace + 1);
+    json!({
+        "traceId": trace_id, "spanId": format!("{id:016x}"),
+        "parentSpanId": if id == 1 { String::new() } else { format!("{:016x}", 1) },
+        "traceState": hostile, "name": hostile,
+        "startTimeUnixNano": "1790000000000000000", "endTimeUnixNano": "1790000001000000000",
+        "attributes": attributes,
+        "events": [{"name": hostile, "timeUnixNano": "1790000000500000000", "attributes": any}],
+        "links": [{"traceId": trace_id, "spanId": format!("{:016x}", 9), "traceState": hostile,
+            "attributes": any}],
+        "status": {"code": 2, "message": hostile},
+    })
+}
+
+/// One request with every text of the corpus in every field.
+fn hostile_request() -> String {
+    let resources: Vec<_> = corpus()
+        .iter()
+        .enumerate()
+        .map(|(n, text)| {
+            // Long ones stand in some fifty places.
+            let text = &text[..text.floor_char_boundary(1_000)];
+            let value = json!({"stringValue": text});
+            let attributes = json!([{"key": "service.name", "value": value},
+                {"key": "service.namespace", "value": value}, {"key": text, "value": value}]);
+            json!({
+                "resource": {"attributes": attributes}, "schemaUrl": text,
+                "scopeSpans": [{
+                    "scope": {"name": text, "version": text, "attributes": attributes},
+                    "schemaUrl": text,
+                    "spans": [hostile_span(text, n, 1), hostile_span(text, n, 2)],
+                }],
+            })
+        })
+        .collect();
+    json!({ "resourceSpans": resources }).to_string()
+}
+
+#[track_caller]
+fn assert_harmless(what: &str, text: &[u8]) {
+    let text = std::str::from_utf8(text).unwrap_or_else(|error| panic!("{what}: {error}"));
+    for line in text.lines() {
+        assert_eq!(obeyed(line), None, "{what}: {}", line.escape_debug());
+        let forged = ["ERROR forged", "spanscore_fake_total", "=HYPERLINK"];
+        assert!(!forged.iter().any(|start| line.starts_with(start)), "{what}: {line}");
+    }
+}
+
+const EVALUATORS: &str = "
+evaluators:
+  tool_error:
+  tool_efficiency:
+  tool_loop:
+  tool_call_args: {criteria: {tool_calls: [{name: mail, args: {to: nobody}}]}}
+";
+
+#[test]
+fn every_report_shows_every_field_harmlessly() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("t.json"), hostile_request()).unwrap();
+    std::fs::write(folder.path().join("c.yaml"), EVALUATORS).unwrap();
+    let mut ran = 0;
+    for format in ["table", "jsonl", "junit", "github", "markdown", "summary"] {
+        let score = ["score", "--config", "c.yaml", "--details", "--format", format, "t.json"];
+        let out = Command::new(env!("CARGO_BIN_EXE_spanscore"))
+            .args(score)
+            .current_dir(folder.path())
+            .env("RUST_LOG", "trace")
+            .output()
+            .unwrap();
+        assert!(out.stdout.len() > 100, "{format}: {}", String::from_utf8_lossy(&out.stderr));
+        assert_harmless(format, &out.stdout);
+        assert_harmless(format, &out.stderr);
+        ran += 1;
+    }
+    assert_eq!(ran, 6);
+}
+
+#[tokio::test]
+async fn console_and_logs_of_every_level_show_every_field_harmlessly() {
+    for format in ["text", "json"] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| std::fs::File::create(folder.path().join(name)).unwrap();
+        let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+        let config = format!(
+            "{EVALUATORS}
+receivers: {{otlp: {{protocols: {{http: {{endpoint: '127.0.0.1:0'}}}}}}}}
+telemetry:
+  metrics: {{endpoint: null}}
+  health: {{endpoint: null}}
+  logs: {{format: {format}}}
+exporters: {{console: {{details: true}}, console/lines: {{format: jsonl}}}}
+"
+        );
+        std::fs::write(folder.path().join("c.yaml"), config).unwrap();
+        let mut serving = Command::new(env!("CARGO_BIN_EXE_spanscore"))
+            .args(["serve", "--config", "c.yaml"])
+            .current_dir(folder.path())
+            .env("RUST_LOG", "trace,h2=off,hyper=off")
+            .stdin(Stdio::null())
+            .stdout(file("out"))
+            .stderr(file("err"))
+            .spawn()
+            .unwrap();
+        let port = loop {
+            let said = String::from_utf8(read("err")).unwrap();
+            let started =
+                said.lines().find(|line| line.contains("started") && line.contains("http"));
+            let rest = started.and_then(|line| line.split("127.0.0.1:").nth(1)).map(str::to_owned);
+            let port = rest.map(|rest| rest.chars().take_while(char::is_ascii_digit).collect());
+            if let Some(port) = port.filter(|port: &String| !port.is_empty()) {
+                break port;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        let sent = crate::support::web_client().build().unwrap();
+        let sent = sent.post(format!("http://127.0.0.1:{port}/v1/traces"));
+        let sent = sent.header("content-type", "application/json").body(hostile_request());
+        assert_eq!(sent.send().await.unwrap().status(), 200);
+        let pid = serving.id().to_string();
+        Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+        assert!(serving.wait().unwrap().success());
+        let (out, err) = (read("out"), read("err"));
+        assert!(out.len() > 10_000, "{format}: {}", String::from_utf8_lossy(&out));
+        assert_harmless(&format!("{format} out"), &out);
+        assert_harmless(&format!("{format} err"), &err);
+        if format == "json" {
+            let lines = String::from_utf8(err).unwrap();
+            for line in lines.lines() {
+                assert!(serde_json::from_str::<Json>(line).is_ok(), "not JSON: {line}");
+            }
+        }
     }
 }

@@ -5,6 +5,7 @@ mod fuzz;
 mod hostile;
 mod pki;
 mod reload;
+mod reload_exporters;
 mod secrets;
 mod senders;
 mod transport;

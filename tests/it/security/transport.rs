@@ -222,7 +222,7 @@ async fn metrics_are_shown_over_tls_to_those_who_may_see_them() {
     let metrics = MetricsSettings {
         endpoint: Some("127.0.0.1:0".to_owned()),
         tls: Some(tls(&authority.server(), Some(&authority.pem))),
-        insecure: false,
+        ..MetricsSettings::default()
     };
     let mut settings = TelemetrySettings { metrics, ..TelemetrySettings::default() };
     settings.health.endpoint = None;

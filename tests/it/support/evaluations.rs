@@ -44,6 +44,8 @@ pub(crate) fn scored(n: u8, score: f64) -> Evaluation {
             completion: Completion::RootEnded,
             is_partial: false,
             time_ns: 1_735_689_600_000_000_000,
+            started_ns: 1_735_689_599_000_000_000,
+            ended_ns: 1_735_689_600_000_000_000,
         }),
         span_id: SpanId([0xbb; 8]),
         outcome: Outcome::Scored(Score {

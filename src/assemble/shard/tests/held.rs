@@ -84,6 +84,8 @@ fn verdicts_that_were_given_count_among_the_bytes_of_their_trace() {
             completion: Completion::Idle,
             is_partial: false,
             time_ns: 1,
+            started_ns: 0,
+            ended_ns: 0,
         }),
         span_id: SpanId([1; 8]),
         outcome: Outcome::Failed { error_type: "test", error: String::new() },

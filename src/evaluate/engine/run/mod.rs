@@ -349,6 +349,8 @@ impl Evaluators {
             completion: evidence.completion,
             is_partial: evidence.is_partial,
             time_ns: evidence.now_ns,
+            started_ns: trajectory.start_ns,
+            ended_ns: trajectory.end_ns,
         };
         JudgedEvidence { evidence, target: Arc::new(target) }
     }

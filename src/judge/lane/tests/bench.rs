@@ -117,6 +117,8 @@ pub(super) fn asked(n: u64, revision: u32, plan: JudgePlan) -> AskedInquiry {
         completion: Completion::Idle,
         is_partial: false,
         time_ns: 0,
+        started_ns: 0,
+        ended_ns: 0,
     };
     let evaluation = Evaluation {
         id: EvaluationId(id),

@@ -12,6 +12,7 @@
 //! or were given up and counted. What the end of the process interrupts is left to the next one.
 
 mod drain;
+mod handover;
 mod limits;
 mod overflow;
 mod room;
@@ -19,12 +20,13 @@ mod size;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use handover::{Predecessor, Succession};
 pub(crate) use limits::{OVERFLOW_MIB, QueueLimits, QueueSettings, check_overflow};
 pub(crate) use overflow::{Overflow, OverflowLimits, Parcel};
 pub(crate) use room::Held;
@@ -32,7 +34,8 @@ pub(crate) use size::{size_of_evaluation, size_of_evaluations};
 
 use super::counters::{Instruments, Loss, Seldom};
 use crate::model::{Evaluation, Receipt, Share};
-use drain::Drain;
+use drain::{Cargo, Drain};
+use handover::Heir;
 use room::{QueueShared, Room};
 
 /// Evaluations on their way, in the order offered.
@@ -79,7 +82,7 @@ impl Delivery {
 }
 
 struct QueueEntry {
-    evaluations: Arc<[Evaluation]>,
+    cargo: Cargo,
     room: Room,
 }
 
@@ -98,45 +101,56 @@ pub(crate) struct Queue {
     sender: mpsc::UnboundedSender<QueueEntry>,
     shared: Arc<QueueShared>,
     bytes_max: usize,
+    capacity: usize,
     must_deliver: bool,
     overflow: Option<Arc<Overflow>>,
+    heir: Arc<Heir>,
     full: Seldom,
 }
 
 impl Queue {
     /// Starts the task that empties the queue into `end`, and into the overflow where that is too
-    /// slow. Must be called in a Tokio runtime.
+    /// slow; behind another queue, once that has handed over. Must be called in a Tokio runtime.
     pub(crate) fn start(
         name: &str,
         mut limits: QueueLimits,
         share: Arc<Share>,
         instruments: &Instruments,
-        overflow: Option<Overflow>,
+        (overflow, before): (Option<Arc<Overflow>>, Option<Predecessor>),
         end: impl Deliver,
     ) -> (Self, JoinHandle<()>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let capacity = limits.bytes_max.min(share.largest());
-        let overflow = overflow.map(Arc::new);
         if overflow.is_some() {
             limits.leave_room(capacity);
         }
+        let (held, will) = before.map_or((None, None), Predecessor::into_parts);
         let shared = Arc::new(QueueShared {
-            held: Arc::new(Held::new(share)),
+            held: held.unwrap_or_else(|| Arc::new(Held::new(share))),
             counters: instruments.of(name),
             closing: CancellationToken::new(),
             given_up: CancellationToken::new(),
+            succeeded: CancellationToken::new(),
+            is_removed: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
             left: AtomicU64::new(0),
             pressure: Notify::new(),
         });
-        instruments.watch(name, shared.held.clone(), capacity);
-        instruments.watch_overflow(name, overflow.as_ref());
-        let drain =
-            Drain { receiver, limits, shared: Arc::clone(&shared), overflow: overflow.clone() };
-        let task = tokio::spawn(drain.run(Arc::new(end)));
+        let heir: Arc<Heir> = Arc::default();
+        let (overflow_of_drain, heir_of_drain) = (overflow.clone(), Arc::clone(&heir));
+        let drain = Drain::new(receiver, limits, Arc::clone(&shared), overflow_of_drain);
+        let task = tokio::spawn(drain.run(Arc::new(end), will, heir_of_drain));
         let (bytes_max, must_deliver) = (limits.bytes_max, limits.must_deliver);
         let (name, full) = (Arc::from(name), Seldom::new());
-        (Self { name, sender, shared, bytes_max, must_deliver, overflow, full }, task)
+        let own =
+            Self { name, sender, shared, bytes_max, capacity, must_deliver, overflow, heir, full };
+        (own, task)
+    }
+
+    /// Shows what it holds, in place of what a queue of the same exporter showed.
+    pub(crate) fn show(&self, instruments: &Instruments) {
+        instruments.watch(&self.name, Arc::clone(&self.shared.held), self.capacity);
+        instruments.watch_overflow(&self.name, self.overflow.as_ref());
     }
 
     /// Takes evaluations, or drops and counts them where there is no room. Never waits. Where the
@@ -169,7 +183,7 @@ impl Queue {
         if shared.held.is_filling(self.bytes_max) {
             shared.pressure.notify_one();
         }
-        let entry = QueueEntry { evaluations: evaluations.clone(), room };
+        let entry = QueueEntry { cargo: Cargo::Batch(vec![evaluations.clone()]), room };
         if let Err(mpsc::error::SendError(QueueEntry { room, .. })) = self.sender.send(entry) {
             room.settle(&Delivery::default());
             self.come_too_late(count, receipt);
@@ -192,10 +206,42 @@ impl Queue {
         self.shared.closing.clone()
     }
 
-    /// Lets the task drop what it holds and end at once; says what became of that.
-    pub(crate) async fn abandon(&self, task: &mut JoinHandle<()>) -> Abandoned {
+    /// What a queue needs that is to take the place of this one.
+    pub(crate) fn predecessor(&self) -> (Predecessor, Succession) {
+        Predecessor::behind(Some(Arc::clone(&self.shared.held)))
+    }
+
+    /// Hands over to the queue that takes its place: what waits at once, what is on its way once it
+    /// has not arrived in some time. Nothing may be offered any more.
+    pub(crate) fn hand_over(&self, to: Succession) {
+        self.heir.name(to);
+        self.shared.succeeded.cancel();
+    }
+
+    /// Says that its exporter is in the config no more: what is given up is then lost.
+    pub(crate) fn remove(&self) {
+        self.shared.is_removed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether another queue takes its place.
+    pub(crate) fn is_succeeded(&self) -> bool {
+        self.shared.succeeded.is_cancelled()
+    }
+
+    /// Lets the task drop what it holds and end at once.
+    pub(crate) fn give_up(&self) {
         self.shared.closing.cancel();
         self.shared.given_up.cancel();
+    }
+
+    /// Where it keeps what it has no room for.
+    pub(crate) fn overflow(&self) -> Option<&Arc<Overflow>> {
+        self.overflow.as_ref()
+    }
+
+    /// Lets the task drop what it holds and end at once; says what became of that.
+    pub(crate) async fn abandon(&self, task: &mut JoinHandle<()>) -> Abandoned {
+        self.give_up();
         // Where the task panicked, what it held is dropped and counted all the same.
         let _ = task.await;
         let lost = self.shared.dropped.load(Ordering::Relaxed);

@@ -1,17 +1,24 @@
 //! What the exporters tell of themselves.
 
+mod gauges;
+
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use opentelemetry::KeyValue;
-use opentelemetry::metrics::{Counter, Meter};
+use opentelemetry::metrics::{Counter, Histogram, Meter};
 use tokio::time::{Duration, Instant};
 
+use self::gauges::{LiveGauges, NameAndUnit};
 use super::queue::{Delivery, Held, Overflow};
 use crate::log::AppendError;
 
 /// Shortest time between two log lines of one exporter about the same kind of trouble.
 pub(crate) const LOG_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Upper bounds of the histogram of delivery times, seconds.
+const DELIVERY_BOUNDS: [f64; 11] =
+    [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0];
 
 /// Why an evaluation did not reach an exporter's end: a closed set, for counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,11 +44,13 @@ pub enum Loss {
     Fault,
     /// It was still waiting when the time for shutting down ran out.
     ShutdownDeadline,
+    /// It was still waiting some time after its exporter was taken out of the config.
+    Removed,
 }
 
 impl Loss {
     const BEFORE_THE_QUEUE: [Self; 3] = [Self::QueueFull, Self::OverflowFull, Self::ShuttingDown];
-    const BEHIND_THE_QUEUE: [Self; 7] = [
+    const BEHIND_THE_QUEUE: [Self; 8] = [
         Self::Refused,
         Self::DeadLettered,
         Self::RejectedPartly,
@@ -49,6 +58,7 @@ impl Loss {
         Self::Io,
         Self::Fault,
         Self::ShutdownDeadline,
+        Self::Removed,
     ];
 
     /// The word for it in counters.
@@ -64,6 +74,7 @@ impl Loss {
             Self::Io => "io",
             Self::Fault => "fault",
             Self::ShutdownDeadline => "shutdown_deadline",
+            Self::Removed => "removed",
         }
     }
 }
@@ -77,6 +88,8 @@ pub(crate) struct Instruments {
     recovered: Counter<u64>,
     send_failed: Counter<u64>,
     enqueue_failed: Counter<u64>,
+    delivery_time: Histogram<f64>,
+    gauges: LiveGauges,
     /// Evaluations that each exporter lost, for whatever reason.
     lost: Mutex<Vec<(String, Arc<AtomicU64>)>>,
 }
@@ -111,12 +124,19 @@ impl Instruments {
                 "spanscore.exporter.enqueue_failed_evaluations",
                 "Evaluations that found no room in an exporter's queue, by reason.",
             ),
+            delivery_time: meter
+                .f64_histogram("spanscore.exporter.delivery_time")
+                .with_unit("s")
+                .with_description("Time that a batch took to be delivered or given up.")
+                .with_boundaries(DELIVERY_BOUNDS.to_vec())
+                .build(),
+            gauges: LiveGauges::new(meter),
             meter: meter.clone(),
             lost: Mutex::default(),
         }
     }
 
-    /// The counters of one exporter, each starting at zero.
+    /// The counters of one exporter, each starting at zero unless it counted before.
     pub(crate) fn of(&self, exporter: &str) -> Counters {
         let counters = Counters {
             exporter: KeyValue::new("exporter", exporter.to_owned()),
@@ -126,11 +146,10 @@ impl Instruments {
             recovered: self.recovered.clone(),
             send_failed: self.send_failed.clone(),
             enqueue_failed: self.enqueue_failed.clone(),
-            total_lost: Arc::default(),
+            delivery_time: self.delivery_time.clone(),
+            total_lost: self.total_lost(exporter),
             overflow_trouble: Arc::new(Seldom::new()),
         };
-        let total = (exporter.to_owned(), Arc::clone(&counters.total_lost));
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(total);
         counters.offered(0);
         counters.sent(0);
         counters.left(0);
@@ -139,6 +158,17 @@ impl Instruments {
             counters.lost(reason, 0);
         }
         counters
+    }
+
+    /// What an exporter of this name has lost, also before its settings changed.
+    fn total_lost(&self, exporter: &str) -> Arc<AtomicU64> {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, total)) = lost.iter().find(|(name, _)| name == exporter) {
+            return Arc::clone(total);
+        }
+        let total = Arc::default();
+        lost.push((exporter.to_owned(), Arc::clone(&total)));
+        total
     }
 
     /// Each exporter with the evaluations that it has lost since its start.
@@ -163,47 +193,44 @@ impl Instruments {
 
     /// Shows how many names of services and agents were cut.
     pub(crate) fn watch_cut(&self, exporter: &str, cut: Arc<AtomicU64>) {
-        let labels = [KeyValue::new("exporter", exporter.to_owned())];
-        let _ = self
-            .meter
-            .u64_observable_counter("spanscore.exporter.cut_labels")
-            .with_unit("{label}")
-            .with_description("Names of services and agents that were cut to be labels.")
-            .with_callback(move |counter| counter.observe(cut.load(Ordering::Relaxed), &labels))
-            .build();
+        self.gauges.sum(
+            ("spanscore.exporter.cut_labels", "{label}"),
+            "Names of services and agents that were cut to be labels.",
+            exporter,
+            move || cut.load(Ordering::Relaxed),
+        );
     }
 
     /// Shows what a queue holds and can hold.
     pub(crate) fn watch(&self, exporter: &str, held: Arc<Held>, capacity: usize) {
-        let labels = [KeyValue::new("exporter", exporter.to_owned())];
         let evaluations = Arc::clone(&held);
         self.gauge(
             ("spanscore.exporter.queue_size", "By"),
             "Bytes held for an exporter, waiting and on their way.",
-            labels.clone(),
+            exporter,
             move || held.bytes() as u64,
         );
         self.gauge(
             ("spanscore.exporter.queued_evaluations", "{evaluation}"),
             "Evaluations held for an exporter in memory, waiting and on their way.",
-            labels.clone(),
+            exporter,
             move || evaluations.evaluations(),
         );
         self.gauge(
             ("spanscore.exporter.queue_capacity", "By"),
             "Most bytes held for an exporter.",
-            labels,
+            exporter,
             move || capacity as u64,
         );
     }
 
     /// Shows what waits on disk; nothing where there is no place for it.
     pub(crate) fn watch_overflow(&self, exporter: &str, overflow: Option<&Arc<Overflow>>) {
-        let labels = [KeyValue::new("exporter", exporter.to_owned())];
         let show = |name, about, read: fn(&Overflow) -> u64| {
-            let overflow = overflow.cloned();
-            let read = move || overflow.as_deref().map_or(0, read);
-            self.gauge(name, about, labels.clone(), read);
+            // A gauge does not keep a log open.
+            let overflow = overflow.map(Arc::downgrade);
+            let read = move || overflow.as_ref().and_then(Weak::upgrade).map_or(0, |it| read(&it));
+            self.gauge(name, about, exporter, read);
         };
         show(
             ("spanscore.exporter.overflow_size", "By"),
@@ -222,22 +249,20 @@ impl Instruments {
         );
     }
 
-    /// Shows a number of an exporter under a name, in a unit.
+    /// Shows a number of an exporter under a name, in a unit, in place of what it showed before.
     pub(crate) fn gauge(
         &self,
-        (name, unit): (&'static str, &'static str),
+        name: NameAndUnit,
         about: &'static str,
-        labels: [KeyValue; 1],
+        exporter: &str,
         read: impl Fn() -> u64 + Send + Sync + 'static,
     ) {
-        // The gauges live as long as the meter's provider: their callbacks are kept by it.
-        let _ = self
-            .meter
-            .u64_observable_gauge(name)
-            .with_unit(unit)
-            .with_description(about)
-            .with_callback(move |gauge| gauge.observe(read(), &labels))
-            .build();
+        self.gauges.gauge(name, about, exporter, read);
+    }
+
+    /// Shows no gauges of an exporter any more; its counters stay.
+    pub(crate) fn forget(&self, exporter: &str) {
+        self.gauges.forget(exporter);
     }
 }
 
@@ -251,6 +276,7 @@ pub(crate) struct Counters {
     recovered: Counter<u64>,
     send_failed: Counter<u64>,
     enqueue_failed: Counter<u64>,
+    delivery_time: Histogram<f64>,
     total_lost: Arc<AtomicU64>,
     overflow_trouble: Arc<Seldom>,
 }
@@ -277,6 +303,11 @@ impl Counters {
     /// Counts evaluations that an earlier process kept.
     pub(crate) fn recovered(&self, evaluations: u64) {
         self.recovered.add(evaluations, std::slice::from_ref(&self.exporter));
+    }
+
+    /// Notes how long a batch took to be delivered or given up.
+    pub(crate) fn took(&self, time: Duration) {
+        self.delivery_time.record(time.as_secs_f64(), std::slice::from_ref(&self.exporter));
     }
 
     /// Counts what became of a batch.

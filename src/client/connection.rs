@@ -1,23 +1,23 @@
-//! The connection to a backend, which exporters and forwards are set up with alike.
+//! The connection to a backend: exporters, forwards and our own metrics are set up with it alike.
 
 use std::collections::BTreeMap;
 
-use crate::client::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
+use super::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
 use crate::settings::{HumanDuration, Secret, SettingsError};
 
 /// What settings say of a connection.
-pub(super) struct Connection<'a> {
-    pub(super) protocol: Protocol,
-    pub(super) endpoint: &'a str,
-    pub(super) headers: &'a BTreeMap<String, Secret>,
-    pub(super) compression: Compression,
-    pub(super) timeout: HumanDuration,
-    pub(super) tls: &'a TlsSettings,
+pub(crate) struct Connection<'a> {
+    pub(crate) protocol: Protocol,
+    pub(crate) endpoint: &'a str,
+    pub(crate) headers: &'a BTreeMap<String, Secret>,
+    pub(crate) compression: Compression,
+    pub(crate) timeout: HumanDuration,
+    pub(crate) tls: &'a TlsSettings,
 }
 
 impl Connection<'_> {
     /// What is wrong, with the key it stands under.
-    pub(super) fn check(&self) -> Result<(), (&'static str, SettingsError)> {
+    pub(crate) fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         let error = |key, text: &str| Err((key, SettingsError::new(text)));
         check_endpoint(self.protocol, self.endpoint, self.tls.insecure)
             .map_err(|wrong| ("endpoint", wrong))?;
@@ -29,7 +29,7 @@ impl Connection<'_> {
     }
 
     /// What a client of the backend needs to know; the error is one of the headers.
-    pub(super) fn client(&self) -> Result<ClientSettings, SettingsError> {
+    pub(crate) fn client(&self) -> Result<ClientSettings, SettingsError> {
         let pairs = self.headers.iter().map(|(name, value)| (name.as_str(), value.reveal()));
         Ok(ClientSettings {
             protocol: self.protocol,

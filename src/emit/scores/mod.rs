@@ -156,8 +156,8 @@ impl Equivalent<ScoreSourceKey> for ScoreSourceKeyRef<'_> {
 /// All series of one exporter.
 pub(crate) struct Scores {
     grouping: Grouping,
-    /// After how long without an evaluation a series goes, nanoseconds; 0 for never.
-    idle_ns: u64,
+    /// Since when it counts, Unix nanoseconds.
+    pub(crate) start_ns: u64,
     table: Mutex<ScoreTable>,
     /// Names that were cut.
     cut: Arc<AtomicU64>,
@@ -165,6 +165,8 @@ pub(crate) struct Scores {
 
 pub(crate) struct ScoreTable {
     series_max: usize,
+    /// After how long without an evaluation a series goes, nanoseconds; 0 for never.
+    idle_ns: u64,
     /// What the series of all exporters hold.
     share: Arc<Share>,
     places: HashMap<ScoreSourceKey, usize>,
@@ -184,6 +186,7 @@ impl Scores {
     ) -> Self {
         let table = ScoreTable {
             series_max,
+            idle_ns: idle.as_ns(),
             share,
             places: HashMap::new(),
             sources: Vec::new(),
@@ -191,7 +194,18 @@ impl Scores {
             overflow: None,
             expired_ns: 0,
         };
-        Self { grouping, idle_ns: idle.as_ns(), table: Mutex::new(table), cut: Arc::default() }
+        Self { grouping, start_ns: now_ns(), table: Mutex::new(table), cut: Arc::default() }
+    }
+
+    /// Goes on with other limits: series that there are stay, beyond the limit too.
+    pub(crate) fn limit(&self, series_max: usize, idle: HumanDuration) {
+        let mut table = self.lock();
+        (table.series_max, table.idle_ns) = (series_max, idle.as_ns());
+    }
+
+    /// What tells its sources apart.
+    pub(crate) fn grouping(&self) -> Grouping {
+        self.grouping
     }
 
     /// Names of services and agents that were cut, each as often as it came.
@@ -235,8 +249,9 @@ impl Scores {
     /// at `now_ns` have gone.
     pub(crate) fn read(&self, now_ns: u64, read: impl FnMut(&ScoreSource)) {
         let mut table = self.lock();
-        if self.idle_ns > 0 {
-            table.expire(now_ns, self.idle_ns);
+        let idle_ns = table.idle_ns;
+        if idle_ns > 0 {
+            table.expire(now_ns, idle_ns);
         }
         table.sources.iter().chain(&table.overflow).for_each(read);
     }

@@ -1,0 +1,196 @@
+//! The `opik` exporter: feedback scores of Comet's Opik, by `PUT` of its REST interface to
+//! `/v1/private/traces/feedback-scores` and `.../spans/feedback-scores`. A score of the same name
+//! on the same trace or span is replaced.
+//!
+//! Opik gives what comes over OTLP ids of its own, UUIDs of version 7: the first 48 bits are a
+//! time, the rest is of a hash of OpenTelemetry's id. The time is that of the earliest span in the
+//! first request of the trace, in milliseconds. We know the earliest span of the whole trace, so
+//! the ids are right where that was in the first request: always where a trace is sent as a whole.
+//!
+//! Source: `OpenTelemetryMapper` and `OpenTelemetryService` of Opik's server; `FeedbackScoreBatch`
+//! of its API description.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use http::Method;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+use sha2::{Digest, Sha256};
+
+use super::{NativeBackend, NativeRequest, NativeScore, NativeSettings};
+use crate::client::TlsSettings;
+use crate::client::retry::RetrySettings;
+use crate::emit::content::ShownContent;
+use crate::emit::queue::QueueSettings;
+use crate::emit::settings::{Exporter, ExporterKind};
+use crate::emit::{ExporterStartError, Starting};
+use crate::model::Level;
+use crate::settings::{HumanDuration, Node, Secret, SettingsError};
+
+/// `opik`.
+pub(crate) static KIND: ExporterKind = ExporterKind {
+    name: "opik",
+    aliases: &[],
+    about: "Writes evaluations as feedback scores of the judged traces and spans in Opik.",
+    single: false,
+    schema: || schemars::schema_for!(OpikSettings),
+    read: |node| Ok(Arc::new(Opik::read(node)?)),
+};
+
+/// Writes feedback scores to Opik.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct OpikSettings {
+    /// The address of the server's interface, such as `http://localhost:5173/api`. Default: Opik's
+    /// own service.
+    pub(crate) endpoint: String,
+    /// The key of the interface, where the server wants one; never logged.
+    pub(crate) api_key: Option<Secret>,
+    /// The workspace; without it that of the key.
+    pub(crate) workspace: Option<String>,
+    /// The project that the traces are in; without it Opik's default project.
+    pub(crate) project_name: Option<String>,
+    /// Longest wait for the answer to one request.
+    pub(crate) timeout: HumanDuration,
+    /// TLS to the server.
+    pub(crate) tls: TlsSettings,
+    /// How much of what may quote arguments and results leaves the process: `none`, `redacted`
+    /// (without personal data and credentials) or `full`; `include_content` is its other name.
+    #[serde(alias = "include_content")]
+    pub(crate) content: ShownContent,
+    /// Whether, where the process has a log (`data_dir`), an evaluation stays in it until the
+    /// server has taken it.
+    pub(crate) must_deliver: bool,
+    /// What waits while the server is slow or away.
+    pub(crate) sending_queue: QueueSettings,
+    /// How a failed request is tried again.
+    pub(crate) retry_on_failure: RetrySettings,
+}
+
+impl Default for OpikSettings {
+    fn default() -> Self {
+        let native = NativeSettings::default();
+        Self {
+            endpoint: "https://www.comet.com/opik/api".to_owned(),
+            api_key: None,
+            workspace: None,
+            project_name: None,
+            timeout: native.timeout,
+            tls: native.tls,
+            content: native.content,
+            must_deliver: native.must_deliver,
+            sending_queue: native.sending_queue,
+            retry_on_failure: native.retry_on_failure,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Opik {
+    settings: NativeSettings,
+    project_name: Option<String>,
+}
+
+impl Opik {
+    /// Reads settings: the key and the workspace become headers.
+    fn read(node: &Node) -> Result<Self, SettingsError> {
+        let settings: OpikSettings = node.read()?;
+        let mut headers = BTreeMap::new();
+        headers.extend(settings.api_key.map(|key| ("authorization".to_owned(), key)));
+        let workspace = settings.workspace.map(|name| ("comet-workspace".to_owned(), Secret(name)));
+        headers.extend(workspace);
+        let native = NativeSettings {
+            endpoint: settings.endpoint,
+            headers,
+            timeout: settings.timeout,
+            tls: settings.tls,
+            content: settings.content,
+            must_deliver: settings.must_deliver,
+            sending_queue: settings.sending_queue,
+            retry_on_failure: settings.retry_on_failure,
+        };
+        native.check_at(node)?;
+        Ok(Self { settings: native, project_name: settings.project_name })
+    }
+}
+
+impl Exporter for Opik {
+    fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
+        self.settings.start(starting, OpikScores { project_name: self.project_name.clone() })
+    }
+
+    fn queue_bytes(&self) -> Option<usize> {
+        self.settings.queue_bytes()
+    }
+}
+
+#[derive(Default)]
+pub(super) struct OpikScores {
+    pub(super) project_name: Option<String>,
+}
+
+impl NativeBackend for OpikScores {
+    fn requests(&self, scores: &[NativeScore<'_>]) -> Vec<NativeRequest> {
+        let is_call = |it: &&NativeScore<'_>| it.evaluation.evaluator.level == Level::Call;
+        let (calls, traces): (Vec<_>, Vec<_>) = scores.iter().partition(is_call);
+        let kinds = [
+            ("/v1/private/traces/feedback-scores", traces),
+            ("/v1/private/spans/feedback-scores", calls),
+        ];
+        let some = kinds.into_iter().filter(|(_, scores)| !scores.is_empty());
+        some.map(|(path, scores)| {
+            let items: Vec<_> = scores.iter().map(|score| self.item(score)).collect();
+            let body = json!({ "scores": items });
+            NativeRequest::new(Method::PUT, path, &body, scores.len())
+        })
+        .collect()
+    }
+}
+
+impl OpikScores {
+    fn item(&self, score: &NativeScore<'_>) -> Json {
+        let evaluation = score.evaluation;
+        let target = &evaluation.target;
+        let time_ms = target.started_ns / 1_000_000;
+        let id = match evaluation.evaluator.level {
+            Level::Call => opik_id(&evaluation.span_id.0, time_ms),
+            _ => opik_id(&target.trace_id.0, time_ms),
+        };
+        let name = &evaluation.evaluator.name;
+        let mut item = json!({
+            "id": id,
+            "name": name,
+            "value": score.value.unwrap_or(0.0),
+            "source": "sdk",
+            "reason": score.explanation,
+        });
+        if score.value.is_none() {
+            // Every score has a number there: under a name of its own it is no pass and no fail.
+            item["name"] = json!(format!("{name}.outcome"));
+            item["category_name"] = json!(score.label);
+        }
+        if let Some(project) = &self.project_name {
+            item["project_name"] = json!(project);
+        }
+        item
+    }
+}
+
+/// The id that Opik gives what OpenTelemetry knows under another one.
+pub(super) fn opik_id(id: &[u8], time_ms: u64) -> String {
+    let mut bytes = [0; 16];
+    bytes[..6].copy_from_slice(&time_ms.to_be_bytes()[2..]);
+    bytes[6..].copy_from_slice(&Sha256::digest(id)[..10]);
+    // The version, and the variant of RFC 9562.
+    bytes[6] = bytes[6] & 0x0f | 0x70;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let mut text = String::with_capacity(36);
+    for (place, byte) in bytes.iter().enumerate() {
+        let divider = if matches!(place, 4 | 6 | 8 | 10) { "-" } else { "" };
+        let _ = write!(text, "{divider}{byte:02x}");
+    }
+    text
+}

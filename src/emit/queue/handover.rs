@@ -1,0 +1,70 @@
+//! One queue in the place of another, where the settings of an exporter change.
+//!
+//! ```text
+//! before: offer ──► waiting ─┐             (what is on its way has HANDOVER_WAIT to arrive)
+//!                            ├──► after: what was handed over, then what was offered since
+//! before: not arrived ───────┘
+//! ```
+//!
+//! The queue after takes offers at once and delivers nothing before the one before has ended, so no
+//! file has two writers and no overflow two readers. What is on its way and has no answer after
+//! [`HANDOVER_WAIT`] is sent again by the queue after, with the same ids: a backend that took it
+//! and did not say so gets it twice, as after any answer that is lost.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::{Held, QueueEntry};
+
+/// How long what is on its way may take to arrive before the queue after sends it again.
+pub(super) const HANDOVER_WAIT: Duration = Duration::from_secs(5);
+
+/// What a queue hands over, the oldest first.
+pub(super) type Estate = VecDeque<QueueEntry>;
+
+/// The queue before, to the one after.
+pub(crate) struct Predecessor {
+    held: Option<Arc<Held>>,
+    will: oneshot::Receiver<Estate>,
+}
+
+/// The queue after, to the one before. Dropped, it lets the queue after begin with nothing.
+pub(crate) struct Succession(oneshot::Sender<Estate>);
+
+impl Predecessor {
+    /// Of a queue that holds so much already, together with the way to let it begin.
+    pub(super) fn behind(held: Option<Arc<Held>>) -> (Self, Succession) {
+        let (sender, will) = oneshot::channel();
+        (Self { held, will }, Succession(sender))
+    }
+
+    /// Nobody before: a queue that waits to be let begin.
+    pub(crate) fn nobody() -> (Self, Succession) {
+        Self::behind(None)
+    }
+
+    pub(super) fn into_parts(self) -> (Option<Arc<Held>>, Option<oneshot::Receiver<Estate>>) {
+        (self.held, Some(self.will))
+    }
+}
+
+/// Who gets what a queue hands over, once that is known.
+#[derive(Default)]
+pub(super) struct Heir(Mutex<Option<Succession>>);
+
+impl Heir {
+    pub(super) fn name(&self, to: Succession) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(to);
+    }
+
+    /// Hands over; where the queue after is gone, rooms settle themselves.
+    pub(super) fn give(&self, estate: Estate) {
+        let to = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Succession(to)) = to {
+            let _ = to.send(estate);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Our own metrics over OTLP, beside those that are scraped.
+//!
+//! ```text
+//! instruments ──► periodic reader (a thread of the SDK) ──► newest request ──► sender (a task)
+//! ```
+//!
+//! Metrics are cumulative: a request that is not sent before the next one is made is replaced by
+//! it, so nothing waits but the newest, and a backend that is away costs nothing but a gap.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Meter};
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::metrics::data::ResourceMetrics;
+use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
+use opentelemetry_sdk::metrics::{PeriodicReader, Temporality};
+use prometheus::Registry;
+use prost::Message;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::process;
+use super::settings::MetricsOtlpSettings;
+use crate::client::{Client, SendError};
+use crate::otlp::Signal;
+
+/// Longest time that the last report may take, so that a dead backend does not hold up the end.
+pub(super) const LAST_PUSH_TIME: Duration = Duration::from_secs(5);
+/// Log lines about a backend that takes nothing: one for so many reports.
+const TELL_EVERY: u64 = 60;
+
+/// The attribute that tells the processes of one service apart.
+const INSTANCE: &str = "service.instance.id";
+
+/// What the reader hands its requests to: the newest one stands there.
+pub(super) struct NewestRequest {
+    newest: watch::Sender<Bytes>,
+    registry: Registry,
+    started_ns: u64,
+    instance: String,
+}
+
+impl NewestRequest {
+    fn encode(&self, metrics: &ResourceMetrics) -> Bytes {
+        let mut request = ExportMetricsServiceRequest::from(metrics);
+        let now_ns = unix_ns(SystemTime::now());
+        for of_resource in &mut request.resource_metrics {
+            if let Some(resource) = &mut of_resource.resource {
+                let instance = KeyValue::new(INSTANCE, self.instance.clone());
+                resource.attributes.push((&instance).into());
+            }
+            if let Some(of_scope) = of_resource.scope_metrics.first_mut() {
+                let own = process::metrics(&self.registry.gather(), self.started_ns, now_ns);
+                of_scope.metrics.extend(own);
+            }
+        }
+        request.encode_to_vec().into()
+    }
+}
+
+impl PushMetricExporter for NewestRequest {
+    async fn export(&self, metrics: &ResourceMetrics) -> OTelSdkResult {
+        self.newest.send_replace(self.encode(metrics));
+        Ok(())
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        Ok(())
+    }
+
+    fn shutdown_with_timeout(&self, _timeout: Duration) -> OTelSdkResult {
+        Ok(())
+    }
+
+    fn temporality(&self) -> Temporality {
+        Temporality::Cumulative
+    }
+}
+
+/// The reader of the instruments, and the requests that it makes.
+pub(super) fn reader(
+    settings: &MetricsOtlpSettings,
+    registry: &Registry,
+) -> (PeriodicReader<NewestRequest>, watch::Receiver<Bytes>) {
+    let (newest, requests) = watch::channel(Bytes::new());
+    let started_ns = unix_ns(SystemTime::now());
+    let instance = format!("{started_ns:x}-{}", std::process::id());
+    let registry = registry.clone();
+    let exporter = NewestRequest { newest, registry, started_ns, instance };
+    let reader = PeriodicReader::builder(exporter).with_interval(settings.interval.0).build();
+    (reader, requests)
+}
+
+/// Sends requests until it is told to end.
+pub(super) struct Pushing {
+    closing: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Pushing {
+    /// Starts it on the current runtime.
+    pub(super) fn start(
+        client: Client,
+        requests: watch::Receiver<Bytes>,
+        meter: &Meter,
+        endpoint: &str,
+    ) -> Self {
+        let closing = CancellationToken::new();
+        let outcomes = PushOutcomes::new(meter, endpoint);
+        let task = tokio::spawn(run(Arc::new(client), requests, outcomes, closing.clone()));
+        Self { closing, task }
+    }
+
+    /// Sends what was made last, and ends; not for longer than [`LAST_PUSH_TIME`].
+    pub(super) async fn finish(mut self) {
+        self.closing.cancel();
+        if tokio::time::timeout(LAST_PUSH_TIME, &mut self.task).await.is_err() {
+            self.task.abort();
+            tracing::warn!("the last report of our own metrics did not arrive in time");
+        }
+    }
+}
+
+async fn run(
+    client: Arc<Client>,
+    mut requests: watch::Receiver<Bytes>,
+    outcomes: PushOutcomes,
+    closing: CancellationToken,
+) {
+    let mut failed = 0;
+    loop {
+        let is_last = tokio::select! {
+            changed = requests.changed() => changed.is_err(),
+            () = closing.cancelled() => true,
+        };
+        if is_last && !requests.has_changed().unwrap_or(false) {
+            return;
+        }
+        let request = requests.borrow_and_update().clone();
+        let body = client.prepare(request);
+        match client.send(Signal::Metrics, body).await {
+            Ok(_) => {
+                failed = 0;
+                outcomes.add("sent", 1);
+            }
+            Err(error) => {
+                outcomes.add("failed", 1);
+                if failed % TELL_EVERY == 0 {
+                    let (endpoint, error) = (&outcomes.endpoint, text_of(&error));
+                    tracing::warn!(endpoint, error, "failed to report our own metrics");
+                }
+                failed += 1;
+            }
+        }
+    }
+}
+
+/// Counts what became of reports.
+struct PushOutcomes {
+    counter: Counter<u64>,
+    endpoint: String,
+}
+
+impl PushOutcomes {
+    fn new(meter: &Meter, endpoint: &str) -> Self {
+        let counter = meter
+            .u64_counter("spanscore.telemetry.reports")
+            .with_unit("{report}")
+            .with_description("Reports of our own metrics over OTLP, by outcome.")
+            .build();
+        let own = Self { counter, endpoint: endpoint.to_owned() };
+        own.add("sent", 0);
+        own.add("failed", 0);
+        own
+    }
+
+    fn add(&self, outcome: &'static str, count: u64) {
+        self.counter.add(count, &[KeyValue::new("outcome", outcome)]);
+    }
+}
+
+fn text_of(error: &SendError) -> &str {
+    match error {
+        SendError::Unreachable(error)
+        | SendError::Retryable { error, .. }
+        | SendError::Refused(error)
+        | SendError::Unreadable(error) => error,
+    }
+}
+
+fn unix_ns(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
