@@ -418,11 +418,13 @@ fn email(text: &str) -> bool {
     const LIST_NAMES: &str = "-devel -dev -users -announce -bugs -list -request -discuss";
     const ROLES: &str = "noreply no-reply donotreply git you username user name support info sales \
         help contact admin billing security privacy press team hello office careers jobs feedback \
-        abuse postmaster webmaster service orders returns legal me someone email test foo";
+        abuse postmaster webmaster service orders returns legal me someone email test foo \
+        ftpmaster listmaster developer developers maintainers root test-user testuser my jbloggs";
     let local = lower.split('@').next().unwrap_or_default();
     !RESERVED.iter().any(|end| domain.ends_with(end))
         && !FILES.split_ascii_whitespace().any(|end| domain.ends_with(end))
         && !LIST_HOSTS.split_ascii_whitespace().any(|host| host == domain)
+        && !["bug-", "help-", "info-"].iter().any(|start| local.starts_with(start))
         && !LIST_NAMES.split_ascii_whitespace().any(|end| local.ends_with(end))
         && !domain.starts_with("lists.")
         && !domain.contains(".lists.")

@@ -6,7 +6,7 @@ use super::super::limits::REFUSED_MAX;
 use super::expression::Expression;
 use super::number::Point;
 use super::reach::Reach;
-use super::tail::Tail;
+use super::tail::LiteralTail;
 use crate::detect::Severity;
 use crate::detect::prefilter::profile::Profile;
 use crate::detect::prefilter::sieve::Anchors;
@@ -98,7 +98,7 @@ pub(in crate::detect) struct Detector {
     /// known, and the expression runs over the whole text.
     pub(in crate::detect) reaches: Vec<(u16, Reach)>,
     /// What a match holds from its literal on, where that is known.
-    pub(in crate::detect) tail: Option<Tail>,
+    pub(in crate::detect) tail: Option<LiteralTail>,
     /// Where matches stand around their first digit, for a detector of numbers, or around an `@`,
     /// for one that needs it.
     pub(in crate::detect) point: Option<Point>,

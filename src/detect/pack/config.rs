@@ -14,7 +14,7 @@ use super::expression::{CompileTime, Expression, parsed};
 use super::needs::OwnNeeds;
 use super::number::Point;
 use super::reach::{self, Reach};
-use super::tail::Tail;
+use super::tail::LiteralTail;
 use crate::detect::Severity;
 use crate::detect::normalise::shadow::fold_pattern;
 use crate::detect::prefilter::gates::members;
@@ -225,6 +225,9 @@ fn gate(
     })
 }
 
+/// Where matches stand around each anchor, and what they hold from there on.
+type Around = (Vec<(u16, Reach)>, Option<LiteralTail>);
+
 /// Where matches of a detector stand around its `needs`, by anchor; empty where that is not known.
 /// And what they hold from there on.
 fn reaches(
@@ -233,7 +236,7 @@ fn reaches(
     gate: &Gate,
     anchors: &[String],
     when: CompileTime,
-) -> Result<(Vec<(u16, Reach)>, Option<Tail>), SettingsError> {
+) -> Result<Around, SettingsError> {
     let in_any_case = config.text != TextForm::Normalised || pack.syntax != Syntax::Linear;
     let (Some(needs), Some(pattern)) = (gate.needs.as_deref(), &config.pattern) else {
         return Ok((Vec::new(), None));
@@ -248,7 +251,7 @@ fn reaches(
         indices.iter().map(|&index| anchors[index].trim_start_matches('^')).collect();
     if let Some(found) = reach::reaches(&parsed, &literals) {
         let found = found.into_iter().map(|(index, reach)| (indices[index] as u16, reach));
-        let tail = Tail::new(&parsed, &literals).map(|tail| tail.of_anchors(&indices));
+        let tail = LiteralTail::new(&parsed, &literals).map(|tail| tail.of_anchors(&indices));
         return Ok((found.collect(), tail));
     }
     // The literals of built-in detectors stand in the match or in its context; those of others may

@@ -22,7 +22,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::prefilter::gates::Gates;
 use compile::{Detector, TextForm};
-use tail::Tail;
+use tail::LiteralTail;
 
 use super::Severity;
 use crate::settings::SettingsError;
@@ -96,7 +96,7 @@ pub(crate) struct Pack {
     detectors: Vec<Detector>,
     gates: Gates,
     /// What a detector of numbers without `needs` accepts from a first digit on.
-    numbers: Tail,
+    numbers: LiteralTail,
     /// Whether any detector reads the shadow.
     shadowed: bool,
     /// Whether any detector reads the text in lower or upper case.
@@ -217,7 +217,7 @@ impl Pack {
     fn new(detectors: Vec<Detector>, anchors: &[String]) -> Self {
         Self {
             gates: Gates::new(&detectors, anchors),
-            numbers: Tail::any(
+            numbers: LiteralTail::any(
                 detectors
                     .iter()
                     .filter(|detector| detector.gate.digits && detector.gate.needs.is_none())

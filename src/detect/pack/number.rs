@@ -8,7 +8,7 @@
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 
 use super::reach::{self, Reach};
-use super::tail::{Tail, in_row};
+use super::tail::{LiteralTail, in_row};
 
 /// Most ways in which a match may come to its first digit.
 const WAYS_MAX: usize = 64;
@@ -18,7 +18,7 @@ pub(in crate::detect) struct Point {
     /// Bytes of a match before it, and from there to the end of the match.
     pub(in crate::detect) reach: Reach,
     /// The rest of a match.
-    pub(in crate::detect) tail: Tail,
+    pub(in crate::detect) tail: LiteralTail,
 }
 
 impl Point {
@@ -26,16 +26,16 @@ impl Point {
     /// may come to its first digit in too many ways.
     pub(super) fn digit(hir: &Hir) -> Option<Self> {
         let mut ways = Ways::default();
-        ways.walk(&[hir.clone()], 0, true)?;
+        ways.walk(std::slice::from_ref(hir), 0, true)?;
         let after = hir.properties().maximum_len()?;
-        let tail = Tail::of(Hir::alternation(ways.tails));
+        let tail = LiteralTail::of(Hir::alternation(ways.tails));
         Some(Self { reach: Reach { before: ways.before, after }, tail })
     }
 
     /// Around an `@`; `None` where a match may have none.
     pub(super) fn at_sign(hir: &Hir) -> Option<Self> {
         let reach = *reach::reaches(hir, &["@"])?.get(&0)?;
-        Some(Self { reach, tail: Tail::new(hir, &["@"])? })
+        Some(Self { reach, tail: LiteralTail::new(hir, &["@"])? })
     }
 }
 

@@ -122,7 +122,7 @@ fn in_parts(hir: &Hir, literals: &[&str]) -> Option<Reaches> {
 }
 
 /// Neighbours in a row that have a literal in each match.
-pub(super) struct Chosen {
+pub(super) struct ChosenParts {
     /// Which they are.
     pub(super) parts: Range<usize>,
     /// What they spell together, where they are more than one.
@@ -132,8 +132,8 @@ pub(super) struct Chosen {
     reaches: Reaches,
 }
 
-/// What a part starts with behind the neighbours before it that can be spelled out, and the first of
-/// these.
+/// What a part starts with behind the neighbours before it that can be spelled out, and which of
+/// these is the first.
 fn started(parts: &[Hir], end: usize) -> Option<(usize, Vec<String>)> {
     if spelled(&parts[end]).is_some() {
         return None;
@@ -152,7 +152,7 @@ fn started(parts: &[Hir], end: usize) -> Option<(usize, Vec<String>)> {
 }
 
 /// The part, or the neighbours that spell texts together, that give the shortest reach.
-pub(super) fn chosen(parts: &[Hir], literals: &[&str]) -> Option<Chosen> {
+pub(super) fn chosen(parts: &[Hir], literals: &[&str]) -> Option<ChosenParts> {
     let lengths: Option<Vec<usize>> =
         parts.iter().map(|part| part.properties().maximum_len()).collect();
     let lengths = lengths?;
@@ -167,7 +167,7 @@ pub(super) fn chosen(parts: &[Hir], literals: &[&str]) -> Option<Chosen> {
     let single = (0..parts.len()).filter_map(|index| {
         let parts_of = index..index + 1;
         let reaches = widened(reaches(&parts[index], literals)?, &parts_of);
-        Some(Chosen { parts: parts_of, texts: None, reaches, whole: true })
+        Some(ChosenParts { parts: parts_of, texts: None, reaches, whole: true })
     });
     let together = (0..parts.len()).flat_map(|start| {
         let mut run = Some(vec![String::new()]);
@@ -178,14 +178,14 @@ pub(super) fn chosen(parts: &[Hir], literals: &[&str]) -> Option<Chosen> {
     });
     let together = together.filter(|(range, _)| range.len() > 1).filter_map(|(parts, texts)| {
         let reaches = widened(in_texts(Some(&texts), literals)?, &parts);
-        Some(Chosen { parts, texts: Some(texts), reaches, whole: true })
+        Some(ChosenParts { parts, texts: Some(texts), reaches, whole: true })
     });
     let started = (0..parts.len()).filter_map(|end| {
         let (start, texts) = started(parts, end)?;
         let parts = start..end + 1;
         let mut reaches = widened(in_texts(Some(&texts), literals)?, &parts);
         reaches.values_mut().for_each(|reach| reach.after += lengths[end]);
-        Some(Chosen { parts, texts: Some(texts), reaches, whole: false })
+        Some(ChosenParts { parts, texts: Some(texts), reaches, whole: false })
     });
     single.chain(together).chain(started).min_by_key(|found| {
         let lengths = found.reaches.values().map(|reach| reach.before + reach.after);

@@ -12,7 +12,7 @@ use super::super::limits::{
 };
 use super::compile::{Detector, Flow, TextForm};
 use super::number::Point;
-use super::tail::Tail;
+use super::tail::LiteralTail;
 use super::{Pack, RawHit, Scan};
 use crate::detect::bytes::{digits, runs};
 use crate::detect::normalise::shadow::Shadow;
@@ -47,7 +47,7 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn of(text: &[u8], profile: &Profile, likely: &Tail) -> Self {
+    fn of(text: &[u8], profile: &Profile, likely: &LiteralTail) -> Self {
         let mut all = Vec::new();
         for region in &profile.digits {
             runs(&text[region.clone()], digits, |run| all.push((region.start + run.start) as u32));
@@ -102,6 +102,13 @@ fn around(
         }
     }
     Some(parts)
+}
+
+/// The parts of a text around each `@` where a match may stand.
+fn around_signs(text: &[u8], point: &Point) -> Vec<Range<usize>> {
+    let whole = vec![0..text.len()];
+    let places = memchr::memchr_iter(b'@', text).map(|at| at as u32);
+    around(text, point, places, &whole, &mut looks(text)).unwrap_or(whole)
 }
 
 /// How many literals and numbers of a text are looked at before expressions run.
@@ -230,11 +237,7 @@ impl Pack {
                     return false;
                 }
                 let text = forms.normalised();
-                let mut looks = looks(text);
-                let places = memchr::memchr_iter(b'@', text).map(|at| at as u32);
-                let parts = around(text, point, places, std::slice::from_ref(&whole), &mut looks);
-                let parts = parts.as_deref().unwrap_or(std::slice::from_ref(&whole)).iter();
-                detector.find_all(text, parts, &mut refused, &mut hit)
+                detector.find_all(text, around_signs(text, point).iter(), &mut refused, &mut hit)
             }
             form => {
                 if !scan.take(raw.end, DETECTOR_STEPS_PER_BYTE, steps_max) {

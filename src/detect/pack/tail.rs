@@ -1,8 +1,8 @@
 //! What a match holds from its literal on, and before it.
 //!
 //! In go an expression and the literals of which each match has one, out come an expression for
-//! the rest of a match, its literal included, and one for what stands before. Held to the place of a
-//! literal they fail after few bytes in nearly all texts, where a search of the whole window would
+//! the rest of a match, its literal included, and one for what stands before. Held to the place of
+//! a literal they fail after few bytes in nearly all texts, where a search of the whole window would
 //! read all of it: so they tell which of the literals that occur are worth a search. They may
 //! accept more than the expression has matches, never less.
 
@@ -22,7 +22,7 @@ use super::needs::spelled;
 use super::reach;
 
 /// The rest of a match, compiled when first needed.
-pub(in crate::detect) struct Tail {
+pub(in crate::detect) struct LiteralTail {
     tail: Hir,
     /// What stands before, where that is more than nothing.
     head: Option<Hir>,
@@ -46,7 +46,7 @@ struct Automaton {
 
 type MakeCache = Box<dyn Fn() -> Cache + Send + Sync + UnwindSafe + RefUnwindSafe>;
 
-impl Tail {
+impl LiteralTail {
     /// That of an expression whose matches all have one of these literals, in lower case.
     pub(super) fn new(hir: &Hir, literals: &[&str]) -> Option<Self> {
         let mut rest = rest(hir, literals)?;
@@ -382,7 +382,8 @@ mod tests {
 
     #[track_caller]
     fn check(pattern: &str, literals: &[&str], stands: &[&str], not: &[&str]) {
-        let tail = Tail::new(&parsed(pattern, TextForm::Normalised).unwrap(), literals).unwrap();
+        let tail =
+            LiteralTail::new(&parsed(pattern, TextForm::Normalised).unwrap(), literals).unwrap();
         let at = |text: &str| {
             let place = literals.iter().filter_map(|literal| text.to_lowercase().find(literal));
             tail.may_stand_at(text.as_bytes(), place.min().unwrap())

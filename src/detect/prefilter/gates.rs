@@ -12,7 +12,7 @@ use super::profile::Profile;
 use super::sieve::{Anchors, Hits, NONE, Sieve};
 use crate::detect::pack::compile::{Detector, meet};
 use crate::detect::pack::reach::Reach;
-use crate::detect::pack::tail::Tail;
+use crate::detect::pack::tail::LiteralTail;
 
 /// Some detectors; bit `n` stands for detector `n`.
 pub(in crate::detect) type Set = [u64; DETECTORS_MAX / 64];
@@ -134,7 +134,7 @@ impl Gates {
             self.windowed[index / 64] |= 1 << (index % 64);
         }
         for &(anchor, reach) in &detector.reaches {
-            let anchor_next = |tail: &Tail| tail.next.get(&usize::from(anchor)).copied();
+            let anchor_next = |tail: &LiteralTail| tail.next.get(&usize::from(anchor)).copied();
             let next = detector.tail.as_ref().and_then(anchor_next).unwrap_or(u128::MAX);
             let bytes = self.lengths[usize::from(anchor)];
             let literal = Literal { detector: index as u16, bytes, reach, next };

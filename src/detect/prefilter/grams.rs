@@ -37,7 +37,7 @@ pub(in crate::detect) fn commonness(literal: &str) -> u64 {
 
 /// Words that manuals, code and logs have in most paragraphs, in lower case.
 const TECHNICAL_TEXT: &str = "\
-    the name of the file and the path to the directory; if no option is given, the default value is \
+    the name of the file and the path to the directory; if no option is given, the default is \
     used. function arguments are passed by reference: each parameter has a type, a name and a \
     description. see also the section on configuration files in /etc/ and the documentation of the \
     command line. to add a new user to the system, run the command as root and set a password, \
