@@ -2,8 +2,8 @@
 //!
 //! In go an expression and the literals of which each match has one, out come an expression for
 //! the rest of a match, its literal included, and one for what stands before. Held to the place of
-//! a literal they fail after few bytes in nearly all texts, where a search of the whole window would
-//! read all of it: so they tell which of the literals that occur are worth a search. They may
+//! a literal they fail after few bytes in nearly all texts, where a search of the whole window
+//! would read all of it: so they tell which of the literals that occur are worth a search. They may
 //! accept more than the expression has matches, never less.
 
 use std::collections::BTreeMap;
