@@ -12,6 +12,12 @@ pub(crate) const DETECTOR_STEPS_PER_BYTE: usize = 8;
 pub(crate) const DETECTORS_MAX: usize = 512;
 /// Longest text a detector's pattern may match, bytes: what keeps finding all matches linear.
 pub(crate) const MATCH_BYTES_MAX: usize = 4096;
+/// Most bytes behind a literal that are looked at to tell whether its expression is worth a search.
+pub(crate) const REST_BYTES_MAX: usize = 128;
+/// Bytes of a text for each such look; where literals stand closer, their expressions run.
+pub(crate) const BYTES_A_LOOK: usize = 8;
+/// Such looks that a text of any length has.
+pub(crate) const LOOKS_MIN: usize = 64;
 /// Findings kept of one detector in one text; the search stops there.
 pub(crate) const FINDINGS_MAX: usize = 256;
 /// Most bytes of encoded runs (base64, percent, tags) that are decoded in one text.

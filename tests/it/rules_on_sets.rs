@@ -76,6 +76,15 @@ fn unfinished_answers_are_found_in_many_languages() {
     check("stubs.jsonl", "no_stub_output", 97, 90);
 }
 
+/// Sets written without a look at the packs; what is missed of them was mended only in part.
+#[test]
+fn fresh_texts_are_found_and_their_look_alikes_left_alone() {
+    check("fresh_personal.jsonl", "no_pii", 97, 100);
+    check("fresh_secrets.jsonl", "no_pii", 96, 100);
+    check("fresh_injection.jsonl", "no_injection_patterns", 90, 100);
+    check("fresh_stubs.jsonl", "no_stub_output", 95, 100);
+}
+
 /// Whether a person would call an answer bad in the sense of a bundle: one that is cut is still to
 /// the point, one beside the point may be complete.
 fn is_bad(bundle: &str, class: &str) -> bool {

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use super::super::bytes::{self, Bytes, alphanumerics, any_of};
 use super::super::limits::DECODED_BYTES_MAX;
 
 /// Shortest run that is looked at, bytes.
@@ -12,31 +13,29 @@ const RUN_MIN: usize = 20;
 
 /// The encoded runs with their decoded text.
 pub(in crate::detect) fn runs(text: &[u8]) -> Vec<(Range<usize>, Vec<u8>)> {
-    let mut found = Vec::new();
-    let (mut at, mut budget) = (0, DECODED_BYTES_MAX);
-    while at < text.len() && budget > 0 {
-        let length = text[at..].iter().position(|&b| !is_member(b)).unwrap_or(text.len() - at);
-        let padding = text[at + length..].iter().take(2).take_while(|&&b| b == b'=').count();
-        let run = at..at + length + padding;
-        if length >= RUN_MIN {
-            let bytes = &text[run.start..run.start + length.min(budget)];
-            budget -= bytes.len();
-            let decoded = match bytes {
-                _ if bytes.contains(&b'%') => percent(bytes),
-                _ if bytes.iter().all(u8::is_ascii_hexdigit) => hexadecimal(bytes),
-                _ => base64(bytes),
-            };
-            if let Some(decoded) = decoded.filter(|decoded| reads_as_text(decoded)) {
-                found.push((run, decoded));
-            }
+    let (mut found, mut budget) = (Vec::new(), DECODED_BYTES_MAX);
+    bytes::runs(text, members, |run| {
+        if run.len() < RUN_MIN || budget == 0 {
+            return;
         }
-        at += length + 1;
-    }
+        let padding = text[run.end..].iter().take(2).take_while(|&&b| b == b'=').count();
+        let bytes = &text[run.start..run.start + run.len().min(budget)];
+        budget -= bytes.len();
+        let decoded = match bytes {
+            _ if bytes.contains(&b'%') => percent(bytes),
+            _ if bytes.iter().all(u8::is_ascii_hexdigit) => hexadecimal(bytes),
+            _ => base64(bytes),
+        };
+        if let Some(decoded) = decoded.filter(|decoded| reads_as_text(decoded)) {
+            found.push((run.start..run.end + padding, decoded));
+        }
+    });
     found
 }
 
-fn is_member(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'_' | b'-' | b'%')
+#[inline(always)]
+fn members(bytes: Bytes) -> Bytes {
+    alphanumerics(bytes) | any_of(bytes, b"+/_-%")
 }
 
 fn reads_as_text(bytes: &[u8]) -> bool {

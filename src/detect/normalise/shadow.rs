@@ -11,6 +11,8 @@ use std::sync::{LazyLock, OnceLock};
 
 use icu_normalizer::DecomposingNormalizer;
 
+use crate::detect::letters::is_word_char;
+
 /// A shadow with its map.
 #[derive(Default)]
 pub(in crate::detect) struct Shadow {
@@ -255,7 +257,7 @@ fn mixed_words(text: &str) -> Vec<(usize, usize)> {
         return words;
     }
     let mut at = 0;
-    for word in text.split(|c: char| !(c.is_alphanumeric() || is_invisible(c))) {
+    for word in text.split(|c: char| !(is_word_char(c) || is_invisible(c))) {
         if !word.is_ascii() && word.bytes().any(|b| b.is_ascii_alphabetic()) {
             words.push((at, at + word.len()));
         }

@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use super::super::limits::REFUSED_MAX;
 use super::expression::Expression;
+use super::number::Point;
 use super::reach::Reach;
+use super::tail::LiteralTail;
 use crate::detect::Severity;
 use crate::detect::prefilter::profile::Profile;
 use crate::detect::prefilter::sieve::Anchors;
@@ -52,15 +54,23 @@ pub(in crate::detect) struct Gate {
 impl Gate {
     /// Whether the detector can hit.
     pub(in crate::detect) fn is_open(&self, anchors: &Anchors, profile: &Profile) -> bool {
-        let has = |wanted: &Option<Box<Anchors>>| {
-            wanted.as_deref().is_none_or(|wanted| meet(anchors, wanted))
-        };
+        let needs = self.needs.as_deref().is_none_or(|needs| meet(anchors, needs));
+        self.fits(profile)
+            && (needs || self.or_non_ascii && profile.non_ascii())
+            && self.has_asked(anchors)
+    }
+
+    /// Whether a text of that profile has what the detector needs beside anchors.
+    pub(in crate::detect) fn fits(&self, profile: &Profile) -> bool {
         (!self.digits || !profile.digits.is_empty())
             && self.digits_min <= profile.digits_max
             && (!self.at_sign || profile.at_sign)
             && (!self.long_token || profile.long_token)
-            && (has(&self.needs) || self.or_non_ascii && profile.non_ascii())
-            && has(&self.also_needs)
+    }
+
+    /// Whether one of `also_needs` is there, where the detector has some.
+    pub(in crate::detect) fn has_asked(&self, anchors: &Anchors) -> bool {
+        self.also_needs.as_deref().is_none_or(|asked| meet(anchors, asked))
     }
 }
 
@@ -87,6 +97,11 @@ pub(in crate::detect) struct Detector {
     /// Where matches stand around each of `gate.needs`, by the anchor; empty where that is not
     /// known, and the expression runs over the whole text.
     pub(in crate::detect) reaches: Vec<(u16, Reach)>,
+    /// What a match holds from its literal on, where that is known.
+    pub(in crate::detect) tail: Option<LiteralTail>,
+    /// Where matches stand around their first digit, for a detector of numbers, or around an `@`,
+    /// for one that needs it.
+    pub(in crate::detect) point: Option<Point>,
 }
 
 impl Detector {

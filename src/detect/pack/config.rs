@@ -12,7 +12,9 @@ use super::Pack;
 use super::compile::{AFTER, BEFORE, Detector, Gate, TextForm};
 use super::expression::{CompileTime, Expression, parsed};
 use super::needs::OwnNeeds;
+use super::number::Point;
 use super::reach::{self, Reach};
+use super::tail::LiteralTail;
 use crate::detect::Severity;
 use crate::detect::normalise::shadow::fold_pattern;
 use crate::detect::prefilter::gates::members;
@@ -164,8 +166,11 @@ fn detector(
         None => Ok(None),
     };
     let gate = gate(config, pack, anchors, when)?;
+    let (reaches, tail) = reaches(config, pack, &gate, anchors, when)?;
     Ok(Detector {
-        reaches: reaches(config, pack, &gate, anchors, when)?,
+        point: point(config, pack, &gate)?,
+        reaches,
+        tail,
         rule: config.rule.clone(),
         kind: config.kind.clone(),
         category: config.category.clone(),
@@ -220,40 +225,62 @@ fn gate(
     })
 }
 
+/// Where matches stand around each anchor, and what they hold from there on.
+type Around = (Vec<(u16, Reach)>, Option<LiteralTail>);
+
 /// Where matches of a detector stand around its `needs`, by anchor; empty where that is not known.
+/// And what they hold from there on.
 fn reaches(
     config: &DetectorConfig,
     pack: &PackConfig,
     gate: &Gate,
     anchors: &[String],
     when: CompileTime,
-) -> Result<Vec<(u16, Reach)>, SettingsError> {
+) -> Result<Around, SettingsError> {
     let in_any_case = config.text != TextForm::Normalised || pack.syntax != Syntax::Linear;
     let (Some(needs), Some(pattern)) = (gate.needs.as_deref(), &config.pattern) else {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), None));
     };
     if in_any_case || gate.or_non_ascii || gate.digits {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), None));
     }
     let pattern = fold_pattern(&with_named(pattern, &pack.expressions)?);
-    let Ok(parsed) = parsed(&pattern) else { return Ok(Vec::new()) };
+    let Ok(parsed) = parsed(&pattern, config.text) else { return Ok((Vec::new(), None)) };
     let indices: Vec<usize> = members(needs).collect();
     let literals: Vec<&str> =
         indices.iter().map(|&index| anchors[index].trim_start_matches('^')).collect();
     if let Some(found) = reach::reaches(&parsed, &literals) {
-        return Ok(found
-            .into_iter()
-            .map(|(index, reach)| (indices[index] as u16, reach))
-            .collect());
+        let found = found.into_iter().map(|(index, reach)| (indices[index] as u16, reach));
+        let tail = LiteralTail::new(&parsed, &literals).map(|tail| tail.of_anchors(&indices));
+        return Ok((found.collect(), tail));
     }
     // The literals of built-in detectors stand in the match or in its context; those of others may
     // stand anywhere.
     let Some(longest) = parsed.properties().maximum_len().filter(|_| when == CompileTime::Needed)
     else {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), None));
     };
     let reach = Reach { before: longest + AFTER, after: longest + BEFORE };
-    Ok(indices.into_iter().map(|index| (index as u16, reach)).collect())
+    Ok((indices.into_iter().map(|index| (index as u16, reach)).collect(), None))
+}
+
+/// Where matches of a detector without literals stand around what it does need.
+fn point(
+    config: &DetectorConfig,
+    pack: &PackConfig,
+    gate: &Gate,
+) -> Result<Option<Point>, SettingsError> {
+    let is_plain = config.text == TextForm::Normalised && pack.syntax == Syntax::Linear;
+    let Some(pattern) = config.pattern.as_ref().filter(|_| is_plain) else { return Ok(None) };
+    let Ok(parsed) = parsed(&fold_pattern(&with_named(pattern, &pack.expressions)?), config.text)
+    else {
+        return Ok(None);
+    };
+    Ok(match gate {
+        Gate { digits: true, .. } => Point::digit(&parsed),
+        Gate { at_sign: true, needs: None, .. } => Point::at_sign(&parsed),
+        _ => None,
+    })
 }
 
 /// Literals of alternatives that have none of the `needs`: each alternative shall open the gate.
@@ -268,7 +295,8 @@ fn completion(
     else {
         return Ok(Vec::new());
     };
-    let Ok(parsed) = parsed(&fold_pattern(&with_named(pattern, &pack.expressions)?)) else {
+    let Ok(parsed) = parsed(&fold_pattern(&with_named(pattern, &pack.expressions)?), config.text)
+    else {
         return Ok(Vec::new());
     };
     let needs: Vec<String> = needs
@@ -294,7 +322,7 @@ fn own_needs(
         TextForm::Normalised => fold_pattern(&pattern),
         TextForm::AsIs | TextForm::Lower | TextForm::Upper => pattern,
     };
-    Ok(OwnNeeds::of_expression(&folded))
+    Ok(OwnNeeds::of_expression(&folded, config.text))
 }
 
 fn mask(

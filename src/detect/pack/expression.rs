@@ -77,11 +77,11 @@ impl Expression {
         }
         let folded =
             if self.form == TextForm::Normalised { fold_pattern(text) } else { text.clone() };
-        let longest = parsed(&folded)
+        let longest = parsed(&folded, self.form)
             .map_err(|error| SettingsError::new(format!("`{text}` is not an expression: {error}")))?
             .properties()
             .maximum_len();
-        let folded = with_ascii_classes(&folded);
+        let folded = with_ascii_classes(&folded, self.form);
         if longest.is_none_or(|longest| longest > MATCH_BYTES_MAX) {
             return Err(SettingsError::new(format!(
                 "`{text}` may match more than {MATCH_BYTES_MAX} bytes"
@@ -153,14 +153,15 @@ impl Engine {
 }
 
 /// What an expression is made of; capitals are told apart.
-pub(super) fn parsed(text: &str) -> Result<Hir, Box<regex_syntax::Error>> {
+pub(super) fn parsed(text: &str, form: TextForm) -> Result<Hir, Box<regex_syntax::Error>> {
     let mut parser = regex_syntax::ParserBuilder::new().utf8(false).build();
-    parser.parse(&with_ascii_classes(text)).map_err(Box::new)
+    parser.parse(&with_ascii_classes(text, form)).map_err(Box::new)
 }
 
 /// Spells `\b`, `\d` and `\w` out in ASCII: the Unicode forms are slow, and the shadow has no use
-/// for them.
-fn with_ascii_classes(pattern: &str) -> String {
+/// for them. `\s` is spelled out where other spaces are folded.
+fn with_ascii_classes(pattern: &str, form: TextForm) -> String {
+    let spaces = form == TextForm::Normalised;
     let mut out = String::with_capacity(pattern.len() * 2);
     let mut chars = pattern.chars();
     let mut class = false;
@@ -172,6 +173,8 @@ fn with_ascii_classes(pattern: &str) -> String {
                 (Some('d'), true) => out.push_str("0-9"),
                 (Some('w'), false) => out.push_str("[0-9A-Za-z_]"),
                 (Some('w'), true) => out.push_str("0-9A-Za-z_"),
+                (Some('s'), false) if spaces => out.push_str(r"[\t-\r ]"),
+                (Some('s'), true) if spaces => out.push_str(r"\t-\r "),
                 (Some(other), _) => out.extend(['\\', other]),
                 (None, _) => out.push('\\'),
             },

@@ -11,8 +11,10 @@ pub(crate) mod compile;
 pub(crate) mod config;
 pub(crate) mod expression;
 mod needs;
+pub(in crate::detect) mod number;
 pub(in crate::detect) mod reach;
 mod scan;
+pub(in crate::detect) mod tail;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +22,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::prefilter::gates::Gates;
 use compile::{Detector, TextForm};
+use tail::LiteralTail;
 
 use super::Severity;
 use crate::settings::SettingsError;
@@ -92,6 +95,8 @@ pub(crate) fn all() -> Result<Arc<Pack>, SettingsError> {
 pub(crate) struct Pack {
     detectors: Vec<Detector>,
     gates: Gates,
+    /// What a detector of numbers without `needs` accepts from a first digit on.
+    numbers: LiteralTail,
     /// Whether any detector reads the shadow.
     shadowed: bool,
     /// Whether any detector reads the text in lower or upper case.
@@ -212,6 +217,12 @@ impl Pack {
     fn new(detectors: Vec<Detector>, anchors: &[String]) -> Self {
         Self {
             gates: Gates::new(&detectors, anchors),
+            numbers: LiteralTail::any(
+                detectors
+                    .iter()
+                    .filter(|detector| detector.gate.digits && detector.gate.needs.is_none())
+                    .filter_map(|detector| Some(&detector.point.as_ref()?.tail)),
+            ),
             shadowed: detectors.iter().any(|detector| detector.form == TextForm::Normalised),
             cased: detectors.iter().any(|d| matches!(d.form, TextForm::Lower | TextForm::Upper)),
             detectors,

@@ -7,16 +7,18 @@
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
+use super::compile::TextForm;
 use super::expression::parsed;
+use crate::detect::prefilter::grams::commonness;
 
 /// Shortest literal that is worth a search, bytes.
 const LITERAL_BYTES_MIN: usize = 3;
-/// A literal of so many bytes is seldom met by accident.
-const LONG_BYTES: usize = 5;
+/// Most times that the start of a repetition is written out.
+const START_TIMES_MAX: u32 = 6;
 /// Most literals of one expression.
 const LITERALS_MAX: usize = 256;
 /// Most texts that a part of an expression is spelled out to.
-const SPELLED_MAX: usize = 128;
+pub(super) const SPELLED_MAX: usize = 256;
 
 /// What an expression cannot do without.
 #[derive(Debug, Default, PartialEq)]
@@ -31,8 +33,8 @@ pub(super) struct OwnNeeds {
 impl OwnNeeds {
     /// Those of an expression: each match has one of them. `None` where there are none that are
     /// worth a search.
-    pub(super) fn of_expression(text: &str) -> Option<Self> {
-        let found = required(&parsed(text).ok()?)?;
+    pub(super) fn of_expression(text: &str, form: TextForm) -> Option<Self> {
+        let found = required(&parsed(text, form).ok()?)?;
         let is_ascii = |literal: &String| literal.is_ascii();
         let (mut literals, others): (Vec<_>, Vec<_>) = found.into_iter().partition(is_ascii);
         literals.sort();
@@ -64,7 +66,8 @@ fn required_of_parts(hir: &Hir) -> Option<Vec<String>> {
     }
 }
 
-/// The texts that neighbours among the parts spell together.
+/// The texts that neighbours among the parts spell together, with what the part behind them starts
+/// with.
 fn runs(parts: &[Hir]) -> impl Iterator<Item = Vec<String>> {
     let mut found = Vec::new();
     let mut run = vec![String::new()];
@@ -73,6 +76,10 @@ fn runs(parts: &[Hir]) -> impl Iterator<Item = Vec<String>> {
         match longer {
             Some(longer) => run = longer,
             None => {
+                let room = SPELLED_MAX / run.len();
+                let started =
+                    starts(part).and_then(|starts| joined(&run, &shortened(starts, room)));
+                found.extend(started.and_then(worth_it));
                 found.extend(worth_it(std::mem::replace(&mut run, vec![String::new()])));
                 run = spelled(part).unwrap_or(run);
             }
@@ -80,6 +87,56 @@ fn runs(parts: &[Hir]) -> impl Iterator<Item = Vec<String>> {
     }
     found.extend(worth_it(run));
     found.into_iter()
+}
+
+/// Texts cut to as many bytes as leave so few different ones.
+pub(super) fn shortened(mut texts: Vec<String>, room: usize) -> Vec<String> {
+    let mut bytes = texts.iter().map(String::len).max().unwrap_or_default();
+    loop {
+        texts.sort_unstable();
+        texts.dedup();
+        if texts.len() <= room || bytes <= LITERAL_BYTES_MIN {
+            return texts;
+        }
+        bytes -= 1;
+        for text in &mut texts {
+            text.truncate(text.floor_char_boundary(bytes));
+        }
+    }
+}
+
+/// Texts of which each match of a part starts with one, where they are few and none is empty.
+pub(super) fn starts(hir: &Hir) -> Option<Vec<String>> {
+    let found = match hir.kind() {
+        HirKind::Capture(capture) => starts(&capture.sub),
+        HirKind::Repetition(repetition) if repetition.min > 0 => match spelled(&repetition.sub) {
+            Some(texts) => {
+                let times = repetition.min.min(START_TIMES_MAX);
+                (1..times).try_fold(texts.clone(), |run, _| joined(&run, &texts))
+            }
+            None => starts(&repetition.sub),
+        },
+        HirKind::Alternation(parts) => {
+            let each: Option<Vec<_>> = parts.iter().map(starts).collect();
+            Some(each?.into_iter().flatten().collect())
+        }
+        HirKind::Concat(parts) => {
+            let mut run = vec![String::new()];
+            for part in parts {
+                let texts = spelled(part);
+                let more = texts.as_ref().map_or_else(|| starts(part), |texts| Some(texts.clone()));
+                let Some(longer) = more.and_then(|more| joined(&run, &more)) else { break };
+                run = longer;
+                if texts.is_none() {
+                    break;
+                }
+            }
+            Some(run)
+        }
+        _ => spelled(hir),
+    };
+    let texts = found.filter(|texts| texts.iter().all(|text| !text.is_empty()))?;
+    Some(shortened(texts, LITERALS_MAX)).filter(|texts| texts.len() <= LITERALS_MAX)
 }
 
 /// All texts that a part matches, where they are few.
@@ -133,9 +190,9 @@ pub(super) fn joined(starts: &[String], ends: &[String]) -> Option<Vec<String>> 
     (starts.len() * ends.len() <= SPELLED_MAX).then(|| pairs.collect())
 }
 
-/// A search for few literals that are long enough is worth the most.
-fn worth(literals: &[String]) -> (usize, usize) {
-    (shortest(literals).min(LONG_BYTES), usize::MAX - literals.len())
+/// A search for literals that few texts have is worth the most.
+pub(super) fn worth(literals: &[String]) -> std::cmp::Reverse<u64> {
+    std::cmp::Reverse(literals.iter().map(|literal| commonness(literal)).sum())
 }
 
 fn shortest(literals: &[String]) -> usize {
@@ -154,7 +211,7 @@ mod tests {
 
     #[track_caller]
     fn check(pattern: &str, literals: &[&str]) {
-        let found = OwnNeeds::of_expression(pattern).unwrap_or_default();
+        let found = OwnNeeds::of_expression(pattern, TextForm::AsIs).unwrap_or_default();
         assert_eq!(found.literals, literals, "{pattern}");
     }
 
@@ -174,7 +231,7 @@ mod tests {
         check("error|[0-9]{3}", &[]);
         check("ошибка", &[]);
         let both = OwnNeeds { literals: vec!["fehler".into()], or_non_ascii: true };
-        assert_eq!(OwnNeeds::of_expression("Fehler|ошибка"), Some(both));
+        assert_eq!(OwnNeeds::of_expression("Fehler|ошибка", TextForm::AsIs), Some(both));
         check("no", &[]);
     }
 }

@@ -5,10 +5,11 @@
 //! run only there, whatever the rest of the text holds.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use regex_syntax::hir::{Hir, HirKind};
 
-use super::needs::{joined, required, spelled};
+use super::needs::{SPELLED_MAX, joined, required, shortened, spelled, starts, worth};
 
 /// Bytes of a match before the start of a literal, and from there to the end of the match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +24,7 @@ type Reaches = BTreeMap<usize, Reach>;
 /// Where matches of an expression stand around these literals, in lower case; `None` where a match
 /// may do without any of them.
 pub(super) fn reaches(hir: &Hir, literals: &[&str]) -> Option<Reaches> {
-    in_texts(spelled(hir), literals).or_else(|| in_parts(hir, literals))
+    in_texts(spelled(hir).as_deref(), literals).or_else(|| in_parts(hir, literals))
 }
 
 /// Literals beside the given ones with which each alternative of an expression has one; empty where
@@ -32,7 +33,8 @@ pub(super) fn completion(hir: &Hir, literals: &[&str]) -> Vec<String> {
     if reaches(hir, literals).is_some() {
         return Vec::new();
     }
-    match hir.kind() {
+    let own = required(hir);
+    let found = match hir.kind() {
         HirKind::Capture(capture) => completion(&capture.sub, literals),
         HirKind::Alternation(parts) => {
             parts.iter().flat_map(|part| completion(part, literals)).collect()
@@ -42,10 +44,19 @@ pub(super) fn completion(hir: &Hir, literals: &[&str]) -> Vec<String> {
             let part = parts.iter().max_by_key(|part| covered(part, literals));
             match part.filter(|part| covered(part, literals) > 0) {
                 Some(part) => completion(part, literals),
-                None => required(hir).unwrap_or_default(),
+                None => Vec::new(),
             }
         }
-        _ => required(hir).unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    // Nothing found means that an alternative has no literal.
+    let is_complete = !found.is_empty() && {
+        let all: Vec<&str> = literals.iter().copied().chain(found.iter().map(|l| &**l)).collect();
+        reaches(hir, &all).is_some()
+    };
+    match own {
+        Some(own) if !is_complete || worth(&own) > worth(&found) => own,
+        _ => found,
     }
 }
 
@@ -62,7 +73,7 @@ fn covered(hir: &Hir, literals: &[&str]) -> usize {
     }
 }
 
-fn in_texts(texts: Option<Vec<String>>, literals: &[&str]) -> Option<Reaches> {
+fn in_texts(texts: Option<&[String]>, literals: &[&str]) -> Option<Reaches> {
     let mut all = Reaches::new();
     for text in texts? {
         let mut any = false;
@@ -105,17 +116,47 @@ fn in_parts(hir: &Hir, literals: &[&str]) -> Option<Reaches> {
             }
             Some(all)
         }
-        HirKind::Concat(parts) => in_row(parts, literals),
+        HirKind::Concat(parts) => Some(chosen(parts, literals)?.reaches),
         _ => None,
     }
 }
 
-/// The shortest reach that a part, or neighbours that spell texts together, give.
-fn in_row(parts: &[Hir], literals: &[&str]) -> Option<Reaches> {
+/// Neighbours in a row that have a literal in each match.
+pub(super) struct ChosenParts {
+    /// Which they are.
+    pub(super) parts: Range<usize>,
+    /// What they spell together, where they are more than one.
+    pub(super) texts: Option<Vec<String>>,
+    /// Whether the last of them ends where the texts do.
+    pub(super) whole: bool,
+    reaches: Reaches,
+}
+
+/// What a part starts with behind the neighbours before it that can be spelled out, and which of
+/// these is the first.
+fn started(parts: &[Hir], end: usize) -> Option<(usize, Vec<String>)> {
+    if spelled(&parts[end]).is_some() {
+        return None;
+    }
+    let mut run = starts(&parts[end])?;
+    if let Some(before) = end.checked_sub(1).and_then(|before| spelled(&parts[before])) {
+        run = shortened(run, SPELLED_MAX / before.len());
+    }
+    let mut start = end;
+    while let Some(before) = start.checked_sub(1)
+        && let Some(longer) = spelled(&parts[before]).and_then(|texts| joined(&texts, &run))
+    {
+        (run, start) = (longer, before);
+    }
+    Some((start, run))
+}
+
+/// The part, or the neighbours that spell texts together, that give the shortest reach.
+pub(super) fn chosen(parts: &[Hir], literals: &[&str]) -> Option<ChosenParts> {
     let lengths: Option<Vec<usize>> =
         parts.iter().map(|part| part.properties().maximum_len()).collect();
     let lengths = lengths?;
-    let widened = |found: Reaches, range: std::ops::Range<usize>| -> Reaches {
+    let widened = |found: Reaches, range: &Range<usize>| -> Reaches {
         let before: usize = lengths[..range.start].iter().sum();
         let after: usize = lengths[range.end..].iter().sum();
         let wide = |(index, reach): (usize, Reach)| {
@@ -123,8 +164,11 @@ fn in_row(parts: &[Hir], literals: &[&str]) -> Option<Reaches> {
         };
         found.into_iter().map(wide).collect()
     };
-    let single = (0..parts.len())
-        .filter_map(|index| Some(widened(reaches(&parts[index], literals)?, index..index + 1)));
+    let single = (0..parts.len()).filter_map(|index| {
+        let parts_of = index..index + 1;
+        let reaches = widened(reaches(&parts[index], literals)?, &parts_of);
+        Some(ChosenParts { parts: parts_of, texts: None, reaches, whole: true })
+    });
     let together = (0..parts.len()).flat_map(|start| {
         let mut run = Some(vec![String::new()]);
         (start..parts.len()).map_while(move |end| {
@@ -132,22 +176,33 @@ fn in_row(parts: &[Hir], literals: &[&str]) -> Option<Reaches> {
             run.clone().map(|run| (start..end + 1, run))
         })
     });
-    let together = together
-        .filter(|(range, _)| range.len() > 1)
-        .filter_map(|(range, texts)| Some(widened(in_texts(Some(texts), literals)?, range)));
-    single.chain(together).min_by_key(|found| {
-        found.values().map(|reach| reach.before + reach.after).max().unwrap_or_default()
+    let together = together.filter(|(range, _)| range.len() > 1).filter_map(|(parts, texts)| {
+        let reaches = widened(in_texts(Some(&texts), literals)?, &parts);
+        Some(ChosenParts { parts, texts: Some(texts), reaches, whole: true })
+    });
+    let started = (0..parts.len()).filter_map(|end| {
+        let (start, texts) = started(parts, end)?;
+        let parts = start..end + 1;
+        let mut reaches = widened(in_texts(Some(&texts), literals)?, &parts);
+        reaches.values_mut().for_each(|reach| reach.after += lengths[end]);
+        Some(ChosenParts { parts, texts: Some(texts), reaches, whole: false })
+    });
+    single.chain(together).chain(started).min_by_key(|found| {
+        let lengths = found.reaches.values().map(|reach| reach.before + reach.after);
+        lengths.max().unwrap_or_default()
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::compile::TextForm;
     use super::super::expression::parsed;
     use super::*;
 
     #[track_caller]
     fn check(pattern: &str, literals: &[&str], wanted: &[(usize, usize, usize)]) {
-        let found = reaches(&parsed(pattern).unwrap(), literals).unwrap_or_default();
+        let found =
+            reaches(&parsed(pattern, TextForm::Normalised).unwrap(), literals).unwrap_or_default();
         let found: Vec<_> =
             found.into_iter().map(|(index, reach)| (index, reach.before, reach.after)).collect();
         assert_eq!(found, wanted, "{pattern}");
@@ -169,7 +224,11 @@ mod tests {
     #[test]
     fn literals_are_completed_for_alternatives_without_one() {
         let check = |pattern: &str, literals: &[&str], wanted: &[&str]| {
-            assert_eq!(completion(&parsed(pattern).unwrap(), literals), wanted, "{pattern}");
+            assert_eq!(
+                completion(&parsed(pattern, TextForm::Normalised).unwrap(), literals),
+                wanted,
+                "{pattern}"
+            );
         };
         check("(?:akia|r8_x)[0-9]{4}", &["akia"], &["r8_x"]);
         check("[a-z]{2} (?:first|second|third) [a-z]{2}", &["second"], &["first", "third"]);

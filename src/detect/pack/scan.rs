@@ -7,12 +7,17 @@
 
 use std::ops::Range;
 
-use super::super::limits::{DETECTOR_STEPS_PER_BYTE, FINDINGS_MAX, STEPS_PER_BYTE};
+use super::super::limits::{
+    BYTES_A_LOOK, DETECTOR_STEPS_PER_BYTE, FINDINGS_MAX, LOOKS_MIN, STEPS_PER_BYTE,
+};
 use super::compile::{Detector, Flow, TextForm};
+use super::number::Point;
+use super::tail::LiteralTail;
 use super::{Pack, RawHit, Scan};
+use crate::detect::bytes::{digits, runs};
 use crate::detect::normalise::shadow::Shadow;
 use crate::detect::normalise::{encoded, leet, spaced};
-use crate::detect::prefilter::gates::{Set, Windows, members};
+use crate::detect::prefilter::gates::{Set, Windows, is_in, members};
 use crate::detect::prefilter::profile::Profile;
 use crate::detect::prefilter::sieve::Hits;
 
@@ -28,6 +33,87 @@ struct TextForms<'t> {
 struct Prescan {
     profile: Profile,
     windows: Windows,
+    numbers: Numbers,
+}
+
+/// Where numbers start.
+#[derive(Default)]
+struct Numbers {
+    all: Vec<u32>,
+    /// Where a detector without literals may have a match.
+    likely: Vec<u32>,
+    /// Looks that are left.
+    looks: usize,
+}
+
+impl Numbers {
+    fn of(text: &[u8], profile: &Profile, likely: &LiteralTail) -> Self {
+        let mut all = Vec::new();
+        for region in &profile.digits {
+            runs(&text[region.clone()], digits, |run| all.push((region.start + run.start) as u32));
+        }
+        // A region that starts within a number does not start one.
+        all.retain(|&at| at == 0 || !text[at as usize - 1].is_ascii_digit());
+        let looks = looks(text);
+        let mut numbers = Self { likely: all.clone(), all, looks };
+        if numbers.all.len() <= looks {
+            numbers.looks -= numbers.all.len();
+            numbers.likely.retain(|&at| likely.may_stand_at(text, at as usize));
+        }
+        numbers
+    }
+
+    /// Where a detector of numbers needs to run; `None` where that cannot be told.
+    fn windows(
+        &mut self,
+        text: &[u8],
+        detector: &Detector,
+        regions: &[Range<usize>],
+    ) -> Option<Vec<Range<usize>>> {
+        let point = detector.point.as_ref()?;
+        let starts = if detector.gate.needs.is_none() { &self.likely } else { &self.all };
+        around(text, point, starts.iter().copied(), regions, &mut self.looks)
+    }
+}
+
+/// The parts of these regions around the places where a match may stand; `None` where there are
+/// more places than looks.
+fn around(
+    text: &[u8],
+    point: &Point,
+    places: impl Iterator<Item = u32>,
+    regions: &[Range<usize>],
+    looks: &mut usize,
+) -> Option<Vec<Range<usize>>> {
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    let mut regions = regions.iter().peekable();
+    for at in places.map(|at| at as usize) {
+        *looks = looks.checked_sub(1)?;
+        if !point.tail.may_stand_at(text, at) {
+            continue;
+        }
+        while regions.next_if(|region| region.end <= at).is_some() {}
+        let Some(region) = regions.peek() else { break };
+        let start = at.saturating_sub(point.reach.before).max(region.start);
+        let end = (at + point.reach.after).min(region.end);
+        match parts.last_mut() {
+            Some(last) if start <= last.end => last.end = last.end.max(end),
+            _ => parts.push(start..end),
+        }
+    }
+    Some(parts)
+}
+
+/// The parts of a text around each `@` where a match may stand.
+fn around_signs(text: &[u8], point: &Point) -> Vec<Range<usize>> {
+    let whole = vec![0..text.len()];
+    let places = memchr::memchr_iter(b'@', text).map(|at| at as u32);
+    around(text, point, places, &whole, &mut looks(text)).unwrap_or(whole)
+}
+
+/// How many literals and numbers of a text are looked at before expressions run.
+fn looks(text: &[u8]) -> usize {
+    LOOKS_MIN + text.len() / BYTES_A_LOOK
 }
 
 impl Prescan {
@@ -55,18 +141,18 @@ impl Pack {
             forms.shadow = Some(shadow);
         }
         let mut hits = self.gates.anchors(forms.normalised(), &profile);
-        self.gates.add_asked(forms.normalised(), &mut hits);
+        let mut windows = self.windows(forms.normalised(), &hits, &profile, |_| true);
+        self.gates.add_asked(forms.normalised(), &windows, &mut hits);
         if cased {
             // Changing case makes ASCII of some other letters.
             self.gates.add_anchors(forms.lower().as_bytes(), &mut hits.set);
             self.gates.add_anchors(forms.upper().as_bytes(), &mut hits.set);
         }
-        let open = self.open(&hits, &profile);
-        let is_open = |index: usize| open[index / 64] >> (index % 64) & 1 == 1;
-        let windows = self.gates.windows(forms.normalised(), &hits, is_open);
-        let seen = Prescan { profile, windows };
+        let open = self.open(&hits, &profile, &mut windows);
+        let numbers = Numbers::of(forms.normalised(), &profile, &self.numbers);
+        let mut seen = Prescan { profile, windows, numbers };
         for index in members(&open) {
-            if !self.run(index, &mut forms, &seen, &mut scan, steps_max) {
+            if !self.run(index, &mut forms, &mut seen, &mut scan, steps_max) {
                 return scan;
             }
         }
@@ -74,14 +160,41 @@ impl Pack {
         scan
     }
 
-    /// The detectors whose gates a text opens.
-    fn open(&self, hits: &Hits, profile: &Profile) -> Set {
+    /// Where windowed detectors that `is_asked` names have a literal that the rest of a match may
+    /// follow.
+    fn windows(
+        &self,
+        text: &[u8],
+        hits: &Hits,
+        profile: &Profile,
+        is_asked: impl Fn(&Detector) -> bool,
+    ) -> Windows {
+        let mut looks = looks(text);
+        self.gates.windows(text, hits, |index, at| {
+            let detector = &self.detectors[index];
+            if !is_asked(detector) || !detector.gate.fits(profile) {
+                return false;
+            }
+            let Some(tail) = detector.tail.as_ref().filter(|_| looks > 0) else { return true };
+            looks -= 1;
+            tail.may_stand_at(text, at)
+        })
+    }
+
+    /// The detectors whose gates a text opens; leaves out the windows of others.
+    fn open(&self, hits: &Hits, profile: &Profile, windows: &mut Windows) -> Set {
         let mut open = self.gates.candidates(&hits.set, profile);
         for index in members(&open.clone()) {
             if !self.detectors[index].gate.is_open(&hits.set, profile) {
                 open[index / 64] &= !(1 << (index % 64));
             }
         }
+        windows.retain(|(index, _)| {
+            let index = usize::from(*index);
+            let is_open = is_in(&open, index) || self.detectors[index].gate.has_asked(&hits.set);
+            open[index / 64] |= u64::from(is_open) << (index % 64);
+            is_open
+        });
         open
     }
 
@@ -90,7 +203,7 @@ impl Pack {
         &self,
         index: usize,
         forms: &mut TextForms<'_>,
-        seen: &Prescan,
+        seen: &mut Prescan,
         scan: &mut Scan,
         steps_max: usize,
     ) -> bool {
@@ -114,9 +227,17 @@ impl Pack {
                 if !scan.take(whole.end, STEPS_PER_BYTE, steps_max) {
                     return false;
                 }
-                let parts = profile.digits.iter();
-                detector.find_all(forms.normalised(), parts, &mut refused, &mut hit)
-                    && !profile.digits_cut
+                let text = forms.normalised();
+                let parts = seen.numbers.windows(text, detector, &profile.digits);
+                let parts = parts.as_deref().unwrap_or(&profile.digits).iter();
+                detector.find_all(text, parts, &mut refused, &mut hit) && !profile.digits_cut
+            }
+            TextForm::Normalised if let Some(point) = &detector.point => {
+                if !scan.take(whole.end, DETECTOR_STEPS_PER_BYTE, steps_max) {
+                    return false;
+                }
+                let text = forms.normalised();
+                detector.find_all(text, around_signs(text, point).iter(), &mut refused, &mut hit)
             }
             form => {
                 if !scan.take(raw.end, DETECTOR_STEPS_PER_BYTE, steps_max) {
@@ -196,16 +317,16 @@ impl Pack {
             return;
         }
         let Some(mut hits) = self.gates.obfuscated_anchors(text, parts) else { return };
-        self.gates.add_asked(text, &mut hits);
         let profile = Profile::default();
-        let mut open = self.open(&hits, &profile);
+        let mut windows = self.windows(text, &hits, &profile, |detector| detector.obfuscated);
+        self.gates.add_asked(text, &windows, &mut hits);
+        let mut open = self.open(&hits, &profile, &mut windows);
         for index in members(&open.clone()) {
             if !self.detectors[index].obfuscated {
                 open[index / 64] &= !(1 << (index % 64));
             }
         }
-        let is_open = |index: usize| open[index / 64] >> (index % 64) & 1 == 1;
-        let seen = Prescan { profile, windows: self.gates.windows(text, &hits, is_open) };
+        let seen = Prescan { profile, windows, numbers: Numbers::default() };
         for index in members(&open) {
             let detector = &self.detectors[index];
             let windowed = self.gates.is_windowed(index);

@@ -120,7 +120,7 @@ fn shut_alternatives(pack: &Pack) -> Vec<String> {
         }
         let Some(pattern) = &detector.pattern else { continue };
         let Some(engine) = pattern.get() else { continue };
-        let Ok(hir) = expression::parsed(pattern.folded()) else { continue };
+        let Ok(hir) = expression::parsed(pattern.folded(), TextForm::Normalised) else { continue };
         for text in alternatives::texts(&hir) {
             let written_out = WRITTEN_OUT.iter().any(|part| text.contains(part));
             let short = text.chars().count() < 20 && TOO_SHORT.contains(&&*detector.kind);

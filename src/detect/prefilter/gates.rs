@@ -12,29 +12,53 @@ use super::profile::Profile;
 use super::sieve::{Anchors, Hits, NONE, Sieve};
 use crate::detect::pack::compile::{Detector, meet};
 use crate::detect::pack::reach::Reach;
+use crate::detect::pack::tail::LiteralTail;
 
 /// Some detectors; bit `n` stands for detector `n`.
 pub(in crate::detect) type Set = [u64; DETECTORS_MAX / 64];
 
 /// The gates of all detectors of a pack.
 pub(in crate::detect) struct Gates {
-    /// Looks for the anchors of `needs`.
-    main: Sieve,
-    /// The same for texts in ASCII.
-    ascii_main: Sieve,
+    /// Looks for those anchors of `needs` that are in ASCII.
+    ascii: Sieve,
+    /// Looks for the others, which texts in ASCII cannot have.
+    wide: Sieve,
     /// Looks for the anchors of `also_needs`.
     also: Sieve,
     /// Anchors without which those of `also` do not matter.
     asking: Anchors,
+    /// The detectors that have `also_needs` beside `needs`.
+    asks: Set,
     /// The detectors of each anchor.
     by_anchor: Vec<Set>,
     /// Where matches of detectors stand around each anchor.
-    reaches: Vec<Vec<(u16, Reach)>>,
+    reaches: Vec<Vec<Literal>>,
+    /// Bytes of each anchor.
+    lengths: Vec<u16>,
     /// The detectors whose reaches are known.
     windowed: Set,
     unanchored: Unanchored,
     /// Anchors of detectors that also look through digits put for letters and through encodings.
     obfuscated: Anchors,
+}
+
+/// An anchor as a literal of a detector.
+#[derive(Clone)]
+struct Literal {
+    detector: u16,
+    bytes: u16,
+    /// Where matches stand around it.
+    reach: Reach,
+    /// The bytes of ASCII that may stand behind it in a match, a bit each.
+    next: u128,
+}
+
+impl Literal {
+    /// Whether the byte behind the literal is one that a match may have there.
+    fn may_go_on(&self, text: &[u8], at: u32) -> bool {
+        let next = text.get(at as usize + usize::from(self.bytes));
+        next.is_none_or(|&next| next > 0x7f || self.next >> next & 1 == 1)
+    }
 }
 
 /// Where detectors need to run: by detector and place, apart from each other.
@@ -66,16 +90,21 @@ impl Gates {
                 }
             }
         }
-        let sieve = |set: &Anchors, ascii| {
-            Sieve::new(anchors, ascii, |index| set[index / 64] >> (index % 64) & 1 == 1)
-        };
+        let is_in = |set: &Anchors, index: usize| set[index / 64] >> (index % 64) & 1 == 1;
         let mut gates = Self {
-            main: sieve(&main, false),
-            ascii_main: sieve(&main, true),
-            also: sieve(&also, false),
+            ascii: Sieve::new(anchors, true, |index| is_in(&main, index)),
+            wide: Sieve::new(anchors, false, |index| {
+                is_in(&main, index) && !anchors[index].is_ascii()
+            }),
+            also: Sieve::new(anchors, false, |index| is_in(&also, index)),
             asking: NONE,
+            asks: Set::default(),
             by_anchor: vec![Set::default(); anchors.len()],
             reaches: vec![Vec::new(); anchors.len()],
+            lengths: anchors
+                .iter()
+                .map(|anchor| anchor.trim_start_matches('^').len() as u16)
+                .collect(),
             windowed: Set::default(),
             unanchored: Unanchored::default(),
             obfuscated: NONE,
@@ -105,13 +134,18 @@ impl Gates {
             self.windowed[index / 64] |= 1 << (index % 64);
         }
         for &(anchor, reach) in &detector.reaches {
-            self.reaches[usize::from(anchor)].push((index as u16, reach));
+            let anchor_next = |tail: &LiteralTail| tail.next.get(&usize::from(anchor)).copied();
+            let next = detector.tail.as_ref().and_then(anchor_next).unwrap_or(u128::MAX);
+            let bytes = self.lengths[usize::from(anchor)];
+            let literal = Literal { detector: index as u16, bytes, reach, next };
+            self.reaches[usize::from(anchor)].push(literal);
         }
         for anchor in members(needs) {
             self.by_anchor[anchor][index / 64] |= 1 << (index % 64);
         }
         if gate.also_needs.is_some() {
             add(&mut self.asking, needs);
+            self.asks[index / 64] |= 1 << (index % 64);
         }
         if detector.obfuscated {
             add(&mut self.obfuscated, needs);
@@ -120,16 +154,23 @@ impl Gates {
 
     /// The anchors that occur in a text.
     pub(in crate::detect) fn anchors(&self, text: &[u8], profile: &Profile) -> Hits {
-        let main = if profile.non_ascii() { &self.main } else { &self.ascii_main };
         let mut hits = Hits::default();
-        main.find(text, 0..text.len(), profile.top, &mut hits);
+        self.find(text, 0..text.len(), profile.top, &mut hits);
         hits
+    }
+
+    /// Adds the anchors of `needs` in a part of a text that has no byte greater than `top`.
+    fn find(&self, text: &[u8], part: Range<usize>, top: u8, hits: &mut Hits) {
+        self.ascii.find(text, part.clone(), top, hits);
+        if top > 0x7f {
+            self.wide.find(text, part, top, hits);
+        }
     }
 
     /// Adds the anchors of a text in another case.
     pub(in crate::detect) fn add_anchors(&self, text: &[u8], anchors: &mut Anchors) {
         let mut hits = Hits::default();
-        self.main.find(text, 0..text.len(), u8::MAX, &mut hits);
+        self.find(text, 0..text.len(), u8::MAX, &mut hits);
         self.also.find(text, 0..text.len(), u8::MAX, &mut hits);
         add(anchors, &hits.set);
     }
@@ -143,33 +184,25 @@ impl Gates {
     ) -> Option<Hits> {
         let mut hits = Hits::default();
         for part in parts {
-            self.main.find(text, part.clone(), u8::MAX, &mut hits);
+            self.find(text, part.clone(), u8::MAX, &mut hits);
         }
         meet(&hits.set, &self.obfuscated).then_some(hits)
     }
 
     /// Adds the anchors of `also_needs`, which matter only where something of a `needs` beside them
-    /// was found: in its windows, or anywhere where a detector of theirs has none.
-    pub(in crate::detect) fn add_asked(&self, text: &[u8], hits: &mut Hits) {
-        if !meet(&hits.set, &self.asking) {
-            return;
-        }
-        let mut parts: Vec<Range<usize>> = Vec::new();
-        for &(anchor, at) in &hits.places {
-            let anchor = usize::from(anchor);
-            if self.asking[anchor / 64] >> (anchor % 64) & 1 == 0 {
-                continue;
-            }
-            parts.extend(self.reaches[anchor].iter().map(|(_, reach)| window(text, at, *reach)));
-        }
-        let everywhere = members(&hits.set).any(|anchor| {
-            self.asking[anchor / 64] >> (anchor % 64) & 1 == 1
-                && members(&self.by_anchor[anchor])
-                    .any(|index| self.windowed[index / 64] >> (index % 64) & 1 == 0)
-        });
+    /// was found: in these windows, or anywhere where a detector of theirs has none.
+    pub(in crate::detect) fn add_asked(&self, text: &[u8], windows: &Windows, hits: &mut Hits) {
+        let everywhere = meet(&hits.set, &self.asking)
+            && members(&hits.set).any(|anchor| {
+                self.asking[anchor / 64] >> (anchor % 64) & 1 == 1
+                    && members(&self.by_anchor[anchor])
+                        .any(|index| is_in(&self.asks, index) && !self.is_windowed(index))
+            });
         if everywhere {
             return self.also.find(text, 0..text.len(), u8::MAX, hits);
         }
+        let asked = windows.iter().filter(|(index, _)| is_in(&self.asks, usize::from(*index)));
+        let mut parts: Vec<Range<usize>> = asked.map(|(_, part)| part.clone()).collect();
         parts.sort_unstable_by_key(|part| part.start);
         for part in merged(parts.into_iter()) {
             self.also.find(text, part, u8::MAX, hits);
@@ -178,21 +211,23 @@ impl Gates {
 
     /// Whether a detector runs only in its windows.
     pub(in crate::detect) fn is_windowed(&self, index: usize) -> bool {
-        self.windowed[index / 64] >> (index % 64) & 1 == 1
+        is_in(&self.windowed, index)
     }
 
-    /// Where the open ones of the windowed detectors need to run.
+    /// Where the windowed detectors need to run; `keeps` is asked about each of them and the place
+    /// of one of its anchors.
     pub(in crate::detect) fn windows(
         &self,
         text: &[u8],
         hits: &Hits,
-        is_open: impl Fn(usize) -> bool,
+        mut keeps: impl FnMut(usize, usize) -> bool,
     ) -> Windows {
         let mut all: Windows = Vec::new();
         for &(anchor, at) in &hits.places {
-            for &(index, reach) in &self.reaches[usize::from(anchor)] {
-                if is_open(usize::from(index)) {
-                    all.push((index, window(text, at, reach)));
+            for literal in &self.reaches[usize::from(anchor)] {
+                let index = literal.detector;
+                if literal.may_go_on(text, at) && keeps(usize::from(index), at as usize) {
+                    all.push((index, window(text, at, literal.reach)));
                 }
             }
         }
@@ -209,7 +244,7 @@ impl Gates {
         windows
     }
 
-    /// The detectors that these anchors, or none, may open.
+    /// The detectors that run over more than windows and that these anchors, or none, may open.
     pub(in crate::detect) fn candidates(&self, anchors: &Anchors, profile: &Profile) -> Set {
         let mut candidates = self.unanchored.nothing;
         let mut take = |more: &Set| candidates.iter_mut().zip(more).for_each(|(a, b)| *a |= b);
@@ -226,6 +261,7 @@ impl Gates {
         for anchor in members(anchors) {
             take(&self.by_anchor[anchor]);
         }
+        candidates.iter_mut().zip(&self.windowed).for_each(|(a, b)| *a &= !b);
         candidates
     }
 }
@@ -233,6 +269,11 @@ impl Gates {
 fn window(text: &[u8], at: u32, reach: Reach) -> Range<usize> {
     let at = at as usize;
     at.saturating_sub(reach.before)..at.saturating_add(reach.after).min(text.len())
+}
+
+/// Whether a set has a detector.
+pub(in crate::detect) fn is_in(set: &Set, index: usize) -> bool {
+    set[index / 64] >> (index % 64) & 1 == 1
 }
 
 /// Ranges in order, those that meet put together.

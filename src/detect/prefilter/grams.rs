@@ -22,6 +22,44 @@ pub(in crate::detect) fn folded(bytes: [u8; GRAM], fold: u16) -> u32 {
     u32::from_le_bytes(bytes) & (u32::from(fold) << 16 | u32::from(fold))
 }
 
+/// How common a literal is in ordinary texts, from 1 on. What the samples lack is the rarer the
+/// longer it is.
+pub(in crate::detect) fn commonness(literal: &str) -> u64 {
+    const BY_LENGTH: [u64; 8] = [20_000, 20_000, 4_000, 600, 150, 60, 40, 30];
+    let literal = literal.trim_start_matches('^');
+    let finder = memchr::memmem::Finder::new(literal.as_bytes());
+    let times: usize = [PROSE_TEXT, TECHNICAL_TEXT]
+        .iter()
+        .map(|sample| finder.find_iter(sample.as_bytes()).count())
+        .sum();
+    times as u64 * 1_000 + BY_LENGTH.get(literal.len()).copied().unwrap_or(30)
+}
+
+/// Words that manuals, code and logs have in most paragraphs, in lower case.
+const TECHNICAL_TEXT: &str = "\
+    the name of the file and the path to the directory; if no option is given, the default is \
+    used. function arguments are passed by reference: each parameter has a type, a name and a \
+    description. see also the section on configuration files in /etc/ and the documentation of the \
+    command line. to add a new user to the system, run the command as root and set a password, \
+    then start the service. return true if the test passed, false or null otherwise; import the \
+    module from the package and call the method on the object. error: invalid argument, no such \
+    file or directory, permission denied. warning: this feature is deprecated and will be removed \
+    in a future version, use the other one here instead. static int count, const char *text, void \
+    *data, struct list *next, size_t length, unsigned long number; #include the header. class \
+    public private string integer boolean array default format print read write open close. \
+    copyright (c) license, permission is hereby granted, free of charge, to any person obtaining a \
+    copy of this software. update the date and time of the last change, the state and the address \
+    of the remote host; the connection is closed after the timeout. the key and the token are read \
+    from the environment, the message is sent to the client, the session ends. install the \
+    package, check the version, then open an issue with the output of the log on the project page. \
+    pass the id of the item and its index, the start and end of the range, the size of the page. \
+    the application uses the account and the access of the user; each action has an event, each \
+    image a link and a title. information about the implementation, the operation and the \
+    location is stored in the table; the order of columns is that of the original content. \
+    le fichier et la liste des options qui sont dans le systeme; el nombre del archivo que se usa \
+    para la cuenta; die datei wird hier mit dem text der anwendung und der nummer angezeigt; il \
+    nome del file che viene usato; o nome do arquivo que sera usado pela conta. ";
+
 /// Ordinary prose, which tells how often bytes follow each other.
 const PROSE_TEXT: &str = "\
     The report was sent to the team on Monday, and the changes that we made are now \
