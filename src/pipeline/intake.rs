@@ -17,7 +17,7 @@ use super::journal::{Journal, Priors};
 use super::metrics::PipelineMetrics;
 use super::pool::BatchPool;
 use super::reload::setup::Setup;
-use super::room::{QueueRoom, ShardQueue, show_queue};
+use super::room::{QueueRoom, RequestQueue, ShardQueue, show_queue};
 use super::worker::ShardMessage;
 use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER, ROOM_WAIT};
 use crate::emit::forward::{Forwards, Passing};
@@ -33,7 +33,7 @@ pub struct PipelineIntake {
     table: RwLock<Arc<Table>>,
     shards: Vec<(mpsc::Sender<ShardMessage>, ShardQueue)>,
     /// The bytes of all that waits for the shards.
-    queue: Arc<Share>,
+    queue: Arc<RequestQueue>,
     is_closed: AtomicBool,
     /// A request came since the last look.
     is_used: AtomicBool,
@@ -83,7 +83,7 @@ impl PipelineIntake {
         Self {
             table: RwLock::new(table),
             shards: shards.into_iter().map(with_queue).collect(),
-            queue,
+            queue: RequestQueue::new(queue),
             is_closed: AtomicBool::new(false),
             is_used: AtomicBool::new(false),
             caches: Mutex::default(),
@@ -135,9 +135,9 @@ impl PipelineIntake {
         sender: &Arc<Sender>,
         deadline: Instant,
     ) -> Result<QueueRoom, Refused> {
-        let bytes = bytes.max(self.queue.limit() / QUEUED_REQUESTS_MAX);
+        let bytes = bytes.max(self.queue.share().limit() / QUEUED_REQUESTS_MAX);
         let waits = || self.metrics.waited("queue");
-        let room = QueueRoom::take(&self.queue, sender, bytes, deadline, waits).await;
+        let room = self.queue.take(sender, bytes, deadline, waits).await;
         room.ok_or_else(|| self.overloaded("queue_full"))
     }
 
@@ -197,7 +197,7 @@ impl PipelineIntake {
                 continue;
             }
             let waits = || self.metrics.waited("shard");
-            let own = queue.take(&self.queue, batch.bytes(), deadline, waits).await;
+            let own = queue.take(&room, batch.bytes(), deadline, waits).await;
             let own = own.ok_or_else(|| self.overloaded("shard_full"))?;
             // A shard that gave a place does not end before it is used or given back.
             let place = match timeout_at(deadline, shard.reserve()).await {
@@ -353,11 +353,19 @@ impl PipelineIntake {
 
 impl Intake for PipelineIntake {
     async fn accept(&self, received: Received, sender: &Arc<Sender>) -> Result<Accepted, Refused> {
+        self.accept_by(received, sender, Instant::now() + ROOM_WAIT).await
+    }
+
+    async fn accept_by(
+        &self,
+        received: Received,
+        sender: &Arc<Sender>,
+        deadline: Instant,
+    ) -> Result<Accepted, Refused> {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(Refused::ShuttingDown);
         }
         self.is_used.store(true, Ordering::Relaxed);
-        let deadline = Instant::now() + ROOM_WAIT;
         let restoring = self.restoring(deadline).await?;
         let room = self.room_for(received.request.len(), sender, deadline).await?;
         let (batches, extracted) = self.read(received.signal, &received.request)?;
@@ -473,6 +481,6 @@ mod tests {
         assert!(first_queue.try_recv().is_err(), "the sender will come again with it");
         assert_eq!(give(vec![batch(), SpanBatch::default()]).await, Ok(()));
         assert!(matches!(first_queue.try_recv(), Ok(ShardMessage::Batch { .. })));
-        assert_eq!(intake.queue.held(), 0, "what was taken in is dropped with its room");
+        assert_eq!(intake.queue.share().held(), 0, "what was taken in is dropped with its room");
     }
 }
