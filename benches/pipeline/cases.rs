@@ -132,10 +132,7 @@ fn run(case: Case, requests: u64, want: Want, mut take: impl FnMut(&[Evaluation]
     let mut batches = [SpanBatch::default()];
     for number in 0..requests {
         let body = templates[number as usize % templates.len()].fresh(Protocol::Http, number);
-        let SpanBatch { arena, spans, resources, .. } = &mut batches[0];
-        arena.clear();
-        spans.clear();
-        resources.clear();
+        batches[0].clear();
         extract(&table, Signal::Traces, &body, &mut cache, &mut batches).unwrap();
         shard.add(&batches[0], number * 20, &mut due);
         shard.tick(number * 20, &mut due);

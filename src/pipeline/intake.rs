@@ -406,7 +406,6 @@ mod tests {
 
     fn batch() -> SpanBatch {
         let record = SpanRecord {
-            trace_id: Default::default(),
             span_id: Default::default(),
             parent_id: Default::default(),
             start_ns: 0,
@@ -417,7 +416,9 @@ mod tests {
             content: 0,
             peer: 0,
         };
-        SpanBatch { spans: vec![record], ..SpanBatch::default() }
+        let mut batch = SpanBatch::default();
+        batch.push(Default::default(), record);
+        batch
     }
 
     fn nothing() -> Received {

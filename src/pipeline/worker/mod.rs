@@ -202,7 +202,7 @@ impl Worker {
     fn take_in(&mut self, batch: Arc<SpanBatch>, is_old: bool, now_ms: u64, due: &mut Vec<Due>) {
         self.shard.add(&batch, now_ms, due);
         if is_old {
-            batch.spans.iter().for_each(|record| self.shard.lacks_facts(record.trace_id));
+            batch.runs.iter().for_each(|run| self.shard.lacks_facts(run.trace_id));
         }
         if let Ok(batch) = Arc::try_unwrap(batch) {
             self.pool.give_back(batch);
