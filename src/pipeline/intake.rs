@@ -3,8 +3,8 @@
 //! While what an earlier process left is brought back, requests are kept in the log alone: they are
 //! read from there when it is their turn.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use tokio::sync::{OwnedRwLockWriteGuard, RwLock as AsyncRwLock, RwLockReadGuard,
 use tokio::time::{Instant, timeout_at};
 
 use super::backlog::Backlog;
+use super::extraction::{Extraction, TableBatches, UnreadRequest};
 use super::journal::{Journal, Priors};
 use super::metrics::PipelineMetrics;
 use super::pool::BatchPool;
@@ -21,26 +22,22 @@ use super::room::{QueueRoom, RequestQueue, ShardQueue, show_queue};
 use super::worker::ShardMessage;
 use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER, ROOM_WAIT};
 use crate::emit::forward::{Forwards, Passing};
-use crate::extract::{Extracted, ExtractionCache, Table, extract};
+use crate::extract::{Extracted, Table};
 use crate::log::AppendError;
 use crate::model::{Claim, Claims, Share, SpanBatch, shard_of};
-use crate::otlp::request::Broken;
 use crate::otlp::{RawBody, Signal};
 use crate::receive::{Accepted, Intake, Received, Refused, Sender};
 
 /// Refuses, extracts, and hands to the shards.
 pub struct PipelineIntake {
-    table: RwLock<Arc<Table>>,
+    extraction: Extraction,
     shards: Vec<(mpsc::Sender<ShardMessage>, ShardQueue)>,
     /// The bytes of all that waits for the shards.
     queue: Arc<RequestQueue>,
     is_closed: AtomicBool,
     /// A request came since the last look.
     is_used: AtomicBool,
-    /// Resources seen before, one cache for each request under way at once.
-    caches: Mutex<Vec<ExtractionCache>>,
     metrics: Arc<PipelineMetrics>,
-    pool: Arc<BatchPool>,
     backlog: Arc<Backlog>,
     /// Keeps requests before they are acknowledged, where there is a log.
     journal: Option<Arc<Journal>>,
@@ -50,9 +47,6 @@ pub struct PipelineIntake {
     gate: Arc<AsyncRwLock<()>>,
     forwards: Arc<Forwards>,
 }
-
-/// Records by shard, and the table that they were extracted with.
-type TableBatches = (Vec<SpanBatch>, Arc<Table>);
 
 /// Longest that a request waits for the disk.
 const LOG_WAIT: Duration = Duration::from_secs(5);
@@ -81,14 +75,12 @@ impl PipelineIntake {
         let shard_count = shards.len();
         let with_queue = |shard| (shard, ShardQueue::new(shard_count));
         Self {
-            table: RwLock::new(table),
+            extraction: Extraction::new(table, pool, shard_count),
             shards: shards.into_iter().map(with_queue).collect(),
             queue: RequestQueue::new(queue),
             is_closed: AtomicBool::new(false),
             is_used: AtomicBool::new(false),
-            caches: Mutex::default(),
             metrics,
-            pool,
             backlog,
             journal: None,
             is_live: AtomicBool::new(true),
@@ -122,8 +114,7 @@ impl PipelineIntake {
     /// little that is kept may hold up much that is free around it.
     pub(super) fn rest(&self) {
         if !self.is_used.swap(false, Ordering::Relaxed) {
-            self.caches().clear();
-            self.pool.clear();
+            self.extraction.rest();
         }
     }
 
@@ -153,29 +144,7 @@ impl PipelineIntake {
             // A shard that is gone has nothing to be told.
             let _ = shard.send(ShardMessage::Reform(Arc::clone(&setup))).await;
         }
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        *table = Arc::clone(setup.table());
-    }
-
-    fn table(&self) -> Arc<Table> {
-        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn extract(
-        &self,
-        table: &Table,
-        signal: Signal,
-        body: &[u8],
-        batches: &mut [SpanBatch],
-    ) -> Result<Extracted, Broken> {
-        let mut cache = self.caches().pop().unwrap_or_default();
-        let extracted = extract(table, signal, body, &mut cache, batches);
-        self.caches().push(cache);
-        extracted
-    }
-
-    fn caches(&self) -> MutexGuard<'_, Vec<ExtractionCache>> {
-        self.caches.lock().unwrap_or_else(PoisonError::into_inner)
+        self.extraction.set_table(Arc::clone(setup.table()));
     }
 
     /// Hands each shard its batch, or none of them any, where one takes no more: a request that is
@@ -183,7 +152,7 @@ impl PipelineIntake {
     /// with it.
     async fn hand_over(
         &self,
-        (batches, table): (Vec<SpanBatch>, Arc<Table>),
+        (batches, table): TableBatches,
         mut room: QueueRoom,
         deadline: Instant,
         origin: RequestOrigin<'_>,
@@ -193,7 +162,7 @@ impl PipelineIntake {
         let mut places = Vec::with_capacity(self.shards.len());
         for ((shard, queue), batch) in self.shards.iter().zip(batches) {
             if batch.spans.is_empty() {
-                self.pool.give_back(batch);
+                self.extraction.pool().give_back(batch);
                 continue;
             }
             let waits = || self.metrics.waited("shard");
@@ -315,7 +284,7 @@ impl PipelineIntake {
         origin: RequestOrigin<'_>,
     ) -> Result<Extracted, Refused> {
         let room = self.room_for(kept.request.len(), &Arc::default(), deadline).await?;
-        let (batches, extracted) = self.read(kept.signal, &kept.request)?;
+        let (batches, extracted) = self.read(kept.signal, &kept.request, deadline).await?;
         self.hand_over(batches, room, deadline, origin).await?;
         Ok(extracted)
     }
@@ -341,13 +310,19 @@ impl PipelineIntake {
     }
 
     /// The records of a request, by shard.
-    fn read(&self, signal: Signal, request: &[u8]) -> Result<(TableBatches, Extracted), Refused> {
-        let table = self.table();
-        let mut batches: Vec<_> = self.shards.iter().map(|_| self.pool.take()).collect();
-        let extracted = self
-            .extract(&table, signal, request, &mut batches)
-            .map_err(|error| Refused::Malformed(error.to_string()))?;
-        Ok(((batches, table), extracted))
+    async fn read(
+        &self,
+        signal: Signal,
+        request: &Bytes,
+        deadline: Instant,
+    ) -> Result<(TableBatches, Extracted), Refused> {
+        let waits = || self.metrics.waited("reading");
+        let read = self.extraction.read(signal, request, deadline, waits).await;
+        read.map_err(|unread| match unread {
+            UnreadRequest::Broken(error) => Refused::Malformed(error.to_string()),
+            UnreadRequest::Crowded => self.overloaded("reading_full"),
+            UnreadRequest::Ending => Refused::ShuttingDown,
+        })
     }
 }
 
@@ -368,9 +343,10 @@ impl Intake for PipelineIntake {
         self.is_used.store(true, Ordering::Relaxed);
         let restoring = self.restoring(deadline).await?;
         let room = self.room_for(received.request.len(), sender, deadline).await?;
-        let (batches, extracted) = self.read(received.signal, &received.request)?;
+        let (batches, extracted) = self.read(received.signal, &received.request, deadline).await?;
         let claim = if restoring.is_some() {
-            batches.0.into_iter().for_each(|batch| self.pool.give_back(batch));
+            let pool = self.extraction.pool();
+            batches.0.into_iter().for_each(|batch| pool.give_back(batch));
             self.keep(&received).await?
         } else {
             self.hand_over(batches, room, deadline, RequestOrigin::Sender(&received)).await?
@@ -439,7 +415,7 @@ mod tests {
             let room = intake.room_for(1, &Arc::default(), soon()).await.unwrap();
             intake
                 .hand_over(
-                    (batches, intake.table()),
+                    (batches, intake.extraction.table()),
                     room,
                     soon(),
                     RequestOrigin::Sender(&nothing()),
@@ -466,7 +442,7 @@ mod tests {
             let room = intake.room_for(1, &Arc::default(), soon()).await.unwrap();
             intake
                 .hand_over(
-                    (batches, intake.table()),
+                    (batches, intake.extraction.table()),
                     room,
                     soon(),
                     RequestOrigin::Sender(&nothing()),

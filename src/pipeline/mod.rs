@@ -5,15 +5,16 @@
 //! receivers -> Intake: extract -> [queue per shard] -> Worker: assemble, evaluate -> Outlet
 //! ```
 //!
-//! One request at a time is refused, extracted and handed to the shards on the task that received
-//! it; each shard is one task. The bytes of requests that wait for a shard are limited by
-//! `limits.queue_mib`; a full queue makes senders wait up to [`ROOM_WAIT`] and then refuses
-//! retryably. The outlet never waits.
+//! A request is refused, extracted and handed to the shards on the task that received it; a large
+//! one is extracted beside the network's threads. Each shard is one task. The bytes of requests that
+//! wait for a shard are limited by `limits.queue_mib`; a full queue makes senders wait up to
+//! [`ROOM_WAIT`], in a fair order, and then refuses retryably. The outlet never waits.
 
 mod backlog;
 pub mod batch;
 mod collector;
 mod costly;
+mod extraction;
 mod guard;
 mod intake;
 mod journal;
