@@ -96,8 +96,10 @@ pub(super) struct OpenTrace {
     pub(super) tally: SpanTally,
     /// Hash of the spans, independent of their order.
     pub(super) digest: u128,
-    /// How often it was judged, and the digest it was judged on last.
-    judged: (u32, u128),
+    /// How often it was judged.
+    judged_count: u32,
+    /// The digest it was judged on last.
+    judged_digest: u128,
     /// What a limit kept out of it.
     pub(super) left_out: Option<LeftOut>,
     /// What was said of it.
@@ -126,7 +128,7 @@ pub(super) struct OpenTrace {
     places: PlaceIndex,
 }
 
-const _: () = assert!(size_of::<OpenTrace>() <= 352, "very many are open at once");
+const _: () = assert!(size_of::<OpenTrace>() <= 320, "very many are open at once");
 
 impl OpenTrace {
     pub(super) fn new(spans: TraceSpans, now_ms: u64) -> Self {
@@ -140,7 +142,8 @@ impl OpenTrace {
             is_agent: false,
             tally: SpanTally::default(),
             digest: 0,
-            judged: (0, 0),
+            judged_count: 0,
+            judged_digest: 0,
             left_out: None,
             said: SaidOfTrace::default(),
             steps: TakenSteps::default(),
@@ -185,12 +188,12 @@ impl OpenTrace {
 
     /// How often it was judged, and the digest it was judged on last; `None` if it never was.
     pub(super) fn judged(&self) -> Option<(u32, u128)> {
-        Some(self.judged).filter(|(count, _)| *count > 0)
+        (self.judged_count > 0).then_some((self.judged_count, self.judged_digest))
     }
 
     /// Notes how often it was judged, and the digest it was judged on last.
     pub(super) fn set_judged(&mut self, judged: Option<(u32, u128)>) {
-        self.judged = judged.unwrap_or_default();
+        (self.judged_count, self.judged_digest) = judged.unwrap_or_default();
     }
 
     /// When it was judged last, milliseconds; `None` while it is open.
