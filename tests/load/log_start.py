@@ -25,8 +25,7 @@ durability: none
 log: {{size_max_mib: 8192, waiting_mib: 256}}
 traces: {{idle_timeout: 1h, age_max: 2h}}
 evaluators:
-  tool_error:
-  tool_efficiency:
+  tool_call_count: {{criteria: {{tool_calls_count: {{track_parcel: ['>', 0]}}}}}}
 limits: {{memory_mib: 1024, open_traces_max: 4000000}}
 exporters: {{prometheus: }}"""
 TRACES = 20
@@ -57,6 +56,9 @@ def fill(collector, folder, size):
             sent += TRACES
         if log_bytes(folder) >= size:
             return sent
+        # Of what was judged for want of memory nothing would be needed any more.
+        are_open = lambda page: page["spanscore_assemble_open_traces"] == sent
+        assert wait_for(collector, are_open, seconds=60), "traces were judged"
 
 
 def post(connection, body):

@@ -119,7 +119,7 @@ def main():
         found = [lose_power(library, options.durability) for _ in range(options.losses)]
     acknowledged, gone, missing = (sum(column) for column in zip(*found))
     print(f"{options.losses} losses of power, {options.durability}: {acknowledged} traces acknowledged, "
-          f"{gone / 2**20:.1f} MiB gone, {missing} traces missing")
+          f"{gone / 1024:.0f} KiB gone, {missing} traces missing")
     raise SystemExit(1 if missing else 0)
 
 
