@@ -145,7 +145,7 @@ fn arguments_that_are_looked_up_take_steps_for_each_byte_and_value() {
         let (taken, more) = (steps(few, u64::MAX).1, steps(many.clone(), u64::MAX).1);
         assert!(more - taken >= least, "{taken} and {more}");
         // Enough to read the trace, and not to look up what it holds.
-        assert_eq!(answers(&steps(many, more - least).0), ["trajectory_too_large"]);
+        assert_eq!(answers(&steps(many, more - least).0), ["trace_too_expensive"]);
     }
 }
 
