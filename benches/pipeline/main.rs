@@ -9,10 +9,10 @@
 //! The cases `forward` pass every request on to a floor of its own, on the core of the load, and
 //! their floor is the same as that of the others: what `docs/forwarding.md` says they cost.
 //!
-//! `server CASE [BACKEND]` and `floor PROTOCOL` print their address and serve until they are killed; `load
-//! PROTOCOL ADDRESS PID WARMUP SECONDS` prints processor seconds, spans and peak memory; `local
-//! CASE REQUESTS` runs all stages but receiving in one thread, for instruction counters; `digest
-//! REQUESTS` prints a hash of all evaluations of each case.
+//! `server CASE [BACKEND]` and `floor PROTOCOL` print their address and serve until they are
+//! killed; `load PROTOCOL ADDRESS PID WARMUP SECONDS` prints processor seconds, spans and peak
+//! memory; `local CASE REQUESTS` runs all stages but receiving in one thread, for instruction
+//! counters; `digest REQUESTS` prints a hash of all evaluations of each case.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run may stop")]

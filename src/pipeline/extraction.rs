@@ -18,8 +18,8 @@ use crate::model::SpanBatch;
 use crate::otlp::Signal;
 use crate::otlp::request::Broken;
 
-/// Bodies up to this size are read in place: they take less than a millisecond, and it costs more to
-/// hand them to another thread than to make others wait that long. SDKs send no larger ones.
+/// Bodies up to this size are read in place: they take less than a millisecond, and it costs more
+/// to hand them to another thread than to make others wait that long. SDKs send no larger ones.
 const IN_PLACE_BYTES_MAX: usize = 1 << 20;
 
 /// Records by shard, and the table that they were extracted with.

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::backlog::Backlog;
 use crate::model::Share;
-use crate::receive::{Asked, Sender, Waiters};
+use crate::receive::{AskedRoom, Sender, Waiters};
 
 /// A shard that is held up may have so many times what is left of the queue.
 const SHARD_TIMES: usize = 4;
@@ -57,7 +57,7 @@ impl RequestQueue {
         if !self.waiters.is_empty() || !is_taken() {
             let _waiting = sender.wait()?;
             let held = sender.queued().load(Ordering::Relaxed);
-            let asked = Asked { sender, held, amount: bytes };
+            let asked = AskedRoom { sender, held, amount: bytes };
             let is_there = self.waiters.wait(asked, deadline, waits, is_taken).await;
             is_there.then_some(())?;
         }
@@ -128,7 +128,7 @@ impl ShardQueue {
         };
         if !waiters.is_empty() || !is_taken() {
             let held = request.sender.queued().load(Ordering::Relaxed);
-            let asked = Asked { sender: &request.sender, held, amount: bytes };
+            let asked = AskedRoom { sender: &request.sender, held, amount: bytes };
             waiters.wait(asked, deadline, waits, is_taken).await.then_some(())?;
         }
         Some(ShardRoom { room: Arc::clone(&self.room), bytes })

@@ -30,7 +30,7 @@ use tokio::time::Instant;
 
 use crate::otlp::{RawBody, Signal};
 
-pub use admission::{Asked, Waiters};
+pub use admission::{AskedRoom, Waiters};
 pub use compression::unpack;
 pub use follow::FileReceiver;
 pub use listen::ReceiverStartError;

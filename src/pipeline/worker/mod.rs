@@ -14,7 +14,6 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Outlet;
 use super::backlog::Backlog;
-use super::costly::Costly;
 use super::guard::Guarded;
 use super::journal::notes::JudgedNote;
 use super::journal::{Journal, Priors};
@@ -26,6 +25,7 @@ use super::room::{QueueRoom, ShardRoom};
 use super::sessions::{SessionSender, unless_unasked};
 use asking::TraceAnswer;
 pub(super) use clock::ShardClock;
+pub(super) use costly::Costly;
 
 use crate::assemble::{Due, Handle, RunningTrace, Shard, TakenSteps};
 use crate::emit::forward::Forwards;
@@ -480,6 +480,7 @@ pub(super) fn unix_ns(time: SystemTime) -> u64 {
 
 mod asking;
 mod clock;
+mod costly;
 mod reform;
 mod told;
 

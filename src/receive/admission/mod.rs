@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-pub use waiters::{Asked, Waiters};
+pub use waiters::{AskedRoom, Waiters};
 
 use super::Sender;
 use super::settings::OtlpReceiverSettings;
@@ -90,7 +90,7 @@ impl Admission {
         let sender = Arc::clone(&ticket.sender);
         if let Some(_waiting) = sender.wait() {
             let held = sender.turns.load(Ordering::Relaxed);
-            let asked = Asked { sender: &sender, held, amount: 1 };
+            let asked = AskedRoom { sender: &sender, held, amount: 1 };
             let is_taken = || ticket.try_turn();
             if limits.waiters.wait(asked, deadline, waits, is_taken).await {
                 return Ok(ticket);

@@ -28,7 +28,7 @@ pub struct Waiters {
 
 /// What a sender asks for.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct AskedRoom<'a> {
     /// Who asks.
     pub sender: &'a Arc<Sender>,
     /// What it holds of the limit.
@@ -58,7 +58,7 @@ impl Waiters {
     /// to wait. Dropped, it leaves the line.
     pub async fn wait(
         &self,
-        asked: Asked<'_>,
+        asked: AskedRoom<'_>,
         deadline: Instant,
         waits: impl FnOnce(),
         mut is_taken: impl FnMut() -> bool,
@@ -78,7 +78,7 @@ impl Waiters {
         }
     }
 
-    fn join(&self, Asked { sender, held, amount }: Asked<'_>) -> Waiter<'_> {
+    fn join(&self, AskedRoom { sender, held, amount }: AskedRoom<'_>) -> Waiter<'_> {
         let woken = Arc::new(Notify::new());
         let mut line = self.line();
         let place = line.join(Arc::as_ptr(sender).addr(), held, amount, Arc::clone(&woken));
@@ -150,7 +150,7 @@ mod tests {
             if self.waiters.is_empty() && is_taken() {
                 return Some(Taken(Arc::clone(self)));
             }
-            let asked = Asked { sender, held: 0, amount: 1 };
+            let asked = AskedRoom { sender, held: 0, amount: 1 };
             let deadline = Instant::now() + wait;
             let taken = self.waiters.wait(asked, deadline, || {}, is_taken).await;
             taken.then(|| Taken(Arc::clone(self)))
