@@ -57,11 +57,7 @@ impl Subject {
         match self {
             Self::Walk => bare_walk(request),
             Self::Extract(table) => {
-                for batch in batches.iter_mut() {
-                    batch.arena.clear();
-                    batch.spans.clear();
-                    batch.resources.clear();
-                }
+                batches.iter_mut().for_each(SpanBatch::clear);
                 let extracted =
                     extract(table, Signal::Traces, request, resources, batches).unwrap();
                 extracted.accepted + batches[0].arena.len() as u64

@@ -97,8 +97,8 @@ pub(crate) fn stages(data: &[u8]) {
     for signal in [Signal::Traces, Signal::Logs] {
         let (mut batches, mut cache) = ([SpanBatch::default()], ExtractionCache::default());
         let _ = extract(resolver.table(), signal, data, &mut cache, &mut batches);
-        let [SpanBatch { arena, spans, resources, .. }] = batches;
-        let Some(first) = spans.first() else { continue };
+        let [SpanBatch { arena, spans, runs, resources, .. }] = batches;
+        let Some(first) = runs.first() else { continue };
         let trace_id = first.trace_id;
         let trace = TraceSpans { trace_id, arena, spans, resources, ..TraceSpans::default() };
         let trajectory = resolver.resolve_within(&trace, Effort::new(STEPS));

@@ -20,22 +20,29 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) protocol: Protocol,
     evaluators: &'static [&'static str],
+    /// Passes every request on to a server that only acknowledges.
+    pub(crate) forwards: bool,
 }
 
+const SIX: &[&str] = &[ARGS, COUNT, ORDER, OUTPUT, ERROR, EFFICIENCY];
+
 pub(crate) const CASES: &[Case] = &[
-    Case { name: "assemble", protocol: Protocol::Grpc, evaluators: &[] },
-    Case { name: "count-order", protocol: Protocol::Grpc, evaluators: &[COUNT, ORDER] },
-    Case {
-        name: "six",
-        protocol: Protocol::Grpc,
-        evaluators: &[ARGS, COUNT, ORDER, OUTPUT, ERROR, EFFICIENCY],
-    },
-    Case {
-        name: "six-http",
-        protocol: Protocol::Http,
-        evaluators: &[ARGS, COUNT, ORDER, OUTPUT, ERROR, EFFICIENCY],
-    },
+    case("assemble", Protocol::Grpc, &[], false),
+    case("count-order", Protocol::Grpc, &[COUNT, ORDER], false),
+    case("six", Protocol::Grpc, SIX, false),
+    case("six-http", Protocol::Http, SIX, false),
+    case("forward", Protocol::Grpc, &[], true),
+    case("forward-six", Protocol::Grpc, SIX, true),
 ];
+
+const fn case(
+    name: &'static str,
+    protocol: Protocol,
+    evaluators: &'static [&'static str],
+    forwards: bool,
+) -> Case {
+    Case { name, protocol, evaluators, forwards }
+}
 
 const ARGS: &str = r#"
   tool_call_args/bench:
@@ -87,9 +94,13 @@ impl Case {
         *CASES.iter().find(|case| case.name == name).unwrap()
     }
 
-    fn settings(self) -> CollectorSettings {
+    fn settings(self, backend: Option<&str>) -> CollectorSettings {
         let evaluators = if self.evaluators.is_empty() { "  {}" } else { "" };
-        let text = format!("{CONFIG}{evaluators}{}", self.evaluators.concat());
+        let forward = backend.map_or_else(String::new, |address| {
+            let settings = format!("endpoint: 'http://{address}', compression: none");
+            format!("\nforward:\n  otlp_grpc: {{{settings}}}\n")
+        });
+        let text = format!("{CONFIG}{evaluators}{}{forward}", self.evaluators.concat());
         let part = ConfigPart::Text { name: "bench".into(), text };
         ResolvedConfig::new(&load(&[part], &|_| None).unwrap()).unwrap().into()
     }
@@ -121,7 +132,7 @@ pub(crate) fn digest(case: Case, requests: u64) {
 /// The stages but receiving over that many requests; `take` gets the evaluations of each. Returns
 /// the bytes that were held for a trace at the end.
 fn run(case: Case, requests: u64, want: Want, mut take: impl FnMut(&[Evaluation])) -> usize {
-    let settings = case.settings();
+    let settings = case.settings(None);
     let evaluators = Evaluators::new(settings.evaluators, want);
     let table = Arc::new(Table::compile(settings.dialects, &evaluators.facts()).unwrap());
     let resolver = Resolver::new(Arc::clone(&table));
@@ -132,10 +143,7 @@ fn run(case: Case, requests: u64, want: Want, mut take: impl FnMut(&[Evaluation]
     let mut batches = [SpanBatch::default()];
     for number in 0..requests {
         let body = templates[number as usize % templates.len()].fresh(Protocol::Http, number);
-        let SpanBatch { arena, spans, resources, .. } = &mut batches[0];
-        arena.clear();
-        spans.clear();
-        resources.clear();
+        batches[0].clear();
         extract(&table, Signal::Traces, &body, &mut cache, &mut batches).unwrap();
         shard.add(&batches[0], number * 20, &mut due);
         shard.tick(number * 20, &mut due);
@@ -164,11 +172,11 @@ fn run(case: Case, requests: u64, want: Want, mut take: impl FnMut(&[Evaluation]
     bytes
 }
 
-/// Serves until the process is killed.
-pub(crate) fn serve(case: Case) {
+/// Serves until the process is killed; what it passes on goes to the backend.
+pub(crate) fn serve(case: Case, backend: Option<&str>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let collector = Collector::start(case.settings()).await.unwrap();
+        let collector = Collector::start(case.settings(backend)).await.unwrap();
         let address = match case.protocol {
             Protocol::Grpc => collector.addresses().grpc,
             Protocol::Http => collector.addresses().http,

@@ -6,10 +6,13 @@
 //! million spans, and its ratio to that of the floor of the same protocol in the same round, since
 //! a machine's speed changes more between rounds than within one.
 //!
-//! `server CASE` and `floor PROTOCOL` print their address and serve until they are killed; `load
-//! PROTOCOL ADDRESS PID WARMUP SECONDS` prints processor seconds, spans and peak memory; `local
-//! CASE REQUESTS` runs all stages but receiving in one thread, for instruction counters; `digest
-//! REQUESTS` prints a hash of all evaluations of each case.
+//! The cases `forward` pass every request on to a floor of its own, on the core of the load, and
+//! their floor is the same as that of the others: what `docs/forwarding.md` says they cost.
+//!
+//! `server CASE [BACKEND]` and `floor PROTOCOL` print their address and serve until they are
+//! killed; `load PROTOCOL ADDRESS PID WARMUP SECONDS` prints processor seconds, spans and peak
+//! memory; `local CASE REQUESTS` runs all stages but receiving in one thread, for instruction
+//! counters; `digest REQUESTS` prints a hash of all evaluations of each case.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run may stop")]
@@ -61,7 +64,8 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
-        ["server", case] => cases::serve(Case::named(case)),
+        ["server", case] => cases::serve(Case::named(case), None),
+        ["server", case, backend] => cases::serve(Case::named(case), Some(backend)),
         ["local", case, requests] => cases::local(Case::named(case), requests.parse().unwrap()),
         ["digest", requests] => {
             CASES.iter().for_each(|case| cases::digest(*case, requests.parse().unwrap()));
@@ -82,8 +86,8 @@ struct Server {
 }
 
 impl Server {
-    fn start(arguments: &[&str]) -> Self {
-        let mut process = on_core(0, arguments).stdout(Stdio::piped()).spawn().unwrap();
+    fn start(core: usize, arguments: &[&str]) -> Self {
+        let mut process = on_core(core, arguments).stdout(Stdio::piped()).spawn().unwrap();
         let mut address = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut address).unwrap();
         Self { process, address: address.trim().to_owned() }
@@ -121,7 +125,7 @@ struct Figures {
 }
 
 fn measure(server: &[&str], protocol: Protocol, warmup: f64, seconds: f64) -> Figures {
-    let server = Server::start(server);
+    let server = Server::start(0, server);
     let (pid, warmup) = (server.process.id().to_string(), warmup.to_string());
     let words = ["load", protocol.name(), &server.address, &pid, &warmup, &seconds.to_string()];
     let output = on_core(1, &words).output().unwrap();
@@ -141,7 +145,9 @@ fn compare(words: &[&str]) {
         for (case, runs) in CASES.iter().zip(&mut runs).filter(|(case, _)| wanted(case)) {
             let floor = ["floor", case.protocol.name()];
             let floor = measure(&floor, case.protocol, FLOOR_WARMUP_SECONDS, seconds);
-            let server = ["server", case.name];
+            let backend = case.forwards.then(|| Server::start(1, &["floor", "grpc"]));
+            let mut server = vec!["server", case.name];
+            server.extend(backend.as_ref().map(|backend| backend.address.as_str()));
             let figures = measure(&server, case.protocol, WARMUP_SECONDS, seconds);
             let ratio = figures.cost / floor.cost;
             println!(

@@ -32,8 +32,8 @@ pub(crate) fn measure(case: &Case, request: &[u8], steps: Option<u64>) -> Measur
     let mut batches = [SpanBatch::default()];
     let mut cache = Default::default();
     extract(&table, Signal::Traces, request, &mut cache, &mut batches).unwrap();
-    let [SpanBatch { arena, spans, resources, .. }] = batches;
-    let trace_id = spans.first().map(|span| span.trace_id).unwrap_or_default();
+    let [SpanBatch { arena, spans, runs, resources, .. }] = batches;
+    let trace_id = runs.first().map(|run| run.trace_id).unwrap_or_default();
     let trace = TraceSpans { trace_id, spans, arena, resources, ..TraceSpans::default() };
     let extracted = processor_ms();
     let effort = steps.map_or_else(Effort::default, Effort::new);

@@ -1,18 +1,20 @@
 //! One open or remembered trace.
 
 mod limit;
+mod places;
+mod said;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 pub use limit::TraceLimit;
 
-use hashbrown::HashMap;
+use places::PlaceIndex;
+use said::SaidOfTrace;
 
 use super::tally::SpanTally;
 use crate::model::{
-    Completion, GivenVerdicts, Reported, Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans,
-    fingerprint,
+    Completion, Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans, fingerprint,
 };
 
 /// Spans that a trace may have before their ids are indexed to find duplicates, and resources
@@ -94,14 +96,14 @@ pub(super) struct OpenTrace {
     pub(super) tally: SpanTally,
     /// Hash of the spans, independent of their order.
     pub(super) digest: u128,
-    /// How often it was judged, and the digest it was judged on last.
-    pub(super) judged: Option<(u32, u128)>,
+    /// How often it was judged.
+    judged_count: u32,
+    /// The digest it was judged on last.
+    judged_digest: u128,
     /// What a limit kept out of it.
     pub(super) left_out: Option<LeftOut>,
-    /// What evaluators said of it that they must know again.
-    pub(super) reported: Vec<Reported>,
-    /// The verdicts that were given of it, for as long as it may be revised.
-    pub(super) verdicts: GivenVerdicts,
+    /// What was said of it.
+    pub(super) said: SaidOfTrace,
     /// Steps that its judgements took, and those that asked for verdicts before the end.
     pub(super) steps: TakenSteps,
     /// Bytes that its shard counts as held for it, and how many of its resources are counted.
@@ -122,11 +124,11 @@ pub(super) struct OpenTrace {
     pub(super) lacks_facts: bool,
     /// The earliest deadline that is armed, milliseconds.
     pub(super) armed_ms: u64,
-    /// Where each record stands, once there are many.
-    places: HashMap<u64, u32>,
-    /// Where the resource at an address stands, once there are many.
-    resource_places: HashMap<usize, u32>,
+    /// Where each record and each resource stands, once there are many.
+    places: PlaceIndex,
 }
+
+const _: () = assert!(size_of::<OpenTrace>() <= 320, "very many are open at once");
 
 impl OpenTrace {
     pub(super) fn new(spans: TraceSpans, now_ms: u64) -> Self {
@@ -140,10 +142,10 @@ impl OpenTrace {
             is_agent: false,
             tally: SpanTally::default(),
             digest: 0,
-            judged: None,
+            judged_count: 0,
+            judged_digest: 0,
             left_out: None,
-            reported: Vec::new(),
-            verdicts: GivenVerdicts::default(),
+            said: SaidOfTrace::default(),
             steps: TakenSteps::default(),
             counted: CountedTrace::default(),
             remembered_bytes: 0,
@@ -154,8 +156,7 @@ impl OpenTrace {
             is_partial: false,
             lacks_facts: false,
             armed_ms: u64::MAX,
-            places: HashMap::new(),
-            resource_places: HashMap::new(),
+            places: PlaceIndex::default(),
         }
     }
 
@@ -182,11 +183,17 @@ impl OpenTrace {
 
     /// Bytes held for it, without its resources.
     pub(super) fn bytes(&self) -> usize {
-        self.spans.bytes()
-            + self.places.allocation_size()
-            + self.resource_places.allocation_size()
-            + self.reported.capacity() * size_of::<Reported>()
-            + self.verdicts.bytes()
+        self.spans.bytes() + self.places.bytes() + self.said.bytes()
+    }
+
+    /// How often it was judged, and the digest it was judged on last; `None` if it never was.
+    pub(super) fn judged(&self) -> Option<(u32, u128)> {
+        (self.judged_count > 0).then_some((self.judged_count, self.judged_digest))
+    }
+
+    /// Notes how often it was judged, and the digest it was judged on last.
+    pub(super) fn set_judged(&mut self, judged: Option<(u32, u128)>) {
+        (self.judged_count, self.judged_digest) = judged.unwrap_or_default();
     }
 
     /// When it was judged last, milliseconds; `None` while it is open.
@@ -336,11 +343,9 @@ impl OpenTrace {
         if self.spans.spans.len() <= SCAN_MAX {
             return self.spans.spans.iter().position(|old| self.is_same(old, record, facts));
         }
-        if self.places.is_empty() {
-            let keys = self.spans.spans.iter().map(|old| key(old, self.spans.facts(old)));
-            self.places = keys.zip(0..).collect();
-        }
-        let place = *self.places.get(&key(record, facts))? as usize;
+        let spans = &self.spans;
+        let all = || spans.spans.iter().map(|old| key(old, spans.facts(old))).zip(0..).collect();
+        let place = *self.places.records(all).get(&key(record, facts))? as usize;
         self.is_same(self.spans.spans.get(place)?, record, facts).then_some(place)
     }
 
@@ -354,9 +359,7 @@ impl OpenTrace {
 
     fn push(&mut self, record: &SpanRecord, facts: &[u8], resource: &Arc<Resource>) {
         let index = self.spans.spans.len();
-        if !self.places.is_empty() {
-            self.places.insert(key(record, facts), index as u32);
-        }
+        self.places.add_record(|| key(record, facts), index as u32);
         self.spans.spans.push(record.clone());
         self.store(index, facts, resource);
     }
@@ -392,25 +395,21 @@ impl OpenTrace {
         let known = if resources.len() <= SCAN_MAX {
             resources.iter().position(|known| Arc::ptr_eq(known, resource)).map(|at| at as u32)
         } else {
-            if self.resource_places.is_empty() {
-                self.resource_places = resources.iter().map(address).zip(0..).collect();
-            }
-            self.resource_places.get(&address(resource)).copied()
+            let all = || resources.iter().map(address).zip(0..).collect();
+            self.places.resources(all).get(&address(resource)).copied()
         };
         known.unwrap_or_else(|| {
             let place = resources.len() as u32;
             resources.push(Arc::clone(resource));
             self.resource_bytes += resource.bytes();
-            if !self.resource_places.is_empty() {
-                self.resource_places.insert(address(resource), place);
-            }
+            self.places.add_resource(address(resource), place);
             place
         })
     }
 
     /// Whether an agent is still at work in a trace that was never judged.
     pub(super) fn is_running(&self) -> bool {
-        self.state == State::Open && self.is_agent && !self.root_ended && self.judged.is_none()
+        self.state == State::Open && self.is_agent && !self.root_ended && self.judged().is_none()
     }
 
     /// Whether the trace has grown enough since the last time this was so. A long trace is looked
@@ -429,7 +428,7 @@ impl OpenTrace {
     /// revision waits twice as long as the one before it, so that a trickle of late spans costs no
     /// more than a few judgements.
     fn revision_wait(&self, first_ms: u64, settings: &super::TracesSettings) -> u64 {
-        let revisions = self.judged.map_or(0, |(count, _)| count.saturating_sub(1)).min(32);
+        let revisions = self.judged().map_or(0, |(count, _)| count.saturating_sub(1)).min(32);
         let longest = settings.revision_wait_max.as_ms().max(first_ms);
         first_ms.saturating_mul(1 << revisions).min(longest)
     }
@@ -445,7 +444,7 @@ impl OpenTrace {
         let wait_ms = self.revision_wait(first_ms, settings).max(self.patience_ms);
         let rest = (self.last_ms.saturating_add(wait_ms), why);
         // A judged trace that is reopened was complete before: its age says nothing.
-        if self.judged.is_none() && age.0 < rest.0 { age } else { rest }
+        if self.judged().is_none() && age.0 < rest.0 { age } else { rest }
     }
 }
 

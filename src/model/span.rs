@@ -59,11 +59,10 @@ impl SpanFlags {
     }
 }
 
-/// One span, reduced to the facts that the configured evaluators need: 72 bytes.
+/// One span, reduced to the facts that the configured evaluators need: 56 bytes. The trace that it
+/// belongs to is known from where it stands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpanRecord {
-    /// The trace the span belongs to.
-    pub trace_id: TraceId,
     /// The span's own id.
     pub span_id: SpanId,
     /// The parent's id; [`SpanId::is_none`] for a root.
@@ -85,7 +84,7 @@ pub struct SpanRecord {
     pub facts: Range<u32>,
 }
 
-const _: () = assert!(size_of::<SpanRecord>() == 72, "an open trace holds many of them");
+const _: () = assert!(size_of::<SpanRecord>() == 56, "an open trace holds many of them");
 
 /// The records that one request brought for one shard, in arrival order.
 #[derive(Default, Debug)]
@@ -94,13 +93,55 @@ pub struct SpanBatch {
     pub arena: Vec<u8>,
     /// The records; their `facts` point into `arena`.
     pub spans: Vec<SpanRecord>,
+    /// The traces of the records, run by run.
+    pub runs: Vec<TraceRun>,
     /// The resources that `spans` refer to.
     pub resources: Vec<Arc<Resource>>,
     /// Where the records came from, for as long as they are needed.
     pub claims: Claims,
 }
 
+/// Records of one trace that stand together in a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct TraceRun {
+    /// The trace that they belong to.
+    pub trace_id: TraceId,
+    /// Where they end; they begin where those of the run before end.
+    end: u32,
+}
+
 impl SpanBatch {
+    /// Adds a record of a trace.
+    #[inline]
+    pub fn push(&mut self, trace_id: TraceId, record: SpanRecord) {
+        self.spans.push(record);
+        let end = self.spans.len() as u32;
+        match self.runs.last_mut() {
+            Some(run) if run.trace_id == trace_id => run.end = end,
+            _ => self.runs.push(TraceRun { trace_id, end }),
+        }
+    }
+
+    /// The records, together as far as those of one trace stand together.
+    pub fn by_trace(&self) -> impl Iterator<Item = (TraceId, &[SpanRecord])> {
+        let mut start = 0;
+        self.runs.iter().map(move |run| {
+            let end = run.end as usize;
+            let records = self.spans.get(start..end).unwrap_or_default();
+            start = end;
+            (run.trace_id, records)
+        })
+    }
+
+    /// Empties it; what it has room for stays.
+    pub fn clear(&mut self) {
+        self.arena.clear();
+        self.spans.clear();
+        self.runs.clear();
+        self.resources.clear();
+        self.claims = Claims::default();
+    }
+
     /// Whether its records are spans, not log events: a request brings either.
     pub fn is_of_spans(&self) -> bool {
         self.spans.first().is_some_and(|record| !record.flags.has(SpanFlags::LOG))
@@ -224,6 +265,7 @@ impl SpanBatch {
     pub fn bytes(&self) -> usize {
         self.arena.capacity()
             + self.spans.capacity() * size_of::<SpanRecord>()
+            + self.runs.capacity() * size_of::<TraceRun>()
             + self.resources.iter().map(|resource| resource.bytes()).sum::<usize>()
     }
 }

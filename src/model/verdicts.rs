@@ -15,6 +15,11 @@ impl GivenVerdicts {
         self.0.capacity() * size_of::<(u64, GivenVerdict)>()
     }
 
+    /// Whether none was given.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Tells each evaluation the verdict that it takes back, and remembers its own instead.
     pub fn supersede(&mut self, evaluations: &mut [Evaluation]) {
         let before = self.0.len();

@@ -3,8 +3,8 @@
 //! While what an earlier process left is brought back, requests are kept in the log alone: they are
 //! read from there when it is their turn.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,34 +13,31 @@ use tokio::sync::{OwnedRwLockWriteGuard, RwLock as AsyncRwLock, RwLockReadGuard,
 use tokio::time::{Instant, timeout_at};
 
 use super::backlog::Backlog;
+use super::extraction::{Extraction, TableBatches, UnreadRequest};
 use super::journal::{Journal, Priors};
 use super::metrics::PipelineMetrics;
 use super::pool::BatchPool;
 use super::reload::setup::Setup;
-use super::room::{QueueRoom, ShardQueue, show_queue};
+use super::room::{QueueRoom, RequestQueue, ShardQueue, show_queue};
 use super::worker::ShardMessage;
 use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER, ROOM_WAIT};
 use crate::emit::forward::{Forwards, Passing};
-use crate::extract::{Extracted, ExtractionCache, Table, extract};
+use crate::extract::{Extracted, Table};
 use crate::log::AppendError;
 use crate::model::{Claim, Claims, Share, SpanBatch, shard_of};
-use crate::otlp::request::Broken;
 use crate::otlp::{RawBody, Signal};
 use crate::receive::{Accepted, Intake, Received, Refused, Sender};
 
 /// Refuses, extracts, and hands to the shards.
 pub struct PipelineIntake {
-    table: RwLock<Arc<Table>>,
+    extraction: Extraction,
     shards: Vec<(mpsc::Sender<ShardMessage>, ShardQueue)>,
     /// The bytes of all that waits for the shards.
-    queue: Arc<Share>,
+    queue: Arc<RequestQueue>,
     is_closed: AtomicBool,
     /// A request came since the last look.
     is_used: AtomicBool,
-    /// Resources seen before, one cache for each request under way at once.
-    caches: Mutex<Vec<ExtractionCache>>,
     metrics: Arc<PipelineMetrics>,
-    pool: Arc<BatchPool>,
     backlog: Arc<Backlog>,
     /// Keeps requests before they are acknowledged, where there is a log.
     journal: Option<Arc<Journal>>,
@@ -50,9 +47,6 @@ pub struct PipelineIntake {
     gate: Arc<AsyncRwLock<()>>,
     forwards: Arc<Forwards>,
 }
-
-/// Records by shard, and the table that they were extracted with.
-type TableBatches = (Vec<SpanBatch>, Arc<Table>);
 
 /// Longest that a request waits for the disk.
 const LOG_WAIT: Duration = Duration::from_secs(5);
@@ -81,14 +75,12 @@ impl PipelineIntake {
         let shard_count = shards.len();
         let with_queue = |shard| (shard, ShardQueue::new(shard_count));
         Self {
-            table: RwLock::new(table),
+            extraction: Extraction::new(table, pool, shard_count),
             shards: shards.into_iter().map(with_queue).collect(),
-            queue,
+            queue: RequestQueue::new(queue),
             is_closed: AtomicBool::new(false),
             is_used: AtomicBool::new(false),
-            caches: Mutex::default(),
             metrics,
-            pool,
             backlog,
             journal: None,
             is_live: AtomicBool::new(true),
@@ -122,8 +114,7 @@ impl PipelineIntake {
     /// little that is kept may hold up much that is free around it.
     pub(super) fn rest(&self) {
         if !self.is_used.swap(false, Ordering::Relaxed) {
-            self.caches().clear();
-            self.pool.clear();
+            self.extraction.rest();
         }
     }
 
@@ -135,9 +126,9 @@ impl PipelineIntake {
         sender: &Arc<Sender>,
         deadline: Instant,
     ) -> Result<QueueRoom, Refused> {
-        let bytes = bytes.max(self.queue.limit() / QUEUED_REQUESTS_MAX);
+        let bytes = bytes.max(self.queue.share().limit() / QUEUED_REQUESTS_MAX);
         let waits = || self.metrics.waited("queue");
-        let room = QueueRoom::take(&self.queue, sender, bytes, deadline, waits).await;
+        let room = self.queue.take(sender, bytes, deadline, waits).await;
         room.ok_or_else(|| self.overloaded("queue_full"))
     }
 
@@ -153,29 +144,7 @@ impl PipelineIntake {
             // A shard that is gone has nothing to be told.
             let _ = shard.send(ShardMessage::Reform(Arc::clone(&setup))).await;
         }
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        *table = Arc::clone(setup.table());
-    }
-
-    fn table(&self) -> Arc<Table> {
-        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn extract(
-        &self,
-        table: &Table,
-        signal: Signal,
-        body: &[u8],
-        batches: &mut [SpanBatch],
-    ) -> Result<Extracted, Broken> {
-        let mut cache = self.caches().pop().unwrap_or_default();
-        let extracted = extract(table, signal, body, &mut cache, batches);
-        self.caches().push(cache);
-        extracted
-    }
-
-    fn caches(&self) -> MutexGuard<'_, Vec<ExtractionCache>> {
-        self.caches.lock().unwrap_or_else(PoisonError::into_inner)
+        self.extraction.set_table(Arc::clone(setup.table()));
     }
 
     /// Hands each shard its batch, or none of them any, where one takes no more: a request that is
@@ -183,7 +152,7 @@ impl PipelineIntake {
     /// with it.
     async fn hand_over(
         &self,
-        (batches, table): (Vec<SpanBatch>, Arc<Table>),
+        (batches, table): TableBatches,
         mut room: QueueRoom,
         deadline: Instant,
         origin: RequestOrigin<'_>,
@@ -193,11 +162,11 @@ impl PipelineIntake {
         let mut places = Vec::with_capacity(self.shards.len());
         for ((shard, queue), batch) in self.shards.iter().zip(batches) {
             if batch.spans.is_empty() {
-                self.pool.give_back(batch);
+                self.extraction.pool().give_back(batch);
                 continue;
             }
             let waits = || self.metrics.waited("shard");
-            let own = queue.take(&self.queue, batch.bytes(), deadline, waits).await;
+            let own = queue.take(&room, batch.bytes(), deadline, waits).await;
             let own = own.ok_or_else(|| self.overloaded("shard_full"))?;
             // A shard that gave a place does not end before it is used or given back.
             let place = match timeout_at(deadline, shard.reserve()).await {
@@ -315,7 +284,7 @@ impl PipelineIntake {
         origin: RequestOrigin<'_>,
     ) -> Result<Extracted, Refused> {
         let room = self.room_for(kept.request.len(), &Arc::default(), deadline).await?;
-        let (batches, extracted) = self.read(kept.signal, &kept.request)?;
+        let (batches, extracted) = self.read(kept.signal, &kept.request, deadline).await?;
         self.hand_over(batches, room, deadline, origin).await?;
         Ok(extracted)
     }
@@ -341,28 +310,43 @@ impl PipelineIntake {
     }
 
     /// The records of a request, by shard.
-    fn read(&self, signal: Signal, request: &[u8]) -> Result<(TableBatches, Extracted), Refused> {
-        let table = self.table();
-        let mut batches: Vec<_> = self.shards.iter().map(|_| self.pool.take()).collect();
-        let extracted = self
-            .extract(&table, signal, request, &mut batches)
-            .map_err(|error| Refused::Malformed(error.to_string()))?;
-        Ok(((batches, table), extracted))
+    async fn read(
+        &self,
+        signal: Signal,
+        request: &Bytes,
+        deadline: Instant,
+    ) -> Result<(TableBatches, Extracted), Refused> {
+        let waits = || self.metrics.waited("reading");
+        let read = self.extraction.read(signal, request, deadline, waits).await;
+        read.map_err(|unread| match unread {
+            UnreadRequest::Broken(error) => Refused::Malformed(error.to_string()),
+            UnreadRequest::Crowded => self.overloaded("reading_full"),
+            UnreadRequest::Ending => Refused::ShuttingDown,
+        })
     }
 }
 
 impl Intake for PipelineIntake {
     async fn accept(&self, received: Received, sender: &Arc<Sender>) -> Result<Accepted, Refused> {
+        self.accept_by(received, sender, Instant::now() + ROOM_WAIT).await
+    }
+
+    async fn accept_by(
+        &self,
+        received: Received,
+        sender: &Arc<Sender>,
+        deadline: Instant,
+    ) -> Result<Accepted, Refused> {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(Refused::ShuttingDown);
         }
         self.is_used.store(true, Ordering::Relaxed);
-        let deadline = Instant::now() + ROOM_WAIT;
         let restoring = self.restoring(deadline).await?;
         let room = self.room_for(received.request.len(), sender, deadline).await?;
-        let (batches, extracted) = self.read(received.signal, &received.request)?;
+        let (batches, extracted) = self.read(received.signal, &received.request, deadline).await?;
         let claim = if restoring.is_some() {
-            batches.0.into_iter().for_each(|batch| self.pool.give_back(batch));
+            let pool = self.extraction.pool();
+            batches.0.into_iter().for_each(|batch| pool.give_back(batch));
             self.keep(&received).await?
         } else {
             self.hand_over(batches, room, deadline, RequestOrigin::Sender(&received)).await?
@@ -398,7 +382,6 @@ mod tests {
 
     fn batch() -> SpanBatch {
         let record = SpanRecord {
-            trace_id: Default::default(),
             span_id: Default::default(),
             parent_id: Default::default(),
             start_ns: 0,
@@ -409,7 +392,9 @@ mod tests {
             content: 0,
             peer: 0,
         };
-        SpanBatch { spans: vec![record], ..SpanBatch::default() }
+        let mut batch = SpanBatch::default();
+        batch.push(Default::default(), record);
+        batch
     }
 
     fn nothing() -> Received {
@@ -430,7 +415,7 @@ mod tests {
             let room = intake.room_for(1, &Arc::default(), soon()).await.unwrap();
             intake
                 .hand_over(
-                    (batches, intake.table()),
+                    (batches, intake.extraction.table()),
                     room,
                     soon(),
                     RequestOrigin::Sender(&nothing()),
@@ -457,7 +442,7 @@ mod tests {
             let room = intake.room_for(1, &Arc::default(), soon()).await.unwrap();
             intake
                 .hand_over(
-                    (batches, intake.table()),
+                    (batches, intake.extraction.table()),
                     room,
                     soon(),
                     RequestOrigin::Sender(&nothing()),
@@ -473,6 +458,6 @@ mod tests {
         assert!(first_queue.try_recv().is_err(), "the sender will come again with it");
         assert_eq!(give(vec![batch(), SpanBatch::default()]).await, Ok(()));
         assert!(matches!(first_queue.try_recv(), Ok(ShardMessage::Batch { .. })));
-        assert_eq!(intake.queue.held(), 0, "what was taken in is dropped with its room");
+        assert_eq!(intake.queue.share().held(), 0, "what was taken in is dropped with its room");
     }
 }

@@ -260,10 +260,12 @@ impl PipelineMetrics {
         }
         self.expensive.add(0, &reason(EXPENSIVE));
         self.expensive.add(0, &reason(TOO_LARGE));
-        for place in ["queue", "shard"] {
+        for place in ["queue", "reading", "shard"] {
             self.waits.add(0, &[KeyValue::new("for", place)]);
         }
-        for word in ["shard_full", "log_full", "log_behind", "log_failed", "restoring"] {
+        for word in
+            ["reading_full", "shard_full", "log_full", "log_behind", "log_failed", "restoring"]
+        {
             self.refused.add(0, &reason(word));
         }
         self.panics.add(0, &[]);

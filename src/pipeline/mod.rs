@@ -5,15 +5,15 @@
 //! receivers -> Intake: extract -> [queue per shard] -> Worker: assemble, evaluate -> Outlet
 //! ```
 //!
-//! One request at a time is refused, extracted and handed to the shards on the task that received
-//! it; each shard is one task. The bytes of requests that wait for a shard are limited by
-//! `limits.queue_mib`; a full queue makes senders wait up to [`ROOM_WAIT`] and then refuses
-//! retryably. The outlet never waits.
+//! A request is refused, extracted and handed to the shards on the task that received it; a large
+//! one is extracted beside the network's threads. Each shard is one task. The bytes of requests
+//! that wait for a shard are limited by `limits.queue_mib`; a full queue makes senders wait up to
+//! [`ROOM_WAIT`], in a fair order, and then refuses retryably. The outlet never waits.
 
 mod backlog;
 pub mod batch;
 mod collector;
-mod costly;
+mod extraction;
 mod guard;
 mod intake;
 mod journal;
@@ -48,7 +48,6 @@ use crate::telemetry::Heartbeats;
 use backlog::Backlog;
 pub use backlog::Unjudged;
 pub use collector::{Addresses, Collector, CollectorSettings, CollectorStartError};
-use costly::Costly;
 pub use intake::PipelineIntake;
 pub use journal::JournalOpenError;
 use journal::{Journal, Past, Restore};
@@ -59,7 +58,7 @@ use reload::setup::{Setup, Translator};
 pub use reload::{ReloadError, ReloadOutcome};
 use sessions::{QUEUED_TRACES_MAX, SessionSender, SessionVerdicts, SessionWorker};
 use threads::Threads;
-use worker::{ShardClock, ShardMessage, Worker};
+use worker::{Costly, ShardClock, ShardMessage, Worker};
 
 /// How long a sender waits for room before it is told to come again.
 pub const ROOM_WAIT: Duration = Duration::from_secs(1);

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::model::{Claims, SpanBatch, SpanRecord};
+use crate::model::{SpanBatch, SpanRecord, TraceRun};
 
 /// Most batches that wait to be filled again.
 const BATCHES_MAX: usize = 32;
@@ -38,10 +38,7 @@ impl BatchPool {
         if batch.arena.capacity() > ARENA_BYTES_MAX || batch.spans.capacity() > SPANS_MAX {
             return;
         }
-        batch.arena.clear();
-        batch.spans.clear();
-        batch.resources.clear();
-        batch.claims = Claims::default();
+        batch.clear();
         let (mut kept, bytes) = (self.kept(), room_bytes(&batch));
         if kept.batches.len() < BATCHES_MAX && kept.bytes + bytes <= POOL_BYTES_MAX {
             kept.bytes += bytes;
@@ -61,7 +58,9 @@ impl BatchPool {
 
 /// Bytes that an empty batch has room for.
 fn room_bytes(batch: &SpanBatch) -> usize {
-    batch.arena.capacity() + batch.spans.capacity() * size_of::<SpanRecord>()
+    batch.arena.capacity()
+        + batch.spans.capacity() * size_of::<SpanRecord>()
+        + batch.runs.capacity() * size_of::<TraceRun>()
 }
 
 #[cfg(test)]

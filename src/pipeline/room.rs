@@ -2,55 +2,74 @@
 //!
 //! A request takes as much of the queue as its records do, and gives it back when the last of its
 //! shards is done with it. Nobody may have nearly all of it: neither one connection, whose flood
-//! would keep others out, nor one shard that is held up.
+//! would keep others out, nor one shard that is held up. Who finds none waits in the order of
+//! [`Waiters`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use opentelemetry::metrics::Meter;
 use tokio::time::Instant;
 
 use super::backlog::Backlog;
 use crate::model::Share;
-use crate::receive::Sender;
+use crate::receive::{AskedRoom, Sender, Waiters};
 
-/// How often whoever waits for room looks again.
-const LOOK: Duration = Duration::from_millis(5);
 /// A shard that is held up may have so many times what is left of the queue.
 const SHARD_TIMES: usize = 4;
 
+/// The queue of all shards, by bytes.
+pub(super) struct RequestQueue {
+    share: Arc<Share>,
+    waiters: Waiters,
+}
+
 /// The room that a request takes.
 pub(super) struct QueueRoom {
-    share: Arc<Share>,
+    queue: Arc<RequestQueue>,
     sender: Arc<Sender>,
     bytes: usize,
 }
 
-impl QueueRoom {
+impl RequestQueue {
+    /// Of this share.
+    pub(super) fn new(share: Arc<Share>) -> Arc<Self> {
+        Arc::new(Self { share, waiters: Waiters::default() })
+    }
+
+    /// The bytes that it holds and may hold.
+    pub(super) fn share(&self) -> &Arc<Share> {
+        &self.share
+    }
+
     /// Takes room, after waiting for it if there is none; `None` at the deadline, and where enough
-    /// of this sender waits. `waits` is called once where it has to wait.
+    /// of this sender waits. `waits` is called once where it has to wait. No request takes more
+    /// than a sender may have, however large it is: some is left for others.
     pub(super) async fn take(
-        share: &Arc<Share>,
+        self: &Arc<Self>,
         sender: &Arc<Sender>,
         bytes: usize,
         deadline: Instant,
         waits: impl FnOnce(),
-    ) -> Option<Self> {
-        let bytes = bytes.min(share.limit());
-        let is_taken = || share.try_take_for(sender.queued(), bytes);
-        if !is_taken() {
+    ) -> Option<QueueRoom> {
+        let bytes = bytes.min(self.share.largest());
+        let is_taken = || self.share.try_take_for(sender.queued(), bytes);
+        if !self.waiters.is_empty() || !is_taken() {
             let _waiting = sender.wait()?;
-            waits();
-            look_until(deadline, is_taken).await?;
+            let held = sender.queued().load(Ordering::Relaxed);
+            let asked = AskedRoom { sender, held, amount: bytes };
+            let is_there = self.waiters.wait(asked, deadline, waits, is_taken).await;
+            is_there.then_some(())?;
         }
-        Some(Self { share: Arc::clone(share), sender: Arc::clone(sender), bytes })
+        Some(QueueRoom { queue: Arc::clone(self), sender: Arc::clone(sender), bytes })
     }
+}
 
+impl QueueRoom {
     /// Makes it as large as what it is for, which is there already.
     pub(super) fn grow(&mut self, bytes: usize) {
         let more = bytes.saturating_sub(self.bytes);
-        self.share.take(more);
+        self.queue.share.take(more);
         self.sender.queued().fetch_add(more, Ordering::Relaxed);
         self.bytes += more;
     }
@@ -58,71 +77,68 @@ impl QueueRoom {
 
 impl Drop for QueueRoom {
     fn drop(&mut self) {
-        self.share.give_back_for(self.sender.queued(), self.bytes);
+        self.queue.share.give_back_for(self.sender.queued(), self.bytes);
+        self.queue.waiters.wake();
     }
 }
 
 /// What one shard has in the queue.
 pub(super) struct ShardQueue {
-    held: Arc<AtomicUsize>,
+    room: Arc<HeldAtShard>,
     /// There is no other shard to leave room for.
     is_only: bool,
 }
 
+#[derive(Default)]
+struct HeldAtShard {
+    bytes: AtomicUsize,
+    waiters: Waiters,
+}
+
 /// The part of a request that is for one shard.
 pub(super) struct ShardRoom {
-    queue: Arc<AtomicUsize>,
+    room: Arc<HeldAtShard>,
     bytes: usize,
 }
 
 impl ShardQueue {
     /// Of one of so many shards.
     pub(super) fn new(shard_count: usize) -> Self {
-        Self { held: Arc::default(), is_only: shard_count == 1 }
+        Self { room: Arc::default(), is_only: shard_count == 1 }
     }
 
     /// Takes room at a shard for what has room in the queue; `None` at the deadline. A shard that
     /// has nothing takes whatever comes.
     pub(super) async fn take(
         &self,
-        share: &Share,
+        request: &QueueRoom,
         bytes: usize,
         deadline: Instant,
         waits: impl FnOnce(),
     ) -> Option<ShardRoom> {
+        let HeldAtShard { bytes: all, waiters } = &*self.room;
         let is_taken = || {
-            let before = self.held.fetch_add(bytes, Ordering::Relaxed);
-            let most = share.left().saturating_mul(SHARD_TIMES);
+            let before = all.fetch_add(bytes, Ordering::Relaxed);
+            let most = request.queue.share.left().saturating_mul(SHARD_TIMES);
             let fits = self.is_only || before == 0 || before + bytes <= most;
             if !fits {
-                self.held.fetch_sub(bytes, Ordering::Relaxed);
+                all.fetch_sub(bytes, Ordering::Relaxed);
             }
             fits
         };
-        if !is_taken() {
-            waits();
-            look_until(deadline, is_taken).await?;
+        if !waiters.is_empty() || !is_taken() {
+            let held = request.sender.queued().load(Ordering::Relaxed);
+            let asked = AskedRoom { sender: &request.sender, held, amount: bytes };
+            waiters.wait(asked, deadline, waits, is_taken).await.then_some(())?;
         }
-        Some(ShardRoom { queue: Arc::clone(&self.held), bytes })
+        Some(ShardRoom { room: Arc::clone(&self.room), bytes })
     }
 }
 
 impl Drop for ShardRoom {
     fn drop(&mut self) {
-        self.queue.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
-/// Looks again and again; `None` once the deadline has passed.
-async fn look_until(deadline: Instant, is_there: impl Fn() -> bool) -> Option<()> {
-    loop {
-        if Instant::now() >= deadline {
-            return None;
-        }
-        tokio::time::sleep_until(deadline.min(Instant::now() + LOOK)).await;
-        if is_there() {
-            return Some(());
-        }
+        self.room.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.room.waiters.wake();
     }
 }
 
@@ -148,4 +164,74 @@ pub(super) fn show_queue(meter: &Meter, queue: &Arc<Share>, backlog: &Arc<Backlo
         .with_unit("{span}")
         .with_callback(move |spans| spans.observe(backlog.queued_spans(), &[]))
         .build();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    /// Takes room on a task of its own.
+    fn ask(
+        queue: &Arc<RequestQueue>,
+        sender: &Arc<Sender>,
+        bytes: usize,
+    ) -> tokio::task::JoinHandle<Option<QueueRoom>> {
+        let (queue, sender) = (Arc::clone(queue), Arc::clone(sender));
+        tokio::spawn(async move { queue.take(&sender, bytes, Instant::now() + LONG, || {}).await })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sender_with_little_in_the_queue_goes_before_a_flood_that_came_first() {
+        let queue = RequestQueue::new(Share::new("queue", 1000));
+        let (flood, other, quiet) = (Arc::default(), Arc::default(), Arc::default());
+        let mut held = Vec::new();
+        for (sender, bytes) in [(&flood, 700), (&other, 250)] {
+            held.push(queue.take(sender, bytes, Instant::now(), || {}).await.unwrap());
+        }
+        let waiting = ask(&queue, &flood, 100);
+        yield_now().await;
+        let later = ask(&queue, &quiet, 60);
+        yield_now().await;
+        assert!(!waiting.is_finished() && !later.is_finished());
+        drop(held.pop());
+        let room = later.await.unwrap().expect("there is room for it");
+        yield_now().await;
+        assert!(!waiting.is_finished(), "the flood has four times what is left");
+        drop(held);
+        assert!(waiting.await.unwrap().is_some());
+        drop(room);
+        assert_eq!(queue.share().held(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn request_larger_than_the_queue_leaves_some_of_it_to_others() {
+        let queue = RequestQueue::new(Share::new("queue", 1000));
+        let large = queue.take(&Arc::default(), 5000, Instant::now(), || {}).await;
+        assert!(large.is_some() && queue.share().held() == 800);
+        assert!(queue.take(&Arc::default(), 100, Instant::now(), || {}).await.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn room_at_a_shard_is_waited_for_without_looking() {
+        let queue = RequestQueue::new(Share::new("queue", 1000));
+        let shard = Arc::new(ShardQueue::new(2));
+        let sender = Arc::default();
+        let room = Arc::new(queue.take(&sender, 500, Instant::now(), || {}).await.unwrap());
+        let first = shard.take(&room, 1900, Instant::now(), || {}).await;
+        let (own, its) = (Arc::clone(&shard), Arc::clone(&room));
+        let waiting = tokio::spawn(async move {
+            own.take(&its, 200, Instant::now() + LONG, || {}).await.is_some()
+        });
+        yield_now().await;
+        let started = Instant::now();
+        drop(first);
+        assert!(waiting.await.unwrap());
+        assert_eq!(started.elapsed(), Duration::ZERO);
+    }
 }

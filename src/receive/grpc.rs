@@ -12,6 +12,7 @@ use bytes::{Bytes, BytesMut};
 use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
+use tokio::time::Instant;
 
 use super::answer::Answer;
 use super::body::BodyReader;
@@ -72,9 +73,10 @@ impl<I: Intake> GrpcService<I> {
         request: Request<Incoming>,
         sender: &Arc<Sender>,
     ) -> Response<Answer> {
-        let answered = match timeout_of(request.headers()) {
-            Ok(timeout) => within(timeout, self.export(request, sender)).await,
-            Err(failure) => Err(failure),
+        let began = Instant::now();
+        let (timeout, answered) = match timeout_of(request.headers()) {
+            Ok(timeout) => (timeout, within(timeout, self.export(request, sender)).await),
+            Err(failure) => (None, Err(failure)),
         };
         match answered {
             Ok(accepted) => {
@@ -82,7 +84,11 @@ impl<I: Intake> GrpcService<I> {
                 metrics.answered(Transport::Grpc, Transport::Grpc.success());
                 succeeded(&accepted)
             }
-            Err(failure) => self.refused(&failure),
+            Err(failure) => {
+                let since = (began, timeout);
+                self.ingest.hold_back(Transport::Grpc, &failure, sender, since).await;
+                self.refused(&failure)
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::admission::{Admission, Ticket};
 use super::auth::{Authenticator, ClientOutcome, KnownClient};
@@ -11,7 +12,7 @@ use super::closing::Closing;
 use super::compression::decompress;
 use super::metrics::{ReceiverMetrics, Transport};
 use super::status::{RefusalReason, RefusedRequest};
-use super::{Accepted, Intake, Received};
+use super::{Accepted, Intake, Received, Sender};
 use crate::otlp::tag::tag_resources;
 use crate::otlp::wire::{Field, Fields, Malformed};
 use crate::otlp::{RawBody, Signal, json};
@@ -67,6 +68,24 @@ impl<I: Intake> Ingest<I> {
         tokio::time::timeout(self.read_timeout, reading).await.unwrap_or_else(|_| Err(late()))
     }
 
+    /// Holds back a refusal for want of room that came without waiting ([`super::admission`]);
+    /// the sender itself waits `patience` for it, where it has said so.
+    pub(super) async fn hold_back(
+        &self,
+        transport: Transport,
+        refused: &RefusedRequest,
+        sender: &Arc<Sender>,
+        (began, patience): (Instant, Option<Duration>),
+    ) {
+        let Some((until, _held)) = self.admission.hold_back(refused, sender, began) else { return };
+        self.metrics.held_back(transport);
+        let until = patience.map_or(until, |patience| until.min(began + patience / 2));
+        tokio::select! {
+            () = tokio::time::sleep_until(until) => {}
+            () = self.closing.refuse.cancelled() => {}
+        }
+    }
+
     /// Unpacks a body and hands it over. The ticket is held until the intake has answered. A panic
     /// on the way is this request's alone: others of its connection go on.
     pub(super) async fn take(
@@ -104,7 +123,8 @@ impl<I: Intake> Ingest<I> {
         if let Some(client) = &client {
             client.charge(raw.bytes.len());
         }
-        ticket = self.admission.turn(ticket, || self.metrics.waited(transport)).await?;
+        let deadline = self.admission.deadline();
+        ticket = self.admission.turn(ticket, deadline, || self.metrics.waited(transport)).await?;
         let mut request = if raw.compression.is_none() && !raw.is_json {
             raw.bytes.clone()
         } else if raw.bytes.len() <= UNPACK_IN_PLACE_BYTES_MAX {
@@ -125,7 +145,7 @@ impl<I: Intake> Ingest<I> {
             raw = RawBody { bytes: request.clone(), compression: None, is_json: false };
         }
         let received = Received { signal, request: request.clone(), raw };
-        let outcome = self.intake.accept(received, ticket.sender()).await;
+        let outcome = self.intake.accept_by(received, ticket.sender(), deadline).await;
         drop(ticket);
         self.count(transport, signal, &request, outcome)
     }

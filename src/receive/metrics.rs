@@ -127,6 +127,7 @@ pub(super) struct ReceiverMetrics {
     closed_connections: Counter<u64>,
     accept_errors: Counter<u64>,
     waits: Counter<u64>,
+    held_back: Counter<u64>,
     resets: Counter<u64>,
     goaways: Counter<u64>,
     failed_handshakes: Counter<u64>,
@@ -170,6 +171,11 @@ impl ReceiverMetrics {
             ),
             accept_errors: own("accept_errors", "{error}", "Connections that failed to open"),
             waits: own("waits", "{request}", "Requests that waited for their turn"),
+            held_back: own(
+                "held_back",
+                "{request}",
+                "Refusals for want of room that were told later, to slow their sender down",
+            ),
             resets: own("stream_resets", "{stream}", "HTTP/2 streams that were reset"),
             goaways: own("goaways", "{frame}", "HTTP/2 connections that were told to end"),
             failed_handshakes: own(
@@ -205,6 +211,7 @@ impl ReceiverMetrics {
             self.connections.add(0, &labels);
             self.accept_errors.add(0, &labels);
             self.waits.add(0, &labels);
+            self.held_back.add(0, &labels);
             for by in By::ALL {
                 self.resets.add(0, &with(&labels, "by", by.name()));
                 self.goaways.add(0, &with(&labels, "by", by.name()));
@@ -257,6 +264,11 @@ impl ReceiverMetrics {
     /// A request waits for its turn.
     pub(super) fn waited(&self, transport: Transport) {
         self.waits.add(1, &labels(transport));
+    }
+
+    /// A refusal is held back.
+    pub(super) fn held_back(&self, transport: Transport) {
+        self.held_back.add(1, &labels(transport));
     }
 
     /// An HTTP/2 stream was reset.

@@ -26,9 +26,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use crate::otlp::{RawBody, Signal};
 
+pub use admission::{AskedRoom, Waiters};
 pub use compression::unpack;
 pub use follow::FileReceiver;
 pub use listen::ReceiverStartError;
@@ -90,10 +92,30 @@ pub trait Intake: Send + Sync + 'static {
         received: Received,
         sender: &Arc<Sender>,
     ) -> impl Future<Output = Result<Accepted, Refused>> + Send;
+
+    /// The same for a request that has waited already, and waits no longer than until then. What
+    /// never waits has no use for the deadline.
+    fn accept_by(
+        &self,
+        received: Received,
+        sender: &Arc<Sender>,
+        _deadline: Instant,
+    ) -> impl Future<Output = Result<Accepted, Refused>> + Send {
+        self.accept(received, sender)
+    }
 }
 
 impl<T: Intake> Intake for Arc<T> {
     async fn accept(&self, received: Received, sender: &Arc<Sender>) -> Result<Accepted, Refused> {
         (**self).accept(received, sender).await
+    }
+
+    async fn accept_by(
+        &self,
+        received: Received,
+        sender: &Arc<Sender>,
+        deadline: Instant,
+    ) -> Result<Accepted, Refused> {
+        (**self).accept_by(received, sender, deadline).await
     }
 }

@@ -143,6 +143,11 @@ impl RefusalReason {
         }
     }
 
+    /// Whether there is no room for the request now, and may be soon.
+    pub(super) fn is_for_want_of_room(self) -> bool {
+        matches!(self, Self::Overloaded | Self::BodiesFull | Self::TurnsFull | Self::BytesFull)
+    }
+
     /// The gRPC code; a sender repeats only after UNAVAILABLE and DEADLINE_EXCEEDED.
     pub(super) fn grpc_code(self) -> Code {
         match self {

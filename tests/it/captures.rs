@@ -101,10 +101,12 @@ pub(crate) fn traces(resolver: &Resolver, requests: &[Request]) -> Vec<TraceSpan
         };
         extract(table, signal, body, &mut cache, &mut shards).unwrap();
         let [batch] = shards;
-        for record in batch.spans {
-            let trace = traces.entry(record.trace_id).or_default();
-            trace.trace_id = record.trace_id;
-            add(trace, &batch.arena, &batch.resources, record);
+        for (trace_id, run) in batch.by_trace() {
+            let trace = traces.entry(trace_id).or_default();
+            trace.trace_id = trace_id;
+            for record in run {
+                add(trace, &batch.arena, &batch.resources, record.clone());
+            }
         }
     }
     traces.into_values().collect()

@@ -130,6 +130,25 @@ fn steps_grow_with_the_trace() {
     is_linear(when, many_calls, 200);
 }
 
+#[test]
+fn arguments_that_are_looked_up_take_steps_for_each_byte_and_value() {
+    let words = |count: usize| json!({ "q": "parcel ".repeat(count) }).to_string();
+    let numbers = |count: usize| json!({ "q": (100..100 + count).collect::<Vec<_>>() }).to_string();
+    let steps = |arguments: String, given: u64| {
+        let spans = run([tool("t", &arguments, "ok")]);
+        judged("{argument_grounding: }", &spans, given)
+    };
+    for (few, many, least) in [
+        (words(10_000), words(20_000), 10_000 * "parcel ".len() as u64 * 4),
+        (numbers(10_000), numbers(20_000), 10_000 * 32),
+    ] {
+        let (taken, more) = (steps(few, u64::MAX).1, steps(many.clone(), u64::MAX).1);
+        assert!(more - taken >= least, "{taken} and {more}");
+        // Enough to read the trace, and not to look up what it holds.
+        assert_eq!(answers(&steps(many, more - least).0), ["trace_too_expensive"]);
+    }
+}
+
 /// A message of a model that asks for a call of `t`.
 fn asks(at: usize) -> String {
     let part = json!({

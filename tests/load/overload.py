@@ -1,7 +1,7 @@
 """Ten times the load that a collector sustains, for a minute: one flooding sender beside nine others.
 
     cargo build --release
-    python3 tests/load/overload.py [--limit 128] [--seconds 60] [--times 10]
+    python3 tests/load/overload.py [--limit 128] [--seconds 60] [--times 10] [--connections 1]
 
 The collector has one core, all senders together another. First the load is found that is sustained
 without a refusal; then nine ordinary senders with half of it are measured alone (the latency of an
@@ -28,7 +28,6 @@ exporters: {{prometheus: }}
 limits: {{memory_mib: {limit}}}"""
 RULES = 12
 TEXT_BYTES = 20_000
-CONNECTIONS = 1
 
 
 def judged(collector):
@@ -82,6 +81,7 @@ def main():
     options.add_argument("--limit", type=int, default=128, help="limits.memory_mib")
     options.add_argument("--seconds", type=float, default=60, help="of the flood")
     options.add_argument("--times", type=float, default=10, help="of the load that is sustained")
+    options.add_argument("--connections", type=int, default=1, help="of the flood, 100 streams each")
     options = options.parse_args()
     os.sched_setaffinity(0, {1})
     rules = "\n".join(f"  output_rules/{n}:" for n in range(RULES))
@@ -98,7 +98,8 @@ def main():
     time.sleep(10)
     flooded, before = time.monotonic(), collector.metrics()
     collector.forget_peak()
-    flooder = Flooder(collector.http, options.seconds, rate * options.times, 100, TEXT_BYTES, CONNECTIONS)
+    flooder = Flooder(collector.http, options.seconds, rate * options.times, 100, TEXT_BYTES,
+                      options.connections)
     answers, sent, took = flooder.finish()
     ended = time.monotonic()
     peak, bit = collector.status("VmHWM"), what_bit(before, collector.metrics())

@@ -23,7 +23,7 @@ impl Shard {
             trace.state = State::Judged(now_ms);
         }
         let has_span = trace.tally.taken > 0;
-        let (is_agent, judged) = (trace.is_agent, trace.judged);
+        let (is_agent, judged) = (trace.is_agent, trace.judged());
         let trace_id = trace.spans.trace_id;
         let (digest, record_count) = (trace.digest, trace.spans.spans.len() as u64);
         if !is_agent {
@@ -50,8 +50,9 @@ impl Shard {
     /// Makes a trace due, as one more revision where it was judged before.
     fn push_due(&mut self, handle: Handle, completion: Completion, due: &mut Vec<Due>) {
         let Some(trace) = self.get_mut(handle) else { return };
-        let (judged, digest) = (trace.judged, trace.digest);
-        trace.judged = Some((judged.map_or(1, |(count, _)| count.saturating_add(1)), digest));
+        let (judged, digest) = (trace.judged(), trace.digest);
+        let count = judged.map_or(1, |(count, _)| count.saturating_add(1));
+        trace.set_judged(Some((count, digest)));
         due.push(Due {
             handle,
             completion,
@@ -73,7 +74,7 @@ impl Shard {
     ) {
         let tells_known = self.tells_known();
         let Some(trace) = self.get_mut(handle) else { return };
-        trace.judged = Some((prior.revision.saturating_add(1), trace.digest));
+        trace.set_judged(Some((prior.revision.saturating_add(1), trace.digest)));
         let is_partial = trace.is_partial_at(completion);
         if prior.is_delivered && !tells_known {
             return self.done(handle);

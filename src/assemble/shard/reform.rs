@@ -12,7 +12,7 @@ impl Shard {
         mut change: impl FnMut(&mut TraceSpans, &mut Vec<Reported>),
     ) {
         for trace in self.places.iter_mut().filter_map(|place| place.trace.as_mut()) {
-            change(&mut trace.spans, &mut trace.reported);
+            trace.said.change_reported(|reported| change(&mut trace.spans, reported));
             trace.lacks_facts |= lacks;
         }
     }

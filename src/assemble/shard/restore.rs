@@ -105,7 +105,7 @@ impl Shard {
         }
         // What was said of less is revised.
         if let Some(trace) = self.get_mut(handle) {
-            trace.judged = Some((prior.revision.saturating_add(1), prior_digest));
+            trace.set_judged(Some((prior.revision.saturating_add(1), prior_digest)));
         }
         SaidBefore::Nothing
     }

@@ -39,7 +39,8 @@ impl Shard {
     /// next one revises what was seen before, if anything was.
     pub fn not_judged(&mut self, due: &Due) {
         if let Some(trace) = self.get_mut(due.handle) {
-            trace.judged = due.revised.map(|digest| (due.revision, u128::from_be_bytes(digest)));
+            let before = due.revised.map(|digest| (due.revision, u128::from_be_bytes(digest)));
+            trace.set_judged(before);
         }
         self.counts.spans.lost += self.settle(due.handle);
     }

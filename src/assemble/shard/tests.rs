@@ -41,8 +41,7 @@ fn batch(records: &[(u8, u16, u16)]) -> SpanBatch {
         batch.arena.extend([trace, span as u8, flags as u8]);
         let mut id = [1; 8];
         id[..2].copy_from_slice(&span.to_be_bytes());
-        batch.spans.push(SpanRecord {
-            trace_id: TraceId([trace; 16]),
+        let record = SpanRecord {
             span_id: SpanId(id),
             parent_id: SpanId::default(),
             start_ns: 5,
@@ -52,7 +51,8 @@ fn batch(records: &[(u8, u16, u16)]) -> SpanBatch {
             flags: SpanFlags(flags),
             resource: 0,
             facts: start..start + 3,
-        });
+        };
+        batch.push(TraceId([trace; 16]), record);
     }
     batch
 }
@@ -293,7 +293,7 @@ fn remembered_traces_are_forgotten_early_beyond_their_own_limit() {
     batch.arena = vec![0; 400 << 10];
     batch.spans[0].facts = 0..(400 << 10);
     for trace in 1..=4 {
-        batch.spans[0].trace_id = TraceId([trace; 16]);
+        batch.runs[0].trace_id = TraceId([trace; 16]);
         let mut due = Vec::new();
         shard.add(&batch, u64::from(trace) * 2_000, &mut due);
         shard.tick(u64::from(trace) * 2_000 + 1_500, &mut due);

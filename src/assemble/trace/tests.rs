@@ -3,7 +3,6 @@ use crate::model::SpanId;
 
 fn record(number: u64) -> SpanRecord {
     SpanRecord {
-        trace_id: Default::default(),
         span_id: SpanId(number.to_be_bytes()),
         parent_id: SpanId::default(),
         start_ns: 5,

@@ -41,7 +41,7 @@ impl<'s> BatchWriter<'s> {
         let batch = self.shards.get_mut(shard).ok_or(Rejection::BatchFull)?;
         let from = batch.arena.len();
         let made = write(&mut batch.arena, &mut self.extracted)
-            .and_then(|record| push(batch, record, from, &self.resource));
+            .and_then(|record| push(batch, (trace_id, record), from, &self.resource));
         if made != Ok(true) {
             batch.arena.truncate(from);
         }
@@ -77,7 +77,7 @@ impl<'s> BatchWriter<'s> {
 #[inline]
 fn push(
     batch: &mut SpanBatch,
-    record: Option<SpanRecord>,
+    (trace_id, record): (TraceId, Option<SpanRecord>),
     from: usize,
     resource: &Arc<Resource>,
 ) -> Result<bool, Rejection> {
@@ -89,6 +89,6 @@ fn push(
         batch.resources.push(Arc::clone(resource));
     }
     record.resource = u32::try_from(batch.resources.len() - 1).map_err(full)?;
-    batch.spans.push(record);
+    batch.push(trace_id, record);
     Ok(true)
 }

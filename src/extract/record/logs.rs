@@ -130,7 +130,6 @@ impl<'a> LogReader<'_, 'a> {
             self.found.write(self.table, retention, arena)?;
             let time_ns = if view.time_ns == 0 { view.observed_ns } else { view.time_ns };
             Ok(Some(SpanRecord {
-                trace_id,
                 span_id,
                 parent_id: SpanId::default(),
                 start_ns: time_ns,

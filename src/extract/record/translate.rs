@@ -106,8 +106,8 @@ mod tests {
         let mut batches = [SpanBatch::default()];
         let mut cache = ExtractionCache::default();
         extract(table, Signal::Traces, &request, &mut cache, &mut batches).unwrap();
-        let [SpanBatch { arena, spans, resources, .. }] = batches;
-        let trace_id = spans[0].trace_id;
+        let [SpanBatch { arena, spans, runs, resources, .. }] = batches;
+        let trace_id = runs[0].trace_id;
         TraceSpans { trace_id, arena, spans, resources, ..TraceSpans::default() }
     }
 

@@ -62,11 +62,12 @@ impl TracePieces {
         let resources: Vec<u32> = batch.resources.iter().map(|it| self.intern(it)).collect();
         let mut pieces = Pieces::new();
         let mut order = Vec::new();
-        for span in &batch.spans {
+        let records = batch.by_trace().flat_map(|(id, run)| run.iter().map(move |span| (id, span)));
+        for (trace_id, span) in records {
             let facts = batch.arena.get(span.facts.start as usize..span.facts.end as usize);
             let resource = resources.get(span.resource as usize).copied().unwrap_or(u32::MAX);
-            let piece = pieces.entry(span.trace_id).or_insert_with(|| {
-                order.push(span.trace_id);
+            let piece = pieces.entry(trace_id).or_insert_with(|| {
+                order.push(trace_id);
                 Vec::new()
             });
             write(span, resource, facts.unwrap_or_default(), piece);
@@ -110,7 +111,7 @@ impl TracePieces {
         let mut own: HashMap<u32, u32> = HashMap::new();
         let mut rest = bytes;
         while !rest.is_empty() {
-            let (mut span, resource, facts) = read(&mut rest, trace_id)?;
+            let (mut span, resource, facts) = read(&mut rest)?;
             let start = u32::try_from(batch.arena.len()).ok()?;
             batch.arena.extend_from_slice(facts);
             span.facts = start..u32::try_from(batch.arena.len()).ok()?;
@@ -121,7 +122,7 @@ impl TracePieces {
                     batch.resources.len() as u32 - 1
                 }),
             };
-            batch.spans.push(span);
+            batch.push(trace_id, span);
         }
         Some(batch)
     }
@@ -151,7 +152,7 @@ fn write(span: &SpanRecord, resource: u32, facts: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(facts);
 }
 
-fn read<'b>(rest: &mut &'b [u8], trace_id: TraceId) -> Option<(SpanRecord, u32, &'b [u8])> {
+fn read<'b>(rest: &mut &'b [u8]) -> Option<(SpanRecord, u32, &'b [u8])> {
     let span_id = SpanId(take(rest)?);
     let parent_id = SpanId(take(rest)?);
     let (start_ns, end_ns) = (u64::from_le_bytes(take(rest)?), u64::from_le_bytes(take(rest)?));
@@ -162,7 +163,6 @@ fn read<'b>(rest: &mut &'b [u8], trace_id: TraceId) -> Option<(SpanRecord, u32, 
     *rest = left;
     let flags = SpanFlags(u16::try_from(flags).ok()?);
     let span = SpanRecord {
-        trace_id,
         span_id,
         parent_id,
         start_ns,
@@ -186,9 +186,8 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
 mod tests {
     use super::*;
 
-    fn span(trace: u8, id: u8, facts: std::ops::Range<u32>, resource: u32) -> SpanRecord {
+    fn span(id: u8, facts: std::ops::Range<u32>, resource: u32) -> SpanRecord {
         SpanRecord {
-            trace_id: TraceId([trace; 16]),
             span_id: SpanId([id; 8]),
             parent_id: SpanId([id / 2; 8]),
             start_ns: u64::from(id) << 40,
@@ -208,18 +207,16 @@ mod tests {
         };
         for memory_max in [usize::MAX, 0] {
             let mut pieces = TracePieces::new(memory_max);
-            let first = SpanBatch {
-                arena: b"abcdef".to_vec(),
-                spans: vec![span(2, 1, 0..3, 1), span(1, 2, 3..6, 0), span(2, 3, 6..6, 0)],
-                resources: vec![resource("a"), resource("b")],
-                ..SpanBatch::default()
+            let batch = |arena: &[u8], spans: Vec<(u8, SpanRecord)>, resources: &[&str]| {
+                let arena = arena.to_vec();
+                let resources = resources.iter().map(|name| resource(name)).collect();
+                let mut batch = SpanBatch { arena, resources, ..SpanBatch::default() };
+                spans.into_iter().for_each(|(id, span)| batch.push(TraceId([id; 16]), span));
+                batch
             };
-            let second = SpanBatch {
-                arena: b"xyz".to_vec(),
-                spans: vec![span(2, 4, 0..3, 0)],
-                resources: vec![resource("a")],
-                ..SpanBatch::default()
-            };
+            let spans = vec![(2, span(1, 0..3, 1)), (1, span(2, 3..6, 0)), (2, span(3, 6..6, 0))];
+            let first = batch(b"abcdef", spans, &["a", "b"]);
+            let second = batch(b"xyz", vec![(2, span(4, 0..3, 0))], &["a"]);
             pieces.add(&first).unwrap();
             pieces.add(&second).unwrap();
             pieces.finish().unwrap();

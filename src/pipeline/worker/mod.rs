@@ -14,7 +14,6 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Outlet;
 use super::backlog::Backlog;
-use super::costly::Costly;
 use super::guard::Guarded;
 use super::journal::notes::JudgedNote;
 use super::journal::{Journal, Priors};
@@ -26,6 +25,7 @@ use super::room::{QueueRoom, ShardRoom};
 use super::sessions::{SessionSender, unless_unasked};
 use asking::TraceAnswer;
 pub(super) use clock::ShardClock;
+pub(super) use costly::Costly;
 
 use crate::assemble::{Due, Handle, RunningTrace, Shard, TakenSteps};
 use crate::emit::forward::Forwards;
@@ -202,7 +202,7 @@ impl Worker {
     fn take_in(&mut self, batch: Arc<SpanBatch>, is_old: bool, now_ms: u64, due: &mut Vec<Due>) {
         self.shard.add(&batch, now_ms, due);
         if is_old {
-            batch.spans.iter().for_each(|record| self.shard.lacks_facts(record.trace_id));
+            batch.runs.iter().for_each(|run| self.shard.lacks_facts(run.trace_id));
         }
         if let Ok(batch) = Arc::try_unwrap(batch) {
             self.pool.give_back(batch);
@@ -480,6 +480,7 @@ pub(super) fn unix_ns(time: SystemTime) -> u64 {
 
 mod asking;
 mod clock;
+mod costly;
 mod reform;
 mod told;
 

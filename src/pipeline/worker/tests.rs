@@ -9,7 +9,7 @@ use crate::extract::dialect::Dialect;
 use crate::extract::{ExtractionCache, Table, extract};
 use crate::model::{EvaluationId, Level, Memory, Want};
 use crate::otlp::{Signal, json};
-use crate::pipeline::room::ShardQueue;
+use crate::pipeline::room::{RequestQueue, ShardQueue};
 use crate::pipeline::{PipelineIntake, Unjudged};
 use crate::receive::{Intake, Received};
 use crate::telemetry::Telemetry;
@@ -108,9 +108,9 @@ async fn work_that_was_taken_is_judged_although_it_stands_behind_the_drain() {
 
 /// Room in the queue, for a request to one shard.
 async fn room() -> Arc<(ShardRoom, Arc<QueueRoom>)> {
-    let (share, soon) = (Share::new("queue", 100), Instant::now() + TICK);
-    let room = QueueRoom::take(&share, &Arc::default(), 1, soon, || {}).await.unwrap();
-    let own = ShardQueue::new(1).take(&share, 1, soon, || {}).await.unwrap();
+    let (queue, soon) = (RequestQueue::new(Share::new("queue", 100)), Instant::now() + TICK);
+    let room = queue.take(&Arc::default(), 1, soon, || {}).await.unwrap();
+    let own = ShardQueue::new(1).take(&room, 1, soon, || {}).await.unwrap();
     Arc::new((own, Arc::new(room)))
 }
 

@@ -16,6 +16,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
+use tokio::time::Instant;
 
 use self::cors::Cors;
 use super::answer::Answer;
@@ -90,6 +91,7 @@ impl<I: Intake> HttpService<I> {
         let encoding = encoding_of(request.headers());
         let version = request.version();
         let origin = self.cors.as_ref().and_then(|cors| cors.allowed(request.headers()));
+        let began = Instant::now();
         let mut answer = match self.export(request, encoding, sender).await {
             Ok((signal, accepted)) => {
                 let metrics = &self.ingest.metrics;
@@ -97,6 +99,8 @@ impl<I: Intake> HttpService<I> {
                 succeeded(signal, encoding, &accepted)
             }
             Err(failure) => {
+                let since = (began, None);
+                self.ingest.hold_back(Transport::Http, &failure, sender, since).await;
                 let mut response = self.refused(encoding, &failure);
                 // The sender should not wait on a connection that goes soon.
                 if failure.reason == RefusalReason::ShuttingDown && version < Version::HTTP_2 {

@@ -25,6 +25,8 @@ pub struct Sender {
     pub(in crate::receive) progressed: AtomicBool,
     /// Bodies that are read, or passed over.
     taking: AtomicUsize,
+    /// Refusals that are held back.
+    pub(in crate::receive) held_back: AtomicUsize,
     /// Requests that wait for room.
     waiting: AtomicUsize,
     queued: AtomicUsize,

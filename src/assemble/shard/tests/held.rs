@@ -97,7 +97,8 @@ fn verdicts_that_were_given_count_among_the_bytes_of_their_trace() {
     let mut verdicts = GivenVerdicts::default();
     verdicts.supersede(&mut vec![evaluation; 2_000]);
     shard.keep_verdicts(handle, verdicts);
-    assert_eq!(shard.bytes(), before + 16 * VERDICTS_MAX);
+    let kept = shard.bytes() - before;
+    assert!((16 * VERDICTS_MAX..16 * VERDICTS_MAX + 64).contains(&kept), "{kept}");
     shard.done(handle);
     shard.tick(40_000, &mut due);
     assert_eq!((shard.trace_count(), shard.bytes()), (0, 0));

@@ -28,7 +28,6 @@ fn id(number: u16) -> SpanId {
 fn request(service: &str, spans: &[Sent]) -> SpanBatch {
     let resource = Resource { encoded: service.into(), service_name: service.into() };
     let record = |sent: &Sent| SpanRecord {
-        trace_id: TraceId([sent.trace; 16]),
         span_id: id(sent.span),
         parent_id: id(sent.parent),
         start_ns: 5,
@@ -39,8 +38,9 @@ fn request(service: &str, spans: &[Sent]) -> SpanBatch {
         resource: 0,
         facts: 0..0,
     };
-    let spans = spans.iter().map(record).collect();
-    SpanBatch { spans, resources: vec![Arc::new(resource)], ..SpanBatch::default() }
+    let mut batch = SpanBatch { resources: vec![Arc::new(resource)], ..SpanBatch::default() };
+    spans.iter().for_each(|sent| batch.push(TraceId([sent.trace; 16]), record(sent)));
+    batch
 }
 
 fn auto() -> Shard {

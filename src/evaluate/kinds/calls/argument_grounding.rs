@@ -9,6 +9,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, VecDeque};
+use std::fmt::{self, Write};
 
 use hashbrown::HashSet;
 use schemars::JsonSchema;
@@ -31,6 +32,13 @@ const SEARCHED_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Steps to take one byte of input or results in: words are hashed and kept.
 const STEPS_PER_BYTE: usize = 8;
+
+/// Steps to look up one byte of an argument's text: its words are made plain and hashed.
+const ARGUMENT_STEPS_PER_BYTE: usize = 4;
+
+/// Steps to look at any value, and to write a number as it is compared.
+const VALUE_STEPS: usize = 4;
+const NUMBER_STEPS: usize = 32;
 
 /// Bytes that are searched in one step.
 const SEARCHED_BYTES_PER_STEP: usize = 16;
@@ -122,6 +130,20 @@ fn words(text: &str, mut each: impl FnMut(&str)) {
     }
 }
 
+/// A text that takes no more than so many bytes.
+struct LimitedText {
+    text: String,
+    left: usize,
+}
+
+impl fmt::Write for LimitedText {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        self.left = self.left.checked_sub(part.len()).ok_or(fmt::Error)?;
+        self.text.push_str(part);
+        Ok(())
+    }
+}
+
 /// What the agent could have known.
 struct GroundingSources<'t> {
     /// All texts in plain form, a space around each word, a line for each text.
@@ -148,14 +170,25 @@ impl<'t> GroundingSources<'t> {
 
     /// Adds a text or a value; `false` once there is too much.
     fn add(&mut self, value: &Value<'_>) -> bool {
+        let left = SOURCE_BYTES_MAX - self.bytes;
+        let written;
         let text = match value {
-            Value::String(text) => plain(text),
-            other => plain(&other.to_string()),
+            Value::String(text) => text.as_ref(),
+            other => {
+                let mut text = LimitedText { text: String::new(), left };
+                if write!(text, "{other}").is_err() {
+                    return false;
+                }
+                written = text.text;
+                &written
+            }
         };
-        self.bytes += text.len();
-        if self.bytes > SOURCE_BYTES_MAX || !self.effort.spend(text.len() * STEPS_PER_BYTE) {
+        if text.len() > left || !self.effort.spend(text.len() * STEPS_PER_BYTE) {
             return false;
         }
+        let text = plain(text);
+        // Small letters may take more bytes than the capital ones.
+        self.bytes = SOURCE_BYTES_MAX.min(self.bytes + text.len());
         for word in text.split(' ') {
             if !self.words.contains(word) {
                 self.words.insert(word.to_owned());
@@ -165,6 +198,15 @@ impl<'t> GroundingSources<'t> {
         self.text.push_str(&text);
         self.text.push_str(" \n");
         true
+    }
+
+    /// Takes the steps to look at an argument's value; `false` where they are not left.
+    fn look_at(&self, value: &Value<'_>) -> bool {
+        self.effort.spend(match value {
+            Value::String(text) => VALUE_STEPS + text.len() * ARGUMENT_STEPS_PER_BYTE,
+            Value::Number(_) => NUMBER_STEPS,
+            _ => VALUE_STEPS,
+        })
     }
 
     fn hold(&self, text: &str, min_length: usize) -> bool {
@@ -199,6 +241,9 @@ impl Grounding {
         tell: &mut impl FnMut(bool, &[&'v str]),
     ) {
         let min_length = self.settings.min_length;
+        if !sources.look_at(value) {
+            return;
+        }
         match value {
             Value::Null | Value::Bool(_) => {}
             Value::Number(number)
@@ -298,6 +343,9 @@ impl Grounding {
             });
             if sources.searched_bytes.get() > SEARCHED_BYTES_MAX {
                 return Err(Reason::TextTooLarge);
+            }
+            if sources.effort.is_spent() {
+                return Err(Reason::TrajectoryTooLarge);
             }
             // What is missing may stand in the part that is not recorded.
             if sources.incomplete && tally.judged - tally.grounded > before {

@@ -210,7 +210,6 @@ impl<'a> SpanReader<'_, 'a> {
             let backwards = view.end_ns != 0 && view.end_ns < view.start_ns;
             extracted.ended_before_start += u64::from(backwards);
             Ok(Some(SpanRecord {
-                trace_id,
                 span_id,
                 parent_id,
                 start_ns: view.start_ns,

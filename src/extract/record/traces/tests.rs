@@ -233,9 +233,9 @@ fn spans_go_to_the_shard_of_their_trace_with_their_resource() {
     for (number, shard) in shards.iter().enumerate() {
         assert_eq!(shard.resources.len(), 1);
         assert_eq!(shard.resources[0].service_name, "shop");
-        for span in &shard.spans {
-            assert_eq!(crate::model::shard_of(span.trace_id, 4), number);
-            assert_eq!(span.resource, 0);
+        for (trace_id, run) in shard.by_trace() {
+            assert_eq!(crate::model::shard_of(trace_id, 4), number);
+            assert!(run.len() == 1 && run[0].resource == 0);
         }
     }
     assert_eq!(shards.iter().map(|shard| shard.spans.len()).sum::<usize>(), 100);

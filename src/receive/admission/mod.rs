@@ -2,14 +2,23 @@
 //!
 //! While its body comes, a request holds what has come of it and one of [`READING_MAX`] places, so
 //! whoever sends slowly keeps nobody else out. Once the body is whole it needs a turn. Without one
-//! it waits a moment, since some senders never try again, and is then refused as overload. What it
-//! holds is given back when its [`Ticket`] is dropped.
+//! it waits a moment in a fair order ([`waiters`]), since some senders never try again, and is then
+//! refused as overload. What it holds is given back when its [`Ticket`] is dropped.
+//!
+//! A refusal that came without waiting is held back for as long as waiting would have taken, while
+//! it holds neither body nor turn: a flood that keeps to so many streams a connection is slowed to
+//! that many requests in that time, and the work of refusing them takes little from others.
+
+mod line;
+mod waiters;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
+
+pub use waiters::{AskedRoom, Waiters};
 
 use super::Sender;
 use super::settings::OtlpReceiverSettings;
@@ -19,8 +28,9 @@ use crate::model::Share;
 /// Requests whose bodies are on their way, over all protocols. Each takes some kilobytes beside the
 /// bytes that have come.
 const READING_MAX: usize = 16_384;
-/// How often a request without a turn looks again.
-const LOOK: Duration = Duration::from_millis(5);
+/// Refusals that are held back at the same time; further ones are told at once. Each takes some
+/// kilobytes.
+const HELD_BACK_MAX: usize = 4096;
 /// The setting of the bytes.
 const BYTES_SETTING: &str = "receivers.otlp.max_in_flight_mib";
 
@@ -33,7 +43,9 @@ pub(super) struct Admission {
 struct AdmissionLimits {
     bodies: Arc<Share>,
     turns: Arc<Share>,
+    waiters: Waiters,
     bytes: Arc<Share>,
+    held_back: Arc<Share>,
 }
 
 impl Admission {
@@ -41,7 +53,9 @@ impl Admission {
         let limits = AdmissionLimits {
             bodies: Share::new("bodies", READING_MAX),
             turns: Share::new("turns", settings.max_concurrent_requests.max(1)),
+            waiters: Waiters::default(),
             bytes,
+            held_back: Share::new("held_back", HELD_BACK_MAX),
         };
         Self { limits: Arc::new(limits), wait: settings.wait_for_room.0 }
     }
@@ -56,28 +70,62 @@ impl Admission {
         Ok(Ticket { sender, limits, has_turn: false, held: 0 })
     }
 
+    /// Until when a request may wait that is whole now: for its turn, and for whatever follows.
+    pub(super) fn deadline(&self) -> Instant {
+        Instant::now() + self.wait
+    }
+
     /// Gives a request its turn once its body is whole, after waiting for one if there is none;
     /// then `waits` is called.
     pub(super) async fn turn(
         &self,
         mut ticket: Ticket,
+        deadline: Instant,
         waits: impl FnOnce(),
     ) -> Result<Ticket, RefusedRequest> {
-        if ticket.try_turn() {
+        let limits = Arc::clone(&self.limits);
+        if limits.waiters.is_empty() && ticket.try_turn() {
             return Ok(ticket);
         }
-        if let Some(_waiting) = ticket.sender.wait() {
-            waits();
-            let deadline = Instant::now() + self.wait;
-            while Instant::now() < deadline {
-                tokio::time::sleep_until(deadline.min(Instant::now() + LOOK)).await;
-                if ticket.try_turn() {
-                    return Ok(ticket);
-                }
+        let sender = Arc::clone(&ticket.sender);
+        if let Some(_waiting) = sender.wait() {
+            let held = sender.turns.load(Ordering::Relaxed);
+            let asked = AskedRoom { sender: &sender, held, amount: 1 };
+            let is_taken = || ticket.try_turn();
+            if limits.waiters.wait(asked, deadline, waits, is_taken).await {
+                return Ok(ticket);
             }
         }
         let what = "too many concurrent requests";
         Err(RefusedRequest::overloaded(RefusalReason::TurnsFull, what))
+    }
+
+    /// How long a refusal of a request that began then is held back, and a place for it to wait:
+    /// none where it is not for want of room, waited as long already, or too many are held back.
+    pub(super) fn hold_back(
+        &self,
+        refused: &RefusedRequest,
+        sender: &Arc<Sender>,
+        began: Instant,
+    ) -> Option<(Instant, HeldBack)> {
+        let (until, share) = (began + self.wait, &self.limits.held_back);
+        let is_early = refused.reason.is_for_want_of_room() && Instant::now() < until;
+        if !is_early || !share.try_take_for(&sender.held_back, 1) {
+            return None;
+        }
+        Some((until, HeldBack { sender: Arc::clone(sender), share: Arc::clone(share) }))
+    }
+}
+
+/// A refusal that is held back, until dropped.
+pub(super) struct HeldBack {
+    sender: Arc<Sender>,
+    share: Arc<Share>,
+}
+
+impl Drop for HeldBack {
+    fn drop(&mut self) {
+        self.share.give_back_for(&self.sender.held_back, 1);
     }
 }
 
@@ -141,10 +189,11 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let AdmissionLimits { bodies, turns, bytes } = &*self.limits;
+        let AdmissionLimits { bodies, turns, waiters, bytes, .. } = &*self.limits;
         bytes.give_back_for(&self.sender.bytes, self.held);
         if self.has_turn {
             turns.give_back_for(&self.sender.turns, 1);
+            waiters.wake();
         } else {
             bodies.give_back_for(&self.sender.bodies, 1);
         }
@@ -165,6 +214,10 @@ mod tests {
         Admission::new(&settings, Share::new("requests", 1 << 20))
     }
 
+    async fn turn(admission: &Admission, sender: &Arc<Sender>) -> Result<Ticket, RefusedRequest> {
+        admission.turn(admission.enter(sender)?, admission.deadline(), || {}).await
+    }
+
     fn reason<T>(refused: Result<T, RefusedRequest>) -> Option<RefusalReason> {
         refused.err().map(|refused| refused.reason)
     }
@@ -174,7 +227,7 @@ mod tests {
         let (admission, waits) = (admission(1), std::cell::Cell::new(0));
         let turn = async || {
             let ticket = admission.enter(&Arc::default()).unwrap();
-            admission.turn(ticket, || waits.set(waits.get() + 1)).await
+            admission.turn(ticket, admission.deadline(), || waits.set(waits.get() + 1)).await
         };
         let ticket = turn().await.ok();
         assert_eq!((reason(turn().await), waits.get()), (Some(RefusalReason::TurnsFull), 1));
@@ -187,22 +240,41 @@ mod tests {
         let (admission, slow) = (admission(1), Arc::default());
         let slow: Vec<_> = (0..READING_MAX).map_while(|_| admission.enter(&slow).ok()).collect();
         assert_eq!(slow.len(), READING_MAX / 5 * 4 + 3, "no more than four times what is left");
-        assert!(admission.turn(admission.enter(&Arc::default()).unwrap(), || {}).await.is_ok());
+        assert!(turn(&admission, &Arc::default()).await.is_ok());
         let rest = (0..READING_MAX).map_while(|_| admission.enter(&Arc::default()).ok());
         let rest: Vec<_> = rest.collect();
         assert_eq!(slow.len() + rest.len(), READING_MAX);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn refusal_without_a_wait_is_held_back_and_no_other() {
+        let (admission, flood) = (admission(1), Arc::<Sender>::default());
+        let overload = RefusedRequest::overloaded(RefusalReason::TurnsFull, "x");
+        let began = Instant::now();
+        let (until, held) = admission.hold_back(&overload, &flood, began).unwrap();
+        assert_eq!((until, flood.held_back.load(Ordering::Relaxed)), (began + admission.wait, 1));
+        drop(held);
+        assert_eq!(admission.limits.held_back.held(), 0);
+        let malformed = RefusedRequest::new(RefusalReason::Malformed, "x");
+        assert!(admission.hold_back(&malformed, &flood, began).is_none());
+        tokio::time::advance(admission.wait).await;
+        assert!(admission.hold_back(&overload, &flood, began).is_none(), "it has waited");
+        let now = Instant::now();
+        let held: Vec<_> =
+            std::iter::from_fn(|| admission.hold_back(&overload, &flood, now)).collect();
+        assert!(held.len() < HELD_BACK_MAX);
+        assert!(admission.hold_back(&overload, &Arc::default(), now).is_some(), "room for others");
+    }
+
     #[tokio::test]
     async fn connection_that_has_nearly_all_turns_leaves_some_to_others() {
         let (admission, flood) = (admission(100), Arc::default());
-        let turn = async |sender| admission.turn(admission.enter(sender).unwrap(), || {}).await;
         let mut turns = Vec::new();
-        while let Ok(ticket) = turn(&flood).await {
+        while let Ok(ticket) = turn(&admission, &flood).await {
             turns.push(ticket);
         }
         assert_eq!(turns.len(), 80);
-        assert!(turn(&Arc::default()).await.is_ok());
+        assert!(turn(&admission, &Arc::default()).await.is_ok());
     }
 
     #[tokio::test]

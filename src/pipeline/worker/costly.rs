@@ -13,7 +13,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 
 /// When the last line was written, and how many traces since then had none.
 #[derive(Default)]
-pub(super) struct Costly(Cell<(Option<Instant>, u64)>);
+pub(in crate::pipeline) struct Costly(Cell<(Option<Instant>, u64)>);
 
 impl Costly {
     /// Tells of a trace, unless a line has just been written.

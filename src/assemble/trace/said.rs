@@ -1,0 +1,61 @@
+//! What was said of a trace: nothing of most that are open, so it is held beside them.
+
+use crate::model::{GivenVerdicts, Reported};
+
+/// What was said of one trace, for as long as it may be revised.
+#[derive(Debug, Default)]
+pub(in crate::assemble) struct SaidOfTrace(Option<Box<SaidParts>>);
+
+#[derive(Debug, Default)]
+struct SaidParts {
+    /// What evaluators said of it that they must know again.
+    reported: Vec<Reported>,
+    /// The verdicts that were given of it.
+    verdicts: GivenVerdicts,
+}
+
+impl SaidOfTrace {
+    /// What evaluators said of it that they must know again.
+    pub(in crate::assemble) fn reported(&self) -> &[Reported] {
+        self.0.as_ref().map_or(&[], |said| &said.reported)
+    }
+
+    /// The verdicts that were given of it.
+    pub(in crate::assemble) fn verdicts(&self) -> GivenVerdicts {
+        self.0.as_ref().map(|said| said.verdicts.clone()).unwrap_or_default()
+    }
+
+    /// Keeps what evaluators said of it.
+    pub(in crate::assemble) fn keep_reported(&mut self, reported: Vec<Reported>) {
+        if self.0.is_some() || !reported.is_empty() {
+            self.0.get_or_insert_default().reported = reported;
+        }
+    }
+
+    /// Keeps the verdicts that were given of it.
+    pub(in crate::assemble) fn keep_verdicts(&mut self, verdicts: GivenVerdicts) {
+        if self.0.is_some() || !verdicts.is_empty() {
+            self.0.get_or_insert_default().verdicts = verdicts;
+        }
+    }
+
+    /// Lets what evaluators said be rewritten.
+    pub(in crate::assemble) fn change_reported(&mut self, change: impl FnOnce(&mut Vec<Reported>)) {
+        match &mut self.0 {
+            Some(said) => change(&mut said.reported),
+            None => {
+                let mut reported = Vec::new();
+                change(&mut reported);
+                self.keep_reported(reported);
+            }
+        }
+    }
+
+    /// Bytes held for it.
+    pub(in crate::assemble) fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |said| {
+            let SaidParts { reported, verdicts } = &**said;
+            size_of::<SaidParts>() + reported.capacity() * size_of::<Reported>() + verdicts.bytes()
+        })
+    }
+}

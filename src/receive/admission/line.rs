@@ -1,0 +1,243 @@
+//! The order of those who wait for a limit.
+//!
+//! A pure state machine: who joins, who leaves, who is first. First is whose holder would hold
+//! least with what it asks for, so a sender with little goes before a flood; then who came first.
+//! What one holder asks for adds up, and is served in the order in which it came: many askers of
+//! one holder stand behind one of another that holds as much.
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
+
+/// A place in a [`WaitingLine`]; the least is the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct LinePlace {
+    would_hold: usize,
+    number: u64,
+}
+
+/// Those who wait, each with something that wakes it.
+#[derive(Debug)]
+pub(super) struct WaitingLine<W> {
+    waiters: BTreeMap<LinePlace, LineWaiter<W>>,
+    holders: HashMap<usize, HolderInLine>,
+    joined: u64,
+}
+
+#[derive(Debug)]
+struct LineWaiter<W> {
+    holder: usize,
+    amount: usize,
+    waker: W,
+}
+
+/// What one holder has in the line.
+#[derive(Debug, Default)]
+struct HolderInLine {
+    count: usize,
+    amount: usize,
+    /// The key of its last waiter: who comes after it stands behind it.
+    last: usize,
+}
+
+impl<W> Default for WaitingLine<W> {
+    fn default() -> Self {
+        Self { waiters: BTreeMap::new(), holders: HashMap::new(), joined: 0 }
+    }
+}
+
+impl<W> WaitingLine<W> {
+    /// Lets a holder, which has `held` now, wait for an amount.
+    pub(super) fn join(
+        &mut self,
+        holder: usize,
+        held: usize,
+        amount: usize,
+        waker: W,
+    ) -> LinePlace {
+        let own = self.holders.entry(holder).or_default();
+        own.count += 1;
+        own.amount = own.amount.saturating_add(amount);
+        own.last = own.last.max(held.saturating_add(own.amount));
+        self.joined += 1;
+        let place = LinePlace { would_hold: own.last, number: self.joined };
+        self.waiters.insert(place, LineWaiter { holder, amount, waker });
+        place
+    }
+
+    /// Takes a waiter out, served or not.
+    pub(super) fn leave(&mut self, place: LinePlace) {
+        let Some(waiter) = self.waiters.remove(&place) else { return };
+        let Some(own) = self.holders.get_mut(&waiter.holder) else { return };
+        own.count -= 1;
+        own.amount = own.amount.saturating_sub(waiter.amount);
+        if own.count == 0 {
+            self.holders.remove(&waiter.holder);
+        }
+    }
+
+    /// Who is first, with what wakes it.
+    pub(super) fn first(&self) -> Option<(LinePlace, &W)> {
+        self.waiters.first_key_value().map(|(place, waiter)| (*place, &waiter.waker))
+    }
+
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.waiters.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Serves all of a line; the names of who waits, in that order.
+    fn served(mut line: WaitingLine<&'static str>) -> Vec<&'static str> {
+        let mut names = Vec::new();
+        while let Some((place, name)) = line.first() {
+            names.push(*name);
+            line.leave(place);
+        }
+        assert!(line.holders.is_empty());
+        names
+    }
+
+    #[test]
+    fn who_would_hold_least_is_first_then_who_came_first() {
+        let mut line = WaitingLine::default();
+        for (holder, held, amount, name) in [
+            (1, 900, 10, "flood 1"),
+            (1, 900, 10, "flood 2"),
+            (2, 100, 10, "busy"),
+            (3, 0, 10, "quiet 1"),
+            (4, 0, 10, "other"),
+            (3, 0, 10, "quiet 2"),
+            (5, 0, 5000, "large"),
+        ] {
+            line.join(holder, held, amount, name);
+        }
+        let order = ["quiet 1", "other", "quiet 2", "busy", "flood 1", "flood 2", "large"];
+        assert_eq!(served(line), order);
+    }
+
+    #[test]
+    fn one_holder_is_served_in_its_own_order_though_it_holds_less_by_now() {
+        let mut line = WaitingLine::default();
+        line.join(1, 900, 100, "first");
+        line.join(1, 0, 1, "second");
+        line.join(2, 950, 1, "other");
+        assert_eq!(served(line), ["other", "first", "second"]);
+    }
+
+    /// One step of a limit that holders share.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        /// A holder asks for an amount.
+        Ask(usize, usize),
+        /// The holder of the oldest grant gives it back.
+        GiveBack,
+        /// Of those who wait, one gives up.
+        GiveUp(usize),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            4 => (0..6_usize, 1..=100_usize).prop_map(|(holder, amount)| Step::Ask(holder, amount)),
+            3 => Just(Step::GiveBack),
+            1 => (0..8_usize).prop_map(Step::GiveUp),
+        ];
+        vec(step, 1..200)
+    }
+
+    /// A limit of 100 with a line before it, served as [`super::super::waiters`] does.
+    #[derive(Default)]
+    struct Limit {
+        line: WaitingLine<usize>,
+        /// Holder, amount and place of each ask, by number.
+        asks: Vec<(usize, usize, LinePlace)>,
+        waiting: Vec<usize>,
+        /// Asks that were granted and hold.
+        granted: std::collections::VecDeque<usize>,
+    }
+
+    impl Limit {
+        fn held_by(&self, holder: usize) -> usize {
+            let own = self.granted.iter().filter(|ask| self.asks[**ask].0 == holder);
+            own.map(|ask| self.asks[*ask].1).sum()
+        }
+
+        fn held(&self) -> usize {
+            self.granted.iter().map(|ask| self.asks[*ask].1).sum()
+        }
+
+        fn serve(&mut self) {
+            while let Some((place, ask)) = self.line.first() {
+                let ask = *ask;
+                if self.held() + self.asks[ask].1 > 100 {
+                    return;
+                }
+                self.line.leave(place);
+                self.waiting.retain(|other| *other != ask);
+                let earlier = self
+                    .waiting
+                    .iter()
+                    .any(|other| self.asks[*other].0 == self.asks[ask].0 && *other < ask);
+                assert!(!earlier, "a later ask of one holder goes first");
+                self.granted.push_back(ask);
+            }
+        }
+
+        fn step(&mut self, step: Step) {
+            match step {
+                Step::Ask(holder, amount) => {
+                    let ask = self.asks.len();
+                    let place = self.line.join(holder, self.held_by(holder), amount, ask);
+                    self.asks.push((holder, amount, place));
+                    self.waiting.push(ask);
+                }
+                Step::GiveBack => drop(self.granted.pop_front()),
+                Step::GiveUp(nth) if nth < self.waiting.len() => {
+                    let ask = self.waiting.remove(nth);
+                    self.line.leave(self.asks[ask].2);
+                }
+                Step::GiveUp(_) => {}
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn limit_is_kept_and_nobody_waits_where_the_first_has_room(steps in steps()) {
+            let mut limit = Limit::default();
+            for step in steps {
+                limit.step(step);
+                limit.serve();
+                prop_assert!(limit.held() <= 100);
+                prop_assert_eq!(limit.line.len(), limit.waiting.len());
+                let least = limit.waiting.iter().map(|ask| limit.asks[*ask].2).min();
+                prop_assert_eq!(limit.line.first().map(|(place, _)| place), least);
+            }
+            // What is given back serves all who wait, however they came.
+            for _ in 0..limit.asks.len() {
+                limit.step(Step::GiveBack);
+                limit.serve();
+            }
+            prop_assert!(limit.waiting.is_empty() && limit.line.holders.is_empty());
+        }
+
+        #[test]
+        fn who_holds_nothing_stands_behind_no_flood(
+            flood in vec(1..=100_usize, 1..50), amount in 1..=100_usize,
+        ) {
+            let mut line = WaitingLine::default();
+            for asked in flood {
+                line.join(1, 200, asked, "flood");
+            }
+            line.join(2, 0, amount, "quiet");
+            prop_assert_eq!(line.first().map(|(_, name)| *name), Some("quiet"));
+        }
+    }
+}
