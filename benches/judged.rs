@@ -55,7 +55,7 @@ fn evaluator(name: &str, settings: &str) -> Box<dyn Evaluator> {
 fn ask(evaluator: &dyn Evaluator, run: &mut Trajectory<'_>, room: &PromptRoom) -> usize {
     run.effort = Effort::default();
     match evaluator.inquire(run, 0.5, Want::ALL).unwrap() {
-        Inquired::Known(_) => 0,
+        Inquired::Known(_) | Inquired::External(_) => 0,
         Inquired::Asked(inquiry) => inquiry.prompt(room).map_or(0, |prompt| prompt.user.len()),
     }
 }

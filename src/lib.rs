@@ -43,6 +43,7 @@ pub mod assemble;
 pub mod config;
 pub mod emit;
 pub mod evaluate;
+pub mod external;
 pub mod extract;
 pub mod judge;
 pub mod receive;

@@ -18,7 +18,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::answer::{SendError, Taken};
 use super::http::USER_AGENT;
-use super::settings::{ClientSettings, Compression};
+use super::settings::{ClientSettings, Compression, Protocol, TlsSettings};
 use crate::otlp::Signal;
 use crate::tls::{ClientTls, TlsError};
 
@@ -79,6 +79,21 @@ impl GrpcClient {
             }),
         }
     }
+}
+
+/// A channel that connects with the first request, and again when the connection is lost, for
+/// services beside OTLP. `uri` has a scheme; `https` means TLS.
+pub(crate) fn channel(uri: Uri, timeout: Duration, tls: &TlsSettings) -> Result<Channel, String> {
+    super::use_cryptography();
+    let settings = ClientSettings {
+        protocol: Protocol::Grpc,
+        endpoint: String::new(),
+        headers: http::HeaderMap::new(),
+        compression: Compression::None,
+        timeout,
+        tls: tls.clone(),
+    };
+    Ok(Dial::new(uri, &settings)?.lazily())
 }
 
 /// Where to connect, and TLS on the way if the address asks for it.

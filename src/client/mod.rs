@@ -16,7 +16,7 @@ use bytes::Bytes;
 pub use answer::{SendError, Taken};
 pub(crate) use answer::{retry_after, short};
 pub(crate) use connection::Connection;
-pub(crate) use grpc::chain;
+pub(crate) use grpc::{chain, channel};
 pub use settings::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
 
 use crate::otlp::Signal;

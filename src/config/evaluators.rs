@@ -70,10 +70,10 @@ pub struct SharedSettings {
     /// evaluation of the complete trace then revises that verdict. Only `tool_call_count`,
     /// `tool_policy`, `tool_loop` and `tool_budget` know before the end. Default `false`.
     pub early: bool,
-    /// Whether a judge is worth asking: a CEL expression over what `when` knows and over `scores`,
-    /// a map of the scores that evaluators without a judge gave the same trace, such as
-    /// `scores["tool_error"] < 1.0`. A score that was not given makes it false. Only for evaluators
-    /// that ask a judge.
+    /// Whether a judge, or an evaluator of another process, is worth asking: a CEL expression over
+    /// what `when` knows and over `scores`, a map of the scores that the other evaluators gave the
+    /// same trace, such as `scores["tool_error"] < 1.0`. A score that was not given makes it false.
+    /// Only for evaluators that ask a judge or another process.
     pub run_if: Option<String>,
     /// Globs of the only tools whose calls it sees, such as `search_*`; all without it.
     pub only_tools: Vec<String>,
@@ -244,7 +244,7 @@ fn info(
     };
     let mut judged_by = own.to_value();
     if judged::asks(kind, own) {
-        judged::identify(&mut judged_by, judges);
+        judged::identify(kind, &mut judged_by, judges);
     }
     // What it sees is part of what it is.
     if let Value::Map(map) = &mut judged_by {

@@ -1,9 +1,12 @@
-//! What the config says of judges: which there are, and which evaluators ask them.
+//! What the config says of judges: which there are, and which evaluators ask them, or somebody else
+//! outside of this process.
 
 use std::collections::BTreeMap;
 
 use crate::evaluate::Kind;
+use crate::evaluate::external::is_external;
 use crate::evaluate::inquiry::PROMPT_VERSION;
+use crate::evaluate::kinds::external::settings::REACHING_KEYS;
 use crate::judge::{JudgeSettings, unknown_judge};
 use crate::settings::{Node, SettingsError};
 use crate::value::Value;
@@ -14,8 +17,13 @@ pub(super) type Judges = BTreeMap<String, JudgeSettings>;
 /// The settings that name a judge.
 const NAMING: [&str; 2] = ["judge", "escalate_to"];
 
-/// Whether an evaluator of a kind asks a judge with these settings of its own.
+/// Whether an evaluator of a kind asks somebody with these settings of its own: a judge, or an
+/// evaluator outside of this process.
 pub(super) fn asks(kind: &Kind, own: &Node) -> bool {
+    is_external(kind.name) || asks_judge(kind, own)
+}
+
+fn asks_judge(kind: &Kind, own: &Node) -> bool {
     own.get("judge").is_some_and(|judge| judge.to_value().as_str().is_some()) && takes_judge(kind)
 }
 
@@ -34,10 +42,11 @@ pub(super) fn mistakes(
     let mut errors = Vec::new();
     let asks = asks(kind, own);
     if let (false, Some(run_if)) = (asks, shared.get("run_if")) {
-        let error = SettingsError::new("`run_if` goes only with evaluators that ask a judge");
+        let text = "`run_if` goes only with evaluators that ask a judge or another process";
+        let error = SettingsError::new(text);
         errors.push(error.with_help("`when` chooses the traces of all others").at(run_if.place));
     }
-    if !asks {
+    if !asks_judge(kind, own) {
         return errors;
     }
     if let Some(level) = shared.get("level").filter(|it| it.to_value().as_str() == Some("call")) {
@@ -56,9 +65,16 @@ pub(super) fn mistakes(
 }
 
 /// Puts model and parameters in the place of the names of judges: an answer depends on those, not
-/// on how a config calls them.
-pub(super) fn identify(settings: &mut Value<'static>, judges: Option<&Judges>) {
+/// on how a config calls them. Nor does it depend on how an evaluator outside of this process is
+/// reached.
+pub(super) fn identify(kind: &Kind, settings: &mut Value<'static>, judges: Option<&Judges>) {
     let Value::Map(map) = settings else { return };
+    if is_external(kind.name) {
+        for key in REACHING_KEYS {
+            map.remove(key);
+        }
+        return;
+    }
     for key in NAMING {
         let name = map.get(key).and_then(Value::as_str).map(str::to_owned);
         let judge = name.and_then(|name| judges?.get(&name));

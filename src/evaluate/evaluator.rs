@@ -1,5 +1,8 @@
 //! What an evaluator is, and what a kind of evaluator is.
 
+use std::sync::Arc;
+
+use super::external::ExternalPlan;
 use super::inquiry::{Inquired, JudgePlan};
 use crate::model::{Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
@@ -44,14 +47,21 @@ pub trait Evaluator: Send + Sync {
         None
     }
 
-    /// Asks a judge about the target instead of judging it. `Some` for judged kinds, and always;
-    /// then [`evaluate`](Self::evaluate) is never called. `threshold` is the score that passes.
+    /// Asks a judge, or another process, about the target instead of judging it. `Some` for judged
+    /// and external kinds, and always; then [`evaluate`](Self::evaluate) is never called.
+    /// `threshold` is the score that passes.
     fn inquire(&self, _: &Trajectory<'_>, _threshold: f64, _: Want) -> Option<Inquired> {
         None
     }
 
     /// Which judge is asked, and how; `None` for deterministic kinds.
     fn judge(&self) -> Option<&JudgePlan> {
+        None
+    }
+
+    /// Whom it asks outside of this process, and how; `None` for all other kinds. Then
+    /// [`inquire`](Self::inquire) gives what is sent.
+    fn external(&self) -> Option<&Arc<ExternalPlan>> {
         None
     }
 

@@ -7,6 +7,7 @@
 
 use std::fmt;
 
+use super::external::ExternalInquiry;
 use crate::model::{Outcome, SpanId};
 
 /// Version of the words around record and statements: part of what an evaluation is known by.
@@ -35,6 +36,8 @@ pub enum Inquired {
     Known(Conclusion),
     /// This is to be asked.
     Asked(Box<dyn Inquiry>),
+    /// This is to be sent to an evaluator outside of this process.
+    External(ExternalInquiry),
 }
 
 /// What is to be asked about one target. Owned, so that it can wait on the lane.
@@ -177,4 +180,17 @@ pub struct Conclusion {
     pub is_unsure: bool,
     /// An injection was found, by code or by the judge.
     pub injection_suspected: bool,
+}
+
+impl Conclusion {
+    /// An outcome that nobody needs to be asked for.
+    pub fn of(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            calls: Vec::new(),
+            agreement: 1.0,
+            is_unsure: false,
+            injection_suspected: false,
+        }
+    }
 }

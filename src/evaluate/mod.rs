@@ -9,12 +9,13 @@ pub mod asked;
 pub mod compat;
 pub mod engine;
 pub mod evaluator;
+pub mod external;
 pub mod inquiry;
 pub mod judged;
 pub mod kinds;
 pub mod shared;
 
-pub use asked::AskedInquiry;
+pub use asked::{AskedExternal, AskedInquiry, AskedTarget};
 pub use evaluator::{Early, Evaluator, Kind};
 pub use kinds::{KINDS, kind};
 pub use shared::failure::{FailureJudge, FailureSettings};

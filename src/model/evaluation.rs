@@ -119,13 +119,17 @@ pub enum Reason {
     Deadline,
     /// The process ended before there was an answer.
     Shutdown,
+    /// An external evaluator says that it cannot judge the target.
+    ExternalNotEvaluable,
+    /// An external evaluator could not be reached, or has not said what it evaluates.
+    EvaluatorUnavailable,
     /// The judge, or a filter before it, refused to answer.
     JudgeRefused,
 }
 
 impl Reason {
     /// All, in the order of declaration.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 28] = [
         Self::ArgumentsNotRecorded,
         Self::ResultNotRecorded,
         Self::UserInputNotRecorded,
@@ -151,6 +155,8 @@ impl Reason {
         Self::CircuitOpen,
         Self::Deadline,
         Self::Shutdown,
+        Self::ExternalNotEvaluable,
+        Self::EvaluatorUnavailable,
         Self::JudgeRefused,
     ];
 
@@ -182,6 +188,8 @@ impl Reason {
             Self::CircuitOpen => "circuit_open",
             Self::Deadline => "deadline",
             Self::Shutdown => "shutdown",
+            Self::ExternalNotEvaluable => "external_not_evaluable",
+            Self::EvaluatorUnavailable => "evaluator_unavailable",
             Self::JudgeRefused => "judge_refused",
         }
     }

@@ -35,6 +35,12 @@ impl SpanId {
         (id != [0; 8]).then_some(Self(id))
     }
 
+    /// Reads 16 hexadecimal digits.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let mut id = [0; 8];
+        read_hex(text, &mut id).then_some(Self(id))
+    }
+
     /// Whether the id is absent.
     pub fn is_none(self) -> bool {
         self.0 == [0; 8]

@@ -42,8 +42,10 @@ pub fn join_session<'a>(trajectories: Vec<Trajectory<'a>>) -> Option<Trajectory<
     let mut is_spent = session.effort.is_trace_spent();
     definitions.into_iter().for_each(|tool| tools.put(tool));
     session.turn_starts.push(session.start_ns);
+    session.turn_roots.push((session.trace_id, session.span_id));
     for turn in turns {
         session.turn_starts.push(turn.start_ns);
+        session.turn_roots.push((turn.trace_id, turn.span_id));
         is_spent |= turn.effort.is_trace_spent();
         join(&mut session, &mut tools, turn);
     }

@@ -105,6 +105,9 @@ pub struct Trajectory<'a> {
     pub end_ns: u64,
     /// Of a session, the starts of its traces, in order, Unix nanoseconds; empty for a trace.
     pub turn_starts: Vec<u64>,
+    /// Of a session, the trace of each turn and the span that its evaluations are attached to;
+    /// empty for a trace.
+    pub turn_roots: Vec<(TraceId, SpanId)>,
     /// Of a session, what was said where one turn went over into the next: one fewer than there are
     /// turns. The first input is [`user_input`](Self::user_input), the last answer
     /// [`final_output`](Self::final_output).

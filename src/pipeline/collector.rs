@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::journal::{Journal, JournalOpenError, Past};
-use super::judging::{self, LanePlaces};
+use super::judging::{self, LanePlaces, RunningLanes};
 use super::keeper::Keeper;
 use super::lost::KeptWork;
 use super::reload::ReloadCounter;
@@ -30,9 +30,10 @@ use crate::emit::forward::{
 use crate::emit::settings::ExporterSettings;
 use crate::emit::{self, Exporters, Persistence, Unsent};
 use crate::evaluate::engine::run::{Configured, Evaluators};
+use crate::external::ExternalStartError;
 use crate::extract::dialect::Dialect;
 use crate::extract::{Resolver, Table, TableError};
-use crate::judge::{JudgeLane, JudgeSettings, JudgeStartError, JudgingSettings};
+use crate::judge::{JudgeSettings, JudgeStartError, JudgingSettings};
 use crate::log::LogLimits;
 use crate::model::{Memory, MemoryLimits};
 use crate::receive::settings::ReceiversSettings;
@@ -166,6 +167,9 @@ pub enum CollectorStartError {
     /// The judges.
     #[error(transparent)]
     Judges(#[from] JudgeStartError),
+    /// An evaluator outside of this process.
+    #[error(transparent)]
+    ExternalEvaluators(#[from] ExternalStartError),
     /// The log.
     #[error(transparent)]
     Log(#[from] JournalOpenError),
@@ -193,7 +197,7 @@ pub struct Collector {
     pub(super) exporters: Arc<Exporters>,
     forwards: Arc<Forwards>,
     pub(super) pipeline: Pipeline,
-    pub(super) lane: Option<JudgeLane>,
+    pub(super) lanes: RunningLanes,
     pub(super) receivers: Receivers,
     journal: Option<Arc<Journal>>,
     restoring: Option<JoinHandle<()>>,
@@ -229,7 +233,7 @@ impl Collector {
         let judges = (&settings.judges, &settings.judging);
         let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
         let places = LanePlaces { journal: journal.as_ref(), data_dir };
-        let (links, lane) = judging::link(judges, places, &evaluators, &outlet, &meter)?;
+        let (links, lanes) = judging::link(judges, places, &evaluators, &outlet, &meter)?;
         let pipeline = Pipeline::start_linked(
             &PipelineSettings {
                 traces: settings.traces,
@@ -249,7 +253,7 @@ impl Collector {
         if let Some(journal) = &journal {
             telemetry.readiness().need(journal.works());
         }
-        let handle = lane.as_ref().map(JudgeLane::handle);
+        let handle = lanes.handles().judge;
         let past = journal.as_ref().zip(past);
         let restoring = past.and_then(|(own, past)| pipeline.restore(own, past, handle));
         let intake = pipeline.intake();
@@ -265,7 +269,7 @@ impl Collector {
             exporters,
             forwards,
             pipeline,
-            lane,
+            lanes,
             receivers,
             journal,
             restoring,
@@ -324,9 +328,7 @@ impl Collector {
             }
             () = self.pipeline.shutdown() => {}
         }
-        if let Some(lane) = self.lane {
-            lane.shutdown(no_more_time(all / 4)).await;
-        }
+        self.lanes.shutdown(|| no_more_time(all / 4)).await;
         let left = || deadline.saturating_duration_since(Instant::now());
         let time_left = left().max(all / 4);
         tokio::join!(

@@ -1,4 +1,4 @@
-//! The lane of judges, joined to the pipeline.
+//! The lanes of judges and of evaluators outside of this process, joined to the pipeline.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,11 +8,14 @@ use opentelemetry::metrics::Meter;
 
 use super::journal::Journal;
 use super::metrics::PipelineMetrics;
-use super::{Outlet, PipelineLinks};
+use super::{CollectorStartError, Outlet, PipelineLinks};
+use crate::evaluate::AskedTarget;
 use crate::evaluate::engine::run::Evaluators;
+use crate::external::{ExternalHandle, ExternalLane, ExternalSettings};
 use crate::judge::{
-    AnswerLog, JudgeLane, JudgeSettings, JudgeStartError, JudgingSettings, LaneSettings,
+    AnswerLog, JudgeLane, JudgeSettings, JudgeStartError, JudgingSettings, LaneHandle, LaneSettings,
 };
+use crate::model::{Evaluation, Receipt};
 
 /// The file, in the folder of the data, that holds what judges cost.
 const SPENT_FILE: &str = "judges.json";
@@ -26,33 +29,112 @@ pub(super) struct LanePlaces<'a> {
     pub(super) data_dir: Option<&'a Path>,
 }
 
-/// What the pipeline works with beside its stages; the lane among it, where an evaluator asks a
-/// judge.
+/// Where inquiries are handed in. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct Lanes {
+    pub(super) judge: Option<LaneHandle>,
+    pub(super) external: Option<ExternalHandle>,
+}
+
+impl Lanes {
+    /// Hands inquiries in, each to whom it is for; never waits.
+    pub(super) fn ask(&self, asked: Vec<AskedTarget>, receipt: Option<&Receipt>) {
+        let (judged, external) = AskedTarget::by_lane(asked);
+        if let Some(lane) = &self.judge {
+            lane.ask(judged, receipt);
+        }
+        if let Some(lane) = &self.external {
+            lane.ask(external, receipt);
+        }
+    }
+
+    /// What is to be asked, where there is a lane for it; else that is said of each.
+    pub(super) fn unless_unasked(
+        &self,
+        asked: Vec<AskedTarget>,
+        out: &mut Vec<Evaluation>,
+    ) -> Vec<AskedTarget> {
+        let has_lane = |asked: &AskedTarget| match asked {
+            AskedTarget::Judge(_) => self.judge.is_some(),
+            AskedTarget::External(_) => self.external.is_some(),
+        };
+        let (asked, unasked): (Vec<_>, Vec<_>) = asked.into_iter().partition(has_lane);
+        out.extend(unasked.into_iter().map(AskedTarget::unasked));
+        asked
+    }
+}
+
+/// The lanes that run.
+pub(super) struct RunningLanes {
+    judge: Option<JudgeLane>,
+    external: Option<ExternalLane>,
+}
+
+impl RunningLanes {
+    /// Where inquiries are handed in.
+    pub(super) fn handles(&self) -> Lanes {
+        Lanes {
+            judge: self.judge.as_ref().map(JudgeLane::handle),
+            external: self.external.as_ref().map(ExternalLane::handle),
+        }
+    }
+
+    /// Both take no more, and wait for what is under way until there is no more time.
+    pub(super) async fn shutdown<F: Future<Output = ()>>(self, no_more_time: impl Fn() -> F) {
+        let judge = async {
+            if let Some(lane) = self.judge {
+                lane.shutdown(no_more_time()).await;
+            }
+        };
+        let external = async {
+            if let Some(lane) = self.external {
+                lane.shutdown(no_more_time()).await;
+            }
+        };
+        tokio::join!(judge, external);
+    }
+}
+
+/// What the pipeline works with beside its stages; the lanes among it, where an evaluator asks a
+/// judge or another process.
 pub(super) fn link(
     judges: (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
     places: LanePlaces<'_>,
     evaluators: &Evaluators,
     outlet: &Outlet,
     meter: &Meter,
-) -> Result<(PipelineLinks, Option<JudgeLane>), JudgeStartError> {
+) -> Result<(PipelineLinks, RunningLanes), CollectorStartError> {
     let metrics = Arc::new(PipelineMetrics::new(meter, evaluators));
-    let lane = match evaluators.asks_judges() {
-        true => Some(start(judges, places, &metrics, outlet, meter)?),
+    let (counting, given) = (Arc::clone(&metrics), Arc::clone(outlet));
+    let counted: Outlet = Arc::new(move |evaluations: Vec<_>, receipt| {
+        counting.evaluations(&evaluations);
+        given(evaluations, receipt);
+    });
+    let judge = match evaluators.asks_judges() {
+        true => Some(start(judges, places, &counted, meter)?),
         false => None,
     };
-    let links = PipelineLinks {
-        metrics,
-        journal: places.journal.cloned(),
-        lane: lane.as_ref().map(JudgeLane::handle),
+    let judging = judges.1;
+    let settings = ExternalSettings {
+        deadline: judging.deadline.0,
+        waiting_max: judging.waiting_max as usize,
+        waiting_bytes_max: (judging.waiting_mib as usize) << 20,
+        leaves: places.journal.is_some(),
     };
-    Ok((links, lane))
+    let external = match evaluators.asks_external() {
+        true => Some(ExternalLane::start(evaluators.external(), &settings, counted, meter)?),
+        false => None,
+    };
+    let lanes = RunningLanes { judge, external };
+    let journal = places.journal.cloned();
+    let links = PipelineLinks { metrics, journal, lanes: lanes.handles() };
+    Ok((links, lanes))
 }
 
-/// Starts the lane; its evaluations are counted like all others.
+/// Starts the lane of the judges; its evaluations are counted like all others.
 fn start(
     (judges, judging): (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
     places: LanePlaces<'_>,
-    metrics: &Arc<PipelineMetrics>,
     outlet: &Outlet,
     meter: &Meter,
 ) -> Result<JudgeLane, JudgeStartError> {
@@ -67,10 +149,5 @@ fn start(
         spent_file: places.data_dir.map(|folder| folder.join(SPENT_FILE)),
         log,
     };
-    let (metrics, outlet) = (Arc::clone(metrics), Arc::clone(outlet));
-    let counted = move |evaluations: Vec<_>, receipt| {
-        metrics.evaluations(&evaluations);
-        outlet(evaluations, receipt);
-    };
-    JudgeLane::start(settings, judging, Arc::new(counted), meter)
+    JudgeLane::start(settings, judging, Arc::clone(outlet), meter)
 }

@@ -51,6 +51,7 @@ pub use collector::{Addresses, Collector, CollectorSettings, CollectorStartError
 pub use intake::PipelineIntake;
 pub use journal::JournalOpenError;
 use journal::{Journal, Past, Restore};
+use judging::Lanes;
 pub use lost::{KeptWork, Lost};
 use metrics::PipelineMetrics;
 use pool::BatchPool;
@@ -111,7 +112,7 @@ impl Pipeline {
         let links = PipelineLinks {
             metrics: Arc::new(PipelineMetrics::new(meter, &evaluators)),
             journal: None,
-            lane: None,
+            lanes: Lanes::default(),
         };
         Self::start_linked(settings, (resolver, evaluators), outlet, meter, links)
     }
@@ -122,7 +123,7 @@ impl Pipeline {
         (resolver, evaluators): (Arc<Resolver>, Arc<Evaluators>),
         outlet: &Outlet,
         meter: &Meter,
-        PipelineLinks { metrics, journal, lane }: PipelineLinks,
+        PipelineLinks { metrics, journal, lanes }: PipelineLinks,
     ) -> std::io::Result<Self> {
         let (shard_count, memory) = (settings.shard_count.max(1), &settings.memory);
         let pool = Arc::default();
@@ -142,7 +143,7 @@ impl Pipeline {
             backlog: &backlog,
             heartbeats: &heartbeats,
             journal: journal.as_ref(),
-            lane: lane.as_ref(),
+            lanes: &lanes,
         };
         let mut threads = Threads::default();
         let mut sessions = None;
@@ -229,7 +230,7 @@ struct WorkerParts<'a> {
     backlog: &'a Arc<Backlog>,
     heartbeats: &'a Arc<Heartbeats>,
     journal: Option<&'a Arc<Journal>>,
-    lane: Option<&'a LaneHandle>,
+    lanes: &'a Lanes,
 }
 
 /// What the pipeline works with beside its stages.
@@ -237,8 +238,8 @@ struct PipelineLinks {
     metrics: Arc<PipelineMetrics>,
     /// Keeps requests before they are acknowledged.
     journal: Option<Arc<Journal>>,
-    /// Where what needs a judge goes.
-    lane: Option<LaneHandle>,
+    /// Where what is asked of others goes.
+    lanes: Lanes,
 }
 
 impl WorkerParts<'_> {
@@ -264,7 +265,7 @@ impl WorkerParts<'_> {
             sessions,
             forwards: Arc::clone(&self.settings.forwards),
             journal: self.journal.cloned(),
-            lane: self.lane.cloned(),
+            lanes: self.lanes.clone(),
             clock: ShardClock::new(),
             translator: Translator::default(),
         }
@@ -289,7 +290,7 @@ impl WorkerParts<'_> {
             place: self.shard_count,
             verdicts: SessionVerdicts::new(&settings, &memory.sessions),
             journal: self.journal.cloned(),
-            lane: self.lane.cloned(),
+            lanes: self.lanes.clone(),
         }
     }
 }

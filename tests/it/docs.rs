@@ -89,16 +89,17 @@ forward: {otlp_grpc: {endpoint: 'http://127.0.0.1:1'}}
 evaluators:
   tool_error: {}
   task_completion: {judge: small, criteria: {tasks: [x]}}
+  agentevals/none: {command: [/nonexistent/program]}
 judging: {settle: 0s}
 ";
     let judge = FakeJudge::saying("yes").await;
     let config = format!("{config}judges: {{small: {}}}\n", judge.settings("openai", ""));
     let running = Running::start(&config).await;
     running.send(request(searches(7, &[2, 3]))).await;
-    running.events(2).await;
+    running.events(3).await;
     // Counted after all that a delivery counts.
     let sent = "spanscore_exporter_sent_evaluations_total{exporter=\"otlp_grpc/backend\"}";
-    running.counted(sent, 2).await;
+    running.counted(sent, 3).await;
     let text = running.exposition();
     let is_ours = |name: &&str| name.starts_with("spanscore_");
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use spanscore::config::{ConfigPart, ResolvedConfig, load};
+use spanscore::evaluate::AskedTarget;
 use spanscore::evaluate::engine::run::Evaluators;
 use spanscore::extract::dialect::Dialect;
 use spanscore::extract::{Resolver, Table};
@@ -92,7 +93,7 @@ pub(crate) fn all_judged(
         .unwrap();
     all.sort_by_key(|judged: &JudgedGroup| judged.order);
     let said = |judged: JudgedGroup| {
-        let asked = judged.asked.into_iter().map(|asked| asked.evaluation);
+        let asked = judged.asked.into_iter().map(AskedTarget::unasked);
         judged.evaluations.into_iter().chain(asked)
     };
     all.into_iter().flat_map(said).collect()

@@ -16,6 +16,7 @@ mod emit;
 mod evaluator_docs;
 mod evaluators;
 mod expectations;
+mod external;
 mod failures;
 mod forward;
 mod gate;

@@ -94,6 +94,12 @@ const BEYOND: &[(&str, &str)] = &[
     ("exact_match.target left out", "`tools` goes only with it"),
     ("rubric.criteria", "one form of criteria, with weights above 0"),
     ("topic_adherence.criteria", "at least one topic"),
+    ("agentevals = ", "either `command` or `path`"),
+    ("agentevals.command", "either `command` or `path`"),
+    ("agentevals.config = ", "a map of any form"),
+    ("grpc.settings = ", "a map of any form"),
+    ("grpc.endpoint = ", "addresses have a grammar of their own"),
+    ("http.endpoint = ", "addresses have a grammar of their own"),
     (".limits.memory_mib = 7", "what the shares need together is checked with all sections"),
     (".logs.level = ", "a filter has a grammar of its own"),
 ];

@@ -72,8 +72,13 @@ const ROOMS: &[Room] = &[
         ],
     },
     Room { name: "evaluate", imports: &["evaluate/*", "model"] },
-    Room { name: "evaluate/evaluator", imports: &["evaluate/inquiry", "model", "settings"] },
-    Room { name: "evaluate/inquiry", imports: &["model"] },
+    Room {
+        name: "evaluate/evaluator",
+        imports: &["evaluate/external", "evaluate/inquiry", "model", "settings"],
+    },
+    Room { name: "evaluate/inquiry", imports: &["evaluate/external", "model"] },
+    // The messages of evaluators outside of this process, and what their answers mean.
+    Room { name: "evaluate/external", imports: &["model", "settings", "tls", "value", "visible"] },
     Room {
         name: "evaluate/judged",
         imports: &[
@@ -99,6 +104,7 @@ const ROOMS: &[Room] = &[
         name: "evaluate/kinds",
         imports: &[
             "evaluate/compat",
+            "evaluate/external",
             "evaluate/judged",
             "evaluate/inquiry",
             "evaluate/shared",
@@ -107,6 +113,7 @@ const ROOMS: &[Room] = &[
             "model",
             "otlp",
             "settings",
+            "tls",
             "value",
         ],
     },
@@ -115,6 +122,7 @@ const ROOMS: &[Room] = &[
         imports: &[
             "evaluate/asked",
             "evaluate/evaluator",
+            "evaluate/external",
             "evaluate/inquiry",
             "evaluate/shared",
             "model",
@@ -123,7 +131,10 @@ const ROOMS: &[Room] = &[
             "value",
         ],
     },
-    Room { name: "evaluate/asked", imports: &["evaluate/inquiry", "model"] },
+    Room {
+        name: "evaluate/asked",
+        imports: &["evaluate/external", "evaluate/inquiry", "model", "value"],
+    },
     Room { name: "extract", imports: &["extract/*", "model", "otlp"] },
     Room { name: "extract/decode", imports: &["model", "settings", "value"] },
     Room {
@@ -165,6 +176,10 @@ const ROOMS: &[Room] = &[
             "settings",
         ],
     },
+    Room {
+        name: "external",
+        imports: &["client", "evaluate", "evaluate/external", "model", "otlp", "panics", "tls"],
+    },
     Room { name: "receive", imports: LISTENING },
     Room {
         name: "telemetry",
@@ -180,6 +195,7 @@ const ROOMS: &[Room] = &[
             "evaluate/*",
             "emit/*",
             "config",
+            "external",
             "judge",
             "log",
             "telemetry",

@@ -1,4 +1,5 @@
-//! Judges asked by a command: all at once, until each has answered.
+//! Judges, and evaluators outside of this process, asked by a command: all at once, until each has
+//! answered.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,7 +7,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::CommandError;
-use crate::evaluate::AskedInquiry;
+use crate::evaluate::{AskedInquiry, AskedTarget};
+use crate::external;
 use crate::judge::{JudgeSettings, LaneSettings, ReplyRecording, ask_all};
 use crate::model::Evaluation;
 use crate::pipeline::batch::{BatchOrder, JudgedGroup};
@@ -30,20 +32,40 @@ impl RepliesArgs {
     }
 }
 
-/// Asks judges about what groups of evaluations lack; gives what was said of each.
+/// Asks about what groups of evaluations lack; gives what was said of each.
 pub(in crate::cli) fn complete(
     judges: &BTreeMap<String, JudgeSettings>,
     replies: &RepliesArgs,
     mut groups: Vec<JudgedGroup>,
 ) -> Result<Vec<(BatchOrder, Vec<Evaluation>)>, CommandError> {
-    let counts: Vec<usize> = groups.iter().map(|group| group.asked.len()).collect();
-    let asked = groups.iter_mut().flat_map(|group| std::mem::take(&mut group.asked)).collect();
-    let mut answers = ask(judges, replies, asked)?.into_iter();
-    let complete = groups.into_iter().zip(counts).map(|(group, count)| {
-        let said = answers.by_ref().take(count).flatten();
-        (group.order, group.evaluations.into_iter().chain(said).collect())
+    let mut asked = Vec::new();
+    let mut are_external: Vec<Vec<bool>> = Vec::with_capacity(groups.len());
+    for group in &mut groups {
+        let own = std::mem::take(&mut group.asked);
+        are_external.push(own.iter().map(|it| matches!(it, AskedTarget::External(_))).collect());
+        asked.extend(own);
+    }
+    let (judged, external) = AskedTarget::by_lane(asked);
+    let mut judged = ask(judges, replies, judged)?.into_iter();
+    let mut external = match external.is_empty() {
+        true => Vec::new(),
+        false => runtime()?.block_on(external::ask_all(external)),
+    }
+    .into_iter();
+    let complete = groups.into_iter().zip(are_external).map(|(group, are_external)| {
+        let mut evaluations = group.evaluations;
+        for is_external in are_external {
+            let said = if is_external { external.next() } else { judged.next() };
+            evaluations.extend(said.into_iter().flatten());
+        }
+        (group.order, evaluations)
     });
     Ok(complete.collect())
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| anyhow::Error::new(error).into())
 }
 
 /// Asks judges about all of these; the evaluations of each, in order.
@@ -55,11 +77,7 @@ pub(in crate::cli) fn ask(
     if asked.is_empty() {
         return Ok(Vec::new());
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(anyhow::Error::new)?;
     let recording = replies.recording();
     let settings = LaneSettings { judges, recording, spent_file: None, log: None };
-    Ok(runtime.block_on(ask_all(settings, asked)).map_err(anyhow::Error::new)?)
+    Ok(runtime()?.block_on(ask_all(settings, asked)).map_err(anyhow::Error::new)?)
 }

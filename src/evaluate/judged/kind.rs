@@ -174,13 +174,7 @@ fn words_of(reason: Reason) -> &'static str {
 }
 
 fn known(outcome: Outcome) -> Inquired {
-    Inquired::Known(Conclusion {
-        outcome,
-        calls: Vec::new(),
-        agreement: 1.0,
-        is_unsure: false,
-        injection_suspected: false,
-    })
+    Inquired::Known(Conclusion::of(outcome))
 }
 
 /// The evaluator of a judged kind.

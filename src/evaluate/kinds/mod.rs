@@ -5,6 +5,7 @@
 
 pub mod calls;
 pub mod declared_tools;
+pub mod external;
 pub mod judged;
 pub mod outputs;
 
@@ -45,6 +46,9 @@ pub static KINDS: &[&Kind] = &[
     &outputs::exact_match::KIND,
     &outputs::contains::KIND,
     &outputs::json_similarity::KIND,
+    &external::agentevals::KIND,
+    &external::grpc::KIND,
+    &external::http::KIND,
 ];
 
 /// The kind of that name.

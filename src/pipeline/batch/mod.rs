@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
 use crate::assemble::{CutTrace, LimitsSettings, SessionKeyFields};
-use crate::evaluate::AskedInquiry;
+use crate::evaluate::AskedTarget;
 use crate::evaluate::engine::run::{Evaluators, WhenErrors};
 use crate::extract::{Extracted, ExtractionCache, Resolver, extract};
 use crate::model::{Evaluation, SpanBatch, TraceId};
@@ -100,7 +100,7 @@ pub struct JudgedGroup {
     /// What was said.
     pub evaluations: Vec<Evaluation>,
     /// What is to be asked of judges; what they say comes behind the evaluations.
-    pub asked: Vec<AskedInquiry>,
+    pub asked: Vec<AskedTarget>,
 }
 
 /// Recorded requests that are read, then judged.

@@ -16,15 +16,15 @@ use super::Outlet;
 use super::backlog::Backlog;
 use super::guard::Guarded;
 use super::journal::Journal;
+use super::judging::Lanes;
 use super::metrics::{EXPENSIVE, PipelineMetrics, TOO_LARGE};
 use super::reading::reserve;
 use super::reload::setup::{Setup, Translator};
 use super::worker::{TICK, elapsed_ms, unix_ns};
 use crate::assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
-use crate::evaluate::AskedInquiry;
+use crate::evaluate::AskedTarget;
 use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
 use crate::extract::{Resolver, Table, reconcile};
-use crate::judge::LaneHandle;
 use crate::model::session::join_session;
 use crate::model::{
     Claims, Completion, Effort, Evaluation, SessionKey, Share, TraceSpans, Trajectory,
@@ -115,8 +115,8 @@ pub(super) struct SessionWorker {
     pub(super) verdicts: SessionVerdicts,
     /// Keeps what evaluations were made of until they have arrived, where there is a log.
     pub(super) journal: Option<Arc<Journal>>,
-    /// Where what needs a judge goes.
-    pub(super) lane: Option<LaneHandle>,
+    /// Where what is asked of others goes.
+    pub(super) lanes: Lanes,
 }
 
 impl SessionWorker {
@@ -206,7 +206,7 @@ impl SessionWorker {
                 tracing::error!("judging a session panicked; it is lost");
                 continue;
             };
-            let asked = unless_unasked(self.lane.as_ref(), asked, &mut evaluations);
+            let asked = self.lanes.unless_unasked(asked, &mut evaluations);
             self.verdicts.supersede(&due, &mut evaluations);
             self.metrics.evaluations(&evaluations);
             let limited =
@@ -218,28 +218,13 @@ impl SessionWorker {
                     due.traces.iter().for_each(|trace| claims.join(&trace.claims));
                     journal.receipt(claims, Vec::new())
                 });
-                if let Some(lane) = &self.lane {
-                    lane.ask(asked, receipt.as_ref());
-                }
+                self.lanes.ask(asked, receipt.as_ref());
                 if !evaluations.is_empty() {
                     (self.outlet)(evaluations, receipt);
                 }
             }
         }
     }
-}
-
-/// What is to be asked, where there is a lane; else that is said of each.
-pub(super) fn unless_unasked(
-    lane: Option<&LaneHandle>,
-    asked: Vec<AskedInquiry>,
-    out: &mut Vec<Evaluation>,
-) -> Vec<AskedInquiry> {
-    if lane.is_some() {
-        return asked;
-    }
-    out.extend(asked.into_iter().map(AskedInquiry::unasked));
-    Vec::new()
 }
 
 impl Guarded for SessionWorker {
@@ -290,7 +275,7 @@ pub(super) struct SessionAnswer {
     pub(super) evaluations: Vec<Evaluation>,
     pub(super) errors: WhenErrors,
     /// What is to be asked of judges.
-    pub(super) asked: Vec<AskedInquiry>,
+    pub(super) asked: Vec<AskedTarget>,
     /// It would have taken more steps than it had.
     pub(super) is_spent: bool,
 }

@@ -25,7 +25,7 @@ fn worker(evaluators: Vec<Configured>) -> (SessionWorker, Arc<Mutex<Vec<Evaluati
         evaluators: Arc::new(evaluators),
         outlet: Arc::new(move |evaluations, _| outlet.lock().unwrap().extend(evaluations)),
         backlog: Arc::new(Backlog::new(1)),
-        lane: None,
+        lanes: Default::default(),
         heartbeats: Arc::new(Heartbeats::new(1)),
         place: 0,
         memory: Memory::default().sessions,

@@ -1,8 +1,8 @@
-//! What a shard hands to the lane of judges.
+//! What a shard hands to the lanes.
 
 use super::Worker;
 use crate::assemble::Due;
-use crate::evaluate::AskedInquiry;
+use crate::evaluate::AskedTarget;
 use crate::model::Evaluation;
 
 /// What came of a trace.
@@ -10,7 +10,7 @@ pub(super) struct TraceAnswer<'a> {
     /// What is known, behind that of other traces.
     pub(super) evaluations: &'a mut Vec<Evaluation>,
     /// What is to be asked.
-    pub(super) asked: Vec<AskedInquiry>,
+    pub(super) asked: Vec<AskedTarget>,
 }
 
 impl Worker {
@@ -20,14 +20,12 @@ impl Worker {
         &self,
         due: &Due,
         evaluations: Vec<Evaluation>,
-        asked: Vec<AskedInquiry>,
+        asked: Vec<AskedTarget>,
     ) {
         let notes = self.note_of(due).into_iter().collect();
         let claims = self.shard.claims(due.handle);
         let receipt = self.journal.as_ref().map(|journal| journal.receipt(claims, notes));
-        if let Some(lane) = &self.lane {
-            lane.ask(asked, receipt.as_ref());
-        }
+        self.lanes.ask(asked, receipt.as_ref());
         if !evaluations.is_empty() {
             self.metrics.evaluations(&evaluations);
             (self.outlet)(evaluations, receipt);

@@ -17,12 +17,13 @@ use super::backlog::Backlog;
 use super::guard::Guarded;
 use super::journal::notes::JudgedNote;
 use super::journal::{Journal, Priors};
+use super::judging::Lanes;
 use super::metrics::{JudgedCounts, PipelineMetrics};
 use super::pool::BatchPool;
 use super::reading::{ReadingMemory, reserve};
 use super::reload::setup::{Setup, Translator};
 use super::room::{QueueRoom, ShardRoom};
-use super::sessions::{SessionSender, unless_unasked};
+use super::sessions::SessionSender;
 use asking::TraceAnswer;
 pub(super) use clock::ShardClock;
 pub(super) use costly::Costly;
@@ -31,7 +32,6 @@ use crate::assemble::{Due, Handle, RunningTrace, Shard, TakenSteps};
 use crate::emit::forward::Forwards;
 use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
 use crate::extract::{Resolver, Table};
-use crate::judge::LaneHandle;
 use crate::model::{
     Claims, Completion, Effort, Evaluation, Reported, SessionKey, Share, SpanBatch, TraceSpans,
 };
@@ -107,8 +107,8 @@ pub(super) struct Worker {
     pub(super) translator: Translator,
     /// Told what was judged of traces.
     pub(super) forwards: Arc<Forwards>,
-    /// Where what needs a judge goes.
-    pub(super) lane: Option<LaneHandle>,
+    /// Where what is asked of others goes.
+    pub(super) lanes: Lanes,
 }
 
 impl Worker {
@@ -244,7 +244,7 @@ impl Worker {
                     evaluations.truncate(before);
                     asked.clear();
                 }
-                let asked = unless_unasked(self.lane.as_ref(), asked, &mut evaluations);
+                let asked = self.lanes.unless_unasked(asked, &mut evaluations);
                 self.supersede(due.handle, &mut evaluations[before..]);
                 if !asked.is_empty() {
                     self.hand_out_asking(due, evaluations.split_off(before), asked);

@@ -42,7 +42,7 @@ fn worker(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Worker {
         metrics: Arc::new(metrics),
         pool: Arc::default(),
         backlog: Arc::new(Backlog::new(1)),
-        lane: None,
+        lanes: Default::default(),
         heartbeats: Arc::new(Heartbeats::new(1)),
         sessions: None,
         forwards: Arc::default(),

@@ -51,6 +51,7 @@ pub(crate) fn inquire(
     match evaluator.inquire(trajectory, threshold, Want::ALL).expect("it asks a judge") {
         Inquired::Known(conclusion) => Err(Box::new(conclusion)),
         Inquired::Asked(inquiry) => Ok(inquiry),
+        Inquired::External(inquiry) => panic!("it asks no judge: {inquiry:?}"),
     }
 }
 

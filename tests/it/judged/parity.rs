@@ -94,6 +94,7 @@ fn answer(case: &Value<'static>, kind: &evaluate::Kind) -> Result<f64, String> {
             let answers = inquiry.read(&room(), reply).map_err(|error| error.to_string())?;
             inquiry.conclude(&room(), &[answers]).outcome
         }
+        Some(Inquired::External(_)) => return Err("it asks no judge".to_owned()),
     };
     match outcome {
         Outcome::Scored(score) => Ok(score.value),

@@ -1,12 +1,12 @@
-//! Evaluators that ask a judge: they come after the others, whose scores they may look at, and
-//! give an inquiry instead of an answer.
+//! Evaluators that ask a judge, or another process: they come after the others, whose scores they
+//! may look at, and give an inquiry instead of an answer.
 
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
 use super::{Chosen, Evaluators, JudgedEvidence, cost, remember};
-use crate::evaluate::asked::{AskedInquiry, concluded};
+use crate::evaluate::asked::{AskedExternal, AskedInquiry, AskedTarget, concluded};
 use crate::evaluate::engine::identity::{self, JudgedTarget};
 use crate::evaluate::engine::run::chosen::Choices;
 use crate::evaluate::engine::select::{Scope, Selected};
@@ -18,7 +18,7 @@ use crate::model::{
 
 /// What stands in an evaluation until it is known.
 fn open_outcome() -> Outcome {
-    let error = "the judge has not been asked".to_owned();
+    let error = "nobody has been asked".to_owned();
     Outcome::Failed { error_type: "judge_not_asked", error }
 }
 
@@ -26,7 +26,7 @@ fn open_outcome() -> Outcome {
 pub(super) struct Asking<'a> {
     pub(super) reported: &'a mut Vec<Reported>,
     pub(super) out: &'a mut Vec<Evaluation>,
-    pub(super) asked: &'a mut Vec<AskedInquiry>,
+    pub(super) asked: &'a mut Vec<AskedTarget>,
     /// Where the evaluations of this judgement begin.
     pub(super) from: usize,
 }
@@ -64,18 +64,51 @@ impl Evaluators {
                 Some(key) => JudgedTarget::Session(key, trajectory.span_id),
                 None => JudgedTarget::Trace(trajectory.span_id),
             };
+            if configured.info.level == Level::Call {
+                chosen.narrow(trajectory, |seen| {
+                    self.ask_calls(chosen, seen, subject, &mut asking);
+                });
+                continue;
+            }
             chosen.narrow(trajectory, |seen| {
                 self.ask_one(chosen, seen, judged, subject, &mut asking);
             });
             if configured.is_remembered() {
                 let first = asking.out.get_mut(before.0);
-                let open = asking.asked.get_mut(before.1).map(|asked| &mut asked.evaluation);
+                let open = asking.asked.get_mut(before.1).map(AskedTarget::evaluation);
                 if let Some(evaluation) = first.or(open) {
                     remember(asking.reported, index, evaluation);
                 }
             }
         }
         errors
+    }
+
+    /// Asks about each call alone: the trajectory holds that one call while it is asked about.
+    fn ask_calls(
+        &self,
+        chosen: Chosen<'_>,
+        trajectory: &mut Trajectory<'_>,
+        subject: &JudgedEvidence,
+        asking: &mut Asking<'_>,
+    ) {
+        let ordinals = identity::ordinals(&trajectory.tool_calls);
+        let calls = std::mem::take(&mut trajectory.tool_calls);
+        let mut done = Vec::with_capacity(calls.len());
+        let mut rest = calls.into_iter().zip(ordinals);
+        for (call, ordinal) in rest.by_ref() {
+            trajectory.tool_calls.push(call);
+            if let [call] = &trajectory.tool_calls[..] {
+                let judged = JudgedTarget::call(call, ordinal);
+                self.ask_one(chosen, trajectory, judged, subject, asking);
+            }
+            done.append(&mut trajectory.tool_calls);
+            if trajectory.effort.is_trace_spent() {
+                break;
+            }
+        }
+        done.extend(rest.map(|(call, _)| call));
+        trajectory.tool_calls = done;
     }
 
     fn ask_one(
@@ -101,19 +134,33 @@ impl Evaluators {
         if seen.effort.is_trace_spent() {
             return asking.out.push(open(cost::too_expensive(self.want)));
         }
-        let calls = self.open_calls(chosen, seen, subject);
+        let calls = match chosen.info().level {
+            Level::Call => Vec::new(),
+            Level::Trace | Level::Session => self.open_calls(chosen, seen, subject),
+        };
         match (inquired, evaluator.judge()) {
             (Inquired::Known(conclusion), _) => {
                 let all = concluded(open(open_outcome()), calls, conclusion, None);
                 asking.out.extend(all);
             }
-            (Inquired::Asked(inquiry), Some(plan)) => asking.asked.push(AskedInquiry {
-                inquiry,
-                plan: plan.clone(),
-                evaluation: open(open_outcome()),
-                calls,
-                subject: subject_of(chosen.info(), judged, subject),
-            }),
+            (Inquired::Asked(inquiry), Some(plan)) => {
+                asking.asked.push(AskedTarget::Judge(AskedInquiry {
+                    inquiry,
+                    plan: plan.clone(),
+                    evaluation: open(open_outcome()),
+                    calls,
+                    subject: subject_of(chosen.info(), judged, subject),
+                }));
+            }
+            (Inquired::External(inquiry), _) => {
+                let asked = AskedExternal {
+                    inquiry,
+                    evaluation: open(open_outcome()),
+                    calls,
+                    subject: subject_of(chosen.info(), judged, subject),
+                };
+                asking.asked.push(AskedTarget::External(asked.complete()));
+            }
             (Inquired::Asked(_), None) => asking.out.push(open(open_outcome())),
         }
     }
@@ -172,7 +219,13 @@ fn subject_of(
     hash.update([0]);
     match judged {
         JudgedTarget::Session(key, _) => hash.update(key.to_bytes()),
-        JudgedTarget::Trace(_) | JudgedTarget::Call { .. } => hash.update(target.trace_id.0),
+        JudgedTarget::Trace(_) => hash.update(target.trace_id.0),
+        JudgedTarget::Call { span_id, id, ordinal } => {
+            hash.update(target.trace_id.0);
+            hash.update(span_id.0);
+            hash.update(ordinal.to_be_bytes());
+            hash.update(id);
+        }
     }
     let mut half = [0; 16];
     half.copy_from_slice(&hash.finalize()[..16]);
@@ -194,6 +247,6 @@ fn scores(evaluations: &[Evaluation]) -> Vec<(String, f64)> {
 }
 
 /// Without a lane nobody is asked: that is said, rather than nothing.
-pub(super) fn unasked(asked: Vec<AskedInquiry>, out: &mut Vec<Evaluation>) {
-    out.extend(asked.into_iter().map(AskedInquiry::unasked));
+pub(super) fn unasked(asked: Vec<AskedTarget>, out: &mut Vec<Evaluation>) {
+    out.extend(asked.into_iter().map(AskedTarget::unasked));
 }

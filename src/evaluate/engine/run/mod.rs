@@ -14,8 +14,9 @@ use super::expect::Expectations;
 use super::identity::{self, JudgedTarget};
 use super::select::{Randomness, Scope, Selected, When};
 use super::tool_choice::ToolChoice;
-use crate::evaluate::asked::AskedInquiry;
+use crate::evaluate::asked::AskedTarget;
 use crate::evaluate::evaluator::{Early, Evaluator};
+use crate::evaluate::external::{ExternalPlan, is_external};
 use crate::model::Want;
 use crate::model::{
     Completion, Evaluation, EvaluationId, EvaluatorInfo, Facts, Level, Outcome, Reported, Score,
@@ -32,7 +33,7 @@ pub struct Configured {
     pub sample: f64,
     /// Whether it speaks before a trace is complete, if it knows enough.
     pub early: bool,
-    /// Whether it asks a judge.
+    /// Whether it asks a judge, or an evaluator outside of this process.
     pub asks: bool,
     /// Whether it is worth asking, by the scores of the others; always when `None`.
     pub run_if: Option<When>,
@@ -68,6 +69,11 @@ impl Configured {
             Against::Settings(evaluator) => evaluator.reads_calls(),
             Against::Expectations(expectations) => expectations.reads_calls(),
         }
+    }
+
+    /// Whether it is an evaluator outside of this process.
+    pub fn is_external(&self) -> bool {
+        self.asks && is_external(self.info.kind)
     }
 
     /// Whether it judges some trajectories otherwise than others, or not at all.
@@ -151,7 +157,20 @@ impl Evaluators {
 
     /// Whether any of them asks a judge.
     pub fn asks_judges(&self) -> bool {
-        self.asks
+        self.evaluators.iter().any(|configured| configured.asks && !configured.is_external())
+    }
+
+    /// Those outside of this process that judge every trajectory alike, by their names.
+    pub fn external(&self) -> impl Iterator<Item = (&str, &Arc<ExternalPlan>)> {
+        self.evaluators.iter().filter_map(|configured| {
+            let Against::Settings(evaluator) = &configured.against else { return None };
+            Some((configured.info.name.as_str(), evaluator.external()?))
+        })
+    }
+
+    /// Whether any of them is outside of this process.
+    pub fn asks_external(&self) -> bool {
+        self.evaluators.iter().any(Configured::is_external)
     }
 
     /// Whether any of them may speak before a trace is complete.
@@ -189,7 +208,7 @@ impl Evaluators {
         evidence: Evidence,
         reported: &mut Vec<Reported>,
         out: &mut Vec<Evaluation>,
-        asked: &mut Vec<AskedInquiry>,
+        asked: &mut Vec<AskedTarget>,
     ) -> WhenErrors {
         if self.evaluators.is_empty() {
             return Vec::new();
@@ -271,7 +290,7 @@ impl Evaluators {
         key: &SessionKey,
         evidence: Evidence,
         out: &mut Vec<Evaluation>,
-        asked: &mut Vec<AskedInquiry>,
+        asked: &mut Vec<AskedTarget>,
     ) -> WhenErrors {
         let from = out.len();
         let belongs = |configured: &Configured| configured.info.level == Level::Session;

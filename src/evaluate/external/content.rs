@@ -1,0 +1,90 @@
+//! Contents of a trajectory as external evaluators see them.
+
+use super::proto::{ContentMessage, ContentState};
+use crate::model::Content;
+use crate::value::Value;
+
+/// Most bytes of one content that are sent; the rest is cut off, visibly.
+const CONTENT_BYTES_MAX: usize = 256 << 10;
+
+/// A content as a message; `None` where nothing was recorded.
+pub(in crate::evaluate) fn message(content: &Content<'_>) -> Option<ContentMessage> {
+    match content {
+        Content::NotRecorded => None,
+        Content::Redacted => Some(ContentMessage {
+            state: ContentState::Redacted as i32,
+            ..ContentMessage::default()
+        }),
+        Content::Unreadable(text) => {
+            let mut message = text_message(text);
+            message.state = ContentState::Truncated as i32;
+            Some(message)
+        }
+        Content::Recorded(lazy) => Some(match lazy.get() {
+            Value::String(text) => text_message(text),
+            other => {
+                let mut message = text_message(&other.to_string());
+                // A part of a JSON text is none.
+                message.json = message.state == ContentState::Full as i32;
+                message
+            }
+        }),
+    }
+}
+
+/// A text as a message.
+pub(in crate::evaluate) fn text_message(text: &str) -> ContentMessage {
+    let end = text.floor_char_boundary(CONTENT_BYTES_MAX);
+    let is_cut = end < text.len();
+    let state = if is_cut { ContentState::Truncated } else { ContentState::Full };
+    ContentMessage {
+        value: text[..end].to_owned(),
+        json: false,
+        state: state as i32,
+        bytes_full: text.len() as u64,
+    }
+}
+
+/// A content as a text; `None` where there is none to read.
+pub(in crate::evaluate) fn text(content: &Content<'_>) -> Option<String> {
+    match content {
+        Content::NotRecorded | Content::Redacted => None,
+        Content::Unreadable(text) => Some(text.to_string()),
+        Content::Recorded(lazy) => Some(match lazy.get() {
+            Value::String(text) => text.to_string(),
+            other => other.to_string(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::json;
+
+    fn check(content: Content<'_>, value: &str, is_json: bool, state: ContentState) {
+        let message = message(&content).expect("something is there");
+        assert_eq!((message.value.as_str(), message.json), (value, is_json));
+        assert_eq!(message.state, state as i32);
+    }
+
+    #[test]
+    fn contents_say_what_they_are_and_how_much_of_it_there_is() {
+        assert_eq!(message(&Content::NotRecorded), None);
+        check(Content::Redacted, "", false, ContentState::Redacted);
+        check(Content::Unreadable("[1".into()), "[1", false, ContentState::Truncated);
+        check(Content::ready("[1]".into()), "[1]", false, ContentState::Full);
+        let list = Content::ready(json::parse("[1, 2]").expect("a list"));
+        check(list, "[1,2]", true, ContentState::Full);
+    }
+
+    #[test]
+    fn a_long_content_is_cut_at_a_letter_and_says_so() {
+        let long = "ä".repeat(CONTENT_BYTES_MAX);
+        let message = message(&Content::ready(Value::from(vec![Value::from(long)])));
+        let message = message.expect("it is there");
+        assert!(message.value.len() <= CONTENT_BYTES_MAX);
+        assert_eq!((message.json, message.state), (false, ContentState::Truncated as i32));
+        assert_eq!(message.bytes_full, 2 * CONTENT_BYTES_MAX as u64 + 4);
+    }
+}

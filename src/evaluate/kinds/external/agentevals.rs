@@ -1,0 +1,51 @@
+//! `agentevals`: a program that reads a run and writes a score, by agentevals' protocol.
+
+use std::sync::Arc;
+
+use super::evaluator::ExternalEvaluator;
+use super::settings::ProcessSettings;
+use crate::evaluate::evaluator::{Evaluator, Kind};
+use crate::evaluate::external::ExternalBody;
+use crate::evaluate::external::invocations::{InputSettings, input};
+use crate::model::Facts;
+use crate::settings::{Node, SettingsError};
+use crate::value::Value;
+
+/// `agentevals`.
+pub static KIND: Kind = Kind {
+    name: "agentevals",
+    about: "A program of yours, or one published for agentevals: it reads a run from its input and \
+            writes a score, by agentevals' protocol 1.0. One process for each evaluation.",
+    also_known_as: &[("code", "agentevals")],
+    threshold: 0.5,
+    needs_criteria: false,
+    early: false,
+    schema: || schemars::schema_for!(ProcessSettings),
+    build,
+    example: "\
+agentevals/mentions_order:
+  command: [python3, mentions_order.py]
+  config:
+    substring: order
+",
+};
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let settings = ProcessSettings::read(node)?;
+    let plan = Arc::new(settings.plan(node)?);
+    let ProcessSettings { config, criteria, output_format, .. } = settings;
+    let expected = criteria.expected_invocations.map_or(Value::Null, Value::List);
+    let facts = Facts {
+        arguments: true,
+        results: true,
+        user_input: true,
+        final_output: true,
+        ..Facts::default()
+    };
+    let body = Box::new(move |trajectory: &crate::model::Trajectory<'_>, threshold| {
+        let (config, expected) = (&config, &expected);
+        let settings = InputSettings { threshold, config, expected, output_format };
+        ExternalBody::Invocations(input(trajectory, &settings))
+    });
+    Ok(Box::new(ExternalEvaluator { plan, facts, body }))
+}

@@ -1,0 +1,45 @@
+//! What all external kinds have in common as evaluators.
+
+use std::sync::Arc;
+
+use crate::evaluate::evaluator::Evaluator;
+use crate::evaluate::external::{ExternalBody, ExternalInquiry, ExternalPlan, too_large};
+use crate::evaluate::inquiry::{Conclusion, Inquired};
+use crate::model::{Facts, Outcome, Trajectory, Want};
+
+/// What an external kind sends about a target.
+pub(super) type SentBody<'s> = dyn Fn(&Trajectory<'_>, f64) -> ExternalBody + Send + Sync + 's;
+
+/// An evaluator outside of this process.
+pub(super) struct ExternalEvaluator {
+    pub(super) plan: Arc<ExternalPlan>,
+    pub(super) facts: Facts,
+    /// What is sent about a trajectory, with the threshold.
+    pub(super) body: Box<SentBody<'static>>,
+}
+
+impl Evaluator for ExternalEvaluator {
+    fn facts(&self) -> Facts {
+        self.facts.clone()
+    }
+
+    /// Never called: it is asked.
+    fn evaluate(&self, _: &Trajectory<'_>, _: Want) -> Outcome {
+        Outcome::Failed {
+            error_type: "external_not_asked",
+            error: "the evaluator is outside of this process and was not asked".to_owned(),
+        }
+    }
+
+    fn inquire(&self, trajectory: &Trajectory<'_>, threshold: f64, want: Want) -> Option<Inquired> {
+        if let Some(outcome) = too_large(trajectory) {
+            return Some(Inquired::Known(Conclusion::of(outcome)));
+        }
+        let (plan, body) = (Arc::clone(&self.plan), (self.body)(trajectory, threshold));
+        Some(Inquired::External(ExternalInquiry { plan, body, want }))
+    }
+
+    fn external(&self) -> Option<&Arc<ExternalPlan>> {
+        Some(&self.plan)
+    }
+}

@@ -1,0 +1,8 @@
+//! Evaluators that are not of this process.
+
+pub mod agentevals;
+mod evaluator;
+pub mod grpc;
+pub mod http;
+pub mod settings;
+mod trajectory;
