@@ -13,6 +13,7 @@ mod inputs;
 mod inspect;
 mod learn;
 mod manual;
+mod mcp;
 mod output;
 mod record;
 mod recorded;
@@ -21,7 +22,6 @@ mod score;
 mod send;
 mod serve;
 mod source;
-mod suggest;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::ffi::OsString;
@@ -77,6 +77,7 @@ enum Command {
     Score(score::ScoreArgs),
     Inspect(inspect::InspectArgs),
     Calibrate(calibrate::CalibrateArgs),
+    Mcp(mcp::McpArgs),
     Learn(learn::LearnArgs),
     Check(check::CheckArgs),
     Send(send::SendArgs),
@@ -127,6 +128,7 @@ fn command(cli: Cli) -> Result<Exit, CommandError> {
         Command::Score(args) => score::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
+        Command::Mcp(args) => mcp::run(&args),
         Command::Learn(args) => learn::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Send(args) => send::run(&args),

@@ -21,6 +21,7 @@ mod forward;
 mod gate;
 mod judged;
 mod judges;
+mod mcp;
 mod parity_dokimos;
 mod parity_iris;
 mod parity_uipath;

@@ -20,7 +20,7 @@ use self::progress::Progress;
 use self::replies::RepliesArgs;
 use self::report::Report;
 use self::rows::ScoreRows;
-use self::silence::{Heard, Silence};
+pub(super) use self::silence::{Heard, Silence};
 use self::tally::Tallies;
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, inputs, output, recorded};

@@ -24,7 +24,8 @@ pub(in crate::cli) struct RepliesArgs {
 }
 
 impl RepliesArgs {
-    fn recording(&self) -> Option<ReplyRecording> {
+    /// Where they are recorded, or read from.
+    pub(in crate::cli) fn recording(&self) -> Option<ReplyRecording> {
         let record = self.record.clone().map(ReplyRecording::Record);
         record.or_else(|| self.replay.clone().map(ReplyRecording::Replay))
     }
