@@ -29,7 +29,7 @@ mod otlp;
 pub mod prometheus;
 mod queue;
 pub mod record;
-mod rotating;
+pub(crate) mod rotating;
 #[cfg(test)]
 mod sample;
 mod scores;

@@ -216,7 +216,8 @@ impl Collector {
         let OpenedLog { journal, past, kept, forward } = OpenedLog::new(settings.log, &meter)?;
         let exporters =
             Exporters::start(&settings.exporters, &memory, &meter, registry, kept.as_ref())?;
-        let times = hold_times(&settings.traces);
+        let asks = settings.evaluators.iter().any(|configured| configured.asks);
+        let times = hold_times(&settings.traces, asks.then_some(&settings.judging));
         let forwards =
             Forwards::start(&settings.forward, &memory, times, &meter, forward.as_ref())?;
         let forwards = Arc::new(forwards);
@@ -229,7 +230,8 @@ impl Collector {
         let judges = (&settings.judges, &settings.judging);
         let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
         let places = LanePlaces { journal: journal.as_ref(), data_dir };
-        let (links, lane) = judging::link(judges, places, &evaluators, &outlet, &meter)?;
+        let (links, lane) =
+            judging::link(judges, places, (&evaluators, &forwards), &outlet, &meter)?;
         let pipeline = Pipeline::start_linked(
             &PipelineSettings {
                 traces: settings.traces,
@@ -390,7 +392,8 @@ fn reread<'a>(
 }
 
 /// How long a forward of chosen traces has to hold them.
-fn hold_times(traces: &TracesSettings) -> HoldTimes {
-    let open_max = traces.age_max.0 + traces.quiet_period_max.0;
+fn hold_times(traces: &TracesSettings, judging: Option<&JudgingSettings>) -> HoldTimes {
+    let asking = judging.map_or(Duration::ZERO, |it| it.settle.0 + it.deadline.0);
+    let open_max = traces.age_max.0 + traces.quiet_period_max.0 + asking;
     HoldTimes { open_max, remember: traces.remember_period.0 + traces.revision_wait_max.0 }
 }

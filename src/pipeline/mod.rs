@@ -52,6 +52,8 @@ use costly::Costly;
 pub use intake::PipelineIntake;
 pub use journal::JournalOpenError;
 use journal::{Journal, Past, Restore};
+use judging::LaneLink;
+pub use judging::{UNANSWERED_FILE, UNANSWERED_REASONS};
 pub use lost::{KeptWork, Lost};
 use metrics::PipelineMetrics;
 use pool::BatchPool;
@@ -230,7 +232,7 @@ struct WorkerParts<'a> {
     backlog: &'a Arc<Backlog>,
     heartbeats: &'a Arc<Heartbeats>,
     journal: Option<&'a Arc<Journal>>,
-    lane: Option<&'a LaneHandle>,
+    lane: Option<&'a LaneLink>,
 }
 
 /// What the pipeline works with beside its stages.
@@ -239,7 +241,7 @@ struct PipelineLinks {
     /// Keeps requests before they are acknowledged.
     journal: Option<Arc<Journal>>,
     /// Where what needs a judge goes.
-    lane: Option<LaneHandle>,
+    lane: Option<LaneLink>,
 }
 
 impl WorkerParts<'_> {

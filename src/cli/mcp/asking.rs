@@ -1,20 +1,16 @@
 //! `evaluate`: judges asked about what waits for them.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use super::answers::{Answer, known_id};
 use super::store::{RunStore, StoredEvaluation};
 use super::tools::{EvaluateArgs, TRACES_MAX};
 use super::trim::{ANSWER_BYTES_MAX, fitted, page};
-use crate::cli::CommandError;
+use crate::cli::score::replies::CommandJudges;
 use crate::emit::{ContentFilter, ShownContent};
 use crate::evaluate::AskedInquiry;
-use crate::judge::{JudgeSettings, LaneSettings, ReplyRecording, ask_all};
 use crate::model::{Evaluation, TraceId};
 
 /// Inquiries of one call; what is left is said.
@@ -24,22 +20,13 @@ const TEXT_BYTES: usize = 500;
 
 /// Asks judges, one call after the other, within budgets that hold for the whole process.
 pub(super) struct JudgeAsking {
-    judges: BTreeMap<String, JudgeSettings>,
-    recording: Option<ReplyRecording>,
-    /// Holds what was spent, from call to call.
-    folder: TempDir,
+    judges: CommandJudges,
     turn: Mutex<()>,
 }
 
 impl JudgeAsking {
-    pub(super) fn new(
-        judges: BTreeMap<String, JudgeSettings>,
-        recording: Option<ReplyRecording>,
-    ) -> Result<Self, CommandError> {
-        let folder = tempfile::tempdir().map_err(|error| {
-            anyhow::Error::new(error).context("failed to make a temporary folder")
-        })?;
-        Ok(Self { judges, recording, folder, turn: Mutex::new(()) })
+    pub(super) fn new(judges: CommandJudges) -> Self {
+        Self { judges, turn: Mutex::new(()) }
     }
 
     /// Asks about the traces, and gives their evaluations; blocks until the judges have answered.
@@ -53,7 +40,7 @@ impl JudgeAsking {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let (places, asked, left) = take_waiting(&mut lock(store), &ids, args);
         let count = asked.len();
-        let answers = self.ask(asked)?;
+        let answers = self.judges.ask(asked).map_err(|error| error.to_string())?;
         let mut store = lock(store);
         let kept = keep(&mut store, places, answers, (shown, filter));
         kept.map_err(|error| format!("failed to keep the evaluations: {error}"))?;
@@ -72,22 +59,6 @@ impl JudgeAsking {
             "evaluations": page.items,
             "evaluations_left_out": page.next.map_or(0, |next| found - next),
         }))
-    }
-
-    fn ask(&self, asked: Vec<AskedInquiry>) -> Result<Vec<Vec<Evaluation>>, String> {
-        if asked.is_empty() {
-            return Ok(Vec::new());
-        }
-        let spent: PathBuf = self.folder.path().join("spent.json");
-        let settings = LaneSettings {
-            judges: &self.judges,
-            recording: self.recording.clone(),
-            spent_file: Some(spent),
-            log: None,
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| format!("failed to start the judges: {error}"))?;
-        runtime.block_on(ask_all(settings, asked)).map_err(|error| error.to_string())
     }
 }
 

@@ -23,7 +23,7 @@ use rmcp::transport::io::stdio_pipes;
 use self::asking::JudgeAsking;
 use self::load::LoadPlan;
 use self::server::TraceServer;
-use super::score::replies::RepliesArgs;
+use super::score::replies::{CommandJudges, RepliesArgs};
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, inputs};
 use crate::emit::ShownContent;
@@ -65,10 +65,8 @@ pub(super) fn run(args: &McpArgs) -> Result<Exit, CommandError> {
     }
     let plan = args.config.plan()?;
     let files = inputs::expand(&args.files)?;
-    let asking = match args.allow_evaluate {
-        true => Some(JudgeAsking::new(plan.config.judges.clone(), args.replies.recording())?),
-        false => None,
-    };
+    let judges = || CommandJudges::new(plan.config.judges.clone(), &args.replies);
+    let asking = args.allow_evaluate.then(|| JudgeAsking::new(judges()));
     let load = LoadPlan { plan, files, shown: args.content, keeps_inquiries: asking.is_some() };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

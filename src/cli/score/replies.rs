@@ -1,15 +1,18 @@
-//! Judges asked by a command: all at once, until each has answered.
+//! Judges asked by a command, within budgets that hold for all of it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
+use tempfile::TempDir;
 
 use crate::cli::CommandError;
 use crate::evaluate::AskedInquiry;
 use crate::judge::{JudgeSettings, LaneSettings, ReplyRecording, ask_all};
 use crate::model::Evaluation;
-use crate::pipeline::batch::{BatchOrder, JudgedGroup};
+
+/// Bytes of inquiries that are held before judges are asked.
+pub(in crate::cli) const INQUIRIES_BYTES_MAX: usize = 64 << 20;
 
 /// Where replies of judges are kept.
 #[derive(Args, Clone, Debug, Default)]
@@ -24,43 +27,61 @@ pub(in crate::cli) struct RepliesArgs {
 }
 
 impl RepliesArgs {
-    /// Where they are recorded, or read from.
-    pub(in crate::cli) fn recording(&self) -> Option<ReplyRecording> {
+    fn recording(&self) -> Option<ReplyRecording> {
         let record = self.record.clone().map(ReplyRecording::Record);
         record.or_else(|| self.replay.clone().map(ReplyRecording::Replay))
     }
 }
 
-/// Asks judges about what groups of evaluations lack; gives what was said of each.
-pub(in crate::cli) fn complete(
-    judges: &BTreeMap<String, JudgeSettings>,
-    replies: &RepliesArgs,
-    mut groups: Vec<JudgedGroup>,
-) -> Result<Vec<(BatchOrder, Vec<Evaluation>)>, CommandError> {
-    let counts: Vec<usize> = groups.iter().map(|group| group.asked.len()).collect();
-    let asked = groups.iter_mut().flat_map(|group| std::mem::take(&mut group.asked)).collect();
-    let mut answers = ask(judges, replies, asked)?.into_iter();
-    let complete = groups.into_iter().zip(counts).map(|(group, count)| {
-        let said = answers.by_ref().take(count).flatten();
-        (group.order, group.evaluations.into_iter().chain(said).collect())
-    });
-    Ok(complete.collect())
+/// The judges of a command. They may be asked more than once: what was spent is known from one time
+/// to the next.
+pub(in crate::cli) struct CommandJudges {
+    judges: BTreeMap<String, JudgeSettings>,
+    recording: Option<ReplyRecording>,
+    /// Made when they are first asked; holds what was spent.
+    folder: std::sync::OnceLock<TempDir>,
 }
 
-/// Asks judges about all of these; the evaluations of each, in order.
-pub(in crate::cli) fn ask(
-    judges: &BTreeMap<String, JudgeSettings>,
-    replies: &RepliesArgs,
-    asked: Vec<AskedInquiry>,
-) -> Result<Vec<Vec<Evaluation>>, CommandError> {
-    if asked.is_empty() {
-        return Ok(Vec::new());
+impl CommandJudges {
+    /// Asks nobody yet.
+    pub(in crate::cli) fn new(
+        judges: BTreeMap<String, JudgeSettings>,
+        replies: &RepliesArgs,
+    ) -> Self {
+        Self { judges, recording: replies.recording(), folder: std::sync::OnceLock::new() }
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(anyhow::Error::new)?;
-    let recording = replies.recording();
-    let settings = LaneSettings { judges, recording, spent_file: None, log: None };
-    Ok(runtime.block_on(ask_all(settings, asked)).map_err(anyhow::Error::new)?)
+
+    /// Asks about all of these; the evaluations of each, in order. Blocks.
+    ///
+    /// # Errors
+    /// Why judges cannot be asked at all.
+    pub(in crate::cli) fn ask(
+        &self,
+        asked: Vec<AskedInquiry>,
+    ) -> Result<Vec<Vec<Evaluation>>, CommandError> {
+        if asked.is_empty() {
+            return Ok(Vec::new());
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(anyhow::Error::new)?;
+        let settings = LaneSettings {
+            judges: &self.judges,
+            recording: self.recording.clone(),
+            spent_file: Some(self.folder()?.join("spent.json")),
+            log: None,
+        };
+        Ok(runtime.block_on(ask_all(settings, asked)).map_err(anyhow::Error::new)?)
+    }
+
+    fn folder(&self) -> anyhow::Result<PathBuf> {
+        if let Some(folder) = self.folder.get() {
+            return Ok(folder.path().to_owned());
+        }
+        let made = tempfile::tempdir().map_err(|error| {
+            anyhow::Error::new(error).context("failed to make a folder for what judges cost")
+        })?;
+        Ok(self.folder.get_or_init(|| made).path().to_owned())
+    }
 }

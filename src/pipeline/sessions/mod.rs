@@ -16,6 +16,7 @@ use super::Outlet;
 use super::backlog::Backlog;
 use super::guard::Guarded;
 use super::journal::Journal;
+use super::judging::LaneLink;
 use super::metrics::{EXPENSIVE, PipelineMetrics, TOO_LARGE};
 use super::reading::reserve;
 use super::reload::setup::{Setup, Translator};
@@ -24,7 +25,6 @@ use crate::assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
 use crate::evaluate::AskedInquiry;
 use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
 use crate::extract::{Resolver, Table, reconcile};
-use crate::judge::LaneHandle;
 use crate::model::session::join_session;
 use crate::model::{
     Claims, Completion, Effort, Evaluation, SessionKey, Share, TraceSpans, Trajectory,
@@ -116,7 +116,7 @@ pub(super) struct SessionWorker {
     /// Keeps what evaluations were made of until they have arrived, where there is a log.
     pub(super) journal: Option<Arc<Journal>>,
     /// Where what needs a judge goes.
-    pub(super) lane: Option<LaneHandle>,
+    pub(super) lane: Option<LaneLink>,
 }
 
 impl SessionWorker {
@@ -231,7 +231,7 @@ impl SessionWorker {
 
 /// What is to be asked, where there is a lane; else that is said of each.
 pub(super) fn unless_unasked(
-    lane: Option<&LaneHandle>,
+    lane: Option<&LaneLink>,
     asked: Vec<AskedInquiry>,
     out: &mut Vec<Evaluation>,
 ) -> Vec<AskedInquiry> {

@@ -18,6 +18,7 @@ use super::costly::Costly;
 use super::guard::Guarded;
 use super::journal::notes::JudgedNote;
 use super::journal::{Journal, Priors};
+use super::judging::LaneLink;
 use super::metrics::{JudgedCounts, PipelineMetrics};
 use super::pool::BatchPool;
 use super::reading::{ReadingMemory, reserve};
@@ -31,7 +32,6 @@ use crate::assemble::{Due, Handle, RunningTrace, Shard, TakenSteps};
 use crate::emit::forward::Forwards;
 use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
 use crate::extract::{Resolver, Table};
-use crate::judge::LaneHandle;
 use crate::model::{
     Claims, Completion, Effort, Evaluation, Reported, SessionKey, Share, SpanBatch, TraceSpans,
 };
@@ -108,7 +108,7 @@ pub(super) struct Worker {
     /// Told what was judged of traces.
     pub(super) forwards: Arc<Forwards>,
     /// Where what needs a judge goes.
-    pub(super) lane: Option<LaneHandle>,
+    pub(super) lane: Option<LaneLink>,
 }
 
 impl Worker {
@@ -239,7 +239,7 @@ impl Worker {
                 let mut out = TraceAnswer { evaluations: &mut evaluations, asked: Vec::new() };
                 let done = self.evaluate_one(due, effort, now_ns, &mut judged, &mut out);
                 let mut asked = out.asked;
-                self.tell_forwards(due.handle, &evaluations[before..]);
+                self.tell_forwards(due, &evaluations[before..], &asked);
                 if due.is_silent {
                     evaluations.truncate(before);
                     asked.clear();
