@@ -164,8 +164,8 @@ fn a_wrong_question_is_told_in_words_and_ends_nothing() {
 fn heavy(folder: &Path) -> String {
     let deep = "[".repeat(200) + &"]".repeat(200);
     let long =
-        format!(r#"{{"mail": "jane.roe@example.com", "list": {}}}"#, json!(vec!["x"; 9_000]));
-    let mut spans = vec![with(agent(5), "input.value", "mail jane.roe@example.com")];
+        format!(r#"{{"mail": "jane.roe@brightmail.org", "list": {}}}"#, json!(vec!["x"; 9_000]));
+    let mut spans = vec![with(agent(5), "input.value", "mail jane.roe@brightmail.org")];
     for span in 2..90 {
         let call = with(tool(5, span, "find"), "input.value", &*long);
         spans.push(with(call, "output.value", &*deep));
