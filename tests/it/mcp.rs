@@ -64,7 +64,8 @@ impl Assistant {
     fn call(&mut self, tool: &str, given: Value) -> Result<Value, String> {
         let answer = self.ask("tools/call", &json!({"name": tool, "arguments": given}));
         let result = &answer["result"];
-        let text = result["content"][0]["text"].as_str().expect(&answer.to_string()).to_owned();
+        let text =
+            result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned();
         match result["isError"].as_bool() {
             Some(true) => Err(text),
             _ => {
@@ -167,8 +168,8 @@ fn heavy(folder: &Path) -> String {
         format!(r#"{{"mail": "jane.roe@brightmail.org", "list": {}}}"#, json!(vec!["x"; 9_000]));
     let mut spans = vec![with(agent(5), "input.value", "mail jane.roe@brightmail.org")];
     for span in 2..90 {
-        let call = with(tool(5, span, "find"), "input.value", &*long);
-        spans.push(with(call, "output.value", &*deep));
+        let call = with(tool(5, span, "find"), "input.value", &long);
+        spans.push(with(call, "output.value", &deep));
     }
     let file = folder.join("heavy.pb");
     std::fs::write(&file, request(spans).encode_to_vec()).expect("written");
