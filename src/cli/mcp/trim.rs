@@ -118,7 +118,7 @@ mod tests {
         let value = json!({"text": "x".repeat(100), "list": [1, 2, 3]});
         assert_eq!(fitted(&value, 1_000, 1_000), value);
         let cut = fitted(&value, 40, 90);
-        assert_eq!(cut["text"], format!("{}[68 bytes more]", "x".repeat(32)));
+        assert_eq!(cut["text"], format!("{}[60 bytes more]", "x".repeat(40)));
         assert_eq!(fitted(&json!(vec!["a"; 300]), 10, 10_000)[200], "[100 more]");
     }
 

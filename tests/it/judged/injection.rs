@@ -154,7 +154,8 @@ fn our_own_detectors_find_what_the_documentation_says_and_nothing_in_the_control
             _ => assert!(!prompt.injection_found, "{}", run.id),
         }
     }
-    let page = include_str!("../../../docs/judges/README.md").replace('\n', " ");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/judges/README.md");
+    let page = std::fs::read_to_string(page).unwrap().replace('\n', " ");
     let said = format!("Of the {asked} attacks that ship with the project");
     let counted = format!("the detectors alone find {found}:");
     assert!(page.contains(&said) && page.contains(&counted), "{said}: {counted}");
