@@ -213,11 +213,10 @@ impl Collector {
         let memory = Memory::new(&settings.memory);
         telemetry.show_memory(&memory);
         let registry = telemetry.registry();
+        let times = hold_times(&settings);
         let OpenedLog { journal, past, kept, forward } = OpenedLog::new(settings.log, &meter)?;
         let exporters =
             Exporters::start(&settings.exporters, &memory, &meter, registry, kept.as_ref())?;
-        let asks = settings.evaluators.iter().any(|configured| configured.asks);
-        let times = hold_times(&settings.traces, asks.then_some(&settings.judging));
         let forwards =
             Forwards::start(&settings.forward, &memory, times, &meter, forward.as_ref())?;
         let forwards = Arc::new(forwards);
@@ -392,8 +391,10 @@ fn reread<'a>(
 }
 
 /// How long a forward of chosen traces has to hold them.
-fn hold_times(traces: &TracesSettings, judging: Option<&JudgingSettings>) -> HoldTimes {
-    let asking = judging.map_or(Duration::ZERO, |it| it.settle.0 + it.deadline.0);
+fn hold_times(settings: &CollectorSettings) -> HoldTimes {
+    let CollectorSettings { traces, judging, evaluators, .. } = settings;
+    let asks = evaluators.iter().any(|configured| configured.asks);
+    let asking = if asks { judging.settle.0 + judging.deadline.0 } else { Duration::ZERO };
     let open_max = traces.age_max.0 + traces.quiet_period_max.0 + asking;
     HoldTimes { open_max, remember: traces.remember_period.0 + traces.revision_wait_max.0 }
 }

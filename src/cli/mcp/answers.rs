@@ -15,10 +15,10 @@ use crate::model::TraceId;
 const BESIDE_MAX: usize = 50;
 
 /// An answer, or what the assistant is told instead.
-pub(super) type Answer = Result<Value, String>;
+pub(super) type McpAnswer = Result<Value, String>;
 
 /// The answer of `list_evaluators`.
-pub(super) fn evaluators(store: &RunStore, args: &ListEvaluatorsArgs) -> Answer {
+pub(super) fn evaluators(store: &RunStore, args: &ListEvaluatorsArgs) -> McpAnswer {
     let is_meant = |name: &str| args.kind.as_deref().is_none_or(|kind| kind == name);
     let configured = store.evaluators.iter();
     let configured: Vec<&Value> =
@@ -41,7 +41,7 @@ pub(super) fn evaluators(store: &RunStore, args: &ListEvaluatorsArgs) -> Answer 
 }
 
 /// The answer of `query_evaluations`.
-pub(super) fn query(store: &RunStore, args: &QueryArgs) -> Answer {
+pub(super) fn query(store: &RunStore, args: &QueryArgs) -> McpAnswer {
     let trace_id = args.trace_id.as_deref().map(known_id).transpose()?;
     let start = start_of(args.cursor.as_deref())?;
     let mut found: Vec<&StoredEvaluation> =
@@ -100,7 +100,7 @@ fn verdict_of(word: OutcomeWord) -> StoredVerdict {
 }
 
 /// The answer of `get_trajectory`.
-pub(super) fn trajectory(store: &RunStore, args: &TrajectoryArgs) -> Answer {
+pub(super) fn trajectory(store: &RunStore, args: &TrajectoryArgs) -> McpAnswer {
     let start = start_of(args.cursor.as_deref())?;
     let trace = trace_of(store, &args.trace_id)?;
     let text_bytes = text_bytes(args.text_bytes);

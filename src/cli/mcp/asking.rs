@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use super::answers::{Answer, known_id};
+use super::answers::{McpAnswer, known_id};
 use super::store::{RunStore, StoredEvaluation};
 use super::tools::{EvaluateArgs, TRACES_MAX};
 use super::trim::{ANSWER_BYTES_MAX, fitted, page};
@@ -35,7 +35,7 @@ impl JudgeAsking {
         store: &Mutex<RunStore>,
         args: &EvaluateArgs,
         (shown, filter): (ShownContent, &ContentFilter),
-    ) -> Answer {
+    ) -> McpAnswer {
         let ids = ids_of(args)?;
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let (places, asked, left) = take_waiting(&mut lock(store), &ids, args);

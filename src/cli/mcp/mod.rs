@@ -49,7 +49,12 @@ pub(super) struct McpArgs {
     #[command(flatten)]
     config: ConfigArgs,
     /// How much of arguments, results and other content the assistant sees: none, redacted, full
-    #[arg(long, value_name = "WORD", default_value = "redacted", value_parser = ShownContent::from_word)]
+    #[arg(
+        long,
+        value_name = "WORD",
+        default_value = "redacted",
+        value_parser = ShownContent::from_word
+    )]
     content: ShownContent,
     /// Offers `evaluate`: the assistant may have judges asked
     #[arg(long)]

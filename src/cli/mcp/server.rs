@@ -12,7 +12,7 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::OnceCell;
 
-use super::answers::{self, Answer};
+use super::answers::{self, McpAnswer};
 use super::asking::JudgeAsking;
 use super::load::{LoadPlan, load};
 use super::store::RunStore;
@@ -91,7 +91,7 @@ impl TraceServer {
         read.await.map_err(|_| INTERNAL.to_owned())?
     }
 
-    async fn call(&self, request: CallToolRequestParams) -> Result<Answer, ErrorData> {
+    async fn call(&self, request: CallToolRequestParams) -> Result<McpAnswer, ErrorData> {
         let given = request.arguments;
         Ok(match &*request.name {
             "summarize" => match tools::read::<SummarizeArgs>(given) {
@@ -124,13 +124,13 @@ impl TraceServer {
     async fn answer<T: serde::de::DeserializeOwned + Send + 'static>(
         &self,
         given: Option<rmcp::model::JsonObject>,
-        answer: fn(&RunStore, &T) -> Answer,
-    ) -> Answer {
+        answer: fn(&RunStore, &T) -> McpAnswer,
+    ) -> McpAnswer {
         let args: T = tools::read(given)?;
         self.read(move |store| answer(store, &args)).await
     }
 
-    async fn evaluate(&self, args: tools::EvaluateArgs) -> Answer {
+    async fn evaluate(&self, args: tools::EvaluateArgs) -> McpAnswer {
         let (store, shared) = (self.store().await?, Arc::clone(&self.shared));
         let asked = tokio::task::spawn_blocking(move || match &shared.asking {
             Some(asking) => asking.evaluate(&store, &args, (shared.shown, &shared.filter)),

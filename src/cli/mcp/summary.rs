@@ -112,13 +112,19 @@ fn group_of(evaluation: &StoredEvaluation, group_by: GroupWord) -> &str {
 fn reason_rows(reasons: &BTreeMap<(&str, &str), u64>) -> Vec<Value> {
     let mut rows: Vec<_> = reasons.iter().collect();
     rows.sort_by_key(|(_, count)| Reverse(**count));
-    let row = |((evaluator, reason), count): (&(&str, &str), &u64)| json!({"evaluator": evaluator, "reason": reason, "count": count});
-    rows.into_iter().take(ROWS_MAX).map(row).collect()
+    let mut shown = Vec::new();
+    for ((evaluator, reason), count) in rows.into_iter().take(ROWS_MAX) {
+        shown.push(json!({"evaluator": evaluator, "reason": reason, "count": count}));
+    }
+    shown
 }
 
 fn tool_rows(store: &RunStore) -> Vec<Value> {
     let mut rows: Vec<_> = store.tools.iter().collect();
     rows.sort_by_key(|(name, (calls, _))| (Reverse(*calls), name.as_str()));
-    let row = |(name, (calls, failed)): (&String, &(u64, u64))| json!({"name": name, "calls": calls, "failed": failed});
+    let row = |(name, counts): (&String, &(u64, u64))| {
+        let (calls, failed) = counts;
+        json!({"name": name, "calls": calls, "failed": failed})
+    };
     rows.into_iter().take(ROWS_MAX).map(row).collect()
 }

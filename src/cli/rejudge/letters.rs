@@ -124,7 +124,8 @@ mod tests {
     fn record(outcome: &str, reason: &str, id: u8) -> String {
         let digits = |byte: u8| format!("{byte:02x}").repeat(16);
         format!(
-            r#"{{"evaluation_id":"{}","trace_id":"{}","evaluator":"task_completion/a","level":"trace",
+            r#"{{"evaluation_id":"{}","trace_id":"{}","evaluator":"task_completion/a",
+            "level":"trace",
             "outcome":"{outcome}","reason":{reason},"revision":2,"revises":null}}"#,
             digits(id),
             digits(7)
