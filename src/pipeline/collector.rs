@@ -217,9 +217,8 @@ impl Collector {
         let OpenedLog { journal, past, kept, forward } = OpenedLog::new(settings.log, &meter)?;
         let exporters =
             Exporters::start(&settings.exporters, &memory, &meter, registry, kept.as_ref())?;
-        let forwards =
-            Forwards::start(&settings.forward, &memory, times, &meter, forward.as_ref())?;
-        let forwards = Arc::new(forwards);
+        let own = &settings.forward;
+        let forwards = Arc::new(Forwards::start(own, &memory, times, &meter, forward.as_ref())?);
         let evaluators = Arc::new(Evaluators::new(settings.evaluators, exporters.want()));
         let table = Table::compile(settings.dialects, &evaluators.facts())?;
         let resolver = Arc::new(Resolver::new(Arc::new(table)));
