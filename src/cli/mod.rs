@@ -13,15 +13,15 @@ mod inputs;
 mod inspect;
 mod learn;
 mod manual;
+mod mcp;
 mod output;
-mod record;
 mod recorded;
+mod rejudge;
 mod run;
 mod score;
 mod send;
 mod serve;
 mod source;
-mod suggest;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::ffi::OsString;
@@ -73,10 +73,12 @@ struct Cli {
 enum Command {
     Serve(serve::ServeArgs),
     Run(run::RunArgs),
-    Record(record::RecordArgs),
+    Record(run::record::RecordArgs),
     Score(score::ScoreArgs),
     Inspect(inspect::InspectArgs),
     Calibrate(calibrate::CalibrateArgs),
+    Rejudge(rejudge::RejudgeArgs),
+    Mcp(mcp::McpArgs),
     Learn(learn::LearnArgs),
     Check(check::CheckArgs),
     Send(send::SendArgs),
@@ -123,10 +125,12 @@ fn command(cli: Cli) -> Result<Exit, CommandError> {
     match cli.command.unwrap_or(Command::Serve(cli.serve)) {
         Command::Serve(args) => serve::run(&args),
         Command::Run(args) => run::run(&args),
-        Command::Record(args) => record::run(&args),
+        Command::Record(args) => run::record::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
+        Command::Rejudge(args) => rejudge::run(&args),
+        Command::Mcp(args) => mcp::run(&args),
         Command::Learn(args) => learn::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Send(args) => send::run(&args),

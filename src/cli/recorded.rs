@@ -18,14 +18,24 @@ use crate::visible;
 
 /// Compiles the dialects of a plan for the given facts.
 pub(super) fn resolver(plan: &ResolvedConfig, facts: &Facts) -> Result<Resolver, CommandError> {
-    let dialects = Dialect::with_builtin(plan.config.dialects.clone());
+    resolver_of(plan.config.dialects.clone(), facts)
+}
+
+/// Compiles dialects of a config for the given facts.
+pub(super) fn resolver_of(own: Vec<Dialect>, facts: &Facts) -> Result<Resolver, CommandError> {
+    let dialects = Dialect::with_builtin(own);
     let table = Table::compile(dialects, facts).map_err(anyhow::Error::new)?;
     Ok(Resolver::new(Arc::new(table)))
 }
 
 /// The facts that the evaluators of a plan read.
 pub(super) fn facts(plan: &ResolvedConfig) -> Facts {
-    plan.evaluators.iter().fold(Facts::default(), |facts, e| facts.union(&e.facts()))
+    facts_of(&plan.evaluators)
+}
+
+/// The facts that these evaluators read.
+pub(super) fn facts_of(evaluators: &[Configured]) -> Facts {
+    evaluators.iter().fold(Facts::default(), |facts, e| facts.union(&e.facts()))
 }
 
 /// Now, Unix nanoseconds.

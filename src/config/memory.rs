@@ -7,6 +7,7 @@
 use crate::assemble::{LimitsSettings, SessionsSettings};
 use crate::emit::forward::ForwardSettings;
 use crate::emit::settings::ExporterSettings;
+use crate::judge::{ANSWERS_BYTES_MAX, JudgingSettings};
 use crate::model::MemoryLimits;
 use crate::receive::settings::OtlpReceiverSettings;
 use crate::settings::{Key, Node, Place, SettingsError};
@@ -38,6 +39,18 @@ fn remembered_by_evaluators(node: &Node) -> usize {
     entries.map(of_one).sum()
 }
 
+/// What waits for judges, and the answers of theirs that are remembered, where there is one.
+fn held_for_judges(node: &Node) -> usize {
+    if node.get("judges").is_none_or(|judges| judges.entries().next().is_none()) {
+        return 0;
+    }
+    let waiting = node.get("judging").and_then(|judging| judging.get("waiting_mib"));
+    let waiting = waiting.and_then(|it| it.to_value().as_number()?.as_i64());
+    let waiting = waiting.and_then(|mib| u32::try_from(mib).ok());
+    let waiting = waiting.unwrap_or(JudgingSettings::default().waiting_mib);
+    mib(waiting).saturating_mul(MIB).saturating_add(ANSWERS_BYTES_MAX)
+}
+
 /// What the forwards have of the default config's memory, beside its shares: where there is none
 /// the others have it.
 const FORWARD: usize = 192 * MIB;
@@ -45,7 +58,7 @@ const FORWARD: usize = 192 * MIB;
 /// What is not divided: the fixed parts, and 13 of 64 parts for what the allocator keeps for a
 /// while after it was given back.
 fn undivided(total: usize, node: &Node) -> usize {
-    FIXED + remembered_by_evaluators(node) + total / 64 * 13
+    FIXED + remembered_by_evaluators(node) + held_for_judges(node) + total / 64 * 13
 }
 
 /// A share with the setting that names it.
@@ -167,7 +180,7 @@ fn does_not_fit(parts: &[Part], needed: usize, total: usize, node: &Node) -> Set
     let written = parts.iter().filter(|part| part.written.is_some());
     let largest = written.max_by_key(|part| part.written);
     // As much of the limit is not divided as `undivided` says.
-    let fixed = FIXED + remembered_by_evaluators(node);
+    let fixed = FIXED + remembered_by_evaluators(node) + held_for_judges(node);
     let needed = needed.saturating_add(fixed).div_ceil(MIB);
     let (needed, total) = (needed.saturating_mul(64).div_ceil(51), total / MIB);
     let error = SettingsError::new(format!(

@@ -38,6 +38,24 @@ pub(crate) enum ShownContent {
 }
 
 impl ShownContent {
+    const WORDS: [(&str, Self); 3] =
+        [("none", Self::None), ("redacted", Self::Redacted), ("full", Self::Full)];
+
+    /// What a word stands for.
+    ///
+    /// # Errors
+    /// What is wrong with the word, and which are known.
+    pub(crate) fn from_word(word: &str) -> Result<Self, String> {
+        let found = Self::WORDS.iter().find(|(known, _)| *known == word);
+        found.map(|(_, content)| *content).ok_or_else(|| {
+            let help = match nearest(word, Self::WORDS.iter().map(|(known, _)| *known)) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => "known are none, redacted, full".to_owned(),
+            };
+            format!("unknown value `{word}` ({help})")
+        })
+    }
+
     /// Whether anything that may be content is shown.
     pub(crate) fn is_shown(self) -> bool {
         self != Self::None
@@ -60,19 +78,7 @@ impl<'de> Deserialize<'de> for ShownContent {
             }
 
             fn visit_str<E: Error>(self, word: &str) -> Result<ShownContent, E> {
-                const WORDS: [(&str, ShownContent); 3] = [
-                    ("none", ShownContent::None),
-                    ("redacted", ShownContent::Redacted),
-                    ("full", ShownContent::Full),
-                ];
-                let found = WORDS.iter().find(|(known, _)| *known == word);
-                found.map(|(_, content)| *content).ok_or_else(|| {
-                    let help = match nearest(word, WORDS.iter().map(|(known, _)| *known)) {
-                        Some(meant) => format!("did you mean `{meant}`?"),
-                        None => "known are none, redacted, full".to_owned(),
-                    };
-                    E::custom(format!("unknown value `{word}` ({help})"))
-                })
+                ShownContent::from_word(word).map_err(E::custom)
             }
         }
         deserializer.deserialize_any(ContentWords)
@@ -105,13 +111,29 @@ impl ContentFilter {
         Self { redactor: Some(Arc::clone(redactor)) }
     }
 
+    /// For readers that are shown so much; what is content as a whole they withhold themselves.
+    pub(crate) fn of(shown: ShownContent) -> Self {
+        match shown {
+            ShownContent::Redacted => Self::redacting(&Arc::new(ContentRedactor::new())),
+            ShownContent::None | ShownContent::Full => Self::nothing(),
+        }
+    }
+
+    /// A value of a trace as it may be shown.
+    pub(crate) fn value(&self, trace: TraceId, value: &Value<'_>) -> Value<'static> {
+        match &self.redactor {
+            None => value.clone().into_owned(),
+            Some(redactor) => redactor.value(trace, value, DEPTH_MAX),
+        }
+    }
+
     /// Of an exporter that shows all content or none.
     pub(super) fn nothing() -> Self {
         Self { redactor: None }
     }
 
     /// An evaluation as it may be shown, apart from what is content as a whole.
-    pub(super) fn apply<'e>(&self, evaluation: &'e Evaluation) -> Cow<'e, Evaluation> {
+    pub(crate) fn apply<'e>(&self, evaluation: &'e Evaluation) -> Cow<'e, Evaluation> {
         match &self.redactor {
             None => Cow::Borrowed(evaluation),
             Some(redactor) => Cow::Owned(redactor.redact(evaluation)),

@@ -7,7 +7,6 @@
 //! one; what goes with the oldest is counted.
 
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -128,12 +127,9 @@ impl DeadLetters {
 }
 
 fn open_file(path: &Path) -> io::Result<Rotating> {
-    if let Some(folder) = path.parent() {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
     let rotation =
         Rotation { bytes_max: FILE_BYTES_MAX, backups_max: BACKUPS_MAX, is_private: true };
-    Rotating::open(path, rotation)
+    Rotating::open_private(path, rotation)
 }
 
 fn json(value: &impl Serialize) -> Option<String> {

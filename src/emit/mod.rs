@@ -29,7 +29,7 @@ mod otlp;
 pub mod prometheus;
 mod queue;
 pub mod record;
-mod rotating;
+pub(crate) mod rotating;
 #[cfg(test)]
 mod sample;
 mod scores;
@@ -39,6 +39,7 @@ pub use counters::Loss;
 pub use exporters::{Exporters, ExportersChange, Persistence, Starting};
 
 use crate::log::LogOpenError;
+pub(crate) use content::{ContentFilter, ShownContent};
 
 /// Why an exporter could not start.
 #[derive(Debug, thiserror::Error)]

@@ -9,22 +9,22 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// When a file is set aside, and what is kept.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rotation {
+pub(crate) struct Rotation {
     /// Bytes beyond which the file is set aside; 0 never.
-    pub(super) bytes_max: u64,
+    pub(crate) bytes_max: u64,
     /// How many files that were set aside are kept.
-    pub(super) backups_max: u32,
+    pub(crate) backups_max: u32,
     /// Whether nobody but the owner reads it.
-    pub(super) is_private: bool,
+    pub(crate) is_private: bool,
 }
 
 /// The file.
-pub(super) struct Rotating {
+pub(crate) struct Rotating {
     path: PathBuf,
     file: File,
     bytes: u64,
@@ -34,13 +34,21 @@ pub(super) struct Rotating {
 
 impl Rotating {
     /// Opens the file for appending.
-    pub(super) fn open(path: &Path, rotation: Rotation) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path, rotation: Rotation) -> io::Result<Self> {
         let (file, bytes) = open(path, rotation)?;
         Ok(Self { path: path.to_owned(), file, bytes, rotation, dropped: 0 })
     }
 
+    /// The same, in a folder that is its owner's alone and is made where it is missing.
+    pub(crate) fn open_private(path: &Path, rotation: Rotation) -> io::Result<Self> {
+        if let Some(folder) = path.parent() {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        Self::open(path, rotation)
+    }
+
     /// Lines of private files that were deleted since the last look.
-    pub(super) fn take_dropped(&mut self) -> u64 {
+    pub(crate) fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
     }
 
@@ -65,7 +73,7 @@ impl Rotating {
     }
 
     /// Writes lines that end at `ends`; how many were written whole, and what stopped the rest.
-    pub(super) fn append(&mut self, lines: &[u8], ends: &[usize]) -> (u64, Option<io::Error>) {
+    pub(crate) fn append(&mut self, lines: &[u8], ends: &[usize]) -> (u64, Option<io::Error>) {
         if let Err(error) = self.follow_path() {
             return (0, Some(error));
         }

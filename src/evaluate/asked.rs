@@ -42,6 +42,22 @@ impl AskedTarget {
         }
     }
 
+    /// The name of the evaluator that asks.
+    pub fn evaluator(&self) -> &str {
+        match self {
+            Self::Judge(asked) => &asked.evaluation.evaluator.name,
+            Self::External(asked) => &asked.evaluation.evaluator.name,
+        }
+    }
+
+    /// Bytes that it holds while it waits.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Judge(asked) => asked.bytes(),
+            Self::External(asked) => asked.bytes(),
+        }
+    }
+
     /// The evaluation that says that nobody could be asked: there is no lane.
     pub fn unasked(self) -> Evaluation {
         match self {

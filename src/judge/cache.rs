@@ -9,7 +9,7 @@ use super::wire::JudgeQuestion;
 use crate::evaluate::inquiry::PROMPT_VERSION;
 
 /// Bytes of all answers that are kept.
-const BYTES_MAX: usize = 16 << 20;
+pub const ANSWERS_BYTES_MAX: usize = 16 << 20;
 /// What an answer takes beside its text.
 const ENTRY_BYTES: usize = 96;
 
@@ -52,13 +52,13 @@ impl AnswerCache {
     /// Keeps an answer.
     pub(in crate::judge) fn keep(&mut self, key: QuestionKey, text: String) {
         let bytes = text.len() + ENTRY_BYTES;
-        if bytes > BYTES_MAX / 16 || self.answers.contains_key(&key) {
+        if bytes > ANSWERS_BYTES_MAX / 16 || self.answers.contains_key(&key) {
             return;
         }
         self.bytes += bytes;
         self.answers.insert(key, text);
         self.order.push_back(key);
-        while self.bytes > BYTES_MAX
+        while self.bytes > ANSWERS_BYTES_MAX
             && let Some(oldest) = self.order.pop_front()
         {
             let gone = self.answers.remove(&oldest).map_or(0, |text| text.len() + ENTRY_BYTES);
@@ -79,11 +79,11 @@ mod tests {
             key[..4].copy_from_slice(&n.to_be_bytes());
             key
         };
-        let text = "x".repeat(BYTES_MAX / 32);
+        let text = "x".repeat(ANSWERS_BYTES_MAX / 32);
         (0..100).for_each(|n| cache.keep(key(n), text.clone()));
-        assert!(cache.bytes <= BYTES_MAX && cache.answers.len() == cache.order.len());
+        assert!(cache.bytes <= ANSWERS_BYTES_MAX && cache.answers.len() == cache.order.len());
         assert_eq!((cache.get(&key(0)), cache.get(&key(99))), (None, Some(&*text)));
-        cache.keep(key(1_000), "x".repeat(BYTES_MAX));
+        cache.keep(key(1_000), "x".repeat(ANSWERS_BYTES_MAX));
         assert_eq!(cache.get(&key(1_000)), None, "too large");
     }
 }

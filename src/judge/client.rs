@@ -13,6 +13,8 @@ use super::wire::{
     self, Fault, Finish, HttpAnswer, JudgeQuestion, Quirks, Reply, TokenUsage, WireRequest,
 };
 use crate::client;
+use crate::settings::Secret;
+use crate::tls::ClientTls;
 
 /// Most bytes of an answer that are read.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
@@ -65,7 +67,7 @@ pub enum JudgeStartError {
 #[derive(Clone)]
 pub(super) struct JudgeClient {
     settings: Arc<JudgeSettings>,
-    key: Option<Arc<str>>,
+    key: Option<Secret>,
     http: reqwest::Client,
     recording: Option<ReplyRecording>,
 }
@@ -96,19 +98,20 @@ impl JudgeClient {
                     judge: name.to_owned(),
                     variable: variable.clone(),
                 };
-                Some(key.ok_or_else(missing)?.trim().into())
+                Some(Secret(key.ok_or_else(missing)?.trim().to_owned()))
             }
             _ => None,
         };
+        let failed = |error: String| JudgeStartError::Client { judge: name.to_owned(), error };
+        let tls = ClientTls::new(&settings.tls, &["h2", "http/1.1"]);
+        let tls = tls.map_err(|error| failed(error.to_string()))?;
         let http = reqwest::Client::builder()
             .user_agent(wire::USER_AGENT)
             .timeout(settings.timeout.0)
             .redirect(redirect::Policy::none())
+            .tls_backend_preconfigured(tls.config().as_ref().clone())
             .build()
-            .map_err(|error| JudgeStartError::Client {
-                judge: name.to_owned(),
-                error: client::chain(error),
-            })?;
+            .map_err(|error| failed(client::chain(error)))?;
         Ok(Self { settings: Arc::new(settings.clone()), key, http, recording })
     }
 
@@ -122,7 +125,8 @@ impl JudgeClient {
         if let Some(ReplyRecording::Replay(folder)) = &self.recording {
             return read_recorded(&file_of(folder, key)).await;
         }
-        let request = wire::request(&self.settings, self.key.as_deref(), quirks, question);
+        let request =
+            wire::request(&self.settings, self.key.as_ref().map(Secret::reveal), quirks, question);
         let answer = self.send(request).await?;
         let reply = wire::reply(&self.settings, quirks, &answer)?;
         if let Some(ReplyRecording::Record(folder)) = &self.recording {

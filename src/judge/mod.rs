@@ -22,9 +22,10 @@ mod metrics;
 mod settings;
 mod wire;
 
+pub use cache::ANSWERS_BYTES_MAX;
 pub use client::{JudgeStartError, ReplyRecording};
 pub use lane::{AnswerLog, JudgeLane, LaneHandle, LaneOutlet, LaneSettings, ask_all};
 pub use settings::{
-    AzureSettings, BudgetPace, JudgeApi, JudgeBudget, JudgeLimits, JudgePrice, JudgeSettings,
-    JudgingSettings, StructuredOutput, check_judges, unknown_judge,
+    AzureSettings, BudgetPace, DeadLetterChoice, JudgeApi, JudgeBudget, JudgeLimits, JudgePrice,
+    JudgeSettings, JudgingSettings, StructuredOutput, check_judges, unknown_judge,
 };

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::settings::{HumanDuration, Node, SettingsError, above_zero, nearest};
+use crate::tls::TlsSettings;
 
 /// Judges of one config at most.
 const JUDGES_MAX: usize = 100;
@@ -63,6 +64,9 @@ pub struct JudgeSettings {
     /// Another judge that is asked while this one cannot be.
     #[serde(default)]
     pub fallback: Option<String>,
+    /// TLS of the connection: authorities, a certificate of one's own.
+    #[serde(default)]
+    pub tls: TlsSettings,
     /// For Azure's older addresses, which name a deployment.
     #[serde(default)]
     pub azure: Option<AzureSettings>,
@@ -84,6 +88,23 @@ pub struct JudgingSettings {
     /// Mebibytes that they may hold. Default 64.
     #[serde(deserialize_with = "above_zero")]
     pub waiting_mib: u32,
+    /// Which inquiries without an answer are kept in `data_dir` for `spanscore rejudge`. Default
+    /// `failed`.
+    pub dead_letter: DeadLetterChoice,
+}
+
+/// Which inquiries without an answer are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DeadLetterChoice {
+    /// None.
+    None,
+    /// Those that failed, and those that nobody was asked about for want of time, room or a judge
+    /// that works.
+    #[default]
+    Failed,
+    /// Those that the budget did not allow, too.
+    All,
 }
 
 impl Default for JudgingSettings {
@@ -93,6 +114,7 @@ impl Default for JudgingSettings {
             deadline: HumanDuration::from_secs(300),
             waiting_max: 10_000,
             waiting_mib: 64,
+            dead_letter: DeadLetterChoice::Failed,
         }
     }
 }
@@ -257,6 +279,7 @@ pub fn check_judges(judges: &BTreeMap<String, JudgeSettings>, node: &Node) -> Ve
         let own = node.get(name).unwrap_or(node);
         let place = |key: &str| own.get(key).map_or(own.place, |found| found.place);
         errors.extend(check_address(judge).map(|error| error.at(place("base_url"))));
+        errors.extend(judge.tls.check().err().map(|error| error.at(place("tls"))));
         let has_money = judge.budget.usd_per_hour.or(judge.budget.usd_per_day).is_some();
         if has_money && judge.price.is_none() {
             let error = SettingsError::new("a budget in dollars needs a `price`").with_help(

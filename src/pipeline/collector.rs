@@ -217,13 +217,12 @@ impl Collector {
         let memory = Memory::new(&settings.memory);
         telemetry.show_memory(&memory);
         let registry = telemetry.registry();
+        let times = hold_times(&settings);
         let OpenedLog { journal, past, kept, forward } = OpenedLog::new(settings.log, &meter)?;
         let exporters =
             Exporters::start(&settings.exporters, &memory, &meter, registry, kept.as_ref())?;
-        let times = hold_times(&settings.traces);
-        let forwards =
-            Forwards::start(&settings.forward, &memory, times, &meter, forward.as_ref())?;
-        let forwards = Arc::new(forwards);
+        let own = &settings.forward;
+        let forwards = Arc::new(Forwards::start(own, &memory, times, &meter, forward.as_ref())?);
         let evaluators = Arc::new(Evaluators::new(settings.evaluators, exporters.want()));
         let table = Table::compile(settings.dialects, &evaluators.facts())?;
         let resolver = Arc::new(Resolver::new(Arc::new(table)));
@@ -233,7 +232,8 @@ impl Collector {
         let judges = (&settings.judges, &settings.judging);
         let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
         let places = LanePlaces { journal: journal.as_ref(), data_dir };
-        let (links, lanes) = judging::link(judges, places, &evaluators, &outlet, &meter)?;
+        let (links, lanes) =
+            judging::link(judges, places, (&evaluators, &forwards), &outlet, &meter)?;
         let pipeline = Pipeline::start_linked(
             &PipelineSettings {
                 traces: settings.traces,
@@ -396,7 +396,10 @@ fn reread<'a>(
 }
 
 /// How long a forward of chosen traces has to hold them.
-fn hold_times(traces: &TracesSettings) -> HoldTimes {
-    let open_max = traces.age_max.0 + traces.quiet_period_max.0;
+fn hold_times(settings: &CollectorSettings) -> HoldTimes {
+    let CollectorSettings { traces, judging, evaluators, .. } = settings;
+    let asks = evaluators.iter().any(|configured| configured.asks);
+    let asking = if asks { judging.settle.0 + judging.deadline.0 } else { Duration::ZERO };
+    let open_max = traces.age_max.0 + traces.quiet_period_max.0 + asking;
     HoldTimes { open_max, remember: traces.remember_period.0 + traces.revision_wait_max.0 }
 }

@@ -48,6 +48,8 @@ fn help_and_version_are_successes() {
         "inspect",
         "learn",
         "calibrate",
+        "mcp",
+        "rejudge",
         "check",
         "send",
         "evaluators",

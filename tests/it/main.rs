@@ -22,6 +22,7 @@ mod forward;
 mod gate;
 mod judged;
 mod judges;
+mod mcp;
 mod parity_dokimos;
 mod parity_iris;
 mod parity_uipath;

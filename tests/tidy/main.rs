@@ -167,6 +167,7 @@ const ROOMS: &[Room] = &[
     Room {
         name: "judge",
         imports: &[
+            "tls",
             "client",
             "evaluate",
             "evaluate/asked",

@@ -12,7 +12,7 @@ use serde_json::json;
 use self::agreement::{Agreement, RatedPair, agreement, interval};
 use self::runs::{ANSWERS, PreparedRun, rated, verdict};
 use super::score::Format;
-use super::score::replies::{self, RepliesArgs};
+use super::score::replies::{CommandJudges, RepliesArgs};
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output};
 use crate::judge::unknown_judge;
@@ -68,7 +68,7 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<Exit, CommandError> {
     let (prepared, asked) = runs::prepare(lines, &args.judge, args.samples)?;
     let (places, asked): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
     let requests = asked.len();
-    let answers = replies::ask(&judges, &args.replies, asked)?;
+    let answers = CommandJudges::new(judges, &args.replies).ask(asked)?;
     let mut answers: BTreeMap<usize, Evaluation> = places
         .into_iter()
         .zip(answers)

@@ -1,6 +1,7 @@
 //! `spanscore run -- COMMAND`: a collector around one command, and its scores.
 
 mod child;
+pub(super) mod record;
 mod recorder;
 mod variables;
 
@@ -12,7 +13,7 @@ use anyhow::Context;
 use clap::Args;
 
 use self::child::{NotStarted, PassedSignals};
-pub(super) use self::recorder::Recorder;
+use self::recorder::Recorder;
 use super::score::replies::RepliesArgs;
 use super::score::{self, GateArgs};
 use super::source::ConfigArgs;

@@ -2,6 +2,7 @@
 
 mod baseline;
 mod gate;
+mod gathering;
 mod progress;
 pub(super) mod replies;
 mod report;
@@ -16,11 +17,12 @@ use clap::{Args, ValueEnum};
 
 use self::baseline::RunScores;
 pub(super) use self::gate::{GateArgs, ScoreGate};
+use self::gathering::ScoreGathering;
 use self::progress::Progress;
-use self::replies::RepliesArgs;
+use self::replies::{CommandJudges, RepliesArgs};
 use self::report::Report;
 use self::rows::ScoreRows;
-use self::silence::{Heard, Silence};
+pub(super) use self::silence::{Heard, Silence};
 use self::tally::Tallies;
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, inputs, output, recorded};
@@ -100,32 +102,20 @@ pub(super) fn judge(
         now_ns: recorded::now_ns(),
         cores: std::thread::available_parallelism().map_or(1, usize::from),
     };
-    let (mut rows, mut heard) = (ScoreRows::new(), Heard::default());
+    let mut gathering = ScoreGathering::new(CommandJudges::new(judges, replies));
     let mut is_broken = false;
     let mut problem = |said: String| {
         output::note(format_args!("spanscore: {}", visible::line(said)));
         is_broken = true;
     };
-    let (mut kept, mut waiting) = (Ok(()), Vec::new());
     let progress = BatchProgress::default();
     let counts = Progress::show(files, &progress, || {
         let mut batch = Batch::new(settings);
         batch.read(files, &progress, &mut problem)?;
-        batch.judge(&progress, &mut |group| {
-            if group.asked.is_empty() {
-                group.evaluations.iter().for_each(|evaluation| heard.add(evaluation));
-                kept = rows.push(group.order, &group.evaluations);
-            } else {
-                waiting.push(group);
-            }
-            kept.is_ok()
-        })
+        batch.judge(&progress, &mut |group| gathering.take(group))
     });
-    for (order, evaluations) in replies::complete(&judges, replies, waiting)? {
-        evaluations.iter().for_each(|evaluation| heard.add(evaluation));
-        kept = kept.and_then(|()| rows.push(order, &evaluations));
-    }
-    kept.and_then(|()| rows.finish()).map_err(|error| BatchError::Spool(error).into_command())?;
+    gathering.finish()?;
+    let ScoreGathering { rows, heard, .. } = gathering;
     let counts = counts.map_err(BatchError::into_command)?;
     let silence = Silence::of(&evaluators, &heard, &counts);
     let is_broken = recorded::note_cut_traces(counts.cut.into_iter()) || is_broken;

@@ -1,17 +1,20 @@
-//! Judges, and evaluators outside of this process, asked by a command: all at once, until each has
-//! answered.
+//! Judges, and evaluators outside of this process, asked by a command: judges within budgets that
+//! hold for all of it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
+use tempfile::TempDir;
 
 use crate::cli::CommandError;
 use crate::evaluate::{AskedInquiry, AskedTarget};
 use crate::external;
 use crate::judge::{JudgeSettings, LaneSettings, ReplyRecording, ask_all};
 use crate::model::Evaluation;
-use crate::pipeline::batch::{BatchOrder, JudgedGroup};
+
+/// Bytes of inquiries that are held before judges are asked.
+pub(in crate::cli) const INQUIRIES_BYTES_MAX: usize = 64 << 20;
 
 /// Where replies of judges are kept.
 #[derive(Args, Clone, Debug, Default)]
@@ -32,52 +35,79 @@ impl RepliesArgs {
     }
 }
 
-/// Asks about what groups of evaluations lack; gives what was said of each.
-pub(in crate::cli) fn complete(
-    judges: &BTreeMap<String, JudgeSettings>,
-    replies: &RepliesArgs,
-    mut groups: Vec<JudgedGroup>,
-) -> Result<Vec<(BatchOrder, Vec<Evaluation>)>, CommandError> {
-    let mut asked = Vec::new();
-    let mut are_external: Vec<Vec<bool>> = Vec::with_capacity(groups.len());
-    for group in &mut groups {
-        let own = std::mem::take(&mut group.asked);
-        are_external.push(own.iter().map(|it| matches!(it, AskedTarget::External(_))).collect());
-        asked.extend(own);
+/// The judges of a command. They may be asked more than once: what was spent is known from one time
+/// to the next.
+pub(in crate::cli) struct CommandJudges {
+    judges: BTreeMap<String, JudgeSettings>,
+    recording: Option<ReplyRecording>,
+    /// Made when they are first asked; holds what was spent.
+    folder: std::sync::OnceLock<TempDir>,
+}
+
+impl CommandJudges {
+    /// Asks nobody yet.
+    pub(in crate::cli) fn new(
+        judges: BTreeMap<String, JudgeSettings>,
+        replies: &RepliesArgs,
+    ) -> Self {
+        Self { judges, recording: replies.recording(), folder: std::sync::OnceLock::new() }
     }
-    let (judged, external) = AskedTarget::by_lane(asked);
-    let mut judged = ask(judges, replies, judged)?.into_iter();
-    let mut external = match external.is_empty() {
-        true => Vec::new(),
-        false => runtime()?.block_on(external::ask_all(external)),
-    }
-    .into_iter();
-    let complete = groups.into_iter().zip(are_external).map(|(group, are_external)| {
-        let mut evaluations = group.evaluations;
-        for is_external in are_external {
-            let said = if is_external { external.next() } else { judged.next() };
-            evaluations.extend(said.into_iter().flatten());
+
+    /// Asks about all of these; the evaluations of each, in order. Blocks.
+    ///
+    /// # Errors
+    /// Why judges cannot be asked at all.
+    pub(in crate::cli) fn ask(
+        &self,
+        asked: Vec<AskedInquiry>,
+    ) -> Result<Vec<Vec<Evaluation>>, CommandError> {
+        if asked.is_empty() {
+            return Ok(Vec::new());
         }
-        (group.order, evaluations)
-    });
-    Ok(complete.collect())
+        let settings = LaneSettings {
+            judges: &self.judges,
+            recording: self.recording.clone(),
+            spent_file: Some(self.folder()?.join("spent.json")),
+            log: None,
+        };
+        Ok(runtime()?.block_on(ask_all(settings, asked)).map_err(anyhow::Error::new)?)
+    }
+
+    /// Asks about all of these, each whom it is for; the evaluations of each, in order. Blocks.
+    ///
+    /// # Errors
+    /// Why judges cannot be asked at all.
+    pub(in crate::cli) fn ask_all(
+        &self,
+        asked: Vec<AskedTarget>,
+    ) -> Result<Vec<Vec<Evaluation>>, CommandError> {
+        let are_external: Vec<bool> =
+            asked.iter().map(|one| matches!(one, AskedTarget::External(_))).collect();
+        let (judged, external) = AskedTarget::by_lane(asked);
+        let mut judged = self.ask(judged)?.into_iter();
+        let mut external = match external.is_empty() {
+            true => Vec::new(),
+            false => runtime()?.block_on(external::ask_all(external)),
+        }
+        .into_iter();
+        let said = are_external.into_iter().map(|is_external| {
+            if is_external { external.next() } else { judged.next() }.unwrap_or_default()
+        });
+        Ok(said.collect())
+    }
+
+    fn folder(&self) -> anyhow::Result<PathBuf> {
+        if let Some(folder) = self.folder.get() {
+            return Ok(folder.path().to_owned());
+        }
+        let made = tempfile::tempdir().map_err(|error| {
+            anyhow::Error::new(error).context("failed to make a folder for what judges cost")
+        })?;
+        Ok(self.folder.get_or_init(|| made).path().to_owned())
+    }
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| anyhow::Error::new(error).into())
-}
-
-/// Asks judges about all of these; the evaluations of each, in order.
-pub(in crate::cli) fn ask(
-    judges: &BTreeMap<String, JudgeSettings>,
-    replies: &RepliesArgs,
-    asked: Vec<AskedInquiry>,
-) -> Result<Vec<Vec<Evaluation>>, CommandError> {
-    if asked.is_empty() {
-        return Ok(Vec::new());
-    }
-    let recording = replies.recording();
-    let settings = LaneSettings { judges, recording, spent_file: None, log: None };
-    Ok(runtime()?.block_on(ask_all(settings, asked)).map_err(anyhow::Error::new)?)
 }

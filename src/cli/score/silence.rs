@@ -13,7 +13,7 @@ const NAMED_MAX: usize = 5;
 
 /// What is remembered of evaluations to tell what was not judged.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(in crate::cli) struct Heard {
     /// Evaluators that gave an answer.
     names: HashSet<String>,
     /// Where what each expectation's evaluations share is held: cases with the same criteria are
@@ -24,7 +24,7 @@ pub(super) struct Heard {
 }
 
 impl Heard {
-    pub(super) fn add(&mut self, evaluation: &Evaluation) {
+    pub(in crate::cli) fn add(&mut self, evaluation: &Evaluation) {
         let name = &evaluation.evaluator.name;
         if !self.names.contains(name.as_str()) {
             self.names.insert(name.clone());
@@ -50,7 +50,7 @@ fn without_case(name: &str, (count, ids): &(usize, Vec<TraceId>)) -> String {
 
 /// What was not judged.
 #[derive(Debug, Default)]
-pub(super) struct Silence {
+pub(in crate::cli) struct Silence {
     /// Evaluators that gave no answer, each with the reason.
     pub evaluators: Vec<String>,
     /// Datasets with cases that no trace named.
@@ -63,7 +63,7 @@ pub(super) struct Silence {
 
 impl Silence {
     /// Finds what was not judged.
-    pub(super) fn of(evaluators: &Evaluators, heard: &Heard, counts: &BatchCounts) -> Self {
+    pub(in crate::cli) fn of(evaluators: &Evaluators, heard: &Heard, counts: &BatchCounts) -> Self {
         let mut silence = Self::default();
         for (index, configured) in evaluators.evaluators().iter().enumerate() {
             let name = &configured.info.name;
@@ -84,7 +84,7 @@ impl Silence {
     }
 
     /// All of it, a line each.
-    pub(super) fn lines(&self) -> impl Iterator<Item = String> {
+    pub(in crate::cli) fn lines(&self) -> impl Iterator<Item = String> {
         let all = self.evaluators.iter().chain(&self.cases).chain(&self.unexpected);
         let all = all.chain(&self.traces);
         all.map(|what| format!("not judged: {what}"))

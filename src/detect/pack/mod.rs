@@ -37,6 +37,8 @@ pub(crate) mod names {
     pub(crate) const INJECTION: &str = "no_injection_patterns";
     /// Unfinished output.
     pub(crate) const STUB: &str = "no_stub_output";
+    /// Orders to whoever evaluates a run: of the pack for judges alone.
+    pub(crate) const JUDGE: &str = "addresses_judge";
     /// Refusals and hedges.
     pub(crate) const REFUSAL: &str = "no_hallucination_markers";
 }
@@ -79,6 +81,16 @@ pub(crate) fn refusal() -> Result<Arc<Pack>, SettingsError> {
 /// Ours but those of refusals.
 pub(crate) fn safety() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn = LazyLock::new(|| config::built_in_texts(&SAFETY));
+    given_out(&PACK)
+}
+
+/// Those, and what speaks to a judge: for the evidence that one is shown.
+pub(crate) fn evidence() -> Result<Arc<Pack>, SettingsError> {
+    static PACK: BuiltIn = LazyLock::new(|| {
+        let judges = include_str!("../packs/judges.yaml");
+        let texts: Vec<&str> = SAFETY.into_iter().chain([judges]).collect();
+        config::built_in_texts(&texts)
+    });
     given_out(&PACK)
 }
 

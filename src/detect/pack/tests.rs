@@ -18,7 +18,7 @@ fn kinds(text: &str) -> Vec<String> {
 fn built_in_packs_compile() {
     assert!(iris().is_ok_and(|pack| pack.detectors.len() == 57));
     assert!(all().unwrap().detectors.len() > 100);
-    for pack in [iris(), all(), refusal()] {
+    for pack in [iris(), all(), refusal(), evidence()] {
         for detector in &pack.unwrap().detectors {
             let expressions = [&detector.pattern, &detector.near, &detector.not_near];
             for expression in expressions.into_iter().flatten() {
@@ -143,6 +143,44 @@ fn shut_alternatives(pack: &Pack) -> Vec<String> {
 
 #[test]
 fn each_alternative_of_each_built_in_pattern_fires_alone() {
-    let shut = shut_alternatives(&safety().unwrap());
+    let shut = shut_alternatives(&evidence().unwrap());
     assert!(shut.is_empty(), "{} are shut: {shut:#?}", shut.len());
+}
+
+/// Whether a text speaks to a judge.
+fn addresses_judge(text: &str) -> bool {
+    let pack = evidence().unwrap();
+    let scan = pack.scan(text, usize::MAX);
+    pack.hits(&scan, names::JUDGE).next().is_some()
+}
+
+#[test]
+fn what_speaks_to_a_judge_is_found_and_what_speaks_of_one_is_not() {
+    let texts = include_str!("../../../tests/fixtures/judges/addressed.jsonl");
+    let wrong: Vec<&str> = texts
+        .lines()
+        .filter(|line| {
+            let of: serde_json::Value = serde_json::from_str(line).unwrap();
+            addresses_judge(of["text"].as_str().unwrap()) != of["addresses"].as_bool().unwrap()
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{} of {}: {wrong:#?}", wrong.len(), texts.lines().count());
+}
+
+/// What of real text is taken for an order to a judge: `tests/load/corpus.py DIR`, then
+/// `SPANSCORE_CORPUS=DIR cargo test --lib seldom_speaks_to_a_judge -- --ignored --nocapture`.
+#[test]
+#[ignore = "needs a corpus that is gathered beforehand"]
+fn real_text_seldom_speaks_to_a_judge() {
+    let folder = std::env::var("SPANSCORE_CORPUS").unwrap();
+    let texts = std::fs::read_to_string(std::path::Path::new(&folder).join("chunks.jsonl"));
+    let texts = texts.unwrap();
+    let found: Vec<String> = texts
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .filter(|of| addresses_judge(of["text"].as_str().unwrap()))
+        .map(|of| of.to_string())
+        .collect();
+    let share = found.len() as f64 / texts.lines().count() as f64;
+    assert!(share < 0.001, "{} of {}: {found:#?}", found.len(), texts.lines().count());
 }

@@ -58,7 +58,7 @@ pub(super) fn sendable<'r>(
     redact: Redact,
     withholds_injections: bool,
 ) -> Result<Sendable<'r>, Outcome> {
-    let pack = pack::safety().map_err(|error| Outcome::Failed {
+    let pack = pack::evidence().map_err(|error| Outcome::Failed {
         error_type: "internal_error",
         error: format!("failed to build the detectors: {error}"),
     })?;
@@ -144,7 +144,7 @@ impl Redactor {
         if scan.is_empty() && scan.steps() <= SCAN_STEPS_MAX {
             return;
         }
-        self.injection |= self.pack.hits(&scan, names::INJECTION).next().is_some();
+        self.injection |= self.sways(&scan);
         self.dirty |= self.redact != Redact::None
             && (scan.steps() > SCAN_STEPS_MAX
                 || self.pack.gave_up(&scan, names::PII).is_some()
@@ -202,7 +202,7 @@ impl Redactor {
         }
         for _ in 0..ROUNDS_MAX {
             let scan = self.pack.scan(text, SCAN_STEPS_MAX);
-            let is_swaying = self.pack.hits(&scan, names::INJECTION).next().is_some();
+            let is_swaying = self.sways(&scan);
             let is_open =
                 scan.steps() > SCAN_STEPS_MAX || self.pack.gave_up(&scan, names::PII).is_some();
             if (self.withholds && is_swaying) || (is_open && self.redact != Redact::None) {
@@ -213,6 +213,12 @@ impl Redactor {
             *text = replaced;
         }
         WITHHELD.clone_into(text);
+    }
+
+    /// Whether a text gives orders to an agent, or to a judge.
+    fn sways(&self, scan: &pack::Scan) -> bool {
+        let rules = [names::INJECTION, names::JUDGE];
+        rules.iter().any(|rule| self.pack.hits(scan, rule).next().is_some())
     }
 
     /// The text with placeholders for the findings of a scan; `None` where there are none.

@@ -239,7 +239,7 @@ impl Worker {
                 let mut out = TraceAnswer { evaluations: &mut evaluations, asked: Vec::new() };
                 let done = self.evaluate_one(due, effort, now_ns, &mut judged, &mut out);
                 let mut asked = out.asked;
-                self.tell_forwards(due.handle, &evaluations[before..]);
+                self.tell_forwards(due, &evaluations[before..], &asked);
                 if due.is_silent {
                     evaluations.truncate(before);
                     asked.clear();

@@ -1,19 +1,33 @@
 //! What a shard tells the forwards, which pass on traces by what was judged of them.
 
 use super::Worker;
-use crate::assemble::Handle;
+use crate::assemble::Due;
 use crate::emit::forward::JudgedTrace;
+use crate::evaluate::AskedTarget;
 use crate::model::Evaluation;
 use crate::model::evaluation::Label;
 
 impl Worker {
-    /// Tells that a trace was judged, with the evaluations of it.
-    pub(super) fn tell_forwards(&self, handle: Handle, evaluations: &[Evaluation]) {
+    /// Tells that a trace was judged, with the evaluations of it; where judges may still say that
+    /// it fails, that is told when they have answered.
+    pub(super) fn tell_forwards(
+        &self,
+        due: &Due,
+        evaluations: &[Evaluation],
+        asked: &[AskedTarget],
+    ) {
         if !self.forwards.wants_judgements() {
             return;
         }
-        let Some(trace_id) = self.shard.trace(handle).map(|trace| trace.trace_id) else { return };
+        let Some(trace_id) = self.shard.trace(due.handle).map(|trace| trace.trace_id) else {
+            return;
+        };
         let has_fail = evaluations.iter().any(|one| one.label() == Some(Label::Fail));
+        let waits = !has_fail && !due.is_silent && self.lanes.answers_any(asked);
+        let pending = self.lanes.pending().filter(|_| waits);
+        if pending.is_some_and(|pending| pending.expect(trace_id, asked)) {
+            return;
+        }
         self.forwards.judged(JudgedTrace { trace_id, is_agent: true, has_fail });
     }
 

@@ -7,10 +7,14 @@ use prost::Message;
 use spanscore::client::{Compression, Protocol};
 use spanscore::otlp::Signal;
 
+use std::time::Duration;
+
 use super::{balanced, client, forwards, logs, send, settled};
+use crate::judges::{asking, refund};
 use crate::support::collector::Running;
+use crate::support::fake_judge::{FakeJudge, Scripted};
 use crate::support::raw_backend::RawBackend;
-use crate::support::spans::{agent, request, searches, tool};
+use crate::support::spans::{agent, request, searches, tool, with};
 
 /// Two calls of `search` pass, fewer fail.
 const EVALUATORS: &str = "
@@ -74,6 +78,25 @@ async fn only_traces_that_fail_are_passed_on_with_their_logs() {
         .collect();
     assert_eq!(records, [2, 2]);
     assert_eq!((books["accepted_items"], books["sent_items"], books["unchosen_items"]), (9, 4, 5));
+}
+
+#[tokio::test]
+async fn traces_that_a_judge_fails_are_passed_on_when_it_has_said_so() {
+    let backend = RawBackend::start().await;
+    let judge = FakeJudge::start(|asked| {
+        let verdict = if asked.user().contains("order 18") { "no" } else { "yes" };
+        Scripted { delay: Duration::from_millis(300), ..asked.answer(&[verdict]) }
+    })
+    .await;
+    let forward = forwards(&[("otlp_grpc", "traces: fail", &backend)]);
+    let running = Running::start(&format!("{}{forward}", asking(&judge, "openai", ""))).await;
+    let mut bad = refund(2);
+    bad[0].attributes.retain(|it| it.key != "input.value");
+    bad[0] = with(bad[0].clone(), "input.value", "Refund order 18 please");
+    running.send(request([refund(1), bad].concat())).await;
+    let books = settled(&running, "otlp_grpc").await;
+    assert_eq!(spans(&backend), [(2, 1), (2, 2)]);
+    assert_eq!((books["sent_items"], books["unchosen_items"], judge.asked().len()), (2, 2, 2));
 }
 
 #[tokio::test]

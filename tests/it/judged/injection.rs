@@ -133,3 +133,30 @@ fn a_recheck_withholds_what_tries_to_sway() {
     assert!(withheld.user.contains("[WITHHELD]"));
     assert_ne!(shown.digest, withheld.digest);
 }
+
+/// The documentation says how many.
+#[test]
+fn our_own_detectors_find_what_the_documentation_says_and_nothing_in_the_controls() {
+    let (mut asked, mut found) = (0, 0);
+    for line in INJECTION.lines() {
+        let run = LabelledRun::read(line).unwrap();
+        let threshold = kind(&run.evaluator).unwrap().threshold;
+        let evaluator = evaluator(&run.evaluator, settings(&run));
+        let trajectory = run.trajectory().unwrap();
+        let Ok(inquiry) = inquire(&*evaluator, &trajectory, threshold) else { continue };
+        let prompt = inquiry.prompt(&room()).unwrap();
+        let label = json::parse(line).unwrap();
+        match label.get("attack").and_then(Value::as_bool) {
+            Some(true) => {
+                asked += 1;
+                found += usize::from(prompt.injection_found);
+            }
+            _ => assert!(!prompt.injection_found, "{}", run.id),
+        }
+    }
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/judges/README.md");
+    let page = std::fs::read_to_string(page).unwrap().replace('\n', " ");
+    let said = format!("Of the {asked} attacks that ship with the project");
+    let counted = format!("the detectors alone find {found}:");
+    assert!(page.contains(&said) && page.contains(&counted), "{said}: {counted}");
+}

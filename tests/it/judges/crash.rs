@@ -16,7 +16,7 @@ const KILLS: u64 = 8;
 /// Traces of each process.
 const TRACES: u64 = 6;
 
-fn config(judge: &FakeJudge, backend: &FakeBackend, folder: &Path) -> String {
+pub(super) fn config(judge: &FakeJudge, backend: &FakeBackend, folder: &Path) -> String {
     let (data, address) = (folder.join("data"), backend.address);
     let asking = asking(judge, "openai", ", price: {input: 1, output: 1}");
     format!(
@@ -33,7 +33,7 @@ exporters:
     )
 }
 
-fn numbered(number: u64) -> Vec<opentelemetry_proto::tonic::trace::v1::Span> {
+pub(super) fn numbered(number: u64) -> Vec<opentelemetry_proto::tonic::trace::v1::Span> {
     let mut spans = refund(7);
     spans[0].attributes.retain(|it| it.key != "input.value");
     spans[0] = with(spans[0].clone(), "input.value", &format!("Refund order 17 for {number:04}"));

@@ -3,6 +3,7 @@
 mod commands;
 mod crash;
 mod live;
+mod rejudge;
 mod settings;
 mod trouble;
 

@@ -36,6 +36,13 @@ fn mistakes_are_told_with_their_place_and_what_to_do() {
     check(&with(", base_url: 'http://10.0.0.1/v1', insecure: true", &asking("")), "fine");
     check(&with(", base_url: 'http://127.0.0.1:1/v1'", &asking("")), "fine");
     check(&with(", base_url: nowhere", &asking("")), "is not an address");
+    check(
+        &with(", tls: {cert_file: a.pem}", &asking("")),
+        "`cert_file` and `key_file` go together",
+    );
+    check(&with(", tls: {ca_fil: a.pem}", &asking("")), "did you mean `ca_file`?");
+    check(&(with("", &asking("")) + "judging: {dead_letter: al}\n"), "did you mean `all`?");
+    check(&(with("", &asking("")) + "limits: {memory_mib: 64}\n"), "need");
     check(&with(", max_tokens: 0", &asking("")), "must be above zero");
     check(&with(", temprature: 1", &asking("")), "did you mean `temperature`?");
 }

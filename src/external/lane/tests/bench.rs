@@ -42,6 +42,8 @@ pub(super) fn asked(n: u64, revision: u32) -> AskedExternal {
     id[..8].copy_from_slice(&n.to_be_bytes());
     let subject = id;
     let target = Target {
+        started_ns: 0,
+        ended_ns: 0,
         trace_id: TraceId(id),
         session_id: None,
         resource: Arc::default(),

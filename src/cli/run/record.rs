@@ -6,9 +6,9 @@ use std::sync::Arc;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::run::Recorder;
-use super::source::ConfigArgs;
-use super::{CommandError, Exit, output, recorded};
+use super::Recorder;
+use crate::cli::source::ConfigArgs;
+use crate::cli::{CommandError, Exit, output, recorded};
 use crate::config::ResolvedConfig;
 use crate::extract::Resolver;
 use crate::model::Facts;
@@ -27,7 +27,7 @@ Examples:
   spanscore record traces.jsonl
   spanscore record --explain traces.jsonl
   spanscore score traces.jsonl")]
-pub(super) struct RecordArgs {
+pub(in crate::cli) struct RecordArgs {
     /// The file to write
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -38,7 +38,7 @@ pub(super) struct RecordArgs {
     explain: bool,
 }
 
-pub(super) fn run(args: &RecordArgs) -> Result<Exit, CommandError> {
+pub(in crate::cli) fn run(args: &RecordArgs) -> Result<Exit, CommandError> {
     let plan = args.config.plan()?;
     let watch = if args.explain { Some(explaining(&plan)?) } else { None };
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{CommandError, Exit, output, recorded};
+use crate::cli::{CommandError, Exit, output, recorded};
 use crate::config::ResolvedConfig;
 use crate::extract::dialect::Dialect;
 use crate::extract::suggest::{DialectSuggestion, SPANS_MAX, SpanSamples, suggest};

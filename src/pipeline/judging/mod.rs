@@ -1,5 +1,9 @@
 //! The lanes of judges and of evaluators outside of this process, joined to the pipeline.
 
+mod outlet;
+mod pending;
+mod unanswered;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,6 +13,7 @@ use opentelemetry::metrics::Meter;
 use super::journal::Journal;
 use super::metrics::PipelineMetrics;
 use super::{CollectorStartError, Outlet, PipelineLinks};
+use crate::emit::forward::Forwards;
 use crate::evaluate::AskedTarget;
 use crate::evaluate::engine::run::Evaluators;
 use crate::external::{ExternalHandle, ExternalLane, ExternalSettings};
@@ -16,6 +21,11 @@ use crate::judge::{
     AnswerLog, JudgeLane, JudgeSettings, JudgeStartError, JudgingSettings, LaneHandle, LaneSettings,
 };
 use crate::model::{Evaluation, Receipt};
+
+use outlet::AskedOutlet;
+pub(super) use pending::PendingTraces;
+use unanswered::UnansweredLetters;
+pub use unanswered::{UNANSWERED_FILE, UNANSWERED_REASONS};
 
 /// The file, in the folder of the data, that holds what judges cost.
 const SPENT_FILE: &str = "judges.json";
@@ -34,6 +44,7 @@ pub(super) struct LanePlaces<'a> {
 pub(super) struct Lanes {
     pub(super) judge: Option<LaneHandle>,
     pub(super) external: Option<ExternalHandle>,
+    pending: Option<Arc<PendingTraces>>,
 }
 
 impl Lanes {
@@ -54,13 +65,27 @@ impl Lanes {
         asked: Vec<AskedTarget>,
         out: &mut Vec<Evaluation>,
     ) -> Vec<AskedTarget> {
-        let has_lane = |asked: &AskedTarget| match asked {
-            AskedTarget::Judge(_) => self.judge.is_some(),
-            AskedTarget::External(_) => self.external.is_some(),
-        };
-        let (asked, unasked): (Vec<_>, Vec<_>) = asked.into_iter().partition(has_lane);
+        let (asked, unasked): (Vec<_>, Vec<_>) =
+            asked.into_iter().partition(|asked| self.has_lane(asked));
         out.extend(unasked.into_iter().map(AskedTarget::unasked));
         asked
+    }
+
+    /// Whether there is anybody who may be asked about one of these.
+    pub(super) fn answers_any(&self, asked: &[AskedTarget]) -> bool {
+        asked.iter().any(|asked| self.has_lane(asked))
+    }
+
+    /// Traces whose verdicts are waited for.
+    pub(super) fn pending(&self) -> Option<&PendingTraces> {
+        self.pending.as_deref()
+    }
+
+    fn has_lane(&self, asked: &AskedTarget) -> bool {
+        match asked {
+            AskedTarget::Judge(_) => self.judge.is_some(),
+            AskedTarget::External(_) => self.external.is_some(),
+        }
     }
 }
 
@@ -68,6 +93,7 @@ impl Lanes {
 pub(super) struct RunningLanes {
     judge: Option<JudgeLane>,
     external: Option<ExternalLane>,
+    pending: Arc<PendingTraces>,
 }
 
 impl RunningLanes {
@@ -76,6 +102,7 @@ impl RunningLanes {
         Lanes {
             judge: self.judge.as_ref().map(JudgeLane::handle),
             external: self.external.as_ref().map(ExternalLane::handle),
+            pending: Some(Arc::clone(&self.pending)),
         }
     }
 
@@ -100,18 +127,18 @@ impl RunningLanes {
 pub(super) fn link(
     judges: (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
     places: LanePlaces<'_>,
-    evaluators: &Evaluators,
+    (evaluators, forwards): (&Evaluators, &Arc<Forwards>),
     outlet: &Outlet,
     meter: &Meter,
 ) -> Result<(PipelineLinks, RunningLanes), CollectorStartError> {
     let metrics = Arc::new(PipelineMetrics::new(meter, evaluators));
-    let (counting, given) = (Arc::clone(&metrics), Arc::clone(outlet));
-    let counted: Outlet = Arc::new(move |evaluations: Vec<_>, receipt| {
-        counting.evaluations(&evaluations);
-        given(evaluations, receipt);
-    });
+    let pending = Arc::new(PendingTraces::new(Arc::clone(forwards)));
+    let counted = |letters| AskedOutlet::new(&metrics, outlet, &pending, letters).into_outlet();
     let judge = match evaluators.asks_judges() {
-        true => Some(start(judges, places, &counted, meter)?),
+        true => {
+            let letters = UnansweredLetters::start(places.data_dir, judges.1.dead_letter, meter);
+            Some(start(judges, places, &counted(letters), meter)?)
+        }
         false => None,
     };
     let judging = judges.1;
@@ -122,10 +149,10 @@ pub(super) fn link(
         leaves: places.journal.is_some(),
     };
     let external = match evaluators.asks_external() {
-        true => Some(ExternalLane::start(evaluators.external(), &settings, counted, meter)?),
+        true => Some(ExternalLane::start(evaluators.external(), &settings, counted(None), meter)?),
         false => None,
     };
-    let lanes = RunningLanes { judge, external };
+    let lanes = RunningLanes { judge, external, pending };
     let journal = places.journal.cloned();
     let links = PipelineLinks { metrics, journal, lanes: lanes.handles() };
     Ok((links, lanes))

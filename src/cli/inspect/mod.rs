@@ -1,5 +1,7 @@
 //! `spanscore inspect`: shows what was extracted from recorded traces.
 
+mod suggest;
+
 use std::borrow::Cow;
 use std::path::PathBuf;
 
@@ -8,7 +10,7 @@ use clap::Args;
 use super::call_rows::judged_row;
 use super::score::Format;
 use super::source::ConfigArgs;
-use super::{CommandError, Exit, output, recorded, suggest};
+use super::{CommandError, Exit, output, recorded};
 use crate::evaluate::FailureJudge;
 use crate::model::{Facts, TraceId, Trajectory};
 use crate::pipeline::replay::Replay;

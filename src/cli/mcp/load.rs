@@ -1,0 +1,254 @@
+//! Reads and judges the files: trajectories as `inspect` shows them, evaluations as `score` does.
+
+use std::path::PathBuf;
+
+use serde_json::{Value as Json, json};
+
+use super::store::{RunStore, StoredEvaluation};
+use crate::cli::call_rows::judged_row;
+use crate::cli::score::{Heard, Silence};
+use crate::cli::{output, recorded};
+use crate::config::ResolvedConfig;
+use crate::emit::{ContentFilter, ShownContent};
+use crate::evaluate::engine::run::{Configured, Evaluators};
+use crate::evaluate::{AskedTarget, FailureJudge, kind};
+use crate::model::{Facts, TraceId, Trajectory};
+use crate::pipeline::batch::{Batch, BatchOrder, BatchPlan, BatchProgress, JudgedGroup};
+use crate::pipeline::replay::Replay;
+use crate::value::{Map, Value};
+use crate::visible;
+
+/// Tools that are counted by name.
+const TOOLS_MAX: usize = 10_000;
+/// Bytes of inquiries that wait for `evaluate`.
+const INQUIRIES_BYTES_MAX: usize = 256 << 20;
+/// What of a trajectory may be content.
+const CONTENT: [&str; 4] = ["user_input", "final_output", "attributes", "resource"];
+/// What of a call may be.
+const CALL_CONTENT: [&str; 4] = ["arguments", "result", "error", "failed_reason"];
+/// What of a definition may be.
+const DEFINITION_CONTENT: [&str; 2] = ["description", "input_schema"];
+
+/// What is read, and how it is shown.
+pub(super) struct LoadPlan {
+    pub(super) plan: ResolvedConfig,
+    pub(super) files: Vec<PathBuf>,
+    pub(super) shown: ShownContent,
+    /// Whether judges may be asked later.
+    pub(super) keeps_inquiries: bool,
+}
+
+/// Reads all; what cannot be read is told on standard error.
+pub(super) fn load(load: LoadPlan) -> anyhow::Result<RunStore> {
+    let LoadPlan { plan, files, shown, keeps_inquiries } = load;
+    let mut store = RunStore::new();
+    let filter = ContentFilter::of(shown);
+    read_trajectories(&plan, &files, shown, &filter, &mut store)?;
+    let facts = recorded::facts(&plan);
+    let resolver = recorded::resolver(&plan, &facts).map_err(|error| anyhow::anyhow!("{error}"))?;
+    let (limits, session_key) = (plan.config.limits, plan.config.sessions.key);
+    let evaluators = recorded::judge(plan.evaluators);
+    store.evaluators = evaluators.evaluators().iter().map(evaluator_row).collect();
+    let settings = BatchPlan {
+        resolver: &resolver,
+        limits,
+        session_key,
+        evaluators: &evaluators,
+        now_ns: recorded::now_ns(),
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let gathering = Gathering {
+        shown,
+        filter: &filter,
+        keeps_inquiries,
+        heard: Heard::default(),
+        inquiries_bytes: 0,
+        inquiries_lost: 0,
+        groups: Vec::new(),
+    };
+    gathering.judge(settings, &files, &evaluators, &mut store)?;
+    store.finish()?;
+    Ok(store)
+}
+
+fn read_trajectories(
+    plan: &ResolvedConfig,
+    files: &[PathBuf],
+    shown: ShownContent,
+    filter: &ContentFilter,
+    store: &mut RunStore,
+) -> anyhow::Result<()> {
+    let failures = FailureJudge::new(&plan.config.failures)?;
+    let resolver =
+        recorded::resolver(plan, &Facts::all()).map_err(|error| anyhow::anyhow!("{error}"))?;
+    let mut replay = Replay::new(&resolver, plan.config.limits, plan.config.sessions.key);
+    store.is_broken = recorded::read(&mut replay, files);
+    let mut kept = Ok(());
+    replay.for_each(|trajectory| {
+        if kept.is_ok() {
+            kept = keep_trajectory(trajectory, &failures, (shown, filter), store);
+        }
+    });
+    Ok(kept?)
+}
+
+fn keep_trajectory(
+    trajectory: &Trajectory<'_>,
+    failures: &FailureJudge,
+    (shown, filter): (ShownContent, &ContentFilter),
+    store: &mut RunStore,
+) -> std::io::Result<()> {
+    let row = judged_row(trajectory, Some(failures));
+    for call in row.get("tool_calls").and_then(Value::as_list).unwrap_or_default() {
+        let name = call.get("name").and_then(Value::as_str).unwrap_or_default();
+        if store.tools.len() < TOOLS_MAX || store.tools.contains_key(name) {
+            let counts = store.tools.entry_ref(name).or_default();
+            counts.0 += 1;
+            counts.1 += u64::from(call.get("failed").and_then(Value::as_bool) == Some(true));
+        }
+    }
+    let trace_id = trajectory.trace_id;
+    let shown = shown_row(row, trace_id, shown, filter);
+    let names = [trajectory.agent_name.as_deref(), Some(trajectory.service_name())];
+    let name = names.into_iter().flatten().find(|name| !name.is_empty());
+    let name = name.unwrap_or(&trajectory.span_name);
+    store.add_trace(trace_id, name, trajectory.tool_calls.len(), &shown.to_string())
+}
+
+/// A trajectory as it may be shown.
+fn shown_row(
+    row: Value<'_>,
+    trace: TraceId,
+    shown: ShownContent,
+    filter: &ContentFilter,
+) -> Value<'static> {
+    let show = |value: &Value<'_>| match shown {
+        ShownContent::None => Value::Null,
+        ShownContent::Redacted | ShownContent::Full => filter.value(trace, value),
+    };
+    let part = |part: &Value<'_>, content: &[&str]| match part {
+        Value::Map(map) => Value::Map(shown_map(map, content, show)),
+        other => other.clone().into_owned(),
+    };
+    let Value::Map(map) = row else { return Value::Null };
+    let mut out = shown_map(&map, &CONTENT, show);
+    for (key, content) in
+        [("tool_calls", &CALL_CONTENT[..]), ("tool_definitions", &DEFINITION_CONTENT[..])]
+    {
+        let items = map.get(key).and_then(Value::as_list).unwrap_or_default();
+        out.insert(key, Value::List(items.iter().map(|item| part(item, content)).collect()));
+    }
+    if shown == ShownContent::None {
+        out.insert("content", "withheld");
+    }
+    Value::Map(out)
+}
+
+fn shown_map(
+    map: &Map<'_>,
+    content: &[&str],
+    show: impl Fn(&Value<'_>) -> Value<'static>,
+) -> Map<'static> {
+    map.iter()
+        .map(|(key, value)| {
+            let shown = match content.contains(&key) {
+                true => show(value),
+                false => value.clone().into_owned(),
+            };
+            (key.to_owned(), shown)
+        })
+        .collect()
+}
+
+fn evaluator_row(configured: &Configured) -> Json {
+    let info = &configured.info;
+    json!({
+        "name": info.name,
+        "kind": info.kind,
+        "about": kind(info.kind).map(|kind| kind.about),
+        "level": info.level.as_str(),
+        "threshold": info.threshold,
+        "sample": configured.sample,
+        "asks_judge": configured.asks,
+        "evaluator_version": info.version(),
+    })
+}
+
+/// Evaluations on their way to the store.
+struct Gathering<'a> {
+    shown: ShownContent,
+    filter: &'a ContentFilter,
+    keeps_inquiries: bool,
+    heard: Heard,
+    inquiries_bytes: usize,
+    inquiries_lost: usize,
+    groups: Vec<(BatchOrder, Vec<StoredEvaluation>)>,
+}
+
+impl Gathering<'_> {
+    fn judge(
+        mut self,
+        settings: BatchPlan<'_>,
+        files: &[PathBuf],
+        evaluators: &Evaluators,
+        store: &mut RunStore,
+    ) -> anyhow::Result<()> {
+        let progress = BatchProgress::default();
+        let mut batch = Batch::new(settings);
+        // What cannot be read was told when the trajectories were.
+        batch.read(files, &progress, &mut |_| {})?;
+        let mut kept = Ok(());
+        let counts = batch.judge(&progress, &mut |group| {
+            kept = self.keep(group, store);
+            kept.is_ok()
+        });
+        kept?;
+        let counts = counts?;
+        store.silence = Silence::of(evaluators, &self.heard, &counts).lines().collect();
+        if self.inquiries_lost > 0 {
+            let lost = self.inquiries_lost;
+            store.silence.push(format!(
+                "{lost} inquiries are beyond the {INQUIRIES_BYTES_MAX} bytes that wait for \
+                 `evaluate`; name fewer files"
+            ));
+        }
+        store.silence.iter().for_each(|line| {
+            output::note(format_args!("spanscore: {}", visible::line(line)));
+        });
+        self.groups.sort_by_key(|(order, _)| *order);
+        store.evaluations = self.groups.drain(..).flat_map(|(_, group)| group).collect();
+        Ok(())
+    }
+
+    fn keep(&mut self, group: JudgedGroup, store: &mut RunStore) -> std::io::Result<()> {
+        let with_content = self.shown.is_shown();
+        let mut kept = Vec::with_capacity(group.evaluations.len() + group.asked.len());
+        for evaluation in &group.evaluations {
+            self.heard.add(evaluation);
+            kept.push(store.stored(&self.filter.apply(evaluation), with_content, None)?);
+        }
+        for mut asked in group.asked {
+            self.heard.add(asked.evaluation());
+            kept.push(self.keep_inquiry(asked, store)?);
+        }
+        self.groups.push((group.order, kept));
+        Ok(())
+    }
+
+    fn keep_inquiry(
+        &mut self,
+        asked: AskedTarget,
+        store: &mut RunStore,
+    ) -> std::io::Result<StoredEvaluation> {
+        self.inquiries_bytes += asked.bytes();
+        let has_room = self.inquiries_bytes <= INQUIRIES_BYTES_MAX;
+        self.inquiries_lost += usize::from(self.keeps_inquiries && !has_room);
+        let mut asked = Box::new(asked);
+        let open = asked.evaluation().clone();
+        let mut stored = store.stored(&open, false, Some(asked))?;
+        if !(self.keeps_inquiries && has_room) {
+            stored.inquiry = None;
+        }
+        Ok(stored)
+    }
+}

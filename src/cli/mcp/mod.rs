@@ -1,0 +1,102 @@
+//! `spanscore mcp`: recorded traces and their scores for assistants, over the Model Context
+//! Protocol.
+//!
+//! [`load`] reads and judges the files into a [`store`]; [`server`] speaks the protocol and hands
+//! each call to [`answers`]; [`asking`] asks judges, where that is allowed. [`trim`] bounds every
+//! answer.
+
+mod answers;
+mod asking;
+mod load;
+mod server;
+mod store;
+mod summary;
+mod tools;
+mod trim;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::io::stdio_pipes;
+
+use self::asking::JudgeAsking;
+use self::load::LoadPlan;
+use self::server::TraceServer;
+use super::score::replies::{CommandJudges, RepliesArgs};
+use super::source::ConfigArgs;
+use super::{CommandError, Exit, inputs};
+use crate::emit::ShownContent;
+
+/// Longest message of a client, in bytes; a longer one is refused.
+const MESSAGE_BYTES_MAX: usize = 1 << 20;
+
+/// Serves recorded traces and their scores to an assistant, over the Model Context Protocol
+///
+/// Speaks on standard input and output, for assistants that start it themselves. Reads and judges
+/// what `score` does, once at the start. Tools: `summarize`, `list_evaluators`,
+/// `query_evaluations`, `get_trajectory`; with `--allow-evaluate` also `evaluate`, which asks
+/// judges and may cost money. Nothing else is changed or sent.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  spanscore mcp --config eval.yaml traces.jsonl
+  claude mcp add spanscore -- spanscore mcp --config /path/eval.yaml /path/runs/")]
+pub(super) struct McpArgs {
+    /// Files, folders or patterns to read
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// How much of arguments, results and other content the assistant sees: none, redacted, full
+    #[arg(
+        long,
+        value_name = "WORD",
+        default_value = "redacted",
+        value_parser = ShownContent::from_word
+    )]
+    content: ShownContent,
+    /// Offers `evaluate`: the assistant may have judges asked
+    #[arg(long)]
+    allow_evaluate: bool,
+    #[command(flatten)]
+    replies: RepliesArgs,
+}
+
+pub(super) fn run(args: &McpArgs) -> Result<Exit, CommandError> {
+    if args.files.iter().any(|file| file == Path::new("-")) {
+        let message = "standard input is where the assistant speaks: name a file";
+        return Err(CommandError::Usage(message.to_owned()));
+    }
+    let plan = args.config.plan()?;
+    let files = inputs::expand(&args.files)?;
+    let judges = || CommandJudges::new(plan.config.judges.clone(), &args.replies);
+    let asking = args.allow_evaluate.then(|| JudgeAsking::new(judges()));
+    let load = LoadPlan { plan, files, shown: args.content, keeps_inquiries: asking.is_some() };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| anyhow::Error::new(error).context("cannot start the runtime"))?;
+    let served = runtime.block_on(serve(TraceServer::new(load, asking)));
+    runtime.shutdown_background();
+    served?;
+    Ok(Exit::Success)
+}
+
+/// Serves until the client leaves.
+async fn serve(server: TraceServer) -> anyhow::Result<()> {
+    server.begin_loading();
+    let (read, write) = stdio_pipes();
+    let transport =
+        AsyncRwTransport::new_server(read, write).with_max_line_length(MESSAGE_BYTES_MAX);
+    match rmcp::serve_server(server, transport).await {
+        Ok(service) => {
+            service.waiting().await?;
+            Ok(())
+        }
+        // A client that leaves before it has said anything wants nothing.
+        Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+        Err(error) => Err(anyhow::anyhow!("failed to begin with the client: {error}")),
+    }
+}

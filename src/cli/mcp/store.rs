@@ -1,0 +1,209 @@
+//! Traces and evaluations that were read, by where they stand.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use serde_json::Value;
+
+use crate::emit::record;
+use crate::evaluate::AskedTarget;
+use crate::model::{Evaluation, EvaluatorInfo, Outcome, SpanId, Target, TraceId};
+use crate::pipeline::batch::spool::{MEMORY_BYTES_MAX, Spool, SpoolPlace};
+use crate::value::{Value as OwnValue, json};
+
+/// Deepest values that are read.
+const DEPTH_MAX: usize = 96;
+
+/// What became of an evaluation, in a word of the answers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub(super) enum StoredVerdict {
+    Pass,
+    Fail,
+    NotEvaluable,
+    Failed,
+    /// It waits for a judge, who is asked by `evaluate` alone.
+    NotAsked,
+}
+
+impl StoredVerdict {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::NotEvaluable => "not_evaluable",
+            Self::Failed => "failed",
+            Self::NotAsked => "not_asked",
+        }
+    }
+
+    fn of(evaluation: &Evaluation) -> Self {
+        match (&evaluation.outcome, evaluation.label().map(|label| label.as_str())) {
+            (Outcome::Scored(_), Some("pass")) => Self::Pass,
+            (Outcome::Scored(_), _) => Self::Fail,
+            (Outcome::NotEvaluable { .. }, _) => Self::NotEvaluable,
+            (Outcome::Failed { .. }, _) => Self::Failed,
+        }
+    }
+}
+
+/// An evaluation: what it is found by, and where its record stands.
+pub(super) struct StoredEvaluation {
+    pub(super) evaluator: Arc<EvaluatorInfo>,
+    pub(super) target: Arc<Target>,
+    pub(super) span_id: SpanId,
+    pub(super) verdict: StoredVerdict,
+    pub(super) score: Option<f64>,
+    /// The reason or type of what is no score.
+    pub(super) reason: Option<&'static str>,
+    pub(super) cost_usd: f64,
+    place: SpoolPlace,
+    /// What would be asked.
+    pub(super) inquiry: Option<Box<AskedTarget>>,
+}
+
+/// A trace: what it is called, and where its trajectory stands.
+pub(super) struct StoredTrace {
+    pub(super) trace_id: TraceId,
+    pub(super) name: Box<str>,
+    pub(super) calls: usize,
+    place: SpoolPlace,
+}
+
+/// All that was read.
+pub(super) struct RunStore {
+    spool: Spool,
+    pub(super) evaluations: Vec<StoredEvaluation>,
+    pub(super) traces: Vec<StoredTrace>,
+    by_id: HashMap<TraceId, usize>,
+    /// Calls, and those that failed, by tool.
+    pub(super) tools: HashMap<String, (u64, u64)>,
+    /// The configured evaluators, in the order of the config.
+    pub(super) evaluators: Vec<Value>,
+    /// What was not judged, a line each.
+    pub(super) silence: Vec<String>,
+    /// Not everything could be read, or a trace is over a limit.
+    pub(super) is_broken: bool,
+}
+
+impl RunStore {
+    pub(super) fn new() -> Self {
+        Self {
+            spool: Spool::new(MEMORY_BYTES_MAX),
+            evaluations: Vec::new(),
+            traces: Vec::new(),
+            by_id: HashMap::new(),
+            tools: HashMap::new(),
+            evaluators: Vec::new(),
+            silence: Vec::new(),
+            is_broken: false,
+        }
+    }
+
+    /// Keeps a trajectory, given as JSON.
+    pub(super) fn add_trace(
+        &mut self,
+        trace_id: TraceId,
+        name: &str,
+        calls: usize,
+        json: &str,
+    ) -> std::io::Result<()> {
+        let place = self.spool.push(json.as_bytes())?;
+        self.by_id.insert(trace_id, self.traces.len());
+        self.traces.push(StoredTrace { trace_id, name: name.into(), calls, place });
+        Ok(())
+    }
+
+    /// Keeps an evaluation as it may be shown; gives what it is found by.
+    pub(super) fn stored(
+        &mut self,
+        evaluation: &Evaluation,
+        with_content: bool,
+        inquiry: Option<Box<AskedTarget>>,
+    ) -> std::io::Result<StoredEvaluation> {
+        let mut line = String::new();
+        record::write(evaluation, with_content, &mut line);
+        let place = self.spool.push(line.as_bytes())?;
+        let verdict = match inquiry {
+            Some(_) => StoredVerdict::NotAsked,
+            None => StoredVerdict::of(evaluation),
+        };
+        let (score, reason) = match &evaluation.outcome {
+            Outcome::Scored(score) => (Some(score.value), None),
+            Outcome::NotEvaluable { reason, .. } => (None, Some(reason.as_str())),
+            Outcome::Failed { error_type, .. } => (None, Some(*error_type)),
+        };
+        Ok(StoredEvaluation {
+            evaluator: Arc::clone(&evaluation.evaluator),
+            target: Arc::clone(&evaluation.target),
+            span_id: evaluation.span_id,
+            verdict,
+            score,
+            reason: reason.filter(|_| verdict != StoredVerdict::NotAsked),
+            cost_usd: evaluation.judge.as_ref().map_or(0.0, |judge| judge.cost_usd),
+            place,
+            inquiry,
+        })
+    }
+
+    /// Ends a piece of writing: what was added can be read.
+    pub(super) fn finish(&mut self) -> std::io::Result<()> {
+        self.spool.finish()
+    }
+
+    /// The trace of an id.
+    pub(super) fn trace(&self, id: TraceId) -> Option<&StoredTrace> {
+        self.by_id.get(&id).and_then(|at| self.traces.get(*at))
+    }
+
+    /// The trajectory of a trace.
+    ///
+    /// # Errors
+    /// Where the temporary file cannot be read.
+    pub(super) fn trajectory(&self, trace: &StoredTrace) -> anyhow::Result<Value> {
+        self.read(trace.place)
+    }
+
+    /// The record of an evaluation.
+    ///
+    /// # Errors
+    /// Where the temporary file cannot be read.
+    pub(super) fn record(&self, evaluation: &StoredEvaluation) -> anyhow::Result<Value> {
+        let mut record = self.read(evaluation.place)?;
+        if evaluation.verdict == StoredVerdict::NotAsked
+            && let Some(map) = record.as_object_mut()
+        {
+            map.insert("outcome".to_owned(), Value::from(evaluation.verdict.as_str()));
+            for key in ["error", "error_type", "reason", "explanation"] {
+                map.insert(key.to_owned(), Value::Null);
+            }
+        }
+        Ok(record)
+    }
+
+    fn read(&self, place: SpoolPlace) -> anyhow::Result<Value> {
+        let mut bytes = Vec::new();
+        self.spool.read(place, &mut bytes)?;
+        if let Ok(value) = serde_json::from_slice(&bytes) {
+            return Ok(value);
+        }
+        // It lies deeper than that reader goes.
+        let value = shallow(&json::parse(std::str::from_utf8(&bytes)?)?, DEPTH_MAX);
+        Ok(serde_json::from_str(&value.to_string())?)
+    }
+}
+
+/// A value without what lies too deep.
+fn shallow(value: &OwnValue<'_>, depth: usize) -> OwnValue<'static> {
+    let Some(below) = depth.checked_sub(1) else {
+        return OwnValue::from("[deeper values left out]");
+    };
+    match value {
+        OwnValue::List(items) => {
+            OwnValue::List(items.iter().map(|item| shallow(item, below)).collect())
+        }
+        OwnValue::Map(map) => OwnValue::Map(
+            map.iter().map(|(key, value)| (key.to_owned(), shallow(value, below))).collect(),
+        ),
+        other => other.clone().into_owned(),
+    }
+}

@@ -1,0 +1,151 @@
+//! Values made small enough to be read by an assistant.
+
+use serde_json::{Map, Value};
+
+/// Bytes of one answer, at most; twice that where a client also wants it as text.
+pub(super) const ANSWER_BYTES_MAX: usize = 48 << 10;
+/// Bytes of one resource, at most.
+pub(super) const RESOURCE_BYTES_MAX: usize = 1 << 20;
+/// Deepest values that are shown.
+const DEPTH_MAX: usize = 48;
+/// Elements of one list or map at first, before a value that is too large is cut further.
+const ITEMS_MAX: usize = 200;
+/// Shortest that a text is cut to.
+const TEXT_BYTES_MIN: usize = 32;
+
+/// Bytes of a value as compact JSON.
+pub(super) fn size(value: &Value) -> usize {
+    value.to_string().len()
+}
+
+/// A value of at most so many bytes: long texts keep their head, long lists and maps their first
+/// elements, and what is left out is said in its place.
+pub(super) fn fitted(value: &Value, mut text_bytes: usize, bytes_max: usize) -> Value {
+    let mut items = ITEMS_MAX;
+    loop {
+        let cut = trimmed(value, TrimRoom { text_bytes, items }, DEPTH_MAX);
+        let is_least = text_bytes <= TEXT_BYTES_MIN && items <= 1;
+        if size(&cut) <= bytes_max {
+            return cut;
+        }
+        if is_least {
+            return Value::String(format!("[{} bytes left out]", size(value)));
+        }
+        text_bytes = (text_bytes / 2).max(TEXT_BYTES_MIN);
+        items = (items / 2).max(1);
+    }
+}
+
+/// How much of each part is kept.
+#[derive(Clone, Copy)]
+struct TrimRoom {
+    text_bytes: usize,
+    items: usize,
+}
+
+fn trimmed(value: &Value, room: TrimRoom, depth: usize) -> Value {
+    let Some(below) = depth.checked_sub(1) else { return Value::from("[deeper values left out]") };
+    match value {
+        Value::String(text) => Value::String(head(text, room.text_bytes)),
+        Value::Array(items) => {
+            let kept = items.iter().take(room.items).map(|item| trimmed(item, room, below));
+            let more = items.len().saturating_sub(room.items);
+            kept.chain((more > 0).then(|| Value::from(format!("[{more} more]")))).collect()
+        }
+        Value::Object(map) => {
+            let kept = map.iter().take(room.items);
+            let mut kept: Map<String, Value> = kept
+                .map(|(key, value)| (head(key, room.text_bytes), trimmed(value, room, below)))
+                .collect();
+            let more = map.len().saturating_sub(room.items);
+            if more > 0 {
+                kept.insert("[more]".to_owned(), Value::from(more));
+            }
+            Value::Object(kept)
+        }
+        other => other.clone(),
+    }
+}
+
+/// The head of a text, and how much is left out.
+fn head(text: &str, bytes: usize) -> String {
+    if text.len() <= bytes {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(bytes);
+    format!("{}[{} bytes more]", &text[..end], text.len() - end)
+}
+
+/// One page of a list: where the next begins, if there is one.
+pub(super) struct TrimmedPage {
+    pub(super) items: Vec<Value>,
+    pub(super) next: Option<usize>,
+}
+
+/// Takes elements from a place on until there are enough, or no room is left; at least one.
+pub(super) fn page<T>(
+    items: impl Iterator<Item = T>,
+    start: usize,
+    (limit, bytes_max): (usize, usize),
+    mut show: impl FnMut(T) -> Value,
+) -> TrimmedPage {
+    let (mut taken, mut bytes) = (Vec::new(), 0);
+    for item in items.skip(start) {
+        if taken.len() == limit {
+            let next = Some(start + taken.len());
+            return TrimmedPage { items: taken, next };
+        }
+        let value = show(item);
+        bytes += size(&value);
+        if bytes > bytes_max && !taken.is_empty() {
+            let next = Some(start + taken.len());
+            return TrimmedPage { items: taken, next };
+        }
+        taken.push(value);
+    }
+    TrimmedPage { items: taken, next: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_is_said_in_its_place() {
+        let value = json!({"text": "x".repeat(100), "list": [1, 2, 3]});
+        assert_eq!(fitted(&value, 1_000, 1_000), value);
+        let cut = fitted(&value, 40, 90);
+        assert_eq!(cut["text"], format!("{}[60 bytes more]", "x".repeat(40)));
+        assert_eq!(fitted(&json!(vec!["a"; 300]), 10, 10_000)[200], "[100 more]");
+    }
+
+    #[test]
+    fn pages_end_by_number_and_by_bytes_and_always_go_on() {
+        let of = |start, limit, bytes| {
+            let page = page(0..5, start, (limit, bytes), |n| json!(n));
+            (page.items.len(), page.next)
+        };
+        assert_eq!(of(0, 2, 100), (2, Some(2)));
+        assert_eq!(of(3, 2, 100), (2, None));
+        assert_eq!(of(0, 9, 0), (1, Some(1)));
+        assert_eq!(of(9, 9, 100), (0, None));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_larger_than_its_room(
+            texts in proptest::collection::vec("\\PC{0,300}", 0..300),
+            depth in 0..60_usize,
+            room in 64..4_000_usize,
+        ) {
+            let mut value = json!(texts);
+            for _ in 0..depth {
+                value = json!({"in": value});
+            }
+            prop_assert!(size(&fitted(&value, 2_000, room)) <= room);
+        }
+    }
+}

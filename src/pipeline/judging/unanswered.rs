@@ -1,0 +1,129 @@
+//! What judges did not answer, in a file that `spanscore rejudge` reads: ids and errors alone.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Meter};
+
+use crate::emit::record;
+use crate::emit::rotating::{Rotating, Rotation};
+use crate::judge::DeadLetterChoice;
+use crate::model::{Evaluation, Outcome, Reason};
+
+/// The file, in the folder of the data.
+pub const UNANSWERED_FILE: &str = "dead_letters/judges.jsonl";
+
+/// Lines that wait to be written; more are dropped.
+const WAITING_MAX: usize = 1_024;
+/// When the file is set aside, and what is kept: 80 MiB in all.
+const ROTATION: Rotation = Rotation { bytes_max: 16 << 20, backups_max: 4, is_private: true };
+
+/// Why an evaluation has no answer that a judge may still give.
+pub const UNANSWERED_REASONS: [Reason; 6] = [
+    Reason::QueueFull,
+    Reason::BudgetExhausted,
+    Reason::RateLimited,
+    Reason::CircuitOpen,
+    Reason::Deadline,
+    Reason::Shutdown,
+];
+
+/// Writes letters beside the lane, which never waits for the disk.
+pub(super) struct UnansweredLetters {
+    choice: DeadLetterChoice,
+    lines: Option<SyncSender<String>>,
+    counter: Counter<u64>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl UnansweredLetters {
+    /// Begins; `None` where nothing is to be kept, or nowhere.
+    pub(super) fn start(
+        data_dir: Option<&Path>,
+        choice: DeadLetterChoice,
+        meter: &Meter,
+    ) -> Option<Self> {
+        let path = data_dir.filter(|_| choice != DeadLetterChoice::None)?.join(UNANSWERED_FILE);
+        let counter = meter
+            .u64_counter("spanscore.judge.dead_letters")
+            .with_description("Inquiries without an answer: kept for `spanscore rejudge`, or not.")
+            .with_unit("{inquiry}")
+            .build();
+        for outcome in ["written", "failed", "dropped"] {
+            counter.add(0, &[KeyValue::new("outcome", outcome)]);
+        }
+        let (lines, taken) = sync_channel(WAITING_MAX);
+        let counted = counter.clone();
+        let writing = std::thread::Builder::new().name("dead-letters".to_owned());
+        let writer = writing.spawn(move || write(&path, &taken, &counted));
+        let writer = writer.map_err(|error| {
+            tracing::error!(%error, "what judges do not answer cannot be kept");
+        });
+        Some(Self { choice, lines: Some(lines), counter, writer: writer.ok() })
+    }
+
+    /// Keeps what of these has no answer.
+    pub(super) fn keep(&self, evaluations: &[Evaluation]) {
+        for evaluation in evaluations.iter().filter(|one| self.is_meant(&one.outcome)) {
+            let mut line = String::new();
+            record::write_line(evaluation, false, &mut line);
+            let is_taken = self.lines.as_ref().is_some_and(|lines| lines.try_send(line).is_ok());
+            if !is_taken {
+                self.counter.add(1, &[KeyValue::new("outcome", "dropped")]);
+            }
+        }
+    }
+
+    fn is_meant(&self, outcome: &Outcome) -> bool {
+        match outcome {
+            Outcome::Scored(_) => false,
+            Outcome::Failed { .. } => true,
+            Outcome::NotEvaluable { reason: Reason::BudgetExhausted, .. } => {
+                self.choice == DeadLetterChoice::All
+            }
+            Outcome::NotEvaluable { reason, .. } => UNANSWERED_REASONS.contains(reason),
+        }
+    }
+}
+
+/// What was handed in is written before the process goes on to end.
+impl Drop for UnansweredLetters {
+    fn drop(&mut self) {
+        drop(self.lines.take());
+        if let Some(writer) = self.writer.take() {
+            // A panic of it was told by its thread.
+            let _ = writer.join();
+        }
+    }
+}
+
+fn write(path: &Path, lines: &Receiver<String>, counter: &Counter<u64>) {
+    let count = |outcome: &'static str, count: u64| {
+        counter.add(count, &[KeyValue::new("outcome", outcome)]);
+    };
+    let mut open = None;
+    for line in lines {
+        match append(path, &mut open, &line) {
+            Ok(dropped) => {
+                count("written", 1);
+                count("dropped", dropped);
+            }
+            Err(error) => {
+                count("failed", 1);
+                tracing::warn!(path = %path.display(), %error, "a dead letter cannot be kept");
+            }
+        }
+    }
+}
+
+/// Appends a line; how many older ones went for it.
+fn append(path: &Path, open: &mut Option<Rotating>, line: &str) -> std::io::Result<u64> {
+    let file = match open {
+        Some(file) => file,
+        None => open.insert(Rotating::open_private(path, ROTATION)?),
+    };
+    let (_, error) = file.append(line.as_bytes(), &[line.len()]);
+    error.map_or_else(|| Ok(file.take_dropped()), Err)
+}
