@@ -142,7 +142,9 @@ fn alone() -> Vec<String> {
 
 #[test]
 fn every_kind_is_among_those_that_are_judged() {
-    for kind in KINDS {
+    // Evaluators outside of this process have tests of their own.
+    let outside = ["agentevals", "grpc", "http"];
+    for kind in KINDS.iter().filter(|kind| !outside.contains(&kind.name)) {
         assert!(ALL.contains(&format!("\n  {}: ", kind.name)), "{}", kind.name);
     }
 }

@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 use serde_json::Value as Json;
-use spanscore::evaluate::KINDS;
+use spanscore::evaluate::{KINDS, Kind};
 
 use crate::support::collector::{HELD, Running};
 use crate::support::spans::{agent, attribute, request, scoped, searches, tool, with};
@@ -121,8 +121,11 @@ fn completion_is_small(completion: &Value) -> bool {
 /// The example of every kind, and limits of everything that is added up.
 fn every_kind() -> String {
     let mut config = "evaluators:\n".to_owned();
-    // Kinds that ask a judge have tests of their own.
-    for kind in KINDS.iter().filter(|kind| !kind.example.contains("judge:")) {
+    // Kinds that ask a judge, or an evaluator outside of this process, have tests of their own.
+    let asks = |kind: &&Kind| {
+        kind.example.contains("judge:") || ["agentevals", "grpc", "http"].contains(&kind.name)
+    };
+    for kind in KINDS.iter().filter(|kind| !asks(kind)) {
         config.extend(kind.example.lines().map(|line| format!("  {line}\n")));
     }
     config + "  tool_budget/time: {max_duration: 876000h, max_latency: 876000h, max_calls: 1}\n"

@@ -53,11 +53,13 @@ telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
         while !agents.starts_with("agents:") {
             early.push(std::mem::replace(&mut agents, line()));
         }
-        // The other two lines of its greeting.
-        let scores = line();
+        // The other two lines of its greeting; what is brought back may say something between.
+        let page = |line: String| {
+            let part = line.split([',', ' ']).find(|part| part.ends_with("/metrics"));
+            part.map(str::to_owned)
+        };
+        let metrics = std::iter::repeat_with(&mut line).find_map(page).expect("a metrics page");
         line();
-        let page = scores.split([',', ' ']).find(|part| part.ends_with("/metrics"));
-        let metrics = page.expect("a metrics page").to_owned();
         let (_, address) = agents.split_once('=').expect("an address");
         let grpc = address.split_whitespace().next().unwrap_or_default().to_owned();
         Self { child, early, said, grpc, metrics }
