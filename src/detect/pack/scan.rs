@@ -106,9 +106,10 @@ fn around(
 
 /// The parts of a text around each `@` where a match may stand.
 fn around_signs(text: &[u8], point: &Point) -> Vec<Range<usize>> {
-    let whole = vec![0..text.len()];
+    let whole = 0..text.len();
     let places = memchr::memchr_iter(b'@', text).map(|at| at as u32);
-    around(text, point, places, &whole, &mut looks(text)).unwrap_or(whole)
+    let found = around(text, point, places, std::slice::from_ref(&whole), &mut looks(text));
+    found.unwrap_or_else(|| std::iter::once(whole).collect())
 }
 
 /// How many literals and numbers of a text are looked at before expressions run.

@@ -103,7 +103,8 @@ async fn what_a_full_queue_keeps_on_disk_goes_to_the_exporter_that_takes_its_pla
     let kept = format!("data_dir: {}\n", folder.path().join("data").display());
     let (dead, alive) = (FakeBackend::dead().await, FakeBackend::grpc().await);
     let small = |backend: &FakeBackend| {
-        let queue = "{queue_size: 100000, num_consumers: 1, overflow_mib: 64, batch: {flush_timeout: 5ms}}";
+        let queue =
+            "{queue_size: 100000, num_consumers: 1, overflow_mib: 64, batch: {flush_timeout: 5ms}}";
         let endpoint = format!("http://{}", backend.address);
         let exporter = format!("{{endpoint: '{endpoint}', sending_queue: {queue}}}");
         format!("{kept}{EVALUATORS}exporters: {{otlp_grpc/backend: {exporter}}}\n")
