@@ -20,6 +20,10 @@ const ABOUT: [&str; 10] = [
     "hash",
 ];
 
+/// Longest key that is searched for words: no instrumentation writes longer ones, and a stranger's
+/// may be as long as a request.
+const KEY_BYTES_MAX: usize = 256;
+
 /// What stands behind a word in a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum WordedKey<'k> {
@@ -29,8 +33,12 @@ pub(in super::super) enum WordedKey<'k> {
     Part(&'k str),
 }
 
-/// Which of some words, divided by `|`, a key is worded by; `None` for keys that are not UTF-8.
+/// Which of some words, divided by `|`, a key is worded by; `None` for keys that are not UTF-8 or
+/// longer than [`KEY_BYTES_MAX`].
 pub(in super::super) fn worded_by<'k>(key: &'k [u8], words: &str) -> Option<WordedKey<'k>> {
+    if key.len() > KEY_BYTES_MAX {
+        return None;
+    }
     let key = std::str::from_utf8(key).ok()?;
     words.split('|').find_map(|word| worded(key, word))
 }
@@ -110,5 +118,8 @@ mod tests {
             assert_eq!(worded_by(key.as_bytes(), "input|inputs"), expected, "{key}");
         }
         assert_eq!(worded_by(b"\xff.input", "input"), None);
+        let long = |bytes: usize| format!("{}.input", "k".repeat(bytes - ".input".len()));
+        assert_eq!(worded_by(long(KEY_BYTES_MAX).as_bytes(), "input"), Some(Whole));
+        assert_eq!(worded_by(long(KEY_BYTES_MAX + 1).as_bytes(), "input"), None);
     }
 }
