@@ -76,7 +76,8 @@ pub struct TextDetectorConfig {
     pub category: String,
     /// Where it matches. Default `start`.
     pub at: TextPlace,
-    /// Expression in the `regex` crate's syntax, any case; repetitions need an upper bound.
+    /// Expression in the `regex` crate's syntax, any case; repetitions need an upper bound, but for
+    /// `at: end`.
     pub pattern: String,
     /// Whether capitals matter.
     pub case_sensitive: bool,

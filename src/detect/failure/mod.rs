@@ -195,6 +195,7 @@ fn plain(config: &TextDetectorConfig) -> DetectorConfig {
         needs: config.needs.clone(),
         not_near: config.not_near.clone(),
         count_min: config.count_min,
+        ends_text: config.at == TextPlace::End,
         ..DetectorConfig::default()
     }
 }

@@ -1,5 +1,10 @@
+use regex_automata::hybrid::dfa::DFA;
+use regex_automata::nfa::thompson;
+use regex_automata::util::syntax::Config;
+use regex_automata::{Anchored, Input};
+
 use super::*;
-use crate::detect::limits::{HEAD_BYTES_MAX, TAIL_BYTES_MAX};
+use crate::detect::limits::{DFA_BYTES_MAX, HEAD_BYTES_MAX, TAIL_BYTES_MAX};
 use crate::model::Effort;
 
 fn said(text: &str) -> Option<(Says, String)> {
@@ -109,4 +114,58 @@ fn ordinary_words_open_no_detector_that_tells() {
         }
     }
     assert_eq!(open, [""; 0]);
+}
+
+/// An automaton that goes from the end of a text towards its beginning makes a state for each way
+/// in which it can stand there. A counted repetition that may begin at several places gives new ones
+/// for nearly every text, each worth hundreds of bytes of text read.
+#[test]
+fn expressions_for_the_end_of_a_text_soon_know_all_their_states() {
+    const WORDS: [&str; 16] = [
+        "please ",
+        "retry ",
+        "try again ",
+        "fix ",
+        "errors ",
+        "the ",
+        "exit code 2 ",
+        "returned ",
+        "traceback (most recent call last):\n",
+        "killed ",
+        "fault ",
+        "with ",
+        "KeyError: x\n",
+        "command not found ",
+        "correct ",
+        "status='error' ",
+    ];
+    let mut random = 7_u64;
+    let mut text = || {
+        let mut text = String::new();
+        while text.len() < 400 {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            text.push_str(WORDS[(random >> 60) as usize]);
+        }
+        text
+    };
+    let texts: Vec<String> = (0..600).map(|_| text()).collect();
+    for config in built_in_pack().unwrap().texts.iter().filter(|text| text.at == TextPlace::End) {
+        let pattern = plain(config).pattern.unwrap().replace(r"\b", r"(?-u:\b)");
+        let syntax = Config::new().case_insensitive(!config.case_sensitive).utf8(false);
+        let states = thompson::Config::new().reverse(true).utf8(false);
+        let automaton = DFA::builder()
+            .configure(DFA::config().cache_capacity(DFA_BYTES_MAX))
+            .syntax(syntax)
+            .thompson(states)
+            .build(&pattern)
+            .unwrap();
+        let mut cache = automaton.create_cache();
+        let mut cleared = 0;
+        for text in &texts {
+            let input = Input::new(text).anchored(Anchored::Yes);
+            automaton.try_search_rev(&mut cache, &input).unwrap();
+            cleared = cache.clear_count();
+        }
+        assert!(cleared == 0, "{}: {:.100}", config.kind, config.pattern);
+    }
 }

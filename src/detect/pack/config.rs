@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::super::limits::DETECTORS_MAX;
 use super::Pack;
 use super::compile::{AFTER, BEFORE, Detector, Gate, TextForm};
-use super::expression::{CompileTime, Expression, parsed};
+use super::expression::{CompileTime, Expression, MatchLength, parsed};
 use super::needs::OwnNeeds;
 use super::number::Point;
 use super::reach::{self, Reach};
@@ -92,6 +92,9 @@ pub struct DetectorConfig {
     pub obfuscated: bool,
     /// Findings needed for a hit; 1 when not given.
     pub count_min: Option<u32>,
+    /// Whether the text ends the match and is short, so that repetitions need no upper bound.
+    #[serde(skip)]
+    pub ends_text: bool,
 }
 
 /// Compiles built-in packs into one. Their expressions are known to be right; each is compiled when
@@ -161,7 +164,8 @@ fn detector(
     let expression = |text: &Option<String>, form| match text {
         Some(text) => {
             let text = with_named(text, &pack.expressions)?;
-            Expression::new(text, syntax, config.case_sensitive, form, when).map(Some)
+            let length = if config.ends_text { MatchLength::OfText } else { MatchLength::Bounded };
+            Expression::new(text, syntax, config.case_sensitive, form, length, when).map(Some)
         }
         None => Ok(None),
     };

@@ -1,7 +1,8 @@
 //! Expressions of detectors, compiled at once or when first needed.
 //!
 //! Patterns are in the `regex` crate's syntax, with `\b`, `\d` and `\w` in ASCII, or in
-//! ECMAScript's. No pattern may match more than [`MATCH_BYTES_MAX`] bytes.
+//! ECMAScript's. No pattern may match more than [`MATCH_BYTES_MAX`] bytes, unless the text it is
+//! meant for is as short.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -27,12 +28,24 @@ pub(in crate::detect) enum CompileTime {
     Needed,
 }
 
+/// How long a match may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::detect) enum MatchLength {
+    /// At most [`MATCH_BYTES_MAX`].
+    Bounded,
+    /// As long as the text, which is no longer than that and ends every match. A repetition without
+    /// a bound needs no state for each of its numbers; with one behind another, an automaton has
+    /// new states for nearly every text.
+    OfText,
+}
+
 /// An expression of a detector.
 pub(in crate::detect) struct Expression {
     text: String,
     syntax: Syntax,
     case_sensitive: bool,
     form: TextForm,
+    length: MatchLength,
     compiled: OnceLock<Option<Engine>>,
 }
 
@@ -43,9 +56,10 @@ impl Expression {
         syntax: Syntax,
         case_sensitive: bool,
         form: TextForm,
+        length: MatchLength,
         when: CompileTime,
     ) -> Result<Self, SettingsError> {
-        let new = Self { text, syntax, case_sensitive, form, compiled: OnceLock::new() };
+        let new = Self { text, syntax, case_sensitive, form, length, compiled: OnceLock::new() };
         if when == CompileTime::Now {
             let _ = new.compiled.set(Some(new.compile()?));
         }
@@ -82,7 +96,8 @@ impl Expression {
             .properties()
             .maximum_len();
         let folded = with_ascii_classes(&folded, self.form);
-        if longest.is_none_or(|longest| longest > MATCH_BYTES_MAX) {
+        let is_bounded = longest.is_some_and(|longest| longest <= MATCH_BYTES_MAX);
+        if self.length == MatchLength::Bounded && !is_bounded {
             return Err(SettingsError::new(format!(
                 "`{text}` may match more than {MATCH_BYTES_MAX} bytes"
             ))
