@@ -33,8 +33,8 @@ fn is_live(path: &str) -> bool {
 
 /// Whether all of a section can.
 fn is_all_live(path: &str) -> bool {
-    let is_inside = |it: &&str| it.strip_prefix(path).is_some_and(|it| it.starts_with('.'));
-    is_live(path) && !FIXED.iter().any(|it| is_inside(&it))
+    let is_inside = |it: &str| it.strip_prefix(path).is_some_and(|it| it.starts_with('.'));
+    is_live(path) && !FIXED.iter().any(|it| is_inside(it))
 }
 
 /// How deep a difference is named.

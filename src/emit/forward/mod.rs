@@ -190,7 +190,8 @@ impl Forwards {
         for ending in &mut endings {
             ending.end_holding().await;
         }
-        for retired in self.retired().drain(..).collect::<Vec<_>>() {
+        let retired: Vec<_> = self.retired().drain(..).collect();
+        for retired in retired {
             is_over |= !retired.end_until(no_more_time.as_mut(), is_over).await;
         }
         for ending in endings {
