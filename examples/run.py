@@ -4,7 +4,7 @@
     run.py PATH-TO-SPANSCORE [--write] [NAME ...]
 
 Without names all agents run whose framework is installed: the Python ones in the interpreter that
-runs this (`pip install -r tests/interop/requirements.txt`), the Node ones after `npm ci` in their
+runs this (`pip install -r tests/interop/requirements.txt`), CrewAI in `target/interop-crewai`, the Node ones after `npm ci` in their
 folder. With `--write` what is printed is kept in `examples/output`. Prints a line for each agent;
 exits 1 if one prints something else, or if none ran.
 """
@@ -19,6 +19,8 @@ AGENTS = os.path.join(HERE, "..", "tests", "interop", "agents")
 REFUNDS = os.path.join(HERE, "refunds.yaml")
 EVENTS = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"}
 PYTHON = sys.executable
+# CrewAI brings more than the others together, and stands apart.
+CREWAI_PYTHON = os.path.join(HERE, "..", "target", "interop-crewai", "bin", "python")
 # name: the program, its config (none: the built-in one), its protocol, further environment
 EXAMPLES = {
     "by_hand": ([PYTHON, os.path.join(HERE, "agents", "python_agent.py")], None, "http/protobuf", {}),
@@ -28,6 +30,7 @@ EXAMPLES = {
     "openai_events": ([PYTHON, "openai_events_agent.py"], REFUNDS, "http/protobuf", EVENTS),
     "pydantic_ai": ([PYTHON, "pydantic_agent.py"], REFUNDS, "http/protobuf", {}),
     "anthropic": ([PYTHON, "anthropic_agent.py"], REFUNDS, "http/protobuf", {}),
+    "crewai": ([CREWAI_PYTHON, "crewai_agent.py"], REFUNDS, "http/protobuf", {}),
     "vercel_ai": (["node", "vercel/agent.mjs"], REFUNDS, "http/protobuf", {}),
     "langchain_js": (["node", "langchainjs/agent.mjs"], REFUNDS, "http/protobuf", {}),
     "go_by_hand": (["go", "run", "-C", "go/", "."], REFUNDS, "grpc", {}),

@@ -1,22 +1,25 @@
 //! What is fuzzed: each function takes any bytes and must neither panic nor run away.
 //!
-//! `cargo fuzz run NAME` calls them with what it makes up (`fuzz_targets/`), an ordinary test with
-//! the seeds and with broken forms of them (`tests/it/security/fuzz.rs`).
+//! `fuzz/run.py` calls them with what a fuzzer makes up (`fuzz_targets/`), an ordinary test with the
+//! seeds and with broken forms of them (`tests/it/security/fuzz.rs`).
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use spanscore::config::{ConfigPart, ResolvedConfig, load};
+use spanscore::evaluate::engine::run::{Evaluators, Evidence};
 use spanscore::extract::dialect::Dialect;
 use spanscore::extract::{ExtractionCache, Resolver, Table, extract};
-use spanscore::model::{Effort, Facts, SpanBatch, TraceSpans};
+use spanscore::log::{Durability, Folder, Log, LogSettings, system_clock};
+use spanscore::model::{Completion, Effort, Facts, Outcome, SpanBatch, TraceSpans, Want};
 use spanscore::otlp::{AnyValue, Signal, json, request, tag};
-use spanscore::value::{json as value_json, python};
+use spanscore::value::{Value, json as value_json, python};
 
 /// A function over any bytes.
 pub(crate) type FuzzTarget = fn(&[u8]);
 
 /// All targets by name; each has a folder of seeds.
-pub(crate) const TARGETS: [(&str, FuzzTarget); 7] = [
+pub(crate) const TARGETS: [(&str, FuzzTarget); 12] = [
     ("protobuf", protobuf),
     ("otlp_json", otlp_json),
     ("value_json", json_value),
@@ -24,10 +27,32 @@ pub(crate) const TARGETS: [(&str, FuzzTarget); 7] = [
     ("config", config),
     ("dialects", dialects),
     ("stages", stages),
+    ("judged", judged),
+    ("contents", contents),
+    ("expressions", expressions),
+    ("patterns", patterns),
+    ("log", log_replay),
 ];
 
 /// Steps that a trace may take.
 const STEPS: u64 = 10_000_000;
+
+/// Evaluators that look at all there is.
+const EVALUATORS: &str = "
+  tool_error: {}
+  tool_efficiency: {}
+  tool_recovery: {}
+  tool_loop: {}
+  argument_grounding: {}
+  tool_call_validity: {}
+  tool_call_validity/full: {schema: full}
+  tool_name_reliability: {}
+  tool_description_reliability: {}
+  output_rules/answer: {bundle: all}
+  output_rules/iris: {compat: iris}
+  output_rules/calls: {bundle: safety, level: call, target: tool_results}
+  output_rules/arguments: {bundle: safety, target: tool_arguments}
+";
 
 /// The protobuf walker, values of attributes, and the writer of resource attributes.
 pub(crate) fn protobuf(data: &[u8]) {
@@ -89,21 +114,186 @@ pub(crate) fn dialects(data: &[u8]) {
 
 /// A request through the stages that need no clock: extracted, and each of its traces read.
 pub(crate) fn stages(data: &[u8]) {
-    static RESOLVER: LazyLock<Option<Resolver>> = LazyLock::new(|| {
-        let table = Table::compile(Dialect::builtin().to_vec(), &Facts::all()).ok()?;
-        Some(Resolver::new(Arc::new(table)))
-    });
+    static RESOLVER: LazyLock<Option<Resolver>> = LazyLock::new(|| resolver(&Facts::all()));
     let Some(resolver) = RESOLVER.as_ref() else { return };
+    for trace in traces(resolver, data) {
+        let trajectory = resolver.resolve_within(&trace, Effort::new(STEPS));
+        for call in &trajectory.tool_calls {
+            let _ = (call.arguments.value(), call.result.value());
+        }
+    }
+}
+
+/// The same, and each of its traces judged.
+pub(crate) fn judged(data: &[u8]) {
+    static JUDGE: LazyLock<Option<FuzzJudge>> = LazyLock::new(|| FuzzJudge::new(EVALUATORS));
+    if let Some(judge) = JUDGE.as_ref() {
+        judge.judge(data);
+    }
+}
+
+/// Texts where frameworks write JSON, literals of Python and messages: decoded and judged.
+pub(crate) fn contents(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(request) = json::transcode(Signal::Traces, run_of(text).as_bytes()) {
+        judged(&request);
+    }
+}
+
+/// An expression in CEL over a run.
+pub(crate) fn expressions(data: &[u8]) {
+    static RUN: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let run = run_of(r#"{"order": "A-17", "total": [1, 2.5]}"#);
+        json::transcode(Signal::Traces, run.as_bytes()).unwrap_or_default().to_vec()
+    });
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let when = Value::from(text);
+    if let Some(judge) = FuzzJudge::new(&format!("\n  tool_error: {{when: {when}}}\n")) {
+        judge.judge(&RUN);
+    }
+}
+
+/// A pattern of a custom rule, a line of its own, over the rest, as ours and as JavaScript's.
+pub(crate) fn patterns(data: &[u8]) {
+    let Some((pattern, text)) = std::str::from_utf8(data).ok().and_then(|it| it.split_once('\n'))
+    else {
+        return;
+    };
+    let pattern = Value::from(pattern);
+    let rules = format!(
+        "bundle: custom, custom_rules: [{{name: r, type: regex_match, config: {{pattern: {pattern}}}}}]"
+    );
+    for compat in ["", "compat: iris, "] {
+        if let Some(judge) = FuzzJudge::new(&format!("\n  output_rules/r: {{{compat}{rules}}}\n"))
+            && let Ok(request) = json::transcode(Signal::Traces, run_of(text).as_bytes())
+        {
+            judge.judge(&request);
+        }
+    }
+}
+
+/// A segment of the log as an earlier process may have left it.
+pub(crate) fn log_replay(data: &[u8]) {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("spanscore-fuzz-{}-{number}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    let read = || -> Option<()> {
+        std::fs::create_dir_all(&folder).ok()?;
+        std::fs::write(folder.join(format!("{:016x}.log", 0)), data).ok()?;
+        let disk = Arc::new(Folder::open(&folder).ok()?);
+        let limits = LogSettings::default().limits(Durability::None);
+        let (log, ..) = Log::open(disk, limits, system_clock()).ok()?;
+        assert!(log.records().count() <= data.len(), "a record has more bytes than none");
+        Some(())
+    };
+    let _ = read();
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+/// Evaluators with what reads traces for them.
+struct FuzzJudge {
+    resolver: Resolver,
+    evaluators: Evaluators,
+}
+
+impl FuzzJudge {
+    /// Of the `evaluators:` of a config.
+    fn new(evaluators: &str) -> Option<Self> {
+        let text = format!("evaluators:{evaluators}");
+        let part = ConfigPart::Text { name: "fuzz".to_owned(), text };
+        let plan = ResolvedConfig::new(&load(&[part], &|_| None).ok()?).ok()?;
+        let evaluators = Evaluators::new(plan.evaluators, Want::ALL);
+        Some(Self { resolver: resolver(&evaluators.facts())?, evaluators })
+    }
+
+    fn judge(&self, request: &[u8]) {
+        for trace in traces(&self.resolver, request) {
+            let mut trajectory = self.resolver.resolve_within(&trace, Effort::new(STEPS));
+            let evidence = Evidence {
+                digest: [1; 16],
+                revised: None,
+                revision: 0,
+                completion: Completion::RootEnded,
+                is_partial: false,
+                now_ns: 1,
+            };
+            let mut out = Vec::new();
+            self.evaluators.evaluate_trace(&mut trajectory, evidence, &mut Vec::new(), &mut out);
+            for evaluation in &out {
+                if let Outcome::Scored(score) = &evaluation.outcome {
+                    assert!((0.0..=1.0).contains(&score.value), "{}", score.value);
+                }
+            }
+        }
+    }
+}
+
+fn resolver(facts: &Facts) -> Option<Resolver> {
+    let table = Table::compile(Dialect::builtin().to_vec(), facts).ok()?;
+    Some(Resolver::new(Arc::new(table)))
+}
+
+/// The first trace of a request, read as traces and as logs.
+fn traces(resolver: &Resolver, data: &[u8]) -> Vec<TraceSpans> {
+    let mut traces = Vec::new();
     for signal in [Signal::Traces, Signal::Logs] {
         let (mut batches, mut cache) = ([SpanBatch::default()], ExtractionCache::default());
         let _ = extract(resolver.table(), signal, data, &mut cache, &mut batches);
         let [SpanBatch { arena, spans, runs, resources, .. }] = batches;
         let Some(first) = runs.first() else { continue };
         let trace_id = first.trace_id;
-        let trace = TraceSpans { trace_id, arena, spans, resources, ..TraceSpans::default() };
-        let trajectory = resolver.resolve_within(&trace, Effort::new(STEPS));
-        for call in &trajectory.tool_calls {
-            let _ = (call.arguments.value(), call.result.value());
-        }
+        traces.push(TraceSpans { trace_id, arena, spans, resources, ..TraceSpans::default() });
     }
+    traces
+}
+
+/// A run in OTLP/JSON, as three instrumentations write it, with a text wherever there is content.
+fn run_of(text: &str) -> String {
+    const SPANS: [&[(&str, Option<&str>)]; 4] = [
+        &[
+            ("openinference.span.kind", Some("AGENT")),
+            ("input.value", None),
+            ("output.value", None),
+        ],
+        &[
+            ("openinference.span.kind", Some("TOOL")),
+            ("tool.name", Some("search")),
+            ("input.value", None),
+            ("output.value", None),
+        ],
+        &[
+            ("gen_ai.operation.name", Some("chat")),
+            ("gen_ai.input.messages", None),
+            ("gen_ai.output.messages", None),
+            ("gen_ai.tool.definitions", None),
+            ("llm.tools.0.tool.json_schema", None),
+        ],
+        &[
+            ("gen_ai.operation.name", Some("execute_tool")),
+            ("gen_ai.tool.name", Some("pay")),
+            ("gen_ai.tool.call.arguments", None),
+            ("gen_ai.tool.call.result", None),
+        ],
+    ];
+    let text = Value::from(text).to_string();
+    let span = |(at, attributes): (usize, &&[(&str, Option<&str>)])| {
+        let attribute = |(key, fixed): &(&str, Option<&str>)| {
+            let value = fixed.map_or(text.clone(), |fixed| format!("\"{fixed}\""));
+            format!(r#"{{"key":"{key}","value":{{"stringValue":{value}}}}}"#)
+        };
+        let attributes: Vec<String> = attributes.iter().map(attribute).collect();
+        let parent = if at == 0 { "" } else { "0000000000000001" };
+        format!(
+            r#"{{"traceId":"{:032x}","spanId":"{:016x}","parentSpanId":"{parent}","name":"s",
+            "startTimeUnixNano":"{}","endTimeUnixNano":"{}","attributes":[{}]}}"#,
+            7,
+            at + 1,
+            1_000 + at,
+            9_000 - at,
+            attributes.join(",")
+        )
+    };
+    let spans: Vec<String> = SPANS.iter().enumerate().map(span).collect();
+    format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{}]}}]}}]}}"#, spans.join(","))
 }

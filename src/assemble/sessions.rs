@@ -132,6 +132,12 @@ impl Sessions {
         }
     }
 
+    /// Keeps sessions so long and so much of them from now on. Those that are open are looked at no
+    /// sooner than they would have been.
+    pub fn limit(&mut self, settings: SessionsSettings) {
+        self.settings = settings;
+    }
+
     /// Lets the records of all its traces be rewritten.
     pub fn reform(&mut self, mut change: impl FnMut(&mut TraceSpans)) {
         let sessions = self.by_key.values_mut();

@@ -117,6 +117,25 @@ struct ShardLimits {
     remembered_bytes_max: usize,
 }
 
+impl ShardLimits {
+    /// One part of so many.
+    fn of(limits: LimitsSettings, shard_count: usize) -> Self {
+        let mib = |mib: u32| (mib as usize) << 20;
+        let part =
+            |bytes: usize| (bytes / shard_count - bytes / shard_count / ALLOCATOR_PART).max(1);
+        Self {
+            trace_count_max: (limits.open_traces_max as usize / shard_count).max(1),
+            trace: TraceLimits {
+                spans_max: limits.spans_per_trace_max as usize,
+                // Facts are addressed by 32 bits.
+                bytes_max: mib(limits.trace_mib_max).min(u32::MAX as usize),
+            },
+            bytes_max: part(limits.traces_bytes()),
+            remembered_bytes_max: part(limits.remembered_bytes()),
+        }
+    }
+}
+
 /// What the tables and queues of a shard take for one trace: its id with its place at 7 of 16 to 7
 /// of 8 slots (about 32 bytes), its slot, its places among the open and the touched, and one or two
 /// deadlines, in vectors that double.
@@ -135,19 +154,7 @@ impl Shard {
         shard_count: usize,
         now_ms: u64,
     ) -> Self {
-        let mib = |mib: u32| (mib as usize) << 20;
-        let part =
-            |bytes: usize| (bytes / shard_count - bytes / shard_count / ALLOCATOR_PART).max(1);
-        let limits = ShardLimits {
-            trace_count_max: (limits.open_traces_max as usize / shard_count).max(1),
-            trace: TraceLimits {
-                spans_max: limits.spans_per_trace_max as usize,
-                // Facts are addressed by 32 bits.
-                bytes_max: mib(limits.trace_mib_max).min(u32::MAX as usize),
-            },
-            bytes_max: part(limits.traces_bytes()),
-            remembered_bytes_max: part(limits.remembered_bytes()),
-        };
+        let limits = ShardLimits::of(limits, shard_count);
         Self {
             traces,
             limits,

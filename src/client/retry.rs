@@ -2,11 +2,12 @@
 
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::SendError;
 use crate::settings::HumanDuration;
@@ -151,25 +152,54 @@ impl Backoff {
     }
 }
 
+/// How long what is under way has to arrive where the way to the backend changes.
+pub(crate) const CHANGE_WAIT: Duration = Duration::from_secs(5);
+
 /// Calls `attempt` until it succeeds, fails for good, or the time for trying is over. `failed` is
 /// told of every failure that is followed by another attempt.
 pub(crate) async fn retry<T, F: Future<Output = Result<T, AttemptError>>>(
     settings: &RetrySettings,
+    attempt: impl FnMut() -> F,
+    failed: impl FnMut(&str, Duration),
+) -> Result<T, GivenUp> {
+    let sent = retry_until(settings, attempt, failed, std::future::pending()).await;
+    // Nothing changes, so there is an answer.
+    sent.unwrap_or_else(|| Err(GivenUp::Exhausted(String::new())))
+}
+
+/// As [`retry`], until the way to the backend has changed: then an attempt that is under way has
+/// [`CHANGE_WAIT`] to succeed, and there is no other one. `None` where nothing has arrived then.
+pub(crate) async fn retry_until<T, F: Future<Output = Result<T, AttemptError>>>(
+    settings: &RetrySettings,
     mut attempt: impl FnMut() -> F,
     mut failed: impl FnMut(&str, Duration),
-) -> Result<T, GivenUp> {
+    changed: impl Future<Output = ()>,
+) -> Option<Result<T, GivenUp>> {
+    let mut changed = pin!(changed);
     let mut backoff = Backoff::new(settings);
     loop {
-        let (after, error) = match attempt().await {
-            Ok(done) => return Ok(done),
-            Err(AttemptError::Permanent(error)) => return Err(GivenUp::Refused(error)),
+        let mut attempting = pin!(attempt());
+        let sent = tokio::select! {
+            biased;
+            sent = attempting.as_mut() => sent,
+            () = changed.as_mut() => {
+                let sent = timeout(CHANGE_WAIT, attempting).await.ok()?;
+                return sent.ok().map(Ok);
+            }
+        };
+        let (after, error) = match sent {
+            Ok(done) => return Some(Ok(done)),
+            Err(AttemptError::Permanent(error)) => return Some(Err(GivenUp::Refused(error))),
             Err(AttemptError::Retryable { after, error }) => (after, error),
         };
         let Some(wait) = backoff.next(after, chance()) else {
-            return Err(GivenUp::Exhausted(error));
+            return Some(Err(GivenUp::Exhausted(error)));
         };
         failed(&error, wait);
-        sleep(wait).await;
+        tokio::select! {
+            () = sleep(wait) => {}
+            () = changed.as_mut() => return None,
+        }
     }
 }
 
@@ -224,6 +254,29 @@ mod tests {
         assert_eq!(answer, Err(GivenUp::Exhausted("gone".into())));
         assert!(started.elapsed() <= Duration::from_secs(10));
         assert!((3..=9).contains(&attempts.get()), "{}", attempts.get());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_ends_the_waiting_at_once_and_an_attempt_after_its_time() {
+        let (settings, started) = (settings(0), Instant::now());
+        let after = |seconds| sleep(Duration::from_secs(seconds));
+        let gone = || async {
+            Err(AttemptError::Retryable {
+                after: Some(Duration::from_secs(100)),
+                error: "gone".into(),
+            })
+        };
+        let answer = retry_until::<(), _>(&settings, gone, |_, _| {}, after(7)).await;
+        assert_eq!((answer, started.elapsed().as_secs()), (None, 7));
+        let slow = || async {
+            sleep(Duration::from_secs(9)).await;
+            Ok(3)
+        };
+        let answer = retry_until(&settings, slow, |_, _| {}, after(5)).await;
+        assert_eq!(answer, Some(Ok(3)), "it arrives within its time");
+        let answer = retry_until(&settings, slow, |_, _| {}, after(1)).await;
+        assert_eq!(answer, None);
+        assert_eq!(started.elapsed().as_secs(), 7 + 9 + 1 + CHANGE_WAIT.as_secs());
     }
 
     #[test]

@@ -4,7 +4,38 @@ use crate::settings::{Node, NodeKind};
 use crate::value::Value;
 
 /// What can change while a process runs.
-const LIVE: [&str; 5] = ["evaluators", "dialects", "exporters", "failures", "receivers.otlp.auth"];
+const LIVE: [&str; 14] = [
+    "dialects",
+    "evaluators",
+    "exporters",
+    "failures",
+    "forward",
+    "judges",
+    "judging",
+    "limits",
+    "receivers.otlp.auth",
+    "receivers.otlp.max_connections_mib",
+    "receivers.otlp.max_in_flight_mib",
+    "sessions",
+    "shutdown_timeout",
+    "traces",
+];
+
+/// What of these cannot.
+const FIXED: [&str; 2] = ["judging.dead_letter", "sessions.key"];
+
+/// Whether a setting, or the whole section that it is in, can change while a process runs.
+fn is_live(path: &str) -> bool {
+    let holds =
+        |live: &str| path.strip_prefix(live).is_some_and(|it| it.is_empty() || it.starts_with('.'));
+    !FIXED.contains(&path) && LIVE.into_iter().any(holds)
+}
+
+/// Whether all of a section can.
+fn is_all_live(path: &str) -> bool {
+    let is_inside = |it: &str| it.strip_prefix(path).is_some_and(|it| it.starts_with('.'));
+    is_live(path) && !FIXED.iter().any(|it| is_inside(it))
+}
 
 /// How deep a difference is named.
 const DEPTH_MAX: usize = 4;
@@ -17,14 +48,14 @@ pub fn needs_restart(before: &Node, now: &Node) -> Vec<String> {
 }
 
 fn compare(before: &Node, now: &Node, path: &str, differ: &mut Vec<String>) {
-    if LIVE.contains(&path) || before.to_value() == now.to_value() {
+    if is_all_live(path) || before.to_value() == now.to_value() {
         return;
     }
     let is_map = |node: &Node| matches!(node.kind, NodeKind::Map(_) | NodeKind::Null);
     // The keys of exporters and such are names, which say what is meant.
     let depth = path.split('.').filter(|key| !key.is_empty()).count();
     if !(is_map(before) && is_map(now)) || depth >= DEPTH_MAX {
-        differ.push(path.to_owned());
+        differ.extend((!is_live(path)).then(|| path.to_owned()));
         return;
     }
     let nothing = Node::default();
@@ -37,7 +68,8 @@ fn compare(before: &Node, now: &Node, path: &str, differ: &mut Vec<String>) {
     for key in keys {
         let path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
         let (before, now) = (before.get(key), now.get(key));
-        if before.is_none() != now.is_none() && !LIVE.iter().any(|live| live.starts_with(&path)) {
+        let has_live = is_live(&path) || LIVE.iter().any(|live| live.starts_with(&path));
+        if before.is_none() != now.is_none() && !has_live {
             differ.push(path);
             continue;
         }
@@ -83,8 +115,19 @@ mod tests {
         check(
             r#"{"forward": {"otlp/a": {"endpoint": "x"}}, "exporters": {"file": {"path": "x"}}}"#,
             r#"{"forward": {"otlp/a": {"endpoint": "y"}, "otlp/b": {}}, "exporters": {}}"#,
-            &["forward.otlp/a.endpoint", "forward.otlp/b"],
+            &[],
         );
+        check(
+            r#"{"telemetry": {"metrics": {"endpoint": "a:1"}}, "limits": {"memory_mib": 64}}"#,
+            r#"{"telemetry": {"metrics": {"endpoint": "a:2"}}, "limits": {"memory_mib": 99}}"#,
+            &["telemetry.metrics.endpoint"],
+        );
+        check(
+            r#"{"sessions": {"key": "session", "idle_timeout": "1m"}}"#,
+            r#"{"sessions": {"key": "other", "idle_timeout": "2m"}, "judging": {"settle": "1s"}}"#,
+            &["sessions.key"],
+        );
+        check(r#"{}"#, r#"{"judging": {"dead_letter": "all"}}"#, &["judging.dead_letter"]);
         check(r#"{"limits": {}}"#, r#"{"limits": null}"#, &[]);
     }
 }

@@ -50,6 +50,12 @@ pub enum JudgeStartError {
         /// What is wrong.
         error: String,
     },
+    /// A process remembers each judge that it has asked.
+    #[error("the process has asked {count} judges: a restart forgets those that are no more")]
+    TooMany {
+        /// How many.
+        count: usize,
+    },
     /// The system has no random numbers to give.
     #[error("failed to mark records: the system gave no random numbers")]
     NoRandomness,

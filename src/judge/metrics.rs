@@ -91,19 +91,32 @@ pub(super) struct LaneMetrics {
 impl LaneMetrics {
     /// Shows each judge with nothing, so that an alert need not wait for a first time.
     fn begin(&self) {
-        for judge in 0..self.names.len() {
-            let of = [self.judge(judge), KeyValue::new("outcome", "replied")];
-            self.requests.add(0, &of);
-            for kind in TOKEN_TYPES {
-                self.tokens.add(0, &[self.judge(judge), KeyValue::new("type", kind)]);
-            }
-            self.cost.add(0.0, &[self.judge(judge)]);
-            self.cache_hits.add(0, &[self.judge(judge)]);
-        }
+        (0..self.names.len()).for_each(|judge| self.begin_judge(judge));
         if !self.names.is_empty() {
-            for outcome in ["replaced", "superseded", "left"] {
-                self.inquiries.add(0, &[KeyValue::new("outcome", outcome)]);
-            }
+            self.begin_inquiries();
+        }
+    }
+
+    /// Shows one more judge.
+    pub(super) fn add(&mut self, name: String) {
+        self.names.push(name);
+        self.begin_judge(self.names.len() - 1);
+        self.begin_inquiries();
+    }
+
+    fn begin_judge(&self, judge: usize) {
+        let of = [self.judge(judge), KeyValue::new("outcome", "replied")];
+        self.requests.add(0, &of);
+        for kind in TOKEN_TYPES {
+            self.tokens.add(0, &[self.judge(judge), KeyValue::new("type", kind)]);
+        }
+        self.cost.add(0.0, &[self.judge(judge)]);
+        self.cache_hits.add(0, &[self.judge(judge)]);
+    }
+
+    fn begin_inquiries(&self) {
+        for outcome in ["replaced", "superseded", "left"] {
+            self.inquiries.add(0, &[KeyValue::new("outcome", outcome)]);
         }
     }
 

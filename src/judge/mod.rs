@@ -24,7 +24,7 @@ mod wire;
 
 pub use cache::ANSWERS_BYTES_MAX;
 pub use client::{JudgeStartError, ReplyRecording};
-pub use lane::{AnswerLog, JudgeLane, LaneHandle, LaneOutlet, LaneSettings, ask_all};
+pub use lane::{AnswerLog, JudgeLane, JudgesChange, LaneHandle, LaneOutlet, LaneSettings, ask_all};
 pub use settings::{
     AzureSettings, BudgetPace, DeadLetterChoice, JudgeApi, JudgeBudget, JudgeLimits, JudgePrice,
     JudgeSettings, JudgingSettings, StructuredOutput, check_judges, unknown_judge,

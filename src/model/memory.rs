@@ -15,14 +15,14 @@ const HOLDER_TIMES: usize = 4;
 #[derive(Debug)]
 pub struct Share {
     name: &'static str,
-    limit: usize,
+    limit: AtomicUsize,
     held: AtomicUsize,
 }
 
 impl Share {
     /// An empty share; the name is the `part` of its metrics.
     pub fn new(name: &'static str, limit: usize) -> Arc<Self> {
-        Arc::new(Self { name, limit, held: AtomicUsize::new(0) })
+        Arc::new(Self { name, limit: AtomicUsize::new(limit), held: AtomicUsize::new(0) })
     }
 
     /// The `part` of its metrics.
@@ -32,7 +32,13 @@ impl Share {
 
     /// Most that it holds.
     pub fn limit(&self) -> usize {
-        self.limit
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Holds no more than so much from now on; what it holds beyond that stays until it is given
+    /// back.
+    pub fn resize(&self, limit: usize) {
+        self.limit.store(limit, Ordering::Relaxed);
     }
 
     /// What it holds now.
@@ -42,17 +48,18 @@ impl Share {
 
     /// What it has room for.
     pub fn left(&self) -> usize {
-        self.limit.saturating_sub(self.held())
+        self.limit().saturating_sub(self.held())
     }
 
     /// The most that one holder may have when nobody else has anything.
     pub fn largest(&self) -> usize {
-        self.limit / (HOLDER_TIMES + 1) * HOLDER_TIMES
+        self.limit() / (HOLDER_TIMES + 1) * HOLDER_TIMES
     }
 
     /// Takes some if there is room.
     pub fn try_take(&self, amount: usize) -> bool {
-        let sum = |held: usize| held.checked_add(amount).filter(|sum| *sum <= self.limit);
+        let limit = self.limit();
+        let sum = |held: usize| held.checked_add(amount).filter(|sum| *sum <= limit);
         self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).is_ok()
     }
 
@@ -149,8 +156,6 @@ impl Default for MemoryLimits {
 /// The shares of all places that hold what senders sent.
 #[derive(Clone, Debug)]
 pub struct Memory {
-    /// Most bytes of all together.
-    pub total: usize,
     /// [`MemoryLimits::connections`].
     pub connections: Arc<Share>,
     /// [`MemoryLimits::requests`].
@@ -175,7 +180,6 @@ impl Memory {
     /// Empty shares of these sizes.
     pub fn new(limits: &MemoryLimits) -> Self {
         Self {
-            total: limits.total,
             connections: Share::new("connections", limits.connections),
             requests: Share::new("requests", limits.requests),
             queue: Share::new("queue", limits.queue),
@@ -186,6 +190,20 @@ impl Memory {
             forward: Share::new("forward", limits.forward),
             series: Share::new("series", limits.series),
         }
+    }
+
+    /// Divides another limit from now on; a share that holds more than its new part takes nothing
+    /// before it holds less.
+    pub fn resize(&self, limits: &MemoryLimits) {
+        self.connections.resize(limits.connections);
+        self.requests.resize(limits.requests);
+        self.queue.resize(limits.queue);
+        self.traces.resize(limits.traces);
+        self.judging.resize(limits.judging);
+        self.sessions.resize(limits.sessions);
+        self.exporters.resize(limits.exporters);
+        self.forward.resize(limits.forward);
+        self.series.resize(limits.series);
     }
 
     /// All shares, in the order in which data passes them.
@@ -236,6 +254,18 @@ mod tests {
         assert!(share.try_take_for(&own, 100) && !share.try_take(1));
         share.change(100, 40);
         assert_eq!(share.held(), 40);
+    }
+
+    #[test]
+    fn a_share_that_becomes_smaller_takes_nothing_until_enough_is_given_back() {
+        let share = Share::new("x", 100);
+        assert!(share.try_take(80));
+        share.resize(50);
+        assert!(!share.try_take(1) && share.left() == 0);
+        share.give_back(40);
+        assert!(share.try_take(10) && !share.try_take(1));
+        share.resize(100);
+        assert!(share.try_take(50));
     }
 
     #[test]

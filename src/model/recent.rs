@@ -41,6 +41,12 @@ impl<K: Eq + Hash, V> Recent<K, V> {
         Self { young, old, half: weight_max / 2, forgotten: 0 }
     }
 
+    /// Keeps entries of no more weight than this together from now on; those that are kept stay
+    /// until they are the old ones.
+    pub fn limit(&mut self, weight_max: usize) {
+        self.half = weight_max / 2;
+    }
+
     /// The weight of all entries.
     pub fn weight(&self) -> usize {
         self.young.weight + self.old.weight

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use opentelemetry::metrics::Meter;
@@ -195,14 +195,15 @@ pub struct Addresses {
 pub struct Collector {
     telemetry: Telemetry,
     pub(super) exporters: Arc<Exporters>,
-    forwards: Arc<Forwards>,
+    pub(super) forwards: Arc<Forwards>,
+    pub(super) memory: Memory,
     pub(super) pipeline: Pipeline,
     pub(super) lanes: RunningLanes,
     pub(super) receivers: Receivers,
     journal: Option<Arc<Journal>>,
     restoring: Option<JoinHandle<()>>,
     files: FileReceiver,
-    shutdown_timeout: Duration,
+    pub(super) shutdown_timeout: Mutex<Duration>,
     pub(super) rereader: Rereader,
     pub(super) reloads: ReloadCounter,
     _rereading: DropGuard,
@@ -268,13 +269,14 @@ impl Collector {
             telemetry,
             exporters,
             forwards,
+            memory,
             pipeline,
             lanes,
             receivers,
             journal,
             restoring,
             files,
-            shutdown_timeout: settings.shutdown_timeout,
+            shutdown_timeout: Mutex::new(settings.shutdown_timeout),
             rereader,
             reloads: ReloadCounter::new(&meter),
             _rereading: rereading,
@@ -300,7 +302,8 @@ impl Collector {
     /// Stops in order; returns what was lost on the way. Once `hurry` is cancelled it waits for
     /// nothing more.
     pub async fn shutdown(mut self, hurry: &CancellationToken) -> Lost {
-        let (all, deadline) = (self.shutdown_timeout, Instant::now() + self.shutdown_timeout);
+        let all = *self.shutdown_timeout.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let deadline = Instant::now() + all;
         let no_more_time = async |within: Duration| {
             let _ = tokio::time::timeout(within, hurry.cancelled()).await;
         };
@@ -396,7 +399,7 @@ fn reread<'a>(
 }
 
 /// How long a forward of chosen traces has to hold them.
-fn hold_times(settings: &CollectorSettings) -> HoldTimes {
+pub(super) fn hold_times(settings: &CollectorSettings) -> HoldTimes {
     let CollectorSettings { traces, judging, evaluators, .. } = settings;
     let asks = evaluators.iter().any(|configured| configured.asks);
     let asking = if asks { judging.settle.0 + judging.deadline.0 } else { Duration::ZERO };

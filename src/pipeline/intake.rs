@@ -17,7 +17,7 @@ use super::extraction::{Extraction, TableBatches, UnreadRequest};
 use super::journal::{Journal, Priors};
 use super::metrics::PipelineMetrics;
 use super::pool::BatchPool;
-use super::reload::setup::Setup;
+use super::reload::setup::Reform;
 use super::room::{QueueRoom, RequestQueue, ShardQueue, show_queue};
 use super::worker::ShardMessage;
 use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER, ROOM_WAIT};
@@ -139,12 +139,12 @@ impl PipelineIntake {
 
     /// Tells the shards to read and judge in another way, then extracts for that. What was
     /// extracted in between comes to them behind the message, and they know it by its table.
-    pub(super) async fn reform(&self, setup: Arc<Setup>) {
+    pub(super) async fn reform(&self, reform: Arc<Reform>) {
         for (shard, _) in &self.shards {
             // A shard that is gone has nothing to be told.
-            let _ = shard.send(ShardMessage::Reform(Arc::clone(&setup))).await;
+            let _ = shard.send(ShardMessage::Reform(Arc::clone(&reform))).await;
         }
-        self.extraction.set_table(Arc::clone(setup.table()));
+        self.extraction.set_table(Arc::clone(reform.setup.table()));
     }
 
     /// Hands each shard its batch, or none of them any, where one takes no more: a request that is

@@ -56,7 +56,7 @@ pub use judging::{UNANSWERED_FILE, UNANSWERED_REASONS};
 pub use lost::{KeptWork, Lost};
 use metrics::PipelineMetrics;
 use pool::BatchPool;
-use reload::setup::{Setup, Translator};
+use reload::setup::{HeldSettings, Reform, Translator};
 pub use reload::{ReloadError, ReloadOutcome};
 use sessions::{QUEUED_TRACES_MAX, SessionSender, SessionVerdicts, SessionWorker};
 use threads::Threads;
@@ -203,12 +203,13 @@ impl Pipeline {
     }
 
     /// Reads and judges in another way from now on, open traces too.
-    async fn reform(&self, setup: Setup) {
-        self.metrics.begin(&setup.evaluators);
-        if setup.evaluators.has_session_level() && !self.has_sessions {
+    async fn reform(&self, reform: Reform) {
+        let evaluators = &reform.setup.evaluators;
+        self.metrics.begin(evaluators);
+        if evaluators.has_session_level() && !self.has_sessions {
             tracing::warn!("the first evaluator of `level: session` judges after a restart");
         }
-        self.intake.reform(Arc::new(setup)).await;
+        self.intake.reform(Arc::new(reform)).await;
     }
 
     /// Takes no more, judges what is open with reason `shutdown`, and ends once that is with the
@@ -246,11 +247,19 @@ struct PipelineLinks {
 impl WorkerParts<'_> {
     fn worker(&self, index: usize, sessions: Option<SessionSender>) -> Worker {
         let memory = &self.settings.memory;
-        let empty = empty_shard(self.settings, self.shard_count, self.evaluators.reports_early());
+        let PipelineSettings { traces, sessions: of_sessions, limits, .. } = self.settings;
+        let held = HeldSettings {
+            traces: *traces,
+            sessions: *of_sessions,
+            limits: *limits,
+            tells_ignored: self.settings.forwards.wants_judgements(),
+        };
+        let empty = empty_shard(held, self.shard_count, self.evaluators.reports_early());
         Worker {
             index,
             shard: empty(0),
             empty: Box::new(empty),
+            shard_count: self.shard_count,
             resolver: Arc::clone(self.resolver),
             evaluators: Arc::clone(self.evaluators),
             outlet: Arc::clone(self.outlet),
@@ -298,20 +307,17 @@ impl WorkerParts<'_> {
 
 /// What makes an empty shard at a time in milliseconds; `is_watched`: it tells of running traces.
 fn empty_shard(
-    settings: &PipelineSettings,
+    held: HeldSettings,
     shard_count: usize,
     is_watched: bool,
 ) -> impl Fn(u64) -> Shard + Send + 'static {
-    let (traces, limits) = (settings.traces, settings.limits);
-    let tells_ignored = settings.forwards.wants_judgements();
+    let HeldSettings { traces, limits, tells_ignored, .. } = held;
     move |now_ms| {
         let mut shard = Shard::new(traces, limits, shard_count, now_ms);
         if is_watched {
             shard.watch_running();
         }
-        if tells_ignored {
-            shard.watch_ignored();
-        }
+        shard.watch_ignored_if(tells_ignored);
         shard
     }
 }

@@ -10,6 +10,7 @@ import os
 import pathlib
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import tempfile
@@ -126,14 +127,21 @@ def free_ports(count):
 class Collector:
     """A collector with a config of its own; `config` is YAML without receivers and telemetry."""
 
-    def __init__(self, config, cores=None):
+    def __init__(self, config, cores=None, is_secure=False):
+        self.folder = tempfile.TemporaryDirectory()
+        self.tls, listener = None, ""
+        if is_secure:
+            certificate, key = self.certificate()
+            self.tls = ssl.create_default_context(cafile=certificate)
+            self.tls.check_hostname = False
+            listener = f", tls: {{cert_file: {certificate}, key_file: {key}}}"
         self.grpc, self.http, self.metrics_port, self.health = free_ports(4)
         text = f"""
 receivers:
   otlp:
     protocols:
-      grpc: {{endpoint: 127.0.0.1:{self.grpc}}}
-      http: {{endpoint: 127.0.0.1:{self.http}}}
+      grpc: {{endpoint: 127.0.0.1:{self.grpc}{listener}}}
+      http: {{endpoint: 127.0.0.1:{self.http}{listener}}}
 telemetry:
   metrics: {{endpoint: 127.0.0.1:{self.metrics_port}}}
   health: {{endpoint: 127.0.0.1:{self.health}}}
@@ -145,7 +153,7 @@ telemetry:
             command = ["taskset", "-c", cores] + command
         self.log = tempfile.NamedTemporaryFile("w+", suffix=".log")
         self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
-        for _ in range(200):
+        for _ in range(1200):
             if self.process.poll() is not None:
                 self.log.seek(0)
                 raise SystemExit(f"the collector ended: {self.log.read()}")
@@ -154,6 +162,34 @@ telemetry:
                 break
             except OSError:
                 time.sleep(0.05)
+
+    def certificate(self):
+        """A certificate for the loopback address, and its key."""
+        certificate, key = (os.path.join(self.folder.name, name) for name in ("tls.crt", "tls.key"))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                        "-keyout", key, "-out", certificate, "-subj", "/CN=localhost", "-days", "2",
+                        "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+        return certificate, key
+
+    def open(self, port, protocol="http/1.1"):
+        """A connection to a receiver, over TLS where it has that."""
+        connection = socket.create_connection(("127.0.0.1", port), 5)
+        if self.tls:
+            self.tls.set_alpn_protocols([protocol])
+            connection = self.tls.wrap_socket(connection)
+        return connection
+
+    def http2(self):
+        """A connection to the gRPC receiver that has been opened."""
+        connection = self.open(self.grpc, "h2")
+        connection.sendall(PREFACE + frame(4, 0, 0))
+        return connection
+
+    def client(self, timeout):
+        """A client of the HTTP receiver."""
+        if self.tls:
+            return http.client.HTTPSConnection("127.0.0.1", self.http, timeout=timeout, context=self.tls)
+        return http.client.HTTPConnection("127.0.0.1", self.http, timeout=timeout)
 
     def get(self, port, path, timeout=60):
         return urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=timeout).read()
@@ -177,7 +213,7 @@ telemetry:
         headers = {"content-type": "application/x-protobuf"}
         if encoding:
             headers["content-encoding"] = encoding
-        connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=timeout)
+        connection = self.client(timeout)
         try:
             connection.request("POST", "/v1/traces", body, headers)
             return connection.getresponse().status
@@ -229,7 +265,7 @@ class Sender(threading.Thread):
             began = time.monotonic()
             try:
                 if connection is None:
-                    connection = http.client.HTTPConnection("127.0.0.1", self.collector.http, timeout=35)
+                    connection = self.collector.client(35)
                 connection.request("POST", "/v1/traces", self.make(),
                                    {"content-type": "application/x-protobuf"})
                 answer = connection.getresponse()

@@ -30,9 +30,14 @@ impl Shard {
         self.recount(handle);
     }
 
-    /// Keeps the ids of traces that are given up without anything of an agent.
-    pub fn watch_ignored(&mut self) {
-        self.ignored = Some(Vec::new());
+    /// Whether the ids of traces that are given up without anything of an agent are kept, from now
+    /// on.
+    pub fn watch_ignored_if(&mut self, is_watched: bool) {
+        match is_watched {
+            true if self.ignored.is_none() => self.ignored = Some(Vec::new()),
+            true => {}
+            false => self.ignored = None,
+        }
     }
 
     /// The traces that were given up without anything of an agent since the last look.

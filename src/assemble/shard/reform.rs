@@ -1,6 +1,7 @@
 //! A change of what is looked at while traces are open.
 
-use super::Shard;
+use super::{Handle, Shard, ShardLimits};
+use crate::assemble::{LimitsSettings, TracesSettings};
 use crate::model::{Reported, TraceId, TraceSpans};
 
 impl Shard {
@@ -15,6 +16,19 @@ impl Shard {
             trace.said.change_reported(|reported| change(&mut trace.spans, reported));
             trace.lacks_facts |= lacks;
         }
+    }
+
+    /// Keeps traces so long and so much of them from now on, open ones too; what is beyond it goes
+    /// with the next tick.
+    pub fn limit(&mut self, traces: TracesSettings, limits: LimitsSettings, shard_count: usize) {
+        self.limits = ShardLimits::of(limits, shard_count);
+        if traces == self.traces {
+            return;
+        }
+        self.traces = traces;
+        // Those whose time is shorter now have to be looked at sooner.
+        let open: Vec<Handle> = self.opened.iter().copied().collect();
+        open.into_iter().for_each(|handle| self.arm(handle));
     }
 
     /// Notes that records of a trace were not asked for all that is looked at.

@@ -22,9 +22,9 @@ use crate::telemetry::{LogFormat, start_logs};
 /// exporters, within `shutdown_timeout`. A second signal ends it at once. Exit code 3 when
 /// something was lost by that: the last line says how much.
 ///
-/// SIGHUP reads the config again: evaluators, datasets, dialects, exporters, clients, tokens and
-/// certificates change while it runs, and open traces go on. A config with a mistake is reported,
-/// and the one before goes on; so is what needs a restart.
+/// SIGHUP reads the config again: evaluators, datasets, dialects, exporters, forwards, judges,
+/// limits, clients, tokens and certificates change while it runs, and open traces go on. A config
+/// with a mistake is reported, and the one before goes on; so is what needs a restart.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

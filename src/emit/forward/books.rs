@@ -8,13 +8,15 @@
 //! A request of chosen traces is one that is made here, so requests are counted from the queue on,
 //! and items from the start.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+mod show;
 
-use opentelemetry::KeyValue;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Once, PoisonError, RwLock, RwLockReadGuard};
+
 use opentelemetry::metrics::Meter;
 
 use crate::emit::counters::Seldom;
+use crate::model::Share;
 use crate::otlp::Signal;
 
 /// Why items did not reach the backend of a forward: a closed set, for counters.
@@ -40,10 +42,12 @@ pub(super) enum ForwardLoss {
     Fault,
     /// They were still waiting when the time for shutting down ran out.
     ShutdownDeadline,
+    /// They were still waiting a while after a new config had the forward no more.
+    Removed,
 }
 
 impl ForwardLoss {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::QueueFull,
         Self::HoldFull,
         Self::Undecided,
@@ -54,6 +58,7 @@ impl ForwardLoss {
         Self::Unreadable,
         Self::Fault,
         Self::ShutdownDeadline,
+        Self::Removed,
     ];
 
     /// Whether it happens before anything is sent.
@@ -73,6 +78,7 @@ impl ForwardLoss {
             Self::Unreadable => "unreadable",
             Self::Fault => "fault",
             Self::ShutdownDeadline => "shutdown_deadline",
+            Self::Removed => "removed",
         }
     }
 }
@@ -130,7 +136,11 @@ pub(super) struct ForwardBooks {
     pub(super) name: String,
     signals: [Accounts; 3],
     /// Bytes held, waiting and on their way.
-    pub(super) bytes: std::sync::atomic::AtomicUsize,
+    pub(super) bytes: AtomicUsize,
+    /// Most of these.
+    pub(super) bytes_max: AtomicUsize,
+    /// The config has the forward no more: its counters stay, its gauges go.
+    is_gone: AtomicBool,
     pub(super) full: Seldom,
     pub(super) trouble: Seldom,
     pub(super) losses: Seldom,
@@ -142,7 +152,9 @@ impl ForwardBooks {
         Self {
             name: name.to_owned(),
             signals: Default::default(),
-            bytes: Default::default(),
+            bytes: AtomicUsize::new(0),
+            bytes_max: AtomicUsize::new(usize::MAX),
+            is_gone: AtomicBool::new(false),
             full: Seldom::new(),
             trouble: Seldom::new(),
             losses: Seldom::new(),
@@ -217,148 +229,52 @@ impl ForwardBooks {
     }
 }
 
-/// Shows the books of all forwards whenever metrics are read.
-pub(super) fn show(meter: &Meter, books: &[(Arc<ForwardBooks>, usize)]) {
-    let all: Arc<[_]> = books.iter().map(|(books, _)| Arc::clone(books)).collect();
-    let sums: [CounterLine; 3] = [
-        ("accepted", "given to a forward", |it| &it.accepted),
-        ("enqueued", "that entered the queue of a forward", |it| &it.enqueued),
-        ("sent", "that the backend of a forward took", |it| &it.sent),
-    ];
-    for (word, about, of) in sums {
-        counter(meter, word, about, &all, move |accounts, what, emit| {
-            emit(of(accounts).read(what), None);
-        });
-    }
-    counter(
-        meter,
-        "unchosen",
-        "of traces that a forward does not pass on",
-        &all,
-        |it, what, to| {
-            to(it.unchosen.read(what), None);
-        },
-    );
-    for (word, about, is_drop) in [
-        ("dropped", "that a forward never sent, by reason", true),
-        ("failed", "that a forward gave up sending, by reason", false),
-    ] {
-        counter(meter, word, about, &all, move |accounts, what, emit| {
-            for reason in ForwardLoss::ALL.into_iter().filter(|it| it.is_drop() == is_drop) {
-                emit(accounts.lost[reason as usize].read(what), Some(reason.as_str()));
-            }
-        });
-    }
-    show_gauges(meter, &all, books);
+/// Forwards that the config has no more and whose counters are still shown.
+const GONE_MAX: usize = 64;
+
+/// The accounts of all forwards that the process has, and has had.
+pub(super) struct AllBooks {
+    meter: Meter,
+    share: Arc<Share>,
+    all: Arc<RwLock<Vec<Arc<ForwardBooks>>>>,
+    is_shown: Once,
 }
 
-/// A counter: its word, what it counts, and its tally.
-type CounterLine = (&'static str, &'static str, fn(&Accounts) -> &ForwardTally);
-/// A gauge: its name, its unit, what it shows, and its value.
-type GaugeLine = (&'static str, &'static str, &'static str, fn(&Accounts) -> u64);
-type Emit<'a> = &'a mut dyn FnMut(u64, Option<&'static str>);
+impl AllBooks {
+    /// None yet; `share` is that of all forwards.
+    pub(super) fn new(meter: &Meter, share: &Arc<Share>) -> Self {
+        let (meter, share) = (meter.clone(), Arc::clone(share));
+        Self { meter, share, all: Arc::default(), is_shown: Once::new() }
+    }
 
-/// The same counter in requests and in items.
-fn counter(
-    meter: &Meter,
-    word: &str,
-    about: &str,
-    all: &Arc<[Arc<ForwardBooks>]>,
-    read: impl Fn(&Accounts, TallyPart, Emit<'_>) + Copy + Send + Sync + 'static,
-) {
-    let units =
-        [("requests", "{request}", TallyPart::Requests), ("items", "{item}", TallyPart::Items)];
-    for (plural, unit, what) in units {
-        if word == "unchosen" && plural == "requests" {
-            continue;
+    /// Those of a forward that begins; one that was there before counts on.
+    pub(super) fn begin(&self, name: &str) -> Arc<ForwardBooks> {
+        self.is_shown.call_once(|| show::show(&self.meter, &self.share, &self.all));
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all.iter().find(|books| books.name == name) {
+            known.is_gone.store(false, Ordering::Relaxed);
+            return Arc::clone(known);
         }
-        let all = Arc::clone(all);
-        let subject =
-            if plural == "items" { "Spans, log records or data points" } else { "Requests" };
-        meter
-            .u64_observable_counter(format!("spanscore.forward.{word}_{plural}"))
-            .with_unit(unit)
-            .with_description(format!("{subject} {about}."))
-            .with_callback(move |counter| {
-                for (books, signal) in each(&all) {
-                    read(books.of(signal), what, &mut |value, reason| {
-                        let mut labels = labels(books, signal);
-                        labels.extend(reason.map(|reason| KeyValue::new("reason", reason)));
-                        counter.observe(value, &labels);
-                    });
-                }
-            })
-            .build();
+        let is_gone = |books: &Arc<ForwardBooks>| books.is_gone.load(Ordering::Relaxed);
+        if all.iter().filter(|books| is_gone(books)).count() >= GONE_MAX
+            && let Some(oldest) = all.iter().position(is_gone)
+        {
+            all.remove(oldest);
+        }
+        let books = Arc::new(ForwardBooks::new(name));
+        all.push(Arc::clone(&books));
+        books
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> RwLockReadGuard<'_, Vec<Arc<ForwardBooks>>> {
+        self.all.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn show_gauges(
-    meter: &Meter,
-    all: &Arc<[Arc<ForwardBooks>]>,
-    books: &[(Arc<ForwardBooks>, usize)],
-) {
-    let gauges: [GaugeLine; 4] = [
-        (
-            "queued_requests",
-            "{request}",
-            "Requests in the queue of a forward, or on their way.",
-            |it| it.queued.read(TallyPart::Requests),
-        ),
-        ("queued_items", "{item}", "What these requests hold.", |it| {
-            it.queued.read(TallyPart::Items)
-        }),
-        ("requests_in_log", "{request}", "Those of them that are in the log alone.", |it| {
-            it.in_log.read(TallyPart::Requests)
-        }),
-        ("held_items", "{item}", "Items that wait until their traces are judged.", |it| {
-            it.held.read(TallyPart::Items)
-        }),
-    ];
-    for (name, unit, about, read) in gauges {
-        let all = Arc::clone(all);
-        meter
-            .u64_observable_gauge(format!("spanscore.forward.{name}"))
-            .with_unit(unit)
-            .with_description(about)
-            .with_callback(move |gauge| {
-                for (books, signal) in each(&all) {
-                    gauge.observe(read(books.of(signal)), &labels(books, signal));
-                }
-            })
-            .build();
+impl ForwardBooks {
+    /// Shows its counters alone from now on.
+    pub(super) fn end(&self) {
+        self.is_gone.store(true, Ordering::Relaxed);
     }
-    let forward = |books: &ForwardBooks| [KeyValue::new("forward", books.name.clone())];
-    let held = Arc::clone(all);
-    meter
-        .u64_observable_gauge("spanscore.forward.queue_size")
-        .with_unit("By")
-        .with_description("Bytes held for a forward: waiting, on their way, or until judged.")
-        .with_callback(move |gauge| {
-            for books in held.iter() {
-                gauge.observe(books.bytes.load(Ordering::Relaxed) as u64, &forward(books));
-            }
-        })
-        .build();
-    let capacities: Vec<_> = books.iter().map(|(it, max)| (forward(it), *max as u64)).collect();
-    meter
-        .u64_observable_gauge("spanscore.forward.queue_capacity")
-        .with_unit("By")
-        .with_description("Most bytes held for a forward.")
-        .with_callback(move |gauge| {
-            capacities.iter().for_each(|(labels, max)| gauge.observe(*max, labels));
-        })
-        .build();
-}
-
-fn each(all: &[Arc<ForwardBooks>]) -> impl Iterator<Item = (&ForwardBooks, Signal)> {
-    all.iter().flat_map(|books| Signal::ALL.map(|signal| (&**books, signal)))
-}
-
-fn labels(books: &ForwardBooks, signal: Signal) -> Vec<KeyValue> {
-    let word = match signal {
-        Signal::Traces => "traces",
-        Signal::Logs => "logs",
-        Signal::Metrics => "metrics",
-    };
-    vec![KeyValue::new("forward", books.name.clone()), KeyValue::new("signal", word)]
 }

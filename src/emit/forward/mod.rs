@@ -13,6 +13,8 @@
 //! and counted as one of these ([`books`]).
 
 mod books;
+mod change;
+mod lane;
 mod passed;
 mod queue;
 mod select;
@@ -21,7 +23,8 @@ mod settings;
 mod tail;
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -29,19 +32,17 @@ use opentelemetry::metrics::Meter;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+pub use change::ForwardsChange;
 pub use passed::{ForwardLog, ReadBack};
 pub use select::JudgedTrace;
 pub use settings::{FORWARD_KINDS, ForwardSettings, forward_schema, read_forwards};
 
-use crate::client::{Client, Compression};
-use crate::model::{Claim, Memory};
-use crate::otlp::{ContentCoding, RawBody, Signal};
-use books::{ForwardBooks, ForwardLoss};
-use passed::{LogPlace, PassedFile, PassedOn};
-use queue::{ForwardMemory, ForwardQueue, KeptBody};
-use select::Chooser;
-use send::ForwardSender;
-use settings::{ForwardBackendSettings, ForwardedTraces};
+use crate::model::{Claim, Memory, Share};
+use crate::otlp::{RawBody, Signal};
+use books::AllBooks;
+use change::RetiredForward;
+use lane::ForwardLane;
+use passed::PassedFile;
 
 /// Why a forward could not start.
 #[derive(Debug, thiserror::Error)]
@@ -91,136 +92,26 @@ impl Passing<'_> {
     }
 }
 
-/// The running forwards; by default none.
+/// The running forwards; by default none, and none can be added.
 #[derive(Default)]
 pub struct Forwards {
-    lanes: Vec<ForwardLane>,
-    file: Option<Arc<PassedFile>>,
+    /// Who offers reads, so that one request goes to the forwards of one config.
+    running: RwLock<Vec<ForwardLane>>,
+    common: Option<ForwardCommon>,
+    /// Those that were removed and have not ended.
+    retired: Mutex<Vec<RetiredForward>>,
+    /// The log has been replayed.
+    is_replayed: AtomicBool,
     file_stop: CancellationToken,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// One forward.
-struct ForwardLane {
-    backend: ForwardBackendSettings,
-    is_http: bool,
-    queue: Arc<ForwardQueue>,
-    chooser: Option<Chooser>,
-    passed: Arc<PassedOn>,
-    tasks: Mutex<LaneTasks>,
-}
-
-/// The tasks of a forward, until it is shut down.
-#[derive(Default)]
-struct LaneTasks {
-    holding: Option<JoinHandle<()>>,
-    sending: Option<JoinHandle<()>>,
-}
-
-impl ForwardLane {
-    fn start(
-        settings: &ForwardSettings,
-        memory: &Memory,
-        times: HoldTimes,
-        log: Option<&ForwardLog>,
-    ) -> Result<Self, ForwardStartError> {
-        let name = &settings.name;
-        let failed = |error: String| ForwardStartError { forward: name.clone(), error };
-        let client = settings.client().map_err(|error| failed(error.to_string()))?;
-        let client = Client::new(&client).map_err(failed)?;
-        let (backend, share) = (settings.backend.clone(), Arc::clone(&memory.forward));
-        let bytes_max = match backend.sending_queue.queue_size {
-            _ if !backend.sending_queue.enabled => (backend.sending_queue.num_consumers + 1) << 20,
-            size => size.unwrap_or(usize::MAX),
-        };
-        let books = Arc::new(ForwardBooks::new(name));
-        let memory =
-            Arc::new(ForwardMemory { books, share, bytes_max, closing: CancellationToken::new() });
-        let mut retries = backend.retry_on_failure.clone();
-        if log.is_some() {
-            retries = retries.for_ever_unless_told();
-        }
-        let is_http = client.takes_bodies();
-        let log = log.map(|it| Arc::clone(&it.log));
-        let compression = backend.compression;
-        let sender =
-            ForwardSender::new(Arc::clone(&memory), client, compression, retries, log.clone());
-        let consumers = backend.sending_queue.num_consumers;
-        let passed = Arc::default();
-        let (queue, sending) = ForwardQueue::start(memory, consumers, sender, &passed);
-        let mut tasks = LaneTasks { holding: None, sending: Some(sending) };
-        let chooser = (backend.traces != ForwardedTraces::All).then(|| {
-            let only_failed = backend.traces == ForwardedTraces::Fail;
-            let (chooser, holding) = Chooser::start(Arc::clone(&queue), only_failed, times, log);
-            tasks.holding = Some(holding);
-            chooser
-        });
-        Ok(Self { backend, is_http, queue, chooser, passed, tasks: Mutex::new(tasks) })
-    }
-
-    fn offer(&self, passing: &Passing<'_>, claim: Option<&Claim>) {
-        let Passing { signal, items, .. } = *passing;
-        if !self.backend.has(signal) {
-            return;
-        }
-        let claim = claim.filter(|_| self.queue.has_log());
-        if claim.is_some_and(|claim| !self.passed.offered(claim.position())) {
-            return;
-        }
-        let place = |claim: &Claim| self.passed.place(claim.position(), claim.clone());
-        self.queue.books().accepted(signal, items);
-        if self.queue.memory.closing.is_cancelled() {
-            return self.refuse(signal, items, claim.map(place));
-        }
-        if let (Some(chooser), true) = (&self.chooser, signal != Signal::Metrics) {
-            return chooser.offer(passing, claim.map(place));
-        }
-        let body = self.body(passing);
-        let is_taken = match claim {
-            Some(claim) => self.queue.push_logged(signal, items, &body, claim),
-            None => match self.queue.keep(&body, false, 0) {
-                Some(load) => {
-                    self.queue.push(signal, items, load, None, None);
-                    true
-                }
-                None => false,
-            },
-        };
-        if !is_taken {
-            self.queue.drop_items(signal, ForwardLoss::QueueFull, items);
-        }
-    }
-
-    /// What comes too late stays in the log for the next process, or is lost.
-    fn refuse(&self, signal: Signal, items: u64, place: Option<LogPlace>) {
-        match place {
-            Some(place) => {
-                self.queue.books().held(signal, items);
-                place.leave();
-            }
-            None => self.queue.drop_items(signal, ForwardLoss::ShuttingDown, items),
-        }
-    }
-
-    /// The form in which a request is kept: as it came where it is sent so.
-    fn body<'a>(&self, passing: &Passing<'a>) -> KeptBody<'a> {
-        let Passing { raw, request, .. } = *passing;
-        let is_packed = match raw.compression {
-            Some(ContentCoding::Gzip) => self.backend.compression == Compression::Gzip,
-            Some(ContentCoding::Zstd) => self.backend.compression == Compression::Zstd,
-            None => false,
-        };
-        if self.is_http && (raw.is_json || is_packed) {
-            let (coding, is_json) = (raw.compression, raw.is_json);
-            return KeptBody { bytes: &raw.bytes, coding, is_json, is_shared: true };
-        }
-        let is_shared = passing.is_shared();
-        KeptBody { bytes: request, coding: None, is_json: false, is_shared }
-    }
-
-    fn take_tasks(&self) -> LaneTasks {
-        std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
-    }
+/// What all forwards are made with.
+struct ForwardCommon {
+    share: Arc<Share>,
+    books: AllBooks,
+    log: Option<ForwardLog>,
+    file: Option<Arc<PassedFile>>,
 }
 
 impl Forwards {
@@ -235,46 +126,33 @@ impl Forwards {
         meter: &Meter,
         log: Option<&ForwardLog>,
     ) -> Result<Self, ForwardStartError> {
-        if settings.is_empty() {
-            return Ok(Self::default());
+        let file = log.map(|log| Arc::new(PassedFile::open(&log.folder, log.end)));
+        let (share, books) = (Arc::clone(&memory.forward), AllBooks::new(meter, &memory.forward));
+        let common = ForwardCommon { share, books, log: log.cloned(), file: file.clone() };
+        let forwards = Self { common: Some(common), ..Self::default() };
+        let first = forwards.prepare(settings, times)?;
+        forwards.take(first);
+        if let Some(file) = file {
+            let writing = tokio::spawn(file.run(forwards.file_stop.clone()));
+            forwards.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(writing);
         }
-        let start = |one| ForwardLane::start(one, memory, times, log);
-        let lanes = settings.iter().map(start).collect::<Result<Vec<_>, _>>()?;
-        let books: Vec<_> = lanes.iter().map(|lane| lane.queue.capacity()).collect();
-        books::show(meter, &books);
-        let file_stop = CancellationToken::new();
-        let mut tasks = Vec::new();
-        let file = log.map(|log| {
-            let named =
-                |lane: &ForwardLane| (lane.queue.books().name.clone(), Arc::clone(&lane.passed));
-            let named = lanes.iter().map(named).collect();
-            let file = PassedFile::open(&log.folder, log.end, named);
-            let file = Arc::new(file);
-            tasks.push(tokio::spawn(Arc::clone(&file).run(file_stop.clone())));
-            file
-        });
-        Ok(Self { lanes, file, file_stop, tasks: Mutex::new(tasks) })
-    }
-
-    /// Whether nothing is passed on.
-    pub fn is_empty(&self) -> bool {
-        self.lanes.is_empty()
+        Ok(forwards)
     }
 
     /// Whether it has to be told what was judged.
     pub fn wants_judgements(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.chooser.is_some())
+        self.running().iter().any(|lane| lane.choosers().next().is_some())
     }
 
     /// Whether requests of this signal are passed on, and so have to be in the log.
     pub fn wants(&self, signal: Signal) -> bool {
-        self.lanes.iter().any(|lane| lane.backend.has(signal))
+        self.running().iter().any(|lane| lane.has(signal))
     }
 
     /// Takes a request that was accepted. With a claim, what finds no room stays in the log. One
     /// that a forward has passed on before a restart is not passed on again. Never waits.
     pub fn offer(&self, passing: &Passing<'_>, claim: Option<&Claim>) {
-        for lane in &self.lanes {
+        for lane in &*self.running() {
             lane.offer(passing, claim);
         }
     }
@@ -282,22 +160,24 @@ impl Forwards {
     /// Takes what was judged of traces: each time that one is judged, and of those without an agent
     /// once they are given up. Never waits.
     pub fn judged(&self, judged: JudgedTrace) {
-        for chooser in self.lanes.iter().filter_map(|lane| lane.chooser.as_ref()) {
+        for chooser in self.running().iter().flat_map(ForwardLane::choosers) {
             chooser.judged(judged);
         }
     }
 
     /// Says that the log has been replayed: what was not offered again is not in it any more.
     pub fn replayed(&self) {
-        self.lanes.iter().for_each(|lane| lane.passed.replayed());
+        self.is_replayed.store(true, Ordering::Release);
+        self.running().iter().for_each(ForwardLane::replayed);
     }
 
     /// What each forward has lost since its start, for whatever reason.
     pub fn lost(&self) -> Vec<Unforwarded> {
-        let lost = self.lanes.iter().map(|lane| {
-            let books = lane.queue.books();
-            Unforwarded { forward: books.name.clone(), items: books.lost_items() }
-        });
+        let Some(common) = &self.common else { return Vec::new() };
+        let all = common.books.all();
+        let lost = all
+            .iter()
+            .map(|books| Unforwarded { forward: books.name.clone(), items: books.lost_items() });
         lost.collect()
     }
 
@@ -305,40 +185,34 @@ impl Forwards {
     /// there is one, or is lost and counted. The log must be closed before this is dropped, so that
     /// it keeps what is left.
     pub async fn shutdown(&self, no_more_time: impl Future<Output = ()>) {
-        let mut no_more_time = pin!(no_more_time);
-        let mut is_over = false;
-        let all: Vec<_> = self.lanes.iter().map(|lane| (lane, lane.take_tasks())).collect();
-        self.lanes.iter().filter_map(|lane| lane.chooser.as_ref()).for_each(Chooser::end);
-        let mut sending = Vec::new();
-        for (lane, tasks) in all {
-            if let Some(holding) = tasks.holding {
-                // What it lets go of is bounded, and it waits for nobody.
-                let _ = holding.await;
-            }
-            lane.queue.memory.closing.cancel();
-            sending.extend(tasks.sending.map(|task| (lane, task)));
+        let (mut no_more_time, mut is_over) = (pin!(no_more_time), false);
+        let mut endings: Vec<_> = self.running().iter().map(ForwardLane::begin_end).collect();
+        for ending in &mut endings {
+            ending.end_holding().await;
         }
-        for (lane, mut task) in sending {
-            if !is_over {
-                tokio::select! {
-                    biased;
-                    _ = &mut task => continue,
-                    () = no_more_time.as_mut() => is_over = true,
-                }
-            }
-            lane.queue.given_up.cancel();
-            // A task that panicked has dropped what it held, which counts it.
-            let _ = task.await;
+        let retired: Vec<_> = self.retired().drain(..).collect();
+        for retired in retired {
+            is_over |= !retired.end_until(no_more_time.as_mut(), is_over).await;
+        }
+        for ending in endings {
+            is_over |= !ending.end_until(no_more_time.as_mut(), is_over).await;
         }
         self.file_stop.cancel();
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         for task in tasks {
             let _ = task.await;
         }
-        if let Some(file) = &self.file
-            && let Err(error) = file.write(true)
-        {
+        let file = self.common.as_ref().and_then(|common| common.file.as_ref());
+        if let Some(Err(error)) = file.map(|file| file.write(true)) {
             tracing::warn!(%error, "cannot note what was passed on; a restart sends it again");
         }
+    }
+
+    fn running(&self) -> RwLockReadGuard<'_, Vec<ForwardLane>> {
+        self.running.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn retired(&self) -> MutexGuard<'_, Vec<RetiredForward>> {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -205,24 +205,40 @@ impl Drop for PlaceParts {
 /// The file of all forwards.
 pub(super) struct PassedFile {
     path: PathBuf,
-    forwards: Vec<(String, Arc<PassedOn>)>,
+    /// What an earlier process left of forwards that have not begun.
+    before: Mutex<BTreeMap<String, PassedLine>>,
+    forwards: Mutex<BTreeMap<String, Arc<PassedOn>>>,
 }
 
 impl PassedFile {
-    /// Reads what an earlier process left, for these forwards. A file that cannot be read counts
-    /// as none: everything in the log is sent again.
-    pub(super) fn open(folder: &Path, end: u64, forwards: Vec<(String, Arc<PassedOn>)>) -> Self {
+    /// Reads what an earlier process left. A file that cannot be read counts as none: everything
+    /// in the log is sent again.
+    pub(super) fn open(folder: &Path, end: u64) -> Self {
         let path = folder.join("forward.json");
-        match read(&path) {
-            Ok(mut lines) => {
-                for (name, passed) in &forwards {
-                    passed.state().before = lines.remove(name).unwrap_or_default().up_to(end);
-                }
-            }
-            Err(error) => tracing::warn!(path = %path.display(), error,
-                "what was passed on is not known; all that the log holds is sent again"),
+        let lines = read(&path).unwrap_or_else(|error| {
+            tracing::warn!(path = %path.display(), error,
+                "what was passed on is not known; all that the log holds is sent again");
+            BTreeMap::new()
+        });
+        let before = lines.into_iter().map(|(name, line)| (name, line.up_to(end))).collect();
+        Self { path, before: Mutex::new(before), forwards: Mutex::default() }
+    }
+
+    /// What a forward that begins has passed on, in an earlier process or in this one.
+    pub(super) fn begin(&self, name: &str) -> Arc<PassedOn> {
+        let mut forwards = self.forwards();
+        if let Some(known) = forwards.get(name) {
+            return Arc::clone(known);
         }
-        Self { path, forwards }
+        let passed = Arc::new(PassedOn::default());
+        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        passed.state().before = before.unwrap_or_default();
+        forwards.insert(name.to_owned(), Arc::clone(&passed));
+        passed
+    }
+
+    fn forwards(&self) -> MutexGuard<'_, BTreeMap<String, Arc<PassedOn>>> {
+        self.forwards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes now and then, and a last time once it is told to stop.
@@ -245,17 +261,14 @@ impl PassedFile {
 
     /// Writes what has changed; `is_forced`: in any case.
     pub(super) fn write(&self, is_forced: bool) -> std::io::Result<()> {
-        let mut has_changed = is_forced;
-        let mut lines = BTreeMap::new();
-        for (name, passed) in &self.forwards {
-            has_changed |= passed.state().has_changed;
-            lines.insert(name.as_str(), passed);
-        }
-        if !has_changed {
-            return Ok(());
-        }
-        let lines: BTreeMap<_, _> =
-            lines.into_iter().map(|(name, passed)| (name, passed.line())).collect();
+        let lines: BTreeMap<_, _> = {
+            let forwards = self.forwards();
+            let has_changed = forwards.values().any(|passed| passed.state().has_changed);
+            if forwards.is_empty() || !(is_forced || has_changed) {
+                return Ok(());
+            }
+            forwards.iter().map(|(name, passed)| (name.clone(), passed.line())).collect()
+        };
         let text = serde_json::to_vec(&lines)?;
         write_by_rename(&self.path, &text)
     }
@@ -296,8 +309,9 @@ mod tests {
     }
 
     fn open_at(folder: &Path, end: u64) -> (PassedFile, Arc<PassedOn>) {
-        let passed = Arc::new(PassedOn::default());
-        (PassedFile::open(folder, end, vec![("a".to_owned(), Arc::clone(&passed))]), passed)
+        let file = PassedFile::open(folder, end);
+        let passed = file.begin("a");
+        (file, passed)
     }
 
     #[test]

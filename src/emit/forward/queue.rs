@@ -6,10 +6,10 @@
 //! itself.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::sync::{Notify, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -29,25 +29,52 @@ pub(super) const PARCEL_BYTES: usize = 256;
 pub(super) struct ForwardMemory {
     pub(super) books: Arc<ForwardBooks>,
     pub(super) share: Arc<Share>,
-    pub(super) bytes_max: usize,
     /// Cancelled, the queue takes nothing more and is emptied.
     pub(super) closing: CancellationToken,
+    /// The config has it no more: what it does not send is left to nobody.
+    is_removed: AtomicBool,
 }
 
 impl ForwardMemory {
+    /// Nothing held yet; its own limit is that of the books.
+    pub(super) fn new(books: Arc<ForwardBooks>, share: Arc<Share>) -> Self {
+        let (closing, is_removed) = (CancellationToken::new(), AtomicBool::new(false));
+        Self { books, share, closing, is_removed }
+    }
+
+    /// Most bytes of this forward.
+    pub(super) fn bytes_max(&self) -> usize {
+        self.books.bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Holds no more than so much from now on.
+    pub(super) fn set_bytes_max(&self, bytes_max: usize) {
+        self.books.bytes_max.store(bytes_max, Ordering::Relaxed);
+    }
+
+    /// The config has it no more.
+    pub(super) fn remove(&self) {
+        self.is_removed.store(true, Ordering::Release);
+    }
+
+    /// Whether the config has it no more.
+    pub(super) fn is_removed(&self) -> bool {
+        self.is_removed.load(Ordering::Acquire)
+    }
+
     /// Takes so many bytes, if there is room.
     pub(super) fn room(self: &Arc<Self>, bytes: usize) -> Option<Arc<BodyRoom>> {
         let own = &self.books.bytes;
         let held = own.load(Ordering::Relaxed);
         // Several may take at once and go beyond it together, within the share.
-        let fits = held.checked_add(bytes).is_some_and(|sum| sum <= self.bytes_max);
+        let fits = held.checked_add(bytes).is_some_and(|sum| sum <= self.bytes_max());
         let taken = fits && self.share.try_take_for(own, bytes);
         taken.then(|| Arc::new(BodyRoom { memory: Arc::clone(self), bytes }))
     }
 
     /// The same, of the part that bodies may have where the rest is kept for places in the log.
     fn room_beside_places(self: &Arc<Self>, bytes: usize) -> Option<Arc<BodyRoom>> {
-        let most = self.bytes_max.min(self.share.largest());
+        let most = self.bytes_max().min(self.share.largest());
         let held = self.books.bytes.load(Ordering::Relaxed).saturating_add(bytes);
         if held <= most / 4 * 3 { self.room(bytes) } else { None }
     }
@@ -162,7 +189,11 @@ impl Drop for ForwardParcel {
         if self.is_settled {
             return;
         }
-        match (&self.place, self.memory.closing.is_cancelled()) {
+        let is_closing = self.memory.closing.is_cancelled();
+        match (&self.place, is_closing) {
+            _ if is_closing && self.memory.is_removed() => {
+                self.settle_lost(ForwardLoss::Removed);
+            }
             // It stays in the log, for the next process, and counts as queued.
             (Some(place), true) => place.leave(),
             (None, true) => self.settle_lost(ForwardLoss::ShutdownDeadline),
@@ -179,6 +210,8 @@ pub(super) struct ForwardQueue {
     tail: Tail,
     tail_grew: Notify,
     passed: Arc<PassedOn>,
+    consumers: AtomicUsize,
+    consumers_changed: Notify,
     pub(super) given_up: CancellationToken,
 }
 
@@ -187,7 +220,7 @@ impl ForwardQueue {
     pub(super) fn start(
         memory: Arc<ForwardMemory>,
         consumers: usize,
-        sender: ForwardSender,
+        sender: Arc<ForwardSender>,
         passed: &Arc<PassedOn>,
     ) -> (Arc<Self>, JoinHandle<()>) {
         let (parcels, receiver) = mpsc::unbounded_channel();
@@ -198,17 +231,27 @@ impl ForwardQueue {
             tail: Tail::default(),
             tail_grew: Notify::new(),
             passed: Arc::clone(passed),
+            consumers: AtomicUsize::new(consumers),
+            consumers_changed: Notify::new(),
             given_up: CancellationToken::new(),
         });
         let (closing, given_up) = (queue.memory.closing.clone(), queue.given_up.clone());
-        let emptying = Emptying { receiver, queue: Arc::clone(&queue), consumers, closing };
-        (queue, tokio::spawn(emptying.run(Arc::new(sender), given_up)))
+        let emptying = Emptying { receiver, queue: Arc::clone(&queue), closing };
+        (queue, tokio::spawn(emptying.run(sender, given_up)))
     }
 
-    /// The accounts, and the most bytes that they may show.
-    pub(super) fn capacity(&self) -> (Arc<ForwardBooks>, usize) {
-        let ForwardMemory { books, share, bytes_max, .. } = &*self.memory;
-        (Arc::clone(books), (*bytes_max).min(share.largest()))
+    /// Has so many requests on their way at once from now on.
+    pub(super) fn set_consumers(&self, consumers: usize) {
+        self.consumers.store(consumers, Ordering::Relaxed);
+        self.consumers_changed.notify_one();
+    }
+
+    /// Counts what is in the log alone as lost: the queue of a forward that was removed and has
+    /// ended.
+    pub(super) fn lose_logged(&self) {
+        while let Some(parcel) = self.pop_logged() {
+            parcel.lost(ForwardLoss::Removed);
+        }
     }
 
     /// The accounts.
@@ -304,7 +347,7 @@ impl ForwardQueue {
     pub(super) fn drop_items(&self, signal: Signal, reason: ForwardLoss, items: u64) {
         self.books().lost(signal, reason, 1, items);
         if reason != ForwardLoss::ShuttingDown && self.books().full.may_log() {
-            tracing::warn!(forward = %self.books().name, bytes_max = self.memory.bytes_max,
+            tracing::warn!(forward = %self.books().name, bytes_max = self.memory.bytes_max(),
                 "a forward has no room, what was received is not passed on");
         }
     }
@@ -314,7 +357,6 @@ impl ForwardQueue {
 struct Emptying {
     receiver: mpsc::UnboundedReceiver<ForwardParcel>,
     queue: Arc<ForwardQueue>,
-    consumers: usize,
     closing: CancellationToken,
 }
 
@@ -329,17 +371,23 @@ impl Emptying {
     }
 
     async fn send_all(&mut self, sender: Arc<ForwardSender>, sending: &mut JoinSet<()>) {
-        let permits = Arc::new(Semaphore::new(self.consumers));
         while let Some(parcel) = self.next().await {
-            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { break };
-            while sending.try_join_next().is_some() {}
+            self.wait_for_consumer(sending).await;
             let sender = Arc::clone(&sender);
-            sending.spawn(async move {
-                sender.deliver(parcel).await;
-                drop(permit);
-            });
+            sending.spawn(async move { sender.deliver(parcel).await });
         }
         while sending.join_next().await.is_some() {}
+    }
+
+    /// Waits until one more may be on its way.
+    async fn wait_for_consumer(&self, sending: &mut JoinSet<()>) {
+        while sending.try_join_next().is_some() {}
+        while sending.len() >= self.queue.consumers.load(Ordering::Relaxed) {
+            tokio::select! {
+                _ = sending.join_next() => {}
+                () = self.queue.consumers_changed.notified() => {}
+            }
+        }
     }
 
     /// The next parcel; `None` once the queue is closed and empty.

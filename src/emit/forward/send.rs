@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use super::books::ForwardLoss;
 use super::passed::ReadBack;
 use super::queue::{ForwardMemory, ForwardParcel, HeldBody, Load};
 use super::select::{WantedTraces, only};
-use crate::client::retry::{AttemptError, GivenUp, RetrySettings, retry};
+use crate::client::retry::{AttemptError, GivenUp, RetrySettings, retry_until};
 use crate::client::{Client, Compression, Taken};
 use crate::otlp::{ContentCoding, RawBody, Signal, json};
 
@@ -28,12 +28,31 @@ struct ReadyBody {
     is_json: bool,
 }
 
-/// The way to one backend.
+/// How requests get to one backend.
+pub(super) struct ForwardWay {
+    pub(super) client: Client,
+    pub(super) compression: Compression,
+    pub(super) retries: RetrySettings,
+}
+
+impl ForwardWay {
+    /// A body that was made ready for this way, to be made ready for another one.
+    fn raw(&self, ready: ReadyBody) -> RawBody {
+        let compression = match self.compression {
+            // Over gRPC the connection compresses.
+            _ if !self.client.takes_bodies() => None,
+            Compression::Gzip => Some(ContentCoding::Gzip),
+            Compression::Zstd => Some(ContentCoding::Zstd),
+            Compression::None => None,
+        };
+        RawBody { bytes: ready.bytes, compression, is_json: ready.is_json }
+    }
+}
+
+/// Sends the requests of one forward, each by the way of that time.
 pub(super) struct ForwardSender {
     memory: Arc<ForwardMemory>,
-    client: Arc<Client>,
-    compression: Compression,
-    retries: RetrySettings,
+    way: watch::Sender<Arc<ForwardWay>>,
     log: Option<Arc<dyn ReadBack>>,
     /// One request at a time is read from the log beyond the memory of the forward.
     beyond: Mutex<()>,
@@ -42,13 +61,17 @@ pub(super) struct ForwardSender {
 impl ForwardSender {
     pub(super) fn new(
         memory: Arc<ForwardMemory>,
-        client: Client,
-        compression: Compression,
-        retries: RetrySettings,
+        way: ForwardWay,
         log: Option<Arc<dyn ReadBack>>,
     ) -> Self {
-        let client = Arc::new(client);
-        Self { memory, client, compression, retries, log, beyond: Mutex::default() }
+        let (way, _) = watch::channel(Arc::new(way));
+        Self { memory, way, log, beyond: Mutex::default() }
+    }
+
+    /// Sends by another way from now on, also what has been tried in vain. What is under way has
+    /// some seconds to arrive, and is sent again where nothing says that it did.
+    pub(super) fn change(&self, way: ForwardWay) {
+        self.way.send_replace(Arc::new(way));
     }
 
     /// Whether there is a log that requests are read from again.
@@ -67,21 +90,29 @@ impl ForwardSender {
                 room = Some(self.memory.room_beyond(bytes));
             }
         }
-        let ready = match self.ready(&parcel).await {
+        let mut ways = self.way.subscribe();
+        let mut way = Arc::clone(&ways.borrow_and_update());
+        let mut ready = match self.ready(&parcel, &way).await {
             Ok(Some(ready)) => ready,
             // None of its traces is there any more, which nothing else says.
             Ok(None) => return parcel.sent(0),
             Err(reason) => return parcel.lost(reason),
         };
         parcel.unload();
-        let attempt = || self.attempt(parcel.signal, &ready);
-        let failed = |error: &str, wait| {
-            if self.memory.books.trouble.may_log() {
-                tracing::warn!(forward = %self.memory.books.name, error, ?wait,
-                    "failed to pass on what was received, trying again");
+        let sent = loop {
+            let (sent, unsent) = self.send(parcel.signal, ready, (&way, &mut ways)).await;
+            if let Some(sent) = sent {
+                break sent;
             }
+            let raw = way.raw(unsent);
+            way = Arc::clone(&ways.borrow_and_update());
+            let packing = Packing { way: Arc::clone(&way), signal: parcel.signal, wanted: None };
+            ready = match blocking(move || packing.pack(raw)).await {
+                Ok(Some(ready)) => ready,
+                Ok(None) => return parcel.lost(ForwardLoss::Fault),
+                Err(reason) => return parcel.lost(reason),
+            };
         };
-        let sent = retry(&self.retries, attempt, failed).await;
         if let Err(GivenUp::Refused(error) | GivenUp::Exhausted(error)) = &sent
             && self.memory.books.losses.may_log()
         {
@@ -96,12 +127,41 @@ impl ForwardSender {
         drop((room, beyond));
     }
 
+    /// Sends by one way until that is another one: then nothing says that it arrived. Gives the
+    /// body back.
+    async fn send(
+        &self,
+        signal: Signal,
+        ready: ReadyBody,
+        (way, ways): (&ForwardWay, &mut watch::Receiver<Arc<ForwardWay>>),
+    ) -> (Option<Result<u64, GivenUp>>, ReadyBody) {
+        let attempt = || self.attempt(signal, &ready, &way.client);
+        let failed = |error: &str, wait| {
+            if self.memory.books.trouble.may_log() {
+                tracing::warn!(forward = %self.memory.books.name, error, ?wait,
+                    "failed to pass on what was received, trying again");
+            }
+        };
+        let changed = async {
+            if ways.changed().await.is_err() {
+                std::future::pending().await
+            }
+        };
+        let sent = retry_until(&way.retries, attempt, failed, changed).await;
+        (sent, ready)
+    }
+
     /// Sends once; how many items were rejected.
-    async fn attempt(&self, signal: Signal, ready: &ReadyBody) -> Result<u64, AttemptError> {
+    async fn attempt(
+        &self,
+        signal: Signal,
+        ready: &ReadyBody,
+        client: &Client,
+    ) -> Result<u64, AttemptError> {
         let body = ready.bytes.clone();
         let sent = match ready.is_json {
-            true => self.client.send_json(signal, body).await,
-            false => self.client.send(signal, body).await,
+            true => client.send_json(signal, body).await,
+            false => client.send(signal, body).await,
         };
         let Taken { rejected, message } = AttemptError::of(sent)?;
         if (rejected > 0 || !message.is_empty()) && self.memory.books.partly.may_log() {
@@ -112,14 +172,13 @@ impl ForwardSender {
     }
 
     /// The body as it is sent; `None` where nothing of it is wanted.
-    async fn ready(&self, parcel: &ForwardParcel) -> Result<Option<ReadyBody>, ForwardLoss> {
+    async fn ready(
+        &self,
+        parcel: &ForwardParcel,
+        way: &Arc<ForwardWay>,
+    ) -> Result<Option<ReadyBody>, ForwardLoss> {
         let (signal, wanted) = (parcel.signal, parcel.wanted.clone());
-        let packing = Packing {
-            client: Arc::clone(&self.client),
-            compression: self.compression,
-            signal,
-            wanted,
-        };
+        let packing = Packing { way: Arc::clone(way), signal, wanted };
         match &parcel.load {
             Load::Held(HeldBody { bytes, coding, is_json, .. }) => {
                 let raw = RawBody { bytes: bytes.clone(), compression: *coding, is_json: *is_json };
@@ -170,17 +229,16 @@ async fn blocking<T: Send + 'static>(
 
 /// Makes of what came what is sent.
 struct Packing {
-    client: Arc<Client>,
-    compression: Compression,
+    way: Arc<ForwardWay>,
     signal: Signal,
     wanted: Option<WantedTraces>,
 }
 
 impl Packing {
     fn pack(&self, raw: RawBody) -> Result<Option<ReadyBody>, ForwardLoss> {
-        let keeps_json = raw.is_json && self.client.takes_bodies() && self.wanted.is_none();
+        let keeps_json = raw.is_json && self.way.client.takes_bodies() && self.wanted.is_none();
         let is_whole = self.wanted.is_none() && raw.is_json == keeps_json;
-        if is_whole && is_packed(self.compression, raw.compression, &self.client) {
+        if is_whole && is_packed(&self.way, raw.compression) {
             return Ok(Some(ReadyBody { bytes: raw.bytes, is_json: keeps_json }));
         }
         let mut body = if keeps_json { unpack(&raw)? } else { protobuf(self.signal, &raw)? };
@@ -188,18 +246,19 @@ impl Packing {
             let Some(part) = only(self.signal, &body, wanted) else { return Ok(None) };
             body = part.into();
         }
-        Ok(Some(ReadyBody { bytes: self.client.prepare(body), is_json: keeps_json }))
+        Ok(Some(ReadyBody { bytes: self.way.client.prepare(body), is_json: keeps_json }))
     }
 }
 
 /// Whether a body that came so compressed can be sent as it is.
-fn is_packed(wanted: Compression, coding: Option<ContentCoding>, client: &Client) -> bool {
+fn is_packed(way: &ForwardWay, coding: Option<ContentCoding>) -> bool {
+    let wanted = way.compression;
     let same = match coding {
         Some(ContentCoding::Gzip) => wanted == Compression::Gzip,
         Some(ContentCoding::Zstd) => wanted == Compression::Zstd,
         None => wanted == Compression::None,
     };
-    same && client.takes_bodies()
+    same && way.client.takes_bodies()
 }
 
 /// The request of a body, in protobuf.

@@ -50,10 +50,20 @@ pub struct ExternalSettings {
     pub leaves: bool,
 }
 
+impl ExternalSettings {
+    fn deadline_ms(&self) -> u64 {
+        u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
 /// What the lane is told.
 enum ExternalOrder {
     Ask(Box<AskedExternal>, Option<Receipt>, WaitingPlace),
-    Close { leaves: bool },
+    /// There may be an answer for so long, milliseconds.
+    Deadline(u64),
+    Close {
+        leaves: bool,
+    },
 }
 
 /// Where inquiries are handed in. Cheap to clone.
@@ -114,7 +124,7 @@ impl ExternalLane {
         outlet: ExternalOutlet,
         meter: &Meter,
     ) -> Result<Self, ExternalStartError> {
-        let deadline_ms = u64::try_from(settings.deadline.as_millis()).unwrap_or(u64::MAX);
+        let deadline_ms = settings.deadline_ms();
         let patience = ExternalPatience { deadline_ms, waits: true };
         let room = WaitingRoom::new(settings.waiting_max, settings.waiting_bytes_max);
         let outlet: SubjectOutlet = Arc::new(move |_, all, receipt| outlet(all, receipt));
@@ -152,6 +162,14 @@ impl ExternalLane {
     /// Where inquiries are handed in.
     pub fn handle(&self) -> ExternalHandle {
         self.handle.clone()
+    }
+
+    /// Follows other limits from now on. Evaluators that are new or changed are looked for when they
+    /// are first asked.
+    pub fn limit(&self, settings: &ExternalSettings) {
+        self.handle.room.resize(settings.waiting_max, settings.waiting_bytes_max);
+        // A lane that has ended needs none.
+        let _ = self.handle.sender.send(ExternalOrder::Deadline(settings.deadline_ms()));
     }
 
     /// Takes no more. What is under way is waited for until there is no more time; what is not

@@ -108,6 +108,10 @@ impl ExternalRunner {
                 self.core.arrive(self.now_ms(), *asked, receipt, place);
                 true
             }
+            ExternalOrder::Deadline(deadline_ms) => {
+                self.core.patience.deadline_ms = deadline_ms;
+                true
+            }
             ExternalOrder::Close { leaves } => {
                 self.core.close(leaves);
                 false

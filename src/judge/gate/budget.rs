@@ -36,6 +36,16 @@ impl SpendMeter {
         Self { per_hour, per_day, is_even, ..Self::default() }
     }
 
+    /// The same with the limits of another one: what was spent and reserved counts on.
+    pub(in crate::judge) fn change(&mut self, other: Self) {
+        let is_paced_alike = (self.per_hour, self.is_even) == (other.per_hour, other.is_even);
+        (self.per_hour, self.per_day, self.is_even) =
+            (other.per_hour, other.per_day, other.is_even);
+        if !is_paced_alike {
+            self.ready_ms = None;
+        }
+    }
+
     /// Goes on from what an earlier process spent.
     pub(in crate::judge) fn restore(&mut self, spent: Vec<(u64, u64)>) {
         self.spent = spent.into();

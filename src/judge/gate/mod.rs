@@ -88,6 +88,19 @@ impl JudgeGate {
         }
     }
 
+    /// Follows other settings of the same judge from now on: what was spent and is under way counts
+    /// on, and it is asked again where it was not well.
+    pub(in crate::judge) fn change(&mut self, judge: &JudgeSettings) {
+        let new = Self::new(judge);
+        self.circuit = new.circuit;
+        self.price = new.price;
+        self.concurrency.change(judge.limits.concurrency);
+        self.requests.change(judge.limits.requests_per_minute);
+        self.tokens.change(judge.limits.tokens_per_minute);
+        self.money.change(new.money);
+        self.spent_tokens.change(new.spent_tokens);
+    }
+
     /// What so much usage costs, nano-dollars; 0 without a price.
     pub(in crate::judge) fn cost(&self, usage: TokenUsage) -> u64 {
         let Some(price) = self.price else { return 0 };
@@ -229,6 +242,33 @@ mod tests {
         assert_eq!(cost(Fault::Broken(String::new())), 1_250_000);
         assert_eq!(cost(Fault::Unreachable(String::new())), 0);
         assert_eq!(cost(Fault::Overflow), 0);
+    }
+
+    #[test]
+    fn other_settings_keep_what_was_spent_and_what_is_under_way() {
+        let of = |usd: f64, concurrency: u32| {
+            json!({"budget": {"usd_per_hour": usd, "pace": "any"},
+                "limits": {"concurrency": concurrency}})
+        };
+        let mut own = gate(of(0.0025, 1));
+        let settings = |more: serde_json::Value| {
+            let mut all = json!({"api": "openai", "model": "m",
+                "price": {"input": 0.25, "cached_input": 0.03, "output": 2.0}});
+            more.as_object().expect("a map").iter().for_each(|(k, v)| all[k] = v.clone());
+            serde_json::from_value(all).expect("settings")
+        };
+        let first = own.begin(0, ASKED).expect("there is room");
+        assert_eq!(own.begin(0, ASKED), Err(GateBlock::Busy));
+        own.change(&settings(of(0.0025, 3)));
+        let second = own.begin(0, ASKED).expect("one more may be under way");
+        assert_eq!(own.begin(0, ASKED), Err(GateBlock::Budget), "two are paid for");
+        own.change(&settings(of(0.005, 3)));
+        assert!(own.begin(0, ASKED).is_ok());
+        for reservation in [first, second] {
+            own.end(0, reservation, Ended::Replied(ASKED));
+        }
+        own.change(&settings(of(0.0025, 3)));
+        assert_eq!(own.begin(0, ASKED), Err(GateBlock::Budget), "what was spent is spent");
     }
 
     #[test]

@@ -20,6 +20,12 @@ impl RateBucket {
         Self { per_minute: u64::from(per_minute), level: 0, at_ms: None }
     }
 
+    /// Fills so fast from now on, and holds as much of what it had as it has room for.
+    pub(super) fn change(&mut self, per_minute: u32) {
+        self.per_minute = u64::from(per_minute);
+        self.level = self.level.min(self.capacity());
+    }
+
     fn capacity(&self) -> i64 {
         let burst = self.per_minute.saturating_mul(BURST_MS);
         i64::try_from(burst.max(MINUTE_MS)).unwrap_or(i64::MAX)
@@ -68,6 +74,13 @@ pub(super) struct Concurrency {
 impl Concurrency {
     pub(super) fn new(most: u32) -> Self {
         Self { most, now: most, under_way: 0, good: 0 }
+    }
+
+    /// Lets so many be under way from now on, whatever the judge said of the number before.
+    pub(super) fn change(&mut self, most: u32) {
+        if self.most != most {
+            (self.most, self.now, self.good) = (most, most, 0);
+        }
     }
 
     pub(super) fn has_room(&self) -> bool {

@@ -111,7 +111,7 @@ impl LaneCore {
     /// Has another judge asked, where one is named and this one cannot be.
     pub(super) fn move_to_fallback(&mut self, now_ms: u64, id: u64, judge: usize) -> bool {
         let fallback = self.judges[judge].fallback.as_ref();
-        let other = fallback.and_then(|name| self.names.iter().position(|known| known == name));
+        let other = fallback.and_then(|name| self.find(name));
         let Some(other) = other.filter(|other| self.states[*other].gate.is_open(now_ms)) else {
             return false;
         };

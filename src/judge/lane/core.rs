@@ -140,6 +140,19 @@ pub(in crate::judge) struct LaneCore {
     pub(super) is_leaving: bool,
 }
 
+impl JudgeState {
+    pub(super) fn new(judge: &JudgeSettings) -> Self {
+        Self {
+            gate: JudgeGate::new(judge),
+            quirks: Quirks::new(judge.structured_output),
+            bytes_per_token: BYTES_PER_TOKEN,
+            ready: VecDeque::new(),
+            wake_ms: None,
+            blocked: None,
+        }
+    }
+}
+
 impl LaneCore {
     /// Nothing waits.
     pub(in crate::judge) fn new(
@@ -148,19 +161,11 @@ impl LaneCore {
         mark_key: MarkKey,
     ) -> Self {
         let (names, judges): (Vec<_>, Vec<_>) = judges.into_iter().unzip();
-        let state = |judge: &JudgeSettings| JudgeState {
-            gate: JudgeGate::new(judge),
-            quirks: Quirks::new(judge.structured_output),
-            bytes_per_token: BYTES_PER_TOKEN,
-            ready: VecDeque::new(),
-            wake_ms: None,
-            blocked: None,
-        };
         Self {
             limits,
             mark_key,
             names,
-            states: judges.iter().map(state).collect(),
+            states: judges.iter().map(JudgeState::new).collect(),
             judges,
             tasks: HashMap::new(),
             timers: BTreeSet::new(),
@@ -189,6 +194,11 @@ impl LaneCore {
         self.tasks.is_empty()
     }
 
+    /// The judge that a name means today.
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.names.iter().rposition(|known| known == name)
+    }
+
     /// Takes in an inquiry.
     pub(in crate::judge) fn arrive(
         &mut self,
@@ -197,14 +207,13 @@ impl LaneCore {
         receipt: Option<Receipt>,
         place: LanePlace,
     ) {
-        let find = |name: &str| self.names.iter().position(|known| known == name);
-        let Some(judge) = find(&asked.plan.judge) else {
+        let Some(judge) = self.find(&asked.plan.judge) else {
             let error = format!("judge `{}` is not configured", asked.plan.judge);
             let outcome = Outcome::Failed { error_type: "judge_unknown", error };
             let evaluations = asked.give_up(outcome, None);
             return self.actions.push(LaneAction::Emit { evaluations, receipt });
         };
-        let escalate_to = asked.plan.escalate_to.as_deref().and_then(find);
+        let escalate_to = asked.plan.escalate_to.as_deref().and_then(|name| self.find(name));
         self.replace(&mut asked);
         let (settings, state) = (&self.judges[judge], &self.states[judge]);
         let (plan, known) = (asked.plan.clone(), (state.bytes_per_token, self.mark_key));

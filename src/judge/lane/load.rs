@@ -10,8 +10,8 @@ use crate::judge::settings::JudgingSettings;
 pub(in crate::judge) struct LaneLoad {
     inquiries: AtomicUsize,
     bytes: AtomicUsize,
-    inquiries_max: usize,
-    bytes_max: usize,
+    inquiries_max: AtomicUsize,
+    bytes_max: AtomicUsize,
 }
 
 impl LaneLoad {
@@ -28,7 +28,13 @@ impl LaneLoad {
 
     fn new(inquiries_max: usize, bytes_max: usize) -> Self {
         let (inquiries, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { inquiries, bytes, inquiries_max, bytes_max }
+        Self { inquiries, bytes, inquiries_max: inquiries_max.into(), bytes_max: bytes_max.into() }
+    }
+
+    /// No more than these limits may wait from now on; what waits already stays.
+    pub(in crate::judge) fn resize(&self, settings: &JudgingSettings) {
+        self.inquiries_max.store(settings.waiting_max as usize, Ordering::Relaxed);
+        self.bytes_max.store((settings.waiting_mib as usize) << 20, Ordering::Relaxed);
     }
 
     /// A place for one more; `None` where there is no room.
@@ -36,7 +42,8 @@ impl LaneLoad {
         let before = self.inquiries.fetch_add(1, Ordering::Relaxed);
         let held = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let place = LanePlace { load: Arc::clone(self), bytes };
-        let fits = before < self.inquiries_max && held.saturating_add(bytes) <= self.bytes_max;
+        let fits = before < self.inquiries_max.load(Ordering::Relaxed)
+            && held.saturating_add(bytes) <= self.bytes_max.load(Ordering::Relaxed);
         fits.then_some(place)
     }
 

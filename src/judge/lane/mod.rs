@@ -4,6 +4,7 @@
 //! says, and hands out what comes of it.
 
 mod answering;
+mod change;
 pub(super) mod core;
 mod dialog;
 mod ending;
@@ -17,13 +18,14 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use opentelemetry::metrics::Meter;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use self::change::{JudgePlace, place_of};
 use self::core::{LaneCore, LaneLimits};
 use self::ending::not_asked;
 use self::load::{LaneLoad, LanePlace};
@@ -54,6 +56,7 @@ const RECORDED: LaneLimits =
 enum LaneMessage {
     Ask(Box<AskedInquiry>, Option<Receipt>, LanePlace),
     Remember(QuestionKey, String),
+    Change(JudgesChange),
     Close { leaves: bool },
 }
 
@@ -103,8 +106,19 @@ pub struct LaneSettings<'a> {
     pub log: Option<Arc<dyn AnswerLog>>,
 }
 
+/// Judges of another config, not in use. Dropped, it changes nothing.
+pub struct JudgesChange {
+    judges: Vec<(String, JudgeSettings, JudgeClient)>,
+    limits: LaneLimits,
+}
+
+/// Judges that one process asks at most, those that it has asked before among them.
+const KNOWN_MAX: usize = 1_000;
+
 /// The running lane.
 pub struct JudgeLane {
+    /// All that there are, in the order of the lane.
+    known: Mutex<Vec<(String, JudgeSettings)>>,
     handle: LaneHandle,
     /// Whether what is not asked at the end is left to the next process.
     leaves: bool,
@@ -123,12 +137,7 @@ impl JudgeLane {
         outlet: LaneOutlet,
         meter: &Meter,
     ) -> Result<Self, JudgeStartError> {
-        let ms = |time: HumanDuration| u64::try_from(time.0.as_millis()).unwrap_or(u64::MAX);
-        let limits = LaneLimits {
-            settle_ms: ms(judging.settle),
-            deadline_ms: ms(judging.deadline),
-            waits_for_circuit: true,
-        };
+        let limits = limits_of(judging);
         let load = LaneLoad::limited(judging);
         Self::start_with(settings, outlet, limits, load, JudgeMetrics::new(meter))
     }
@@ -152,7 +161,8 @@ impl JudgeLane {
         };
         let clients = judges.iter().map(client).collect::<Result<Vec<_>, _>>()?;
         let own = judges.iter().map(|(name, judge)| (name.clone(), judge.clone()));
-        let core = LaneCore::new(own.collect(), limits, mark_key()?);
+        let own: Vec<_> = own.collect();
+        let core = LaneCore::new(own.clone(), limits, mark_key()?);
         let (sender, receiver) = mpsc::unbounded_channel();
         let (hurry, leaves) = (CancellationToken::new(), log.is_some());
         let names = judges.keys().cloned().collect();
@@ -160,7 +170,7 @@ impl JudgeLane {
         let handle = LaneHandle { sender, load, outlet: Arc::clone(&outlet) };
         let runner = LaneRunner::new(core, clients, outlet, metrics, (spent_file, log));
         let join = tokio::spawn(runner.run(receiver, hurry.clone()));
-        Ok(Self { handle, leaves, hurry, join })
+        Ok(Self { known: Mutex::new(own), handle, leaves, hurry, join })
     }
 
     /// Where inquiries are handed in.
@@ -168,10 +178,54 @@ impl JudgeLane {
         self.handle.clone()
     }
 
+    /// Makes clients for judges that are new or changed, without asking anybody.
+    ///
+    /// # Errors
+    /// A key that is not there, a client that cannot be made, or too many judges over time.
+    pub fn prepare(
+        &self,
+        judges: &BTreeMap<String, JudgeSettings>,
+        judging: &JudgingSettings,
+    ) -> Result<JudgesChange, JudgeStartError> {
+        let known = self.known();
+        let mut change = JudgesChange { judges: Vec::new(), limits: limits_of(judging) };
+        for (name, judge) in judges {
+            let before = known.iter().rev().find(|(own, _)| own == name);
+            if before.is_none_or(|(_, own)| own != judge) {
+                let client = JudgeClient::new(name, judge, None)?;
+                change.judges.push((name.clone(), judge.clone(), client));
+            }
+        }
+        if known.len() + change.judges.len() > KNOWN_MAX {
+            return Err(JudgeStartError::TooMany { count: KNOWN_MAX });
+        }
+        Ok(change)
+    }
+
+    /// Uses what was prepared. Judges that the config has no more answer what they were asked.
+    pub fn take(&self, change: JudgesChange, judging: &JudgingSettings) {
+        self.handle.load.resize(judging);
+        let mut known = self.known();
+        for (name, judge, _) in &change.judges {
+            let all = known.iter().map(|(name, own)| (name.as_str(), own));
+            match place_of(all, name, judge) {
+                JudgePlace::Same(place) => known[place].1 = judge.clone(),
+                JudgePlace::New => known.push((name.clone(), judge.clone())),
+            }
+        }
+        drop(known);
+        // A lane that has ended needs none.
+        let _ = self.handle.sender.send(LaneMessage::Change(change));
+    }
+
+    fn known(&self) -> MutexGuard<'_, Vec<(String, JudgeSettings)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Takes no more. What is under way is waited for until there is no more time; what is not
     /// asked then is left to the next process where there is a log, else it is not evaluable.
     pub async fn shutdown(self, no_more_time: impl Future<Output = ()>) {
-        let Self { handle, leaves, hurry, mut join } = self;
+        let Self { handle, leaves, hurry, mut join, .. } = self;
         let _ = handle.sender.send(LaneMessage::Close { leaves });
         tokio::select! {
             biased;
@@ -180,6 +234,15 @@ impl JudgeLane {
         }
         hurry.cancel();
         tell_panic(join.await);
+    }
+}
+
+fn limits_of(judging: &JudgingSettings) -> LaneLimits {
+    let ms = |time: HumanDuration| u64::try_from(time.0.as_millis()).unwrap_or(u64::MAX);
+    LaneLimits {
+        settle_ms: ms(judging.settle),
+        deadline_ms: ms(judging.deadline),
+        waits_for_circuit: true,
     }
 }
 

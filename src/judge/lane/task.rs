@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::core::{LaneAction, LaneCore};
-use super::{AnswerLog, LaneMessage, LaneOutlet, spent};
+use super::{AnswerLog, JudgesChange, LaneMessage, LaneOutlet, spent};
 use crate::judge::cache::QuestionKey;
 use crate::judge::client::JudgeClient;
 use crate::judge::metrics::LaneMetrics;
@@ -129,12 +129,27 @@ impl LaneRunner {
                 self.core.arrive(now_ms, *asked, receipt, place);
             }
             LaneMessage::Remember(key, text) => self.core.remember(key, text),
+            LaneMessage::Change(change) => self.change(change),
             LaneMessage::Close { leaves } => {
                 self.core.close(now_ms, leaves);
                 return false;
             }
         }
         true
+    }
+
+    /// Asks other judges from now on; what is under way ends as it began.
+    fn change(&mut self, change: JudgesChange) {
+        self.core.limits = change.limits;
+        for (name, settings, client) in change.judges {
+            let place = self.core.change(&name, settings);
+            if place < self.clients.len() {
+                self.clients[place] = client;
+            } else {
+                self.clients.push(client);
+                self.metrics.add(name);
+            }
+        }
     }
 
     fn ended(&mut self, ended: Result<(u64, Result<Reply, Fault>), tokio::task::JoinError>) {

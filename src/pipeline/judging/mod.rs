@@ -18,7 +18,8 @@ use crate::evaluate::AskedTarget;
 use crate::evaluate::engine::run::Evaluators;
 use crate::external::{ExternalHandle, ExternalLane, ExternalSettings};
 use crate::judge::{
-    AnswerLog, JudgeLane, JudgeSettings, JudgeStartError, JudgingSettings, LaneHandle, LaneSettings,
+    AnswerLog, JudgeLane, JudgeSettings, JudgeStartError, JudgesChange, JudgingSettings,
+    LaneHandle, LaneSettings,
 };
 use crate::model::{Evaluation, Receipt};
 
@@ -94,6 +95,8 @@ pub(super) struct RunningLanes {
     judge: Option<JudgeLane>,
     external: Option<ExternalLane>,
     pending: Arc<PendingTraces>,
+    /// Whether there is a log, for what is not answered at the end.
+    leaves: bool,
 }
 
 impl RunningLanes {
@@ -103,6 +106,26 @@ impl RunningLanes {
             judge: self.judge.as_ref().map(JudgeLane::handle),
             external: self.external.as_ref().map(ExternalLane::handle),
             pending: Some(Arc::clone(&self.pending)),
+        }
+    }
+
+    /// Makes clients for other judges, where an evaluator asks any, without asking anybody.
+    pub(super) fn prepare(
+        &self,
+        (judges, judging): (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
+        asks: bool,
+    ) -> Result<Option<JudgesChange>, JudgeStartError> {
+        let lane = self.judge.as_ref().filter(|_| asks);
+        lane.map(|lane| lane.prepare(judges, judging)).transpose()
+    }
+
+    /// Asks those from now on, as patiently as this says.
+    pub(super) fn take(&self, change: Option<JudgesChange>, judging: &JudgingSettings) {
+        if let (Some(lane), Some(change)) = (&self.judge, change) {
+            lane.take(change, judging);
+        }
+        if let Some(lane) = &self.external {
+            lane.limit(&external_settings(judging, self.leaves));
         }
     }
 
@@ -122,8 +145,8 @@ impl RunningLanes {
     }
 }
 
-/// What the pipeline works with beside its stages; the lanes among it, where an evaluator asks a
-/// judge or another process.
+/// What the pipeline works with beside its stages, the lanes among it. They run also where no
+/// evaluator asks anybody: one that does may come with another config.
 pub(super) fn link(
     judges: (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
     places: LanePlaces<'_>,
@@ -134,28 +157,26 @@ pub(super) fn link(
     let metrics = Arc::new(PipelineMetrics::new(meter, evaluators));
     let pending = Arc::new(PendingTraces::new(Arc::clone(forwards)));
     let counted = |letters| AskedOutlet::new(&metrics, outlet, &pending, letters).into_outlet();
-    let judge = match evaluators.asks_judges() {
-        true => {
-            let letters = UnansweredLetters::start(places.data_dir, judges.1.dead_letter, meter);
-            Some(start(judges, places, &counted(letters), meter)?)
-        }
-        false => None,
-    };
-    let judging = judges.1;
-    let settings = ExternalSettings {
-        deadline: judging.deadline.0,
-        waiting_max: judging.waiting_max as usize,
-        waiting_bytes_max: (judging.waiting_mib as usize) << 20,
-        leaves: places.journal.is_some(),
-    };
-    let external = match evaluators.asks_external() {
-        true => Some(ExternalLane::start(evaluators.external(), &settings, counted(None), meter)?),
-        false => None,
-    };
-    let lanes = RunningLanes { judge, external, pending };
+    let letters = UnansweredLetters::start(places.data_dir, judges.1.dead_letter, meter);
+    let none = BTreeMap::new();
+    let asked = if evaluators.asks_judges() { judges.0 } else { &none };
+    let judge = Some(start((asked, judges.1), places, &counted(letters), meter)?);
+    let leaves = places.journal.is_some();
+    let settings = external_settings(judges.1, leaves);
+    let external = ExternalLane::start(evaluators.external(), &settings, counted(None), meter)?;
+    let lanes = RunningLanes { judge, external: Some(external), pending, leaves };
     let journal = places.journal.cloned();
     let links = PipelineLinks { metrics, journal, lanes: lanes.handles() };
     Ok((links, lanes))
+}
+
+fn external_settings(judging: &JudgingSettings, leaves: bool) -> ExternalSettings {
+    ExternalSettings {
+        deadline: judging.deadline.0,
+        waiting_max: judging.waiting_max as usize,
+        waiting_bytes_max: (judging.waiting_mib as usize) << 20,
+        leaves,
+    }
 }
 
 /// Starts the lane of the judges; its evaluations are counted like all others.

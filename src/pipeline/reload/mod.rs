@@ -1,5 +1,5 @@
-//! Another config while the collector runs: evaluators, dialects, exporters, clients and what files
-//! hold.
+//! Another config while the collector runs: evaluators, dialects, exporters, forwards, judges,
+//! limits, clients and what files hold.
 //!
 //! All of it is built before any of it is used, so a config that cannot be used changes nothing.
 //! Open traces, queues, the log and connections go on; what else a config says is for the next
@@ -7,19 +7,21 @@
 
 pub(super) mod setup;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter};
 
-use self::setup::Setup;
+use self::setup::{HeldSettings, Reform, Setup};
 use super::Collector;
+use super::collector::{CollectorSettings, hold_times};
 use crate::config::ResolvedConfig;
 use crate::emit::ExporterStartError;
+use crate::emit::forward::ForwardStartError;
 use crate::evaluate::engine::run::Evaluators;
 use crate::extract::dialect::Dialect;
 use crate::extract::{Resolver, Table, TableError};
-use crate::model::Want;
+use crate::judge::JudgeStartError;
 
 /// Why a config that was checked cannot be used now.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +32,12 @@ pub enum ReloadError {
     /// An exporter cannot start.
     #[error(transparent)]
     Exporter(#[from] ExporterStartError),
+    /// A forward cannot start.
+    #[error(transparent)]
+    Forward(#[from] ForwardStartError),
+    /// A judge cannot be asked.
+    #[error(transparent)]
+    Judge(#[from] JudgeStartError),
     /// A file of tokens cannot be used.
     #[error("cannot read the tokens of receivers.otlp.auth: {0}")]
     Tokens(String),
@@ -71,7 +79,7 @@ impl ReloadCounter {
 
 impl Collector {
     /// Takes what can change while it runs from another config: evaluators with their datasets,
-    /// dialects, exporters, clients; and reads certificates and tokens again. On an error nothing
+    /// dialects, exporters, forwards, judges, limits, clients; and reads certificates and tokens again. On an error nothing
     /// changes.
     ///
     /// # Errors
@@ -89,24 +97,40 @@ impl Collector {
     }
 
     async fn try_reload(&self, plan: ResolvedConfig) -> Result<(), ReloadError> {
-        self.exporters.wait_for_names(&plan.exporters).await;
-        let exporters = self.exporters.prepare(&plan.exporters)?;
-        let want = exporters.want();
         let auth = plan.config.receivers.otlp.as_ref().and_then(|otlp| otlp.auth.clone());
-        let building = tokio::task::spawn_blocking(move || setup(plan, want));
+        let mut settings = CollectorSettings::from(plan);
+        self.exporters.wait_for_names(&settings.exporters).await;
+        self.forwards.wait_for_names(&settings.forward).await;
+        let exporters = self.exporters.prepare(&settings.exporters)?;
+        let forwards = self.forwards.prepare(&settings.forward, hold_times(&settings))?;
+        let (evaluators, dialects) =
+            (std::mem::take(&mut settings.evaluators), std::mem::take(&mut settings.dialects));
+        let evaluators = Evaluators::new(evaluators, exporters.want());
+        let judges = (&settings.judges, &settings.judging);
+        let judges = self.lanes.prepare(judges, evaluators.asks_judges())?;
+        let building = tokio::task::spawn_blocking(move || setup(evaluators, dialects));
         let setup = building.await.map_err(|_| ReloadError::Tokens("interrupted".to_owned()))??;
         // The last that can fail.
         self.receivers.replace_auth(auth).map_err(ReloadError::Tokens)?;
-        self.pipeline.reform(setup).await;
+        self.memory.resize(&settings.memory);
+        *self.shutdown_timeout.lock().unwrap_or_else(PoisonError::into_inner) =
+            settings.shutdown_timeout;
+        self.lanes.take(judges, &settings.judging);
+        let held = HeldSettings {
+            traces: settings.traces,
+            sessions: settings.sessions,
+            limits: settings.limits,
+            tells_ignored: forwards.wants_judgements(),
+        };
+        self.pipeline.reform(Reform { setup, held }).await;
         self.exporters.take(exporters);
+        self.forwards.take(forwards);
         self.rereader.read_all().await;
         Ok(())
     }
 }
 
-fn setup(plan: ResolvedConfig, want: Want) -> Result<Setup, ReloadError> {
-    let evaluators = Evaluators::new(plan.evaluators, want);
-    let dialects = Dialect::with_builtin(plan.config.dialects);
+fn setup(evaluators: Evaluators, dialects: Vec<Dialect>) -> Result<Setup, ReloadError> {
     let table = Table::compile(dialects, &evaluators.facts())?;
     let resolver = Arc::new(Resolver::new(Arc::new(table)));
     Ok(Setup { resolver, evaluators: Arc::new(evaluators) })

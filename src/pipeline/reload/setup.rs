@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::evaluate::engine::run::Evaluators;
 use crate::extract::{Resolver, Table, Translation};
 use crate::model::{Reported, SpanRecord};
@@ -11,6 +12,23 @@ use crate::model::{Reported, SpanRecord};
 pub(in crate::pipeline) struct Setup {
     pub(in crate::pipeline) resolver: Arc<Resolver>,
     pub(in crate::pipeline) evaluators: Arc<Evaluators>,
+}
+
+/// How long traces and sessions are kept open, and how much of them.
+#[derive(Clone, Copy)]
+pub(in crate::pipeline) struct HeldSettings {
+    pub(in crate::pipeline) traces: TracesSettings,
+    pub(in crate::pipeline) sessions: SessionsSettings,
+    pub(in crate::pipeline) limits: LimitsSettings,
+    /// Whether forwards have to be told of traces that are given up without an agent.
+    pub(in crate::pipeline) tells_ignored: bool,
+}
+
+/// Another config, for a shard.
+#[derive(Clone)]
+pub(in crate::pipeline) struct Reform {
+    pub(in crate::pipeline) setup: Setup,
+    pub(in crate::pipeline) held: HeldSettings,
 }
 
 impl Setup {

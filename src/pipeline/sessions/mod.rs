@@ -19,7 +19,7 @@ use super::journal::Journal;
 use super::judging::Lanes;
 use super::metrics::{EXPENSIVE, PipelineMetrics, TOO_LARGE};
 use super::reading::reserve;
-use super::reload::setup::{Setup, Translator};
+use super::reload::setup::{Reform, Translator};
 use super::worker::{TICK, elapsed_ms, unix_ns};
 use crate::assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
 use crate::evaluate::AskedTarget;
@@ -42,7 +42,7 @@ pub(super) enum SessionMessage {
     /// A trace was judged.
     Trace(SessionTrace),
     /// Read and judge so from now on.
-    Reform(Arc<Setup>),
+    Reform(Arc<Reform>),
 }
 
 /// A judged trace on its way to its session.
@@ -132,8 +132,8 @@ impl SessionWorker {
                 received = queue.recv() => {
                     let received = match received {
                         Some(SessionMessage::Trace(received)) => received,
-                        Some(SessionMessage::Reform(setup)) => {
-                            self.reform(&setup);
+                        Some(SessionMessage::Reform(reform)) => {
+                            self.reform(&reform);
                             continue;
                         }
                         None => break,
@@ -168,7 +168,7 @@ impl SessionWorker {
     }
 
     /// Reads and judges in another way from now on, the traces that it holds too.
-    fn reform(&mut self, setup: &Setup) {
+    fn reform(&mut self, Reform { setup, held }: &Reform) {
         let before = Arc::clone(self.resolver.table());
         let translator = &mut self.translator;
         self.sessions.reform(|trace| {
@@ -176,6 +176,10 @@ impl SessionWorker {
         });
         self.resolver = Arc::clone(&setup.resolver);
         self.evaluators = Arc::clone(&setup.evaluators);
+        self.settings = held.sessions;
+        self.sessions.limit(held.sessions);
+        self.trace_steps = u64::from(held.limits.trace_steps);
+        self.verdicts.limit(&held.sessions, &self.memory);
     }
 
     fn bring_up_to_date(&mut self, trace: &mut TraceSpans, table: &Arc<Table>) {

@@ -26,6 +26,13 @@ impl SessionVerdicts {
         Self { by_key: Recent::new(bytes_max), bytes_min }
     }
 
+    /// Holds no more than so many from now on.
+    pub(super) fn limit(&mut self, settings: &SessionsSettings, share: &Share) {
+        let bytes_max = share.limit() / SHARE_PARTS;
+        self.by_key.limit(bytes_max);
+        self.bytes_min = bytes_max / (settings.open_sessions_max as usize).max(1);
+    }
+
     /// Bytes held for all of them.
     pub(super) fn bytes(&self) -> usize {
         self.by_key.weight()

@@ -21,7 +21,7 @@ use super::judging::Lanes;
 use super::metrics::{JudgedCounts, PipelineMetrics};
 use super::pool::BatchPool;
 use super::reading::{ReadingMemory, reserve};
-use super::reload::setup::{Setup, Translator};
+use super::reload::setup::{Reform, Translator};
 use super::room::{QueueRoom, ShardRoom};
 use super::sessions::SessionSender;
 use asking::TraceAnswer;
@@ -64,7 +64,7 @@ pub(super) enum ShardMessage {
         _room: Arc<(ShardRoom, Arc<QueueRoom>)>,
     },
     /// Read and judge so from now on.
-    Reform(Arc<Setup>),
+    Reform(Arc<Reform>),
     /// What follows was kept by earlier processes, which have said this.
     Restore { priors: Arc<Priors> },
     /// All that was kept is back, and it is now that late.
@@ -79,6 +79,8 @@ pub(super) struct Worker {
     pub(super) shard: Shard,
     /// Makes an empty shard at a time, for after a panic.
     pub(super) empty: Box<dyn Fn(u64) -> Shard + Send>,
+    /// How many shards there are.
+    pub(super) shard_count: usize,
     pub(super) resolver: Arc<Resolver>,
     pub(super) evaluators: Arc<Evaluators>,
     pub(super) outlet: Outlet,
@@ -130,7 +132,7 @@ impl Worker {
                             ShardMessage::Batch { batch, table, at_ms, .. } => {
                                 self.arrived((batch, table), at_ms, &mut due);
                             }
-                            ShardMessage::Reform(setup) => self.reform(setup).await,
+                            ShardMessage::Reform(reform) => self.reform(reform).await,
                             ShardMessage::Restore { priors } => self.restore(priors),
                             ShardMessage::Resume { now_ms } => self.resume(now_ms, &mut due),
                             // What has a place in the queue was acknowledged, or soon is.

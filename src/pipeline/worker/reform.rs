@@ -5,13 +5,15 @@ use std::sync::Arc;
 use super::Worker;
 use crate::extract::Table;
 use crate::model::SpanBatch;
-use crate::pipeline::reload::setup::Setup;
+use crate::pipeline::empty_shard;
+use crate::pipeline::reload::setup::{Reform, Setup};
 use crate::pipeline::sessions::SessionMessage;
 
 impl Worker {
     /// Reads and judges in another way from now on. Open traces go on: their records are brought to
     /// the new table, and of what nobody has asked for so far they are known to lack something.
-    pub(super) async fn reform(&mut self, setup: Arc<Setup>) {
+    pub(super) async fn reform(&mut self, reform: Arc<Reform>) {
+        let Reform { setup, held } = &*reform;
         let before = self.setup();
         let lacks = setup.asks_for_more_than(&before);
         let (heartbeats, index) = (&self.heartbeats, self.index);
@@ -22,12 +24,17 @@ impl Worker {
             setup.renumber(&before, reported);
         });
         self.shard.watch_if(setup.evaluators.reports_early());
+        self.shard.watch_ignored_if(held.tells_ignored);
+        self.shard.limit(held.traces, held.limits, self.shard_count);
+        self.trace_steps = u64::from(held.limits.trace_steps);
+        let is_watched = setup.evaluators.reports_early();
+        self.empty = Box::new(empty_shard(*held, self.shard_count, is_watched));
         self.resolver = Arc::clone(&setup.resolver);
         self.evaluators = Arc::clone(&setup.evaluators);
         // One shard is enough to tell the owner of sessions.
         if let Some(sessions) = self.sessions.as_ref().filter(|_| self.index == 0) {
             // It ends only after the shards.
-            let _ = sessions.queue.send(SessionMessage::Reform(setup)).await;
+            let _ = sessions.queue.send(SessionMessage::Reform(reform)).await;
         }
     }
 

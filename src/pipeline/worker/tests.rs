@@ -36,6 +36,7 @@ fn worker(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Worker {
         index: 0,
         shard: empty(0),
         empty: Box::new(empty),
+        shard_count: 1,
         resolver: Arc::new(Resolver::new(Arc::new(table))),
         evaluators: Arc::new(evaluators),
         outlet: Arc::new(|_, _| {}),

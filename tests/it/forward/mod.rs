@@ -46,7 +46,7 @@ fn forwards(backends: &[(&str, &str, &RawBackend)]) -> String {
 }
 
 /// The counters and gauges of a forward, over all signals and reasons.
-fn books(text: &str, forward: &str) -> BTreeMap<String, u64> {
+pub(crate) fn books(text: &str, forward: &str) -> BTreeMap<String, u64> {
     let own = format!("forward=\"{forward}\"");
     let mut books = BTreeMap::new();
     for line in text.lines().filter(|line| line.contains(&own)) {
@@ -60,7 +60,7 @@ fn books(text: &str, forward: &str) -> BTreeMap<String, u64> {
 }
 
 /// Asserts that what a forward accepted is where the books say, and gives them.
-fn balanced(running: &Running, forward: &str) -> BTreeMap<String, u64> {
+pub(crate) fn balanced(running: &Running, forward: &str) -> BTreeMap<String, u64> {
     let books = books(&running.exposition(), forward);
     let sum = |names: &[&str]| names.iter().map(|name| books[*name]).sum::<u64>();
     let items = ["sent", "failed", "dropped", "unchosen"].map(|name| format!("{name}_items"));
@@ -73,7 +73,7 @@ fn balanced(running: &Running, forward: &str) -> BTreeMap<String, u64> {
 }
 
 /// Waits until a forward has nothing under way.
-async fn settled(running: &Running, forward: &str) -> BTreeMap<String, u64> {
+pub(crate) async fn settled(running: &Running, forward: &str) -> BTreeMap<String, u64> {
     for _ in 0..1000 {
         let books = books(&running.exposition(), forward);
         if books["queued_requests"] + books["held_items"] == 0 {

@@ -6,6 +6,8 @@ mod hostile;
 mod pki;
 mod reload;
 mod reload_exporters;
+mod reload_forwards;
+mod reload_judges;
 mod secrets;
 mod senders;
 mod transport;

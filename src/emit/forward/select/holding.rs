@@ -254,15 +254,26 @@ impl Holding {
         self.leave(index);
     }
 
-    /// Lets all go: what is chosen leaves, and what is not decided stays in the log or is lost.
-    pub(super) fn end(&mut self) {
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// Holds and remembers so long from now on; what is held already has its time.
+    pub(super) fn limit(&mut self, limits: HoldLimits) {
+        self.limits = limits;
+    }
+
+    /// Lets all go: what is chosen leaves, and what is not decided stays in the log, where it
+    /// `is_left`, or is lost.
+    pub(super) fn end(&mut self, is_left: bool) {
         let indexes: Vec<u64> = self.requests.keys().copied().collect();
         for index in indexes {
-            let is_left = self.requests.get(&index).is_some_and(|request| {
-                let place = request.place.as_ref().filter(|_| request.waiting > 0);
+            let stays = self.requests.get(&index).is_some_and(|request| {
+                let place = request.place.as_ref().filter(|_| is_left && request.waiting > 0);
                 place.inspect(|place| place.leave()).is_some()
             });
-            if is_left {
+            if stays {
                 // What is not decided counts as held: the next process will.
                 self.leave(index);
                 self.requests.remove(&index);
@@ -308,13 +319,11 @@ impl Holding {
 mod tests {
     use std::sync::Arc;
 
-    use bytes::Bytes;
-    use tokio_util::sync::CancellationToken;
-
     use super::*;
     use crate::emit::forward::books::ForwardBooks;
     use crate::emit::forward::queue::{ForwardMemory, HeldBody};
     use crate::model::Share;
+    use bytes::Bytes;
 
     const LIMITS: HoldLimits = HoldLimits { hold_ms: 1000, remember_ms: 100, decisions_max: 3 };
 
@@ -324,12 +333,7 @@ mod tests {
 
     fn add(holding: &mut Holding, traces: &[(u8, u64)], without: u64, now_ms: u64) {
         let (books, share) = (Arc::new(ForwardBooks::new("a")), Share::new("forward", 1 << 20));
-        let memory = Arc::new(ForwardMemory {
-            books,
-            share,
-            bytes_max: 1 << 20,
-            closing: CancellationToken::new(),
-        });
+        let memory = Arc::new(ForwardMemory::new(books, share));
         let _room = memory.room(1).unwrap();
         let body = HeldBody { bytes: Bytes::new(), coding: None, is_json: false, _room };
         let traces = traces.iter().map(|(trace, count)| (id(*trace), *count)).collect();

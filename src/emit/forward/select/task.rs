@@ -44,6 +44,10 @@ pub struct JudgedTrace {
 enum ChooserTold {
     Came(Came),
     Judged(TraceId, bool),
+    /// Hold and remember so long from now on.
+    Limit(HoldLimits),
+    /// Nothing more comes: end once all that is held has left.
+    Finish,
     /// Let go of everything, and end.
     End,
 }
@@ -77,17 +81,13 @@ impl Chooser {
     ) -> (Self, JoinHandle<()>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let judged = Arc::new(AtomicUsize::new(0));
-        let largest = queue.memory.share.limit().min(queue.memory.bytes_max);
-        let limits = HoldLimits {
-            hold_ms: (times.open_max + JUDGING_TIME).as_millis() as u64,
-            remember_ms: times.remember.as_millis() as u64,
-            decisions_max: (largest / DECISIONS_SHARE / DECISION_BYTES).max(1),
-        };
+        let limits = hold_limits(&queue, times);
         let keeper = HoldingTask {
             holding: Holding::new(limits),
             queue: Arc::clone(&queue),
             judged: Arc::clone(&judged),
             decisions: None,
+            is_finishing: false,
             log: log.clone(),
         };
         let task = tokio::spawn(keeper.run(receiver));
@@ -121,9 +121,33 @@ impl Chooser {
         let _ = self.told.send(ChooserTold::Judged(judged.trace_id, is_chosen));
     }
 
+    /// Holds and remembers as long as the shards do from now on.
+    pub(in crate::emit::forward) fn limit(&self, times: HoldTimes) {
+        let _ = self.told.send(ChooserTold::Limit(hold_limits(&self.queue, times)));
+    }
+
+    /// Decides what it holds, as it would have; then the task ends. Nothing may be offered after.
+    pub(in crate::emit::forward) fn finish(&self) {
+        let _ = self.told.send(ChooserTold::Finish);
+    }
+
+    /// Whether the task has ended.
+    pub(in crate::emit::forward) fn has_ended(&self) -> bool {
+        self.told.is_closed()
+    }
+
     /// Lets go of everything that is held, and ends the task.
     pub(in crate::emit::forward) fn end(&self) {
         let _ = self.told.send(ChooserTold::End);
+    }
+}
+
+fn hold_limits(queue: &ForwardQueue, times: HoldTimes) -> HoldLimits {
+    let largest = queue.memory.share.limit().min(queue.memory.bytes_max());
+    HoldLimits {
+        hold_ms: (times.open_max + JUDGING_TIME).as_millis() as u64,
+        remember_ms: times.remember.as_millis() as u64,
+        decisions_max: (largest / DECISIONS_SHARE / DECISION_BYTES).max(1),
     }
 }
 
@@ -133,6 +157,8 @@ struct HoldingTask {
     judged: Arc<AtomicUsize>,
     /// The room of the decisions that are remembered.
     decisions: Option<(usize, Arc<BodyRoom>)>,
+    /// Nothing more comes.
+    is_finishing: bool,
     log: Option<Arc<dyn ReadBack>>,
 }
 
@@ -148,6 +174,9 @@ impl HoldingTask {
                     self.holding.tick(start.elapsed().as_millis() as u64);
                     self.charge_decisions();
                     self.hand_on();
+                    if self.is_finishing && self.holding.is_empty() {
+                        break;
+                    }
                     continue;
                 }
             };
@@ -158,11 +187,13 @@ impl HoldingTask {
                     self.judged.fetch_sub(1, Ordering::Relaxed);
                     self.holding.decide(trace, is_chosen, now_ms);
                 }
+                Some(ChooserTold::Limit(limits)) => self.holding.limit(limits),
+                Some(ChooserTold::Finish) => self.is_finishing = true,
                 Some(ChooserTold::End) | None => break,
             }
             self.hand_on();
         }
-        self.holding.end();
+        self.holding.end(!self.queue.memory.is_removed());
         self.hand_on();
     }
 

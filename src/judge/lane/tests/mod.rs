@@ -46,6 +46,23 @@ fn a_revision_takes_the_place_of_what_waits_and_silences_what_is_under_way() {
 }
 
 #[test]
+fn another_way_to_a_judge_takes_what_waits_and_another_model_only_what_comes() {
+    let mut bench = Bench::new(small());
+    bench.arrive(asked(1, 0, plan(json!({}))));
+    let mut settings = bench.core.judges[0].clone();
+    settings.base_url = Some("http://localhost:1".to_owned());
+    assert_eq!(bench.core.change("small", settings.clone()), 0);
+    settings.model = "another".to_owned();
+    let other = bench.core.judges.len();
+    assert_eq!(bench.core.change("small", settings.clone()), other);
+    assert_eq!(bench.core.change("small", settings), other, "it is known");
+    bench.arrive(asked(2, 0, plan(json!({}))));
+    bench.now_ms += 10_000;
+    let judges: Vec<usize> = bench.poll().into_iter().map(|(_, judge, _)| judge).collect();
+    assert_eq!(judges, [0, other]);
+}
+
+#[test]
 fn unreadable_replies_are_repaired_once_and_never_a_low_score() {
     let mut bench = Bench::new(small());
     bench.arrive(asked(1, 0, plan(json!({}))));
