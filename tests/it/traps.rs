@@ -395,3 +395,23 @@ fn a_placeholder_where_an_error_would_stand_is_no_error() {
     let found = status("claude_code.tool.execution", claude(text));
     assert_eq!(found, json!(["error", "disk on fire"]));
 }
+
+#[test]
+fn a_kind_that_no_dialect_states_counts_under_a_key_that_one_names() {
+    let tool = json!({ "span.type": "tool", "tool.name": "find", "tool.call.id": "c1",
+        "input": r#"{"q":1}"#, "output": "found" });
+    check("x", &[span(0, None, "find", tool)], json!([["find", "c1", { "q": 1 }, "found"]]));
+    // What a dialect states under the key stays what that one says.
+    let chain = json!({ "openinference.span.kind": "CHAIN", "tool.name": "find" });
+    check("x", &[span(0, None, "find", chain)], json!([]));
+}
+
+#[test]
+fn what_stands_on_the_root_is_what_was_asked_and_answered_where_nothing_else_says() {
+    let tool = json!({ "acme.span.kind": "tool", "acme.tool.name": "find" });
+    let root = json!({ "acme.input": "where is it?", "acme.output": { "place": "here" } });
+    let spans = [span(0, None, "run", root), span(1, Some(0), "find", tool)];
+    let row = trajectory(Vec::new(), "x", &spans);
+    assert_eq!(row["user_input"], "where is it?", "{row:#}");
+    assert_eq!(row["final_output"], json!({ "place": "here" }), "{row:#}");
+}

@@ -186,8 +186,7 @@ pub(super) fn tool_message_name(value: Value<'_>) -> Option<Value<'_>> {
 
 pub(super) fn tool_message_error(value: Value<'_>) -> Option<Value<'_>> {
     let mut fields = tool_message_fields(json_or_py_or_text(value)).ok()?;
-    is_failed(&fields)
-        .then(|| content_text(fields.remove("content").unwrap_or_default()))
+    is_failed(&fields).then(|| content_text(fields.remove("content").unwrap_or_default()))
 }
 
 /// Whether the fields of a message say that its call failed.

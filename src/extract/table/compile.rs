@@ -8,8 +8,8 @@ use super::super::dialect::{Condition, Dialect, Scalar};
 use super::bit_set::BitSet;
 use super::condition::{ALTERNATIVES_MAX, Numbering, Statement, Term, alternatives};
 use super::key_index::KeyIndex;
-use super::spoken::may_say_kind;
 use super::matching::{Alternative, Bound, Statements};
+use super::spoken::may_say_kind;
 use super::{CompiledCondition, Endings, Kept, KeySlot, Prefixes, Table, Worded};
 use crate::model::Facts;
 

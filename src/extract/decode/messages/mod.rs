@@ -342,7 +342,8 @@ impl<'a> Messages<'a> {
         let is_content = |key: &&str| {
             map.get(key).is_some_and(|content| id.is_some() || !holds_results(content))
         };
-        let Some(key) = ["content", "_content", "contents", "output", "blocks"].into_iter().find(is_content)
+        let Some(key) =
+            ["content", "_content", "contents", "output", "blocks"].into_iter().find(is_content)
         else {
             return false;
         };
