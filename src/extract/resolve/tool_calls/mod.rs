@@ -74,6 +74,7 @@ pub(super) fn on_spans<'a>(
             unnamed.push(at);
         }
     }
+    leave_names_to_others(plan, &mut calls);
     if calls.iter().any(SpanCall::is_nameless) {
         let named = calls.iter().filter(|call| !call.is_nameless());
         let ids: HashSet<Cow<'a, str>> = named.filter_map(|call| call.call.id.clone()).collect();
@@ -88,6 +89,30 @@ pub(super) fn on_spans<'a>(
         unnamed.sort_unstable();
     }
     (calls, unnamed)
+}
+
+/// A span that is called a call's by its own name and by nothing else is part of the call on
+/// another span that has its id: the name tells the kind of the span (`acme.tool.execution`).
+fn leave_names_to_others(plan: &ReadingPlan, calls: &mut [SpanCall<'_>]) {
+    let is_of_span = |call: &SpanCall<'_>| {
+        let source = call.sources.name.and_then(|by| plan.sources.get(usize::from(by)));
+        source.is_some_and(|source| {
+            matches!(source.read, FactPlace::SpanName) && source.source.strip_prefix.is_empty()
+        })
+    };
+    if !calls.iter().any(|call| call.call.id.is_some() && is_of_span(call)) {
+        return;
+    }
+    let named = calls.iter().filter(|call| !call.is_nameless() && !is_of_span(call));
+    let ids: HashSet<String> =
+        named.filter_map(|it| Some(it.call.id.as_ref()?.to_string())).collect();
+    for at in 0..calls.len() {
+        let is_known = calls[at].call.id.as_ref().is_some_and(|id| ids.contains(&**id));
+        if is_known && is_of_span(&calls[at]) {
+            calls[at].call.name = Cow::Borrowed("");
+            calls[at].sources.name = None;
+        }
+    }
 }
 
 /// Leaves out the calls of dialects that know no marker of tools, where no model asked for a tool
