@@ -88,6 +88,8 @@ const DECODERS: &[(&str, Decoder)] = &[
     ("listed_calls", listed::listed_calls),
     ("last_turn", answers::last_turn),
     ("only_output", shapes::only_output),
+    ("qualified_name", shapes::qualified_name),
+    ("printed_fields", shapes::printed_fields),
     ("said_by_user", answers::said_by_user),
     ("said_by_model", answers::said_by_model),
 ];

@@ -228,3 +228,21 @@ fn explanations_say_where_each_fact_came_from_and_what_was_passed_over() {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }
 }
+
+#[test]
+fn a_span_named_by_its_kind_only_is_part_of_the_call_of_its_id() {
+    let outer = json!({ "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find",
+        "gen_ai.tool.call.id": "c1" });
+    let inner = json!({ "acme.span.kind": "tool.execution", "acme.tool_call_id": "c1",
+        "acme.output": "found" });
+    let alone = json!({ "acme.span.kind": "tool.execution", "acme.tool_call_id": "c2",
+        "acme.output": "paid" });
+    check(
+        &[
+            span(0, None, "execute_tool find", outer),
+            span(1, Some(0), "acme.tool.execution", inner),
+            span(2, None, "pay", alone),
+        ],
+        &["find c1 span found", "pay c2 span paid"],
+    );
+}

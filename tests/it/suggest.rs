@@ -166,6 +166,20 @@ fn nothing_is_suggested_for_spans_without_tools_nor_for_known_ones() {
 }
 
 #[test]
+fn spans_that_a_dialect_takes_by_their_name_alone_are_looked_at() {
+    let tool = |at: usize, name: &str| {
+        let attributes = json!({ "zz.toolCall.name": name, "zz.toolCall.id": format!("c-{at}"),
+            "zz.toolCall.args": json!({ "n": at }).to_string(), "zz.toolCall.result": "done" });
+        span(at, None, "ai.toolCall", attributes)
+    };
+    let expected = json!([
+        ["find", "c-0", { "n": 0 }, "done"],
+        ["pay", "c-1", { "n": 1 }, "done"],
+    ]);
+    check(&[tool(0, "find"), tool(1, "pay")], expected);
+}
+
+#[test]
 fn what_a_stranger_writes_says_nothing_else_in_the_config() {
     let tool = |at: usize| {
         let attributes = json!({ "acme.kind": "tool", "acme.tool.name": "find",

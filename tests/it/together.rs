@@ -102,6 +102,19 @@ fn without_messages_calls_between_two_model_calls_are_one_group() {
 }
 
 #[test]
+fn a_model_span_that_lasts_as_long_as_the_run_parts_nothing_and_joins_nothing() {
+    for (of_model, of_tools) in [(None, Some(9)), (Some(0), Some(0))] {
+        let spans = [
+            tool(1, of_tools, "a", (2, 4)),
+            tool(2, of_tools, "b", (3, 5)),
+            tool(3, of_tools, "c", (6, 7)),
+            model(9, of_model, (1, 9)),
+        ];
+        check(&spans, &["a 1", "b 1", "c 2"]);
+    }
+}
+
+#[test]
 fn model_calls_within_a_call_part_only_what_is_within_it() {
     let spans = [
         model(0, None, (1, 2)),

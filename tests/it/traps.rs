@@ -356,3 +356,62 @@ fn bytes_are_their_base64_from_protobuf_and_from_json() {
         );
     }
 }
+
+#[test]
+fn a_placeholder_where_an_error_would_stand_is_no_error() {
+    let conventions = |error: Json| {
+        json!({ "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find",
+                "gen_ai.tool.call.result": "found", "error.type": error })
+    };
+    let openinference = |error: Json| {
+        json!({ "openinference.span.kind": "TOOL", "tool.name": "find",
+                "output.value": "found", "error.type": error })
+    };
+    let claude = |error: Json| json!({ "tool_name": "find", "tool_use_id": "c1", "success": true, "error": error });
+    let unknown = |error: Json| {
+        json!({ "acme.span.kind": "tool", "acme.tool.name": "find", "acme.output": "found",
+                "acme.error": error })
+    };
+    let status = |name: &str, attributes: Json| {
+        let row = trajectory(Vec::new(), "x", &[span(0, None, name, attributes)]);
+        let call = row["tool_calls"][0].clone();
+        assert_eq!(call["name"], "find", "{row:#}");
+        json!([call["status"], call["error"]])
+    };
+    let nothing = ["None", "null", "", "nil", "undefined", "False", "N/A"].map(|text| json!(text));
+    for error in nothing.into_iter().chain([json!(false), Json::Null, json!(0)]) {
+        for attributes in [conventions, openinference, unknown].map(|of| of(error.clone())) {
+            let found = status("find", attributes.clone());
+            assert_eq!(found, json!(["ok", null]), "{attributes}");
+        }
+        let found = status("claude_code.tool.execution", claude(error.clone()));
+        assert_eq!(found, json!(["ok", null]), "{error}");
+    }
+    let text = json!("disk on fire");
+    for attributes in [conventions, openinference].map(|of| of(text.clone())) {
+        assert_eq!(status("find", attributes)[0], "error");
+    }
+    assert_eq!(status("find", unknown(text.clone())), json!(["error", "disk on fire"]));
+    let found = status("claude_code.tool.execution", claude(text));
+    assert_eq!(found, json!(["error", "disk on fire"]));
+}
+
+#[test]
+fn a_kind_that_no_dialect_states_counts_under_a_key_that_one_names() {
+    let tool = json!({ "span.type": "tool", "tool.name": "find", "tool.call.id": "c1",
+        "input": r#"{"q":1}"#, "output": "found" });
+    check("x", &[span(0, None, "find", tool)], json!([["find", "c1", { "q": 1 }, "found"]]));
+    // What a dialect states under the key stays what that one says.
+    let chain = json!({ "openinference.span.kind": "CHAIN", "tool.name": "find" });
+    check("x", &[span(0, None, "find", chain)], json!([]));
+}
+
+#[test]
+fn what_stands_on_the_root_is_what_was_asked_and_answered_where_nothing_else_says() {
+    let tool = json!({ "acme.span.kind": "tool", "acme.tool.name": "find" });
+    let root = json!({ "acme.input": "where is it?", "acme.output": { "place": "here" } });
+    let spans = [span(0, None, "run", root), span(1, Some(0), "find", tool)];
+    let row = trajectory(Vec::new(), "x", &spans);
+    assert_eq!(row["user_input"], "where is it?", "{row:#}");
+    assert_eq!(row["final_output"], json!({ "place": "here" }), "{row:#}");
+}

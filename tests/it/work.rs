@@ -332,3 +332,18 @@ fn kinds_that_do_not_read_the_call_refuse_to_judge_call_by_call() {
     let error = problem(r#"{tool_error: {when: "span_name.matches('(a')"}}"#).unwrap_err();
     assert!(error.contains("takes a pattern: "), "{error}");
 }
+
+#[test]
+fn words_in_the_keys_of_a_stranger_take_steps_of_the_trace() {
+    let keys = |own: &str| {
+        let keys = (0..400).map(|at| (format!("{own}{at}"), json!(1)));
+        let kind = [("acme.span.kind".to_owned(), json!("tool"))];
+        run([Json::Object(kind.into_iter().chain(keys).collect())])
+    };
+    let evaluators = "{tool_error: {}}";
+    let of = |own: &str| judged(evaluators, &keys(own), u64::MAX).1;
+    let (worded, others) = (of("acme.input.k"), of("acme.colour.k"));
+    assert!(worded > others + 400 * 100, "{worded} steps, and {others} without words");
+    let (out, _) = judged(evaluators, &keys("acme.input.k"), worded / 2);
+    assert_eq!(answers(&out), ["trajectory_too_large"]);
+}

@@ -48,6 +48,23 @@ pub(super) fn only_output(value: Value<'_>) -> Option<Decoded<'_>> {
     }))
 }
 
+/// The name of a function without the module and the class that it is in.
+pub(super) fn qualified_name(value: Value<'_>) -> Option<Decoded<'_>> {
+    Some(Decoded::Value(match value {
+        Value::String(text) => match text.rsplit_once('.') {
+            Some((_, name)) if !name.is_empty() => Value::from(name.to_owned()),
+            _ => Value::String(text),
+        },
+        value => value,
+    }))
+}
+
+/// What Python prints of an object, as its fields.
+pub(super) fn printed_fields(value: Value<'_>) -> Option<Decoded<'_>> {
+    let fields = repr::fields(value.as_str()?)?;
+    Some(Decoded::Value(Value::Map(fields)))
+}
+
 /// A list of text blocks: their texts joined, read as JSON where they are; else as it came.
 pub(super) fn content_text(value: Value<'_>) -> Value<'_> {
     match json_or_text(value) {
@@ -169,8 +186,14 @@ pub(super) fn tool_message_name(value: Value<'_>) -> Option<Value<'_>> {
 
 pub(super) fn tool_message_error(value: Value<'_>) -> Option<Value<'_>> {
     let mut fields = tool_message_fields(json_or_py_or_text(value)).ok()?;
-    (fields.get("status").and_then(Value::as_str) == Some("error"))
-        .then(|| content_text(fields.remove("content").unwrap_or_default()))
+    is_failed(&fields).then(|| content_text(fields.remove("content").unwrap_or_default()))
+}
+
+/// Whether the fields of a message say that its call failed.
+fn is_failed(fields: &Map<'_>) -> bool {
+    let says = |key| fields.get(key).and_then(Value::as_str) == Some("error");
+    let flag = |key| fields.get(key) == Some(&Value::Bool(true));
+    says("status") || says("state") || flag("is_error") || flag("isError")
 }
 
 /// A serialised LlamaIndex `ToolOutput`: `raw_output`, else the texts of its blocks.

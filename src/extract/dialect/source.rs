@@ -224,6 +224,17 @@ pub struct Condition {
 }
 
 impl Condition {
+    /// Whether it may hold of a span by nothing but its name.
+    pub fn may_ask_only_names(&self) -> bool {
+        let Self { span_name, span_name_prefix, any, .. } = self;
+        let bare = Self {
+            span_name: span_name.clone(),
+            span_name_prefix: span_name_prefix.clone(),
+            ..Self::default()
+        };
+        *self == bare && bare != Self::default() || any.iter().any(Self::may_ask_only_names)
+    }
+
     /// Whether it holds of any instrumentation's spans that say what they are.
     pub fn asks_only_what_is_said(&self) -> bool {
         self.says.is_some()

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::super::dialect::Role;
-use super::plan::{CALL_ROLES, FactPlace, ReadingPlan};
+use super::plan::{CALL_ROLES, FactPlace, PlannedSource, ReadingPlan};
 use super::shape::{RecordShape, Shapes};
 use crate::extract::record::layout::FactsReader;
 use crate::extract::table::KeySlot;
@@ -52,6 +52,8 @@ pub(super) struct RecordForm {
     pub(super) by_other: Vec<u16>,
     /// The sources of the parts of a tool call that may find anything.
     call: [Vec<Candidate>; CALL_ROLES.len()],
+    /// How many words all of these look for in keys.
+    word_count: usize,
     conditions: Box<[u8]>,
     kinds: u16,
     slots: Box<[KeySlot]>,
@@ -85,10 +87,20 @@ impl RecordForm {
             };
             Some(Candidate { source: *number, place })
         };
-        let call = CALL_ROLES.map(|role| shape.call(role).iter().filter_map(candidate).collect());
+        let call: [Vec<Candidate>; CALL_ROLES.len()] =
+            CALL_ROLES.map(|role| shape.call(role).iter().filter_map(candidate).collect());
+        let by_other: Vec<u16> = shape.by_other(kinds).collect();
+        let words = |number: u16| match plan.sources.get(usize::from(number)) {
+            Some(PlannedSource { read: FactPlace::Worded(_), source, .. }) => {
+                source.key.split('|').count()
+            }
+            _ => 0,
+        };
+        let of_calls = call.iter().flatten().map(|candidate| candidate.source);
         Self {
+            word_count: by_other.iter().copied().chain(of_calls).map(words).sum(),
             by_attribute,
-            by_other: shape.by_other(kinds).collect(),
+            by_other,
             call,
             conditions: conditions.into(),
             kinds,
@@ -107,6 +119,12 @@ impl RecordForm {
     #[inline]
     pub(super) fn attribute_count(&self) -> usize {
         self.slots.len()
+    }
+
+    /// How many words the sources of all facts look for in the keys of a record.
+    #[inline]
+    pub(super) fn word_count(&self) -> usize {
+        self.word_count
     }
 
     /// The sources for a part of a tool call that may find anything, in the order in which they

@@ -109,7 +109,7 @@ impl Resolver {
         let plan = &self.plan;
         let tree = Tree::new(plan, &self.forms, trace);
         let mut gathered = Gathered::new(plan, &tree);
-        if !effort.begin_reading(reading_steps(trace)) {
+        if !effort.begin_reading(reading_steps(trace).saturating_add(word_steps(&tree))) {
             return unread(plan, &self.table, trace, &tree, (gathered, effort));
         }
         let (mut on_spans, unnamed) = tool_calls::on_spans(plan, &tree);
@@ -174,12 +174,24 @@ const STEPS_PER_VALUE: usize = 32;
 /// none has few of either.
 const STEPS_PER_LITERAL_SIGN: usize = 16;
 
+/// Looking for a word in a key, at each of its borders.
+const STEPS_PER_WORD: usize = 8;
+
 /// Steps to read a trace: all that is linear in it.
 fn reading_steps(trace: &TraceSpans) -> usize {
     trace.arena.len() * STEPS_PER_BYTE
         + trace.spans.len() * STEPS_PER_RECORD
         + trace.value_count() * STEPS_PER_VALUE
         + trace.literal_sign_count() * STEPS_PER_LITERAL_SIGN
+}
+
+/// Steps to look for words in the keys of attributes that no dialect names.
+fn word_steps(tree: &Tree<'_>) -> usize {
+    let of_span = |span: &tree::Span<'_>| match tree.form(span).word_count() {
+        0 => 0,
+        words => words * tree.others(span).len() * STEPS_PER_WORD,
+    };
+    tree.spans.iter().map(of_span).sum()
 }
 
 /// The trajectory of a trace that is too expensive to be read.

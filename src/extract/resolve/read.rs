@@ -19,7 +19,8 @@ const REDACTED: [&str; 2] = ["<REDACTED>", "__REDACTED__"];
 /// How Logfire's scrubbing begins.
 const SCRUBBED: &str = "[Scrubbed due to ";
 
-fn is_redacted(text: &str) -> bool {
+/// Whether a text says that content was taken out.
+pub(super) fn is_redacted(text: &str) -> bool {
     REDACTED.contains(&text) || text.starts_with(SCRUBBED)
 }
 
@@ -251,10 +252,10 @@ pub(crate) fn raw_text(text: Cow<'_, str>) -> Value<'_> {
     Value::Map([("_raw", Value::String(text))].into_iter().collect())
 }
 
-/// Whether a value equals what a source takes as a sign of failure.
+/// Whether a value equals what a source takes as a sign of failure, in letters of any case.
 pub(super) fn equals(value: &Value<'_>, scalar: &Scalar) -> bool {
     match (value, scalar) {
-        (Value::String(text), Scalar::String(wanted)) => text == wanted,
+        (Value::String(text), Scalar::String(wanted)) => text.eq_ignore_ascii_case(wanted),
         (Value::Bool(value), Scalar::Bool(wanted)) => value == wanted,
         (Value::Number(number), Scalar::Int(wanted)) => number.as_i64() == Some(*wanted),
         // Exporters that know only texts write truth values as such.

@@ -9,6 +9,7 @@ use super::bit_set::BitSet;
 use super::condition::{ALTERNATIVES_MAX, Numbering, Statement, Term, alternatives};
 use super::key_index::KeyIndex;
 use super::matching::{Alternative, Bound, Statements};
+use super::spoken::may_say_kind;
 use super::{CompiledCondition, Endings, Kept, KeySlot, Prefixes, Table, Worded};
 use crate::model::Facts;
 
@@ -191,6 +192,11 @@ fn bound(names: &KeyNumbers) -> Vec<Bound> {
                 bound[usize::from(*slot)].equals.extend(values);
             }
             _ => {}
+        }
+    }
+    if names.statements.iter().any(|statement| matches!(statement, Statement::Says(_))) {
+        for (bound, key) in bound.iter_mut().zip(&names.keys) {
+            bound.may_say_kind = may_say_kind(key);
         }
     }
     bound

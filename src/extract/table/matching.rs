@@ -40,12 +40,14 @@ pub(in super::super) struct Bound {
     pub(in super::super) present: Option<u16>,
     pub(super) equals: Vec<(Scalar, u16)>,
     pub(super) prefixes: Vec<(Box<[u8]>, u16)>,
+    /// Whether a span may say under the key what it is, and some condition asks for that.
+    pub(super) may_say_kind: bool,
 }
 
 impl Bound {
     /// Whether statements speak of the attribute's value.
     pub(in super::super) fn states_value(&self) -> bool {
-        !self.equals.is_empty() || !self.prefixes.is_empty()
+        !self.equals.is_empty() || !self.prefixes.is_empty() || self.may_say_kind
     }
 }
 
@@ -87,12 +89,18 @@ impl Matching {
     ) {
         let Some(bound) = table.bound(slot) else { return };
         match text {
-            Some(text) => self.text(bound, text),
+            Some(text) => {
+                let is_stated = self.text(bound, text);
+                // Another instrumentation may write the same key, with words of its own.
+                if bound.may_say_kind && !is_stated {
+                    self.kind(table, table.keys.key(slot), text);
+                }
+            }
             None => self.value(bound, value),
         }
     }
 
-    /// Notes what a span may say that it is, under a key that has no slot.
+    /// Notes what a span may say that it is, by a value that no dialect states.
     #[inline(never)]
     pub(in super::super) fn kind(&mut self, table: &Table, key: &[u8], value: &[u8]) {
         let said = said(key, value).and_then(|kind| table.statements.says[kind as usize]);
@@ -124,20 +132,25 @@ impl Matching {
         }
     }
 
-    /// Notes what a text says. It need not be known to be UTF-8: what it is compared with is.
-    fn text(&mut self, bound: &Bound, text: &[u8]) {
+    /// Notes what a text says, and tells whether any statement speaks of it. It need not be known
+    /// to be UTF-8: what it is compared with is.
+    fn text(&mut self, bound: &Bound, text: &[u8]) -> bool {
+        let mut is_stated = false;
         for (scalar, bit) in &bound.equals {
             if let Scalar::String(wanted) = scalar
                 && wanted.as_bytes() == text
             {
                 self.bits.insert(*bit);
+                is_stated = true;
             }
         }
         for (prefix, bit) in &bound.prefixes {
             if text.starts_with(prefix) {
                 self.bits.insert(*bit);
+                is_stated = true;
             }
         }
+        is_stated
     }
 
     /// Notes the span's name and whether it is a root.

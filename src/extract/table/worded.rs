@@ -44,57 +44,104 @@ pub(in super::super) fn worded_by<'k>(key: &'k [u8], words: &str) -> Option<Word
 }
 
 fn worded<'k>(key: &'k str, word: &str) -> Option<WordedKey<'k>> {
-    let mut from = 0;
-    while let Some(at) = find(key.as_bytes(), word.as_bytes(), from) {
-        let rest = key.get(at + word.len()..)?;
-        let is_begin = at == 0 || is_border(key.as_bytes()[at - 1]);
-        match rest.as_bytes().first() {
-            None if is_begin => return Some(WordedKey::Whole),
-            Some(b'.' | b'_') if is_begin => match (&rest[1..], rest.starts_with('.')) {
-                (tail, _) if HOLDERS.contains(&tail) => return Some(WordedKey::Whole),
-                (tail, true) if !ABOUT.contains(&tail) && !tail.is_empty() => {
-                    return Some(WordedKey::Part(tail));
-                }
-                _ => {}
-            },
-            _ => {}
-        }
-        from = at + 1;
+    let last = key.len().checked_sub(word.len())?;
+    let begins = begins(key.as_bytes()).take_while(|begin| *begin <= last);
+    begins
+        .filter(|begin| starts(&key.as_bytes()[*begin..], word.as_bytes()))
+        .find_map(|begin| behind(key.get(begin + word.len()..)?))
+}
+
+/// What a key holds whose word is followed by this.
+fn behind(rest: &str) -> Option<WordedKey<'_>> {
+    let tail = match rest.as_bytes().first() {
+        None => return Some(WordedKey::Whole),
+        Some(b'.' | b'_') => &rest[1..],
+        Some(_) => return None,
+    };
+    if HOLDERS.contains(&tail) {
+        return Some(WordedKey::Whole);
     }
-    None
+    let is_part = rest.starts_with('.') && !ABOUT.contains(&tail) && !tail.is_empty();
+    is_part.then_some(WordedKey::Part(tail))
+}
+
+/// Where words of a key begin.
+fn begins(key: &[u8]) -> impl Iterator<Item = usize> {
+    let behind_borders = (1..key.len()).filter(|at| is_border(key[at - 1]));
+    std::iter::once(0).chain(behind_borders)
 }
 
 fn is_border(byte: u8) -> bool {
     matches!(byte, b'.' | b':' | b'/' | b'_')
 }
 
-/// Where a word stands next, in letters of any case. Keys are short.
-fn find(key: &[u8], word: &[u8], from: usize) -> Option<usize> {
-    let ends = key.len().checked_sub(word.len())?;
-    (from..=ends).find(|at| key[*at..*at + word.len()].eq_ignore_ascii_case(word))
+/// Whether a text starts with a word, in letters of any case.
+fn starts(text: &[u8], word: &[u8]) -> bool {
+    text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
 }
 
-/// The words of all sources of a table that read worded keys.
+/// The words of all sources of a table that read worded keys, each once, by their first letters:
+/// few of the words of a key begin like one of them.
 #[derive(Debug, Default)]
 pub(in super::super) struct Worded {
-    words: Vec<Box<str>>,
+    by_letter: [Vec<Box<[u8]>>; FIRSTS],
 }
+
+/// What words may begin with: the letters, and anything else.
+const FIRSTS: usize = 27;
 
 impl Worded {
     /// Adds the words of a source.
     pub(super) fn add(&mut self, words: &str) {
-        self.words.push(words.into());
+        for word in words.split('|').map(|word| word.to_ascii_lowercase().into_bytes()) {
+            if let Some(known) = self.by_letter.get_mut(first(&word))
+                && !known.iter().any(|known| **known == word)
+            {
+                known.push(word.into());
+            }
+        }
     }
 
     /// Whether any source reads a key of this form.
     pub(in super::super) fn has(&self, key: &[u8]) -> bool {
-        self.words.iter().any(|words| worded_by(key, words).is_some())
+        if key.len() > KEY_BYTES_MAX {
+            return false;
+        }
+        let Ok(key) = std::str::from_utf8(key) else { return false };
+        begins(key.as_bytes()).any(|begin| {
+            let text = &key.as_bytes()[begin..];
+            self.by_letter.get(first(text)).into_iter().flatten().any(|word| {
+                starts(text, word) && key.get(begin + word.len()..).and_then(behind).is_some()
+            })
+        })
     }
+}
+
+/// The place in the alphabet of the letter that a text begins with; of anything else one behind.
+fn first(text: &[u8]) -> usize {
+    let letter = text.first().map_or(0, u8::to_ascii_lowercase);
+    if letter.is_ascii_lowercase() { usize::from(letter - b'a') } else { FIRSTS - 1 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_found_by_first_letters_is_what_a_search_finds(
+            keys in proptest::collection::vec("[aAinp_.7]{0,12}", 0..40),
+            words in proptest::collection::vec("[ainp7]{1,3}([._][ainp]{1,2})?", 1..6),
+        ) {
+            let mut worded = Worded::default();
+            worded.add(&words.join("|"));
+            for key in keys.iter().map(|key| key.as_bytes()) {
+                let naive = worded_by(key, &words.join("|")).is_some();
+                prop_assert_eq!(worded.has(key), naive);
+            }
+        }
+    }
 
     #[test]
     fn keys_are_worded_at_their_end_or_before_a_part() {

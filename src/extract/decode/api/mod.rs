@@ -12,6 +12,7 @@ mod conventions;
 mod gemini;
 mod genkit;
 mod haystack;
+mod llamaindex;
 mod ollama;
 mod openai_chat;
 mod openai_responses;
@@ -46,7 +47,7 @@ impl ApiShape {
 }
 
 /// The known shapes: a new one is added here.
-const SHAPES: [&ApiShape; 12] = [
+const SHAPES: [&ApiShape; 13] = [
     &conventions::SHAPE,
     &openai_chat::SHAPE,
     &openai_responses::SHAPE,
@@ -58,6 +59,7 @@ const SHAPES: [&ApiShape; 12] = [
     &vercel::SHAPE,
     &genkit::SHAPE,
     &haystack::SHAPE,
+    &llamaindex::SHAPE,
     &claude_code::SHAPE,
 ];
 

@@ -232,7 +232,7 @@ impl<'a> Messages<'a> {
     }
 
     fn call_fields(&mut self, map: &mut Map<'a>) -> bool {
-        let ids = ["call_id", "toolCallId", "toolUseId", "tool_use_id", "ref"];
+        let ids = ["call_id", "toolCallId", "toolUseId", "tool_use_id", "tool_call_id", "ref"];
         let mut own_id = take_text(map, &ids);
         let mut item_id = take_text(map, &["id"]);
         // The items of OpenAI's Responses have ids of their own beside the calls'.
@@ -252,7 +252,7 @@ impl<'a> Messages<'a> {
         map: &mut Map<'a>,
     ) -> bool {
         let Some(name) = take_text(map, &NAMES) else { return false };
-        let arguments = ["arguments", "args", "input", "parameters"]
+        let arguments = ["arguments", "args", "input", "parameters", "tool_kwargs"]
             .into_iter()
             .find_map(|key| map.remove(key))
             .map_or_else(|| event_arguments(map), message_arguments);
@@ -334,11 +334,16 @@ impl<'a> Messages<'a> {
         }
         let is_error = is_error(map);
         // A log event of a tool message carries the call's id as `id`.
-        let id = take_text(map, &["tool_call_id", "id"]);
+        let beside = |map: &Map<'a>| {
+            let id = map.get("additional_kwargs")?.get("tool_call_id")?.as_str()?;
+            Some(Cow::Owned(id.to_owned()))
+        };
+        let id = take_text(map, &["tool_call_id", "id"]).or_else(|| beside(map));
         let is_content = |key: &&str| {
             map.get(key).is_some_and(|content| id.is_some() || !holds_results(content))
         };
-        let Some(key) = ["content", "_content", "contents", "output"].into_iter().find(is_content)
+        let Some(key) =
+            ["content", "_content", "contents", "output", "blocks"].into_iter().find(is_content)
         else {
             return false;
         };

@@ -184,16 +184,21 @@ impl Resolver {
     }
 
     /// The spans of a trace that some dialect takes, as those of tools, agents or models, or as
-    /// none. A span that is only taken at its word about its kind is not among them: a dialect of
-    /// its own may read more of it.
+    /// none. A span that is only taken at its word about its kind is not among them, nor is one of
+    /// which nothing is read but its name: a dialect of its own may read more of it.
     pub fn known_spans(&self, trace: &TraceSpans) -> impl Iterator<Item = SpanId> {
         let is_known = |record: &&SpanRecord| {
             let facts = FactsReader::new(trace.facts(record));
+            let is_empty = facts.encoded_attributes().next().is_none();
             let takes = |id: ConditionId| {
                 let means = self.table.compiled(id.0);
                 let condition = self.table.conditions().get(usize::from(id.0));
                 means.is_some_and(|it| it.tool || it.agent || it.exclude)
-                    && condition.is_some_and(|condition| !condition.asks_only_what_is_said())
+                    && condition.is_some_and(|condition| {
+                        let by_name = is_empty && condition.may_ask_only_names();
+                        let is_excluded = means.is_some_and(|it| it.exclude);
+                        (is_excluded || !by_name) && !condition.asks_only_what_is_said()
+                    })
             };
             !record.flags.has(SpanFlags::LOG) && facts.conditions().any(takes)
         };

@@ -3,7 +3,9 @@
 //! A model call belongs to an agent as a tool call does, by the nearest span that names one. Spans
 //! of one agent's run may each name it: a run is the outermost span that does and that holds model
 //! calls as well as tool calls; spans beside each other that name one agent and hold only one of
-//! both are parts of one run. What happens within a call is a run of its own.
+//! both are parts of one run. What happens within a call is a run of its own. A model span that is
+//! the only one of its run and lasts longer than a call is no turn: it is the whole conversation of
+//! a library that asks again by itself, so such calls are told apart by time.
 
 use std::borrow::Cow;
 
@@ -36,12 +38,12 @@ pub(super) fn join(
         .collect();
     let runs = Runs::new(tree, gathered, agents, &models, calls, places);
     let scope = |span: u32, around: u32| (runs.of(span), around);
-    // The starts of each run's model calls; the spans are in start order.
-    let mut starts: HashMap<(u32, u32), Vec<u64>> = HashMap::new();
+    // The starts and ends of each run's model calls; the spans are in start order.
+    let mut asked: HashMap<(u32, u32), Vec<(u64, u64)>> = HashMap::new();
     for &model in &models {
         let scope = scope(model, nest.around(tree, model));
-        let start = tree.get(model).map_or(0, |span| span.record.start_ns);
-        starts.entry(scope).or_default().push(start);
+        let times = tree.get(model).map_or((0, 0), |it| (it.record.start_ns, it.record.end_ns));
+        asked.entry(scope).or_default().push(times);
     }
     let mut turns: HashMap<((u32, u32), usize), u32> = HashMap::new();
     let mut without_models = Vec::new();
@@ -51,13 +53,15 @@ pub(super) fn join(
     for at in told.into_iter().chain(untold) {
         let scope = scope(places[at as usize].span, nest.outer[at as usize]);
         let is_told = is_told(at as usize);
-        let Some(starts) = starts.get(&scope) else {
+        let call = &calls[at as usize];
+        let outlasts = |models: &&Vec<(u64, u64)>| matches!(models[..], [(start, end)] if start <= call.start_ns && end >= call.end_ns);
+        let Some(models) = asked.get(&scope).filter(|models| !outlasts(models)) else {
             if !is_told {
                 without_models.push(at);
             }
             continue;
         };
-        let turn = starts.partition_point(|start| *start <= calls[at as usize].start_ns);
+        let turn = models.partition_point(|(start, _)| *start <= call.start_ns);
         let first = *turns.entry((scope, turn)).or_insert(at);
         if !is_told {
             sets.join(first, at);

@@ -1,11 +1,13 @@
 //! Tool calls that stand on spans of their own.
 
+mod sign;
+
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
 use hashbrown::HashSet;
 
-use super::super::decode::Decoded;
+use self::sign::{Sign, causes, result_text, without_traceback};
 use super::super::dialect::{FactSource, Role};
 use super::form::{Candidate, RecordForm};
 use super::messages::{Asked, LlmCall};
@@ -72,6 +74,7 @@ pub(super) fn on_spans<'a>(
             unnamed.push(at);
         }
     }
+    leave_names_to_others(plan, &mut calls);
     if calls.iter().any(SpanCall::is_nameless) {
         let named = calls.iter().filter(|call| !call.is_nameless());
         let ids: HashSet<Cow<'a, str>> = named.filter_map(|call| call.call.id.clone()).collect();
@@ -86,6 +89,30 @@ pub(super) fn on_spans<'a>(
         unnamed.sort_unstable();
     }
     (calls, unnamed)
+}
+
+/// A span that is called a call's by its own name and by nothing else is part of the call on
+/// another span that has its id: the name tells the kind of the span (`acme.tool.execution`).
+fn leave_names_to_others(plan: &ReadingPlan, calls: &mut [SpanCall<'_>]) {
+    let is_of_span = |call: &SpanCall<'_>| {
+        let source = call.sources.name.and_then(|by| plan.sources.get(usize::from(by)));
+        source.is_some_and(|source| {
+            matches!(source.read, FactPlace::SpanName) && source.source.strip_prefix.is_empty()
+        })
+    };
+    if !calls.iter().any(|call| call.call.id.is_some() && is_of_span(call)) {
+        return;
+    }
+    let named = calls.iter().filter(|call| !call.is_nameless() && !is_of_span(call));
+    let ids: HashSet<String> =
+        named.filter_map(|it| Some(it.call.id.as_ref()?.to_string())).collect();
+    for at in 0..calls.len() {
+        let is_known = calls[at].call.id.as_ref().is_some_and(|id| ids.contains(&**id));
+        if is_known && is_of_span(&calls[at]) {
+            calls[at].call.name = Cow::Borrowed("");
+            calls[at].sources.name = None;
+        }
+    }
 }
 
 /// Leaves out the calls of dialects that know no marker of tools, where no model asked for a tool
@@ -253,81 +280,9 @@ impl<'a> ToolCallReader<'a, '_> {
         let source = self.plan.sources.get(usize::from(candidate.source))?;
         if let FactPlace::Status = source.read {
             let failed = span.record.flags.has(SpanFlags::ERROR);
-            return failed.then(|| match span.facts.status_message() {
-                "" => Sign::Flag(None),
-                message => Sign::Text(Cow::Borrowed(message)),
-            });
+            return failed.then(|| sign::of_message(span.facts.status_message()));
         }
-        self.find(candidate, span.facts, sign)
-    }
-}
-
-/// What an error source says.
-enum Sign<'a> {
-    /// The call failed, with this text.
-    Text(Cow<'a, str>),
-    /// The call failed; a word for it, where there is one.
-    Flag(Option<Cow<'a, str>>),
-}
-
-/// What the value of an error source says.
-fn sign<'a>(planned: &'a PlannedSource, raw: Raw<'a>) -> Option<Sign<'a>> {
-    let source = &planned.source;
-    let value = match read::decoded(source, raw)? {
-        Decoded::Value(value) => value,
-        Decoded::Unreadable(text) => Value::String(text),
-    };
-    if let Some(wanted) = &source.equals_error {
-        return read::equals(&value, wanted).then_some(Sign::Flag(None));
-    }
-    let text = error_text(value)?;
-    Some(if source.flag { Sign::Flag(Some(text)) } else { Sign::Text(text) })
-}
-
-fn error_text(value: Value<'_>) -> Option<Cow<'_, str>> {
-    match value {
-        Value::Null => None,
-        Value::String(text) => (!text.is_empty()).then_some(text),
-        Value::Map(mut map) => match map.remove("error") {
-            Some(Value::String(text)) => Some(text),
-            _ => Some(Cow::Owned(Value::Map(map).to_string())),
-        },
-        value => Some(Cow::Owned(value.to_string())),
-    }
-}
-
-/// The error that a result tells of: a text, or its member `error`.
-fn result_text<'a>(result: &Content<'a>) -> Option<Cow<'a, str>> {
-    match result.value()? {
-        Value::String(text) => Some(text.clone()),
-        Value::Map(map) => match map.get("error")? {
-            Value::String(text) => Some(text.clone()),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// The result of a failed call where it explains the error: in its first line, with the causes in
-/// those below.
-fn causes<'a>(error: &str, result: &Content<'a>) -> Option<Cow<'a, str>> {
-    let Value::String(text) = result.value()? else { return None };
-    let (first, _) = text.trim().split_once('\n')?;
-    (text.len() <= CAUSES_BYTES_MAX && first.contains(error)).then(|| text.clone())
-}
-
-/// Longest explanation that takes the place of an error's text, bytes.
-const CAUSES_BYTES_MAX: usize = 2000;
-
-/// The text before a traceback, unless that is all there is.
-fn without_traceback(text: Cow<'_, str>) -> Cow<'_, str> {
-    const HEAD: &str = "Traceback (most recent call last)";
-    match text.find(HEAD) {
-        None | Some(0) => text,
-        Some(at) => match text {
-            Cow::Borrowed(text) => Cow::Borrowed(text[..at].trim_end()),
-            Cow::Owned(text) => Cow::Owned(text[..at].trim_end().to_owned()),
-        },
+        self.find(candidate, span.facts, sign::sign)
     }
 }
 
