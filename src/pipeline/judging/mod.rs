@@ -1,5 +1,6 @@
 //! The lanes of judges and of evaluators outside of this process, joined to the pipeline.
 
+mod calls;
 mod outlet;
 mod pending;
 mod unanswered;
@@ -21,6 +22,7 @@ use crate::judge::{
     AnswerLog, JudgeLane, JudgeSettings, JudgeStartError, JudgingSettings, LaneHandle, LaneSettings,
 };
 use crate::model::{Evaluation, Receipt};
+use crate::telemetry::OwnSpans;
 
 use outlet::AskedOutlet;
 pub(super) use pending::PendingTraces;
@@ -37,6 +39,8 @@ pub(super) struct LanePlaces<'a> {
     pub(super) journal: Option<&'a Arc<Journal>>,
     /// For what they cost.
     pub(super) data_dir: Option<&'a Path>,
+    /// For spans of the requests.
+    pub(super) spans: Option<&'a OwnSpans>,
 }
 
 /// Where inquiries are handed in. Cheap to clone.
@@ -137,7 +141,8 @@ pub(super) fn link(
     let judge = match evaluators.asks_judges() {
         true => {
             let letters = UnansweredLetters::start(places.data_dir, judges.1.dead_letter, meter);
-            Some(start(judges, places, &counted(letters), meter)?)
+            let asking = evaluators.judges().map(|(by, judge)| (by.to_owned(), judge.to_owned()));
+            Some(start(judges, (places, asking.collect()), &counted(letters), meter)?)
         }
         false => None,
     };
@@ -161,7 +166,7 @@ pub(super) fn link(
 /// Starts the lane of the judges; its evaluations are counted like all others.
 fn start(
     (judges, judging): (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
-    places: LanePlaces<'_>,
+    (places, asking): (LanePlaces<'_>, Vec<(String, String)>),
     outlet: &Outlet,
     meter: &Meter,
 ) -> Result<JudgeLane, JudgeStartError> {
@@ -172,9 +177,11 @@ fn start(
     let log = places.journal.map(|journal| Arc::clone(journal) as Arc<dyn AnswerLog>);
     let settings = LaneSettings {
         judges,
+        asking,
         recording: None,
         spent_file: places.data_dir.map(|folder| folder.join(SPENT_FILE)),
         log,
+        watch: places.spans.map(|spans| calls::watch(spans.clone())),
     };
     JudgeLane::start(settings, judging, Arc::clone(outlet), meter)
 }
