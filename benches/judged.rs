@@ -65,6 +65,7 @@ fn judged(criterion: &mut Criterion) {
         evidence_tokens: 12_000,
         bytes_per_token: 3.5,
         withholds_injections: false,
+        window: 0,
         mark_key: MarkKey([7; 32]),
     };
     let plain = evaluator("helpfulness", r#"{"judge":"a","redact":"none"}"#);

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::serve::probing::{Unasked, check_external};
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output};
 use crate::config::{self, ResolvedConfig};
@@ -10,7 +11,8 @@ use crate::visible;
 /// Checks a config and says what it would do
 ///
 /// Every mistake is shown with its file, line and column, and what this machine lacks, such as the
-/// folder of a file. Exit code 78 if there is one.
+/// folder of a file. External evaluators are asked whether they take their settings. Exit code 78
+/// if there is a mistake.
 #[derive(Args, Debug)]
 #[command(
     visible_alias = "validate",
@@ -36,6 +38,13 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit, CommandError> {
         return Ok(Exit::Success);
     }
     plan.check_machine(&loaded)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| anyhow::Error::new(error).context("cannot start the runtime"))?;
+    for Unasked { evaluator, why } in runtime.block_on(check_external(&loaded, &plan))? {
+        let line = format!("{evaluator} could not be asked whether it takes its settings: {why}");
+        output::note(visible::line(&line));
+    }
     output::line(format_args!("{}: no mistakes", visible::line(args.config.name())))?;
     for (title, lines) in plan.summary() {
         let lines = if lines.is_empty() { vec!["none".to_owned()] } else { lines };

@@ -51,7 +51,10 @@ pub(super) fn judge(evaluators: Vec<Configured>) -> Evaluators {
 
 /// Reads every file. What cannot be read is told on standard error, with file and line, and does
 /// not lose the rest, and so is what a limit keeps out of a trace; true when anything was.
-pub(super) fn read(replay: &mut Replay<'_>, files: &[PathBuf]) -> bool {
+///
+/// # Errors
+/// The files hold more than `limits.memory_mib` allows to be kept.
+pub(super) fn read(replay: &mut Replay<'_>, files: &[PathBuf]) -> Result<bool, CommandError> {
     read_with(replay, files, |_, _| {})
 }
 
@@ -60,7 +63,7 @@ pub(super) fn read_with(
     replay: &mut Replay<'_>,
     files: &[PathBuf],
     mut visit: impl FnMut(Signal, &[u8]),
-) -> bool {
+) -> Result<bool, CommandError> {
     let mut is_broken = false;
     for path in files {
         for (index, request) in read_requests(path).enumerate() {
@@ -82,9 +85,22 @@ pub(super) fn read_with(
                 output::note(format_args!("spanscore: {}", visible::line(problem)));
                 is_broken = true;
             }
+            if replay.is_full() {
+                return Err(too_much(&place()));
+            }
         }
     }
-    note_cut_traces(replay.cut_traces()) || is_broken
+    Ok(note_cut_traces(replay.cut_traces()) || is_broken)
+}
+
+/// The files hold more than may be kept at once.
+fn too_much(place: &str) -> CommandError {
+    CommandError::Runtime(anyhow::anyhow!(
+        "up to {} the files hold more than `limits.memory_mib` lets this command keep at once: \
+         name fewer of them, or raise it, such as with --set limits.memory_mib=4096 (`spanscore \
+         score` has no such limit)",
+        visible::line(place)
+    ))
 }
 
 /// Most traces that are named one by one.

@@ -17,6 +17,7 @@ pub use answer::{SendError, Taken};
 pub(crate) use answer::{retry_after, short};
 pub(crate) use connection::Connection;
 pub(crate) use grpc::{chain, channel};
+pub(crate) use retry::back_off_ms;
 pub use settings::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
 
 use crate::otlp::Signal;

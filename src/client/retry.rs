@@ -208,6 +208,21 @@ pub(crate) fn chance() -> f64 {
     RandomState::new().hash_one(0u8) as f64 / u64::MAX as f64
 }
 
+/// The first wait between tries of what only a few tries are made of; each further one is up to
+/// twice as long.
+const BACK_OFF_MS: u64 = 500;
+/// The longest of these that is not asked for.
+const BACK_OFF_MAX_MS: u64 = 30_000;
+
+/// A wait before the next of a few tries: up to twice the last, varied by the number of what is
+/// tried, and at least what is asked for. Pure, for those that are told the time.
+pub(crate) fn back_off_ms(id: u64, attempt: u32, after: Option<Duration>) -> u64 {
+    let most = (BACK_OFF_MS << attempt.saturating_sub(1).min(16)).min(BACK_OFF_MAX_MS);
+    let spread = (id ^ u64::from(attempt) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+    let after = after.map_or(0, |after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
+    (spread % (most + 1)).max(after)
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;

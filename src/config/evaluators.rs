@@ -264,6 +264,7 @@ fn info(
         level,
         digest: identity::of_evaluator(&key.text, level, &judged_by),
         case: None,
+        own_version: None,
     }
 }
 

@@ -24,9 +24,12 @@ pub(super) fn check(config: &Config, node: &Node, errors: &mut Vec<SettingsError
             errors.push(error.at(place("tls")));
         }
     }
-    if let Some(Err((key, error))) = config.telemetry.metrics.otlp.as_ref().map(|it| it.check()) {
-        let section = descend(node, &["telemetry", "metrics", "otlp"]);
-        errors.push(error.at(section.get(key).map_or(section.place, |value| value.place)));
+    let telemetry = &config.telemetry;
+    for (part, otlp) in [("metrics", &telemetry.metrics.otlp), ("traces", &telemetry.traces.otlp)] {
+        if let Some(Err((key, error))) = otlp.as_ref().map(|it| it.check()) {
+            let section = descend(node, &["telemetry", part, "otlp"]);
+            errors.push(error.at(section.get(key).map_or(section.place, |value| value.place)));
+        }
     }
     let Some(otlp) = &config.receivers.otlp else { return };
     let Some(auth) = &otlp.auth else { return };

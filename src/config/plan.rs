@@ -164,6 +164,26 @@ impl ResolvedConfig {
         }
     }
 
+    /// Mistakes that others found in the settings of evaluators: each with the evaluator's name,
+    /// the keys below its entry, and what is wrong there.
+    pub fn mistakes(
+        loaded: &Loaded,
+        found: impl IntoIterator<Item = (String, Vec<String>, String)>,
+    ) -> ConfigError {
+        let entries = loaded.node.get("evaluators");
+        let errors = found.into_iter().map(|(evaluator, keys, message)| {
+            let entry = entries.and_then(|all| all.get(&evaluator));
+            let mut node = entry.unwrap_or(&loaded.node);
+            // Of a setting that is missing, the place is that of what it is missing in.
+            for key in keys {
+                let Some(below) = node.get(&key) else { break };
+                node = below;
+            }
+            SettingsError::new(format!("`{evaluator}`: {message}")).at(node.place)
+        });
+        report(errors.collect(), &loaded.sources)
+    }
+
     /// What the config needs of the machine that it is on and does not find there: a mistake where
     /// it is to run, none where it is only read.
     ///

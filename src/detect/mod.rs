@@ -11,6 +11,7 @@
 //! failure     whether a tool's result says that the call failed
 //! normalise   the text as a reader sees it, with a map back to its bytes
 //! validate    check digits and plausible ranges
+//! redactor    values with placeholders for what is secret in them
 //! js_regex    ECMAScript's patterns in linear time
 //! ```
 
@@ -23,6 +24,7 @@ pub mod normalise;
 pub mod pack;
 pub mod prefilter;
 pub(crate) mod redact;
+pub mod redactor;
 mod severity;
 pub(crate) mod validate;
 

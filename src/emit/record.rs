@@ -56,6 +56,9 @@ fn try_write(evaluation: &Evaluation, content: bool, out: &mut String) -> std::f
     write!(out, r#","partial":{}"#, target.is_partial)?;
     write!(out, r#","revision":{}"#, evaluation.revision)?;
     string(out, "evaluator_version", Some(&evaluator.version()))?;
+    if let Some(version) = &evaluator.own_version {
+        string(out, "evaluator_own_version", Some(version))?;
+    }
     let revises = evaluation.revises.as_ref().map(EvaluationId::to_string);
     string(out, "revises", revises.as_deref())?;
     let service = target.resource.service_name.as_str();

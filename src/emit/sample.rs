@@ -15,6 +15,7 @@ fn evaluation(outcome: Outcome) -> Evaluation {
             level: Level::Trace,
             digest: [7; 16],
             case: None,
+            own_version: None,
         }),
         target: Arc::new(Target {
             trace_id: TraceId::from_hex("0af7651916cd43dd8448eb211c80319c").unwrap_or_default(),

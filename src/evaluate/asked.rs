@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::external::answer::ExternalVerdict;
+use super::external::answer::{ExternalVerdict, shown};
 use super::external::{ExternalBody, ExternalInquiry};
 use super::inquiry::{Conclusion, Inquiry, JudgePlan};
-use crate::model::{Evaluation, EvaluationId, Explanation, JudgeUse, Outcome, Score, SpanId};
+use crate::model::{
+    Evaluation, EvaluationId, EvaluatorInfo, Explanation, JudgeUse, Outcome, Score, SpanId,
+};
 use crate::value::Value;
 
 /// What is to be asked about one target.
@@ -144,6 +146,12 @@ impl AskedExternal {
         if version.is_empty() {
             return;
         }
+        let of_calls = self.calls.first().map(|call| Arc::new(versioned(&call.evaluator, version)));
+        let own = Arc::new(versioned(&self.evaluation.evaluator, version));
+        for call in &mut self.calls {
+            call.evaluator = Arc::clone(of_calls.as_ref().unwrap_or(&own));
+        }
+        self.evaluation.evaluator = own;
         for evaluation in std::iter::once(&mut self.evaluation).chain(&mut self.calls) {
             evaluation.id = with_version(evaluation.id, version);
             evaluation.revises = evaluation.revises.map(|id| with_version(id, version));
@@ -206,6 +214,12 @@ impl AskedExternal {
         }
         self
     }
+}
+
+/// An evaluator with the version that it gives itself.
+fn versioned(info: &EvaluatorInfo, version: &str) -> EvaluatorInfo {
+    let EvaluationId(digest) = with_version(EvaluationId(info.digest), version);
+    EvaluatorInfo { digest, own_version: Some(shown(version).into()), ..info.clone() }
 }
 
 /// Where evaluations are only counted they have no ids.

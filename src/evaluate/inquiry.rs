@@ -70,6 +70,8 @@ pub struct PromptRoom {
     pub bytes_per_token: f64,
     /// Whether strings in which an injection was found are withheld.
     pub withholds_injections: bool,
+    /// Which of [`JudgePrompt::windows`] is shown, from 0.
+    pub window: usize,
     /// What the mark of the record is made with: random bytes, the same for the whole life of the
     /// process.
     pub mark_key: MarkKey,
@@ -103,6 +105,9 @@ pub struct JudgePrompt {
     pub cut_bytes: u64,
     /// An injection was found in the record by our own detectors.
     pub injection_found: bool,
+    /// In how many requests all is asked, one after the other: more than one where the run is too
+    /// long for one. Their answers, put together, are one vote.
+    pub windows: usize,
 }
 
 /// How a statement was answered.

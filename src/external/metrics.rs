@@ -8,10 +8,11 @@ use opentelemetry::metrics::{Counter, Histogram, Meter, MeterProvider};
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 
 use super::lane::core::ExternalCount;
-use super::lane::waiting::WaitingRoom;
+use crate::model::WaitingRoom;
 
 /// What the lane counts.
 pub(super) struct ExternalMetrics {
+    describes: Counter<u64>,
     requests: Counter<u64>,
     retries: Counter<u64>,
     ignored: Counter<u64>,
@@ -35,6 +36,11 @@ impl ExternalMetrics {
             histogram.with_boundaries(bounds).build()
         };
         Self {
+            describes: counter(
+                "spanscore.external.describes",
+                "Times that external evaluators were asked what they evaluate.",
+                "{request}",
+            ),
             requests: counter(
                 "spanscore.external.requests",
                 "Requests to external evaluators, or processes.",
@@ -59,6 +65,7 @@ impl ExternalMetrics {
     /// Shows an evaluator with nothing, so that an alert need not wait for a first time.
     pub(super) fn begin(&self, evaluator: &str) {
         let of = KeyValue::new("evaluator", evaluator.to_owned());
+        self.describes.add(0, &[of.clone(), KeyValue::new("outcome", "described")]);
         self.requests.add(0, &[of.clone(), KeyValue::new("outcome", "answered")]);
         self.retries.add(0, std::slice::from_ref(&of));
         for reason in ["unknown_task", "repeated"] {
@@ -78,6 +85,10 @@ impl ExternalMetrics {
     pub(super) fn count<'n>(&self, name: impl Fn(usize) -> &'n str, count: &ExternalCount) {
         let of = |channel: usize| KeyValue::new("evaluator", name(channel).to_owned());
         let outcome = match count {
+            ExternalCount::Described(channel, outcome) => {
+                let all = [of(*channel), KeyValue::new("outcome", *outcome)];
+                return self.describes.add(1, &all);
+            }
             ExternalCount::Request(channel, outcome) => {
                 let all = [of(*channel), KeyValue::new("outcome", *outcome)];
                 return self.requests.add(1, &all);

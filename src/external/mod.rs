@@ -17,6 +17,8 @@
 
 pub mod lane;
 mod metrics;
+mod probe;
 mod transport;
 
 pub use lane::{ExternalHandle, ExternalLane, ExternalSettings, ExternalStartError, ask_all};
+pub use probe::{ExternalProbe, ProbeAnswer, probe};

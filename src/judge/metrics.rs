@@ -1,18 +1,32 @@
 //! What judges do, in numbers. Names and units are in `docs/operations.md`.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter, MeterProvider};
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 
 use super::lane::core::LaneCount;
-use super::lane::load::LaneLoad;
 use super::wire::TokenUsage;
-use crate::model::{Evaluation, Outcome};
+use crate::model::{Evaluation, Outcome, Reason, WaitingRoom};
 
 /// What tokens were: new, known to the provider, or of an answer.
 const TOKEN_TYPES: [&str; 3] = ["input", "cached", "output"];
+
+/// Why the lane asks nobody: each is shown from the start.
+const LANE_REASONS: [Reason; 6] = [
+    Reason::QueueFull,
+    Reason::BudgetExhausted,
+    Reason::RateLimited,
+    Reason::CircuitOpen,
+    Reason::Deadline,
+    Reason::Shutdown,
+];
+/// Upper bounds of waits, seconds: `settle` and what a budget or a rate adds to it.
+const WAIT_BOUNDS: [f64; 10] = [0.01, 0.1, 1.0, 5.0, 11.0, 20.0, 60.0, 120.0, 300.0, 600.0];
+/// Upper bounds of the durations of requests, seconds.
+const DURATION_BOUNDS: [f64; 9] = [0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0];
 
 /// The instruments, before it is known which judges there are.
 pub(super) struct JudgeMetrics {
@@ -29,25 +43,16 @@ impl JudgeMetrics {
         Self { meter: SdkMeterProvider::default().meter("spanscore") }
     }
 
-    pub(super) fn of(self, names: Vec<String>, load: &Arc<LaneLoad>) -> LaneMetrics {
+    pub(super) fn of(
+        self,
+        names: Vec<String>,
+        asking: &[(String, String)],
+        load: &Arc<WaitingRoom>,
+    ) -> LaneMetrics {
         let counter = |name: &'static str, about: &'static str, unit: &'static str| {
             self.meter.u64_counter(name).with_description(about).with_unit(unit).build()
         };
-        let gauge = |name: &'static str, about: &'static str, unit: &'static str, which| {
-            let load = Arc::clone(load);
-            let look = move |(inquiries, bytes): (usize, usize)| match which {
-                0 => inquiries,
-                _ => bytes,
-            };
-            self.meter
-                .u64_observable_gauge(name)
-                .with_description(about)
-                .with_unit(unit)
-                .with_callback(move |gauge| gauge.observe(look(load.now()) as u64, &[]))
-                .build()
-        };
-        gauge("spanscore.judge.waiting", "Inquiries that wait for judges.", "{inquiry}", 0);
-        gauge("spanscore.judge.waiting_size", "Bytes of those.", "By", 1);
+        self.watch_load(load);
         let metrics = LaneMetrics {
             requests: counter("spanscore.judge.requests", "Requests to judges.", "{request}"),
             tokens: counter("spanscore.judge.tokens", "Tokens by judges.", "{token}"),
@@ -63,17 +68,59 @@ impl JudgeMetrics {
                 "Inquiries that left otherwise than with an evaluation.",
                 "{inquiry}",
             ),
-            agreement: self
-                .meter
-                .f64_histogram("spanscore.judge.agreement")
-                .with_description("Mean share of votes that agree with the majority.")
-                .with_unit("1")
-                .with_boundaries(vec![0.5, 0.6, 0.7, 0.8, 0.9, 0.99])
-                .build(),
-            names,
+            unanswered: counter(
+                "spanscore.judge.unanswered",
+                "Inquiries that came to no score, by reason.",
+                "{inquiry}",
+            ),
+            agreement: self.histogram(
+                "spanscore.judge.agreement",
+                "Mean share of votes that agree with the majority.",
+                ("1", &[0.5, 0.6, 0.7, 0.8, 0.9, 0.99]),
+            ),
+            wait: self.histogram(
+                "spanscore.judge.wait",
+                "How long inquiries waited for their first request.",
+                ("s", &WAIT_BOUNDS),
+            ),
+            duration: self.histogram(
+                "spanscore.judge.duration",
+                "How long requests to judges took.",
+                ("s", &DURATION_BOUNDS),
+            ),
+            names: RwLock::new(names),
         };
-        metrics.begin();
+        metrics.begin(asking);
         metrics
+    }
+
+    fn histogram(
+        &self,
+        name: &'static str,
+        about: &'static str,
+        (unit, bounds): (&'static str, &[f64]),
+    ) -> Histogram<f64> {
+        let histogram = self.meter.f64_histogram(name).with_description(about).with_unit(unit);
+        histogram.with_boundaries(bounds.to_vec()).build()
+    }
+
+    /// Shows what waits, whenever it is looked at.
+    fn watch_load(&self, load: &Arc<WaitingRoom>) {
+        let gauge = |name: &'static str, about: &'static str, unit: &'static str, which| {
+            let load = Arc::clone(load);
+            let look = move |(inquiries, bytes): (usize, usize)| match which {
+                0 => inquiries,
+                _ => bytes,
+            };
+            self.meter
+                .u64_observable_gauge(name)
+                .with_description(about)
+                .with_unit(unit)
+                .with_callback(move |gauge| gauge.observe(look(load.now()) as u64, &[]))
+                .build()
+        };
+        gauge("spanscore.judge.waiting", "Inquiries that wait for judges.", "{inquiry}", 0);
+        gauge("spanscore.judge.waiting_size", "Bytes of those.", "By", 1);
     }
 }
 
@@ -84,75 +131,109 @@ pub(super) struct LaneMetrics {
     cost: Counter<f64>,
     cache_hits: Counter<u64>,
     inquiries: Counter<u64>,
+    unanswered: Counter<u64>,
     agreement: Histogram<f64>,
-    names: Vec<String>,
+    wait: Histogram<f64>,
+    duration: Histogram<f64>,
+    /// The judges by their place on the lane; more come with other configs.
+    names: RwLock<Vec<String>>,
 }
 
 impl LaneMetrics {
-    /// Shows each judge with nothing, so that an alert need not wait for a first time.
-    fn begin(&self) {
-        (0..self.names.len()).for_each(|judge| self.begin_judge(judge));
-        if !self.names.is_empty() {
-            self.begin_inquiries();
+    /// Shows each evaluator and its judge with nothing, so that an alert need not wait for a first
+    /// time.
+    pub(super) fn begin(&self, asking: &[(String, String)]) {
+        for (evaluator, judge) in asking {
+            let Some(judge) = self.place(judge) else { continue };
+            let of = self.labels(judge, evaluator);
+            self.requests.add(0, &with(&of, "outcome", "replied"));
+            for kind in TOKEN_TYPES {
+                self.tokens.add(0, &with(&of, "type", kind));
+            }
+            self.cost.add(0.0, &of);
+            self.cache_hits.add(0, &of);
+            for reason in LANE_REASONS {
+                self.unanswered.add(0, &with(&of, "reason", reason.as_str()));
+            }
+        }
+        if !asking.is_empty() {
+            for outcome in ["replaced", "superseded", "left"] {
+                self.inquiries.add(0, &[KeyValue::new("outcome", outcome)]);
+            }
         }
     }
 
-    /// Shows one more judge.
-    pub(super) fn add(&mut self, name: String) {
-        self.names.push(name);
-        self.begin_judge(self.names.len() - 1);
-        self.begin_inquiries();
+    /// One more judge, behind all others.
+    pub(super) fn add(&self, name: String) {
+        self.names.write().unwrap_or_else(PoisonError::into_inner).push(name);
     }
 
-    fn begin_judge(&self, judge: usize) {
-        let of = [self.judge(judge), KeyValue::new("outcome", "replied")];
-        self.requests.add(0, &of);
-        for kind in TOKEN_TYPES {
-            self.tokens.add(0, &[self.judge(judge), KeyValue::new("type", kind)]);
-        }
-        self.cost.add(0.0, &[self.judge(judge)]);
-        self.cache_hits.add(0, &[self.judge(judge)]);
+    fn names(&self) -> RwLockReadGuard<'_, Vec<String>> {
+        self.names.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begin_inquiries(&self) {
-        for outcome in ["replaced", "superseded", "left"] {
-            self.inquiries.add(0, &[KeyValue::new("outcome", outcome)]);
-        }
+    /// The place of the judge that a name means today.
+    pub(super) fn place(&self, judge: &str) -> Option<usize> {
+        self.names().iter().rposition(|name| name == judge)
     }
 
     fn judge(&self, judge: usize) -> KeyValue {
-        KeyValue::new("judge", self.names.get(judge).cloned().unwrap_or_default())
+        KeyValue::new("judge", self.names().get(judge).cloned().unwrap_or_default())
+    }
+
+    fn labels(&self, judge: usize, evaluator: &str) -> [KeyValue; 2] {
+        [self.judge(judge), KeyValue::new("evaluator", evaluator.to_owned())]
     }
 
     pub(super) fn asked(
         &self,
-        judge: usize,
+        (judge, evaluator): (usize, &str),
         outcome: &'static str,
         usage: TokenUsage,
         cost_nano: u64,
     ) {
-        let of = self.judge(judge);
-        self.requests.add(1, &[of.clone(), KeyValue::new("outcome", outcome)]);
+        let of = self.labels(judge, evaluator);
+        self.requests.add(1, &with(&of, "outcome", outcome));
         let new = usage.input.saturating_sub(usage.cached);
         for (kind, tokens) in TOKEN_TYPES.into_iter().zip([new, usage.cached, usage.output]) {
-            self.tokens.add(tokens, &[of.clone(), KeyValue::new("type", kind)]);
+            self.tokens.add(tokens, &with(&of, "type", kind));
         }
-        self.cost.add(cost_nano as f64 / 1e9, &[of]);
+        self.cost.add(cost_nano as f64 / 1e9, &of);
     }
 
-    pub(super) fn emitted(&self, evaluations: &[Evaluation]) {
+    /// How long a request took, whatever came of it.
+    pub(super) fn took(&self, judge: usize, took: Duration) {
+        self.duration.record(took.as_secs_f64(), &[self.judge(judge)]);
+    }
+
+    /// What an inquiry came to, with the judge that was asked last, or would have been.
+    pub(super) fn emitted(&self, judge: Option<usize>, evaluations: &[Evaluation]) {
         let Some(first) = evaluations.first() else { return };
-        let evaluator = KeyValue::new("evaluator", first.evaluator.name.clone());
-        if let (Outcome::Scored(_), Some(judge)) = (&first.outcome, &first.judge) {
-            self.agreement.record(judge.agreement, &[evaluator]);
+        let name = &first.evaluator.name;
+        let reason = match (&first.outcome, &first.judge) {
+            (Outcome::Scored(_), Some(used)) => {
+                let evaluator = KeyValue::new("evaluator", name.clone());
+                return self.agreement.record(used.agreement, &[evaluator]);
+            }
+            (Outcome::Scored(_), None) => return,
+            (Outcome::NotEvaluable { reason, .. }, _) => reason.as_str(),
+            (Outcome::Failed { error_type, .. }, _) => error_type,
+        };
+        if let Some(judge) = judge {
+            self.unanswered.add(1, &with(&self.labels(judge, name), "reason", reason));
         }
     }
 
-    pub(super) fn count(&self, count: LaneCount) {
+    pub(super) fn count(&self, count: &LaneCount) {
         let outcome = match count {
-            LaneCount::CacheHit(judge) => return self.cache_hits.add(1, &[self.judge(judge)]),
+            LaneCount::CacheHit(judge, evaluator) => {
+                return self.cache_hits.add(1, &self.labels(*judge, evaluator));
+            }
+            LaneCount::Waited(judge, evaluator, ms) => {
+                return self.wait.record(*ms as f64 / 1e3, &self.labels(*judge, evaluator));
+            }
             LaneCount::Refused(judge, parameter) => {
-                let judge = self.names.get(judge).map_or("", String::as_str);
+                let judge = self.names().get(*judge).cloned().unwrap_or_default();
                 tracing::info!(judge, parameter, "the judge does not take this; it is left out");
                 return;
             }
@@ -162,4 +243,8 @@ impl LaneMetrics {
         };
         self.inquiries.add(1, &[KeyValue::new("outcome", outcome)]);
     }
+}
+
+fn with(of: &[KeyValue; 2], key: &'static str, value: &'static str) -> [KeyValue; 3] {
+    [of[0].clone(), of[1].clone(), KeyValue::new(key, value)]
 }

@@ -15,6 +15,7 @@
 //! logged before anybody hears of it.
 
 mod cache;
+mod call;
 mod client;
 mod gate;
 pub mod lane;
@@ -23,6 +24,7 @@ mod settings;
 mod wire;
 
 pub use cache::ANSWERS_BYTES_MAX;
+pub use call::{CallWatch, JudgeCall};
 pub use client::{JudgeStartError, ReplyRecording};
 pub use lane::{AnswerLog, JudgeLane, JudgesChange, LaneHandle, LaneOutlet, LaneSettings, ask_all};
 pub use settings::{

@@ -1,11 +1,13 @@
 //! The `judges:` section: which models can be asked, and what they may cost.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::model::WaitingRoom;
 use crate::settings::{HumanDuration, Node, SettingsError, above_zero, nearest};
 use crate::tls::TlsSettings;
 
@@ -93,6 +95,19 @@ pub struct JudgingSettings {
     pub dead_letter: DeadLetterChoice,
 }
 
+impl JudgingSettings {
+    /// Room for as much as may wait.
+    pub fn room(&self) -> Arc<WaitingRoom> {
+        let (count_max, bytes_max) = self.room_max();
+        WaitingRoom::new(count_max, bytes_max)
+    }
+
+    /// How many may wait, and their bytes.
+    pub fn room_max(&self) -> (usize, usize) {
+        (self.waiting_max as usize, (self.waiting_mib as usize) << 20)
+    }
+}
+
 /// Which inquiries without an answer are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -135,10 +150,9 @@ pub enum JudgeApi {
 
 impl JudgeApi {
     /// The provider's name in the GenAI conventions.
-    pub fn as_str(self) -> &'static str {
+    pub fn provider(self) -> &'static str {
         match self {
-            Self::OpenAi => "openai",
-            Self::OpenAiResponses => "openai_responses",
+            Self::OpenAi | Self::OpenAiResponses => "openai",
             Self::Anthropic => "anthropic",
         }
     }

@@ -272,7 +272,7 @@ impl GivenVerdict {
 }
 
 /// What every evaluation of one configured evaluator shares.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct EvaluatorInfo {
     /// The kind, such as `tool_call_args`.
     pub kind: &'static str,
@@ -287,11 +287,13 @@ pub struct EvaluatorInfo {
     /// The case of a dataset that it judges against, where it is one of a dataset's. Not a part of
     /// the identity: the criteria are.
     pub case: Option<Box<str>>,
+    /// The version that an evaluator outside of this process gives itself; part of `digest` then.
+    pub own_version: Option<Box<str>>,
 }
 
 impl EvaluatorInfo {
-    /// The evaluator's version, in hexadecimal digits: a change of its settings or criteria changes
-    /// it.
+    /// The evaluator's version, in hexadecimal digits: a change of its settings, its criteria or
+    /// [`own_version`](Self::own_version) changes it.
     pub fn version(&self) -> String {
         self.digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }

@@ -15,6 +15,7 @@ pub mod span;
 pub mod tool_call;
 pub mod trajectory;
 pub mod verdicts;
+pub mod waiting;
 
 pub use self::effort::Effort;
 pub use self::evaluation::{
@@ -34,3 +35,4 @@ pub use span::{
 pub use tool_call::{CallStatus, Content, Origin, ToolCall, ToolDefinition};
 pub use trajectory::{Completion, Exchange, Trajectory, Usage};
 pub use verdicts::GivenVerdicts;
+pub use waiting::{WaitingPlace, WaitingRoom};

@@ -232,7 +232,7 @@ impl Collector {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let judges = (&settings.judges, &settings.judging);
         let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
-        let places = LanePlaces { journal: journal.as_ref(), data_dir };
+        let places = LanePlaces { journal: journal.as_ref(), data_dir, spans: telemetry.spans() };
         let (links, lanes) =
             judging::link(judges, places, (&evaluators, &forwards), &outlet, &meter)?;
         let pipeline = Pipeline::start_linked(

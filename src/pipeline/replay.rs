@@ -29,11 +29,13 @@ pub struct Replay<'r> {
     cache: ExtractionCache,
     session_key: SessionKeyFields,
     trace_steps: u64,
+    bytes_max: usize,
 }
 
 impl<'r> Replay<'r> {
     /// Starts empty. The limits of one trace hold here too: [`cut_traces`](Self::cut_traces) tells
-    /// of those that grew beyond them. All traces of the input are kept.
+    /// of those that grew beyond them. All traces of the input are kept, up to
+    /// `limits.memory_mib`: [`is_full`](Self::is_full) tells when there is no more room.
     pub fn new(
         resolver: &'r Resolver,
         limits: LimitsSettings,
@@ -52,6 +54,7 @@ impl<'r> Replay<'r> {
             cache: ExtractionCache::default(),
             session_key,
             trace_steps: u64::from(limits.trace_steps),
+            bytes_max: (limits.memory_mib as usize) << 20,
         }
     }
 
@@ -63,6 +66,11 @@ impl<'r> Replay<'r> {
         let [batch] = batches;
         self.shard.add(&batch, 0, &mut self.evicted);
         Ok(extracted)
+    }
+
+    /// Whether what was kept takes all the memory that there is for it.
+    pub fn is_full(&self) -> bool {
+        self.shard.bytes() > self.bytes_max
     }
 
     /// Traces that grew beyond a limit of one trace: they are shown with what was kept.

@@ -13,6 +13,7 @@ mod push;
 mod readiness;
 mod serve;
 mod settings;
+mod spans;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -29,6 +30,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use self::push::Pushing;
+use self::spans::SpanPushing;
 use crate::client::Client;
 use crate::model::{Memory, Share};
 use crate::tls::{ListenerTlsSettings, Reread, ServerTls, TlsError};
@@ -36,9 +38,10 @@ use crate::tls::{ListenerTlsSettings, Reread, ServerTls, TlsError};
 pub use logs::{LogsError, start_logs};
 pub use readiness::{Heartbeats, Readiness};
 pub use settings::{
-    HealthSettings, LogFormat, LogsSettings, MetricsOtlpSettings, MetricsSettings, ReportProtocol,
-    TelemetrySettings,
+    HealthSettings, LogFormat, LogsSettings, MetricsOtlpSettings, MetricsSettings,
+    OwnTracesSettings, ReportProtocol, TelemetrySettings,
 };
+pub use spans::OwnSpans;
 
 /// Why telemetry cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -66,9 +69,14 @@ pub enum TelemetryError {
     /// The metrics cannot be set up.
     #[error("cannot set up metrics: {0}")]
     Metrics(String),
-    /// A client for the backend of our own metrics cannot be made.
-    #[error("cannot send to telemetry.metrics.otlp: {0}")]
-    Client(String),
+    /// A client for the backend of our own metrics or spans cannot be made.
+    #[error("cannot send to {setting}: {error}")]
+    Client {
+        /// The setting.
+        setting: &'static str,
+        /// What is wrong.
+        error: String,
+    },
 }
 
 /// Running telemetry; its endpoints close when it is dropped.
@@ -80,6 +88,7 @@ pub struct Telemetry {
     health_address: Option<SocketAddr>,
     files: Vec<Arc<dyn Reread>>,
     pushing: Option<Pushing>,
+    spans: Option<SpanPushing>,
     stop: CancellationToken,
 }
 
@@ -93,6 +102,10 @@ impl Telemetry {
         let metrics = metrics.await?;
         let health = bind(settings.health.endpoint.as_deref(), "telemetry.health.endpoint").await?;
         let mut telemetry = Self::reporting(settings.metrics.otlp.as_ref())?;
+        if let Some(otlp) = &settings.traces.otlp {
+            let client = client_of(otlp, "telemetry.traces.otlp")?;
+            telemetry.spans = Some(SpanPushing::start(client, otlp, &telemetry.meter()));
+        }
         if let Some((listener, address)) = metrics {
             telemetry.metrics_address = Some(address);
             let router = serve::metrics_router(telemetry.registry.clone());
@@ -115,12 +128,20 @@ impl Telemetry {
 
     /// Reports over OTLP once more, what was counted up to now, and then no more.
     pub async fn finish(&mut self) {
+        if let Some(spans) = self.spans.take() {
+            spans.finish().await;
+        }
         let Some(pushing) = self.pushing.take() else { return };
         let provider = self.provider.clone();
         // It waits for the thread that reads the instruments.
         let flushing = tokio::task::spawn_blocking(move || provider.force_flush());
         let _ = tokio::time::timeout(push::LAST_PUSH_TIME, flushing).await;
         pushing.finish().await;
+    }
+
+    /// Where spans of our own are handed in, if they go anywhere.
+    pub fn spans(&self) -> Option<&OwnSpans> {
+        self.spans.as_ref().map(SpanPushing::handle)
     }
 
     /// What was read from files and may be read again: certificates.
@@ -154,9 +175,7 @@ impl Telemetry {
         let mut builder = SdkMeterProvider::builder().with_reader(exporter).with_resource(resource);
         let mut reports = None;
         if let Some(otlp) = otlp {
-            let client = otlp.client().map_err(|error| error.to_string());
-            let client = client.and_then(|client| Client::new(&client));
-            let client = client.map_err(TelemetryError::Client)?;
+            let client = client_of(otlp, "telemetry.metrics.otlp")?;
             let (reader, requests) = push::reader(otlp, &registry);
             builder = builder.with_reader(reader);
             reports = Some((client, requests, otlp.endpoint.as_str()));
@@ -168,6 +187,7 @@ impl Telemetry {
             .map(|(client, requests, endpoint)| Pushing::start(client, requests, &meter, endpoint));
         Ok(Self {
             pushing,
+            spans: None,
             provider,
             registry,
             readiness: Readiness::default(),
@@ -261,6 +281,12 @@ fn server_tls(
     let tls = ServerTls::new(settings.clone(), setting, &["http/1.1"]);
     let tls = tls.map_err(|error| TelemetryError::Tls { setting, error: Box::new(error) })?;
     Ok(Some(Arc::new(tls)))
+}
+
+fn client_of(otlp: &MetricsOtlpSettings, setting: &'static str) -> Result<Client, TelemetryError> {
+    let client = otlp.client().map_err(|error| error.to_string());
+    let client = client.and_then(|client| Client::new(&client));
+    client.map_err(|error| TelemetryError::Client { setting, error })
 }
 
 async fn bind(

@@ -184,7 +184,7 @@ impl PushOutcomes {
     }
 }
 
-fn text_of(error: &SendError) -> &str {
+pub(super) fn text_of(error: &SendError) -> &str {
     match error {
         SendError::Unreachable(error)
         | SendError::Retryable { error, .. }

@@ -10,12 +10,14 @@ use crate::client::{ClientSettings, Compression, Connection, Protocol, TlsSettin
 use crate::settings::{HumanDuration, Secret, SettingsError, optional_listen_address};
 use crate::tls::ListenerTlsSettings;
 
-/// Our own metrics, health and logs.
+/// Our own metrics, spans, health and logs.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TelemetrySettings {
     /// Metrics, for Prometheus to scrape and over OTLP.
     pub metrics: MetricsSettings,
+    /// Spans of what this process does itself: requests to judges.
+    pub traces: OwnTracesSettings,
     /// Whether the process lives and is ready.
     pub health: HealthSettings,
     /// Log lines, on standard error.
@@ -45,17 +47,25 @@ impl Default for MetricsSettings {
     }
 }
 
-/// Our own metrics over OTLP.
+/// Spans of what this process does itself: one for each request to a judge, without content.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OwnTracesSettings {
+    /// Where they are sent; without it there are none.
+    pub otlp: Option<MetricsOtlpSettings>,
+}
+
+/// Our own metrics, or spans, over OTLP.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsOtlpSettings {
     /// Where to. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or `host:4317` (TLS
     /// unless `tls.insecure`). HTTP: the base address, such as `http://host:4318`; `/v1/metrics`
-    /// is appended to its path.
+    /// or `/v1/traces` is appended to its path.
     pub endpoint: String,
     /// How requests are carried: `grpc` or `http/protobuf`. Default `grpc`.
     pub protocol: ReportProtocol,
-    /// Time between two reports. Default `1m`.
+    /// Time between two reports; 512 spans are sent at once. Default `1m`.
     pub interval: HumanDuration,
     /// Headers (gRPC: metadata) of every request, such as an authorization; never logged.
     pub headers: BTreeMap<String, Secret>,

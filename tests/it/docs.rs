@@ -83,7 +83,9 @@ fn settings_are_there_with_the_defaults_that_are_told() {
 #[tokio::test]
 async fn metrics_are_those_of_a_scrape() {
     let config = "exporters: {prometheus: }
-telemetry: {metrics: {otlp: {endpoint: 'http://127.0.0.1:1'}}}
+telemetry:
+  metrics: {otlp: {endpoint: 'http://127.0.0.1:1'}}
+  traces: {otlp: {endpoint: 'http://127.0.0.1:1'}}
 receivers: {file: {include: [/nonexistent/*.json]}}
 forward: {otlp_grpc: {endpoint: 'http://127.0.0.1:1'}}
 evaluators:

@@ -208,6 +208,32 @@ fn answers_are_bounded_and_paged_and_show_as_much_content_as_they_may() {
     }
 }
 
+#[test]
+fn what_does_not_fit_into_memory_is_refused_in_words() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("c.yaml");
+    std::fs::write(&config, "limits: {memory_mib: 32}\n").expect("written");
+    let mut files = Vec::new();
+    for number in 1..=16 {
+        let mut spans = refund(number);
+        let result = "word ".repeat(600_000);
+        spans[1] = with(spans[1].clone(), "metadata", &result);
+        spans[1].attributes.retain(|it| it.key != "output.value");
+        spans[1] = with(spans[1].clone(), "output.value", &result);
+        let file = folder.path().join(format!("{number:02}.pb"));
+        std::fs::write(&file, request(spans).encode_to_vec()).expect("written");
+        files.push(file);
+    }
+    for command in ["inspect", "mcp"] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_spanscore"));
+        program.arg(command).arg("--config").arg(&config).args(&files).stdin(Stdio::null());
+        let done = program.env_remove("SPANSCORE_CONFIG").output().expect("it runs");
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(1), "{command}: {said}");
+        assert!(said.contains("than `limits.memory_mib` lets this command keep"), "{said}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn judges_are_asked_only_where_that_is_allowed_and_once() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -78,7 +78,10 @@ const ROOMS: &[Room] = &[
     },
     Room { name: "evaluate/inquiry", imports: &["evaluate/external", "model"] },
     // The messages of evaluators outside of this process, and what their answers mean.
-    Room { name: "evaluate/external", imports: &["model", "settings", "tls", "value", "visible"] },
+    Room {
+        name: "evaluate/external",
+        imports: &["detect", "model", "settings", "tls", "value", "visible"],
+    },
     Room {
         name: "evaluate/judged",
         imports: &[

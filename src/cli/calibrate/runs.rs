@@ -102,6 +102,7 @@ fn inquire(run: &LabelledRun, judge: &str, samples: u32) -> Result<Prepared, Str
         level: if run.is_session() { Level::Session } else { Level::Trace },
         digest: [0; 16],
         case: None,
+        own_version: None,
     };
     let open = open(info, &trajectory);
     let inquired = evaluator.inquire(&trajectory, kind.threshold, Want::ALL);

@@ -59,7 +59,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit, CommandError> {
     let failures = FailureJudge::new(&plan.config.failures).map_err(anyhow::Error::new)?;
     let resolver = recorded::resolver(&plan, &Facts::all())?;
     let mut replay = Replay::new(&resolver, plan.config.limits, plan.config.sessions.key);
-    let is_broken = recorded::read(&mut replay, &args.files);
+    let is_broken = recorded::read(&mut replay, &args.files)?;
     let mut printed = Ok(());
     let mut shown = 0;
     if args.explain {

@@ -23,7 +23,7 @@ pub(super) fn run(plan: &ResolvedConfig, files: &[PathBuf]) -> Result<Exit, Comm
             // What is broken is told by the replay.
             let _ = samples.add(body);
         }
-    });
+    })?;
     let known = replay.known_spans();
     if samples.left_out() > 0 {
         output::note(format_args!(
@@ -76,7 +76,7 @@ fn tried(
     let table = Table::compile(Dialect::with_builtin(dialects), &Facts::all());
     let resolver = Resolver::new(Arc::new(table.map_err(anyhow::Error::new)?));
     let mut replay = Replay::new(&resolver, plan.config.limits, plan.config.sessions.key);
-    recorded::read(&mut replay, files);
+    recorded::read(&mut replay, files)?;
     let (mut count, mut arguments, mut results) = (0, 0, 0);
     replay.for_each(|trajectory| {
         let is_own = |call: &&ToolCall<'_>| names.iter().any(|name| name == call.dialect);

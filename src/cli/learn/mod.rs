@@ -50,7 +50,7 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit, CommandError> {
         .map_err(|error| CommandError::Usage(format!("--key {:?}: {error}", args.key)))?;
     let resolver = recorded::resolver(&plan, &Facts::all())?;
     let mut replay = Replay::new(&resolver, plan.config.limits, plan.config.sessions.key);
-    let is_broken = recorded::read(&mut replay, &inputs::expand(&args.files)?);
+    let is_broken = recorded::read(&mut replay, &inputs::expand(&args.files)?)?;
     let mut cases: BTreeMap<String, GoldenCase> = BTreeMap::new();
     let mut nameless = 0_usize;
     replay.for_each(|trajectory| {

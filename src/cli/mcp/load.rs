@@ -82,7 +82,8 @@ fn read_trajectories(
     let resolver =
         recorded::resolver(plan, &Facts::all()).map_err(|error| anyhow::anyhow!("{error}"))?;
     let mut replay = Replay::new(&resolver, plan.config.limits, plan.config.sessions.key);
-    store.is_broken = recorded::read(&mut replay, files);
+    store.is_broken =
+        recorded::read(&mut replay, files).map_err(|error| anyhow::anyhow!("{error}"))?;
     let mut kept = Ok(());
     replay.for_each(|trajectory| {
         if kept.is_ok() {

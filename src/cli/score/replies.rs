@@ -65,10 +65,12 @@ impl CommandJudges {
             return Ok(Vec::new());
         }
         let settings = LaneSettings {
+            asking: Vec::new(),
             judges: &self.judges,
             recording: self.recording.clone(),
             spent_file: Some(self.folder()?.join("spent.json")),
             log: None,
+            watch: None,
         };
         Ok(runtime()?.block_on(ask_all(settings, asked)).map_err(anyhow::Error::new)?)
     }

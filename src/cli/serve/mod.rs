@@ -1,5 +1,6 @@
 //! `spanscore serve`: the collector.
 
+pub(super) mod probing;
 mod reloads;
 
 use std::net::SocketAddr;
@@ -9,6 +10,7 @@ use clap::Args;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use self::probing::{Unasked, check_external};
 use self::reloads::Reloads;
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output};
@@ -80,6 +82,9 @@ async fn serve(plan: ResolvedConfig, mut reloads: Reloads) -> Result<Lost, Comma
     let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
     let mut signals = StopSignals::new().map_err(anyhow::Error::new)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(anyhow::Error::new)?;
+    for Unasked { evaluator, why } in check_external(reloads.loaded(), &plan).await? {
+        tracing::warn!(%evaluator, %why, "could not be asked whether it takes its settings");
+    }
     let collector = Collector::start(plan.into()).await.map_err(anyhow::Error::new)?;
     let Addresses { grpc, http, metrics, .. } = collector.addresses();
     tracing::info!(

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Interval, MissedTickBehavior};
 
+use super::probing::check_external;
 use crate::cli::source::ConfigArgs;
 use crate::config::{ConfigError, Loaded, ResolvedConfig, needs_restart, texts};
 use crate::pipeline::{Collector, ReloadOutcome};
@@ -34,6 +35,11 @@ impl Reloads {
         let seen = fingerprint(&hasher, &args, &loaded.node);
         let watch = watch.then_some(FileWatch { hasher, seen, looks: None });
         Self { args, loaded, watch }
+    }
+
+    /// The config that is in use.
+    pub(super) fn loaded(&self) -> &Loaded {
+        &self.loaded
     }
 
     /// Waits until a file of the config has changed; for ever where nobody watches.
@@ -66,19 +72,16 @@ impl Reloads {
         // Reading and checking takes its time, and a panic in it is no reason to end.
         let (loaded, plan) = match tokio::task::spawn_blocking(reading).await {
             Ok(Ok(read)) => read,
-            Ok(Err(error)) => {
-                collector.count_reload(ReloadOutcome::Refused);
-                for problem in &error.problems {
-                    tracing::error!(%problem, "the config has a mistake; the one before goes on");
-                }
-                return;
-            }
+            Ok(Err(error)) => return refuse(collector, &error),
             Err(_) => {
                 collector.count_reload(ReloadOutcome::Refused);
                 tracing::error!("the config could not be read; the one before goes on");
                 return;
             }
         };
+        if let Err(error) = check_external(&loaded, &plan).await {
+            return refuse(collector, &error);
+        }
         for setting in needs_restart(&self.loaded.node, &loaded.node) {
             tracing::warn!(%setting, "changed, and holds from the next start on");
         }
@@ -121,6 +124,14 @@ fn fingerprint(hasher: &RandomState, args: &ConfigArgs, node: &Node) -> u64 {
     let files = args.files().iter().cloned().chain(named);
     let contents: Vec<_> = files.map(|file| std::fs::read(file).ok()).collect();
     hasher.hash_one(contents)
+}
+
+/// Says what is wrong with a config that is not taken.
+fn refuse(collector: &Collector, error: &ConfigError) {
+    collector.count_reload(ReloadOutcome::Refused);
+    for problem in &error.problems {
+        tracing::error!(%problem, "the config has a mistake; the one before goes on");
+    }
 }
 
 #[cfg(test)]

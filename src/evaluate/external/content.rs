@@ -7,7 +7,7 @@ use crate::value::Value;
 /// Most bytes of one content that are sent; the rest is cut off, visibly.
 const CONTENT_BYTES_MAX: usize = 256 << 10;
 
-/// A content as a message; `None` where nothing was recorded.
+/// A content as a message, whole however long it is; `None` where nothing was recorded.
 pub(in crate::evaluate) fn message(content: &Content<'_>) -> Option<ContentMessage> {
     match content {
         Content::NotRecorded => None,
@@ -22,38 +22,40 @@ pub(in crate::evaluate) fn message(content: &Content<'_>) -> Option<ContentMessa
         }
         Content::Recorded(lazy) => Some(match lazy.get() {
             Value::String(text) => text_message(text),
-            other => {
-                let mut message = text_message(&other.to_string());
-                // A part of a JSON text is none.
-                message.json = message.state == ContentState::Full as i32;
-                message
-            }
+            other => ContentMessage { json: true, ..text_message(&other.to_string()) },
         }),
     }
 }
 
 /// A text as a message.
 pub(in crate::evaluate) fn text_message(text: &str) -> ContentMessage {
-    let end = text.floor_char_boundary(CONTENT_BYTES_MAX);
-    let is_cut = end < text.len();
-    let state = if is_cut { ContentState::Truncated } else { ContentState::Full };
     ContentMessage {
-        value: text[..end].to_owned(),
+        value: text.to_owned(),
         json: false,
-        state: state as i32,
+        state: ContentState::Full as i32,
         bytes_full: text.len() as u64,
     }
 }
 
-/// A content as a text; `None` where there is none to read.
-pub(in crate::evaluate) fn text(content: &Content<'_>) -> Option<String> {
+/// Cuts what is too long, and says so.
+pub(super) fn cut(message: &mut ContentMessage) {
+    if message.value.len() > CONTENT_BYTES_MAX {
+        message.value.truncate(message.value.floor_char_boundary(CONTENT_BYTES_MAX));
+        // A part of a JSON text is none.
+        (message.json, message.state) = (false, ContentState::Truncated as i32);
+    }
+}
+
+/// A content as a value; null where there is none to read.
+pub(super) fn value(content: &Content<'_>) -> Value<'static> {
     match content {
-        Content::NotRecorded | Content::Redacted => None,
-        Content::Unreadable(text) => Some(text.to_string()),
-        Content::Recorded(lazy) => Some(match lazy.get() {
-            Value::String(text) => text.to_string(),
-            other => other.to_string(),
-        }),
+        Content::NotRecorded | Content::Redacted => Value::Null,
+        Content::Unreadable(text) => Value::from(text.to_string()),
+        Content::Recorded(lazy) => match lazy.get() {
+            // Recorded, other than nothing.
+            Value::Null => Value::from("null"),
+            value => value.clone().into_owned(),
+        },
     }
 }
 
@@ -82,7 +84,8 @@ mod tests {
     fn a_long_content_is_cut_at_a_letter_and_says_so() {
         let long = "ä".repeat(CONTENT_BYTES_MAX);
         let message = message(&Content::ready(Value::from(vec![Value::from(long)])));
-        let message = message.expect("it is there");
+        let mut message = message.expect("it is there");
+        cut(&mut message);
         assert!(message.value.len() <= CONTENT_BYTES_MAX);
         assert_eq!((message.json, message.state), (false, ContentState::Truncated as i32));
         assert_eq!(message.bytes_full, 2 * CONTENT_BYTES_MAX as u64 + 4);

@@ -4,12 +4,16 @@
 //! `src/agentevals/_protocol.py`.
 
 use super::content;
+use super::leaving::unbuilt;
+use crate::detect::redactor::{Redact, Redactor};
 use crate::model::{CallStatus, Content, ToolCall, Trajectory};
 use crate::value::python::PyValue;
-use crate::value::{Map, Value};
+use crate::value::{Map, Value, json};
 
 /// The version of the protocol.
 const PROTOCOL_VERSION: &str = "1.0";
+/// The key of a turn's id.
+const TURN_ID: &str = "invocation_id";
 
 /// How structured results are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
@@ -27,10 +31,10 @@ pub(in crate::evaluate) struct InputSettings<'s> {
     pub(in crate::evaluate) threshold: f64,
     pub(in crate::evaluate) config: &'s Value<'static>,
     pub(in crate::evaluate) expected: &'s Value<'static>,
-    pub(in crate::evaluate) output_format: OutputFormat,
 }
 
-/// The input about a trajectory, without the name of the evaluator: see [`named`].
+/// The input about a trajectory, without the name of the evaluator ([`named`]) and with contents
+/// as they were recorded: [`ready`] makes of it what leaves.
 pub(in crate::evaluate) fn input(
     trajectory: &Trajectory<'_>,
     settings: &InputSettings<'_>,
@@ -42,7 +46,7 @@ pub(in crate::evaluate) fn input(
         config => config.clone(),
     };
     input.insert("config", config);
-    input.insert("invocations", Value::List(invocations(trajectory, settings.output_format)));
+    input.insert("invocations", Value::List(invocations(trajectory)));
     input.insert("expected_invocations", settings.expected.clone());
     let text = Value::Map(input).to_string();
     text[1..].to_owned()
@@ -54,7 +58,94 @@ pub fn named(name: &str, input: &str) -> String {
     format!("{{\"protocol_version\":\"{PROTOCOL_VERSION}\",\"metric_name\":{name},{input}")
 }
 
-fn invocations(trajectory: &Trajectory<'_>, format: OutputFormat) -> Vec<Value<'static>> {
+/// The input as a process reads it: secrets replaced, structured contents as texts.
+///
+/// # Errors
+/// Where the detectors cannot be built, which a test rules out.
+pub fn ready(input: &str, redact: Redact, format: OutputFormat) -> Result<String, String> {
+    // What was written by `input` and `named` is read.
+    let Ok(Value::Map(input)) = json::parse(input) else { return Ok(input.to_owned()) };
+    let Value::Map(input) = Value::Map(input).into_owned() else { return Ok(String::new()) };
+    let mut entries = input.into_entries();
+    let turns = entries.iter_mut().filter(|(key, _)| key == "invocations");
+    for (_, turns) in turns {
+        let Value::List(turns) = turns else { continue };
+        if redact != Redact::None {
+            redact_turns(turns, redact)?;
+        }
+        turns.iter_mut().for_each(|turn| write_texts(turn, format));
+    }
+    Ok(Value::Map(Map::from_entries(entries)).to_string())
+}
+
+/// Replaces secrets; the ids of turns stay.
+fn redact_turns(turns: &mut [Value<'static>], redact: Redact) -> Result<(), String> {
+    let mut redactor = Redactor::new(redact).map_err(unbuilt)?;
+    for (key, value) in turns.iter().filter_map(Value::as_map).flat_map(Map::iter) {
+        if key != TURN_ID {
+            redactor.look_at(value, Some(key));
+        }
+    }
+    if redactor.is_needed() {
+        each_entry(turns, |key, value| {
+            if key != TURN_ID {
+                redactor.replace(value, Some(key));
+            }
+        });
+    }
+    Ok(())
+}
+
+/// Writes structured contents as texts.
+fn write_texts(turn: &mut Value<'static>, format: OutputFormat) {
+    each_entry(std::slice::from_mut(turn), |key, value| match key {
+        "user_content" => *value = Value::from(text(value).unwrap_or_default()),
+        "final_response" => {
+            let answer = text(value).filter(|answer| !answer.is_empty());
+            *value = answer.map_or(Value::Null, Value::from);
+        }
+        "intermediate_steps" => each_entry(std::slice::from_mut(value), |key, value| {
+            let Value::List(responses) = value else { return };
+            if key != "tool_responses" {
+                return;
+            }
+            each_entry(responses, |key, value| {
+                if key != "output" {
+                    return;
+                }
+                let output = match value {
+                    Value::Map(_) | Value::List(_) if format == OutputFormat::PythonRepr => {
+                        Some(PyValue::from(value.clone()).repr())
+                    }
+                    _ => text(value),
+                };
+                *value = Value::from(output.unwrap_or_default());
+            });
+        }),
+        _ => {}
+    });
+}
+
+/// Visits the entries of those that are maps.
+fn each_entry(maps: &mut [Value<'static>], mut visit: impl FnMut(&str, &mut Value<'static>)) {
+    for value in maps {
+        let Value::Map(map) = value else { continue };
+        let mut entries = std::mem::take(map).into_entries();
+        entries.iter_mut().for_each(|(key, value)| visit(key, value));
+        *map = Map::from_entries(entries);
+    }
+}
+
+/// A content as a text; `None` where there is none.
+fn text(value: &Value<'_>) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.to_string()),
+        other => Some(other.to_string()),
+    }
+}
+
+fn invocations(trajectory: &Trajectory<'_>) -> Vec<Value<'static>> {
     let mut turns: Vec<&[ToolCall<'_>]> = trajectory.calls_by_turn().collect();
     if turns.is_empty() {
         turns.push(&trajectory.tool_calls);
@@ -69,7 +160,7 @@ fn invocations(trajectory: &Trajectory<'_>, format: OutputFormat) -> Vec<Value<'
             _ => &trajectory.final_output,
         };
         let trace = trajectory.turn_roots.get(turn).map_or(trajectory.trace_id, |(id, _)| *id);
-        one(trace.to_string(), asked, answered, calls, format)
+        one(trace.to_string(), asked, answered, calls)
     };
     turns.into_iter().enumerate().map(invocation).collect()
 }
@@ -79,22 +170,17 @@ fn one(
     asked: &Content<'_>,
     answered: &Content<'_>,
     calls: &[ToolCall<'_>],
-    format: OutputFormat,
 ) -> Value<'static> {
-    let answer = content::text(answered).filter(|answer| !answer.is_empty());
     let steps: Map<'static> = [
         ("tool_calls", Value::List(calls.iter().map(call).collect())),
-        (
-            "tool_responses",
-            Value::List(calls.iter().filter_map(|call| response(call, format)).collect()),
-        ),
+        ("tool_responses", Value::List(calls.iter().filter_map(response).collect())),
     ]
     .into_iter()
     .collect();
     let entries: Map<'static> = [
-        ("invocation_id", Value::from(id)),
-        ("user_content", Value::from(content::text(asked).unwrap_or_default())),
-        ("final_response", answer.map_or(Value::Null, Value::from)),
+        (TURN_ID, Value::from(id)),
+        ("user_content", content::value(asked)),
+        ("final_response", content::value(answered)),
         ("intermediate_steps", Value::Map(steps)),
         ("performance_metrics", Value::Null),
     ]
@@ -114,30 +200,21 @@ fn call(call: &ToolCall<'_>) -> Value<'static> {
 }
 
 /// What came back of a call; nothing where neither result nor error is recorded.
-fn response(call: &ToolCall<'_>, format: OutputFormat) -> Option<Value<'static>> {
+fn response(call: &ToolCall<'_>) -> Option<Value<'static>> {
     let is_error = call.status == CallStatus::Error;
-    let output = match call.result.value() {
-        Some(value @ (Value::Map(_) | Value::List(_))) if format == OutputFormat::PythonRepr => {
-            Some(PyValue::from(value.clone()).repr())
-        }
-        _ => content::text(&call.result),
+    let output = match (content::value(&call.result), &call.error) {
+        (Value::Null, Some(error)) if is_error => Value::from(error.to_string()),
+        (Value::Null, _) if !is_error => return None,
+        (output, _) => output,
     };
-    let error = call.error.as_ref().map(ToString::to_string);
-    let output = output.or(error.filter(|_| is_error));
-    if output.is_none() && !is_error {
-        return None;
-    }
     let status = match call.status {
         CallStatus::Ok => Value::from("success"),
         CallStatus::Error => Value::from("error"),
         CallStatus::Unknown => Value::Null,
     };
-    let entries: Map<'static> = [
-        ("name", Value::from(call.name.to_string())),
-        ("output", Value::from(output.unwrap_or_default())),
-        ("status", status),
-    ]
-    .into_iter()
-    .collect();
+    let entries: Map<'static> =
+        [("name", Value::from(call.name.to_string())), ("output", output), ("status", status)]
+            .into_iter()
+            .collect();
     Some(Value::Map(entries))
 }

@@ -10,10 +10,12 @@ pub mod answer;
 pub(in crate::evaluate) mod content;
 pub mod invocations;
 pub mod json;
+mod leaving;
 mod message;
 pub mod plan;
 pub mod proto;
 
+pub use leaving::ready;
 pub use message::prune;
 pub use plan::{ExternalPlan, ExternalTransport, ProcessPlan, RemotePlan};
 

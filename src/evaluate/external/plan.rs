@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::invocations::OutputFormat;
+pub use crate::detect::redactor::Redact;
 use crate::settings::Secret;
 use crate::tls::TlsSettings;
 
@@ -14,6 +16,8 @@ pub struct ExternalPlan {
     pub timeout: Duration,
     /// Requests, or processes, at the same time.
     pub concurrency: u32,
+    /// What is replaced before anything leaves.
+    pub redact: Redact,
     /// What is asked.
     pub transport: ExternalTransport,
 }
@@ -38,6 +42,8 @@ pub struct ProcessPlan {
     pub env: BTreeMap<String, Secret>,
     /// Processes that wait started, for the next evaluations.
     pub spares: u32,
+    /// How structured results are written.
+    pub output_format: OutputFormat,
 }
 
 /// A server that speaks `spanscore.evaluator.v1`.

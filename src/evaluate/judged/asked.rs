@@ -7,9 +7,10 @@ use super::conclude::{self, Answered, no_score};
 use super::form;
 use super::mark;
 use super::prompt;
-use super::question::{Question, QuestionItem, Scoring};
+use super::question::{Question, QuestionItem, ReplyForm, Scoring};
+use super::record::RecordLine;
 use super::redact;
-use super::render::{RenderRoom, RenderedRecord, render};
+use super::render::{RecordTooLong, RecordWindow, RenderRoom, render, render_windows};
 use super::settings::{OnInjection, Redact};
 use crate::evaluate::inquiry::{
     Conclusion, Inquiry, JudgeAnswer, JudgeAnswers, JudgePrompt, PromptRoom, UnreadableReply,
@@ -32,10 +33,21 @@ pub(super) struct AskedQuestion {
     pub(super) laid_out: Mutex<Option<(PromptRoom, Arc<LaidOut>)>>,
 }
 
-/// A record within its room.
+/// A record within its room: mostly one window, of all statements.
 pub(super) struct LaidOut {
-    record: RenderedRecord,
+    windows: Vec<RecordWindow>,
     injection_found: bool,
+}
+
+impl LaidOut {
+    fn window(&self, room: &PromptRoom) -> Option<&RecordWindow> {
+        self.windows.get(room.window)
+    }
+
+    /// Bytes that are left out somewhere; of several windows, in the one that leaves out least.
+    fn cut_bytes(&self) -> u64 {
+        self.windows.iter().map(|window| window.record.cut_bytes).min().unwrap_or(0)
+    }
 }
 
 /// Never what is asked about.
@@ -49,7 +61,7 @@ impl AskedQuestion {
     fn laid_out(&self, room: &PromptRoom) -> Result<Arc<LaidOut>, Outcome> {
         let mut kept = self.laid_out.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, laid_out)) = &*kept
-            && known == room
+            && *known == (PromptRoom { window: 0, ..room.clone() })
         {
             return Ok(Arc::clone(laid_out));
         }
@@ -60,17 +72,36 @@ impl AskedQuestion {
             bytes_per_token: room.bytes_per_token,
             asks_calls: self.question.items.iter().any(|item| item.call.is_some()),
         };
-        let record = render(&sendable.lines, render_room).map_err(|long| {
+        let windows = self.windows(&sendable.lines, render_room).map_err(|long| {
             let words = format!(
                 "the record takes {} bytes where {} may be shown, cut as far as it may be",
                 long.bytes, long.bytes_max
             );
             no_score(Reason::EvidenceTooLong, words)
         })?;
-        let laid_out = LaidOut { record, injection_found: sendable.injection_found };
+        let laid_out = LaidOut { windows, injection_found: sendable.injection_found };
         let laid_out = Arc::new(laid_out);
-        *kept = Some((room.clone(), Arc::clone(&laid_out)));
+        *kept = Some((PromptRoom { window: 0, ..room.clone() }, Arc::clone(&laid_out)));
         Ok(laid_out)
+    }
+
+    /// The record as one window; where that is too long and each call is asked about, as several.
+    fn windows(
+        &self,
+        lines: &[RecordLine],
+        room: RenderRoom,
+    ) -> Result<Vec<RecordWindow>, RecordTooLong> {
+        let too_long = match render(lines, room) {
+            Ok(record) => return Ok(vec![RecordWindow { record, items: 0..self.asked().count() }]),
+            Err(long) => long,
+        };
+        let Question { form, ref record, .. } = self.question;
+        if !room.asks_calls || form != ReplyForm::Items {
+            return Err(too_long);
+        }
+        let seq = |item: &QuestionItem| Some(record.calls.get(item.call.as_ref()?.place)?.seq);
+        let calls: Vec<_> = self.asked().map(seq).collect();
+        render_windows(lines, &calls, room)
     }
 
     fn asked(&self) -> impl Iterator<Item = &QuestionItem> {
@@ -78,9 +109,9 @@ impl AskedQuestion {
     }
 
     /// Answers whose cites do not hold become unclear.
-    fn verify(&self, answers: &mut JudgeAnswers) {
+    fn verify(&self, asked: &[&QuestionItem], answers: &mut JudgeAnswers) {
         let last = self.question.record.lines.last().map_or(0, |line| line.seq);
-        for (item, answered) in self.asked().zip(&mut answers.items) {
+        for (item, answered) in asked.iter().zip(&mut answers.items) {
             let is_none = |cite: &u64| *cite == 0 || *cite > last;
             let is_late = |cite: &u64| {
                 answered.answer == JudgeAnswer::Yes
@@ -291,8 +322,12 @@ fn tell_reason(words: &mut Explanation, answered: &Answered) {
 impl Inquiry for AskedQuestion {
     fn prompt(&self, room: &PromptRoom) -> Result<JudgePrompt, Outcome> {
         let laid_out = self.laid_out(room)?;
-        let record = &laid_out.record;
-        let statements: Vec<&str> = self.asked().map(|item| item.statement.as_str()).collect();
+        let Some(RecordWindow { record, items }) = laid_out.window(room) else {
+            let error = "there is no such part of the record".to_owned();
+            return Err(Outcome::Failed { error_type: "internal_error", error });
+        };
+        let asked = self.asked().skip(items.start).take(items.len());
+        let statements: Vec<&str> = asked.map(|item| item.statement.as_str()).collect();
         let mark = mark::mark(&room.mark_key, &self.question.record.identity, record.text());
         let words = form::words(self.question.form, statements.len());
         let guidance = &self.question.guidance;
@@ -304,21 +339,25 @@ impl Inquiry for AskedQuestion {
             digest: prompt::digest(record, (&words.system, &words.closing), guidance, &statements),
             cut_bytes: record.cut_bytes,
             injection_found: laid_out.injection_found,
+            windows: laid_out.windows.len(),
         })
     }
 
-    fn read(&self, _: &PromptRoom, reply: &str) -> Result<JudgeAnswers, UnreadableReply> {
-        let asked: Vec<&QuestionItem> = self.asked().collect();
+    fn read(&self, room: &PromptRoom, reply: &str) -> Result<JudgeAnswers, UnreadableReply> {
+        let mut asked: Vec<&QuestionItem> = self.asked().collect();
+        if let Ok(laid_out) = self.laid_out(room)
+            && let Some(window) = laid_out.window(room)
+        {
+            asked = asked[window.items.clone()].to_vec();
+        }
         let mut answers = form::read(self.question.form, reply, &asked)?;
-        self.verify(&mut answers);
+        self.verify(&asked, &mut answers);
         Ok(answers)
     }
 
     fn conclude(&self, room: &PromptRoom, votes: &[JudgeAnswers]) -> Conclusion {
         match self.laid_out(room) {
-            Ok(laid_out) => {
-                self.concluded(votes, laid_out.injection_found, laid_out.record.cut_bytes)
-            }
+            Ok(laid_out) => self.concluded(votes, laid_out.injection_found, laid_out.cut_bytes()),
             Err(_) => self.concluded(votes, false, 0),
         }
     }

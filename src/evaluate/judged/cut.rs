@@ -37,7 +37,7 @@ const PHRASES_MAX: usize = 200;
 
 impl UsedValues {
     /// The values of all arguments, and what in the answers looks like a value.
-    pub(super) fn of(lines: &[RecordLine]) -> Self {
+    pub(super) fn of<'l>(lines: impl IntoIterator<Item = &'l RecordLine>) -> Self {
         let mut used = Self::default();
         for line in lines {
             match (line.kind, line.content.value()) {
@@ -97,7 +97,8 @@ impl UsedValues {
         Some(at.min(text.len()))
     }
 
-    fn is_in(&self, value: &Value<'_>) -> bool {
+    /// Whether a value holds one of them.
+    pub(super) fn is_in(&self, value: &Value<'_>) -> bool {
         match value {
             Value::String(text) => self.find(text).is_some(),
             Value::List(list) => list.iter().any(|item| self.is_in(item)),

@@ -6,7 +6,7 @@
 //! is a stage of its own, behind [`Inquiry`](super::inquiry::Inquiry).
 //!
 //! ```text
-//! trajectory -> record -> redact -> render (cut) -> prompt      what leaves
+//! trajectory -> record -> redact -> render (cut, windows) -> prompt   what leaves
 //!               grounding                                       what needs no judge
 //! reply -> form (reply, dokimos) -> asked (cites) -> conclude   what comes back
 //! ```

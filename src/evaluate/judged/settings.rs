@@ -3,6 +3,7 @@
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
+pub use crate::detect::redactor::Redact;
 use crate::evaluate::evaluator::CRITERIA_FROM_TRACE;
 use crate::evaluate::inquiry::JudgePlan;
 use crate::settings::{Node, SettingsError, above_zero};
@@ -70,19 +71,6 @@ impl Default for Samples {
     fn default() -> Self {
         Self { min: 1, max: None }
     }
-}
-
-/// What is replaced by placeholders before a record leaves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Redact {
-    /// Keys, tokens and passwords.
-    #[default]
-    Secrets,
-    /// These, and personal data.
-    SecretsAndPii,
-    /// Nothing.
-    None,
 }
 
 /// How a fact is sent.

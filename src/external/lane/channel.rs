@@ -74,7 +74,10 @@ impl Channel {
                 self.state = ChannelState::Ready(Arc::new(description));
                 self.was_ready = true;
             }
-            Err(ExternalFault::Final { error_type, error }) => {
+            Err(
+                ExternalFault::Final { error_type, error }
+                | ExternalFault::Unfit { error_type, error, .. },
+            ) => {
                 let next_ms = now_ms.saturating_add(REFUSED_MS);
                 self.state = ChannelState::Refused { next_ms, error_type, error };
             }

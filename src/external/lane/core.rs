@@ -10,12 +10,11 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::channel::{Channel, ChannelState};
-use super::waiting::WaitingPlace;
 use crate::evaluate::AskedExternal;
 use crate::evaluate::external::ExternalPlan;
 use crate::evaluate::external::answer::IgnoredAnswers;
 use crate::external::transport::{Description, ExternalFault, ExternalRequest};
-use crate::model::{Evaluation, Outcome, Reason, Receipt};
+use crate::model::{Evaluation, Outcome, Reason, Receipt, WaitingPlace};
 
 /// How long tasks wait for an evaluator that was never there.
 const NEVER_THERE_MS: u64 = 10_000;
@@ -65,6 +64,8 @@ pub(in crate::external) enum ExternalAction {
 /// What is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::external) enum ExternalCount {
+    /// An evaluator was asked what it evaluates: which, and what became of it.
+    Described(usize, &'static str),
     /// A request ended so: the evaluator, and what became of it.
     Request(usize, &'static str),
     /// A request was tried again.
@@ -232,6 +233,8 @@ impl ExternalCore {
         channel: usize,
         said: Result<Description, ExternalFault>,
     ) {
+        let outcome = said.as_ref().err().map_or("described", |fault| fault.told().0);
+        self.actions.push(ExternalAction::Count(ExternalCount::Described(channel, outcome)));
         let Some(known) = self.channels.get_mut(channel) else { return };
         let was_failing = known.failures > 0;
         known.described(now_ms, said);

@@ -10,7 +10,6 @@ mod sending;
 mod task;
 #[cfg(test)]
 mod tests;
-pub(super) mod waiting;
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,11 +22,10 @@ use tokio_util::sync::CancellationToken;
 
 use self::core::{ExternalCore, ExternalPatience, not_sent};
 use self::task::ExternalRunner;
-use self::waiting::{WaitingPlace, WaitingRoom};
 use super::metrics::ExternalMetrics;
 use crate::evaluate::AskedExternal;
 use crate::evaluate::external::ExternalPlan;
-use crate::model::{Evaluation, Reason, Receipt};
+use crate::model::{Evaluation, Reason, Receipt, WaitingPlace, WaitingRoom};
 
 /// Takes the evaluations of one task, with the receipt to hold until they have arrived.
 type ExternalOutlet = Arc<dyn Fn(Vec<Evaluation>, Option<Receipt>) + Send + Sync>;

@@ -7,6 +7,7 @@ use prost::Message;
 
 use super::channel::{Channel, ChannelState};
 use super::core::{ExternalAction, ExternalCore, ExternalCount, Pending, SentRequest};
+use crate::client::back_off_ms;
 use crate::evaluate::external::answer::{ExternalVerdict, by_task, of_output};
 use crate::evaluate::external::proto::{EvaluateRequest, TaskMessage};
 use crate::evaluate::external::{ExternalBody, ExternalTransport, invocations, prune};
@@ -17,10 +18,6 @@ use crate::model::{EvaluationId, Outcome};
 
 /// Tries of one task.
 const ATTEMPTS: u32 = 3;
-/// The first wait between tries; each further one is up to twice as long.
-const BACK_OFF_MS: u64 = 500;
-/// The longest that is not asked for.
-const BACK_OFF_MAX_MS: u64 = 30_000;
 /// Bytes of the tasks of one request; a larger task goes alone. Servers mostly take 4 MiB.
 const REQUEST_BYTES_MAX: usize = 3 << 20;
 
@@ -63,11 +60,9 @@ impl ExternalCore {
         let (mut tasks, mut messages, mut input) = (Vec::new(), Vec::new(), None);
         for id in ids {
             let Some(task) = self.tasks.get(id) else { continue };
-            if !described.takes(task.asked.evaluation.evaluator.level) {
-                let level = task.asked.evaluation.evaluator.level.as_str();
-                let error = format!("the evaluator does not judge with `level: {level}`");
-                let error_type = "external_level_unsupported";
-                self.stop_task(*id, Outcome::Failed { error_type, error });
+            if let Err(fault) = described.check_level(task.asked.evaluation.evaluator.level) {
+                let (error_type, error) = fault.told();
+                self.stop_task(*id, Outcome::Failed { error_type, error: error.to_owned() });
                 continue;
             }
             let Some(task) = self.tasks.get_mut(id) else { continue };
@@ -256,12 +251,4 @@ fn request(channel: &Channel, described: &Description, tasks: Vec<TaskMessage>) 
         ExternalTransport::Process(_) => String::new(),
     };
     EvaluateRequest { kind: described.kind.clone(), settings_json, tasks }
-}
-
-/// A wait before the next try: up to twice the last, at random, and at least what is asked for.
-fn back_off_ms(id: u64, attempt: u32, after: Option<Duration>) -> u64 {
-    let most = (BACK_OFF_MS << attempt.saturating_sub(1).min(16)).min(BACK_OFF_MAX_MS);
-    let spread = (id ^ u64::from(attempt) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
-    let after = after.map_or(0, |after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
-    (spread % (most + 1)).max(after)
 }

@@ -185,7 +185,9 @@ impl ExternalRunner {
         self.requests.spawn(async move {
             let started = Instant::now();
             let asking = async {
-                let (client, _) = client.map_err(unusable)?;
+                let (client, plan) = client.map_err(unusable)?;
+                let making = tokio::task::spawn_blocking(move || request.ready(&plan));
+                let request = making.await.map_err(|_| internal())??;
                 client.evaluate(&request).await
             };
             let answer = caught_future(asking).await.unwrap_or_else(|_| Err(internal()));

@@ -48,7 +48,7 @@ impl Description {
             let names = names.collect::<Vec<_>>().join(", ");
             let named = remote.kind.as_deref().unwrap_or(wanted);
             let error = format!("it has no kind `{named}`; name one of its own in `kind`: {names}");
-            return Err(refused("external_kind_unknown", error));
+            return Err(unfit("external_kind_unknown", error, ["kind"]));
         };
         check_settings(kind, &remote.settings_json)?;
         Ok(Self {
@@ -58,6 +58,18 @@ impl Description {
             levels: kind.levels.clone(),
             batch_max: (kind.batch_max > 0).then_some(kind.batch_max),
         })
+    }
+
+    /// Checks that it evaluates targets of a level.
+    ///
+    /// # Errors
+    /// That it does not.
+    pub(in crate::external) fn check_level(&self, level: Level) -> Result<(), ExternalFault> {
+        if self.takes(level) {
+            return Ok(());
+        }
+        let error = format!("the evaluator does not judge with `level: {}`", level.as_str());
+        Err(unfit("external_level_unsupported", error, ["level"]))
     }
 
     /// Whether it evaluates targets of a level.
@@ -81,7 +93,7 @@ fn check_settings(kind: &ServedKind, settings: &str) -> Result<(), ExternalFault
     }
     let wrong = |what: String| {
         let error = format!("its `settings_schema` cannot be used: {}", shown(&what));
-        refused("external_schema_invalid", error)
+        unfit("external_schema_invalid", error, ["settings"])
     };
     let schema: serde_json::Value =
         serde_json::from_str(&kind.settings_schema).map_err(|error| wrong(error.to_string()))?;
@@ -91,12 +103,19 @@ fn check_settings(kind: &ServedKind, settings: &str) -> Result<(), ExternalFault
         let place = error.instance_path().to_string();
         let words = shown(&error.to_string());
         let error = format!("it does not take `settings{}`: {words}", place.replace('/', "."));
-        refused("external_settings_invalid", error)
+        let parts = place.split('/').filter(|part| !part.is_empty());
+        let unescaped = parts.map(|part| part.replace("~1", "/").replace("~0", "~"));
+        let at = std::iter::once("settings".to_owned()).chain(unescaped);
+        unfit("external_settings_invalid", error, at)
     })
 }
 
-fn refused(error_type: &'static str, error: String) -> ExternalFault {
-    ExternalFault::Final { error_type, error }
+fn unfit<I: Into<String>>(
+    error_type: &'static str,
+    error: String,
+    at: impl IntoIterator<Item = I>,
+) -> ExternalFault {
+    ExternalFault::Unfit { error_type, error, at: at.into_iter().map(Into::into).collect() }
 }
 
 /// A level as a task names it.

@@ -14,7 +14,7 @@ use self::grpc::GrpcEvaluator;
 use self::http::HttpEvaluator;
 use self::process::ProcessEvaluator;
 use crate::evaluate::external::proto::{DescribeRequest, EvaluateRequest, EvaluateResponse, MINOR};
-use crate::evaluate::external::{ExternalPlan, ExternalTransport};
+use crate::evaluate::external::{ExternalPlan, ExternalTransport, invocations, ready};
 
 /// What is sent.
 #[derive(Debug)]
@@ -23,6 +23,23 @@ pub(super) enum ExternalRequest {
     Input(String),
     /// Tasks for a server.
     Tasks(Box<EvaluateRequest>),
+}
+
+impl ExternalRequest {
+    /// Makes of it what leaves: secrets replaced, what is too long cut. Takes the longer the more
+    /// there is.
+    pub(super) fn ready(mut self, plan: &ExternalPlan) -> Result<Self, ExternalFault> {
+        let done = match (&mut self, &plan.transport) {
+            (Self::Tasks(request), _) => ready(request, plan.redact),
+            (Self::Input(input), ExternalTransport::Process(process)) => {
+                let made = invocations::ready(input, plan.redact, process.output_format);
+                made.map(|text| *input = text)
+            }
+            (Self::Input(_), _) => Ok(()),
+        };
+        let internal = |error| ExternalFault::Final { error_type: "internal_error", error };
+        done.map(|()| self).map_err(internal)
+    }
 }
 
 /// What came back.
@@ -48,6 +65,15 @@ pub(super) enum ExternalFault {
         /// What happened.
         error: String,
     },
+    /// The evaluator cannot do what the config wants of it.
+    Unfit {
+        /// `error.type` of the evaluation.
+        error_type: &'static str,
+        /// What it cannot do.
+        error: String,
+        /// The setting in question: keys below the entry of the evaluator.
+        at: Vec<String>,
+    },
     /// It will never be answered.
     Final {
         /// `error.type` of the evaluation.
@@ -62,9 +88,9 @@ impl ExternalFault {
     pub(super) fn told(&self) -> (&'static str, &str) {
         match self {
             Self::Unavailable(error) => ("external_unreachable", error),
-            Self::Retryable { error_type, error, .. } | Self::Final { error_type, error } => {
-                (error_type, error)
-            }
+            Self::Retryable { error_type, error, .. }
+            | Self::Unfit { error_type, error, .. }
+            | Self::Final { error_type, error } => (error_type, error),
         }
     }
 }

@@ -1,17 +1,14 @@
 //! What follows from what a judge answered, or did not.
 
-use super::core::{JudgeState, LaneAction, LaneCore, LaneCount, OpenQuestion};
+use super::core::{JudgeState, LaneAction, LaneCore, LaneCount, OpenQuestion, evaluator_of};
 use super::ending::not_asked;
+use crate::client::back_off_ms;
 use crate::judge::gate::Ended;
 use crate::judge::wire::{Fault, JudgeQuestion, Reply, Shape, TokenUsage};
 use crate::model::{Outcome, Reason};
 
 /// Tries of one question.
 const ATTEMPTS: u32 = 3;
-/// The first wait between tries; each further one is up to twice as long.
-const BACK_OFF_MS: u64 = 500;
-/// The longest that is not asked for.
-const BACK_OFF_MAX_MS: u64 = 30_000;
 /// Times that a question is put otherwise because the judge did not take it.
 const ADAPTATIONS_MAX: u32 = 12;
 /// How far bytes per token may move.
@@ -39,7 +36,8 @@ impl LaneCore {
         let cost_nano = state.gate.end(now_ms, reservation, ended);
         state.wake_ms = None;
         task.dialog.cost_nano = task.dialog.cost_nano.saturating_add(cost_nano);
-        self.actions.push(LaneAction::Asked { judge, outcome, usage, cost_nano });
+        let evaluator = evaluator_of(task);
+        self.actions.push(LaneAction::Asked { judge, evaluator, outcome, usage, cost_nano });
         if task.is_superseded {
             self.remove(id);
             return self.actions.push(LaneAction::Count(LaneCount::Superseded));
@@ -122,14 +120,6 @@ impl LaneCore {
         self.states[other].ready.push_back(id);
         true
     }
-}
-
-/// A wait before the next try: up to twice the last, at random, and at least what is asked for.
-fn back_off_ms(id: u64, attempt: u32, after: Option<std::time::Duration>) -> u64 {
-    let most = (BACK_OFF_MS << attempt.saturating_sub(1).min(16)).min(BACK_OFF_MAX_MS);
-    let spread = (id ^ u64::from(attempt) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
-    let after = after.map_or(0, |after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
-    (spread % (most + 1)).max(after)
 }
 
 /// Corrects what a token is taken to be by what the judge counted.

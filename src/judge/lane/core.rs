@@ -11,14 +11,13 @@ use hashbrown::HashMap;
 
 use super::dialog::{Dialog, DialogStep};
 use super::ending::not_asked;
-use super::load::LanePlace;
 use crate::evaluate::AskedInquiry;
 use crate::evaluate::inquiry::MarkKey;
 use crate::judge::cache::{AnswerCache, QuestionKey, key_of};
 use crate::judge::gate::{GateBlock, JudgeGate, Reservation};
 use crate::judge::settings::JudgeSettings;
 use crate::judge::wire::{JudgeQuestion, Quirks, Reply, Shape, TokenUsage};
-use crate::model::{Evaluation, Outcome, Reason, Receipt, SpanId};
+use crate::model::{Evaluation, Outcome, Reason, Receipt, SpanId, WaitingPlace};
 
 /// What bytes per token are taken to be before a judge has told.
 const BYTES_PER_TOKEN: f64 = 3.5;
@@ -56,11 +55,15 @@ pub(in crate::judge) enum LaneAction {
         evaluations: Vec<Evaluation>,
         /// Held until they have arrived.
         receipt: Option<Receipt>,
+        /// The judge that was asked last, or would have been.
+        judge: Option<usize>,
     },
     /// Count a request that has ended.
     Asked {
         /// The judge.
         judge: usize,
+        /// Who asked, by its name.
+        evaluator: String,
         /// What became of it.
         outcome: &'static str,
         /// What it took.
@@ -73,10 +76,12 @@ pub(in crate::judge) enum LaneAction {
 }
 
 /// What is counted beside requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::judge) enum LaneCount {
-    /// An answer was known.
-    CacheHit(usize),
+    /// An answer was known: the judge, and who asked.
+    CacheHit(usize, String),
+    /// How long an inquiry waited for its first request: the judge, who asks, milliseconds.
+    Waited(usize, String, u64),
     /// A revision took the place of an inquiry that waited.
     Replaced,
     /// An answer came for what had been revised meanwhile: paid, and not told.
@@ -108,9 +113,12 @@ pub(super) struct LaneTask {
     pub(super) adaptations: u32,
     pub(super) under_way: Option<(Reservation, Shape)>,
     pub(super) is_superseded: bool,
+    pub(super) arrived_ms: u64,
+    /// Nothing was sent for it yet.
+    pub(super) is_new: bool,
     pub(super) timer_ms: u64,
     pub(super) deadline_ms: u64,
-    pub(super) _place: LanePlace,
+    pub(super) _place: WaitingPlace,
 }
 
 #[derive(Debug)]
@@ -189,6 +197,17 @@ impl LaneCore {
         self.cache.keep(key, text);
     }
 
+    /// Who asks, for which evaluation, and what is judged, of a request that is under way.
+    pub(super) fn asking(&self, id: u64) -> Option<&Evaluation> {
+        let task = self.tasks.get(&id).filter(|task| task.under_way.is_some())?;
+        Some(&task.asked.evaluation)
+    }
+
+    /// What is to be done because of what was told, without looking at the time.
+    pub(super) fn take_actions(&mut self) -> Vec<LaneAction> {
+        std::mem::take(&mut self.actions)
+    }
+
     /// Whether nothing waits and nothing is under way.
     pub(in crate::judge) fn is_empty(&self) -> bool {
         self.tasks.is_empty()
@@ -205,13 +224,13 @@ impl LaneCore {
         now_ms: u64,
         mut asked: AskedInquiry,
         receipt: Option<Receipt>,
-        place: LanePlace,
+        place: WaitingPlace,
     ) {
         let Some(judge) = self.find(&asked.plan.judge) else {
             let error = format!("judge `{}` is not configured", asked.plan.judge);
             let outcome = Outcome::Failed { error_type: "judge_unknown", error };
             let evaluations = asked.give_up(outcome, None);
-            return self.actions.push(LaneAction::Emit { evaluations, receipt });
+            return self.actions.push(LaneAction::Emit { evaluations, receipt, judge: None });
         };
         let escalate_to = asked.plan.escalate_to.as_deref().and_then(|name| self.find(name));
         self.replace(&mut asked);
@@ -234,6 +253,8 @@ impl LaneCore {
             adaptations: 0,
             under_way: None,
             is_superseded: false,
+            arrived_ms: now_ms,
+            is_new: true,
             timer_ms,
             deadline_ms,
             _place: place,
@@ -367,7 +388,8 @@ impl LaneCore {
                 let finish = crate::judge::wire::Finish::Stop;
                 let reply = Reply { text: text.to_owned(), finish, usage };
                 let open = task.question.take()?;
-                self.actions.push(LaneAction::Count(LaneCount::CacheHit(open.judge)));
+                self.actions
+                    .push(LaneAction::Count(LaneCount::CacheHit(open.judge, evaluator_of(task))));
                 task.dialog.replied(&*task.asked.inquiry, &open.question, &reply);
                 continue;
             }
@@ -378,6 +400,11 @@ impl LaneCore {
             };
             state.blocked = None;
             task.under_way = Some((reservation, state.quirks.current()));
+            if std::mem::take(&mut task.is_new) {
+                let waited = now_ms.saturating_sub(task.arrived_ms);
+                let count = LaneCount::Waited(open.judge, evaluator_of(task), waited);
+                self.actions.push(LaneAction::Count(count));
+            }
             self.actions.push(LaneAction::Send {
                 id,
                 judge: open.judge,
@@ -398,4 +425,9 @@ impl LaneCore {
         let gates = gates.filter_map(|state| state.wake_ms);
         gates.chain(first(&self.timers)).chain(first(&self.deadlines)).min()
     }
+}
+
+/// Who asks.
+pub(super) fn evaluator_of(task: &LaneTask) -> String {
+    task.asked.evaluation.evaluator.name.clone()
 }

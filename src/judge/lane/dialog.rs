@@ -64,6 +64,12 @@ pub(super) struct Dialog {
     escalate_to: Option<usize>,
     room: PromptRoom,
     prompt: Option<JudgePrompt>,
+    /// Of a vote in several windows, the answers to those before.
+    part: Option<JudgeAnswers>,
+    /// What was left out of what was shown, bytes.
+    cut_bytes: u64,
+    /// Our own detectors found an injection in what was shown.
+    injection_found: bool,
     phase: Phase,
     votes: Vec<JudgeAnswers>,
     /// Answers that were read, whatever became of them.
@@ -90,6 +96,7 @@ impl Dialog {
             evidence_tokens: plan.evidence_tokens.min(fits),
             bytes_per_token,
             withholds_injections: false,
+            window: 0,
             mark_key,
         };
         Self {
@@ -98,6 +105,9 @@ impl Dialog {
             escalate_to,
             room,
             prompt: None,
+            part: None,
+            cut_bytes: 0,
+            injection_found: false,
             phase: Phase::Sampling,
             votes: Vec::new(),
             answers: 0,
@@ -113,7 +123,11 @@ impl Dialog {
     pub(super) fn next(&mut self, inquiry: &dyn Inquiry, judges: &[JudgeSettings]) -> DialogStep {
         if self.end.is_none() && self.prompt.is_none() {
             match inquiry.prompt(&self.room) {
-                Ok(prompt) => self.prompt = Some(prompt),
+                Ok(prompt) => {
+                    self.cut_bytes = prompt.cut_bytes;
+                    self.injection_found = prompt.injection_found;
+                    self.prompt = Some(prompt);
+                }
                 Err(outcome) => self.end = Some(DialogEnd::GivenUp(outcome)),
             }
         }
@@ -190,7 +204,9 @@ impl Dialog {
         match inquiry.read(&self.room, &reply.text) {
             Ok(answers) => {
                 (self.remark, self.is_longer) = (None, false);
-                self.answered(inquiry, answers);
+                if let Some(all) = self.whole(answers) {
+                    self.answered(inquiry, all);
+                }
                 true
             }
             Err(why) if self.remark.is_none() && !self.is_longer => {
@@ -205,6 +221,32 @@ impl Dialog {
                 false
             }
         }
+    }
+
+    /// The answers to all windows, once the last of them is answered; before that the next one is
+    /// to be asked.
+    fn whole(&mut self, answers: JudgeAnswers) -> Option<JudgeAnswers> {
+        let windows = self.prompt.as_ref().map_or(1, |prompt| prompt.windows);
+        let whole = match self.part.take() {
+            None => answers,
+            Some(mut before) => {
+                before.items.extend(answers.items);
+                before.injection_suspected |= answers.injection_suspected;
+                before
+            }
+        };
+        if windows <= 1 {
+            return Some(whole);
+        }
+        // The next window, or the first one of another vote.
+        self.prompt = None;
+        if self.room.window + 1 < windows {
+            self.room.window += 1;
+            self.part = Some(whole);
+            return None;
+        }
+        self.room.window = 0;
+        Some(whole)
     }
 
     fn cut_short(&mut self, estimate: u64, reported: u64) {
@@ -241,7 +283,7 @@ impl Dialog {
             return;
         }
         self.room.evidence_tokens /= 2;
-        self.prompt = None;
+        (self.prompt, self.part, self.room.window) = (None, None, 0);
         self.votes.clear();
     }
 
@@ -269,7 +311,7 @@ impl Dialog {
         }
         if conclusion.injection_suspected
             && self.plan.rechecks_injections
-            && self.prompt.as_ref().is_some_and(|prompt| prompt.injection_found)
+            && self.injection_found
             && !self.room.withholds_injections
         {
             self.room.withholds_injections = true;
@@ -303,7 +345,7 @@ impl Dialog {
 
     /// Whether it may go on with another judge than it began with.
     pub(super) fn may_move(&self) -> bool {
-        self.votes.is_empty() && self.phase == Phase::Sampling
+        self.votes.is_empty() && self.part.is_none() && self.phase == Phase::Sampling
     }
 
     /// How the judge came to it; `None` before anything was answered.
@@ -324,7 +366,7 @@ impl Dialog {
             escalated: self.phase == Phase::Escalated,
             cost_usd: self.cost_nano as f64 / 1e9,
             injection_suspected,
-            cut_bytes: self.prompt.as_ref().map_or(0, |prompt| prompt.cut_bytes),
+            cut_bytes: self.cut_bytes,
         })
     }
 }

@@ -16,12 +16,13 @@ impl LaneCore {
 
     pub(super) fn finish(&mut self, id: u64, end: DialogEnd) {
         let Some(task) = self.remove(id) else { return };
+        let judge = Some(task.dialog.judge);
         let used = task.dialog.used(&self.judges, &end);
         let evaluations = match end {
             DialogEnd::Concluded(conclusion) => task.asked.conclude(conclusion, used),
             DialogEnd::GivenUp(outcome) => task.asked.give_up(outcome, used),
         };
-        self.actions.push(LaneAction::Emit { evaluations, receipt: task.receipt });
+        self.actions.push(LaneAction::Emit { evaluations, receipt: task.receipt, judge });
     }
 
     /// No more comes. `leaves`: the next process asks what is not under way.

@@ -8,11 +8,11 @@ mod change;
 pub(super) mod core;
 mod dialog;
 mod ending;
-pub(super) mod load;
 mod spent;
 mod task;
 #[cfg(test)]
 mod tests;
+mod watched;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -28,15 +28,15 @@ use tokio_util::sync::CancellationToken;
 use self::change::{JudgePlace, place_of};
 use self::core::{LaneCore, LaneLimits};
 use self::ending::not_asked;
-use self::load::{LaneLoad, LanePlace};
-use self::task::LaneRunner;
+use self::task::{LaneRunner, LaneSurroundings};
 use super::cache::QuestionKey;
+use super::call::CallWatch;
 use super::client::{JudgeClient, JudgeStartError, ReplyRecording};
-use super::metrics::JudgeMetrics;
+use super::metrics::{JudgeMetrics, LaneMetrics};
 use super::settings::{JudgeSettings, JudgingSettings};
 use crate::evaluate::AskedInquiry;
 use crate::evaluate::inquiry::MarkKey;
-use crate::model::{Evaluation, Reason, Receipt};
+use crate::model::{Evaluation, Reason, Receipt, WaitingPlace, WaitingRoom};
 use crate::settings::HumanDuration;
 
 /// Takes the evaluations of one inquiry, with the receipt to hold until they have arrived.
@@ -54,7 +54,7 @@ const RECORDED: LaneLimits =
 
 /// What the lane is told.
 enum LaneMessage {
-    Ask(Box<AskedInquiry>, Option<Receipt>, LanePlace),
+    Ask(Box<AskedInquiry>, Option<Receipt>, WaitingPlace),
     Remember(QuestionKey, String),
     Change(JudgesChange),
     Close { leaves: bool },
@@ -64,16 +64,19 @@ enum LaneMessage {
 #[derive(Clone)]
 pub struct LaneHandle {
     sender: mpsc::UnboundedSender<LaneMessage>,
-    load: Arc<LaneLoad>,
+    load: Arc<WaitingRoom>,
     outlet: LaneOutlet,
+    metrics: Arc<LaneMetrics>,
 }
 
 impl LaneHandle {
     /// Hands inquiries in; never waits. Of what finds no room, it is told at once.
     pub fn ask(&self, asked: Vec<AskedInquiry>, receipt: Option<&Receipt>) {
         for asked in asked {
-            let Some(place) = self.load.take(asked.bytes()) else {
+            let Some(place) = self.load.enter(asked.bytes()) else {
+                let judge = self.metrics.place(&asked.plan.judge);
                 let evaluations = asked.give_up(not_asked(Reason::QueueFull), None);
+                self.metrics.emitted(judge, &evaluations);
                 (self.outlet)(evaluations, receipt.cloned());
                 continue;
             };
@@ -81,7 +84,9 @@ impl LaneHandle {
             if let Err(mpsc::error::SendError(LaneMessage::Ask(asked, receipt, _))) =
                 self.sender.send(message)
             {
+                let judge = self.metrics.place(&asked.plan.judge);
                 let evaluations = asked.give_up(not_asked(Reason::Shutdown), None);
+                self.metrics.emitted(judge, &evaluations);
                 (self.outlet)(evaluations, receipt);
             }
         }
@@ -98,17 +103,23 @@ impl LaneHandle {
 pub struct LaneSettings<'a> {
     /// The judges by name.
     pub judges: &'a BTreeMap<String, JudgeSettings>,
+    /// The evaluators that are known to ask, each with its judge.
+    pub asking: Vec<(String, String)>,
     /// Where replies are recorded, or read from.
     pub recording: Option<ReplyRecording>,
     /// Where it is kept what was spent.
     pub spent_file: Option<PathBuf>,
     /// Where answers are kept until they are delivered.
     pub log: Option<Arc<dyn AnswerLog>>,
+    /// Who is told of each request.
+    pub watch: Option<CallWatch>,
 }
 
 /// Judges of another config, not in use. Dropped, it changes nothing.
 pub struct JudgesChange {
     judges: Vec<(String, JudgeSettings, JudgeClient)>,
+    /// The evaluators that ask from then on, each with its judge.
+    asking: Vec<(String, String)>,
     limits: LaneLimits,
 }
 
@@ -138,7 +149,7 @@ impl JudgeLane {
         meter: &Meter,
     ) -> Result<Self, JudgeStartError> {
         let limits = limits_of(judging);
-        let load = LaneLoad::limited(judging);
+        let load = judging.room();
         Self::start_with(settings, outlet, limits, load, JudgeMetrics::new(meter))
     }
 
@@ -146,10 +157,10 @@ impl JudgeLane {
         settings: LaneSettings<'_>,
         outlet: LaneOutlet,
         limits: LaneLimits,
-        load: Arc<LaneLoad>,
+        load: Arc<WaitingRoom>,
         metrics: JudgeMetrics,
     ) -> Result<Self, JudgeStartError> {
-        let LaneSettings { judges, recording, spent_file, log } = settings;
+        let LaneSettings { judges, asking, recording, spent_file, log, watch } = settings;
         if let Some(ReplyRecording::Record(folder)) = &recording {
             std::fs::create_dir_all(folder).map_err(|error| JudgeStartError::Folder {
                 path: folder.display().to_string(),
@@ -166,9 +177,11 @@ impl JudgeLane {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (hurry, leaves) = (CancellationToken::new(), log.is_some());
         let names = judges.keys().cloned().collect();
-        let metrics = metrics.of(names, &load);
-        let handle = LaneHandle { sender, load, outlet: Arc::clone(&outlet) };
-        let runner = LaneRunner::new(core, clients, outlet, metrics, (spent_file, log));
+        let metrics = Arc::new(metrics.of(names, &asking, &load));
+        let handle =
+            LaneHandle { sender, load, outlet: Arc::clone(&outlet), metrics: Arc::clone(&metrics) };
+        let around = LaneSurroundings { outlet, metrics, spent_file, log, watch };
+        let runner = LaneRunner::new(core, clients, around);
         let join = tokio::spawn(runner.run(receiver, hurry.clone()));
         Ok(Self { known: Mutex::new(own), handle, leaves, hurry, join })
     }
@@ -185,10 +198,11 @@ impl JudgeLane {
     pub fn prepare(
         &self,
         judges: &BTreeMap<String, JudgeSettings>,
+        asking: Vec<(String, String)>,
         judging: &JudgingSettings,
     ) -> Result<JudgesChange, JudgeStartError> {
         let known = self.known();
-        let mut change = JudgesChange { judges: Vec::new(), limits: limits_of(judging) };
+        let mut change = JudgesChange { judges: Vec::new(), asking, limits: limits_of(judging) };
         for (name, judge) in judges {
             let before = known.iter().rev().find(|(own, _)| own == name);
             if before.is_none_or(|(_, own)| own != judge) {
@@ -204,7 +218,8 @@ impl JudgeLane {
 
     /// Uses what was prepared. Judges that the config has no more answer what they were asked.
     pub fn take(&self, change: JudgesChange, judging: &JudgingSettings) {
-        self.handle.load.resize(judging);
+        let (count_max, bytes_max) = judging.room_max();
+        self.handle.load.resize(count_max, bytes_max);
         let mut known = self.known();
         for (name, judge, _) in &change.judges {
             let all = known.iter().map(|(name, own)| (name.as_str(), own));
@@ -275,7 +290,9 @@ pub async fn ask_all(
         kept.lock().unwrap_or_else(PoisonError::into_inner).push(evaluations);
     });
     let metrics = JudgeMetrics::none();
-    let lane = JudgeLane::start_with(settings, outlet, RECORDED, LaneLoad::unlimited(), metrics)?;
+    // Whoever hands over holds all of it anyway.
+    let unlimited = WaitingRoom::new(usize::MAX, usize::MAX);
+    let lane = JudgeLane::start_with(settings, outlet, RECORDED, unlimited, metrics)?;
     lane.handle().ask(asked, None);
     lane.shutdown(std::future::pending()).await;
     let done = std::mem::take(&mut *done.lock().unwrap_or_else(PoisonError::into_inner));

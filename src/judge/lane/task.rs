@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::core::{LaneAction, LaneCore};
 use super::{AnswerLog, JudgesChange, LaneMessage, LaneOutlet, spent};
 use crate::judge::cache::QuestionKey;
+use crate::judge::call::CallWatch;
 use crate::judge::client::JudgeClient;
 use crate::judge::metrics::LaneMetrics;
 use crate::judge::wire::{Fault, JudgeQuestion, Quirks, Reply};
@@ -44,15 +45,29 @@ impl EvenClock {
     }
 }
 
+/// A request that has ended.
+struct EndedRequest {
+    id: u64,
+    judge: usize,
+    took: Duration,
+    answer: Result<Reply, Fault>,
+}
+
+/// What the lane works with beside its judges.
+pub(super) struct LaneSurroundings {
+    pub(super) outlet: LaneOutlet,
+    pub(super) metrics: Arc<LaneMetrics>,
+    pub(super) spent_file: Option<PathBuf>,
+    pub(super) log: Option<Arc<dyn AnswerLog>>,
+    pub(super) watch: Option<CallWatch>,
+}
+
 /// The lane with all it needs to run.
 pub(super) struct LaneRunner {
     core: LaneCore,
     clients: Vec<JudgeClient>,
-    outlet: LaneOutlet,
-    metrics: LaneMetrics,
-    spent_file: Option<PathBuf>,
-    log: Option<Arc<dyn AnswerLog>>,
-    requests: JoinSet<(u64, Result<Reply, Fault>)>,
+    around: LaneSurroundings,
+    requests: JoinSet<EndedRequest>,
     clock: EvenClock,
     has_spent: bool,
     kept_at: Instant,
@@ -62,20 +77,15 @@ impl LaneRunner {
     pub(super) fn new(
         mut core: LaneCore,
         clients: Vec<JudgeClient>,
-        outlet: LaneOutlet,
-        metrics: LaneMetrics,
-        (spent_file, log): (Option<PathBuf>, Option<Arc<dyn AnswerLog>>),
+        around: LaneSurroundings,
     ) -> Self {
-        if let Some(file) = &spent_file {
+        if let Some(file) = &around.spent_file {
             spent::restore(file, &mut core);
         }
         Self {
             core,
             clients,
-            outlet,
-            metrics,
-            spent_file,
-            log,
+            around,
             requests: JoinSet::new(),
             clock: EvenClock::new(),
             has_spent: false,
@@ -147,16 +157,25 @@ impl LaneRunner {
                 self.clients[place] = client;
             } else {
                 self.clients.push(client);
-                self.metrics.add(name);
+                self.around.metrics.add(name);
             }
         }
+        self.around.metrics.begin(&change.asking);
     }
 
-    fn ended(&mut self, ended: Result<(u64, Result<Reply, Fault>), tokio::task::JoinError>) {
+    fn ended(&mut self, ended: Result<EndedRequest, tokio::task::JoinError>) {
         // The task itself catches what panics.
-        let Ok((id, answer)) = ended else { return };
+        let Ok(EndedRequest { id, judge, took, answer }) = ended else { return };
+        self.around.metrics.took(judge, took);
+        let evaluation = self.core.asking(id).map(|it| (it.id, it.target.trace_id, it.span_id));
         self.core.answered(self.clock.now_ms(), id, answer);
         self.has_spent = true;
+        let actions = self.core.take_actions();
+        if let (Some(watch), Some(of)) = (&self.around.watch, evaluation) {
+            let calls = actions.iter().filter_map(|action| self.core.call_of(action, of, took));
+            calls.for_each(|call| watch(call));
+        }
+        self.perform(actions);
     }
 
     fn wake(&self) -> Instant {
@@ -172,14 +191,14 @@ impl LaneRunner {
                 LaneAction::Send { id, judge, key, quirks, question } => {
                     self.send(id, judge, (key, quirks, question));
                 }
-                LaneAction::Emit { evaluations, receipt } => {
-                    self.metrics.emitted(&evaluations);
-                    (self.outlet)(evaluations, receipt);
+                LaneAction::Emit { evaluations, receipt, judge } => {
+                    self.around.metrics.emitted(judge, &evaluations);
+                    (self.around.outlet)(evaluations, receipt);
                 }
-                LaneAction::Asked { judge, outcome, usage, cost_nano } => {
-                    self.metrics.asked(judge, outcome, usage, cost_nano);
+                LaneAction::Asked { judge, evaluator, outcome, usage, cost_nano } => {
+                    self.around.metrics.asked((judge, &evaluator), outcome, usage, cost_nano);
                 }
-                LaneAction::Count(count) => self.metrics.count(count),
+                LaneAction::Count(count) => self.around.metrics.count(&count),
             }
         }
     }
@@ -191,7 +210,7 @@ impl LaneRunner {
         (key, quirks, question): (QuestionKey, Quirks, Box<JudgeQuestion>),
     ) {
         let Some(client) = self.clients.get(judge).cloned() else { return };
-        let log = self.log.clone();
+        let log = self.around.log.clone();
         self.requests.spawn(async move {
             let asking = async {
                 let reply = client.ask(key, &quirks, &question).await?;
@@ -202,12 +221,14 @@ impl LaneRunner {
                 Ok(reply)
             };
             let internal = || Fault::Rejected { status: 0, text: "an internal error".to_owned() };
-            (id, caught_future(asking).await.unwrap_or_else(|_| Err(internal())))
+            let started = Instant::now();
+            let answer = caught_future(asking).await.unwrap_or_else(|_| Err(internal()));
+            EndedRequest { id, judge, took: started.elapsed(), answer }
         });
     }
 
     async fn keep_spent(&mut self) {
-        let Some(file) = self.spent_file.as_ref().filter(|_| self.has_spent) else { return };
+        let Some(file) = self.around.spent_file.as_ref().filter(|_| self.has_spent) else { return };
         if self.kept_at.elapsed() < KEEP_SPENT {
             return;
         }

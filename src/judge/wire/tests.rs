@@ -17,6 +17,7 @@ fn openai() -> JudgeSettings {
 
 fn question(user: &str) -> JudgeQuestion {
     let prompt = JudgePrompt {
+        windows: 1,
         system: "rules".into(),
         user: user.into(),
         schema: Some(r#"{"type":"object"}"#),

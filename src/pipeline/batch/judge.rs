@@ -12,7 +12,7 @@ use super::{BatchCounts, BatchError, BatchOrder, BatchPlan, BatchProgress, Judge
 use crate::assemble::{
     CutTrace, Due, LimitsSettings, Sessions, SessionsSettings, Shard, TracesSettings,
 };
-use crate::evaluate::engine::run::{Evidence, WhenErrors};
+use crate::evaluate::engine::run::{Evidence, Passes, when_errors};
 use crate::model::{Completion, Effort, SessionKey, TraceId, TraceSpans, Trajectory};
 use crate::pipeline::replay::reconcile_sessions;
 use crate::pipeline::sessions::evaluate_session;
@@ -30,7 +30,7 @@ type Window = Vec<usize>;
 struct WindowAnswer {
     evaluations: Vec<JudgedGroup>,
     judged: usize,
-    when_errors: WhenErrors,
+    when_errors: Vec<usize>,
     without_agent: Vec<TraceId>,
     cut: Vec<(usize, CutTrace)>,
     /// Traces that wait for the others of their session.
@@ -194,8 +194,8 @@ impl<'a> BatchJudge<'a> {
         for (due, trace, trajectory) in &mut read {
             let order = BatchOrder::Trace(place(trace.trace_id));
             let mut judged = JudgedGroup { order, evaluations: Vec::new(), asked: Vec::new() };
-            let errors = self.evaluate(due, trajectory, &mut judged);
-            answer.when_errors.extend(errors);
+            let passes = self.evaluate(due, trajectory, &mut judged);
+            answer.when_errors.extend(when_errors(&passes));
             answer.judged += 1;
             answer.evaluations.push(judged);
         }
@@ -214,7 +214,7 @@ impl<'a> BatchJudge<'a> {
         due: &Due,
         trajectory: &mut Trajectory<'_>,
         JudgedGroup { evaluations, asked, .. }: &mut JudgedGroup,
-    ) -> WhenErrors {
+    ) -> Passes {
         let evidence = Evidence {
             digest: due.digest,
             revised: None,

@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicU64;
 
 use crate::assemble::{CutTrace, LimitsSettings, SessionKeyFields};
 use crate::evaluate::AskedTarget;
-use crate::evaluate::engine::run::{Evaluators, WhenErrors};
+use crate::evaluate::engine::run::Evaluators;
 use crate::extract::{Extracted, ExtractionCache, Resolver, extract};
 use crate::model::{Evaluation, SpanBatch, TraceId};
 use crate::otlp::Signal;
@@ -52,7 +52,7 @@ pub struct BatchCounts {
     pub judged_traces: usize,
     /// Places of evaluators, in the order of the config, whose `when` could not be evaluated for a
     /// trace, once for each.
-    pub when_errors: WhenErrors,
+    pub when_errors: Vec<usize>,
     /// Traces that hold no span of a tool, an agent or a model.
     pub without_agent: Vec<TraceId>,
     /// Traces that grew beyond a limit.

@@ -1,5 +1,6 @@
 //! The lanes of judges and of evaluators outside of this process, joined to the pipeline.
 
+mod calls;
 mod outlet;
 mod pending;
 mod unanswered;
@@ -22,6 +23,7 @@ use crate::judge::{
     LaneHandle, LaneSettings,
 };
 use crate::model::{Evaluation, Receipt};
+use crate::telemetry::OwnSpans;
 
 use outlet::AskedOutlet;
 pub(super) use pending::PendingTraces;
@@ -38,6 +40,8 @@ pub(super) struct LanePlaces<'a> {
     pub(super) journal: Option<&'a Arc<Journal>>,
     /// For what they cost.
     pub(super) data_dir: Option<&'a Path>,
+    /// For spans of the requests.
+    pub(super) spans: Option<&'a OwnSpans>,
 }
 
 /// Where inquiries are handed in. Cheap to clone.
@@ -113,10 +117,10 @@ impl RunningLanes {
     pub(super) fn prepare(
         &self,
         (judges, judging): (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
-        asks: bool,
+        evaluators: &Evaluators,
     ) -> Result<Option<JudgesChange>, JudgeStartError> {
-        let lane = self.judge.as_ref().filter(|_| asks);
-        lane.map(|lane| lane.prepare(judges, judging)).transpose()
+        let lane = self.judge.as_ref().filter(|_| evaluators.asks_judges());
+        lane.map(|lane| lane.prepare(judges, asking(evaluators), judging)).transpose()
     }
 
     /// Asks those from now on, as patiently as this says.
@@ -160,7 +164,8 @@ pub(super) fn link(
     let letters = UnansweredLetters::start(places.data_dir, judges.1.dead_letter, meter);
     let none = BTreeMap::new();
     let asked = if evaluators.asks_judges() { judges.0 } else { &none };
-    let judge = Some(start((asked, judges.1), places, &counted(letters), meter)?);
+    let own = (places, asking(evaluators));
+    let judge = Some(start((asked, judges.1), own, &counted(letters), meter)?);
     let leaves = places.journal.is_some();
     let settings = external_settings(judges.1, leaves);
     let external = ExternalLane::start(evaluators.external(), &settings, counted(None), meter)?;
@@ -168,6 +173,11 @@ pub(super) fn link(
     let journal = places.journal.cloned();
     let links = PipelineLinks { metrics, journal, lanes: lanes.handles() };
     Ok((links, lanes))
+}
+
+/// The evaluators that are known to ask a judge, each with its judge.
+fn asking(evaluators: &Evaluators) -> Vec<(String, String)> {
+    evaluators.judges().map(|(by, judge)| (by.to_owned(), judge.to_owned())).collect()
 }
 
 fn external_settings(judging: &JudgingSettings, leaves: bool) -> ExternalSettings {
@@ -182,7 +192,7 @@ fn external_settings(judging: &JudgingSettings, leaves: bool) -> ExternalSetting
 /// Starts the lane of the judges; its evaluations are counted like all others.
 fn start(
     (judges, judging): (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
-    places: LanePlaces<'_>,
+    (places, asking): (LanePlaces<'_>, Vec<(String, String)>),
     outlet: &Outlet,
     meter: &Meter,
 ) -> Result<JudgeLane, JudgeStartError> {
@@ -193,9 +203,11 @@ fn start(
     let log = places.journal.map(|journal| Arc::clone(journal) as Arc<dyn AnswerLog>);
     let settings = LaneSettings {
         judges,
+        asking,
         recording: None,
         spent_file: places.data_dir.map(|folder| folder.join(SPENT_FILE)),
         log,
+        watch: places.spans.map(|spans| calls::watch(spans.clone())),
     };
     JudgeLane::start(settings, judging, Arc::clone(outlet), meter)
 }

@@ -39,13 +39,13 @@ pub(super) struct UnansweredLetters {
 }
 
 impl UnansweredLetters {
-    /// Begins; `None` where nothing is to be kept, or nowhere.
+    /// Begins; `None` where nothing is to be kept, or nowhere. What it counts is shown at once in
+    /// any case.
     pub(super) fn start(
         data_dir: Option<&Path>,
         choice: DeadLetterChoice,
         meter: &Meter,
     ) -> Option<Self> {
-        let path = data_dir.filter(|_| choice != DeadLetterChoice::None)?.join(UNANSWERED_FILE);
         let counter = meter
             .u64_counter("spanscore.judge.dead_letters")
             .with_description("Inquiries without an answer: kept for `spanscore rejudge`, or not.")
@@ -54,6 +54,7 @@ impl UnansweredLetters {
         for outcome in ["written", "failed", "dropped"] {
             counter.add(0, &[KeyValue::new("outcome", outcome)]);
         }
+        let path = data_dir.filter(|_| choice != DeadLetterChoice::None)?.join(UNANSWERED_FILE);
         let (lines, taken) = sync_channel(WAITING_MAX);
         let counted = counter.clone();
         let writing = std::thread::Builder::new().name("dead-letters".to_owned());

@@ -107,7 +107,7 @@ impl Collector {
             (std::mem::take(&mut settings.evaluators), std::mem::take(&mut settings.dialects));
         let evaluators = Evaluators::new(evaluators, exporters.want());
         let judges = (&settings.judges, &settings.judging);
-        let judges = self.lanes.prepare(judges, evaluators.asks_judges())?;
+        let judges = self.lanes.prepare(judges, &evaluators)?;
         let building = tokio::task::spawn_blocking(move || setup(evaluators, dialects));
         let setup = building.await.map_err(|_| ReloadError::Tokens("interrupted".to_owned()))??;
         // The last that can fail.

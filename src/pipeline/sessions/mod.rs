@@ -23,7 +23,7 @@ use super::reload::setup::{Reform, Translator};
 use super::worker::{TICK, elapsed_ms, unix_ns};
 use crate::assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
 use crate::evaluate::AskedTarget;
-use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
+use crate::evaluate::engine::run::{Evaluators, Evidence, Passes};
 use crate::extract::{Resolver, Table, reconcile};
 use crate::model::session::join_session;
 use crate::model::{
@@ -204,7 +204,7 @@ impl SessionWorker {
             let steps = if reading.is_some() { self.trace_steps } else { 0 };
             let judged =
                 caught(|| evaluate_session(&self.resolver, &self.evaluators, &due, steps, now_ns));
-            let Ok(SessionAnswer { mut evaluations, errors, is_spent, asked }) = judged else {
+            let Ok(SessionAnswer { mut evaluations, passes, is_spent, asked }) = judged else {
                 self.metrics.panicked();
                 self.sessions.not_judged(&due);
                 tracing::error!("judging a session panicked; it is lost");
@@ -215,7 +215,7 @@ impl SessionWorker {
             self.metrics.evaluations(&evaluations);
             let limited =
                 if reading.is_none() { Some(TOO_LARGE) } else { is_spent.then_some(EXPENSIVE) };
-            self.metrics.session_judged(&errors, limited, &self.evaluators);
+            self.metrics.session_judged(passes, limited, &self.evaluators);
             if !evaluations.is_empty() || !asked.is_empty() {
                 let receipt = self.journal.as_ref().map(|journal| {
                     let mut claims = Claims::default();
@@ -277,7 +277,8 @@ pub(super) fn joined<'a>(
 #[derive(Default)]
 pub(super) struct SessionAnswer {
     pub(super) evaluations: Vec<Evaluation>,
-    pub(super) errors: WhenErrors,
+    /// Evaluators that passed over it.
+    pub(super) passes: Passes,
     /// What is to be asked of judges.
     pub(super) asked: Vec<AskedTarget>,
     /// It would have taken more steps than it had.
@@ -302,8 +303,8 @@ pub(super) fn evaluate_session(
         now_ns,
     };
     if let Some(mut session) = joined(resolver, due, trace_steps) {
-        let SessionAnswer { evaluations, errors, asked, is_spent } = &mut answer;
-        *errors = evaluators.evaluate_session(&mut session, &due.key, evidence, evaluations, asked);
+        let SessionAnswer { evaluations, passes, asked, is_spent } = &mut answer;
+        *passes = evaluators.evaluate_session(&mut session, &due.key, evidence, evaluations, asked);
         *is_spent = session.effort.is_trace_spent();
     }
     answer

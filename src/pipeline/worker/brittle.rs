@@ -49,6 +49,7 @@ pub(in crate::pipeline) fn configured(name: &str, level: Level, brittle: Brittle
         level,
         digest: [name.len() as u8; 16],
         case: None,
+        own_version: None,
     };
     Configured {
         info: Arc::new(info),

@@ -30,7 +30,7 @@ pub(super) use costly::Costly;
 
 use crate::assemble::{Due, Handle, RunningTrace, Shard, TakenSteps};
 use crate::emit::forward::Forwards;
-use crate::evaluate::engine::run::{Evaluators, Evidence, WhenErrors};
+use crate::evaluate::engine::run::{Evaluators, Evidence, Passes};
 use crate::extract::{Resolver, Table};
 use crate::model::{
     Claims, Completion, Effort, Evaluation, Reported, SessionKey, Share, SpanBatch, TraceSpans,
@@ -405,20 +405,20 @@ impl Worker {
         let outcome = caught(|| {
             let TraceAnswer { evaluations, asked } = out;
             let mut trajectory = self.resolver.resolve_within(trace, effort);
-            let errors = if due.is_silent && !self.forwards.wants_judgements() {
-                WhenErrors::default()
+            let passes = if due.is_silent && !self.forwards.wants_judgements() {
+                Passes::default()
             } else {
                 let (trajectory, reported) = (&mut trajectory, &mut reported);
                 self.evaluators.evaluate_or_ask(trajectory, evidence, reported, evaluations, asked)
             };
             let session = self.sessions.as_ref().and_then(|it| it.fields.of(&trajectory));
-            (errors, session, trajectory.effort)
+            (passes, session, trajectory.effort)
         });
         match outcome {
-            Ok((errors, session, effort)) => {
+            Ok((passes, session, effort)) => {
                 self.hand_to_session(session, trace, due.digest);
                 if !due.is_silent {
-                    judged.add(due.completion, errors);
+                    judged.add(due.completion, passes);
                 }
                 if effort.is_trace_spent() && reading.is_some() {
                     judged.expensive += 1;

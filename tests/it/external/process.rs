@@ -11,7 +11,7 @@ use super::fixture;
 use crate::judges::refund;
 use crate::support::collector::{Event, Running};
 use crate::support::fake_backend::attribute;
-use crate::support::spans::{request, with};
+use crate::support::spans::{request, tool, with};
 
 /// A config with an evaluator of this mode; `mark` tells its processes from all others.
 fn entry(mode: &str, mark: &str, more: &str) -> String {
@@ -161,6 +161,21 @@ async fn results_may_be_written_as_python_writes_them_and_turns_may_be_expected(
     let response = &given["invocations"][0]["intermediate_steps"]["tool_responses"][0];
     assert_eq!(response["output"], "{'status': 'refunded'}");
     assert_eq!(given["expected_invocations"], serde_json::json!([{"invocation_id": "a"}]));
+}
+
+#[tokio::test]
+async fn a_process_is_given_placeholders_for_secrets() {
+    let mut spans = refund(7);
+    let call = with(tool(7, 3, "log_in"), "input.value", r#"{"password": "hunter22-x"}"#);
+    spans.push(with(call, "output.value", r#"{"said": "hunter22-x is right"}"#));
+    for (more, secret) in [("spares: 0", "[SECRET_1]"), ("redact: none", "hunter22-x")] {
+        let more = format!("{more}, output_format: python_repr");
+        let details = echoed(vec![spans.clone()], &mark("secret"), &more, "").await;
+        let steps = &details["details"]["input"]["invocations"][0]["intermediate_steps"];
+        assert_eq!(steps["tool_calls"][1]["args"]["password"], secret);
+        let expected = format!("{{'said': '{secret} is right'}}");
+        assert_eq!(steps["tool_responses"][1]["output"], expected.as_str());
+    }
 }
 
 #[tokio::test]

@@ -147,3 +147,27 @@ fn answers_in_the_json_of_others_are_read_as_they_are_on_the_wire() {
     let theirs = to_json(&seen(&pool, "DescribeResponse", &response)).to_string();
     assert_eq!(json::describe_response(theirs.as_bytes()), Ok(response));
 }
+
+/// The example in Rust holds what the generator made of the file; that is as old as its last run.
+#[test]
+fn the_example_in_rust_speaks_all_of_the_protocol() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/evaluators/rust/src/v1.rs");
+    let code = std::fs::read_to_string(root).expect("it is there");
+    for message in pool().all_messages().filter(|it| it.package_name() == PACKAGE) {
+        for field in message.fields().filter(|_| !message.is_map_entry()) {
+            let (name, tag) = (field.name(), format!("tag = \"{}\"", field.number()));
+            let own = format!("pub struct {} {{", message.name());
+            let (_, body) = code.split_once(&own).unwrap_or_else(|| panic!("{own}"));
+            let body = body.split("\n}").next().expect("its end");
+            if let Some(choice) = field.containing_oneof().filter(|it| !it.is_synthetic()) {
+                assert!(body.contains(&format!("pub {}:", choice.name())), "{name} of {own}");
+                continue;
+            }
+            let field = body.split("#[prost(").find(|part| {
+                let word = if name == "type" { "r#type" } else { name };
+                part.contains(&format!("pub {word}:"))
+            });
+            assert!(field.is_some_and(|part| part.contains(&tag)), "{name} = {tag} of {own}");
+        }
+    }
+}

@@ -16,7 +16,7 @@ use tonic::{Code, Status};
 use super::server::{FakeEvaluator, Script, Scripted, all, described, kind, scored};
 use crate::judges::refund;
 use crate::support::collector::{Event, Running};
-use crate::support::spans::{request, tool};
+use crate::support::spans::{request, tool, with};
 
 /// A config with one evaluator that asks that server.
 fn asking(server: &FakeEvaluator, more: &str) -> String {
@@ -123,11 +123,46 @@ async fn the_version_of_the_evaluator_is_a_part_of_the_identity() {
         running.send(request(refund(7))).await;
         let event = running.events(1).await.remove(0);
         running.judged().await;
-        event.id().to_owned()
+        assert_eq!(event.text("spanscore.evaluator.own_version"), version);
+        [event.id(), event.text("spanscore.evaluator.version")].map(str::to_owned)
     };
     let (one, again, two) = (id_with("1").await, id_with("1").await, id_with("2").await);
     assert_eq!(one, again);
-    assert_ne!(one, two);
+    assert!(one[0] != two[0] && one[1] != two[1], "{one:?} {two:?}");
+}
+
+#[tokio::test]
+async fn secrets_are_replaced_before_a_task_leaves() {
+    let mut script = Script::answering(|asked, _| Scripted::now(&all(asked, 1.0)));
+    let needs = (1..=9).collect();
+    script.describe = Box::new(move || {
+        let needs = Vec::clone(&needs);
+        Ok(described(vec![ServedKind { needs, ..kind() }]))
+    });
+    let server = FakeEvaluator::start(script).await;
+    let told = |redact: &str| format!(", criteria: {{tone: hunter22-x}}{redact}");
+    for (redact, secret, mail) in [
+        ("", "[SECRET_1]", "jo@lampenhaus.de"),
+        (", redact: secrets_and_pii", "[SECRET_1]", "[EMAIL_1]"),
+        (", redact: none", "hunter22-x", "jo@lampenhaus.de"),
+    ] {
+        let running = Running::start(&asking(&server, &told(redact))).await;
+        let mut spans = refund(7);
+        let login = r#"{"password": "hunter22-x", "mail": "jo@lampenhaus.de"}"#;
+        let call = with(tool(7, 3, "log_in"), "input.value", login);
+        spans.push(with(call, "output.value", "hunter22-x is right"));
+        running.send(request(spans)).await;
+        running.events(1).await;
+        let (asked, _) = server.requests().pop().expect("a request");
+        let task = &asked.tasks[0];
+        assert_eq!(task.criteria_json, r#"{"tone":"hunter22-x"}"#, "as the config has it");
+        let call = task.trajectories[0].tool_calls.last().expect("a call");
+        let arguments = format!(r#"{{"password":"{secret}","mail":"{mail}"}}"#);
+        assert_eq!(call.arguments.as_ref().map(|it| &it.value), Some(&arguments));
+        let result = format!("{secret} is right");
+        assert_eq!(call.result.as_ref().map(|it| &it.value), Some(&result));
+        running.judged().await;
+    }
 }
 
 #[tokio::test]

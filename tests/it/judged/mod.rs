@@ -27,6 +27,7 @@ pub(crate) fn room() -> PromptRoom {
         evidence_tokens: 12_000,
         bytes_per_token: 3.5,
         withholds_injections: false,
+        window: 0,
         mark_key: MarkKey([7; 32]),
     }
 }

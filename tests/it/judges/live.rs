@@ -45,7 +45,8 @@ async fn check_api(api: &str) {
     for key in documented() {
         assert!(attribute(&event.0.attributes, key).is_some(), "documented and not sent: {key}");
     }
-    running.counted("spanscore_judge_requests_total{judge=\"small\",outcome=\"replied\"}", 1).await;
+    let series = "{evaluator=\"task_completion/shop\",judge=\"small\",outcome=\"replied\"}";
+    running.counted(&format!("spanscore_judge_requests_total{series}"), 1).await;
     running.judged().await;
 }
 
@@ -77,7 +78,47 @@ async fn what_cheap_evaluators_say_decides_whether_it_is_worth_asking() {
     ];
     assert_eq!(told, expected);
     assert_eq!(judge.asked().len(), 1);
+    running.counted(&skipped("run_if"), 1).await;
     assert_eq!(running.judged().await.len(), 3);
+}
+
+/// The series of what the evaluator passed over.
+fn skipped(reason: &str) -> String {
+    format!(
+        "spanscore_evaluate_skipped_total\
+         {{evaluator=\"task_completion/shop\",judge=\"small\",reason=\"{reason}\"}}"
+    )
+}
+
+#[tokio::test]
+async fn what_sample_and_when_leave_out_is_counted_and_all_traces_add_up() {
+    let judge = FakeJudge::saying("yes").await;
+    let choice = r#"{judge: small, sample: 0.5, when: 'trace_id != "07"',"#;
+    let config = asking(&judge, "openai", "").replace("{judge: small,", choice);
+    let running = Running::start(&config).await;
+    for trace in 1..=20 {
+        running.send(request(refund(trace * 12))).await;
+    }
+    let text = loop {
+        let text = running.exposition();
+        let count = |series: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(series));
+            line.and_then(|count| count.trim().parse::<u64>().ok()).unwrap_or_default()
+        };
+        let skipped = count(&skipped("sampled_out"));
+        if skipped + running.backend.log_records().len() as u64 == 20 {
+            assert!((3..=17).contains(&skipped), "{skipped} of 20 at a half");
+            break text;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    // Reasons that did not arise are there, too.
+    assert!(text.contains(&format!("{} 0", skipped("when"))), "{text}");
+    let unanswered = "spanscore_judge_unanswered_total{evaluator=\"task_completion/shop\",\
+                      judge=\"small\",reason=\"budget_exhausted\"} 0";
+    assert!(text.contains(unanswered), "{text}");
+    assert!(text.contains("spanscore_judge_dead_letters_total{outcome=\"written\"} 0"), "{text}");
+    running.judged().await;
 }
 
 #[tokio::test]

@@ -3,9 +3,12 @@
 mod commands;
 mod crash;
 mod live;
+mod own_trace;
 mod rejudge;
 mod settings;
+mod tls;
 mod trouble;
+mod windows;
 
 use opentelemetry_proto::tonic::trace::v1::Span;
 

@@ -3,7 +3,7 @@
 mod content;
 mod fuzz;
 mod hostile;
-mod pki;
+pub(crate) mod pki;
 mod reload;
 mod reload_exporters;
 mod reload_forwards;

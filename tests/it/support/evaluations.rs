@@ -34,6 +34,7 @@ pub(crate) fn scored(n: u8, score: f64) -> Evaluation {
             level: Level::Trace,
             digest: [1; 16],
             case: None,
+            own_version: None,
         }),
         target: Arc::new(Target {
             trace_id: TraceId([0xaa; 16]),

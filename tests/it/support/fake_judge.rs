@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 /// What a judge was asked.
 #[derive(Clone, Debug)]
@@ -96,6 +97,8 @@ impl Default for Scripted {
 pub(crate) struct FakeJudge {
     pub(crate) address: SocketAddr,
     asked: Arc<Mutex<Vec<JudgeAsked>>>,
+    /// TLS of the next connections; without it they are in the clear.
+    pub(crate) tls: Arc<Mutex<Option<Arc<rustls::ServerConfig>>>>,
 }
 
 type Script = Arc<dyn Fn(&JudgeAsked) -> Scripted + Send + Sync>;
@@ -107,11 +110,18 @@ impl FakeJudge {
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let judge = Self { address, asked: Arc::default() };
-        let (asked, script) = (Arc::clone(&judge.asked), Arc::new(script) as Script);
+        let judge = Self { address, asked: Arc::default(), tls: Arc::default() };
+        let (own, script) = (judge.clone(), Arc::new(script) as Script);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&asked), Arc::clone(&script)));
+                let (asked, script) = (Arc::clone(&own.asked), Arc::clone(&script));
+                let tls = own.tls.lock().unwrap().clone();
+                tokio::spawn(async move {
+                    let Some(tls) = tls else { return serve(stream, asked, script).await };
+                    if let Ok(stream) = TlsAcceptor::from(tls).accept(stream).await {
+                        serve(stream, asked, script).await;
+                    }
+                });
             }
         });
         judge
@@ -134,11 +144,16 @@ impl FakeJudge {
             _ => "/v1".to_owned(),
         };
         let address = self.address;
-        format!("{{api: {api}, base_url: \"http://{address}{base}\", model: m-1{more}}}")
+        let scheme = if self.tls.lock().unwrap().is_some() { "https" } else { "http" };
+        format!("{{api: {api}, base_url: \"{scheme}://{address}{base}\", model: m-1{more}}}")
     }
 }
 
-async fn serve(mut stream: TcpStream, asked: Arc<Mutex<Vec<JudgeAsked>>>, script: Script) {
+async fn serve(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    asked: Arc<Mutex<Vec<JudgeAsked>>>,
+    script: Script,
+) {
     let Some((head, body)) = read(&mut stream).await else { return };
     let path = head.split_whitespace().nth(1).unwrap_or_default().to_owned();
     let body = serde_json::from_slice(&body).unwrap_or_default();
@@ -164,7 +179,7 @@ async fn serve(mut stream: TcpStream, asked: Arc<Mutex<Vec<JudgeAsked>>>, script
     let _ = stream.shutdown().await;
 }
 
-async fn read(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
+async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<(String, Vec<u8>)> {
     let (mut bytes, mut chunk) = (Vec::new(), vec![0; 64 << 10]);
     loop {
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {

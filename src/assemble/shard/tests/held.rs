@@ -74,6 +74,7 @@ fn verdicts_that_were_given_count_among_the_bytes_of_their_trace() {
             level: Level::Call,
             digest: [7; 16],
             case: None,
+            own_version: None,
         }),
         target: Arc::new(Target {
             trace_id: TraceId([1; 16]),

@@ -76,6 +76,9 @@ fn own(attributes: &mut Attributes, evaluation: &Evaluation, content: bool) {
     }
     attributes.text("spanscore.evaluator.kind", evaluator.kind);
     attributes.text("spanscore.evaluator.version", evaluator.version());
+    if let Some(version) = &evaluator.own_version {
+        attributes.text("spanscore.evaluator.own_version", version.to_string());
+    }
     if let Some(judge) = &evaluation.judge {
         of_judge(attributes, judge);
     }

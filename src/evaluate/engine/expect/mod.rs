@@ -70,7 +70,9 @@ impl Template {
         let evaluator = (self.kind.build)(settings)?;
         let digest = identity::with_criteria(self.info.digest, criteria);
         let EvaluatorInfo { kind, ref name, threshold, level, .. } = *self.info;
-        let info = EvaluatorInfo { kind, name: name.clone(), threshold, level, digest, case: None };
+        let name = name.clone();
+        let info =
+            EvaluatorInfo { kind, name, threshold, level, digest, ..EvaluatorInfo::default() };
         Ok(Expectation { info: Arc::new(info), evaluator, named: texts_of(criteria) })
     }
 

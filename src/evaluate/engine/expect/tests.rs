@@ -12,6 +12,7 @@ fn template() -> Template {
         level: Level::Trace,
         digest: [1; 16],
         case: None,
+        own_version: None,
     };
     let settings = Node::from_value(&json::parse(r#"{"strict": true}"#).unwrap());
     Template { kind: kind("tool_call_count").unwrap(), settings, info: Arc::new(info) }

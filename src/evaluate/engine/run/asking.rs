@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::{Chosen, Evaluators, JudgedEvidence, cost, remember};
+use super::{Chosen, Evaluators, JudgedEvidence, PassReason, Passes, cost, remember};
 use crate::evaluate::asked::{AskedExternal, AskedInquiry, AskedTarget, concluded};
 use crate::evaluate::engine::identity::{self, JudgedTarget};
 use crate::evaluate::engine::run::chosen::Choices;
@@ -32,8 +32,7 @@ pub(super) struct Asking<'a> {
 }
 
 impl Evaluators {
-    /// Has the evaluators that need a judge ask it; indices of those whose `run_if` could not be
-    /// evaluated are added to `errors`.
+    /// Has the evaluators that need a judge ask it; gives those that pass by their `run_if`.
     pub(super) fn ask(
         &self,
         trajectory: &mut Trajectory<'_>,
@@ -41,8 +40,8 @@ impl Evaluators {
         choices: &Choices,
         subject: &JudgedEvidence,
         mut asking: Asking<'_>,
-    ) -> Vec<usize> {
-        let mut errors = Vec::new();
+    ) -> Passes {
+        let mut passes = Vec::new();
         for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| e.asks) {
             let is_session = configured.info.level == Level::Session;
             let chosen = choices.get(index, configured).filter(|_| is_session == session.is_some());
@@ -55,7 +54,9 @@ impl Evaluators {
                 let selected = run_if.selects(&scope);
                 scope.end(&trajectory.effort);
                 if selected != Selected::Yes {
-                    errors.extend((selected != Selected::No).then_some(index));
+                    let is_choice = selected == Selected::No;
+                    let why = if is_choice { PassReason::RunIf } else { PassReason::Error };
+                    passes.push((index, why));
                     continue;
                 }
             }
@@ -81,7 +82,7 @@ impl Evaluators {
                 }
             }
         }
-        errors
+        passes
     }
 
     /// Asks about each call alone: the trajectory holds that one call while it is asked about.
@@ -204,8 +205,7 @@ fn of_calls(info: &EvaluatorInfo) -> EvaluatorInfo {
     hash.update("calls");
     let mut digest = [0; 16];
     digest.copy_from_slice(&hash.finalize()[..16]);
-    let (name, case) = (info.name.clone(), info.case.clone());
-    EvaluatorInfo { name, case, level: Level::Call, digest, ..*info }
+    EvaluatorInfo { level: Level::Call, digest, ..info.clone() }
 }
 
 /// The same for all revisions of what is judged.

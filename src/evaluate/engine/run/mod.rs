@@ -4,12 +4,14 @@
 mod asking;
 mod chosen;
 mod cost;
+mod passes;
 mod targets;
 
 use std::sync::Arc;
 
 use self::asking::Asking;
 use self::chosen::{Choice, Choices, Chosen};
+pub use self::passes::{PassReason, Passes, when_errors};
 use super::expect::Expectations;
 use super::identity::{self, JudgedTarget};
 use super::select::{Randomness, Scope, Selected, When};
@@ -76,6 +78,19 @@ impl Configured {
         self.asks && is_external(self.info.kind)
     }
 
+    /// The judge that it asks; `None` where it asks none, or what is expected names it.
+    pub fn judge(&self) -> Option<&str> {
+        let Against::Settings(evaluator) = &self.against else { return None };
+        evaluator.judge().map(|plan| plan.judge.as_str())
+    }
+
+    /// Whom it asks outside of this process; `None` where that is nobody, or what is expected of a
+    /// trajectory says whom.
+    pub fn external(&self) -> Option<&Arc<ExternalPlan>> {
+        let Against::Settings(evaluator) = &self.against else { return None };
+        evaluator.external()
+    }
+
     /// Whether it judges some trajectories otherwise than others, or not at all.
     fn chooses(&self) -> bool {
         let expects = matches!(self.against, Against::Expectations(_));
@@ -117,9 +132,6 @@ struct JudgedEvidence {
     target: Arc<Target>,
 }
 
-/// How often an expression could not be evaluated, by evaluator index.
-pub type WhenErrors = Vec<usize>;
-
 /// All configured evaluators.
 pub struct Evaluators {
     evaluators: Vec<Configured>,
@@ -160,12 +172,14 @@ impl Evaluators {
         self.evaluators.iter().any(|configured| configured.asks && !configured.is_external())
     }
 
+    /// Those that always ask the same judge, by their names, each with that judge.
+    pub fn judges(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.evaluators.iter().filter_map(|it| Some((it.info.name.as_str(), it.judge()?)))
+    }
+
     /// Those outside of this process that judge every trajectory alike, by their names.
     pub fn external(&self) -> impl Iterator<Item = (&str, &Arc<ExternalPlan>)> {
-        self.evaluators.iter().filter_map(|configured| {
-            let Against::Settings(evaluator) = &configured.against else { return None };
-            Some((configured.info.name.as_str(), evaluator.external()?))
-        })
+        self.evaluators.iter().filter_map(|it| Some((it.info.name.as_str(), it.external()?)))
     }
 
     /// Whether any of them is outside of this process.
@@ -186,19 +200,19 @@ impl Evaluators {
 
     /// Judges a trace with the evaluators of level `trace` and `call`; pushes their answers in the
     /// order of the config. `reported` is what was said of the trace before, and is brought up to
-    /// date. Returns the indices of evaluators whose `when` could not be evaluated. What would
-    /// have to be asked of a judge fails.
+    /// date. Returns the evaluators that passed over it. What would have to be asked of a judge
+    /// fails.
     pub fn evaluate_trace(
         &self,
         trajectory: &mut Trajectory<'_>,
         evidence: Evidence,
         reported: &mut Vec<Reported>,
         out: &mut Vec<Evaluation>,
-    ) -> WhenErrors {
+    ) -> Passes {
         let mut asked = Vec::new();
-        let errors = self.evaluate_or_ask(trajectory, evidence, reported, out, &mut asked);
+        let passes = self.evaluate_or_ask(trajectory, evidence, reported, out, &mut asked);
         asking::unasked(asked, out);
-        errors
+        passes
     }
 
     /// The same; what is to be asked of a judge is pushed to `asked`.
@@ -209,14 +223,14 @@ impl Evaluators {
         reported: &mut Vec<Reported>,
         out: &mut Vec<Evaluation>,
         asked: &mut Vec<AskedTarget>,
-    ) -> WhenErrors {
+    ) -> Passes {
         if self.evaluators.is_empty() {
             return Vec::new();
         }
         let from = out.len();
         let belongs = |configured: &Configured| configured.info.level != Level::Session;
         let randomness = Randomness::of_trace(trajectory.trace_id);
-        let (choices, mut errors) = self.choose(trajectory, randomness, |_, e| belongs(e));
+        let (choices, mut passes) = self.choose(trajectory, randomness, |_, e| belongs(e));
         let subject = self.subject(trajectory, evidence);
         let now = |configured: &Configured| belongs(configured) && !configured.asks;
         for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| now(e)) {
@@ -238,9 +252,9 @@ impl Evaluators {
         }
         if self.asks {
             let asking = Asking { reported, out, asked, from };
-            errors.extend(self.ask(trajectory, None, &choices, &subject, asking));
+            passes.extend(self.ask(trajectory, None, &choices, &subject, asking));
         }
-        errors
+        passes
     }
 
     /// Asks the evaluators that may speak early, and have not yet, about a trace that goes on;
@@ -291,11 +305,11 @@ impl Evaluators {
         evidence: Evidence,
         out: &mut Vec<Evaluation>,
         asked: &mut Vec<AskedTarget>,
-    ) -> WhenErrors {
+    ) -> Passes {
         let from = out.len();
         let belongs = |configured: &Configured| configured.info.level == Level::Session;
         let randomness = Randomness::of_session(key);
-        let (choices, mut errors) = self.choose(trajectory, randomness, |_, e| belongs(e));
+        let (choices, mut passes) = self.choose(trajectory, randomness, |_, e| belongs(e));
         let subject = self.subject(trajectory, evidence);
         let now = |configured: &Configured| belongs(configured) && !configured.asks;
         for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| now(e)) {
@@ -308,9 +322,9 @@ impl Evaluators {
         }
         if self.asks {
             let asking = Asking { reported: &mut Vec::new(), out, asked, from };
-            errors.extend(self.ask(trajectory, Some(key), &choices, &subject, asking));
+            passes.extend(self.ask(trajectory, Some(key), &choices, &subject, asking));
         }
-        errors
+        passes
     }
 
     fn choose(
@@ -318,15 +332,19 @@ impl Evaluators {
         trajectory: &Trajectory<'_>,
         randomness: Randomness,
         belongs: impl Fn(usize, &Configured) -> bool,
-    ) -> (Choices, WhenErrors) {
-        let mut errors = Vec::new();
+    ) -> (Choices, Passes) {
+        let mut passes = Vec::new();
         if !self.chooses {
-            return (Choices(Vec::new()), errors);
+            return (Choices(Vec::new()), passes);
         }
         let effort = &trajectory.effort;
         let mut scope = Scope::new(trajectory, self.tool_names);
         let mut choose = |(index, configured): (usize, &Configured)| {
-            if !belongs(index, configured) || !randomness.is_sampled(configured.sample) {
+            if !belongs(index, configured) {
+                return Choice::Passed;
+            }
+            if !randomness.is_sampled(configured.sample) {
+                passes.push((index, PassReason::SampledOut));
                 return Choice::Passed;
             }
             effort.begin(0);
@@ -340,9 +358,12 @@ impl Evaluators {
                     }
                 },
                 Selected::TooExpensive => Choice::Expectation(Err(cost::of_when(self.want))),
-                Selected::No => Choice::Passed,
+                Selected::No => {
+                    passes.push((index, PassReason::When));
+                    Choice::Passed
+                }
                 Selected::Error => {
-                    errors.push(index);
+                    passes.push((index, PassReason::Error));
                     Choice::Passed
                 }
             };
@@ -350,7 +371,7 @@ impl Evaluators {
             choice
         };
         let choices = self.evaluators.iter().enumerate().map(&mut choose).collect();
-        (Choices(choices), errors)
+        (Choices(choices), passes)
     }
 
     fn subject(&self, trajectory: &Trajectory<'_>, evidence: Evidence) -> JudgedEvidence {

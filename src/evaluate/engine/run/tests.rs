@@ -51,6 +51,7 @@ fn configured(name: &str, level: Level, when: Option<&str>) -> Configured {
         level,
         digest: [name.len() as u8; 16],
         case: None,
+        own_version: None,
     };
     Configured {
         info: Arc::new(info),
@@ -64,7 +65,7 @@ fn configured(name: &str, level: Level, when: Option<&str>) -> Configured {
     }
 }
 
-fn judge(evaluators: Vec<Configured>, call_count: u8) -> (Vec<Evaluation>, WhenErrors) {
+fn judge(evaluators: Vec<Configured>, call_count: u8) -> (Vec<Evaluation>, Passes) {
     let call = |n| ToolCall { span_id: SpanId([n; 8]), ..ToolCall::default() };
     let mut trajectory = Trajectory {
         trace_id: TraceId([1; 16]),
@@ -142,7 +143,8 @@ fn when_decides_who_judges_and_its_errors_are_reported() {
     ];
     let (out, errors) = judge(evaluators, 2);
     assert_eq!(out.iter().map(|e| &*e.evaluator.name).collect::<Vec<_>>(), ["b"]);
-    assert_eq!(errors, [2]);
+    assert_eq!(errors, [(0, PassReason::When), (2, PassReason::Error)]);
+    assert_eq!(when_errors(&errors).collect::<Vec<_>>(), [2]);
 }
 
 #[test]

@@ -33,7 +33,7 @@ agentevals/mentions_order:
 fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let settings = ProcessSettings::read(node)?;
     let plan = Arc::new(settings.plan(node)?);
-    let ProcessSettings { config, criteria, output_format, .. } = settings;
+    let ProcessSettings { config, criteria, .. } = settings;
     let expected = criteria.expected_invocations.map_or(Value::Null, Value::List);
     let facts = Facts {
         arguments: true,
@@ -44,7 +44,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     };
     let body = Box::new(move |trajectory: &crate::model::Trajectory<'_>, threshold| {
         let (config, expected) = (&config, &expected);
-        let settings = InputSettings { threshold, config, expected, output_format };
+        let settings = InputSettings { threshold, config, expected };
         ExternalBody::Invocations(input(trajectory, &settings))
     });
     Ok(Box::new(ExternalEvaluator { plan, facts, body }))

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::evaluate::evaluator::CRITERIA_FROM_TRACE;
 use crate::evaluate::external::invocations::OutputFormat;
+use crate::evaluate::external::plan::Redact;
 use crate::evaluate::external::{ExternalPlan, ExternalTransport, ProcessPlan, RemotePlan};
 use crate::settings::{HumanDuration, Node, Secret, SettingsError};
 use crate::tls::TlsSettings;
@@ -58,6 +59,9 @@ pub(super) struct ProcessSettings {
     /// How structured results of tools are written: `json` (default) or `python_repr`, as
     /// agentevals' own runner does.
     pub(super) output_format: OutputFormat,
+    /// What is replaced before anything is handed over: `secrets` (default), `secrets_and_pii` or
+    /// `none`.
+    pub(super) redact: Redact,
     /// What is expected.
     pub(super) criteria: ProcessCriteria,
 }
@@ -81,6 +85,7 @@ impl Default for ProcessSettings {
             concurrency: 4,
             spares: 2,
             output_format: OutputFormat::default(),
+            redact: Redact::default(),
             criteria: ProcessCriteria::default(),
         }
     }
@@ -124,7 +129,13 @@ impl ProcessSettings {
         Ok(ExternalPlan {
             timeout: self.timeout.0,
             concurrency: self.concurrency,
-            transport: ExternalTransport::Process(ProcessPlan { command, env, spares }),
+            redact: self.redact,
+            transport: ExternalTransport::Process(ProcessPlan {
+                command,
+                env,
+                spares,
+                output_format: self.output_format,
+            }),
         })
     }
 }
@@ -164,6 +175,8 @@ pub(super) struct RemoteSettings {
     /// Tasks of one request at most; fewer where the evaluator says so. Default 16.
     #[schemars(range(min = 1, max = 1000))]
     pub(super) batch: u32,
+    /// What is replaced before anything is sent: `secrets` (default), `secrets_and_pii` or `none`.
+    pub(super) redact: Redact,
     /// Headers (gRPC: metadata) of every request, such as an authorization; never logged.
     pub(super) headers: BTreeMap<String, Secret>,
     /// TLS to the evaluator.
@@ -180,6 +193,7 @@ impl Default for RemoteSettings {
             timeout: HumanDuration(Duration::from_secs(5)),
             concurrency: 8,
             batch: 16,
+            redact: Redact::default(),
             headers: BTreeMap::new(),
             tls: TlsSettings::default(),
         }
@@ -240,8 +254,8 @@ pub(super) fn read_remote(
         RemoteProtocol::Grpc => ExternalTransport::Grpc(remote),
         RemoteProtocol::Http => ExternalTransport::Http(remote),
     };
-    let (timeout, concurrency) = (settings.timeout.0, settings.concurrency);
-    Ok((ExternalPlan { timeout, concurrency, transport }, criteria_json))
+    let RemoteSettings { timeout, concurrency, redact, .. } = settings;
+    Ok((ExternalPlan { timeout: timeout.0, concurrency, redact, transport }, criteria_json))
 }
 
 fn check_times(node: &Node, timeout: HumanDuration, at_once: u32) -> Result<(), SettingsError> {

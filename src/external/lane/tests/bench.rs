@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::evaluate::AskedExternal;
+use crate::evaluate::external::plan::Redact;
 use crate::evaluate::external::proto::{
     EvaluateResponse, EvaluationMessage, OutcomeMessage, ScoreMessage, TaskMessage,
 };
@@ -12,10 +13,10 @@ use crate::evaluate::external::{
     ExternalBody, ExternalInquiry, ExternalPlan, ExternalTransport, RemotePlan,
 };
 use crate::external::lane::core::{ExternalAction, ExternalCore, ExternalCount, ExternalPatience};
-use crate::external::lane::waiting::WaitingRoom;
 use crate::external::transport::{Description, ExternalFault, ExternalReply, ExternalRequest};
 use crate::model::{
-    Completion, Evaluation, EvaluationId, EvaluatorInfo, Outcome, SpanId, Target, TraceId, Want,
+    Completion, Evaluation, EvaluationId, EvaluatorInfo, Outcome, SpanId, Target, TraceId,
+    WaitingRoom, Want,
 };
 use crate::tls::TlsSettings;
 
@@ -33,7 +34,12 @@ fn plan() -> Arc<ExternalPlan> {
         signing_key_env: None,
     };
     let transport = ExternalTransport::Grpc(remote);
-    Arc::new(ExternalPlan { timeout: Duration::from_secs(5), concurrency: 1, transport })
+    Arc::new(ExternalPlan {
+        timeout: Duration::from_secs(5),
+        concurrency: 1,
+        redact: Redact::None,
+        transport,
+    })
 }
 
 /// A task about a target, as it is for the `revision`th time.

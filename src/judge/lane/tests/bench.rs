@@ -11,12 +11,11 @@ use crate::evaluate::inquiry::{
     PromptRoom, UnreadableReply,
 };
 use crate::judge::lane::core::{LaneAction, LaneCore, LaneCount, LaneLimits};
-use crate::judge::lane::load::LaneLoad;
 use crate::judge::settings::{JudgeSettings, JudgingSettings};
 use crate::judge::wire::{Fault, Finish, Reply, TokenUsage};
 use crate::model::{
     Completion, Evaluation, EvaluationId, EvaluatorInfo, Explanation, Outcome, Reason, Score,
-    SpanId, Target, TraceId,
+    SpanId, Target, TraceId, WaitingRoom,
 };
 use crate::value::Value;
 
@@ -43,6 +42,7 @@ impl Inquiry for OneStatement {
             statements: 1,
             digest,
             cut_bytes: 0,
+            windows: 1,
             injection_found: !room.withholds_injections,
         })
     }
@@ -140,11 +140,13 @@ pub(super) fn asked(n: u64, revision: u32, plan: JudgePlan) -> AskedInquiry {
 /// A lane, its clock, and what came of it.
 pub(super) struct Bench {
     pub(super) core: LaneCore,
-    pub(super) load: Arc<LaneLoad>,
+    pub(super) load: Arc<WaitingRoom>,
     pub(super) now_ms: u64,
     pub(super) emitted: Vec<Evaluation>,
     pub(super) counts: Vec<LaneCount>,
     pub(super) cost_nano: u64,
+    /// How long inquiries waited for their first request.
+    pub(super) waited_ms: Vec<u64>,
     pub(super) asked_at: Vec<u64>,
 }
 
@@ -154,12 +156,14 @@ impl Bench {
             serde_json::from_value(judges).expect("judges");
         let core = LaneCore::new(judges.into_iter().collect(), LIMITS, MarkKey([7; 32]));
         let (emitted, counts, asked_at) = (Vec::new(), Vec::new(), Vec::new());
-        let load = LaneLoad::limited(&JudgingSettings::default());
-        Self { core, load, now_ms: 1_000_000, emitted, counts, cost_nano: 0, asked_at }
+        let (cost_nano, waited_ms) = (0, Vec::new());
+        let load = JudgingSettings::default().room();
+        let now_ms = 1_000_000;
+        Self { core, load, now_ms, emitted, counts, cost_nano, waited_ms, asked_at }
     }
 
     pub(super) fn arrive(&mut self, asked: AskedInquiry) {
-        let place = self.load.take(asked.bytes()).expect("room");
+        let place = self.load.enter(asked.bytes()).expect("room");
         self.core.arrive(self.now_ms, asked, None, place);
     }
 
@@ -175,6 +179,7 @@ impl Bench {
                 }
                 LaneAction::Emit { evaluations, .. } => self.emitted.extend(evaluations),
                 LaneAction::Asked { cost_nano, .. } => self.cost_nano += cost_nano,
+                LaneAction::Count(LaneCount::Waited(_, _, ms)) => self.waited_ms.push(ms),
                 LaneAction::Count(count) => self.counts.push(count),
             }
         }

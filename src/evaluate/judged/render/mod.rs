@@ -4,6 +4,10 @@
 //! shortened, and calls in the middle left with name and status alone. A record that does not fit
 //! then is too long.
 
+mod windows;
+
+pub(super) use windows::{RecordWindow, render_windows};
+
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -67,7 +71,7 @@ impl RenderedRecord {
         &self.text
     }
 
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.text.len()
     }
 
@@ -80,7 +84,7 @@ impl RenderedRecord {
 
 /// What a line shows instead of all it holds.
 #[derive(Default)]
-struct LineShape<'l> {
+pub(super) struct LineShape<'l> {
     /// Another content in place of its own.
     content: Option<Cow<'l, Value<'static>>>,
     /// The call or result that says the same.
@@ -89,6 +93,25 @@ struct LineShape<'l> {
     digest: Option<String>,
     /// Bytes that are left out.
     cut: u64,
+}
+
+impl LineShape<'_> {
+    /// Without its content, of which only a digest is left.
+    pub(super) fn left_out(value: &Value<'static>) -> Self {
+        let text = value.to_string();
+        let digest = Sha256::digest(&text);
+        let digest = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        Self { digest: Some(digest), cut: text.len() as u64, ..Self::default() }
+    }
+
+    /// With what of its content fits into so many bytes and is used.
+    pub(super) fn shortened(value: &Value<'static>, room: usize, used: &UsedValues) -> Self {
+        if cut::json_bytes(value) <= room {
+            return Self::default();
+        }
+        let (short, cut) = cut::shorten(value, room, used);
+        Self { content: Some(Cow::Owned(short)), cut, ..Self::default() }
+    }
 }
 
 /// Renders lines.
@@ -146,7 +169,8 @@ fn render_cut(
     }
 }
 
-fn render_shapes(lines: &[RecordLine], shapes: &[LineShape<'_>]) -> RenderedRecord {
+/// Renders lines in these shapes.
+pub(super) fn render_shapes(lines: &[RecordLine], shapes: &[LineShape<'_>]) -> RenderedRecord {
     let mut rendered = RenderedRecord::default();
     lines.iter().zip(shapes).for_each(|(line, shape)| rendered.push(line, shape));
     rendered
@@ -161,9 +185,7 @@ fn shorten(
     for (line, shape) in lines.iter().zip(shapes) {
         let (Some(room), Some(value)) = (room(line), line.content.value()) else { continue };
         if shape.same_as.is_none() && cut::json_bytes(value) > room {
-            let (short, bytes) = cut::shorten(value, room, used);
-            shape.content = Some(Cow::Owned(short));
-            shape.cut = bytes;
+            *shape = LineShape::shortened(value, room, used);
         }
     }
 }
@@ -227,11 +249,7 @@ fn leave_out_middle(
             return;
         }
         let (Some(value), None) = (lines[at].content.value(), shapes[at].same_as) else { continue };
-        let text = value.to_string();
-        let digest = Sha256::digest(&text);
-        let digest = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-        let shape =
-            LineShape { digest: Some(digest), cut: text.len() as u64, ..LineShape::default() };
+        let shape = LineShape::left_out(value);
         let mut short = String::new();
         write_line(&lines[at], &shape, &mut short);
         if short.len() < sizes[at] {

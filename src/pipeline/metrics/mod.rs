@@ -3,6 +3,8 @@
 //! Names are those of the Prometheus exposition without their prefix and suffix; every counter
 //! starts at 0 for each of its reasons.
 
+mod skipped;
+
 use std::sync::Mutex;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,8 +12,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Gauge, Histogram, Meter};
 
+use self::skipped::{PassCounts, SkippedCounters};
 use crate::assemble::{Sessions, Shard, SpanCounts};
-use crate::evaluate::engine::run::{Evaluators, WhenErrors};
+use crate::evaluate::engine::run::{Evaluators, Passes};
 use crate::extract::{Extracted, Rejection};
 use crate::model::{Completion, Evaluation, Level, Outcome, Reason};
 
@@ -30,7 +33,7 @@ pub(super) struct PipelineMetrics {
     forgotten: Counter<u64>,
     sessions: Counter<u64>,
     session_losses: Counter<u64>,
-    when_errors: Counter<u64>,
+    skipped: SkippedCounters,
     expensive: Counter<u64>,
     panics: Counter<u64>,
     time: Counter<f64>,
@@ -59,7 +62,7 @@ struct SpanCounters {
 #[derive(Default)]
 pub(super) struct JudgedCounts {
     completions: Vec<(Completion, u64)>,
-    when_errors: WhenErrors,
+    passes: PassCounts,
     /// Traces of which not all was judged, as it would have taken too many steps.
     pub(super) expensive: u64,
     /// Traces that were not read, as that could have taken too much memory.
@@ -68,12 +71,12 @@ pub(super) struct JudgedCounts {
 
 impl JudgedCounts {
     /// Counts one trace.
-    pub(super) fn add(&mut self, completion: Completion, errors: WhenErrors) {
+    pub(super) fn add(&mut self, completion: Completion, passes: Passes) {
         match self.completions.iter_mut().find(|(known, _)| *known == completion) {
             Some((_, count)) => *count += 1,
             None => self.completions.push((completion, 1)),
         }
-        self.when_errors.extend(errors);
+        self.passes.add(passes);
     }
 }
 
@@ -184,10 +187,7 @@ impl PipelineMetrics {
                 "spanscore.assemble.session_losses",
                 "Traces missing from their session.",
             ),
-            when_errors: counter(
-                "spanscore.evaluate.when_errors",
-                "Expressions of `when` that could not be evaluated.",
-            ),
+            skipped: SkippedCounters::new(meter),
             expensive: counter(
                 "spanscore.evaluate.limited_targets",
                 "Traces and sessions not judged in part, as a limit of work was met.",
@@ -226,7 +226,7 @@ impl PipelineMetrics {
     pub(super) fn begin(&self, evaluators: &Evaluators) {
         for configured in evaluators.evaluators() {
             let evaluator = [KeyValue::new("evaluator", configured.info.name.clone())];
-            self.when_errors.add(0, &evaluator);
+            self.skipped.begin(configured);
             self.failed.add(0, &evaluator);
             self.partial.add(0, &evaluator);
             for reason in Reason::ALL {
@@ -304,12 +304,12 @@ impl PipelineMetrics {
         if judged.too_large > 0 {
             self.expensive.add(judged.too_large, &reason(TOO_LARGE));
         }
-        self.count_when_errors(&judged.when_errors, by);
+        self.skipped.add(&judged.passes, by);
     }
 
     pub(super) fn session_judged(
         &self,
-        errors: &WhenErrors,
+        passes: Passes,
         limited: Option<&'static str>,
         by: &Evaluators,
     ) {
@@ -317,7 +317,9 @@ impl PipelineMetrics {
         if let Some(word) = limited {
             self.expensive.add(1, &reason(word));
         }
-        self.count_when_errors(errors, by);
+        let mut counts = PassCounts::default();
+        counts.add(passes);
+        self.skipped.add(&counts, by);
     }
 
     pub(super) fn session_trace_lost(&self) {
@@ -337,15 +339,6 @@ impl PipelineMetrics {
     pub(super) fn forgot_session_verdicts(&self, count: u64) {
         if count > 0 {
             self.forgotten.add(count, &reason("session_verdicts"));
-        }
-    }
-
-    fn count_when_errors(&self, errors: &WhenErrors, by: &Evaluators) {
-        for index in errors {
-            if let Some(configured) = by.evaluators().get(*index) {
-                let name = configured.info.name.clone();
-                self.when_errors.add(1, &[KeyValue::new("evaluator", name)]);
-            }
         }
     }
 

@@ -1,0 +1,48 @@
+//! External evaluators asked, before a config is used, whether they take their settings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::config::{ConfigError, Loaded, ResolvedConfig};
+use crate::external::{ExternalProbe, ProbeAnswer, probe};
+
+/// How long an evaluator may take to answer.
+const WITHIN: Duration = Duration::from_secs(2);
+
+/// An evaluator that could not be asked, and why.
+pub(in crate::cli) struct Unasked {
+    pub(in crate::cli) evaluator: String,
+    pub(in crate::cli) why: String,
+}
+
+/// Asks the external evaluators of a config; gives those that could not be asked.
+///
+/// # Errors
+/// What they do not take, at its place in the config.
+pub(in crate::cli) async fn check_external(
+    loaded: &Loaded,
+    plan: &ResolvedConfig,
+) -> Result<Vec<Unasked>, ConfigError> {
+    let probes: Vec<_> = plan
+        .evaluators
+        .iter()
+        .filter_map(|configured| {
+            let plan = Arc::clone(configured.external()?);
+            let evaluator = configured.info.name.clone();
+            Some(ExternalProbe { evaluator, level: configured.info.level, plan })
+        })
+        .collect();
+    let names: Vec<String> = probes.iter().map(|probe| probe.evaluator.clone()).collect();
+    let (mut mistakes, mut unasked) = (Vec::new(), Vec::new());
+    for (evaluator, answer) in names.into_iter().zip(probe(probes, WITHIN).await) {
+        match answer {
+            ProbeAnswer::Fits => {}
+            ProbeAnswer::Unfit { error, at } => mistakes.push((evaluator, at, error)),
+            ProbeAnswer::Unknown(why) => unasked.push(Unasked { evaluator, why }),
+        }
+    }
+    match mistakes.is_empty() {
+        true => Ok(unasked),
+        false => Err(ResolvedConfig::mistakes(loaded, mistakes)),
+    }
+}

@@ -1,0 +1,166 @@
+//! A run too long for one request, asked about in several: each shows all of the run in outline and
+//! some of its calls as they are.
+//!
+//! In a window, operator, tools, user and answer stand as in any record that is cut. The calls that
+//! are asked about in it keep their arguments and results; of the results of all others only what
+//! those calls use is left, and of their arguments nothing.
+
+use std::ops::Range;
+
+use hashbrown::HashSet;
+
+use super::{
+    ARGUMENTS_TOKENS, LineShape, RESULT_TOKENS, RecordTooLong, RenderRoom, RenderedRecord,
+    TEXT_SHARE, render_shapes,
+};
+use crate::evaluate::judged::cut::{self, UsedValues};
+use crate::evaluate::judged::record::{LineKind, RecordLine};
+use crate::value::Value;
+
+/// Requests about one run at most.
+const WINDOWS_MAX: usize = 16;
+/// Tokens of a result outside of the window that holds something used in it.
+const OUTSIDE_TOKENS: usize = 60;
+
+/// A part of the statements with the record that shows what they are about.
+#[derive(Debug)]
+pub(in crate::evaluate::judged) struct RecordWindow {
+    /// The record.
+    pub(in crate::evaluate::judged) record: RenderedRecord,
+    /// The statements, by their places among those that are asked.
+    pub(in crate::evaluate::judged) items: Range<usize>,
+}
+
+/// Divides statements into as few windows as fit; `calls` holds, for each, the place in time of the
+/// call that it is about, if it is about one.
+///
+/// # Errors
+/// Where even [`WINDOWS_MAX`] do not.
+pub(in crate::evaluate::judged) fn render_windows(
+    lines: &[RecordLine],
+    calls: &[Option<u64>],
+    room: RenderRoom,
+) -> Result<Vec<RecordWindow>, RecordTooLong> {
+    let mut count = 2;
+    loop {
+        let size = calls.len().div_ceil(count).max(1);
+        let starts = (0..calls.len()).step_by(size);
+        let ranges = starts.map(|start| start..(start + size).min(calls.len()));
+        let windows: Result<Vec<_>, _> =
+            ranges.map(|items| render_window(lines, calls, items, room)).collect();
+        match windows {
+            Err(_) if size > 1 && count < WINDOWS_MAX => count *= 2,
+            done => return done,
+        }
+    }
+}
+
+fn render_window(
+    lines: &[RecordLine],
+    calls: &[Option<u64>],
+    items: Range<usize>,
+    room: RenderRoom,
+) -> Result<RecordWindow, RecordTooLong> {
+    let bytes_max = (f64::from(room.tokens) * room.bytes_per_token) as usize;
+    let of_tokens = |tokens: usize| (tokens as f64 * room.bytes_per_token) as usize;
+    let inside: HashSet<u64> = calls[items.clone()].iter().flatten().copied().collect();
+    let is_inside = |line: &RecordLine| inside.contains(&line.of.unwrap_or(line.seq));
+    let used =
+        UsedValues::of(lines.iter().filter(|line| {
+            !matches!(line.kind, LineKind::Call | LineKind::Result) || is_inside(line)
+        }));
+    let shape = |line: &RecordLine| {
+        let Some(value) = line.content.value() else { return LineShape::default() };
+        let room = match line.kind {
+            LineKind::Call if is_inside(line) => of_tokens(ARGUMENTS_TOKENS),
+            LineKind::Result if is_inside(line) => of_tokens(RESULT_TOKENS),
+            LineKind::Result if used.is_in(value) => of_tokens(OUTSIDE_TOKENS),
+            LineKind::Call | LineKind::Result => return outline(value),
+            _ => bytes_max / TEXT_SHARE,
+        };
+        LineShape::shortened(value, room, &used)
+    };
+    let shapes: Vec<LineShape<'_>> = lines.iter().map(shape).collect();
+    let record = render_shapes(lines, &shapes);
+    match record.bytes() {
+        bytes if bytes > bytes_max => Err(RecordTooLong { bytes, bytes_max }),
+        _ => Ok(RecordWindow { record, items }),
+    }
+}
+
+/// Without the content, unless that is shorter than its digest.
+fn outline<'l>(value: &Value<'static>) -> LineShape<'l> {
+    /// Bytes that a digest and the number of bytes left out take.
+    const DIGEST_BYTES: usize = 24;
+    match cut::json_bytes(value) <= DIGEST_BYTES {
+        true => LineShape::default(),
+        false => LineShape::left_out(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluate::judged::record::RunRecord;
+    use crate::evaluate::judged::settings::SendSettings;
+    use crate::model::{Content, ToolCall, Trajectory};
+    use crate::value::json;
+
+    /// A run of so many calls, each of which uses a value of the result before.
+    fn run(calls: usize) -> RunRecord {
+        let call = |n: usize| {
+            let filler = "lorem ipsum ".repeat(20);
+            let arguments = format!(r#"{{"order":"A-{n:04}","note":"{filler}"}}"#);
+            let rows = (0..20).map(|row| format!(r#"{{"row":{row},"text":"{filler}"}}"#));
+            let next = format!(r#"{{"order":"A-{:04}"}}"#, n + 1);
+            let rows = rows.chain([next]).collect::<Vec<_>>().join(",");
+            let value = |text: &str| Content::ready(json::parse(text).expect("JSON").into_owned());
+            ToolCall {
+                name: "next_order".into(),
+                arguments: value(&arguments),
+                result: value(&format!("[{rows}]")),
+                start_ns: n as u64 * 10,
+                end_ns: n as u64 * 10 + 5,
+                ..ToolCall::default()
+            }
+        };
+        let trajectory = Trajectory {
+            user_input: Content::ready(Value::from("Begin with order A-0000")),
+            tool_calls: (0..calls).map(call).collect(),
+            ..Trajectory::default()
+        };
+        RunRecord::of(&trajectory, &SendSettings::default(), Default::default())
+    }
+
+    fn windows(calls: usize, tokens: u32) -> Result<Vec<RecordWindow>, RecordTooLong> {
+        let record = run(calls);
+        let seqs: Vec<_> = record.calls.iter().map(|call| Some(call.seq)).collect();
+        let room = RenderRoom { tokens, bytes_per_token: 3.5, asks_calls: true };
+        render_windows(&record.lines, &seqs, room)
+    }
+
+    #[test]
+    fn each_call_is_whole_in_one_window_beside_what_it_uses_and_all_fit() {
+        let windows = windows(40, 4_000).expect("they fit");
+        assert!(windows.len() > 1 && windows.len() <= WINDOWS_MAX, "{}", windows.len());
+        let mut next = 0;
+        for window in &windows {
+            assert_eq!(window.items.start, next, "each statement once, in order");
+            next = window.items.end;
+            assert!(window.record.bytes() <= 14_000);
+            let text = window.record.text();
+            for call in window.items.clone() {
+                let source = format!(r#"{{"order":"A-{call:04}"}}"#);
+                assert!(call == 0 || text.contains(&source), "the source of call {call}: {text}");
+            }
+            let whole = text.matches(r#""arguments":{"order""#).count();
+            assert_eq!(whole, window.items.len(), "arguments of the others are left out");
+        }
+        assert_eq!(next, 40);
+    }
+
+    #[test]
+    fn a_run_that_is_too_long_for_all_windows_has_none() {
+        assert!(windows(40, 300).is_err());
+    }
+}

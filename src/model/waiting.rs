@@ -1,0 +1,74 @@
+//! How much waits for somebody: a count and bytes, with a limit each.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What waits now.
+#[derive(Debug)]
+pub struct WaitingRoom {
+    count: AtomicUsize,
+    bytes: AtomicUsize,
+    count_max: AtomicUsize,
+    bytes_max: AtomicUsize,
+}
+
+impl WaitingRoom {
+    /// Nothing waits, and no more than this may.
+    pub fn new(count_max: usize, bytes_max: usize) -> Arc<Self> {
+        let (count, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Arc::new(Self { count, bytes, count_max: count_max.into(), bytes_max: bytes_max.into() })
+    }
+
+    /// No more than this may wait from now on; what waits already stays.
+    pub fn resize(&self, count_max: usize, bytes_max: usize) {
+        self.count_max.store(count_max, Ordering::Relaxed);
+        self.bytes_max.store(bytes_max, Ordering::Relaxed);
+    }
+
+    /// A place for one more; `None` where there is no room.
+    pub fn enter(self: &Arc<Self>, bytes: usize) -> Option<WaitingPlace> {
+        let before = self.count.fetch_add(1, Ordering::Relaxed);
+        let held = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let place = WaitingPlace { room: Arc::clone(self), bytes };
+        let fits = before < self.count_max.load(Ordering::Relaxed)
+            && held.saturating_add(bytes) <= self.bytes_max.load(Ordering::Relaxed);
+        fits.then_some(place)
+    }
+
+    /// How many wait, and their bytes.
+    pub fn now(&self) -> (usize, usize) {
+        (self.count.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+}
+
+/// A place on the lane, free again when this is dropped.
+#[derive(Debug)]
+pub struct WaitingPlace {
+    room: Arc<WaitingRoom>,
+    bytes: usize,
+}
+
+impl Drop for WaitingPlace {
+    fn drop(&mut self) {
+        self.room.count.fetch_sub(1, Ordering::Relaxed);
+        self.room.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_limited_and_given_back() {
+        let room = WaitingRoom::new(2, 10);
+        let one = room.enter(6);
+        assert!(one.is_some() && room.enter(6).is_none(), "too many bytes");
+        let two = room.enter(4);
+        assert!(two.is_some() && room.enter(0).is_none(), "too many");
+        room.resize(3, 10);
+        assert!(room.enter(0).is_some(), "one more may wait now");
+        drop((one, two));
+        assert_eq!(room.now(), (0, 0));
+    }
+}

@@ -1,0 +1,168 @@
+//! Spans of what this process itself does, over OTLP: requests to judges.
+//!
+//! They leave under a resource and a scope of their own; spans of that scope are never judged,
+//! whoever sends them here. What finds no room is dropped and counted: nothing waits for them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Meter};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use prost::Message;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
+
+use super::push::{LAST_PUSH_TIME, text_of};
+use super::settings::MetricsOtlpSettings;
+use crate::client::Client;
+use crate::otlp::Signal;
+use crate::otlp::semconv::{OWN_SCOPE, SERVICE_NAME};
+
+/// Spans that wait to be sent; more are dropped.
+const WAITING_MAX: usize = 2_048;
+/// Spans of one request.
+const BATCH_MAX: usize = 512;
+/// Log lines about a backend that takes nothing: one for so many requests.
+const TELL_EVERY: u64 = 60;
+
+/// Where spans of our own are handed in. Cheap to clone.
+#[derive(Clone)]
+pub struct OwnSpans {
+    waiting: mpsc::Sender<Span>,
+    outcomes: Arc<SpanOutcomes>,
+}
+
+impl OwnSpans {
+    /// Hands a span in; never waits.
+    pub fn record(&self, span: Span) {
+        if self.waiting.try_send(span).is_err() {
+            self.outcomes.add("dropped", 1);
+        }
+    }
+}
+
+/// Sends spans until nobody can hand in more, or it is told to end.
+pub(super) struct SpanPushing {
+    spans: OwnSpans,
+    task: JoinHandle<()>,
+}
+
+impl SpanPushing {
+    /// Starts on the current runtime.
+    pub(super) fn start(client: Client, settings: &MetricsOtlpSettings, meter: &Meter) -> Self {
+        let outcomes = Arc::new(SpanOutcomes::new(meter));
+        let (waiting, spans) = mpsc::channel(WAITING_MAX);
+        let pusher = Pusher {
+            client,
+            endpoint: settings.endpoint.clone(),
+            outcomes: Arc::clone(&outcomes),
+            failed: 0,
+        };
+        let task = tokio::spawn(pusher.run(spans, settings.interval.0));
+        Self { spans: OwnSpans { waiting, outcomes }, task }
+    }
+
+    pub(super) fn handle(&self) -> &OwnSpans {
+        &self.spans
+    }
+
+    /// Sends what waits, once nobody hands in more, and ends; not for longer than
+    /// [`LAST_PUSH_TIME`].
+    pub(super) async fn finish(self) {
+        let Self { spans, mut task } = self;
+        drop(spans);
+        if tokio::time::timeout(LAST_PUSH_TIME, &mut task).await.is_err() {
+            task.abort();
+            tracing::warn!("the last spans of our own did not arrive in time");
+        }
+    }
+}
+
+struct Pusher {
+    client: Client,
+    endpoint: String,
+    outcomes: Arc<SpanOutcomes>,
+    failed: u64,
+}
+
+impl Pusher {
+    async fn run(mut self, mut waiting: mpsc::Receiver<Span>, interval: Duration) {
+        let mut ticks = tokio::time::interval(interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut batch = Vec::new();
+        loop {
+            let room = BATCH_MAX - batch.len();
+            let is_due = tokio::select! {
+                count = waiting.recv_many(&mut batch, room) => match count {
+                    0 => return self.send(batch).await,
+                    _ => batch.len() == BATCH_MAX,
+                },
+                _ = ticks.tick() => true,
+            };
+            if is_due {
+                self.send(std::mem::take(&mut batch)).await;
+            }
+        }
+    }
+
+    async fn send(&mut self, spans: Vec<Span>) {
+        if spans.is_empty() {
+            return;
+        }
+        let count = spans.len() as u64;
+        let body = self.client.prepare(request(spans).encode_to_vec());
+        let Err(error) = self.client.send(Signal::Traces, body).await else {
+            self.failed = 0;
+            return self.outcomes.add("sent", count);
+        };
+        self.outcomes.add("failed", count);
+        if self.failed.is_multiple_of(TELL_EVERY) {
+            let (endpoint, error) = (&self.endpoint, text_of(&error));
+            tracing::warn!(endpoint, error, "failed to report spans of our own");
+        }
+        self.failed += 1;
+    }
+}
+
+fn request(spans: Vec<Span>) -> ExportTraceServiceRequest {
+    let text = |key: &'static str, text: &'static str| (&KeyValue::new(key, text)).into();
+    let attributes =
+        vec![text(SERVICE_NAME, OWN_SCOPE), text("service.version", env!("CARGO_PKG_VERSION"))];
+    let scope = InstrumentationScope {
+        name: OWN_SCOPE.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..InstrumentationScope::default()
+    };
+    let of_scope = ScopeSpans { scope: Some(scope), spans, ..ScopeSpans::default() };
+    let of_resource = ResourceSpans {
+        resource: Some(Resource { attributes, ..Resource::default() }),
+        scope_spans: vec![of_scope],
+        ..ResourceSpans::default()
+    };
+    ExportTraceServiceRequest { resource_spans: vec![of_resource] }
+}
+
+/// Counts what became of spans.
+struct SpanOutcomes(Counter<u64>);
+
+impl SpanOutcomes {
+    fn new(meter: &Meter) -> Self {
+        let counter = meter
+            .u64_counter("spanscore.telemetry.spans")
+            .with_unit("{span}")
+            .with_description("Spans of our own over OTLP, by outcome.")
+            .build();
+        let own = Self(counter);
+        ["sent", "failed", "dropped"].into_iter().for_each(|outcome| own.add(outcome, 0));
+        own
+    }
+
+    fn add(&self, outcome: &'static str, count: u64) {
+        self.0.add(count, &[KeyValue::new("outcome", outcome)]);
+    }
+}
