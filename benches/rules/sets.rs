@@ -15,7 +15,7 @@ const SETS: [(&str, &str); 4] = [
 ];
 
 /// Sets of one kind, by what stands before their name: in the order in which they were written.
-const WRITTEN: [&str; 3] = ["", "fresh_", "unseen_"];
+const WRITTEN: [&str; 4] = ["", "fresh_", "unseen_", "later_"];
 
 /// Prints what each rule finds of its sets, then what the bundles say of the answers; with
 /// `written`, only of the sets whose names start with it.

@@ -31,6 +31,9 @@ pub enum Validator {
     Secret,
     /// Password: not a placeholder such as `<password>`, `***` or `changeme`.
     Password,
+    /// The same where words stand between the password and what says that it is one: three kinds
+    /// of letters, digits and marks, no address, path, number or call.
+    StrongPassword,
     /// Brazilian CPF: two check digits.
     Cpf,
     /// Aadhaar: 12 digits, not starting with 0 or 1.
@@ -62,6 +65,7 @@ impl Validator {
             Self::BirthDate => birth_date(text),
             Self::Secret => secret(text),
             Self::Password => password(text),
+            Self::StrongPassword => strong_password(text),
             Self::Cpf => cpf(&digits(text)),
             Self::Aadhaar => {
                 let digits = digits(text);
@@ -330,6 +334,23 @@ fn password(text: &str) -> bool {
     // A plain word is no password: `password: reset by email`.
     let core = text.trim_end_matches(['.', ',', ';', ':', ')', '"', '\'']);
     core.len() >= 4 && core.contains(|c: char| c.is_ascii_digit() || "!@#%^&*+=~?".contains(c))
+}
+
+fn strong_password(text: &str) -> bool {
+    let core = text.trim_end_matches(['.', ',', ';', ':', ')', '"', '\'', '>']);
+    let has = |is: fn(&char) -> bool| usize::from(core.chars().any(|c| is(&c)));
+    let is_mark = |c: &char| "!#$%&*+-./:;=?@^_~".contains(*c);
+    let kinds = has(char::is_ascii_lowercase)
+        + has(char::is_ascii_uppercase)
+        + has(char::is_ascii_digit)
+        + has(is_mark);
+    let is_syntax = core.contains(['(', ')', '[', ']', '{', '}', '|', '\\'])
+        || core.contains("://")
+        || core.contains("::")
+        || core.contains("->")
+        || core.starts_with(['/', '.', '-', '@', '&']);
+    core.is_ascii() && core.len() >= 6 && kinds >= 3 && distinct(core) >= 5 && !is_syntax
+        && password(text)
 }
 
 fn cpf(digits: &[u8]) -> bool {
