@@ -1,7 +1,7 @@
 //! How right and how fast the rules are on texts that nobody wrote for them.
 //!
 //! `cargo bench --bench rules -- sets` reads the sets of `tests/fixtures/rules` and prints what is
-//! found by class; `-- corpus DIR` reads what `tests/load/corpus.py` gathered and prints the time
+//! found by class, `-- sets unseen_` of one generation; `-- corpus DIR` reads what `tests/load/corpus.py` gathered and prints the time
 //! beside the findings by kind and language. `--list` prints each text that went wrong, or each
 //! finding, as a JSON object a line.
 
@@ -80,7 +80,8 @@ fn main() {
         arguments.iter().map(|word| &**word).filter(|word| !word.starts_with("--")).collect();
     match words[..] {
         ["corpus", folder, ..] => corpus::print(folder, list),
-        ["sets"] | [] => sets::print(list),
-        _ => println!("`sets` or `corpus DIR` is needed, and maybe `--list`"),
+        ["sets"] | [] => sets::print(None, list),
+        ["sets", written] => sets::print(Some(written), list),
+        _ => println!("`sets`, `sets PREFIX` or `corpus DIR` is needed, and maybe `--list`"),
     }
 }

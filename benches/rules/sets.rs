@@ -14,10 +14,28 @@ const SETS: [(&str, &str); 4] = [
     ("stubs.jsonl", "no_stub_output"),
 ];
 
-/// Prints what each rule finds of its set, then what the bundles say of the answers.
-pub(crate) fn print(list: bool) {
+/// Sets of one kind, by what stands before their name: in the order in which they were written.
+const WRITTEN: [&str; 4] = ["", "fresh_", "unseen_", "later_"];
+
+/// Prints what each rule finds of its sets, then what the bundles say of the answers; with
+/// `written`, only of the sets whose names start with it.
+pub(crate) fn print(written: Option<&str>, list: bool) {
+    for prefix in WRITTEN {
+        if written.is_none_or(|written| written == prefix) {
+            print_sets(prefix, list);
+        }
+    }
+    if written.is_none() {
+        for bundle in ["completeness", "relevance", "all"] {
+            answers(bundle, list);
+        }
+    }
+}
+
+fn print_sets(prefix: &str, list: bool) {
     let safety = evaluator(r#"{"bundle": "safety"}"#);
     for (name, rule) in SETS {
+        let name = &*format!("{prefix}{name}");
         let mut classes: BTreeMap<String, (usize, usize)> = BTreeMap::new();
         for row in texts::read(name) {
             let judged = trajectory(&row.text, None);
@@ -35,9 +53,6 @@ pub(crate) fn print(list: bool) {
             }
         }
         print_classes(name, &classes);
-    }
-    for bundle in ["completeness", "relevance", "all"] {
-        answers(bundle, list);
     }
 }
 

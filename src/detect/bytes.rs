@@ -31,10 +31,16 @@ pub(crate) fn digits(bytes: Bytes) -> Bytes {
     between(bytes, b'0', b'9')
 }
 
+/// The ASCII letters.
+#[inline(always)]
+pub(crate) fn letters(bytes: Bytes) -> Bytes {
+    between(bytes | Bytes::splat(0x20), b'a', b'z')
+}
+
 /// The ASCII letters and digits.
 #[inline(always)]
 pub(crate) fn alphanumerics(bytes: Bytes) -> Bytes {
-    between(bytes | Bytes::splat(0x20), b'a', b'z') | digits(bytes)
+    letters(bytes) | digits(bytes)
 }
 
 /// Bit `n` tells whether byte `n` is in the class.

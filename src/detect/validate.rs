@@ -31,6 +31,9 @@ pub enum Validator {
     Secret,
     /// Password: not a placeholder such as `<password>`, `***` or `changeme`.
     Password,
+    /// The same where words stand between the password and what says that it is one: three kinds
+    /// of letters, digits and marks, no address, path, number or call.
+    StrongPassword,
     /// Brazilian CPF: two check digits.
     Cpf,
     /// Aadhaar: 12 digits, not starting with 0 or 1.
@@ -62,6 +65,7 @@ impl Validator {
             Self::BirthDate => birth_date(text),
             Self::Secret => secret(text),
             Self::Password => password(text),
+            Self::StrongPassword => strong_password(text),
             Self::Cpf => cpf(&digits(text)),
             Self::Aadhaar => {
                 let digits = digits(text);
@@ -196,10 +200,17 @@ fn phone(text: &str) -> bool {
     let main = text.split(['x', 'X', 'e', 'E']).next().unwrap_or(text);
     let digits = digits(main);
     let counting = digits.windows(2).all(|pair| (pair[0] + 1) % 10 == pair[1]);
-    (7..=15).contains(&digits.len())
+    let is_address = main.trim_start_matches('(').split('.').take(4).count() == 4
+        && main.trim_start_matches('(').split(['.', '/']).take(4).all(|part| part.parse::<u8>().is_ok());
+    let is_span = main.split_once('-').is_some_and(|(from, to)| is_year(from) && is_year(to));
+    !is_address && !is_span && (7..=15).contains(&digits.len())
         && !counting
         && !digits[1..].windows(6).any(repeated)
         && !is_nobodys_american(main, &digits)
+}
+
+fn is_year(text: &str) -> bool {
+    text.parse().is_ok_and(|year: u16| (1000..=2100).contains(&year)) && text.len() == 4
 }
 
 fn phone_spoken(text: &str) -> bool {
@@ -270,7 +281,9 @@ fn secret(text: &str) -> bool {
     let mut words = text.split(['_', '-', '.', '/']).filter(|word| word.len() > 2);
     let is_word = |word: &str| word.bytes().skip(1).all(|b| b.is_ascii_lowercase());
     let only_words = text.contains(['_', '-', '.', '/']) && words.all(is_word);
-    !only_words && ((digit > 0 && upper + lower > 0) || (upper > 1 && lower > 1))
+    // A name in camel case has few capitals and no digit: `sourceCode.getFirstToken`.
+    let is_name = digit == 0 && (upper * 4 <= text.len() || lower == 0);
+    !only_words && !is_name && ((digit > 0 && upper + lower > 0) || (upper > 1 && lower > 1))
 }
 
 fn password(text: &str) -> bool {
@@ -321,6 +334,14 @@ fn password(text: &str) -> bool {
     if placeholder(text) || NOT.contains(&&*lower) || distinct(bare) < 3 {
         return false;
     }
+    let is_version = lower.split('.').count() > 1
+        && lower.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'^' | b'~'));
+    let is_call = lower.split_once('(').is_some_and(|(name, _)| {
+        name.len() > 2 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.".contains(&b))
+    });
+    if is_version || is_call || lower.contains("%20") {
+        return false;
+    }
     if text.starts_with(['<', '{', '$', '%', '[', '('])
         || text.contains("os.environ")
         || text.contains("getenv")
@@ -330,6 +351,23 @@ fn password(text: &str) -> bool {
     // A plain word is no password: `password: reset by email`.
     let core = text.trim_end_matches(['.', ',', ';', ':', ')', '"', '\'']);
     core.len() >= 4 && core.contains(|c: char| c.is_ascii_digit() || "!@#%^&*+=~?".contains(c))
+}
+
+fn strong_password(text: &str) -> bool {
+    let core = text.trim_end_matches(['.', ',', ';', ':', ')', '"', '\'', '>']);
+    let has = |is: fn(&char) -> bool| usize::from(core.chars().any(|c| is(&c)));
+    let is_mark = |c: &char| "!#$%&*+-./:;=?@^_~".contains(*c);
+    let kinds = has(char::is_ascii_lowercase)
+        + has(char::is_ascii_uppercase)
+        + has(char::is_ascii_digit)
+        + has(is_mark);
+    let is_syntax = core.contains(['(', ')', '[', ']', '{', '}', '|', '\\'])
+        || core.contains("://")
+        || core.contains("::")
+        || core.contains("->")
+        || core.starts_with(['/', '.', '-', '@', '&']);
+    core.is_ascii() && core.len() >= 6 && kinds >= 3 && distinct(core) >= 5 && !is_syntax
+        && password(text)
 }
 
 fn cpf(digits: &[u8]) -> bool {

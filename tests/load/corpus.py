@@ -86,10 +86,17 @@ def groups():
     yield "manual", "vim", find(f"{share}/vim/**/doc/*.txt")
     for ext in ("rs", "toml", "json", "md"):
         yield CODE, ext, find(f"{registry}/**/*.{ext}")
-    modules = "/usr/lib/node_modules", f"{HOME}/node_modules"
-    for ext in ("js", "json", "md"):
+    modules = "/usr/lib/node_modules", f"{HOME}/node_modules", "/tmp/*/node_modules"
+    for ext in ("js", "json", "md", "ts"):
         yield CODE, f"npm-{ext}", find(*(f"{root}/**/*.{ext}" for root in modules))
     yield CODE, "py", find("/usr/lib/python3*/**/*.py")
+    site = f"{HOME}/.pyenv/versions/*/lib/python3*"
+    for ext in ("py", "txt", "rst", "md"):
+        yield CODE, f"site-{ext}", find(f"{site}/**/*.{ext}")
+    for ext in ("go", "md", "yaml"):
+        yield CODE, f"go-{ext}", find(f"{HOME}/go/pkg/mod/**/*.{ext}", f"/usr/lib/go*/**/*.{ext}")
+    for ext in ("html", "xml", "yml", "css", "svg", "po", "ini", "conf"):
+        yield CODE, ext, find(f"{share}/**/*.{ext}", f"/etc/**/*.{ext}", f"{registry}/**/*.{ext}")
     yield CODE, "perl", find(f"{share}/perl/**/*.p[lmo]*")
     yield CODE, "sh", find("/etc/**/*.sh", f"{share}/**/*.sh", "/etc/init.d/*")
     yield CODE, "c", find("/usr/include/**/*.h")

@@ -5,12 +5,13 @@
 //! letters) and accents are folded, digits of other scripts become ASCII digits, dashes, quotes and
 //! spaces their ASCII forms, tag characters the ASCII they hide. Cyrillic and Greek letters that
 //! look Latin become Latin inside words that have Latin letters too; elsewhere they stay. Letters
-//! beyond ASCII are in lower case. Linear, one allocation for text and map each.
+//! beyond ASCII are in lower case. Characters written by their number ([`escaped`]) are read. Linear, one allocation for text and map each.
 
 use std::sync::{LazyLock, OnceLock};
 
 use icu_normalizer::DecomposingNormalizer;
 
+use super::escaped;
 use crate::detect::letters::is_word_char;
 
 /// A shadow with its map.
@@ -29,17 +30,39 @@ impl Shadow {
         let mixed = mixed_words(text);
         let mut mixed = mixed.iter().copied().peekable();
         let nfkd = DecomposingNormalizer::new_nfkd();
-        let mut at = 0;
+        let (mut at, mut hidden_to) = (0, usize::MAX);
         while at < text.len() {
             let rest = &text[at..];
-            let ascii = rest.bytes().position(|b| b >= 0x80).unwrap_or(rest.len());
-            shadow.text.push_str(&rest[..ascii]);
-            at += ascii;
-            let Some(c) = text[at..].chars().next() else { break };
+            let is_plain = |b: u8| b < 0x80 && b != b'&' && b != b'\\';
+            let plain = rest.bytes().position(|b| !is_plain(b)).unwrap_or(rest.len());
+            shadow.text.push_str(&rest[..plain]);
+            at += plain;
+            let Some(mut c) = text[at..].chars().next() else { break };
+            let mut length = c.len_utf8();
+            if c.is_ascii() {
+                let Some((written, bytes)) = escaped::read(&text[at..]) else {
+                    shadow.text.push(c);
+                    at += 1;
+                    continue;
+                };
+                (c, length) = (written, bytes);
+            }
             while mixed.next_if(|&(_, end)| end <= at).is_some() {}
             let in_mixed = mixed.peek().is_some_and(|&(start, _)| start <= at);
-            shadow.push(c, in_mixed, &nfkd);
-            at += c.len_utf8();
+            // What is hidden in tags is a text of its own.
+            if is_tag(c) {
+                hidden_to = at + length;
+            }
+            if c.is_ascii() {
+                shadow.text.push(c);
+            } else {
+                shadow.push(c, in_mixed, &nfkd);
+            }
+            at += length;
+            let ends_hidden = hidden_to == at && !text[at..].starts_with(is_tag);
+            if ends_hidden && text[at..].starts_with(is_word_char) {
+                shadow.text.push(' ');
+            }
             shadow.map_to(at);
         }
         shadow
@@ -108,7 +131,7 @@ impl Shadow {
         if is_invisible(c) {
             return;
         }
-        if let '\u{e0020}'..='\u{e007e}' = c {
+        if is_tag(c) {
             self.text.extend(char::from_u32(u32::from(c) - 0xe_0000));
             return;
         }
@@ -200,6 +223,11 @@ fn plain(c: char) -> Option<&'static str> {
     })
 }
 
+/// Characters of tags that stand for those of ASCII.
+fn is_tag(c: char) -> bool {
+    matches!(c, '\u{e0020}'..='\u{e007e}')
+}
+
 fn is_invisible(c: char) -> bool {
     matches!(
         c,
@@ -284,6 +312,8 @@ mod tests {
         check("٠١٢", "012");
         check("𝐢𝐠𝐧𝐨𝐫𝐞", "ignore");
         check("\u{e0049}\u{e0067}", "Ig");
+        check("\u{e0049}\u{e0067}x y", "Ig x y");
+        check("&#73;gn&shy;ore&nbsp;\\u0430\\u043b &lt;b&gt;\\n", "Ignore ал &lt;b&gt;\\n");
         check("携帯は090の番号", "携帯は090の番号");
         check("ПРИВЕТ", "привет");
         check("Éĳ한국 ďÅ", "Eij\u{1112}\u{1161}\u{11ab}\u{1100}\u{116e}\u{11a8} dA");

@@ -208,7 +208,8 @@ fn gate(
     let is_open = !(config.digits || config.at_sign || config.long_token);
     if needs.is_empty() && is_open && pack.syntax == Syntax::Linear {
         // They only save time: where there is no room for them the expression is always tried.
-        let room = ANCHORS_MAX / 2 - anchors.len().min(ANCHORS_MAX / 2);
+        let all = if when == CompileTime::Needed { ANCHORS_MAX } else { ANCHORS_MAX / 2 };
+        let room = all.saturating_sub(anchors.len());
         if let Some(own) = own_needs(config, pack)?.filter(|own| own.literals.len() <= room) {
             (needs, or_non_ascii) = (own.literals, own.or_non_ascii);
         }

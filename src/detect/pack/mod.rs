@@ -46,7 +46,7 @@ pub(crate) mod names {
 /// A built-in pack, compiled when first asked for.
 type BuiltIn = LazyLock<Result<Arc<Pack>, SettingsError>>;
 
-const SAFETY: [&str; 8] = [
+const SAFETY: [&str; 11] = [
     include_str!("../packs/personal.yaml"),
     include_str!("../packs/credentials.yaml"),
     include_str!("../packs/injection.yaml"),
@@ -54,6 +54,9 @@ const SAFETY: [&str; 8] = [
     include_str!("../packs/vendors.yaml"),
     include_str!("../packs/reach.yaml"),
     include_str!("../packs/poison.yaml"),
+    include_str!("../packs/orders.yaml"),
+    include_str!("../packs/named.yaml"),
+    include_str!("../packs/promises.yaml"),
     include_str!("../packs/unfinished.yaml"),
 ];
 const REFUSAL: &str = include_str!("../packs/refusal.yaml");

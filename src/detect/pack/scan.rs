@@ -16,7 +16,7 @@ use super::tail::LiteralTail;
 use super::{Pack, RawHit, Scan};
 use crate::detect::bytes::{digits, runs};
 use crate::detect::normalise::shadow::Shadow;
-use crate::detect::normalise::{encoded, leet, spaced};
+use crate::detect::normalise::{encoded, escaped, leet, spaced};
 use crate::detect::prefilter::gates::{Set, Windows, is_in, members};
 use crate::detect::prefilter::profile::Profile;
 use crate::detect::prefilter::sieve::Hits;
@@ -136,7 +136,7 @@ impl Pack {
         let mut profile = Profile::of(text.as_bytes());
         let mut forms = TextForms { text, shadow: None, lower: None, upper: None };
         let cased = self.cased && profile.non_ascii();
-        if self.shadowed && profile.non_ascii() {
+        if self.shadowed && (profile.non_ascii() || escaped::occurs(text)) {
             let shadow = Shadow::of(text);
             profile = Profile::of(shadow.text.as_bytes());
             forms.shadow = Some(shadow);
@@ -286,9 +286,8 @@ impl Pack {
                     .then(|| forms.place(found.start)..forms.place(found.end))
             });
         }
-        if profile.spaced
-            && let Some((text, places)) = spaced::closed_up(plain)
-        {
+        let closed = profile.spaced.then(|| spaced::closed_up(plain)).flatten();
+        for (text, places) in closed.into_iter().chain(spaced::without_hyphens(plain)) {
             let place = |at: usize| forms.place(places.get(at).map_or(0, |&place| place as usize));
             let whole = 0..text.len();
             let parts = std::slice::from_ref(&whole);

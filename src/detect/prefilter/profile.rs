@@ -30,7 +30,7 @@ pub(in crate::detect) struct Profile {
     pub(in crate::detect) leet: bool,
     /// Twenty bytes without white space.
     pub(in crate::detect) long_token: bool,
-    /// Five single characters with a space between each.
+    /// Five single letters with one other character between each.
     pub(in crate::detect) spaced: bool,
     /// Most digits in two blocks of sixteen bytes beside each other, where there are five or more.
     pub(in crate::detect) digits_max: u8,
@@ -61,7 +61,8 @@ impl Seen {
 impl Profile {
     /// Looks at a text.
     pub(in crate::detect) fn of(text: &[u8]) -> Self {
-        let (long_token, spaced) = rows(text, |bytes| between(bytes, b' ' + 1, u8::MAX));
+        let (long_token, _) = rows(text, |bytes| between(bytes, b' ' + 1, u8::MAX));
+        let (_, spaced) = rows(text, bytes::letters);
         let mut profile = Self {
             top: text.iter().copied().fold(0, u8::max),
             at_sign: memchr::memchr(b'@', text).is_some(),
@@ -231,7 +232,8 @@ mod tests {
             let check = |text: &str| {
                 Profile::of(format!("{}{text} end", "word ".repeat(shift)).as_bytes()).spaced
             };
-            assert!(check("w o r d s") && !check("a b c") && !check("of in at on it"), "{shift}");
+            assert!(check("w o r d s") && check("w.o.r.d.s") && !check("a b c"), "{shift}");
+            assert!(!check("of in at on it") && !check("1 2 3 4 5 6"), "{shift}");
         }
     }
 

@@ -41,7 +41,7 @@ impl Hits {
     }
 }
 
-const WORDS: usize = 80;
+const WORDS: usize = 128;
 /// Most anchors of a sieve.
 pub(in crate::detect) const ANCHORS_MAX: usize = WORDS * 64;
 /// Places of the first table, one for each hash.
