@@ -48,7 +48,7 @@ def fuzz(binaries, folder, name, seconds):
     for each in (corpus, findings):
         each.mkdir(parents=True, exist_ok=True)
     seeds = HERE / "seeds" / name
-    command = [binaries / name, corpus, seeds, f"-max_total_time={seconds}", "-timeout=120", "-rss_limit_mb=2048",
+    command = [binaries / name, corpus, seeds, f"-max_total_time={seconds}", "-timeout=120", "-report_slow_units=60", "-rss_limit_mb=2048",
                "-max_len=16384", f"-artifact_prefix={findings}/", "-print_final_stats=1", "-verbosity=1"]
     ended = subprocess.run([str(part) for part in command], capture_output=True, text=True, errors="replace",
                            timeout=seconds + 300)
