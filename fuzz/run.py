@@ -5,7 +5,7 @@
 
 What it finds is in `FOLDER/NAME/findings`, what reached something new in `FOLDER/NAME/corpus`; a run
 goes on with that. Prints a line for each target: executions, edges, and what was found; ends with 1
-where anything was. An input that takes more than 20 s, or 2 GiB, is a finding too.
+where anything was. An input that takes more than 120 s, or 2 GiB, is a finding too.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def fuzz(binaries, folder, name, seconds):
     for each in (corpus, findings):
         each.mkdir(parents=True, exist_ok=True)
     seeds = HERE / "seeds" / name
-    command = [binaries / name, corpus, seeds, f"-max_total_time={seconds}", "-timeout=20", "-rss_limit_mb=2048",
+    command = [binaries / name, corpus, seeds, f"-max_total_time={seconds}", "-timeout=120", "-report_slow_units=60", "-rss_limit_mb=2048",
                "-max_len=16384", f"-artifact_prefix={findings}/", "-print_final_stats=1", "-verbosity=1"]
     ended = subprocess.run([str(part) for part in command], capture_output=True, text=True, errors="replace",
                            timeout=seconds + 300)

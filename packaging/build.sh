@@ -5,7 +5,10 @@ cd "$(dirname "$0")/.."
 if [ -z "${BINARY:-}" ]; then
   cargo build --profile dist --locked
 fi
-for package in wheel npm deb oci; do
+for package in wheel npm deb; do
   "packaging/$package.sh"
 done
+# The image holds the static one, and so no C library. It is another link: last, as it takes the place of the other.
+packaging/static.sh
+BINARY=$(ls -t target/packages/spanscore-*-linux-* | head -1) packaging/oci.sh
 ls -l target/packages

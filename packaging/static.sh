@@ -1,22 +1,50 @@
 #!/usr/bin/env bash
-# A static binary: with musl where its standard library and a compiler for it are installed, else
-# with glibc and `crt-static`. The latter resolves names through files and DNS of glibc's own, which
-# loads no other modules: names of LDAP or mDNS are not found.
+# A static binary: with musl where its standard library and a compiler for it are installed
+# (`rustup target add`, Debian's `musl-tools`) and MUSL=1, else with glibc and `crt-static`, which is no
+# more than another link of what is built anyway. The latter resolves names by `/etc/hosts` and DNS, which are in
+# glibc itself since 2.34, and loads no other modules: names of LDAP or mDNS are not found. PROFILE
+# (default: dist) is how it is built; BINARY, a static one that is there, is only tried.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 machine=$(uname -m)
-sysroot=$(rustc --print sysroot)
-if [ -d "$sysroot/lib/rustlib/$machine-unknown-linux-musl" ] && command -v musl-gcc > /dev/null; then
+profile=${PROFILE:-dist}
+target=$machine-unknown-linux-gnu
+built=${CARGO_TARGET_DIR:-target}
+if [ -n "${BINARY:-}" ]; then
+  binary=$BINARY
+elif [ -n "${MUSL:-}" ] && [ -d "$(rustc --print sysroot)/lib/rustlib/$machine-unknown-linux-musl" ] && command -v musl-gcc > /dev/null; then
   target=$machine-unknown-linux-musl
-  cargo build --profile dist --locked --target "$target"
+  cargo build --profile "$profile" --locked --target "$target" --bin spanscore
+  binary="$built/$target/$profile/spanscore"
 else
-  target=$machine-unknown-linux-gnu
-  RUSTFLAGS="-C target-feature=+crt-static" cargo build --profile dist --locked --target "$target"
+  cargo rustc --profile "$profile" --locked --bin spanscore -- -C target-feature=+crt-static
+  binary="$built/$profile/spanscore"
 fi
-binary="target/$target/dist/spanscore"
-ldd "$binary" 2>&1 | grep -qE 'statically linked|not a dynamic' || { echo "not static" >&2; exit 1; }
-"$binary" --version
-"$binary" score --fail-on never examples/traces | tail -1
+{ ldd "$binary" 2>&1 || true; } | grep -qE 'statically linked|not a dynamic' || { echo "not static" >&2; exit 1; }
 mkdir -p target/packages
-install -m 755 "$binary" "target/packages/spanscore-$target"
-ls -l "target/packages/spanscore-$target"
+package="target/packages/spanscore-$target"
+install -m 755 "$binary" "$package"
+strip "$package"
+"$package" --version
+"$package" score --fail-on never examples/traces | tail -1
+# A root with nothing else in it: a name is found in its `/etc/hosts`, and a plain address needs no authorities.
+root=$(mktemp -d)
+collector=
+trap '[ -z "$collector" ] || kill "$collector"; rm -rf "$root"' EXIT
+mkdir -p "$root/etc" "$root/tmp"
+install -m 755 "$package" "$root/spanscore"
+echo "127.0.0.1 collector.test" > "$root/etc/hosts"
+enter=(unshare --user --map-root-user --root "$root")
+if "${enter[@]}" /spanscore --version > /dev/null 2>&1; then
+  port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  began=$(date +%s%N)
+  "${enter[@]}" /spanscore serve --set "receivers.otlp.protocols.http.endpoint=127.0.0.1:$port" \
+    --set telemetry.metrics.endpoint=null --set telemetry.health.endpoint=null > /dev/null 2>&1 &
+  collector=$!
+  until (exec 3<> "/dev/tcp/127.0.0.1/$port") 2> /dev/null; do sleep 0.005; done
+  printf 'listens after %d ms\n' $((($(date +%s%N) - began) / 1000000))
+  "${enter[@]}" /spanscore send --sample --endpoint "http://collector.test:$port"
+else
+  echo "namespaces are not allowed here: not tried in an empty root" >&2
+fi
+ls -l "$package"

@@ -35,20 +35,15 @@ pub(super) struct HttpClient {
 
 impl HttpClient {
     pub(super) fn new(base: &str, settings: &ClientSettings) -> Result<Self, String> {
-        let builder = reqwest::Client::builder()
+        let tls = ClientTls::config_for(base, &settings.tls, &["h2", "http/1.1"]);
+        let http = reqwest::Client::builder()
             .user_agent(USER_AGENT)
             .default_headers(settings.headers.clone())
             .timeout(settings.timeout)
-            .redirect(redirect::Policy::none());
-        let builder = match base.starts_with("https://") {
-            true => {
-                let tls = ClientTls::new(&settings.tls, &["h2", "http/1.1"]);
-                let tls = tls.map_err(|error| error.to_string())?;
-                builder.tls_backend_preconfigured(tls.config().as_ref().clone())
-            }
-            false => builder,
-        };
-        let http = builder.build().map_err(chain)?;
+            .redirect(redirect::Policy::none())
+            .tls_backend_preconfigured(tls.map_err(|error| error.to_string())?)
+            .build()
+            .map_err(chain)?;
         let content_type = match settings.protocol {
             Protocol::HttpJson => JSON,
             Protocol::HttpProtobuf | Protocol::Grpc => "application/x-protobuf",

@@ -109,13 +109,13 @@ impl JudgeClient {
             _ => None,
         };
         let failed = |error: String| JudgeStartError::Client { judge: name.to_owned(), error };
-        let tls = ClientTls::new(&settings.tls, &["h2", "http/1.1"]);
+        let tls = ClientTls::config_for(settings.base_url(), &settings.tls, &["h2", "http/1.1"]);
         let tls = tls.map_err(|error| failed(error.to_string()))?;
         let http = reqwest::Client::builder()
             .user_agent(wire::USER_AGENT)
             .timeout(settings.timeout.0)
             .redirect(redirect::Policy::none())
-            .tls_backend_preconfigured(tls.config().as_ref().clone())
+            .tls_backend_preconfigured(tls)
             .build()
             .map_err(|error| failed(client::chain(error)))?;
         Ok(Self { settings: Arc::new(settings.clone()), key, http, recording })

@@ -57,6 +57,25 @@ impl ClientTls {
         Ok(Self { config: Arc::new(config), name })
     }
 
+    /// The configuration of an HTTP client of one address. Where that is plain, it trusts nobody
+    /// and reads nothing: so it works also on a machine without authorities.
+    ///
+    /// # Errors
+    /// Those of [`ClientTls::new`].
+    pub fn config_for(
+        url: &str,
+        settings: &TlsSettings,
+        alpn: &[&str],
+    ) -> Result<ClientConfig, TlsError> {
+        if url.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://")) {
+            return Self::new(settings, alpn).map(|tls| tls.config.as_ref().clone());
+        }
+        let builder = ClientConfig::builder_with_provider(super::provider())
+            .with_protocol_versions(versions(settings.min_version))
+            .map_err(TlsError::Setup)?;
+        Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
+    }
+
     /// The configuration, for clients that connect themselves.
     pub fn config(&self) -> &Arc<ClientConfig> {
         &self.config

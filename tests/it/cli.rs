@@ -159,6 +159,18 @@ fn what_fails_at_run_time_is_1() {
 }
 
 #[test]
+fn plain_addresses_are_reached_on_a_machine_without_authorities() {
+    let output = Command::new(env!("CARGO_BIN_EXE_spanscore"))
+        .args(["send", "--sample", "--endpoint", "http://127.0.0.1:9"])
+        .env("SSL_CERT_FILE", "/nowhere/at/all")
+        .env("SSL_CERT_DIR", "/nowhere/at/all")
+        .output()
+        .expect("the program starts");
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(err.contains("cannot send to http://127.0.0.1:9"), "{err}");
+}
+
+#[test]
 fn evaluators_schema_and_completions_are_printed() {
     check(&["evaluators"], 0, "tool_efficiency", "");
     check(&["evaluators", "ToolErrorEvaluator"], 0, "treat_blank_as_error: boolean", "");

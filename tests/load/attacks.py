@@ -83,7 +83,10 @@ def stalled_streams(collector, seconds):
 def unfinished_frames(collector, seconds):
     """Most of a frame of 1 MiB, on 400 connections."""
     held, part = [], (frame(1, 4, 1, HEADERS) + frame(0, 0, 1, b"\0" * (1 << 20)))[:900_000]
+    end = time.monotonic() + seconds
     for _ in range(400):
+        if time.monotonic() > end:
+            break
         try:
             held.append(collector.http2())
             held[-1].sendall(part)
@@ -310,21 +313,30 @@ sessions: {idle_timeout: 5s}
 exporters: {prometheus: }"""
 
 
-def elsewhere(attack, *arguments):
-    """Runs an attack in a process of its own, so that it slows the sender down by the collector alone."""
-    ours, theirs = multiprocessing.Pipe()
-    def work():
-        go_first(False)
-        theirs.send(attack(*arguments))
-    process = multiprocessing.get_context("fork").Process(target=work)
-    process.start()
-    done = ours.recv()
-    process.join()
-    return done
+class Elsewhere:
+    """An attack in a process of its own, so that it slows the sender down by the collector alone. It is made before any
+    thread, since a lock that one of these holds would be held there for ever."""
+
+    def __init__(self, attack, *arguments):
+        self.pipe, theirs = multiprocessing.Pipe()
+        def work():
+            theirs.recv()
+            go_first(False)
+            theirs.send(attack(*arguments))
+        self.process = multiprocessing.get_context("fork").Process(target=work)
+        self.process.start()
+
+    def run(self):
+        """Lets it begin, and waits for what it has done."""
+        self.pipe.send("go")
+        done = self.pipe.recv()
+        self.process.join()
+        return done
 
 
 def measure(name, limit, seconds, is_secure):
     collector = Collector(f"{CONFIG}\nlimits: {{memory_mib: {limit}}}", is_secure=is_secure)
+    attack = Elsewhere((ATTACKS | ATTACKS_TLS)[name], collector, seconds)
     go_first()
     alone = Sender(collector)
     time.sleep(3)
@@ -332,7 +344,7 @@ def measure(name, limit, seconds, is_secure):
     before, idle = collector.metrics(), collector.status("VmRSS")
     collector.forget_peak()
     sender, probe = Sender(collector), Probe(collector)
-    done = elsewhere((ATTACKS | ATTACKS_TLS)[name], collector, seconds)
+    done = attack.run()
     latencies, codes = sender.finish()
     livez, bit = probe.finish(), what_bit(before, collector.metrics())
     peak = collector.status("VmHWM")

@@ -51,19 +51,13 @@ impl HttpEvaluator {
         let headers = client::headers(
             remote.headers.iter().map(|(name, value)| (name.as_str(), value.reveal())),
         );
+        let tls = ClientTls::config_for(&remote.endpoint, &remote.tls, &["h2", "http/1.1"]);
         let builder = reqwest::Client::builder()
             .user_agent(concat!("spanscore/", env!("CARGO_PKG_VERSION")))
             .default_headers(headers.map_err(|error| error.to_string())?)
             .timeout(timeout)
-            .redirect(redirect::Policy::none());
-        let builder = match remote.endpoint.starts_with("https://") {
-            true => {
-                let tls = ClientTls::new(&remote.tls, &["h2", "http/1.1"]);
-                let tls = tls.map_err(|error| error.to_string())?;
-                builder.tls_backend_preconfigured(tls.config().as_ref().clone())
-            }
-            false => builder,
-        };
+            .redirect(redirect::Policy::none())
+            .tls_backend_preconfigured(tls.map_err(|error| error.to_string())?);
         let key = remote.signing_key_env.as_deref().map(read_key).transpose()?;
         Ok(Self {
             http: builder.build().map_err(client::chain)?,

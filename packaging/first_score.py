@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""From nothing to the first score of an own agent, by each way of installing that has been built.
+
+    python3 packaging/first_score.py [--rounds 3] [--python PYTHON]
+
+PYTHON is the agent's own interpreter, with the OpenTelemetry SDK and its OTLP exporter. A way begins with a package in
+`target/packages` and an empty folder, and ends with the first score of `examples/agents/python_agent.py`. Printed is the median:
+seconds to install, and in all.
+"""
+
+import argparse
+import glob
+import json
+import os
+import pathlib
+import socket
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PACKAGES = ROOT / "target" / "packages"
+AGENT = ROOT / "examples" / "agents" / "python_agent.py"
+
+
+def run(*command, **options):
+    return subprocess.run([str(part) for part in command], check=True, capture_output=True, text=True, **options)
+
+
+def wheel(package, folder):
+    """`pip install` into a new virtual environment."""
+    run(sys.executable, "-m", "venv", folder / "venv")
+    run(folder / "venv" / "bin" / "pip", "install", "--no-index", "--disable-pip-version-check", package)
+    return folder / "venv" / "bin" / "spanscore"
+
+
+def npm(package, folder):
+    """`npm install` into a new project."""
+    run("npm", "init", "-y", cwd=folder)
+    run("npm", "install", "--no-audit", "--no-fund", package, cwd=folder)
+    return folder / "node_modules" / ".bin" / "spanscore"
+
+
+def deb(package, folder):
+    """`dpkg --extract`: what `dpkg -i` unpacks."""
+    run("dpkg", "--extract", package, folder)
+    return folder / "usr" / "bin" / "spanscore"
+
+
+def copied(package, folder):
+    """A copy."""
+    run("install", "-m", "755", package, folder / "spanscore")
+    return folder / "spanscore"
+
+
+def image(package, folder):
+    """The image's root, entered by a namespace."""
+    blob = lambda descriptor: pathlib.Path(package) / "blobs" / descriptor["digest"].replace(":", "/")
+    manifest = json.loads(blob(json.loads((pathlib.Path(package) / "index.json").read_text())["manifests"][0]).read_text())
+    for layer in manifest["layers"]:
+        with tarfile.open(blob(layer)) as tar:
+            tar.extractall(folder, filter="fully_trusted")
+    return ["unshare", "--user", "--map-root-user", "--root", folder, "/usr/bin/spanscore"]
+
+
+def score_by_run(binary, python):
+    """`spanscore run`: the agent under it."""
+    ended = subprocess.run([binary, "run", "--wait", "0.2", "--", python, AGENT], capture_output=True, text=True)
+    return "1 of 2 tool calls succeeded" in ended.stdout
+
+
+def score_by_server(command, python):
+    """A collector, to which the agent sends: what a container is."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = [f"receivers.otlp.protocols.http.endpoint=127.0.0.1:{port}", "receivers.otlp.protocols.grpc.endpoint=127.0.0.1:0",
+                "telemetry.metrics.endpoint=null", "telemetry.health.endpoint=null"]
+    serve = [*command, "serve", *(word for setting in settings for word in ("--set", setting))]
+    server = subprocess.Popen([str(part) for part in serve], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        for line in server.stdout:
+            if "try it:" in line:
+                environment = dict(os.environ, OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{port}")
+                subprocess.run([python, AGENT], check=True, env=environment, capture_output=True)
+            if "tool_error" in line:
+                return True
+        return False
+    finally:
+        server.terminate()
+        server.wait()
+
+
+WAYS = {
+    "pip": ("*.whl", wheel, score_by_run),
+    "npm": ("*.tgz", npm, score_by_run),
+    "Debian": ("*.deb", deb, score_by_run),
+    "static binary": ("spanscore-*-linux-*", copied, score_by_run),
+    "container": ("*.oci", image, score_by_server),
+}
+
+
+def measure(package, install, score, python):
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.monotonic()
+        program = install(package, pathlib.Path(folder))
+        installed = time.monotonic()
+        if not score(program, python):
+            raise SystemExit(f"{package}: no score")
+        return installed - began, time.monotonic() - began
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--python", default=sys.executable)
+    options = options.parse_args()
+    for way, (pattern, install, score) in WAYS.items():
+        found = sorted(glob.glob(str(PACKAGES / pattern)), key=os.path.getmtime)
+        if not found:
+            print(f"{way:14} not built")
+            continue
+        times = [measure(found[-1], install, score, options.python) for _ in range(options.rounds)]
+        installed, scored = (statistics.median(column) for column in zip(*times))
+        print(f"{way:14} installed {installed:5.1f} s  first score {scored:5.1f} s  {install.__doc__.split('.')[0]}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
