@@ -108,12 +108,12 @@ fn leave_names_to_others(plan: &ReadingPlan, calls: &mut [SpanCall<'_>]) {
     let named = calls.iter().filter(|call| !call.is_nameless() && !is_of_span(call));
     let ids: HashSet<String> =
         named.filter_map(|it| Some(it.call.id.as_ref()?.to_string())).collect();
-    for at in 0..calls.len() {
-        let is_known = calls[at].call.id.as_ref().is_some_and(|id| ids.contains(&**id));
-        let is_kind = calls[at].call.id.is_some() && names_kind(&calls[at].call.name);
-        if (is_known || is_kind) && is_of_span(&calls[at]) {
-            calls[at].call.name = Cow::Borrowed("");
-            calls[at].sources.name = None;
+    for call in calls {
+        let Some(id) = &call.call.id else { continue };
+        let is_part = ids.contains(&**id) || names_kind(&call.call.name);
+        if is_part && is_of_span(call) {
+            call.call.name = Cow::Borrowed("");
+            call.sources.name = None;
         }
     }
 }
