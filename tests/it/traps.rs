@@ -367,7 +367,10 @@ fn a_placeholder_where_an_error_would_stand_is_no_error() {
         json!({ "openinference.span.kind": "TOOL", "tool.name": "find",
                 "output.value": "found", "error.type": error })
     };
-    let claude = |error: Json| json!({ "tool_name": "find", "tool_use_id": "c1", "success": true, "error": error });
+    let claude = |error: Json| -> Json {
+        let id = "c1";
+        json!({ "tool_name": "find", "tool_use_id": id, "success": true, "error": error })
+    };
     let unknown = |error: Json| {
         json!({ "acme.span.kind": "tool", "acme.tool.name": "find", "acme.output": "found",
                 "acme.error": error })

@@ -345,5 +345,5 @@ fn words_in_the_keys_of_a_stranger_take_steps_of_the_trace() {
     let (worded, others) = (of("acme.input.k"), of("acme.colour.k"));
     assert!(worded > others + 400 * 100, "{worded} steps, and {others} without words");
     let (out, _) = judged(evaluators, &keys("acme.input.k"), worded / 2);
-    assert_eq!(answers(&out), ["trajectory_too_large"]);
+    assert_eq!(answers(&out), ["trace_too_expensive"]);
 }

@@ -31,7 +31,7 @@ pub(super) use keep::{Kept, SpanPart};
 pub(super) use lower::names_tools;
 pub(super) use matching::{Bound, Matching};
 pub(super) use prefix::Prefixes;
-pub(super) use spoken::may_say_kind;
+pub(super) use spoken::{may_say_kind, names_kind};
 pub(super) use worded::{Worded, WordedKey, worded_by};
 
 /// The place of an attribute key in a [`Table`].

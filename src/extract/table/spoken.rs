@@ -98,6 +98,13 @@ fn has_number(key: &[u8]) -> bool {
     key.split(|byte| *byte == b'.').any(|part| part.iter().all(u8::is_ascii_digit))
 }
 
+/// Whether a name tells the kind of a span rather than a tool: `acme.tool.execution`.
+pub(in super::super) fn names_kind(name: &str) -> bool {
+    let mut buffer = [0; LETTERS_MAX];
+    let letters = letters(name.as_bytes(), &mut buffer);
+    TOOL_CALLS.iter().any(|word| letters.ends_with(word.as_bytes()))
+}
+
 /// What a span says that it is by this value under this key.
 pub(super) fn said(key: &[u8], value: &[u8]) -> Option<SpanKindSaid> {
     let mut buffer = [0; LETTERS_MAX];

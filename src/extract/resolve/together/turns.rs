@@ -54,7 +54,10 @@ pub(super) fn join(
         let scope = scope(places[at as usize].span, nest.outer[at as usize]);
         let is_told = is_told(at as usize);
         let call = &calls[at as usize];
-        let outlasts = |models: &&Vec<(u64, u64)>| matches!(models[..], [(start, end)] if start <= call.start_ns && end >= call.end_ns);
+        let outlasts = |models: &&Vec<(u64, u64)>| {
+            let [(start, end)] = models[..] else { return false };
+            start <= call.start_ns && end >= call.end_ns
+        };
         let Some(models) = asked.get(&scope).filter(|models| !outlasts(models)) else {
             if !is_told {
                 without_models.push(at);

@@ -9,6 +9,7 @@ use hashbrown::HashSet;
 
 use self::sign::{Sign, causes, result_text, without_traceback};
 use super::super::dialect::{FactSource, Role};
+use super::super::table::names_kind;
 use super::form::{Candidate, RecordForm};
 use super::messages::{Asked, LlmCall};
 use super::plan::{FactPlace, PlannedSource, ReadingPlan};
@@ -92,7 +93,8 @@ pub(super) fn on_spans<'a>(
 }
 
 /// A span that is called a call's by its own name and by nothing else is part of the call on
-/// another span that has its id: the name tells the kind of the span (`acme.tool.execution`).
+/// another span that has its id. So is one whose name tells no more than its kind
+/// (`acme.tool.execution`), be there such a call or not.
 fn leave_names_to_others(plan: &ReadingPlan, calls: &mut [SpanCall<'_>]) {
     let is_of_span = |call: &SpanCall<'_>| {
         let source = call.sources.name.and_then(|by| plan.sources.get(usize::from(by)));
@@ -106,11 +108,12 @@ fn leave_names_to_others(plan: &ReadingPlan, calls: &mut [SpanCall<'_>]) {
     let named = calls.iter().filter(|call| !call.is_nameless() && !is_of_span(call));
     let ids: HashSet<String> =
         named.filter_map(|it| Some(it.call.id.as_ref()?.to_string())).collect();
-    for at in 0..calls.len() {
-        let is_known = calls[at].call.id.as_ref().is_some_and(|id| ids.contains(&**id));
-        if is_known && is_of_span(&calls[at]) {
-            calls[at].call.name = Cow::Borrowed("");
-            calls[at].sources.name = None;
+    for call in calls {
+        let Some(id) = &call.call.id else { continue };
+        let is_part = ids.contains(&**id) || names_kind(&call.call.name);
+        if is_part && is_of_span(call) {
+            call.call.name = Cow::Borrowed("");
+            call.sources.name = None;
         }
     }
 }
