@@ -32,7 +32,8 @@ fn recorded_traces_are_judged_by_processes_too() {
     let script = fixture("evaluator.py");
     let entry = |mode: &str, name: &str| {
         format!(
-            "  agentevals/{name}: {{path: {script:?}, config: {{mode: {mode}}}, timeout: 30s}}\n"
+            "  agentevals/{name}: {{path: {script:?}, config: {{mode: {mode}}}, timeout: 30s, \
+             redact: none}}\n"
         )
     };
     let config =

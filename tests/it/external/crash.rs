@@ -17,7 +17,7 @@ async fn what_was_not_answered_at_the_end_is_asked_by_the_next_process_and_told_
         format!(
             "evaluators:
   agentevals/check: {{command: [python3, {script:?}], config: {{mode: {mode}}}, timeout: 60s,
-    env: {{SPANSCORE_MARK: {mark:?}}}, spares: 1}}
+    redact: none, env: {{SPANSCORE_MARK: {mark:?}}}, spares: 1}}
 data_dir: {data:?}
 durability: os
 shutdown_timeout: 2s
