@@ -1,9 +1,9 @@
 //! How right and how fast the rules are on texts that nobody wrote for them.
 //!
 //! `cargo bench --bench rules -- sets` reads the sets of `tests/fixtures/rules` and prints what is
-//! found by class, `-- sets unseen_` of one generation; `-- corpus DIR` reads what `tests/load/corpus.py` gathered and prints the time
-//! beside the findings by kind and language. `--list` prints each text that went wrong, or each
-//! finding, as a JSON object a line.
+//! found by class, `-- sets unseen_` of one generation; `-- corpus DIR` reads what
+//! `tests/load/corpus.py` gathered and prints the time beside the findings by kind and language.
+//! `--list` prints each text that went wrong, or each finding, as a JSON object a line.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "it prints, and stops if it cannot")]
 

@@ -201,9 +201,15 @@ fn phone(text: &str) -> bool {
     let digits = digits(main);
     let counting = digits.windows(2).all(|pair| (pair[0] + 1) % 10 == pair[1]);
     let is_address = main.trim_start_matches('(').split('.').take(4).count() == 4
-        && main.trim_start_matches('(').split(['.', '/']).take(4).all(|part| part.parse::<u8>().is_ok());
+        && main
+            .trim_start_matches('(')
+            .split(['.', '/'])
+            .take(4)
+            .all(|part| part.parse::<u8>().is_ok());
     let is_span = main.split_once('-').is_some_and(|(from, to)| is_year(from) && is_year(to));
-    !is_address && !is_span && (7..=15).contains(&digits.len())
+    !is_address
+        && !is_span
+        && (7..=15).contains(&digits.len())
         && !counting
         && !digits[1..].windows(6).any(repeated)
         && !is_nobodys_american(main, &digits)
@@ -366,7 +372,11 @@ fn strong_password(text: &str) -> bool {
         || core.contains("::")
         || core.contains("->")
         || core.starts_with(['/', '.', '-', '@', '&']);
-    core.is_ascii() && core.len() >= 6 && kinds >= 3 && distinct(core) >= 5 && !is_syntax
+    core.is_ascii()
+        && core.len() >= 6
+        && kinds >= 3
+        && distinct(core) >= 5
+        && !is_syntax
         && password(text)
 }
 

@@ -95,6 +95,19 @@ fn is_bad(bundle: &str, class: &str) -> bool {
     !is_good
 }
 
+/// The third generation and the fourth, each written before the packs were extended for it.
+#[test]
+fn later_texts_are_found_and_their_look_alikes_left_alone() {
+    check("unseen_personal.jsonl", "no_pii", 98, 100);
+    check("unseen_secrets.jsonl", "no_pii", 98, 100);
+    check("unseen_injection.jsonl", "no_injection_patterns", 94, 100);
+    check("unseen_stubs.jsonl", "no_stub_output", 98, 100);
+    check("later_personal.jsonl", "no_pii", 88, 100);
+    check("later_secrets.jsonl", "no_pii", 97, 100);
+    check("later_injection.jsonl", "no_injection_patterns", 94, 100);
+    check("later_stubs.jsonl", "no_stub_output", 95, 100);
+}
+
 #[track_caller]
 fn check_answers(bundle: &str, agree_min: usize) {
     let evaluator = evaluator(&format!(r#"{{"bundle": "{bundle}"}}"#));

@@ -78,7 +78,8 @@ mod tests {
         check("\\u5ffd\\u7565", Some(('忽', 6)));
         check("\\x41", Some(('A', 4)));
         check("\\ud835\\udc1a", Some(('𝐚', 12)));
-        for text in ["&lt;b", "&#60;", "&amp;", "& b;", "\\n", "\\u00", "\\u0022", "\\ud835x", "&"] {
+        for text in ["&lt;b", "&#60;", "&amp;", "& b;", "\\n", "\\u00", "\\u0022", "\\ud835x", "&"]
+        {
             check(text, None);
         }
         assert!(occurs("a & b &#97;") && !occurs("a && b \\n &quot;"));

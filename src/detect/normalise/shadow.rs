@@ -5,7 +5,8 @@
 //! letters) and accents are folded, digits of other scripts become ASCII digits, dashes, quotes and
 //! spaces their ASCII forms, tag characters the ASCII they hide. Cyrillic and Greek letters that
 //! look Latin become Latin inside words that have Latin letters too; elsewhere they stay. Letters
-//! beyond ASCII are in lower case. Characters written by their number ([`escaped`]) are read. Linear, one allocation for text and map each.
+//! beyond ASCII are in lower case. Characters written by their number ([`escaped`]) are read.
+//! Linear, one allocation for text and map each.
 
 use std::sync::{LazyLock, OnceLock};
 
