@@ -229,7 +229,6 @@ impl Collector {
         let resolver = Arc::new(Resolver::new(Arc::new(table)));
         let exporters = Arc::new(exporters);
         let outlet = outlet_of(&exporters);
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let judges = (&settings.judges, &settings.judging);
         let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
         let places = LanePlaces { journal: journal.as_ref(), data_dir, spans: telemetry.spans() };
@@ -241,7 +240,7 @@ impl Collector {
                 sessions: settings.sessions,
                 limits: settings.limits,
                 memory: memory.clone(),
-                shard_count: settings.shard_count.unwrap_or(cores),
+                shard_count: settings.shard_count.unwrap_or_else(cores),
                 forwards: Arc::clone(&forwards),
             },
             (resolver, evaluators),
@@ -360,6 +359,11 @@ impl Collector {
         }
         Lost { unsent, unforwarded, unjudged, kept: KeptWork { unsent: left, unjudged: kept } }
     }
+}
+
+/// The cores that there are, one where that is not known.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// What each exporter has lost since an earlier look; those that lost nothing are left out.

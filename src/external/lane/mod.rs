@@ -162,8 +162,8 @@ impl ExternalLane {
         self.handle.clone()
     }
 
-    /// Follows other limits from now on. Evaluators that are new or changed are looked for when they
-    /// are first asked.
+    /// Follows other limits from now on. Evaluators that are new or changed are looked for when
+    /// they are first asked.
     pub fn limit(&self, settings: &ExternalSettings) {
         self.handle.room.resize(settings.waiting_max, settings.waiting_bytes_max);
         // A lane that has ended needs none.

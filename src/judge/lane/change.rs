@@ -1,9 +1,10 @@
 //! Other judges while inquiries wait.
 //!
 //! A judge that is to give the same answers by another way (an address, a key, limits, a budget) is
-//! changed where it stands: what waits for it goes that way. One that is to give others (a model, its
-//! parameters) stands beside the one before, which answers what was asked of it: an evaluation says
-//! which judge it was made by before anybody is asked. So does one that the config has no more.
+//! changed where it stands: what waits for it goes that way. One that is to give others (a model,
+//! its parameters) stands beside the one before, which answers what was asked of it: an evaluation
+//! says which judge it was made by before anybody is asked. So does one that the config has no
+//! more.
 
 use super::core::{JudgeState, LaneCore};
 use crate::judge::settings::JudgeSettings;

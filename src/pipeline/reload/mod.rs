@@ -79,8 +79,8 @@ impl ReloadCounter {
 
 impl Collector {
     /// Takes what can change while it runs from another config: evaluators with their datasets,
-    /// dialects, exporters, forwards, judges, limits, clients; and reads certificates and tokens again. On an error nothing
-    /// changes.
+    /// dialects, exporters, forwards, judges, limits, clients; and reads certificates and tokens
+    /// again. On an error nothing changes.
     ///
     /// # Errors
     /// Why the config cannot be used now.
