@@ -417,4 +417,8 @@ fn what_stands_on_the_root_is_what_was_asked_and_answered_where_nothing_else_say
     let row = trajectory(Vec::new(), "x", &spans);
     assert_eq!(row["user_input"], "where is it?", "{row:#}");
     assert_eq!(row["final_output"], json!({ "place": "here" }), "{row:#}");
+    // What a tool was given, nobody asked.
+    let tool = json!({ "acme.span.kind": "tool", "acme.tool.name": "find", "acme.input": "x" });
+    let row = trajectory(Vec::new(), "x", &[span(0, None, "find", tool)]);
+    assert_eq!(row["user_input"], Json::Null, "{row:#}");
 }

@@ -9,6 +9,7 @@ use super::plan::{FactPlace, PlannedSource, ReadingPlan};
 use super::read::{self, Raw};
 use super::tree::{NONE, Span, Tree};
 use crate::extract::record::layout::{self, Attribute};
+use crate::model::SpanFlags;
 use crate::otlp::AnyValue;
 
 /// What the records of a trace say beside their tool calls.
@@ -127,8 +128,14 @@ impl<'a> Gathered<'a> {
                 self.take_one(source, number, at, span, Raw::Any(layout::read(value)));
             }
         }
+        let is_tool = span.record.flags.has(SpanFlags::TOOL);
         for &number in &form.by_other {
             let Some(source) = plan.sources.get(usize::from(number)) else { continue };
+            // What a tool was given and gave back, nobody asked or answered.
+            let is_said = matches!(source.role, Role::UserInput | Role::FinalOutput);
+            if is_said && is_tool && matches!(source.read, FactPlace::Worded(_)) {
+                continue;
+            }
             let others = tree.others(span);
             match flat_calls(source, others) {
                 None if is_missing(source, others) => {}
