@@ -224,14 +224,18 @@ fn what_does_not_fit_into_memory_is_refused_in_words() {
         std::fs::write(&file, request(spans).encode_to_vec()).expect("written");
         files.push(file);
     }
-    for command in ["inspect", "mcp"] {
-        let mut program = Command::new(env!("CARGO_BIN_EXE_spanscore"));
-        program.arg(command).arg("--config").arg(&config).args(&files).stdin(Stdio::null());
-        let done = program.env_remove("SPANSCORE_CONFIG").output().expect("it runs");
-        let said = String::from_utf8_lossy(&done.stderr);
-        assert_eq!(done.status.code(), Some(1), "{command}: {said}");
-        assert!(said.contains("than `limits.memory_mib` lets this command keep"), "{said}");
-    }
+    let words = "than `limits.memory_mib` lets this command keep";
+    let mut inspect = Command::new(env!("CARGO_BIN_EXE_spanscore"));
+    inspect.arg("inspect").arg("--config").arg(&config).args(&files);
+    let done = inspect.env_remove("SPANSCORE_CONFIG").output().expect("it runs");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.code() == Some(1) && said.contains(words), "{said}");
+    let config = config.to_str().expect("text");
+    let files = files.iter().map(|file| file.to_str().expect("text"));
+    let args: Vec<&str> = ["--config", config].into_iter().chain(files).collect();
+    let (mut assistant, _) = Assistant::begun(&args, "2025-06-18");
+    let answer = format!("{:?}", assistant.call("summarize", json!({})));
+    assert!(answer.contains(words), "{answer}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,7 +7,7 @@ use super::{asking, refund};
 use crate::security::pki::Authority;
 use crate::support::collector::{Event, Running};
 use crate::support::fake_judge::FakeJudge;
-use crate::support::spans::request;
+use crate::support::spans::{request, with};
 
 /// Writes what a client of that authority needs, over what was there; gives the settings.
 fn files(folder: &Path, authority: &Authority) -> String {
@@ -46,8 +46,10 @@ async fn a_judge_of_an_own_authority_is_asked_and_shown_a_certificate_and_both_m
     *judge.tls.lock().unwrap() = Some(second.mutual());
     // The files are read again at a connection after this.
     tokio::time::sleep(Duration::from_millis(1_100)).await;
+    // Another question: the answer to the first is known.
     let mut other = refund(8);
-    other[1].name = "refund_again".into();
+    other[0].attributes.retain(|it| it.key != "input.value");
+    other[0] = with(other[0].clone(), "input.value", "Refund order 17 at once");
     running.send(request(other)).await;
     let events = running.events(2).await;
     let scores: Vec<_> = events.iter().map(Event::score).collect();
