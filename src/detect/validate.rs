@@ -468,7 +468,8 @@ fn email(text: &str) -> bool {
     const ROLES: &str = "noreply no-reply donotreply git you username user name support info sales \
         help contact admin billing security privacy press team hello office careers jobs feedback \
         abuse postmaster webmaster service orders returns legal me someone email test foo \
-        ftpmaster listmaster bugs report webadmin mailer-daemon developer developers maintainers root test-user testuser my jbloggs";
+        ftpmaster listmaster bugs report webadmin mailer-daemon developer \
+        developers maintainers root test-user testuser my jbloggs";
     let local = lower.split('@').next().unwrap_or_default();
     !RESERVED.iter().any(|end| domain.ends_with(end))
         && !FILES.split_ascii_whitespace().any(|end| domain.ends_with(end))
