@@ -463,18 +463,22 @@ fn email(text: &str) -> bool {
         .target .mount .slice .scope .conf .db .bt .txt .html .htm .yml .yaml .toml .xml .log .xx";
     // Mailboxes that many read name nobody.
     const LIST_HOSTS: &str = "freelists.org vger.kernel.org googlegroups.com packages.debian.org";
-    const LIST_NAMES: &str = "-devel -dev -users -announce -bugs -list -request -discuss";
+    const LIST_NAMES: &str = "-devel -dev -users -announce -bugs -list -request -discuss -admin \
+        -owner -i18n -l10n -sig -maintainers -info";
     const ROLES: &str = "noreply no-reply donotreply git you username user name support info sales \
         help contact admin billing security privacy press team hello office careers jobs feedback \
         abuse postmaster webmaster service orders returns legal me someone email test foo \
-        ftpmaster listmaster developer developers maintainers root test-user testuser my jbloggs";
+        ftpmaster listmaster bugs report webadmin mailer-daemon developer \
+        developers maintainers root test-user testuser my jbloggs";
     let local = lower.split('@').next().unwrap_or_default();
     !RESERVED.iter().any(|end| domain.ends_with(end))
         && !FILES.split_ascii_whitespace().any(|end| domain.ends_with(end))
         && !LIST_HOSTS.split_ascii_whitespace().any(|host| host == domain)
-        && !["bug-", "help-", "info-"].iter().any(|start| local.starts_with(start))
+        && !["bug-", "help-", "info-", "owner-", "l10n-", "i18n-"]
+            .iter()
+            .any(|start| local.starts_with(start))
         && !LIST_NAMES.split_ascii_whitespace().any(|end| local.ends_with(end))
-        && !domain.starts_with("lists.")
+        && !(domain.starts_with("lists.") || domain.starts_with("lister."))
         && !domain.contains(".lists.")
         && !ROLES.split_ascii_whitespace().any(|role| role == local)
         && !lower.starts_with("your.")

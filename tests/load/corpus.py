@@ -4,7 +4,7 @@ Nothing of it was written for a rule. Two files come out: `chunks.jsonl` (texts 
 of a tool's result) and `long.jsonl` (texts of 100 kB), a JSON object a line with `source`, `lang`
 and `text`. The same machine gives the same files: paths are taken in the order of their hashes.
 
-    python3 tests/load/corpus.py /tmp/corpus
+    python3 tests/load/corpus.py /tmp/corpus [folder of packages ...]
 """
 
 import collections
@@ -86,7 +86,7 @@ def groups():
     yield "manual", "vim", find(f"{share}/vim/**/doc/*.txt")
     for ext in ("rs", "toml", "json", "md"):
         yield CODE, ext, find(f"{registry}/**/*.{ext}")
-    modules = "/usr/lib/node_modules", f"{HOME}/node_modules", "/tmp/*/node_modules"
+    modules = "/usr/lib/node_modules", f"{HOME}/node_modules", *sys.argv[2:]
     for ext in ("js", "json", "md", "ts"):
         yield CODE, f"npm-{ext}", find(*(f"{root}/**/*.{ext}" for root in modules))
     yield CODE, "py", find("/usr/lib/python3*/**/*.py")

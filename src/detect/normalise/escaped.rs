@@ -1,8 +1,8 @@
 //! Characters written by their number or name: HTML references and the escapes of JSON.
 //!
 //! In goes a text at an `&` or a backslash, out come the character that stands there and how many
-//! bytes it takes. Letters, digits, spaces and what cannot be seen are read, and the two signs of an
-//! address; marks of syntax stay as they are written, as quotes and tags would become real ones.
+//! bytes it takes. Letters, digits, spaces and what cannot be seen are read, and the two signs of
+//! an address; marks of syntax stay as they are written, as quotes and tags would become real ones.
 
 use memchr::memchr2_iter;
 

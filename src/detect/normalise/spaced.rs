@@ -1,8 +1,8 @@
 //! Words written with a sign between their letters, or cut by hyphens.
 //!
 //! In goes a text, out comes it again with such words closed up, and where each of its bytes stood.
-//! `i g n o r e` and `i.g.n.o.r.e` have the same sign between all letters of a word; `ig-nore` has a
-//! hyphen between letters, as many words do, so that several must stand close. Linear.
+//! `i g n o r e` and `i.g.n.o.r.e` have the same sign between all letters of a word; `ig-nore` has
+//! a hyphen between letters, as many words do, so that several must stand close. Linear.
 
 /// Letters in a row that tell that a text has words of this kind.
 const LETTERS_MIN: usize = 4;
