@@ -117,8 +117,8 @@ fn ordinary_words_open_no_detector_that_tells() {
 }
 
 /// An automaton that goes from the end of a text towards its beginning makes a state for each way
-/// in which it can stand there. A counted repetition that may begin at several places gives new ones
-/// for nearly every text, each worth hundreds of bytes of text read.
+/// in which it can stand there. A counted repetition that may begin at several places gives new
+/// ones for nearly every text, each worth hundreds of bytes of text read.
 #[test]
 fn expressions_for_the_end_of_a_text_soon_know_all_their_states() {
     const WORDS: [&str; 16] = [
