@@ -200,12 +200,10 @@ fn phone(text: &str) -> bool {
     let main = text.split(['x', 'X', 'e', 'E']).next().unwrap_or(text);
     let digits = digits(main);
     let counting = digits.windows(2).all(|pair| (pair[0] + 1) % 10 == pair[1]);
-    let is_address = main.trim_start_matches('(').split('.').take(4).count() == 4
-        && main
-            .trim_start_matches('(')
-            .split(['.', '/'])
-            .take(4)
-            .all(|part| part.parse::<u8>().is_ok());
+    let host = main.trim_start_matches('(').split('/').next().unwrap_or_default();
+    let is_octet =
+        |part: &str| part.parse::<u8>().is_ok() && (part.len() == 1 || !part.starts_with('0'));
+    let is_address = host.split('.').count() == 4 && host.split('.').all(is_octet);
     let is_span = main.split_once('-').is_some_and(|(from, to)| is_year(from) && is_year(to));
     !is_address
         && !is_span
@@ -463,6 +461,7 @@ fn email(text: &str) -> bool {
         .target .mount .slice .scope .conf .db .bt .txt .html .htm .yml .yaml .toml .xml .log .xx";
     // Mailboxes that many read name nobody.
     const LIST_HOSTS: &str = "freelists.org vger.kernel.org googlegroups.com packages.debian.org";
+    const LIST_STARTS: &str = "bug- help- info- owner- l10n- i18n-";
     const LIST_NAMES: &str = "-devel -dev -users -announce -bugs -list -request -discuss -admin \
         -owner -i18n -l10n -sig -maintainers -info";
     const ROLES: &str = "noreply no-reply donotreply git you username user name support info sales \
@@ -471,20 +470,20 @@ fn email(text: &str) -> bool {
         ftpmaster listmaster bugs report webadmin mailer-daemon developer \
         developers maintainers root test-user testuser my jbloggs";
     let local = lower.split('@').next().unwrap_or_default();
-    !RESERVED.iter().any(|end| domain.ends_with(end))
-        && !FILES.split_ascii_whitespace().any(|end| domain.ends_with(end))
-        && !LIST_HOSTS.split_ascii_whitespace().any(|host| host == domain)
-        && !["bug-", "help-", "info-", "owner-", "l10n-", "i18n-"]
-            .iter()
-            .any(|start| local.starts_with(start))
-        && !LIST_NAMES.split_ascii_whitespace().any(|end| local.ends_with(end))
-        && !(domain.starts_with("lists.") || domain.starts_with("lister."))
-        && !domain.contains(".lists.")
-        && !ROLES.split_ascii_whitespace().any(|role| role == local)
-        && !lower.starts_with("your.")
-        && !lower.starts_with("your_")
-        && !domain.contains("example")
-        && !domain.contains("yourdomain")
+    let any =
+        |list: &'static str, is_it: &dyn Fn(&str) -> bool| list.split_ascii_whitespace().any(is_it);
+    let is_reserved = RESERVED.iter().any(|end| domain.ends_with(end))
+        || domain.contains("example")
+        || domain.contains("yourdomain");
+    let is_file = any(FILES, &|end| domain.ends_with(end));
+    let is_list = any(LIST_HOSTS, &|host| host == domain)
+        || any(LIST_STARTS, &|start| local.starts_with(start))
+        || any(LIST_NAMES, &|end| local.ends_with(end))
+        || any("lists. lister.", &|start| domain.starts_with(start))
+        || domain.contains(".lists.");
+    let is_role =
+        any(ROLES, &|role| role == local) || any("your. your_", &|it| lower.starts_with(it));
+    !(is_reserved || is_file || is_list || is_role)
 }
 
 #[cfg(test)]
