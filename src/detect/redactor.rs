@@ -146,7 +146,9 @@ impl Redactor {
     fn know_keyed(&mut self, key: Option<&str>, text: &str) {
         if self.is_keyed_secret(key, text) {
             self.dirty = true;
-            if text.len() >= BYTES_MIN && self.keyed.len() < KEYED_MAX {
+            let has_room = text.len() >= BYTES_MIN && self.keyed.len() < KEYED_MAX;
+            // The same one comes with each call: it must not take the place of others.
+            if has_room && self.keyed.iter().all(|known| known != text) {
                 self.keyed.push(text.to_owned());
             }
         }
@@ -206,11 +208,14 @@ impl Redactor {
             return;
         }
         if self.redact != Redact::None {
-            for secret in self.keyed.clone() {
-                if text.contains(&secret) {
-                    *text = text.replace(&secret, &self.placeholder("SECRET", &secret));
+            // Taken out, not copied for each text: they may be as long as a trace.
+            let keyed = std::mem::take(&mut self.keyed);
+            for secret in &keyed {
+                if text.contains(secret.as_str()) {
+                    *text = text.replace(secret, &self.placeholder("SECRET", secret));
                 }
             }
+            self.keyed = keyed;
         }
         for _ in 0..ROUNDS_MAX {
             let scan = self.pack.scan(text, SCAN_STEPS_MAX);

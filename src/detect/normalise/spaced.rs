@@ -40,14 +40,13 @@ pub(in crate::detect) fn closed_up(text: &[u8]) -> Option<ClosedUp> {
 pub(in crate::detect) fn without_hyphens(text: &[u8]) -> Option<ClosedUp> {
     let is_letter = |at: usize| text.get(at).is_some_and(u8::is_ascii_alphabetic);
     let is_inside = |at: usize| is_letter(at.wrapping_sub(1)) && is_letter(at + 1);
-    let cuts: Vec<usize> = memchr::memchr_iter(b'-', text).filter(|&at| is_inside(at)).collect();
-    let is_close = |cuts: &[usize]| cuts[HYPHENS_MIN - 1] - cuts[0] <= HYPHENS_WITHIN;
-    if !cuts.windows(HYPHENS_MIN).any(is_close) {
+    let cuts = || memchr::memchr_iter(b'-', text).filter(|&at| is_inside(at));
+    let is_close = |(first, last): (usize, usize)| last - first <= HYPHENS_WITHIN;
+    if !cuts().zip(cuts().skip(HYPHENS_MIN - 1)).any(is_close) {
         return None;
     }
-    let mut cuts = cuts.into_iter().peekable();
-    let kept = text.iter().enumerate().filter(|(at, _)| cuts.next_if_eq(at).is_none());
-    Some(kept.map(|(at, &byte)| (byte, at as u32)).unzip())
+    let is_kept = |(at, byte): &(usize, &u8)| **byte != b'-' || !is_inside(*at);
+    Some(text.iter().enumerate().filter(is_kept).map(|(at, &byte)| (byte, at as u32)).unzip())
 }
 
 fn starts_word(text: &[u8], at: usize) -> bool {

@@ -181,6 +181,21 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_that_comes_with_each_call_leaves_room_for_others() {
+        let call = |password: &str| CallMessage {
+            arguments: content(&format!(r#"{{"password":"{password}"}}"#), true),
+            ..CallMessage::default()
+        };
+        let mut tool_calls: Vec<_> = (0..200).map(|_| call("same-every-time")).collect();
+        tool_calls.push(call("only-once"));
+        let user_input = content("say only-once and same-every-time", false);
+        let trajectory =
+            TrajectoryMessage { user_input, tool_calls, ..TrajectoryMessage::default() };
+        let left = leaves(trajectory, Redact::Secrets).user_input.expect("it is there");
+        assert_eq!(left.value, "say [SECRET_2] and [SECRET_1]");
+    }
+
+    #[test]
     fn a_secret_at_the_place_of_a_cut_is_replaced_before() {
         let key = format!("ghp_{}", "aB3dE6gH9j".repeat(4));
         let text = format!("{} {key} {}", "x".repeat((256 << 10) - 30), "y".repeat(1_000));
