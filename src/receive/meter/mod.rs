@@ -34,6 +34,8 @@ pub(super) const TLS_BYTES: usize = 12 << 10;
 const STEP_BYTES: usize = 16 << 10;
 /// Where there is room for fewer bytes, they are read sparingly.
 const TIGHT_BYTES: usize = 1 << 20;
+/// Bytes that one connection may read before the others of its thread have their turn.
+const TURN_BYTES: usize = 64 << 10;
 
 /// With what HTTP/2 begins (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -50,6 +52,8 @@ enum HttpVersion {
 /// A connection that is watched.
 pub(super) struct Metered<S> {
     stream: S,
+    /// Bytes read in this turn.
+    turn: usize,
     watch: Watch,
 }
 
@@ -91,7 +95,7 @@ impl<S> Metered<S> {
             waiting: 0,
             counted: 0,
         };
-        Self { stream, watch }
+        Self { stream, turn: 0, watch }
     }
 
     /// Limits how often the peer may ping.
@@ -212,17 +216,30 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let own = self.get_mut();
+        // The runtime counts reads, not bytes: by its measure a fast sender reads some MiB at once,
+        // and a hundred of them let an ordinary request wait for a hundred times as long.
+        if own.turn >= TURN_BYTES {
+            own.turn = 0;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let before = buffer.filled().len();
         let read_max = own.watch.read_max();
-        if read_max < buffer.remaining() {
+        let read = if read_max < buffer.remaining() {
             let mut part = ReadBuf::new(buffer.initialize_unfilled_to(read_max));
-            ready!(Pin::new(&mut own.stream).poll_read(context, &mut part))?;
-            let read = part.filled().len();
-            buffer.advance(read);
+            let read = Pin::new(&mut own.stream).poll_read(context, &mut part);
+            let bytes = part.filled().len();
+            buffer.advance(bytes);
+            read
         } else {
-            ready!(Pin::new(&mut own.stream).poll_read(context, buffer))?;
+            Pin::new(&mut own.stream).poll_read(context, buffer)
+        };
+        if read.is_pending() {
+            own.turn = 0;
         }
+        ready!(read)?;
         let came = buffer.filled().get(before..).unwrap_or_default();
+        own.turn += came.len();
         Poll::Ready(own.watch.came(came).map_err(|why| {
             own.watch.sender.close(why);
             io::Error::other("the connection is more than its part of a limit")
@@ -270,3 +287,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
         Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+mod tests;

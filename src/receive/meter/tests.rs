@@ -1,0 +1,57 @@
+use std::sync::atomic::AtomicUsize;
+use std::task::{Wake, Waker};
+
+use opentelemetry::metrics::MeterProvider;
+use opentelemetry_sdk::metrics::SdkMeterProvider;
+
+use super::*;
+
+/// A sender that always has more.
+struct Endless;
+
+impl AsyncRead for Endless {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let room = buffer.remaining();
+        buffer.initialize_unfilled_to(room).fill(b'x');
+        buffer.advance(room);
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_sender_that_never_stops_leaves_turns_to_others() {
+    let metrics = ReceiverMetrics::new(&SdkMeterProvider::default().meter("test"));
+    let (sender, share) = (Arc::new(Sender::default()), Share::new("requests", 1 << 30));
+    let mut metered = Metered::new(Endless, sender, share, Arc::new(metrics), Transport::Http);
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut read_in_turn = || {
+        let (mut read, mut space) = (0, [0; 8 << 10]);
+        loop {
+            let mut buffer = ReadBuf::new(&mut space);
+            let mut context = Context::from_waker(&waker);
+            match Pin::new(&mut metered).poll_read(&mut context, &mut buffer) {
+                Poll::Ready(result) => result.unwrap(),
+                Poll::Pending => return read,
+            }
+            read += buffer.filled().len();
+        }
+    };
+    for turns in 1..=3 {
+        assert_eq!(read_in_turn(), TURN_BYTES);
+        assert_eq!(woken.0.load(Ordering::Relaxed), turns, "it would never go on");
+    }
+}
