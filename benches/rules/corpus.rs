@@ -41,6 +41,7 @@ fn time(name: &str, safety: &dyn Evaluator, rows: &[Row]) {
     let judged: Vec<Trajectory<'_>> = rows.iter().map(|row| trajectory(&row.text, None)).collect();
     let (mut total, mut clean) = ((0, Duration::ZERO), (0, Duration::ZERO));
     let mut sources: BTreeMap<&str, (usize, Duration)> = BTreeMap::new();
+    let mut dearest = (0.0, "");
     let share = if name == "long" { 1 } else { SHARE };
     for (texts, rows) in judged.chunks(share).zip(rows.chunks(share)) {
         let quiet: Vec<bool> = texts
@@ -61,6 +62,15 @@ fn time(name: &str, safety: &dyn Evaluator, rows: &[Row]) {
                 .map(|(row, _)| row.text.len())
                 .sum();
             let fastest = (0..ROUNDS).map(|_| round(safety, &some)).min().unwrap_or_default();
+            let steps: u64 = some.iter().map(|text| text.effort.taken()).sum();
+            // Each text was judged once before the rounds.
+            let steps = steps / (ROUNDS as u64 + 1);
+            if steps > 0 {
+                let each = fastest.as_nanos() as f64 / steps as f64;
+                if each > dearest.0 {
+                    dearest = (each, &rows[0].source);
+                }
+            }
             let source = sources.entry(&rows[0].source).or_default();
             for sum in [&mut total, source].into_iter().chain(wanted.then_some(&mut clean)) {
                 *sum = (sum.0 + bytes, sum.1 + fastest);
@@ -71,6 +81,7 @@ fn time(name: &str, safety: &dyn Evaluator, rows: &[Row]) {
     println!("{name}: {} texts, {} bytes", rows.len(), total.0);
     let each = total.1.as_secs_f64() * 1e6 / rows.len() as f64;
     println!("  {each:.1} µs a text, {:.0} MB/s; {:.0} MB/s without", speed(total), speed(clean));
+    println!("  at most {:.1} ns a step: {}", dearest.0, dearest.1);
     for (source, sum) in sources {
         println!("    {source}: {:.0} MB/s", speed(sum));
     }

@@ -14,7 +14,12 @@ pub(crate) const DETECTORS_MAX: usize = 512;
 pub(crate) const MATCH_BYTES_MAX: usize = 4096;
 /// Most bytes behind a literal that are looked at to tell whether its expression is worth a search.
 pub(crate) const REST_BYTES_MAX: usize = 128;
-/// Bytes of a text for each such look; where literals stand closer, their expressions run.
+/// Most bytes before a literal in which the beginnings of matches are looked for.
+pub(crate) const BEGIN_BYTES_MAX: usize = 1024;
+/// Steps of one such look at a literal.
+pub(crate) const LOOK_STEPS: usize = 32;
+/// Bytes of a text for each look at a number or an `@`; where they stand closer, their expressions
+/// run.
 pub(crate) const BYTES_A_LOOK: usize = 8;
 /// Such looks that a text of any length has.
 pub(crate) const LOOKS_MIN: usize = 64;

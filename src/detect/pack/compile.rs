@@ -1,12 +1,13 @@
 //! One detector, compiled.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use super::super::limits::REFUSED_MAX;
-use super::expression::Expression;
+use super::expression::{Engine, Expression};
 use super::number::Point;
 use super::reach::Reach;
 use super::tail::LiteralTail;
+use super::windows::TextWindow;
 use crate::detect::Severity;
 use crate::detect::prefilter::profile::Profile;
 use crate::detect::prefilter::sieve::Anchors;
@@ -117,21 +118,81 @@ impl Detector {
     ) -> bool {
         let Some(pattern) = &self.pattern else { return true };
         let Some(pattern) = pattern.get() else { return false };
+        match self.search(pattern, text, region, refused, take) {
+            ControlFlow::Break(is_searched) => is_searched,
+            ControlFlow::Continue(()) => true,
+        }
+    }
+
+    /// The same in windows, the first one first.
+    pub(super) fn find_in(
+        &self,
+        text: &[u8],
+        windows: &[TextWindow],
+        refused: &mut u32,
+        take: &mut impl FnMut(Range<usize>) -> Flow,
+    ) -> bool {
+        let Some(pattern) = &self.pattern else { return true };
+        let Some(pattern) = pattern.get() else { return false };
+        let mut at = 0;
+        for window in windows {
+            let flow = match window.begin {
+                None => self.search(pattern, text, window.part.clone(), refused, take),
+                // A match reaches over it.
+                Some(begin) if begin < at => continue,
+                Some(begin) => {
+                    let Some(whole) = pattern.find_at(text, begin..window.part.end) else {
+                        continue;
+                    };
+                    at = whole.end.max(whole.start + 1);
+                    self.give(pattern, text, whole, refused, take)
+                }
+            };
+            if let ControlFlow::Break(is_searched) = flow {
+                return is_searched;
+            }
+        }
+        true
+    }
+
+    /// Gives each match in a region; breaks with whether the text counts as searched.
+    fn search(
+        &self,
+        pattern: &Engine,
+        text: &[u8],
+        region: Range<usize>,
+        refused: &mut u32,
+        take: &mut impl FnMut(Range<usize>) -> Flow,
+    ) -> ControlFlow<bool> {
         let mut at = region.start;
         while at <= region.end
             && let Some(whole) = pattern.find(text, at..region.end)
         {
             at = whole.end.max(whole.start + 1);
-            let part = pattern.group(text, whole.clone()).unwrap_or(whole);
-            let flow = if self.accepts(text, &part) { take(part) } else { Flow::Refuse };
-            match flow {
-                Flow::Break => return true,
-                Flow::Continue => {}
-                Flow::Refuse if *refused == REFUSED_MAX => return false,
-                Flow::Refuse => *refused += 1,
-            }
+            self.give(pattern, text, whole, refused, take)?;
         }
-        true
+        ControlFlow::Continue(())
+    }
+
+    fn give(
+        &self,
+        pattern: &Engine,
+        text: &[u8],
+        whole: Range<usize>,
+        refused: &mut u32,
+        take: &mut impl FnMut(Range<usize>) -> Flow,
+    ) -> ControlFlow<bool> {
+        let part = pattern.group(text, whole.clone()).unwrap_or(whole);
+        let flow = if self.accepts(text, &part) { take(part) } else { Flow::Refuse };
+        match flow {
+            Flow::Break => ControlFlow::Break(true),
+            Flow::Refuse if *refused == REFUSED_MAX => ControlFlow::Break(false),
+            Flow::Refuse => {
+                *refused += 1;
+                ControlFlow::Continue(())
+            }
+            Flow::Continue => ControlFlow::Continue(()),
+        }
     }
 
     fn accepts(&self, text: &[u8], found: &Range<usize>) -> bool {

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use regex_automata::meta::{self, Regex};
 use regex_automata::util::syntax;
-use regex_automata::{Input, Span};
+use regex_automata::{Anchored, Input, Span};
 use regex_syntax::hir::Hir;
 
 use super::super::limits::{DFA_BYTES_MAX, MATCH_BYTES_MAX, REGEX_BYTES_MAX};
@@ -135,6 +135,20 @@ impl Engine {
             }
             Self::Javascript(regex) => {
                 regex.find_at(&text[..part.end], part.start).map(|found| found.range())
+            }
+        }
+    }
+
+    /// The match that begins where a part of a text does.
+    pub(super) fn find_at(&self, text: &[u8], part: Range<usize>) -> Option<Range<usize>> {
+        match self {
+            Self::Linear(regex) => {
+                let input = Input::new(text).span(Span::from(part)).anchored(Anchored::Yes);
+                regex.find(input).map(|found| found.range())
+            }
+            Self::Javascript(_) => {
+                let begin = part.start;
+                self.find(text, part).filter(|found| found.start == begin)
             }
         }
     }

@@ -15,6 +15,7 @@ pub(in crate::detect) mod number;
 pub(in crate::detect) mod reach;
 mod scan;
 pub(in crate::detect) mod tail;
+mod windows;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -44,6 +44,12 @@ impl OwnNeeds {
     }
 }
 
+/// Where a text has a literal; for both of few bytes, where preparing a search takes longer.
+pub(super) fn place_of(literal: &str, text: &str) -> Option<usize> {
+    let (literal, text) = (literal.as_bytes(), text.as_bytes());
+    text.windows(literal.len().max(1)).position(|window| window == literal)
+}
+
 pub(super) fn required(hir: &Hir) -> Option<Vec<String>> {
     let whole = spelled(hir).and_then(worth_it);
     whole.into_iter().chain(required_of_parts(hir)).max_by_key(|literals| worth(literals))

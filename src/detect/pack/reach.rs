@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use regex_syntax::hir::{Hir, HirKind};
 
-use super::needs::{SPELLED_MAX, joined, required, shortened, spelled, starts, worth};
+use super::needs::{SPELLED_MAX, joined, place_of, required, shortened, spelled, starts, worth};
 
 /// Bytes of a match before the start of a literal, and from there to the end of the match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,7 +78,7 @@ fn in_texts(texts: Option<&[String]>, literals: &[&str]) -> Option<Reaches> {
     for text in texts? {
         let mut any = false;
         for (index, literal) in literals.iter().enumerate() {
-            if let Some(at) = text.find(literal) {
+            if let Some(at) = place_of(literal, text) {
                 let reach = Reach { before: at, after: text.len() - at };
                 join(&mut all, index, reach);
                 any = true;

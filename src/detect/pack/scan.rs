@@ -13,11 +13,12 @@ use super::super::limits::{
 use super::compile::{Detector, Flow, TextForm};
 use super::number::Point;
 use super::tail::LiteralTail;
+use super::windows::{TextWindow, Windows};
 use super::{Pack, RawHit, Scan};
 use crate::detect::bytes::{digits, runs};
 use crate::detect::normalise::shadow::Shadow;
 use crate::detect::normalise::{encoded, escaped, leet, spaced};
-use crate::detect::prefilter::gates::{Set, Windows, is_in, members};
+use crate::detect::prefilter::gates::{Set, is_in, members};
 use crate::detect::prefilter::profile::Profile;
 use crate::detect::prefilter::sieve::Hits;
 
@@ -58,7 +59,9 @@ impl Numbers {
         let mut numbers = Self { likely: all.clone(), all, looks };
         if numbers.all.len() <= looks {
             numbers.looks -= numbers.all.len();
-            numbers.likely.retain(|&at| likely.may_stand_at(text, at as usize));
+            if let Some(mut look) = likely.look() {
+                numbers.likely.retain(|&at| look.may_stand_at(text, at as usize));
+            }
         }
         numbers
     }
@@ -87,9 +90,10 @@ fn around(
 ) -> Option<Vec<Range<usize>>> {
     let mut parts: Vec<Range<usize>> = Vec::new();
     let mut regions = regions.iter().peekable();
+    let mut look = point.tail.look();
     for at in places.map(|at| at as usize) {
         *looks = looks.checked_sub(1)?;
-        if !point.tail.may_stand_at(text, at) {
+        if look.as_mut().is_some_and(|look| !look.may_stand_at(text, at)) {
             continue;
         }
         while regions.next_if(|region| region.end <= at).is_some() {}
@@ -117,15 +121,6 @@ fn looks(text: &[u8]) -> usize {
     LOOKS_MIN + text.len() / BYTES_A_LOOK
 }
 
-impl Prescan {
-    /// Where a windowed detector needs to run.
-    fn windows(&self, index: usize) -> &[(u16, Range<usize>)] {
-        let start = self.windows.partition_point(|(detector, _)| usize::from(*detector) < index);
-        let rest = &self.windows[start..];
-        &rest[..rest.partition_point(|(detector, _)| usize::from(*detector) == index)]
-    }
-}
-
 impl Pack {
     /// Scans a text. A scan that would take more steps than it may stops: its findings are void.
     pub(crate) fn scan(&self, text: &str, steps_max: usize) -> Scan {
@@ -142,8 +137,12 @@ impl Pack {
             forms.shadow = Some(shadow);
         }
         let mut hits = self.gates.anchors(forms.normalised(), &profile);
-        let mut windows = self.windows(forms.normalised(), &hits, &profile, |_| true);
-        self.gates.add_asked(forms.normalised(), &windows, &mut hits);
+        let fits = |detector: &Detector| detector.gate.fits(&profile);
+        let mut windows = self.windows(forms.normalised(), &hits, fits, &mut scan, steps_max);
+        if scan.cut {
+            return scan;
+        }
+        self.gates.add_asked(forms.normalised(), windows.parts(), &mut hits);
         if cased {
             // Changing case makes ASCII of some other letters.
             self.gates.add_anchors(forms.lower().as_bytes(), &mut hits.set);
@@ -161,27 +160,6 @@ impl Pack {
         scan
     }
 
-    /// Where windowed detectors that `is_asked` names have a literal that the rest of a match may
-    /// follow.
-    fn windows(
-        &self,
-        text: &[u8],
-        hits: &Hits,
-        profile: &Profile,
-        is_asked: impl Fn(&Detector) -> bool,
-    ) -> Windows {
-        let mut looks = looks(text);
-        self.gates.windows(text, hits, |index, at| {
-            let detector = &self.detectors[index];
-            if !is_asked(detector) || !detector.gate.fits(profile) {
-                return false;
-            }
-            let Some(tail) = detector.tail.as_ref().filter(|_| looks > 0) else { return true };
-            looks -= 1;
-            tail.may_stand_at(text, at)
-        })
-    }
-
     /// The detectors whose gates a text opens; leaves out the windows of others.
     fn open(&self, hits: &Hits, profile: &Profile, windows: &mut Windows) -> Set {
         let mut open = self.gates.candidates(&hits.set, profile);
@@ -190,8 +168,7 @@ impl Pack {
                 open[index / 64] &= !(1 << (index % 64));
             }
         }
-        windows.retain(|(index, _)| {
-            let index = usize::from(*index);
+        windows.retain(|index| {
             let is_open = is_in(&open, index) || self.detectors[index].gate.has_asked(&hits.set);
             open[index / 64] |= u64::from(is_open) << (index % 64);
             is_open
@@ -216,13 +193,13 @@ impl Pack {
         let mut refused = 0;
         let searched = match detector.form {
             TextForm::Normalised if self.gates.is_windowed(index) => {
-                let windows = seen.windows(index);
-                let bytes = windows.iter().map(|(_, part)| part.len()).sum();
+                let windows = seen.windows.of(index);
+                let bytes = windows.iter().map(TextWindow::bytes).sum();
                 if !scan.take(bytes, DETECTOR_STEPS_PER_BYTE, steps_max) {
                     return false;
                 }
-                let parts = windows.iter().map(|(_, part)| part);
-                detector.find_all(forms.normalised(), parts, &mut refused, &mut hit)
+                let mut take = |found| hit.add(found);
+                detector.find_in(forms.normalised(), windows, &mut refused, &mut take)
             }
             TextForm::Normalised if detector.gate.digits => {
                 if !scan.take(whole.end, STEPS_PER_BYTE, steps_max) {
@@ -318,8 +295,9 @@ impl Pack {
         }
         let Some(mut hits) = self.gates.obfuscated_anchors(text, parts) else { return };
         let profile = Profile::default();
-        let mut windows = self.windows(text, &hits, &profile, |detector| detector.obfuscated);
-        self.gates.add_asked(text, &windows, &mut hits);
+        let is_asked = |detector: &Detector| detector.obfuscated && detector.gate.fits(&profile);
+        let mut windows = self.windows(text, &hits, is_asked, scan, steps_max);
+        self.gates.add_asked(text, windows.parts(), &mut hits);
         let mut open = self.open(&hits, &profile, &mut windows);
         for index in members(&open.clone()) {
             if !self.detectors[index].obfuscated {
@@ -329,22 +307,23 @@ impl Pack {
         let seen = Prescan { profile, windows, numbers: Numbers::default() };
         for index in members(&open) {
             let detector = &self.detectors[index];
-            let windowed = self.gates.is_windowed(index);
-            let parts: Vec<&Range<usize>> = if windowed {
-                seen.windows(index).iter().map(|(_, part)| part).collect()
-            } else {
-                parts.iter().collect()
+            let windows = self.gates.is_windowed(index).then(|| seen.windows.of(index));
+            let bytes = match windows {
+                Some(windows) => windows.iter().map(TextWindow::bytes).sum(),
+                None => parts.iter().map(Range::len).sum(),
             };
-            let bytes = parts.iter().map(|part| part.len()).sum();
             if !scan.take(bytes, DETECTOR_STEPS_PER_BYTE, steps_max) {
                 return;
             }
             let mut hit = RawHit::of(index);
             let mut take = |found| place(found).map_or(Flow::Refuse, |found| hit.add(found));
             let mut refused = 0;
-            let searched = parts
-                .into_iter()
-                .all(|part| detector.find(text, part.clone(), &mut refused, &mut take));
+            let searched = match windows {
+                Some(windows) => detector.find_in(text, windows, &mut refused, &mut take),
+                None => parts
+                    .iter()
+                    .all(|part| detector.find(text, part.clone(), &mut refused, &mut take)),
+            };
             if !searched {
                 scan.gave_up.push(index as u16);
             }
@@ -356,8 +335,9 @@ impl Pack {
 }
 
 impl Scan {
-    /// Takes the steps of one pass over so many bytes; `false` where they are not left.
-    fn take(&mut self, bytes: usize, steps_per_byte: usize, steps_max: usize) -> bool {
+    /// Takes the steps of one pass over so many bytes, or of so many looks; `false` where they are
+    /// not left.
+    pub(super) fn take(&mut self, bytes: usize, steps_per_byte: usize, steps_max: usize) -> bool {
         if !self.cut {
             self.steps = self.steps.saturating_add(bytes * steps_per_byte);
             self.cut = self.steps > steps_max;

@@ -1,4 +1,6 @@
 use super::super::limits::{NUMBER_BYTES_MAX, REFUSED_MAX};
+use super::compile::Flow;
+use super::windows::Windows;
 use super::*;
 use crate::detect::prefilter::profile::Profile;
 
@@ -183,4 +185,61 @@ fn real_text_seldom_speaks_to_a_judge() {
         .collect();
     let share = found.len() as f64 / texts.lines().count() as f64;
     assert!(share < 0.001, "{} of {}: {found:#?}", found.len(), texts.lines().count());
+}
+
+/// A text of nothing but the words of an expression, in an order that looks like chance.
+fn own_words(expression: &str, seed: u64) -> String {
+    let plain: String = expression
+        .replace("\\b", " ")
+        .chars()
+        .map(|c| if c.is_alphabetic() || c == '\'' { c } else { ' ' })
+        .collect();
+    let words: Vec<&str> = plain.split(' ').filter(|word| word.chars().count() > 1).collect();
+    let mut state = seed;
+    let mut next = |most: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % most
+    };
+    let mut text = String::new();
+    while !words.is_empty() && text.len() < 3000 {
+        text += words[next(words.len())];
+        text += [" ", " ", " ", " ", " ", ", ", ". ", "\n", ": ", "-"][next(10)];
+    }
+    text
+}
+
+#[test]
+fn windows_hold_every_match() {
+    let pack = super::all().unwrap();
+    for (index, detector) in pack.detectors.iter().enumerate() {
+        let is_windowed = pack.gates.is_windowed(index) && detector.tail.is_some();
+        let Some(pattern) = detector.pattern.as_ref().filter(|_| is_windowed) else { continue };
+        for seed in 0..4 {
+            let text = own_words(pattern.folded(), seed);
+            let text = text.as_bytes();
+            let find = |windows: Option<&Windows>| {
+                let (mut refused, mut found) = (0, Vec::new());
+                let mut take = |range| {
+                    found.push(range);
+                    Flow::Continue
+                };
+                match windows {
+                    Some(windows) => {
+                        detector.find_in(text, windows.of(index), &mut refused, &mut take);
+                    }
+                    None => {
+                        detector.find(text, 0..text.len(), &mut refused, &mut take);
+                    }
+                }
+                found
+            };
+            let profile = Profile::of(text);
+            let hits = pack.gates.anchors(text, &profile);
+            let mut scan = Scan::default();
+            let windows =
+                pack.windows(text, &hits, |one| std::ptr::eq(one, detector), &mut scan, 1 << 30);
+            assert_eq!(find(Some(&windows)), find(None), "{} {}", detector.kind, pattern.folded());
+        }
+    }
 }

@@ -61,8 +61,14 @@ impl Literal {
     }
 }
 
-/// Where detectors need to run: by detector and place, apart from each other.
-pub(in crate::detect) type Windows = Vec<(u16, Range<usize>)>;
+/// A literal of a windowed detector in a text.
+pub(in crate::detect) struct LiteralPlace {
+    pub(in crate::detect) detector: u16,
+    /// Where it starts.
+    pub(in crate::detect) at: u32,
+    /// Where matches stand around it.
+    pub(in crate::detect) reach: Reach,
+}
 
 /// Detectors without anchors, by what else they need.
 #[derive(Default)]
@@ -190,8 +196,13 @@ impl Gates {
     }
 
     /// Adds the anchors of `also_needs`, which matter only where something of a `needs` beside them
-    /// was found: in these windows, or anywhere where a detector of theirs has none.
-    pub(in crate::detect) fn add_asked(&self, text: &[u8], windows: &Windows, hits: &mut Hits) {
+    /// was found: in these parts of a text, or anywhere where a detector of theirs has none.
+    pub(in crate::detect) fn add_asked(
+        &self,
+        text: &[u8],
+        parts: impl Iterator<Item = (u16, Range<usize>)>,
+        hits: &mut Hits,
+    ) {
         let everywhere = meet(&hits.set, &self.asking)
             && members(&hits.set).any(|anchor| {
                 self.asking[anchor / 64] >> (anchor % 64) & 1 == 1
@@ -201,8 +212,8 @@ impl Gates {
         if everywhere {
             return self.also.find(text, 0..text.len(), u8::MAX, hits);
         }
-        let asked = windows.iter().filter(|(index, _)| is_in(&self.asks, usize::from(*index)));
-        let mut parts: Vec<Range<usize>> = asked.map(|(_, part)| part.clone()).collect();
+        let asked = parts.filter(|(index, _)| is_in(&self.asks, usize::from(*index)));
+        let mut parts: Vec<Range<usize>> = asked.map(|(_, part)| part).collect();
         parts.sort_unstable_by_key(|part| part.start);
         for part in merged(parts.into_iter()) {
             self.also.find(text, part, u8::MAX, hits);
@@ -214,34 +225,24 @@ impl Gates {
         is_in(&self.windowed, index)
     }
 
-    /// Where the windowed detectors need to run; `keeps` is asked about each of them and the place
-    /// of one of its anchors.
-    pub(in crate::detect) fn windows(
+    /// Where literals of windowed detectors that `is_asked` names stand, by detector and place.
+    pub(in crate::detect) fn places(
         &self,
         text: &[u8],
         hits: &Hits,
-        mut keeps: impl FnMut(usize, usize) -> bool,
-    ) -> Windows {
-        let mut all: Windows = Vec::new();
+        is_asked: impl Fn(usize) -> bool,
+    ) -> Vec<LiteralPlace> {
+        let mut all = Vec::new();
         for &(anchor, at) in &hits.places {
             for literal in &self.reaches[usize::from(anchor)] {
-                let index = literal.detector;
-                if literal.may_go_on(text, at) && keeps(usize::from(index), at as usize) {
-                    all.push((index, window(text, at, literal.reach)));
+                let detector = literal.detector;
+                if literal.may_go_on(text, at) && is_asked(usize::from(detector)) {
+                    all.push(LiteralPlace { detector, at, reach: literal.reach });
                 }
             }
         }
-        all.sort_unstable_by_key(|(index, part)| (*index, part.start));
-        let mut windows: Windows = Vec::with_capacity(all.len());
-        for (index, part) in all {
-            match windows.last_mut() {
-                Some((before, last)) if *before == index && part.start <= last.end => {
-                    last.end = last.end.max(part.end);
-                }
-                _ => windows.push((index, part)),
-            }
-        }
-        windows
+        all.sort_unstable_by_key(|place| (place.detector, place.at));
+        all
     }
 
     /// The detectors that run over more than windows and that these anchors, or none, may open.
@@ -264,11 +265,6 @@ impl Gates {
         candidates.iter_mut().zip(&self.windowed).for_each(|(a, b)| *a &= !b);
         candidates
     }
-}
-
-fn window(text: &[u8], at: u32, reach: Reach) -> Range<usize> {
-    let at = at as usize;
-    at.saturating_sub(reach.before)..at.saturating_add(reach.after).min(text.len())
 }
 
 /// Whether a set has a detector.
