@@ -9,8 +9,10 @@ use opentelemetry_proto::tonic::common::v1::{
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message;
 
-/// Texts that are repeated to make a long one: each hits something that has to be looked at.
-const UNITS: [&str; 24] = [
+/// Texts that are repeated to make a long one: each hits something that has to be looked at. Behind
+/// [`SHUFFLED`] stand the words of one rule, which come in any order: then an automaton is at many
+/// of its beginnings at once.
+const UNITS: [&str; 27] = [
     "a",
     " ",
     "1",
@@ -35,7 +37,15 @@ const UNITS: [&str; 24] = [
     "api_key=\"",
     "Traceback (most recent call last):\n",
     "http://a.b/?token=",
+    "~reveal ignore send model chatgpt, mail: follow mention ai transfer run gemini obey, language \
+     must delete instead <!-- forward. comply tell agent disregard copilot execute do not",
+    "~payee file page away process beneficiary vendor card no issue without update immediately is \
+     safe wallet approve need for payment. pay straight wait bank owner: message manager",
+    "~browser share transfer credentials history passwd notify secretly leak message nothing the \
+     silently transmit secret conversation https: passwords at it keys aws/ forward and not tell",
 ];
+/// Marks a unit whose words come in any order.
+const SHUFFLED: char = '~';
 
 /// The genes of a trace, each with how many values it takes.
 const GENES: [(&str, u32); 16] = [
@@ -344,7 +354,14 @@ impl TraceShape {
 }
 
 fn repeated(unit: &str, bytes: usize) -> String {
-    unit.repeat(bytes / unit.len())
+    let Some(words) = unit.strip_prefix(SHUFFLED) else { return unit.repeat(bytes / unit.len()) };
+    let words: Vec<&str> = words.split(' ').collect();
+    let (mut random, mut text) = (Random(0x2545_f491_4f6c_dd1d), String::new());
+    while text.len() < bytes {
+        text += words[random.below(words.len() as u32) as usize];
+        text += [" ", " ", " ", "-", "\n"][random.below(5) as usize];
+    }
+    text
 }
 
 fn json(text: &str) -> String {
