@@ -95,7 +95,6 @@ pub struct Pipeline {
     backlog: Arc<Backlog>,
     heartbeats: Arc<Heartbeats>,
     metrics: Arc<PipelineMetrics>,
-    has_sessions: bool,
 }
 
 impl Pipeline {
@@ -130,8 +129,7 @@ impl Pipeline {
         let pool = Arc::default();
         let backlog = Arc::new(Backlog::new(shard_count));
         // The owner of sessions stands behind the shards.
-        let heartbeats =
-            Arc::new(Heartbeats::new(shard_count + usize::from(evaluators.has_session_level())));
+        let heartbeats = Arc::new(Heartbeats::new(shard_count + 1));
         show_silence(meter, &heartbeats);
         let shared = WorkerParts {
             settings,
@@ -147,20 +145,19 @@ impl Pipeline {
             lanes: &lanes,
         };
         let mut threads = Threads::default();
-        let mut sessions = None;
-        if evaluators.has_session_level() {
-            let (queue, receiver) = mpsc::channel(QUEUED_TRACES_MAX);
-            threads.spawn("sessions".to_owned(), shared.session_worker().run(receiver))?;
-            let (fields, memory) = (settings.sessions.key, Arc::clone(&memory.sessions));
-            sessions = Some(SessionSender { fields, queue, memory });
-        }
+        // Where nobody judges sessions it has nothing to do, until a reload says otherwise.
+        let (traces, receiver) = mpsc::channel(QUEUED_TRACES_MAX);
+        threads.spawn("sessions".to_owned(), shared.session_worker().run(receiver))?;
+        let (fields, held) = (settings.sessions.key, Arc::clone(&memory.sessions));
+        let sessions = SessionSender { fields, queue: traces, memory: held };
         let mut senders = Vec::with_capacity(shard_count);
         for index in 0..shard_count {
             let (sender, receiver) = mpsc::channel(QUEUED_REQUESTS_MAX);
             senders.push(sender);
-            let worker = shared.worker(index, sessions.clone());
+            let worker = shared.worker(index, Some(sessions.clone()));
             threads.spawn(format!("shard-{index}"), worker.run(receiver))?;
         }
+        drop(sessions);
         let (table, queue) = (Arc::clone(resolver.table()), Arc::clone(&memory.queue));
         let (known, counted) = (Arc::clone(&backlog), Arc::clone(&metrics));
         let mut intake = PipelineIntake::new(table, senders, queue, metrics, pool, known, meter)
@@ -169,8 +166,7 @@ impl Pipeline {
             intake = intake.with_journal(Arc::clone(&journal));
         }
         let (intake, metrics) = (Arc::new(intake), counted);
-        let has_sessions = evaluators.has_session_level();
-        Ok(Self { intake, threads, backlog, heartbeats, metrics, has_sessions })
+        Ok(Self { intake, threads, backlog, heartbeats, metrics })
     }
 
     /// Brings back what an earlier process left, beside the receivers; `None` where it left none.
@@ -204,11 +200,7 @@ impl Pipeline {
 
     /// Reads and judges in another way from now on, open traces too.
     async fn reform(&self, reform: Reform) {
-        let evaluators = &reform.setup.evaluators;
-        self.metrics.begin(evaluators);
-        if evaluators.has_session_level() && !self.has_sessions {
-            tracing::warn!("the first evaluator of `level: session` judges after a restart");
-        }
+        self.metrics.begin(&reform.setup.evaluators);
         self.intake.reform(Arc::new(reform)).await;
     }
 

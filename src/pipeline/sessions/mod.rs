@@ -1,8 +1,7 @@
-//! The owner of all sessions: one task beside the shards, running only when an evaluator judges
-//! sessions.
+//! The owner of all sessions: one task beside the shards.
 //!
-//! Shards hand over a copy of each trace they have judged. The queue is bounded; a trace that finds
-//! it full is missing from its session, and counted.
+//! While an evaluator judges sessions, shards hand over a copy of each trace they have judged. The
+//! queue is bounded; a trace that finds it full is missing from its session, and counted.
 
 mod verdicts;
 

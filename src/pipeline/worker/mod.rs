@@ -100,7 +100,7 @@ pub(super) struct Worker {
     pub(super) judging: Arc<Share>,
     /// Steps that one trace may take, all its judgements together.
     pub(super) trace_steps: u64,
-    /// Where judged traces go when sessions are judged too.
+    /// The owner of sessions.
     pub(super) sessions: Option<SessionSender>,
     /// Told what was judged, where there is a log.
     pub(super) journal: Option<Arc<Journal>>,
@@ -163,7 +163,7 @@ impl Worker {
     }
 
     fn restore(&mut self, priors: Arc<Priors>) {
-        let tells_known = self.sessions.is_some() || self.forwards.wants_judgements();
+        let tells_known = self.sessions().is_some() || self.forwards.wants_judgements();
         self.shard.restore(Arc::unwrap_or_clone(priors), tells_known);
     }
 
@@ -364,8 +364,13 @@ impl Worker {
         (reported, judged.unwrap_or(steps_max))
     }
 
+    /// Where judged traces go, while an evaluator judges sessions.
+    fn sessions(&self) -> Option<&SessionSender> {
+        self.sessions.as_ref().filter(|_| self.evaluators.has_session_level())
+    }
+
     fn hand_to_session(&self, key: Option<SessionKey>, trace: &TraceSpans, digest: [u8; 16]) {
-        let (Some(sessions), Some(key)) = (&self.sessions, key) else { return };
+        let (Some(sessions), Some(key)) = (self.sessions(), key) else { return };
         if !sessions.hand_over(key, trace, digest, self.resolver.table()) {
             self.metrics.session_trace_lost();
         }
@@ -411,7 +416,7 @@ impl Worker {
                 let (trajectory, reported) = (&mut trajectory, &mut reported);
                 self.evaluators.evaluate_or_ask(trajectory, evidence, reported, evaluations, asked)
             };
-            let session = self.sessions.as_ref().and_then(|it| it.fields.of(&trajectory));
+            let session = self.sessions().and_then(|it| it.fields.of(&trajectory));
             (passes, session, trajectory.effort)
         });
         match outcome {

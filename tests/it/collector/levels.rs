@@ -97,6 +97,31 @@ evaluators:
     assert_eq!(revised[0].text("spanscore.evaluation.revises"), first.unwrap().id());
 }
 
+#[tokio::test]
+async fn sessions_are_judged_from_the_reload_that_asks_for_it_to_the_one_that_does_not() {
+    let asks = r#"
+sessions: {idle_timeout: 1s}
+evaluators:
+  tool_call_count/two: {level: session, criteria: {tool_calls_count: {search: ["=", 2]}}}
+  tool_error:
+"#;
+    let does_not = "sessions: {idle_timeout: 1s}\nevaluators: {tool_error: }\n";
+    let running = Running::start(does_not).await;
+    running.send(request(in_session(searches(7, &[2]), "s-1", 0))).await;
+    running.events(1).await;
+    assert_eq!(running.reload(asks).await, Ok(()));
+    running.send(request(in_session(searches(8, &[2]), "s-2", 60))).await;
+    running.send(request(in_session(searches(9, &[2]), "s-2", 90))).await;
+    running.events(4).await;
+    assert_eq!(running.reload(does_not).await, Ok(()));
+    running.send(request(in_session(searches(10, &[2]), "s-3", 120))).await;
+    let events = running.judged().await;
+    let sessions = events.iter().filter(|event| event.name() == "tool_call_count/two");
+    let told: Vec<_> = sessions.map(|e| (e.text("session.id"), e.score())).collect();
+    assert_eq!(told, [("s-2", Some(1.0))]);
+    assert_eq!(events.len(), 5, "each trace once, and the session");
+}
+
 /// Sends session `1` of two services, and a trace of both that the first began; gives the last
 /// trace and the score of each session.
 async fn judged_sessions(settings: &str) -> Vec<(u8, Option<f64>)> {
