@@ -136,6 +136,9 @@ fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
     {
         return Ok(fields);
     }
+    if let Some(message) = chosen_tool_message(&map) {
+        return Ok(message);
+    }
     for inner in ["data", "kwargs"] {
         if map.get(inner).and_then(Value::as_map).is_some_and(is_message)
             && let Some(Value::Map(fields)) = map.remove(inner)
@@ -148,6 +151,18 @@ fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
         return Ok(map);
     }
     Err(Value::Map(map))
+}
+
+/// The message of a tool in the envelope of a chat completion with one choice.
+fn chosen_tool_message<'a>(map: &Map<'a>) -> Option<Map<'a>> {
+    let [choice] = map.get("choices")?.as_list()? else { return None };
+    let message = choice.as_map()?.get("message")?.as_map()?;
+    let is_tools = message.get("role").and_then(Value::as_str) == Some("tool");
+    let mut fields = message.get("content").filter(|_| is_tools).map(|_| message.clone())?;
+    if let Some(id) = fields.remove("tool_id") {
+        fields.insert("tool_call_id", id);
+    }
+    Some(fields)
 }
 
 /// The fields of a printed message; of a printed result (`status='failure' result=... error='...'`)
