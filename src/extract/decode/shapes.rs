@@ -48,6 +48,24 @@ pub(super) fn only_output(value: Value<'_>) -> Option<Decoded<'_>> {
     }))
 }
 
+/// The content of the only message of a list, whoever wrote it: what a tool was given, or gave back,
+/// where an instrumentation writes that as messages too.
+pub(super) fn only_message(value: Value<'_>) -> Option<Decoded<'_>> {
+    let Value::List(mut messages) = json_or_text(value) else { return None };
+    let (Some(Value::Map(mut message)), true) = (messages.pop(), messages.is_empty()) else {
+        return None;
+    };
+    let content = match message.remove("content").or_else(|| message.remove("parts"))? {
+        Value::List(blocks) => match joined_text(&blocks) {
+            Some(text) => Value::from(text),
+            None => part_field(Value::List(blocks.clone()), "tool_call_response", "response")
+                .or_else(|| part_field(Value::List(blocks), "tool_call", "arguments"))?,
+        },
+        content => content,
+    };
+    Some(Decoded::Value(json_or_text(content)))
+}
+
 /// The name of a function without the module and the class that it is in.
 pub(super) fn qualified_name(value: Value<'_>) -> Option<Decoded<'_>> {
     Some(Decoded::Value(match value {
