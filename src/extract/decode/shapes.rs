@@ -48,8 +48,8 @@ pub(super) fn only_output(value: Value<'_>) -> Option<Decoded<'_>> {
     }))
 }
 
-/// The content of the only message of a list, whoever wrote it: what a tool was given, or gave back,
-/// where an instrumentation writes that as messages too.
+/// The content of the only message of a list, whoever wrote it: what a tool was given, or gave
+/// back, where an instrumentation writes that as messages too.
 pub(super) fn only_message(value: Value<'_>) -> Option<Decoded<'_>> {
     let Value::List(mut messages) = json_or_text(value) else { return None };
     let (Some(Value::Map(mut message)), true) = (messages.pop(), messages.is_empty()) else {

@@ -78,3 +78,41 @@ fn part(key: &str) -> ToldPart {
         _ => ToldPart::Name,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::json;
+
+    #[test]
+    fn keys_tell_by_their_last_words_what_they_hold() {
+        let told = |text: &str| match told_call(json::parse(text).unwrap()) {
+            Some(Decoded::Value(value)) => value.to_string(),
+            _ => String::new(),
+        };
+        for (text, expected) in [
+            (
+                r#"{"x.tool_use_id": "c", "x.tool": "find", "x.input.json": "{}"}"#,
+                r#"[{"tool_use_id":"c","tool_name":"find","tool_input":"{}"}]"#,
+            ),
+            (
+                r#"{"call.id": "c", "name": "pay", "success": false, "error.message": "no cash"}"#,
+                concat!(
+                    r#"[{"tool_use_id":"c","tool_name":"pay","content":"no cash","#,
+                    r#""type":"tool_result","is_error":true}]"#
+                ),
+            ),
+            (
+                r#"{"id": "c", "tool": "find", "output": [1], "error": ""}"#,
+                concat!(
+                    r#"[{"tool_use_id":"c","tool_name":"find","content":[1],"#,
+                    r#""type":"tool_result","is_error":false}]"#
+                ),
+            ),
+            (r#"{"id": "c", "tool": "find"}"#, ""),
+            (r#""find""#, ""),
+        ] {
+            assert_eq!(told(text), expected, "{text}");
+        }
+    }
+}

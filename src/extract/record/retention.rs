@@ -197,8 +197,11 @@ fn is_worded(table: &Table, keep: &Kept, entry: &[u8]) -> bool {
     (keep.worded || keep.worded_bodies) && table.worded.has(key_value(entry).unwrap_or_default().0)
 }
 
-/// Whether bodies may stand under a key: many instrumentations write `input` or `gen_ai.prompt`,
-/// and some dialect reads it of others.
+/// Whether bodies may stand under a key that is nobody's own: many instrumentations write `input`
+/// or `gen_ai.prompt`, and some dialect reads it of others. Keys of a vendor are left to the
+/// dialects that read them: to keep the states of all steps of a graph costs too much.
 fn is_body(table: &Table, entry: &[u8]) -> bool {
-    table.endings.has(key_value(entry).unwrap_or_default().0)
+    let key = key_value(entry).unwrap_or_default().0;
+    let is_bare = key.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    (is_bare || key.starts_with(b"gen_ai.")) && table.endings.has(key)
 }
