@@ -5,7 +5,7 @@
 
 Without names all agents run whose framework is installed: the Python ones in the interpreter that
 runs this (`pip install -r tests/interop/requirements.txt`), CrewAI in `target/interop-crewai`, the Node ones after `npm ci` in their
-folder. With `--write` what is printed is kept in `examples/output`. Prints a line for each agent;
+folder, Spring AI after `mvn package` in its folder. With `--write` what is printed is kept in `examples/output`. Prints a line for each agent;
 exits 1 if one prints something else, or if none ran.
 """
 
@@ -21,6 +21,7 @@ EVENTS = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"}
 PYTHON = sys.executable
 # CrewAI brings more than the others together, and stands apart.
 CREWAI_PYTHON = os.path.join(HERE, "..", "target", "interop-crewai", "bin", "python")
+SPRING_JAR = os.path.abspath(os.path.join(HERE, "..", "target", "interop-spring", "agent.jar"))
 # name: the program, its config (none: the built-in one), its protocol, further environment
 EXAMPLES = {
     "by_hand": ([PYTHON, os.path.join(HERE, "agents", "python_agent.py")], None, "http/protobuf", {}),
@@ -33,9 +34,11 @@ EXAMPLES = {
     "crewai": ([CREWAI_PYTHON, "crewai_agent.py"], REFUNDS, "http/protobuf", {}),
     "vercel_ai": (["node", "vercel/agent.mjs"], REFUNDS, "http/protobuf", {}),
     "langchain_js": (["node", "langchainjs/agent.mjs"], REFUNDS, "http/protobuf", {}),
+    "spring_ai": (["java", "-jar", SPRING_JAR], REFUNDS, "http/protobuf", {}),
     "go_by_hand": (["go", "run", "-C", "go/", "."], REFUNDS, "grpc", {}),
 }
-MISSING = ("ModuleNotFoundError", "ERR_MODULE_NOT_FOUND", "No such file or directory", "not found")
+MISSING = ("ModuleNotFoundError", "ERR_MODULE_NOT_FOUND", "No such file or directory", "not found",
+           "Unable to access jarfile")
 
 
 def stable(text):

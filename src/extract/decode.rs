@@ -11,6 +11,7 @@ mod messages;
 mod repr;
 mod shapes;
 mod shortcut;
+mod told_call;
 mod waiting;
 
 use std::borrow::Cow;
@@ -88,6 +89,8 @@ const DECODERS: &[(&str, Decoder)] = &[
     ("listed_calls", listed::listed_calls),
     ("last_turn", answers::last_turn),
     ("only_output", shapes::only_output),
+    ("only_message", shapes::only_message),
+    ("told_call", told_call::told_call),
     ("qualified_name", shapes::qualified_name),
     ("printed_fields", shapes::printed_fields),
     ("said_by_user", answers::said_by_user),

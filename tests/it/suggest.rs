@@ -8,17 +8,27 @@ use spanscore::extract::dialect::Dialect;
 use spanscore::extract::suggest::{SpanSamples, suggest};
 use spanscore::model::{SpanId, TraceId};
 
-use crate::captures::{Request, resolver, traces};
-use crate::traps::{request, span, trajectory};
+use spanscore::otlp::Signal;
+use spanscore::otlp::json::transcode;
+
+use crate::captures::{Request, resolver, rows, traces};
+use crate::traps::{key_values, request, span, trajectory};
 
 /// What is suggested for these spans, as a config.
 fn suggested(scope: &str, spans: &[Json]) -> String {
+    suggested_for(&[request(scope, spans)])
+}
+
+fn suggested_for(requests: &[Request]) -> String {
     let resolver = resolver(Vec::new());
-    let requests = [request(scope, spans)];
-    let traces = traces(&resolver, &requests);
+    let traces = traces(&resolver, requests);
     let mut samples = SpanSamples::default();
-    let Request::Traces(body) = &requests[0] else { unreachable!() };
-    samples.add(body).unwrap();
+    for request in requests {
+        match request {
+            Request::Traces(body) => samples.add(body).unwrap(),
+            Request::Logs(body) => samples.add_logs(body).unwrap(),
+        }
+    }
     let known: HashSet<(TraceId, SpanId)> = traces
         .iter()
         .flat_map(|trace| resolver.known_spans(trace).map(|id| (trace.trace_id, id)))
@@ -138,6 +148,65 @@ fn a_flag_or_a_word_that_says_so_fails_the_call() {
         let status = |at: usize| row["tool_calls"][at]["status"].clone();
         assert_eq!([status(0), status(1)], ["ok", "error"], "{key}");
     }
+}
+
+/// Log events of the trace of the spans, as `(name, attributes)`.
+fn log_events(events: &[(&str, Json)]) -> Request {
+    let record = |(at, (name, attributes)): (usize, &(&str, Json))| {
+        json!({
+            "timeUnixNano": (1_500_000 + at * 1000).to_string(),
+            "traceId": "0af7651916cd43dd8448eb211c80319c",
+            "spanId": "0000000000000001",
+            "eventName": name,
+            "attributes": key_values(attributes.as_object().unwrap())
+        })
+    };
+    let records: Vec<Json> = events.iter().enumerate().map(record).collect();
+    let request = json!({ "resourceLogs": [{ "resource": {}, "scopeLogs": [
+        { "scope": { "name": "nobody-knows" }, "logRecords": records } ] }] });
+    Request::Logs(transcode(Signal::Logs, request.to_string().as_bytes()).unwrap().to_vec())
+}
+
+#[test]
+fn what_log_events_tell_of_a_call_is_taken_by_its_id() {
+    let tool = |at: usize, name: &str| {
+        let attributes = json!({ "acme.kind": "tool", "acme.tool.name": name,
+            "acme.call.id": format!("c-{at}") });
+        span(at, Some(0), "step", attributes)
+    };
+    let root = json!({ "acme.kind": "agent" });
+    let spans = [span(0, None, "turn", root), tool(1, "find"), tool(2, "find"), tool(3, "pay")];
+    let asked = |at: usize| {
+        (
+            "acme.tool.asked",
+            json!({ "acme.tool.name": "?", "acme.call.id": format!("c-{at}"),
+            "acme.tool.parameters": "{\"source\": \"config\"}" }),
+        )
+    };
+    let done = |at: usize, input: Json, more: Json| {
+        let mut attributes = json!({ "acme.tool.name": "?", "acme.call.id": format!("c-{at}"),
+            "acme.tool.parameters": "{\"source\": \"config\"}",
+            "acme.tool.input": input.to_string() });
+        attributes.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        ("acme.tool.done", attributes)
+    };
+    let events = [
+        asked(1),
+        done(2, json!({ "q": "b" }), json!({ "acme.tool.output": "[2]", "acme.success": true })),
+        done(1, json!({ "q": "a" }), json!({ "acme.tool.output": "[1]", "acme.success": true })),
+        done(3, json!({ "sum": 2 }), json!({ "acme.success": false, "acme.error": "no cash" })),
+    ];
+    let requests = [request("nobody-knows", &spans), log_events(&events)];
+    let text = suggested_for(&requests);
+    let resolver = resolver(pasted(&text));
+    let row = rows(&resolver, &traces(&resolver, &requests)).remove(0);
+    let part = |at: usize| {
+        let call = &row["tool_calls"][at];
+        json!([call["name"], call["id"], call["arguments"], call["result"], call["failed"]])
+    };
+    assert_eq!(part(0), json!(["find", "c-1", { "q": "a" }, [1], false]), "{text}\n{row:#}");
+    assert_eq!(part(1), json!(["find", "c-2", { "q": "b" }, [2], false]), "{text}");
+    assert_eq!(part(2), json!(["pay", "c-3", { "sum": 2 }, "no cash", true]), "{text}\n{row:#}");
 }
 
 #[test]

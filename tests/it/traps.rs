@@ -28,7 +28,7 @@ fn any_value(value: &Json) -> Json {
     }
 }
 
-fn key_values(map: &serde_json::Map<String, Json>) -> Vec<Json> {
+pub(crate) fn key_values(map: &serde_json::Map<String, Json>) -> Vec<Json> {
     map.iter().map(|(key, value)| json!({ "key": key, "value": any_value(value) })).collect()
 }
 

@@ -19,10 +19,12 @@ pub(super) fn run(plan: &ResolvedConfig, files: &[PathBuf]) -> Result<Exit, Comm
     let mut replay = Replay::new(&resolver, plan.config.limits, plan.config.sessions.key);
     let mut samples = SpanSamples::default();
     let is_broken = recorded::read_with(&mut replay, files, |signal, body| {
-        if signal == Signal::Traces {
-            // What is broken is told by the replay.
-            let _ = samples.add(body);
-        }
+        // What is broken is told by the replay.
+        let _ = match signal {
+            Signal::Traces => samples.add(body),
+            Signal::Logs => samples.add_logs(body),
+            Signal::Metrics => Ok(()),
+        };
     })?;
     let known = replay.known_spans();
     if samples.left_out() > 0 {

@@ -48,6 +48,24 @@ pub(super) fn only_output(value: Value<'_>) -> Option<Decoded<'_>> {
     }))
 }
 
+/// The content of the only message of a list, whoever wrote it: what a tool was given, or gave
+/// back, where an instrumentation writes that as messages too.
+pub(super) fn only_message(value: Value<'_>) -> Option<Decoded<'_>> {
+    let Value::List(mut messages) = json_or_text(value) else { return None };
+    let (Some(Value::Map(mut message)), true) = (messages.pop(), messages.is_empty()) else {
+        return None;
+    };
+    let content = match message.remove("content").or_else(|| message.remove("parts"))? {
+        Value::List(blocks) => match joined_text(&blocks) {
+            Some(text) => Value::from(text),
+            None => part_field(Value::List(blocks.clone()), "tool_call_response", "response")
+                .or_else(|| part_field(Value::List(blocks), "tool_call", "arguments"))?,
+        },
+        content => content,
+    };
+    Some(Decoded::Value(json_or_text(content)))
+}
+
 /// The name of a function without the module and the class that it is in.
 pub(super) fn qualified_name(value: Value<'_>) -> Option<Decoded<'_>> {
     Some(Decoded::Value(match value {
@@ -136,6 +154,9 @@ fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
     {
         return Ok(fields);
     }
+    if let Some(message) = chosen_tool_message(&map) {
+        return Ok(message);
+    }
     for inner in ["data", "kwargs"] {
         if map.get(inner).and_then(Value::as_map).is_some_and(is_message)
             && let Some(Value::Map(fields)) = map.remove(inner)
@@ -148,6 +169,18 @@ fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
         return Ok(map);
     }
     Err(Value::Map(map))
+}
+
+/// The message of a tool in the envelope of a chat completion with one choice.
+fn chosen_tool_message<'a>(map: &Map<'a>) -> Option<Map<'a>> {
+    let [choice] = map.get("choices")?.as_list()? else { return None };
+    let message = choice.as_map()?.get("message")?.as_map()?;
+    let is_tools = message.get("role").and_then(Value::as_str) == Some("tool");
+    let mut fields = message.get("content").filter(|_| is_tools).map(|_| message.clone())?;
+    if let Some(id) = fields.remove("tool_id") {
+        fields.insert("tool_call_id", id);
+    }
+    Some(fields)
 }
 
 /// The fields of a printed message; of a printed result (`status='failure' result=... error='...'`)

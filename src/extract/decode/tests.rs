@@ -59,6 +59,15 @@ fn envelopes_are_taken_off() {
         r#"[{"parts":[{"type":"text","content":"x"},{"type":"tool_call","arguments":{"a":1}}]}]"#,
         r#"{"a":1}"#,
     );
+    check("only_message", r#"[{"role":"tool","content":"{\"a\":1}"}]"#, r#"{"a":1}"#);
+    check("only_message", r#"[{"parts":[{"type":"text","content":"sun"}]}]"#, r#""sun""#);
+    let parts = r#"[{"parts":[{"type":"tool_call_response","response":[1]}]}]"#;
+    check("only_message", parts, "[1]");
+    check("only_message", r#"[{"content":"a"},{"content":"b"}]"#, "nothing");
+    check("only_message", r#"{"content":"a"}"#, "nothing");
+    let chosen = r#"{"choices":[{"message":{"role":"tool","content":"[1]","tool_id":"c"}}]}"#;
+    check("tool_message", chosen, "[1]");
+    check("tool_message.tool_call_id", chosen, r#""c""#);
 }
 
 #[test]

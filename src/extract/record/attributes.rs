@@ -92,11 +92,12 @@ impl<'a> SpanAttributes<'a> {
         });
         let mut has_body = false;
         for read in retention.worded.iter().filter_map(|place| read(*place)) {
-            let is_body = !retention.kind.tool
+            let may_be_body = !retention.kind.tool
                 && table.endings.has(key_value(read.entry)?.0)
-                && speaks_of_tools(read.value)
                 && is_structured_value(read.value);
-            has_body |= is_body;
+            let is_about_tools = may_be_body && speaks_of_tools(read.value);
+            has_body |= is_about_tools;
+            let is_body = is_about_tools || may_be_body && table.endings.whole;
             put(arena, if is_body { BODY } else { OTHER }, read.entry);
         }
         for read in retention.bodies.iter().filter_map(|place| read(*place)) {

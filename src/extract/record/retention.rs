@@ -160,10 +160,13 @@ impl Retention {
                     let tools_only = !keep.slots.has(slot);
                     if !tools_only || keep.tools_only.has(slot) {
                         self.attributes.push(KeptAttribute { place, slot, tools_only });
+                    } else if keep.worded && is_worded(table, keep, entry) && is_body(table, entry)
+                    {
+                        self.worded.push(place);
                     } else if is_worded(table, keep, entry) {
                         let tools_only = !keep.worded;
                         self.attributes.push(KeptAttribute { place, slot, tools_only });
-                    } else if is_bare_body(table, entry) {
+                    } else if is_body(table, entry) {
                         self.bodies.push(place);
                     }
                 }
@@ -194,9 +197,11 @@ fn is_worded(table: &Table, keep: &Kept, entry: &[u8]) -> bool {
     (keep.worded || keep.worded_bodies) && table.worded.has(key_value(entry).unwrap_or_default().0)
 }
 
-/// Whether a key is a bare word that bodies stand under: many instrumentations write `input`, and
-/// some dialect reads it of others.
-fn is_bare_body(table: &Table, entry: &[u8]) -> bool {
+/// Whether bodies may stand under a key that is nobody's own: many instrumentations write `input`
+/// or `gen_ai.prompt`, and some dialect reads it of others. Keys of a vendor are left to the
+/// dialects that read them: to keep the states of all steps of a graph costs too much.
+fn is_body(table: &Table, entry: &[u8]) -> bool {
     let key = key_value(entry).unwrap_or_default().0;
-    key.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_') && table.endings.has(key)
+    let is_bare = key.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    (is_bare || key.starts_with(b"gen_ai.")) && table.endings.has(key)
 }

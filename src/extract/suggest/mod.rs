@@ -5,11 +5,12 @@
 //! it, mends it and pastes it.
 //!
 //! ```text
-//! samples   the spans that no dialect takes, with their values
+//! samples   the spans that no dialect takes, and log events, with their values
 //! words     what the words of a key tell
 //! places    where values stand on some spans, and what they look like
 //! markers   what may tell spans of tool calls from others
 //! roles     which place holds which fact
+//! events    log events that tell what spans of calls lack
 //! write     the entry as YAML
 //! ```
 //!
@@ -19,6 +20,7 @@
 //! **Invariants:** pure, the same for whatever order the spans came in. Names of the sender's stand
 //! in the YAML only where they are plain, so none of them can say anything else there.
 
+mod events;
 mod markers;
 mod places;
 mod roles;
@@ -57,7 +59,7 @@ pub fn suggest(
     samples: &SpanSamples,
     known: &HashSet<(TraceId, SpanId)>,
 ) -> Vec<DialectSuggestion> {
-    let spans = samples.unknown(known);
+    let (spans, events) = (samples.unknown(known), samples.events());
     let mut left: Vec<&SampleSpan> = spans.iter().collect();
     let mut found: Vec<DialectSuggestion> = Vec::new();
     while found.len() < SUGGESTIONS_MAX {
@@ -66,6 +68,7 @@ pub fn suggest(
         let told: HashSet<TraceId> =
             left.iter().filter(|span| marker.holds(span)).map(|span| span.trace_id).collect();
         left.retain(|span| !told.contains(&span.trace_id));
+        events::add_events(&mut suggestion, &events, &told);
         suggestion.name = unused_name(&suggestion.name, &found);
         found.push(suggestion);
     }

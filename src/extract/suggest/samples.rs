@@ -8,8 +8,9 @@ use super::super::decode::json_or_py_or_text;
 use crate::model::{SpanId, TraceId};
 use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_value;
-use crate::otlp::number::span;
+use crate::otlp::number::{log, span};
 use crate::otlp::request::{Broken, RequestStep, walk};
+use crate::otlp::semconv::EVENT_NAME;
 use crate::otlp::wire::{Field, Fields, Malformed};
 use crate::value::{Value, json};
 
@@ -30,6 +31,8 @@ const TEXT_BYTES_MAX: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub struct SpanSamples {
     spans: Vec<EncodedSpan>,
+    /// The log events of traces.
+    events: Vec<EncodedSpan>,
     bytes: usize,
     left_out: usize,
 }
@@ -56,8 +59,26 @@ impl SpanSamples {
         })
     }
 
+    /// Keeps the log events of a request of logs; of those beyond the limits nothing is told.
+    ///
+    /// # Errors
+    /// [`Broken`] where a part of it is; the rest is kept.
+    pub fn add_logs(&mut self, body: &[u8]) -> Result<(), Broken> {
+        walk(body, |step| {
+            let RequestStep::Item(encoded) = step else { return };
+            let numbers = (log::TRACE_ID, log::SPAN_ID);
+            let has_room = self.events.len() < SPANS_MAX && self.bytes + encoded.len() <= BYTES_MAX;
+            if let Some((trace_id, span_id)) = ids(encoded, numbers).filter(|_| has_room) {
+                self.bytes += encoded.len();
+                let (scope, encoded) = (String::new(), encoded.to_vec());
+                self.events.push(EncodedSpan { trace_id, span_id, scope, encoded });
+            }
+        })
+    }
+
     fn keep(&mut self, scope: &str, encoded: &[u8]) {
-        let Some((trace_id, span_id)) = ids(encoded) else { return };
+        let numbers = (span::TRACE_ID, span::SPAN_ID);
+        let Some((trace_id, span_id)) = ids(encoded, numbers) else { return };
         if self.spans.len() >= SPANS_MAX || self.bytes + encoded.len() > BYTES_MAX {
             self.left_out += 1;
             return;
@@ -65,6 +86,12 @@ impl SpanSamples {
         self.bytes += encoded.len();
         let (scope, encoded) = (scope.to_owned(), encoded.to_vec());
         self.spans.push(EncodedSpan { trace_id, span_id, scope, encoded });
+    }
+
+    /// The log events that have a name, with their values.
+    pub(super) fn events(&self) -> Vec<SampleSpan> {
+        let read = |event: &EncodedSpan| event.read_event().ok();
+        self.events.iter().filter_map(read).filter(|event| is_writable(&event.name)).collect()
     }
 
     /// Spans beyond the limits, which are not looked at.
@@ -94,13 +121,18 @@ impl SpanSamples {
     }
 }
 
-fn ids(encoded: &[u8]) -> Option<(TraceId, SpanId)> {
+/// The ids of a span or log event; `numbers` are those of their fields.
+fn ids(encoded: &[u8], numbers: (u32, u32)) -> Option<(TraceId, SpanId)> {
     let (mut trace_id, mut span_id) = (None, None);
     let mut fields = Fields::new(encoded);
     while let Ok(Some(field)) = fields.next() {
         match field {
-            (span::TRACE_ID, Field::Bytes(id)) => trace_id = TraceId::from_wire(id),
-            (span::SPAN_ID, Field::Bytes(id)) => span_id = SpanId::from_wire(id),
+            (number, Field::Bytes(id)) if number == numbers.0 => {
+                trace_id = TraceId::from_wire(id);
+            }
+            (number, Field::Bytes(id)) if number == numbers.1 => {
+                span_id = SpanId::from_wire(id);
+            }
             _ => {}
         }
     }
@@ -166,6 +198,32 @@ impl EncodedSpan {
                 (span::EVENTS, Field::Bytes(event)) => sample.add_event(event)?,
                 _ => {}
             }
+        }
+        Ok(sample)
+    }
+
+    fn read_event(&self) -> Result<SampleSpan, Malformed> {
+        let mut sample = SampleSpan {
+            trace_id: self.trace_id,
+            scope: String::new(),
+            name: String::new(),
+            is_root: false,
+            values: Vec::new(),
+        };
+        let mut fields = Fields::new(&self.encoded);
+        while let Some(field) = fields.next()? {
+            match field {
+                (log::EVENT_NAME, Field::Bytes(name)) => {
+                    sample.name = String::from_utf8_lossy(name).into_owned();
+                }
+                (log::ATTRIBUTES, Field::Bytes(entry)) => sample.add("", entry)?,
+                _ => {}
+            }
+        }
+        // Before it had a field of its own the name of an event was an attribute.
+        if sample.name.is_empty() {
+            let name = sample.values.iter().find(|value| value.key == EVENT_NAME);
+            sample.name = name.and_then(|value| value.raw.clone()).unwrap_or_default();
         }
         Ok(sample)
     }

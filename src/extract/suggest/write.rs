@@ -69,6 +69,23 @@ impl SuggestedSource {
         let evidence = format!("on {} of {total}: {}", seen.count, seen.examples());
         Self { yaml, evidence }
     }
+
+    /// The source that reads calls from log events of a name.
+    pub(super) fn of_event(event: &str, count: usize, parts: &[&SeenPlace]) -> Self {
+        let key = |seen: &&SeenPlace| match &seen.place {
+            ValuePlace::Attribute(key) => Some(quoted(key)),
+            _ => None,
+        };
+        let keys: Vec<String> = parts.iter().filter_map(key).collect();
+        let yaml = format!(
+            "{{from: attrs_object, event: {}, keys: [{}], decode: \"told_call\"}}",
+            quoted(event),
+            keys.join(", ")
+        );
+        let examples: Vec<String> = parts.iter().map(|seen| seen.examples()).collect();
+        let evidence = format!("{count} log events: {}", examples.join("; "));
+        Self { yaml, evidence }
+    }
 }
 
 /// The decoder for arguments that stand at a place.

@@ -43,11 +43,19 @@ pub(super) fn author(map: &Map<'_>) -> Option<Author> {
             _ => lang_chain_class(map),
         }
     })?;
+    Some(of_role(role).unwrap_or_else(|| {
+        // Enumerations are printed as they are spelled in the code: `USER`, `User`.
+        of_role(&role.to_ascii_lowercase()).unwrap_or(Author::Other)
+    }))
+}
+
+fn of_role(role: &str) -> Option<Author> {
     Some(match role {
-        "user" | "USER" | "human" | "HumanMessage" => Author::User,
-        "assistant" | "ASSISTANT" | "model" | "ai" | "AIMessage" => Author::Assistant,
-        "tool" | "TOOL" | "function" | "ToolMessage" | "tool-response" => Author::Tool,
-        _ => Author::Other,
+        "user" | "human" | "HumanMessage" => Author::User,
+        "assistant" | "model" | "ai" | "AIMessage" => Author::Assistant,
+        "tool" | "function" | "ToolMessage" | "tool-response" => Author::Tool,
+        "system" | "developer" => Author::Other,
+        _ => return None,
     })
 }
 

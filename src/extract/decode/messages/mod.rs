@@ -380,8 +380,10 @@ fn holds_results(content: &Value<'_>) -> bool {
 }
 
 /// Keys under which messages, or parts of them, stand.
-const ENVELOPES: [&str; 26] = [
+const ENVELOPES: [&str; 27] = [
     "messages",
+    // As Go prints the field of a struct.
+    "Messages",
     "message",
     "message_content",
     "replies",

@@ -1,0 +1,69 @@
+//! Log events that tell of calls what their spans lack: an event of a finished tool with its input
+//! beside the id of the call.
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashSet;
+
+use super::markers::SpanMarker;
+use super::places::{SeenPlace, ValuePlace, ValueShape, is_about, places};
+use super::roles::CallPlaces;
+use super::samples::SampleSpan;
+use super::words::{INPUTS, is_in};
+use super::write::{DialectSuggestion, SuggestedSource};
+use crate::model::TraceId;
+
+/// What the events of one name tell of a call.
+struct ToldCalls<'p> {
+    event: &'p str,
+    count: usize,
+    /// Where id, name and arguments or result stand, and a flag or text of an error.
+    parts: Vec<&'p SeenPlace>,
+}
+
+/// Adds the events of some traces to a suggestion whose spans lack arguments or results.
+pub(super) fn add_events(
+    suggestion: &mut DialectSuggestion,
+    events: &[SampleSpan],
+    traces: &HashSet<TraceId>,
+) {
+    let is_whole = suggestion.reads("arguments") && suggestion.reads("result");
+    let has_inputs = suggestion.messages.iter().any(|(part, _)| *part == "input");
+    if is_whole || has_inputs || !suggestion.reads("id") {
+        return;
+    }
+    let mut by_name: BTreeMap<&str, Vec<&SampleSpan>> = BTreeMap::new();
+    for event in events.iter().filter(|event| traces.contains(&event.trace_id)) {
+        by_name.entry(&event.name).or_default().push(event);
+    }
+    let seen: Vec<(&str, usize, Vec<SeenPlace>)> = by_name
+        .into_iter()
+        .map(|(name, of)| (name, of.len(), of_attributes(places(&of))))
+        .collect();
+    let told = seen.iter().filter_map(|(event, count, seen)| told(event, *count, seen));
+    // Of equals the first in order, whatever events came first.
+    if let Some(told) = told.rev().max_by_key(|told| told.parts.len()) {
+        let source = SuggestedSource::of_event(told.event, told.count, &told.parts);
+        suggestion.messages.push(("input", source));
+    }
+}
+
+fn of_attributes(seen: Vec<SeenPlace>) -> Vec<SeenPlace> {
+    seen.into_iter().filter(|it| matches!(it.place, ValuePlace::Attribute(_))).collect()
+}
+
+/// What the events of a name tell, if it is the id of a call with its arguments or its result.
+fn told<'p>(event: &'p str, count: usize, seen: &'p [SeenPlace]) -> Option<ToldCalls<'p>> {
+    let call = CallPlaces::find(&SpanMarker::Present(String::new()), seen, count);
+    // Parameters beside an input are those of something else.
+    let is_input = |it: &&SeenPlace| {
+        let is_worded = is_in(it.last_word(), INPUTS);
+        is_worded && !is_about(&it.words) && it.share(ValueShape::Object) >= 0.5
+    };
+    let arguments = seen.iter().find(is_input).or(call.arguments);
+    let (id, name) = (call.id?, call.name?);
+    arguments.or(call.result)?;
+    let error = call.error.map(super::roles::ErrorPlace::seen);
+    let parts = [Some(id), Some(name), arguments, call.result, error];
+    Some(ToldCalls { event, count, parts: parts.into_iter().flatten().collect() })
+}
