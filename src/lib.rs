@@ -36,6 +36,7 @@ pub mod value;
 pub mod visible;
 
 pub mod client;
+mod lane;
 pub mod log;
 pub mod tls;
 

@@ -1,6 +1,6 @@
 //! A judged kind as an evaluator: what it needs, what it asks, and what is known without a judge.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use super::asked::AskedQuestion;
 use super::conclude::no_score;
@@ -158,7 +158,7 @@ pub(in crate::evaluate) fn inquire(
         want,
         laid_out: Mutex::new(None),
     };
-    if is_settled { Inquired::Known(asked.settled()) } else { Inquired::Asked(Box::new(asked)) }
+    if is_settled { Inquired::Known(asked.settled()) } else { Inquired::Asked(Arc::new(asked)) }
 }
 
 fn words_of(reason: Reason) -> &'static str {

@@ -6,13 +6,14 @@
 //! process.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 
 use super::dialog::{Dialog, DialogStep};
 use super::ending::not_asked;
 use crate::evaluate::AskedInquiry;
-use crate::evaluate::inquiry::MarkKey;
+use crate::evaluate::inquiry::{Inquiry, JudgePrompt, MarkKey, PromptRoom};
 use crate::judge::cache::{AnswerCache, QuestionKey, key_of};
 use crate::judge::gate::{GateBlock, JudgeGate, Reservation};
 use crate::judge::settings::JudgeSettings;
@@ -21,6 +22,9 @@ use crate::model::{Evaluation, Outcome, Reason, Receipt, SpanId, WaitingPlace};
 
 /// What bytes per token are taken to be before a judge has told.
 const BYTES_PER_TOKEN: f64 = 3.5;
+
+/// Inquiries that are rendered at the same time for one judge; the others of it wait.
+const RENDERED_AT_ONCE: u32 = 4;
 
 /// How patient a lane is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +40,17 @@ pub(in crate::judge) struct LaneLimits {
 /// What is to be done outside.
 #[derive(Debug)]
 pub(in crate::judge) enum LaneAction {
+    /// Render an inquiry, which takes the longer the more it shows, and tell what came of it.
+    Render {
+        /// The inquiry.
+        id: u64,
+        /// The judge that it is rendered for, by its place.
+        judge: usize,
+        /// What is rendered.
+        inquiry: Arc<dyn Inquiry>,
+        /// Within which room.
+        room: PromptRoom,
+    },
     /// Ask a judge, and tell what came of it.
     Send {
         /// The inquiry.
@@ -98,6 +113,8 @@ pub(super) struct JudgeState {
     pub(super) quirks: Quirks,
     pub(super) bytes_per_token: f64,
     pub(super) ready: VecDeque<u64>,
+    /// Inquiries that are being rendered for it.
+    pub(super) rendering: u32,
     /// When its gate may open, and what keeps it closed.
     pub(super) wake_ms: Option<u64>,
     pub(super) blocked: Option<Reason>,
@@ -155,6 +172,7 @@ impl JudgeState {
             quirks: Quirks::new(judge.structured_output),
             bytes_per_token: BYTES_PER_TOKEN,
             ready: VecDeque::new(),
+            rendering: 0,
             wake_ms: None,
             blocked: None,
         }
@@ -373,8 +391,19 @@ impl LaneCore {
                 return None;
             }
             if task.question.is_none() {
-                match task.dialog.next(&*task.asked.inquiry, &self.judges) {
+                match task.dialog.next(&self.judges) {
                     DialogStep::Done(end) => break end,
+                    DialogStep::Render(room) => {
+                        let judge = task.dialog.judge;
+                        let state = &mut self.states[judge];
+                        if state.rendering >= RENDERED_AT_ONCE {
+                            return Some(GateBlock::Busy);
+                        }
+                        state.rendering += 1;
+                        let inquiry = Arc::clone(&task.asked.inquiry);
+                        self.actions.push(LaneAction::Render { id, judge, inquiry, room });
+                        return None;
+                    }
                     DialogStep::Ask { judge, question, sample } => {
                         let key = key_of(&self.judges[judge], &question, sample);
                         let estimate = task.dialog.estimate(&question);
@@ -416,6 +445,21 @@ impl LaneCore {
         };
         self.finish(id, *end);
         None
+    }
+
+    /// What an inquiry was rendered to for a judge, or why it could not be.
+    pub(in crate::judge) fn rendered(
+        &mut self,
+        id: u64,
+        judge: usize,
+        prompt: Result<JudgePrompt, Outcome>,
+    ) {
+        self.states[judge].rendering -= 1;
+        // It may have been replaced meanwhile, or its time may have run out.
+        if let Some(task) = self.tasks.get_mut(&id) {
+            task.dialog.rendered(prompt);
+            self.states[task.dialog.judge].ready.push_front(id);
+        }
     }
 
     /// When to look again, without any event before.

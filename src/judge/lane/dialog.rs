@@ -25,6 +25,8 @@ const ESTIMATE_TOKENS_MIN: u64 = 512;
 /// What is to be done next.
 #[derive(Debug)]
 pub(super) enum DialogStep {
+    /// Have the inquiry rendered for this room.
+    Render(PromptRoom),
     /// Ask this.
     Ask {
         /// The judge, by its place.
@@ -120,18 +122,9 @@ impl Dialog {
     }
 
     /// What is to be done next.
-    pub(super) fn next(&mut self, inquiry: &dyn Inquiry, judges: &[JudgeSettings]) -> DialogStep {
-        if self.end.is_none() && self.prompt.is_none() {
-            match inquiry.prompt(&self.room) {
-                Ok(prompt) => {
-                    self.cut_bytes = prompt.cut_bytes;
-                    self.injection_found = prompt.injection_found;
-                    self.prompt = Some(prompt);
-                }
-                Err(outcome) => self.end = Some(DialogEnd::GivenUp(outcome)),
-            }
-        }
+    pub(super) fn next(&mut self, judges: &[JudgeSettings]) -> DialogStep {
         match (self.end.take(), &self.prompt, judges.get(self.judge)) {
+            (None, None, Some(_)) => DialogStep::Render(self.room.clone()),
             (None, Some(prompt), Some(settings)) => {
                 let question = self.question(prompt.clone(), settings);
                 DialogStep::Ask {
@@ -144,6 +137,18 @@ impl Dialog {
                 let error = "the judge is not configured".to_owned();
                 DialogEnd::GivenUp(Outcome::Failed { error_type: "judge_unknown", error })
             }))),
+        }
+    }
+
+    /// Takes what the inquiry was rendered to, or why it could not be.
+    pub(super) fn rendered(&mut self, prompt: Result<JudgePrompt, Outcome>) {
+        match prompt {
+            Ok(prompt) => {
+                self.cut_bytes = prompt.cut_bytes;
+                self.injection_found = prompt.injection_found;
+                self.prompt = Some(prompt);
+            }
+            Err(outcome) => self.give_up(outcome),
         }
     }
 

@@ -1,6 +1,6 @@
 //! A lane on a clock that is told, with inquiries of one statement.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
@@ -133,7 +133,7 @@ pub(super) fn asked(n: u64, revision: u32, plan: JudgePlan) -> AskedInquiry {
     };
     let mut subject = id;
     subject[8] = 0;
-    let inquiry = Box::new(OneStatement { text: format!("inquiry {n} {revision}") });
+    let inquiry = Arc::new(OneStatement { text: format!("inquiry {n} {revision}") });
     AskedInquiry { inquiry, plan, evaluation, calls: Vec::new(), subject }
 }
 
@@ -170,8 +170,13 @@ impl Bench {
     /// Sends what is to be sent; ids, judges and what was asked of them.
     pub(super) fn poll(&mut self) -> Vec<(u64, usize, String)> {
         let mut sent = Vec::new();
-        for action in self.core.poll(self.now_ms) {
+        let mut actions = VecDeque::from(self.core.poll(self.now_ms));
+        while let Some(action) = actions.pop_front() {
             match action {
+                LaneAction::Render { id, judge, inquiry, room } => {
+                    self.core.rendered(id, judge, inquiry.prompt(&room));
+                    actions.extend(self.core.poll(self.now_ms));
+                }
                 LaneAction::Send { id, judge, question, .. } => {
                     self.asked_at.push(self.now_ms);
                     let remark = question.remark.map_or("", |_| " again");

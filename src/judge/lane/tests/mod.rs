@@ -1,8 +1,10 @@
 //! The core of the lane against judges that are scripted, on a clock that is told.
 
+mod aside;
 mod bench;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -166,7 +168,7 @@ fn equal_questions_are_asked_once() {
     let mut bench = Bench::new(small());
     let again = |n: u64| {
         let mut other = asked(n, 0, plan(json!({})));
-        other.inquiry = Box::new(OneStatement { text: "the same".into() });
+        other.inquiry = Arc::new(OneStatement { text: "the same".into() });
         other
     };
     bench.arrive(again(1));
