@@ -14,15 +14,6 @@ use crate::model::{Evaluation, Outcome, Reason, WaitingRoom};
 /// What tokens were: new, known to the provider, or of an answer.
 const TOKEN_TYPES: [&str; 3] = ["input", "cached", "output"];
 
-/// Why the lane asks nobody: each is shown from the start.
-const LANE_REASONS: [Reason; 6] = [
-    Reason::QueueFull,
-    Reason::BudgetExhausted,
-    Reason::RateLimited,
-    Reason::CircuitOpen,
-    Reason::Deadline,
-    Reason::Shutdown,
-];
 /// Upper bounds of waits, seconds: `settle` and what a budget or a rate adds to it.
 const WAIT_BOUNDS: [f64; 10] = [0.01, 0.1, 1.0, 5.0, 11.0, 20.0, 60.0, 120.0, 300.0, 600.0];
 /// Upper bounds of the durations of requests, seconds.
@@ -152,7 +143,7 @@ impl LaneMetrics {
             }
             self.cost.add(0.0, &of);
             self.cache_hits.add(0, &of);
-            for reason in LANE_REASONS {
+            for reason in Reason::UNANSWERED {
                 self.unanswered.add(0, &with(&of, "reason", reason.as_str()));
             }
         }

@@ -128,6 +128,16 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Why nobody was asked who may still answer.
+    pub const UNANSWERED: [Self; 6] = [
+        Self::QueueFull,
+        Self::BudgetExhausted,
+        Self::RateLimited,
+        Self::CircuitOpen,
+        Self::Deadline,
+        Self::Shutdown,
+    ];
+
     /// All, in the order of declaration.
     pub const ALL: [Self; 28] = [
         Self::ArgumentsNotRecorded,
@@ -223,6 +233,15 @@ impl Outcome {
             Self::Scored(_) => "scored",
             Self::NotEvaluable { .. } => "not_evaluable",
             Self::Failed { .. } => "failed",
+        }
+    }
+
+    /// Whether somebody who was to be asked may still answer.
+    pub fn is_unanswered(&self) -> bool {
+        match self {
+            Self::Scored(_) => false,
+            Self::NotEvaluable { reason, .. } => Reason::UNANSWERED.contains(reason),
+            Self::Failed { .. } => true,
         }
     }
 }
