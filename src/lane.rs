@@ -51,14 +51,14 @@ pub(crate) trait LaneWork: Send + 'static {
 }
 
 /// The task of a lane that runs.
-pub(crate) struct LaneTask {
+pub(crate) struct LaneRun {
     /// Whose lane it is, for the log.
     of: &'static str,
     hurry: CancellationToken,
     join: JoinHandle<()>,
 }
 
-impl LaneTask {
+impl LaneRun {
     /// Runs a lane on the current runtime.
     pub(crate) fn spawn<W: LaneWork>(
         of: &'static str,

@@ -41,8 +41,8 @@ pub enum Inquired {
     External(ExternalInquiry),
 }
 
-/// What is to be asked about one target. Owned, so that it can wait on the lane, and shared with the
-/// thread that renders it.
+/// What is to be asked about one target. Owned, so that it can wait on the lane, and shared with
+/// the thread that renders it.
 pub trait Inquiry: Send + Sync + fmt::Debug {
     /// Renders the request within some room.
     ///

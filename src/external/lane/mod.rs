@@ -23,7 +23,7 @@ use self::task::ExternalRunner;
 use super::metrics::ExternalMetrics;
 use crate::evaluate::AskedExternal;
 use crate::evaluate::external::ExternalPlan;
-use crate::lane::LaneTask;
+use crate::lane::LaneRun;
 use crate::model::{Evaluation, Reason, Receipt, WaitingPlace, WaitingRoom};
 
 /// Takes the evaluations of one task, with the receipt to hold until they have arrived.
@@ -106,7 +106,7 @@ pub struct ExternalStartError {
 pub struct ExternalLane {
     handle: ExternalHandle,
     leaves: bool,
-    task: LaneTask,
+    task: LaneRun,
 }
 
 impl ExternalLane {
@@ -149,7 +149,7 @@ impl ExternalLane {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut runner = ExternalRunner::new(core, Arc::clone(&outlet), metrics);
         let errors = runner.open();
-        let task = LaneTask::spawn("external evaluators", runner, receiver);
+        let task = LaneRun::spawn("external evaluators", runner, receiver);
         let handle = ExternalHandle { sender, room, outlet };
         (Self { handle, leaves, task }, errors)
     }

@@ -34,7 +34,7 @@ use super::metrics::{JudgeMetrics, LaneMetrics};
 use super::settings::{JudgeSettings, JudgingSettings};
 use crate::evaluate::AskedInquiry;
 use crate::evaluate::inquiry::MarkKey;
-use crate::lane::LaneTask;
+use crate::lane::LaneRun;
 use crate::model::{Evaluation, Reason, Receipt, WaitingPlace, WaitingRoom};
 use crate::settings::HumanDuration;
 
@@ -132,7 +132,7 @@ pub struct JudgeLane {
     handle: LaneHandle,
     /// Whether what is not asked at the end is left to the next process.
     leaves: bool,
-    task: LaneTask,
+    task: LaneRun,
 }
 
 impl JudgeLane {
@@ -180,7 +180,7 @@ impl JudgeLane {
             LaneHandle { sender, load, outlet: Arc::clone(&outlet), metrics: Arc::clone(&metrics) };
         let around = LaneSurroundings { outlet, metrics, spent_file, log, watch };
         let runner = LaneRunner::new(core, clients, around);
-        let task = LaneTask::spawn("judges", runner, receiver);
+        let task = LaneRun::spawn("judges", runner, receiver);
         Ok(Self { known: Mutex::new(own), handle, leaves, task })
     }
 
