@@ -107,6 +107,9 @@ pub struct JudgePrompt {
     pub cut_bytes: u64,
     /// An injection was found in the record by our own detectors.
     pub injection_found: bool,
+    /// Values of keys for secrets that are replaced there and were not looked for elsewhere, since
+    /// there were too many; 0 where the record was laid out before.
+    pub unfollowed_secrets: u64,
     /// In how many requests all is asked, one after the other: more than one where the run is too
     /// long for one. Their answers, put together, are one vote.
     pub windows: usize,

@@ -64,6 +64,11 @@ impl JudgeMetrics {
                 "Inquiries that came to no score, by reason.",
                 "{inquiry}",
             ),
+            unfollowed: counter(
+                "spanscore.judge.unfollowed_secrets",
+                "Values of keys for secrets that were not looked for elsewhere.",
+                "{value}",
+            ),
             agreement: self.histogram(
                 "spanscore.judge.agreement",
                 "Mean share of votes that agree with the majority.",
@@ -123,6 +128,7 @@ pub(super) struct LaneMetrics {
     cache_hits: Counter<u64>,
     inquiries: Counter<u64>,
     unanswered: Counter<u64>,
+    unfollowed: Counter<u64>,
     agreement: Histogram<f64>,
     wait: Histogram<f64>,
     duration: Histogram<f64>,
@@ -143,6 +149,7 @@ impl LaneMetrics {
             }
             self.cost.add(0.0, &of);
             self.cache_hits.add(0, &of);
+            self.unfollowed.add(0, &of);
             for reason in Reason::UNANSWERED {
                 self.unanswered.add(0, &with(&of, "reason", reason.as_str()));
             }
@@ -222,6 +229,9 @@ impl LaneMetrics {
             }
             LaneCount::Waited(judge, evaluator, ms) => {
                 return self.wait.record(*ms as f64 / 1e3, &self.labels(*judge, evaluator));
+            }
+            LaneCount::Unfollowed(judge, evaluator, count) => {
+                return self.unfollowed.add(*count, &self.labels(*judge, evaluator));
             }
             LaneCount::Refused(judge, parameter) => {
                 let judge = self.names().get(*judge).cloned().unwrap_or_default();

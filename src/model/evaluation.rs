@@ -331,6 +331,8 @@ pub struct JudgeUse {
     pub agreement: f64,
     /// Another judge had the last word.
     pub escalated: bool,
+    /// The judge that was named could not be asked, or did not answer: its fallback was asked.
+    pub fallback: bool,
     /// What all requests for it cost, US dollars; 0 where answers were known, or prices are not.
     pub cost_usd: f64,
     /// An attempt to influence the judge was found.

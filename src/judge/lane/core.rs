@@ -97,6 +97,9 @@ pub(in crate::judge) enum LaneCount {
     CacheHit(usize, String),
     /// How long an inquiry waited for its first request: the judge, who asks, milliseconds.
     Waited(usize, String, u64),
+    /// Values of keys for secrets were not looked for elsewhere in a record: the judge, who asks, how
+    /// many.
+    Unfollowed(usize, String, u64),
     /// A revision took the place of an inquiry that waited.
     Replaced,
     /// An answer came for what had been revised meanwhile: paid, and not told.
@@ -129,6 +132,8 @@ pub(super) struct LaneTask {
     pub(super) attempts: u32,
     pub(super) adaptations: u32,
     pub(super) under_way: Option<(Reservation, Shape)>,
+    /// When the last request was sent.
+    pub(super) asked_ms: u64,
     pub(super) is_superseded: bool,
     pub(super) arrived_ms: u64,
     /// Nothing was sent for it yet.
@@ -270,6 +275,7 @@ impl LaneCore {
             attempts: 0,
             adaptations: 0,
             under_way: None,
+            asked_ms: 0,
             is_superseded: false,
             arrived_ms: now_ms,
             is_new: true,
@@ -386,7 +392,7 @@ impl LaneCore {
     fn advance(&mut self, now_ms: u64, id: u64) -> Option<GateBlock> {
         let end = loop {
             let task = self.tasks.get_mut(&id)?;
-            if self.is_leaving && task.dialog.may_move() && task.under_way.is_none() {
+            if self.is_leaving && task.dialog.is_untouched() && task.under_way.is_none() {
                 self.leave(id);
                 return None;
             }
@@ -429,6 +435,7 @@ impl LaneCore {
             };
             state.blocked = None;
             task.under_way = Some((reservation, state.quirks.current()));
+            task.asked_ms = now_ms;
             if std::mem::take(&mut task.is_new) {
                 let waited = now_ms.saturating_sub(task.arrived_ms);
                 let count = LaneCount::Waited(open.judge, evaluator_of(task), waited);
@@ -457,6 +464,10 @@ impl LaneCore {
         self.states[judge].rendering -= 1;
         // It may have been replaced meanwhile, or its time may have run out.
         if let Some(task) = self.tasks.get_mut(&id) {
+            if let Ok(JudgePrompt { unfollowed_secrets: count @ 1.., .. }) = &prompt {
+                let count = LaneCount::Unfollowed(judge, evaluator_of(task), *count);
+                self.actions.push(LaneAction::Count(count));
+            }
             task.dialog.rendered(prompt);
             self.states[task.dialog.judge].ready.push_front(id);
         }

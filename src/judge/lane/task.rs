@@ -117,8 +117,14 @@ impl LaneRunner {
 
     fn asked(&mut self, EndedRequest { id, judge, took, answer }: EndedRequest) {
         self.around.metrics.took(judge, took);
+        let now_ms = self.clock.now_ms();
+        self.request_ended(id, took, |core| core.answered(now_ms, id, answer));
+    }
+
+    /// Does what follows from the end of a request, and tells who watches.
+    fn request_ended(&mut self, id: u64, took: Duration, end: impl FnOnce(&mut LaneCore)) {
         let evaluation = self.core.asking(id).map(|it| (it.id, it.target.trace_id, it.span_id));
-        self.core.answered(self.clock.now_ms(), id, answer);
+        end(&mut self.core);
         self.has_spent = true;
         let actions = self.core.take_actions();
         if let (Some(watch), Some(of)) = (&self.around.watch, evaluation) {
@@ -249,6 +255,11 @@ impl LaneWork for LaneRunner {
     }
 
     async fn abandon(&mut self) {
+        let now_ms = self.clock.now_ms();
+        for (id, took_ms) in self.core.under_way(now_ms) {
+            let took = Duration::from_millis(took_ms);
+            self.request_ended(id, took, |core| core.cut_off(now_ms, id));
+        }
         let actions = self.core.abandon();
         self.perform(actions);
         self.kept_at = Instant::now() - KEEP_SPENT;
