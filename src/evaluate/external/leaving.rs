@@ -13,8 +13,8 @@ use crate::settings::SettingsError;
 use crate::value::json;
 
 /// Makes the tasks of a request ready to leave. Placeholders are the same for the same value
-/// throughout a task. Gives how many values of keys for secrets were not looked for elsewhere, since
-/// there were too many.
+/// throughout a task. Gives how many values of keys for secrets were not looked for elsewhere,
+/// since there were too many.
 ///
 /// # Errors
 /// Where the detectors cannot be built, which a test rules out.

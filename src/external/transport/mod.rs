@@ -26,8 +26,8 @@ pub(super) enum ExternalRequest {
 }
 
 impl ExternalRequest {
-    /// Makes of it what leaves: secrets replaced, what is too long cut; with how many values of keys
-    /// for secrets were not looked for elsewhere. Takes the longer the more there is.
+    /// Makes of it what leaves: secrets replaced, what is too long cut; with how many values of
+    /// keys for secrets were not looked for elsewhere. Takes the longer the more there is.
     pub(super) fn ready(mut self, plan: &ExternalPlan) -> Result<(Self, u64), ExternalFault> {
         let done = match (&mut self, &plan.transport) {
             (Self::Tasks(request), _) => ready(request, plan.redact),

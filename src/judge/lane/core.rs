@@ -97,8 +97,8 @@ pub(in crate::judge) enum LaneCount {
     CacheHit(usize, String),
     /// How long an inquiry waited for its first request: the judge, who asks, milliseconds.
     Waited(usize, String, u64),
-    /// Values of keys for secrets were not looked for elsewhere in a record: the judge, who asks, how
-    /// many.
+    /// Values of keys for secrets were not looked for elsewhere in a record: the judge, who asks,
+    /// how many.
     Unfollowed(usize, String, u64),
     /// A revision took the place of an inquiry that waited.
     Replaced,
