@@ -3,6 +3,11 @@
 //!
 //! `cargo bench --bench judged`. The floor is 50 MB of prompt a second. `cut` is a run of which
 //! only a part fits; its bytes are those of the run. `settled` asks nothing: code knows all.
+//!
+//! `judged sizes` has runs from what recorded frameworks mostly hold (4 KB) to the largest that are
+//! asked about, with all that is done to each; bytes are those of the run. `secrets everywhere` has
+//! a password of its own in each call, repeated in its result; `in windows` does not fit into one
+//! request, and each of its calls is asked about.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run may stop")]
 
@@ -61,13 +66,7 @@ fn ask(evaluator: &dyn Evaluator, run: &mut Trajectory<'_>, room: &PromptRoom) -
 }
 
 fn judged(criterion: &mut Criterion) {
-    let room = PromptRoom {
-        evidence_tokens: 12_000,
-        bytes_per_token: 3.5,
-        withholds_injections: false,
-        window: 0,
-        mark_key: MarkKey([7; 32]),
-    };
+    let room = room();
     let plain = evaluator("helpfulness", r#"{"judge":"a","redact":"none"}"#);
     let secrets = evaluator("helpfulness", r#"{"judge":"a"}"#);
     let pii = evaluator("helpfulness", r#"{"judge":"a","redact":"secrets_and_pii"}"#);
@@ -94,5 +93,74 @@ fn judged(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, judged);
+/// Settings of the judge's record.
+fn room() -> PromptRoom {
+    PromptRoom {
+        evidence_tokens: 12_000,
+        bytes_per_token: 3.5,
+        withholds_injections: false,
+        window: 0,
+        mark_key: MarkKey([7; 32]),
+    }
+}
+
+/// A run of so many calls with so many bytes in all, half of them prose.
+fn long_run(calls: u64, bytes: usize, with_secrets: bool) -> Trajectory<'static> {
+    let prose = "The customer wrote on Tuesday that the parcel had not arrived, and asked for a \
+                 replacement to be sent to the office. ";
+    let half = bytes / usize::try_from(calls).unwrap() / 2;
+    let mut run = trajectory(calls, half);
+    for (call, n) in run.tool_calls.iter_mut().zip(0..) {
+        let secret = if with_secrets { format!("pw-{n:06}-kept") } else { String::new() };
+        let text = prose.repeat(half / prose.len() + 1);
+        let rows = call.result.value().unwrap().to_string();
+        let result = format!(r#"{{"note":"{text} {secret}","rows":{rows}}}"#);
+        call.result = Content::ready(json::parse(&result).unwrap().into_owned());
+        let arguments = format!(r#"{{"customer":"cus-77","password":"{secret}"}}"#);
+        call.arguments = Content::ready(json::parse(&arguments).unwrap().into_owned());
+    }
+    run
+}
+
+/// A run whose arguments were made up and do not fit into one request.
+fn made_up(calls: u64, bytes: usize) -> Trajectory<'static> {
+    let each = bytes / usize::try_from(calls).unwrap();
+    let mut run = trajectory(calls, each / 2);
+    for (call, n) in run.tool_calls.iter_mut().zip(0..) {
+        let words = format!("a letter number {n} to somebody ").repeat(each / 70);
+        let arguments = format!(r#"{{"to":"p{n}@made-up.example","text":"{words}"}}"#);
+        call.arguments = Content::ready(json::parse(&arguments).unwrap().into_owned());
+    }
+    run
+}
+
+fn sizes(criterion: &mut Criterion) {
+    let room = room();
+    let mut group = criterion.benchmark_group("judged sizes");
+    group.sample_size(10);
+    let mut measure = |name: String, evaluator: &dyn Evaluator, mut run: Trajectory<'_>, bytes| {
+        assert!(ask(evaluator, &mut run, &room) > 0, "{name} is asked about");
+        group.throughput(Throughput::Bytes(bytes));
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| black_box(ask(evaluator, &mut run, &room)));
+        });
+    };
+    for redact in ["none", "secrets", "secrets_and_pii"] {
+        let settings = format!(r#"{{"judge":"a","redact":"{redact}"}}"#);
+        let evaluator = evaluator("helpfulness", &settings);
+        for (calls, kilobytes) in [(3, 4), (10, 32), (40, 400), (100, 4_000)] {
+            let bytes = kilobytes << 10;
+            let run = long_run(calls, usize::try_from(bytes).unwrap(), false);
+            measure(format!("{kilobytes} KB/{redact}"), &*evaluator, run, bytes);
+        }
+        let run = long_run(100, 400 << 10, true);
+        measure(format!("secrets everywhere/{redact}"), &*evaluator, run, 400 << 10);
+        let evaluator = self::evaluator("tool_argument_hallucination", &settings);
+        let run = made_up(60, 400 << 10);
+        measure(format!("in windows/{redact}"), &*evaluator, run, 400 << 10);
+    }
+    group.finish();
+}
+
+criterion_group!(benches, judged, sizes);
 criterion_main!(benches);

@@ -20,7 +20,8 @@
 //! 1. [`model`], [`value`], [`settings`], [`otlp`], [`panics`] and [`visible`] import no stage.
 //! 2. Stages import the vocabulary, never each other; only [`pipeline`] knows them all. `emit`
 //!    imports [`client`], too, which imports the vocabulary and [`tls`] alone, as listeners do;
-//!    `emit` and `evaluate` import [`detect`]; [`judge`] imports `client` and what `evaluate` asks.
+//!    `emit` and `evaluate` import [`detect`]; [`judge`] and [`external`] import `client`, what
+//!    `evaluate` asks, and `lane`, which is what both share.
 //! 3. `extract`, `assemble` and the evaluators do no I/O and read no clock:
 //!    `(state, input, now) -> outputs`.
 //! 4. Bad input never panics and never poisons its batch.
@@ -36,6 +37,7 @@ pub mod value;
 pub mod visible;
 
 pub mod client;
+mod lane;
 pub mod log;
 pub mod tls;
 

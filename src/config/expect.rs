@@ -78,7 +78,7 @@ pub(super) fn read(
         let message = "`criteria` and `expect` exclude each other".to_owned();
         return refuse(message, "leave one of them out", criteria.place);
     }
-    let Some(sample) = Case::sample().criteria(template.kind) else {
+    let Some(sample) = Case::sample_criteria(template.kind) else {
         let message = format!("`{}` takes no criteria", template.kind.name);
         return refuse(message, "leave `expect` out", node.place);
     };

@@ -65,6 +65,8 @@ pub(crate) struct Redactor {
     dirty: bool,
     /// Values of keys that hold secrets: they go wherever they stand.
     keyed: Vec<String>,
+    /// Times that such a value found no room among those.
+    unfollowed: u64,
     /// The number of each value that was replaced, by its kind.
     known: HashMap<String, HashMap<String, usize>>,
 }
@@ -82,6 +84,7 @@ impl Redactor {
             injection: false,
             dirty: false,
             keyed: Vec::new(),
+            unfollowed: 0,
             known: HashMap::new(),
         })
     }
@@ -99,6 +102,12 @@ impl Redactor {
     /// Whether something that was shown tries to sway a judge.
     pub(crate) fn found_injection(&self) -> bool {
         self.injection
+    }
+
+    /// Times that a value of a key for secrets was shown that is replaced there, and not looked for
+    /// elsewhere: there were too many others before it.
+    pub(crate) fn unfollowed(&self) -> u64 {
+        self.unfollowed
     }
 
     /// Whether something of what was shown is to be replaced.
@@ -144,13 +153,17 @@ impl Redactor {
 
     /// Remembers a text that stands under the key of a secret.
     fn know_keyed(&mut self, key: Option<&str>, text: &str) {
-        if self.is_keyed_secret(key, text) {
-            self.dirty = true;
-            let has_room = text.len() >= BYTES_MIN && self.keyed.len() < KEYED_MAX;
-            // The same one comes with each call: it must not take the place of others.
-            if has_room && self.keyed.iter().all(|known| known != text) {
-                self.keyed.push(text.to_owned());
-            }
+        if !self.is_keyed_secret(key, text) {
+            return;
+        }
+        self.dirty = true;
+        // The same one comes with each call: it must not take the place of others.
+        if text.len() < BYTES_MIN || self.keyed.iter().any(|known| known == text) {
+            return;
+        }
+        match self.keyed.len() < KEYED_MAX {
+            true => self.keyed.push(text.to_owned()),
+            false => self.unfollowed += 1,
         }
     }
 

@@ -76,7 +76,7 @@ fn write_judge(judge: Option<&JudgeUse>, out: &mut String) -> std::fmt::Result {
     write!(out, r#","prompt_version":{}"#, judge.prompt_version)?;
     write!(out, r#","samples":{}"#, judge.samples)?;
     number(out, "agreement", Some(judge.agreement))?;
-    write!(out, r#","escalated":{}"#, judge.escalated)?;
+    write!(out, r#","escalated":{},"fallback":{}"#, judge.escalated, judge.fallback)?;
     number(out, "cost_usd", Some(judge.cost_usd))?;
     write!(out, r#","injection_suspected":{}"#, judge.injection_suspected)?;
     write!(out, r#","cut_bytes":{}}}"#, judge.cut_bytes)

@@ -72,7 +72,7 @@ impl AskedTarget {
 /// An inquiry on its way to a judge.
 pub struct AskedInquiry {
     /// What is asked.
-    pub inquiry: Box<dyn Inquiry>,
+    pub inquiry: Arc<dyn Inquiry>,
     /// Which judge, and how.
     pub plan: JudgePlan,
     /// The evaluation of the target itself; its outcome is still open.

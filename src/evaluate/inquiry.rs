@@ -6,6 +6,7 @@
 //! more votes. Everything here is pure: the same input gives the same output.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::external::ExternalInquiry;
 use crate::model::{Outcome, SpanId};
@@ -35,12 +36,13 @@ pub enum Inquired {
     /// No judge is needed: what code alone knows, or why nobody can tell.
     Known(Conclusion),
     /// This is to be asked.
-    Asked(Box<dyn Inquiry>),
+    Asked(Arc<dyn Inquiry>),
     /// This is to be sent to an evaluator outside of this process.
     External(ExternalInquiry),
 }
 
-/// What is to be asked about one target. Owned, so that it can wait on the lane.
+/// What is to be asked about one target. Owned, so that it can wait on the lane, and shared with
+/// the thread that renders it.
 pub trait Inquiry: Send + Sync + fmt::Debug {
     /// Renders the request within some room.
     ///
@@ -105,6 +107,9 @@ pub struct JudgePrompt {
     pub cut_bytes: u64,
     /// An injection was found in the record by our own detectors.
     pub injection_found: bool,
+    /// Values of keys for secrets that are replaced there and were not looked for elsewhere, since
+    /// there were too many; 0 where the record was laid out before.
+    pub unfollowed_secrets: u64,
     /// In how many requests all is asked, one after the other: more than one where the run is too
     /// long for one. Their answers, put together, are one vote.
     pub windows: usize,

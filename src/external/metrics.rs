@@ -16,6 +16,7 @@ pub(super) struct ExternalMetrics {
     requests: Counter<u64>,
     retries: Counter<u64>,
     ignored: Counter<u64>,
+    unfollowed: Counter<u64>,
     tasks: Counter<u64>,
     waits: Histogram<f64>,
     durations: Histogram<f64>,
@@ -52,6 +53,11 @@ impl ExternalMetrics {
                 "Answers of external evaluators that fit no task.",
                 "{answer}",
             ),
+            unfollowed: counter(
+                "spanscore.external.unfollowed_secrets",
+                "Values of keys for secrets that were not looked for elsewhere.",
+                "{value}",
+            ),
             tasks: counter(
                 "spanscore.external.tasks",
                 "Tasks that left otherwise than with an evaluation.",
@@ -68,12 +74,20 @@ impl ExternalMetrics {
         self.describes.add(0, &[of.clone(), KeyValue::new("outcome", "described")]);
         self.requests.add(0, &[of.clone(), KeyValue::new("outcome", "answered")]);
         self.retries.add(0, std::slice::from_ref(&of));
+        self.unfollowed.add(0, std::slice::from_ref(&of));
         for reason in ["unknown_task", "repeated"] {
             self.ignored.add(0, &[of.clone(), KeyValue::new("reason", reason)]);
         }
         for outcome in ["replaced", "superseded", "left"] {
             self.tasks.add(0, &[KeyValue::new("outcome", outcome)]);
         }
+    }
+
+    /// Counts secrets of what one evaluator is sent that were not followed.
+    pub(super) fn unfollowed(&self, evaluator: &str) -> impl Fn(u64) + Send + use<> {
+        let of = [KeyValue::new("evaluator", evaluator.to_owned())];
+        let counter = self.unfollowed.clone();
+        move |count| counter.add(count, &of)
     }
 
     /// How long a request took.

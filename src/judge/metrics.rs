@@ -14,15 +14,6 @@ use crate::model::{Evaluation, Outcome, Reason, WaitingRoom};
 /// What tokens were: new, known to the provider, or of an answer.
 const TOKEN_TYPES: [&str; 3] = ["input", "cached", "output"];
 
-/// Why the lane asks nobody: each is shown from the start.
-const LANE_REASONS: [Reason; 6] = [
-    Reason::QueueFull,
-    Reason::BudgetExhausted,
-    Reason::RateLimited,
-    Reason::CircuitOpen,
-    Reason::Deadline,
-    Reason::Shutdown,
-];
 /// Upper bounds of waits, seconds: `settle` and what a budget or a rate adds to it.
 const WAIT_BOUNDS: [f64; 10] = [0.01, 0.1, 1.0, 5.0, 11.0, 20.0, 60.0, 120.0, 300.0, 600.0];
 /// Upper bounds of the durations of requests, seconds.
@@ -72,6 +63,11 @@ impl JudgeMetrics {
                 "spanscore.judge.unanswered",
                 "Inquiries that came to no score, by reason.",
                 "{inquiry}",
+            ),
+            unfollowed: counter(
+                "spanscore.judge.unfollowed_secrets",
+                "Values of keys for secrets that were not looked for elsewhere.",
+                "{value}",
             ),
             agreement: self.histogram(
                 "spanscore.judge.agreement",
@@ -132,6 +128,7 @@ pub(super) struct LaneMetrics {
     cache_hits: Counter<u64>,
     inquiries: Counter<u64>,
     unanswered: Counter<u64>,
+    unfollowed: Counter<u64>,
     agreement: Histogram<f64>,
     wait: Histogram<f64>,
     duration: Histogram<f64>,
@@ -152,7 +149,8 @@ impl LaneMetrics {
             }
             self.cost.add(0.0, &of);
             self.cache_hits.add(0, &of);
-            for reason in LANE_REASONS {
+            self.unfollowed.add(0, &of);
+            for reason in Reason::UNANSWERED {
                 self.unanswered.add(0, &with(&of, "reason", reason.as_str()));
             }
         }
@@ -231,6 +229,9 @@ impl LaneMetrics {
             }
             LaneCount::Waited(judge, evaluator, ms) => {
                 return self.wait.record(*ms as f64 / 1e3, &self.labels(*judge, evaluator));
+            }
+            LaneCount::Unfollowed(judge, evaluator, count) => {
+                return self.unfollowed.add(*count, &self.labels(*judge, evaluator));
             }
             LaneCount::Refused(judge, parameter) => {
                 let judge = self.names().get(*judge).cloned().unwrap_or_default();

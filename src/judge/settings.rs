@@ -63,7 +63,7 @@ pub struct JudgeSettings {
     /// What may be spent.
     #[serde(default)]
     pub budget: JudgeBudget,
-    /// Another judge that is asked while this one cannot be.
+    /// Another judge that is asked while this one cannot be, and where it does not answer.
     #[serde(default)]
     pub fallback: Option<String>,
     /// TLS of the connection: authorities, a certificate of one's own.

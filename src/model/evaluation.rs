@@ -128,6 +128,16 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Why nobody was asked who may still answer.
+    pub const UNANSWERED: [Self; 6] = [
+        Self::QueueFull,
+        Self::BudgetExhausted,
+        Self::RateLimited,
+        Self::CircuitOpen,
+        Self::Deadline,
+        Self::Shutdown,
+    ];
+
     /// All, in the order of declaration.
     pub const ALL: [Self; 28] = [
         Self::ArgumentsNotRecorded,
@@ -225,6 +235,15 @@ impl Outcome {
             Self::Failed { .. } => "failed",
         }
     }
+
+    /// Whether somebody who was to be asked may still answer.
+    pub fn is_unanswered(&self) -> bool {
+        match self {
+            Self::Scored(_) => false,
+            Self::NotEvaluable { reason, .. } => Reason::UNANSWERED.contains(reason),
+            Self::Failed { .. } => true,
+        }
+    }
 }
 
 /// The verdict.
@@ -312,6 +331,8 @@ pub struct JudgeUse {
     pub agreement: f64,
     /// Another judge had the last word.
     pub escalated: bool,
+    /// The judge that was named could not be asked, or did not answer: its fallback was asked.
+    pub fallback: bool,
     /// What all requests for it cost, US dollars; 0 where answers were known, or prices are not.
     pub cost_usd: f64,
     /// An attempt to influence the judge was found.

@@ -52,7 +52,7 @@ pub use intake::PipelineIntake;
 pub use journal::JournalOpenError;
 use journal::{Journal, Past, Restore};
 use judging::Lanes;
-pub use judging::{UNANSWERED_FILE, UNANSWERED_REASONS};
+pub use judging::UNANSWERED_FILE;
 pub use lost::{KeptWork, Lost};
 use metrics::PipelineMetrics;
 use pool::BatchPool;

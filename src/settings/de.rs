@@ -67,7 +67,7 @@ fn told(found: Unexpected<'_>) -> String {
 /// How a map is written, where a list stands.
 const MAP_EXAMPLE: &str = "write `key: value`, without `- ` or brackets before it";
 
-fn unknown(what: &str, word: &str, expected: &'static [&'static str]) -> SettingsError {
+pub(super) fn unknown(what: &str, word: &str, expected: &[&'static str]) -> SettingsError {
     let error = SettingsError::new(format!("unknown {what} `{word}`"));
     match (nearest(word, expected.iter().copied()), expected) {
         (Some(meant), _) => error.with_help(format!("did you mean `{meant}`?")),

@@ -5,6 +5,7 @@
 //! settings, defaults and documentation beside its code, and a mistake still names its place and
 //! the nearest valid word.
 
+mod both;
 mod check;
 mod de;
 mod duration;
@@ -14,6 +15,7 @@ pub mod yaml;
 
 use std::fmt;
 
+pub use both::{joined, keys_of, schema_of_both};
 pub use check::{above_zero, listen_address, optional_listen_address, some_above_zero};
 pub use duration::HumanDuration;
 pub use nearest::nearest;

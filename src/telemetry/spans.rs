@@ -4,6 +4,7 @@
 //! whoever sends them here. What finds no room is dropped and counted: nothing waits for them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use opentelemetry::KeyValue;
@@ -40,6 +41,7 @@ pub struct OwnSpans {
 impl OwnSpans {
     /// Hands a span in; never waits.
     pub fn record(&self, span: Span) {
+        self.outcomes.held.fetch_add(1, Ordering::Relaxed);
         if self.waiting.try_send(span).is_err() {
             self.outcomes.add("dropped", 1);
         }
@@ -75,10 +77,15 @@ impl SpanPushing {
     /// [`LAST_PUSH_TIME`].
     pub(super) async fn finish(self) {
         let Self { spans, mut task } = self;
+        let outcomes = Arc::clone(&spans.outcomes);
         drop(spans);
         if tokio::time::timeout(LAST_PUSH_TIME, &mut task).await.is_err() {
             task.abort();
-            tracing::warn!("the last spans of our own did not arrive in time");
+            // What it still counts is counted before the rest.
+            let _ = task.await;
+            let left = outcomes.held.load(Ordering::Relaxed);
+            outcomes.add("dropped", left);
+            tracing::warn!(left, "the last spans of our own did not arrive in time");
         }
     }
 }
@@ -148,7 +155,11 @@ fn request(spans: Vec<Span>) -> ExportTraceServiceRequest {
 }
 
 /// Counts what became of spans.
-struct SpanOutcomes(Counter<u64>);
+struct SpanOutcomes {
+    counter: Counter<u64>,
+    /// Spans that were handed in, and of which nothing has become yet.
+    held: AtomicU64,
+}
 
 impl SpanOutcomes {
     fn new(meter: &Meter) -> Self {
@@ -157,12 +168,13 @@ impl SpanOutcomes {
             .with_unit("{span}")
             .with_description("Spans of our own over OTLP, by outcome.")
             .build();
-        let own = Self(counter);
+        let own = Self { counter, held: AtomicU64::new(0) };
         ["sent", "failed", "dropped"].into_iter().for_each(|outcome| own.add(outcome, 0));
         own
     }
 
     fn add(&self, outcome: &'static str, count: u64) {
-        self.0.add(count, &[KeyValue::new("outcome", outcome)]);
+        self.held.fetch_sub(count, Ordering::Relaxed);
+        self.counter.add(count, &[KeyValue::new("outcome", outcome)]);
     }
 }

@@ -63,6 +63,7 @@ const ROOMS: &[Room] = &[
         ],
     },
     Room { name: "client", imports: LISTENING },
+    Room { name: "lane", imports: &["panics"] },
     Room { name: "log", imports: &["model", "settings"] },
     Room {
         name: "emit",
@@ -175,6 +176,7 @@ const ROOMS: &[Room] = &[
             "evaluate",
             "evaluate/asked",
             "evaluate/inquiry",
+            "lane",
             "model",
             "panics",
             "settings",
@@ -182,7 +184,16 @@ const ROOMS: &[Room] = &[
     },
     Room {
         name: "external",
-        imports: &["client", "evaluate", "evaluate/external", "model", "otlp", "panics", "tls"],
+        imports: &[
+            "client",
+            "evaluate",
+            "evaluate/external",
+            "lane",
+            "model",
+            "otlp",
+            "panics",
+            "tls",
+        ],
     },
     Room { name: "receive", imports: LISTENING },
     Room {

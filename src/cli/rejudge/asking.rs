@@ -9,8 +9,7 @@ use crate::cli::score::replies::{CommandJudges, INQUIRIES_BYTES_MAX};
 use crate::cli::{CommandError, output};
 use crate::emit::record;
 use crate::evaluate::{AskedInquiry, AskedTarget};
-use crate::model::{Evaluation, Outcome};
-use crate::pipeline::UNANSWERED_REASONS;
+use crate::model::Evaluation;
 use crate::pipeline::batch::JudgedGroup;
 
 /// What came of all letters.
@@ -100,7 +99,7 @@ impl Rejudging {
             record::write(evaluation, true, &mut line);
             output::record(line)?;
         }
-        if evaluations.first().is_none_or(|first| is_unanswered(&first.outcome)) {
+        if evaluations.first().is_none_or(|first| first.outcome.is_unanswered()) {
             self.done.unanswered += 1;
         } else {
             self.done.answered.insert(letter.id.to_string());
@@ -126,13 +125,5 @@ fn place_of(
     match evaluation.id == letter.id {
         true => (letter.revision, letter.revises),
         false => (letter.revision.saturating_add(1), Some(letter.id)),
-    }
-}
-
-fn is_unanswered(outcome: &Outcome) -> bool {
-    match outcome {
-        Outcome::Scored(_) => false,
-        Outcome::Failed { .. } => true,
-        Outcome::NotEvaluable { reason, .. } => UNANSWERED_REASONS.contains(reason),
     }
 }

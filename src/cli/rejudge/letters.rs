@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use hashbrown::HashSet;
 
-use crate::model::{EvaluationId, GivenVerdict, TraceId};
-use crate::pipeline::UNANSWERED_REASONS;
+use crate::model::{EvaluationId, GivenVerdict, Reason, TraceId};
 use crate::value::{Value, json};
 
 /// Letters that are read; more are left for another time.
@@ -75,7 +74,7 @@ fn read_line(line: &str) -> Option<LetterLine> {
     let text = |key: &str| record.get(key).and_then(Value::as_str);
     let id = |key: &str| text(key).and_then(TraceId::from_hex).map(|id| EvaluationId(id.0));
     let key = (text("evaluator")?.to_owned(), TraceId::from_hex(text("trace_id")?)?);
-    let is_trouble = |word: &str| UNANSWERED_REASONS.iter().any(|reason| reason.as_str() == word);
+    let is_trouble = |word: &str| Reason::UNANSWERED.iter().any(|reason| reason.as_str() == word);
     let verdict = match text("outcome")? {
         "failed" => Some(GivenVerdict::Failed),
         "not_evaluable" if text("reason").is_some_and(is_trouble) => {

@@ -15,15 +15,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::{NativeBackend, NativeRequest, NativeScore, NativeSettings};
-use crate::client::TlsSettings;
-use crate::client::retry::RetrySettings;
-use crate::emit::content::ShownContent;
-use crate::emit::queue::QueueSettings;
+use super::{NativeAccount, NativeBackend, NativeRequest, NativeScore, NativeSettings, schema};
 use crate::emit::settings::{Exporter, ExporterKind};
 use crate::emit::{ExporterStartError, Starting};
 use crate::model::Level;
-use crate::settings::{HumanDuration, Node, Secret, SettingsError};
+use crate::settings::{Secret, SettingsError};
 
 /// `langfuse`.
 pub(crate) static KIND: ExporterKind = ExporterKind {
@@ -31,76 +27,41 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
     aliases: &[],
     about: "Writes evaluations as scores of the judged traces and observations in Langfuse.",
     single: false,
-    schema: || schemars::schema_for!(LangfuseSettings),
-    read: |node| Ok(Arc::new(Langfuse(read(node)?))),
+    schema: schema::<LangfuseAccount>,
+    read: |node| Ok(Arc::new(Langfuse(NativeSettings::read::<LangfuseAccount>(node)?.0))),
 };
 
-/// Writes scores to Langfuse.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+/// A project in Langfuse.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct LangfuseSettings {
+struct LangfuseAccount {
     /// The address of the server, such as `https://cloud.langfuse.com`.
-    pub(crate) endpoint: String,
+    endpoint: String,
     /// The project's public key (`pk-lf-...`).
-    pub(crate) public_key: String,
+    public_key: String,
     /// The project's secret key (`sk-lf-...`); never logged.
-    pub(crate) secret_key: Option<Secret>,
-    /// Longest wait for the answer to one request.
-    pub(crate) timeout: HumanDuration,
-    /// TLS to the server.
-    pub(crate) tls: TlsSettings,
-    /// How much of what may quote arguments and results leaves the process: `none`, `redacted`
-    /// (without personal data and credentials) or `full`; `include_content` is its other name.
-    #[serde(alias = "include_content")]
-    pub(crate) content: ShownContent,
-    /// Whether, where the process has a log (`data_dir`), an evaluation stays in it until the
-    /// server has taken it.
-    pub(crate) must_deliver: bool,
-    /// What waits while the server is slow or away.
-    pub(crate) sending_queue: QueueSettings,
-    /// How a failed request is tried again.
-    pub(crate) retry_on_failure: RetrySettings,
+    secret_key: Option<Secret>,
 }
 
-impl Default for LangfuseSettings {
+impl Default for LangfuseAccount {
     fn default() -> Self {
-        let native = NativeSettings::default();
-        Self {
-            endpoint: "https://cloud.langfuse.com".to_owned(),
-            public_key: String::new(),
-            secret_key: None,
-            timeout: native.timeout,
-            tls: native.tls,
-            content: native.content,
-            must_deliver: native.must_deliver,
-            sending_queue: native.sending_queue,
-            retry_on_failure: native.retry_on_failure,
-        }
+        let endpoint = "https://cloud.langfuse.com".to_owned();
+        Self { endpoint, public_key: String::new(), secret_key: None }
     }
 }
 
-/// Reads settings: the keys become the header of basic authentication.
-fn read(node: &Node) -> Result<NativeSettings, SettingsError> {
-    let settings: LangfuseSettings = node.read()?;
-    let secret = settings.secret_key.as_ref().map_or("", |secret| secret.0.as_str());
-    if settings.public_key.is_empty() || secret.is_empty() {
-        let error = SettingsError::new("`public_key` and `secret_key` are both needed");
-        return Err(error.with_help("they are in Langfuse under Settings, API Keys"));
+impl NativeAccount for LangfuseAccount {
+    /// The keys become the header of basic authentication.
+    fn server(&self) -> Result<(String, BTreeMap<String, Secret>), SettingsError> {
+        let secret = self.secret_key.as_ref().map_or("", |secret| secret.0.as_str());
+        if self.public_key.is_empty() || secret.is_empty() {
+            let error = SettingsError::new("`public_key` and `secret_key` are both needed");
+            return Err(error.with_help("they are in Langfuse under Settings, API Keys"));
+        }
+        let pair = STANDARD.encode(format!("{}:{secret}", self.public_key));
+        let headers = [("authorization".to_owned(), Secret(format!("Basic {pair}")))];
+        Ok((self.endpoint.clone(), BTreeMap::from(headers)))
     }
-    let pair = STANDARD.encode(format!("{}:{secret}", settings.public_key));
-    let headers = [("authorization".to_owned(), Secret(format!("Basic {pair}")))];
-    let native = NativeSettings {
-        endpoint: settings.endpoint,
-        headers: BTreeMap::from(headers),
-        timeout: settings.timeout,
-        tls: settings.tls,
-        content: settings.content,
-        must_deliver: settings.must_deliver,
-        sending_queue: settings.sending_queue,
-        retry_on_failure: settings.retry_on_failure,
-    };
-    native.check_at(node)?;
-    Ok(native)
 }
 
 #[derive(Debug)]

@@ -14,8 +14,9 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use http::Method;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
 use super::content::{ContentFilter, ShownContent};
@@ -27,43 +28,36 @@ use crate::client::Connection;
 use crate::client::retry::{AttemptError, GivenUp, RetrySettings, retry};
 use crate::client::{ClientSettings, Compression, JsonClient, Protocol, TlsSettings};
 use crate::model::{Evaluation, Outcome};
-use crate::settings::{HumanDuration, Node, Secret, SettingsError};
+use crate::settings::{HumanDuration, Node, Secret, SettingsError, schema_of_both};
 
 /// Scores in one request.
 const SCORES_MAX: usize = 200;
 
-/// Settings of an exporter of native scores.
+/// How an exporter of native scores sends them, whatever the backend.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct NativeSettings {
-    /// The address of the server, such as `http://localhost:6006`; the path of its interface is
-    /// appended.
-    pub(crate) endpoint: String,
-    /// Headers of every request, such as an authorization; never logged.
-    pub(crate) headers: BTreeMap<String, Secret>,
+struct NativeSending {
     /// Longest wait for the answer to one request.
-    pub(crate) timeout: HumanDuration,
+    timeout: HumanDuration,
     /// TLS to the server.
-    pub(crate) tls: TlsSettings,
+    tls: TlsSettings,
     /// How much of what may quote arguments and results leaves the process: `none`, `redacted`
     /// (without personal data and credentials) or `full`; `include_content` is its other name.
     #[serde(alias = "include_content")]
-    pub(crate) content: ShownContent,
+    content: ShownContent,
     /// Whether, where the process has a log (`data_dir`), an evaluation stays in it until the
     /// server has taken it: it is tried for ever unless `retry_on_failure.max_elapsed_time` says
     /// otherwise, and what the end of the process interrupts is sent by the next one.
-    pub(crate) must_deliver: bool,
+    must_deliver: bool,
     /// What waits while the server is slow or away.
-    pub(crate) sending_queue: QueueSettings,
+    sending_queue: QueueSettings,
     /// How a failed request is tried again.
-    pub(crate) retry_on_failure: RetrySettings,
+    retry_on_failure: RetrySettings,
 }
 
-impl Default for NativeSettings {
+impl Default for NativeSending {
     fn default() -> Self {
         Self {
-            endpoint: String::new(),
-            headers: BTreeMap::new(),
             timeout: HumanDuration::from_secs(10),
             tls: TlsSettings::default(),
             content: ShownContent::None,
@@ -74,41 +68,63 @@ impl Default for NativeSettings {
     }
 }
 
+/// Settings of an exporter of native scores.
+#[derive(Clone, Debug, PartialEq)]
+struct NativeSettings {
+    /// The address of the server; the path of its interface is appended.
+    endpoint: String,
+    /// Headers of every request.
+    headers: BTreeMap<String, Secret>,
+    sending: NativeSending,
+}
+
+/// What a backend's own settings say of where scores go.
+trait NativeAccount: DeserializeOwned + JsonSchema {
+    /// The address of the server, and the headers of every request.
+    ///
+    /// # Errors
+    /// What is missing.
+    fn server(&self) -> Result<(String, BTreeMap<String, Secret>), SettingsError>;
+}
+
+/// The schema of an exporter with those settings of its own.
+fn schema<A: NativeAccount>() -> Schema {
+    schema_of_both::<A, NativeSending>()
+}
+
 impl NativeSettings {
     fn connection(&self) -> Connection<'_> {
-        let Self { endpoint, headers, tls, timeout, .. } = self;
+        let Self { endpoint, headers, sending: NativeSending { tls, timeout, .. } } = self;
         let (protocol, compression) = (Protocol::HttpJson, Compression::None);
         Connection { protocol, endpoint, headers, compression, timeout: *timeout, tls }
     }
 
     fn check(&self) -> Result<(), (&'static str, SettingsError)> {
+        let NativeSending { sending_queue, retry_on_failure, .. } = &self.sending;
         self.connection().check()?;
-        self.sending_queue.check().map_err(|text| ("sending_queue", SettingsError::new(text)))?;
-        let text = self.retry_on_failure.check();
+        sending_queue.check().map_err(|text| ("sending_queue", SettingsError::new(text)))?;
+        let text = retry_on_failure.check();
         text.map_err(|text| ("retry_on_failure", SettingsError::new(text)))
     }
 
-    /// Reads and checks settings.
-    fn read(node: &Node) -> Result<Self, SettingsError> {
-        let settings: Self = node.read()?;
-        settings.check_at(node)?;
-        Ok(settings)
-    }
-
-    /// Checks settings that were read from a node, where mistakes stand.
-    fn check_at(&self, node: &Node) -> Result<(), SettingsError> {
-        self.check().map_err(|(key, error)| match node.get(key) {
+    /// Reads and checks settings, and those of the backend alone.
+    fn read<A: NativeAccount>(node: &Node) -> Result<(Self, A), SettingsError> {
+        let (account, sending): (A, NativeSending) = node.read_both()?;
+        let (endpoint, headers) = account.server()?;
+        let settings = Self { endpoint, headers, sending };
+        settings.check().map_err(|(key, error)| match node.get(key) {
             Some(value) => error.at(value.place),
             None => error,
-        })
+        })?;
+        Ok((settings, account))
     }
 
     /// How failed requests are tried again: for ever where they must be delivered and there is a
     /// log, unless the settings say otherwise.
     fn retries(&self, has_log: bool) -> RetrySettings {
-        match has_log && self.must_deliver {
-            true => self.retry_on_failure.for_ever_unless_told(),
-            false => self.retry_on_failure.clone(),
+        match has_log && self.sending.must_deliver {
+            true => self.sending.retry_on_failure.for_ever_unless_told(),
+            false => self.sending.retry_on_failure.clone(),
         }
     }
 
@@ -127,20 +143,22 @@ impl NativeSettings {
             name: starting.name().into(),
             client,
             retry: self.retries(starting.has_log()),
-            content: self.content.is_shown(),
-            filter: starting.content_filter(self.content),
+            content: self.sending.content.is_shown(),
+            filter: starting.content_filter(self.sending.content),
             backend,
             trouble: Seldom::new(),
         };
-        starting.show(self.content.is_shown(), false);
-        let overflow = starting.overflow(self.must_deliver, self.sending_queue.overflow_mib)?;
-        let limits = QueueLimits::from(&self.sending_queue).must_deliver(self.must_deliver);
+        starting.show(self.sending.content.is_shown(), false);
+        let overflow = starting
+            .overflow(self.sending.must_deliver, self.sending.sending_queue.overflow_mib)?;
+        let limits =
+            QueueLimits::from(&self.sending.sending_queue).must_deliver(self.sending.must_deliver);
         starting.queue_with(limits, overflow, sender);
         Ok(())
     }
 
     fn queue_bytes(&self) -> Option<usize> {
-        self.sending_queue.queue_size.filter(|_| self.sending_queue.enabled)
+        self.sending.sending_queue.queue_size.filter(|_| self.sending.sending_queue.enabled)
     }
 }
 

@@ -20,15 +20,11 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 
-use super::{NativeBackend, NativeRequest, NativeScore, NativeSettings};
-use crate::client::TlsSettings;
-use crate::client::retry::RetrySettings;
-use crate::emit::content::ShownContent;
-use crate::emit::queue::QueueSettings;
+use super::{NativeAccount, NativeBackend, NativeRequest, NativeScore, NativeSettings, schema};
 use crate::emit::settings::{Exporter, ExporterKind};
 use crate::emit::{ExporterStartError, Starting};
 use crate::model::Level;
-use crate::settings::{HumanDuration, Node, Secret, SettingsError};
+use crate::settings::{Secret, SettingsError};
 
 /// `opik`.
 pub(crate) static KIND: ExporterKind = ExporterKind {
@@ -36,55 +32,42 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
     aliases: &[],
     about: "Writes evaluations as feedback scores of the judged traces and spans in Opik.",
     single: false,
-    schema: || schemars::schema_for!(OpikSettings),
-    read: |node| Ok(Arc::new(Opik::read(node)?)),
+    schema: schema::<OpikAccount>,
+    read: |node| {
+        let (settings, OpikAccount { project_name, .. }) = NativeSettings::read(node)?;
+        Ok(Arc::new(Opik { settings, project_name }))
+    },
 };
 
-/// Writes feedback scores to Opik.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+/// A project in Opik.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct OpikSettings {
+struct OpikAccount {
     /// The address of the server's interface, such as `http://localhost:5173/api`. Default: Opik's
     /// own service.
-    pub(crate) endpoint: String,
+    endpoint: String,
     /// The key of the interface, where the server wants one; never logged.
-    pub(crate) api_key: Option<Secret>,
+    api_key: Option<Secret>,
     /// The workspace; without it that of the key.
-    pub(crate) workspace: Option<String>,
+    workspace: Option<String>,
     /// The project that the traces are in; without it Opik's default project.
-    pub(crate) project_name: Option<String>,
-    /// Longest wait for the answer to one request.
-    pub(crate) timeout: HumanDuration,
-    /// TLS to the server.
-    pub(crate) tls: TlsSettings,
-    /// How much of what may quote arguments and results leaves the process: `none`, `redacted`
-    /// (without personal data and credentials) or `full`; `include_content` is its other name.
-    #[serde(alias = "include_content")]
-    pub(crate) content: ShownContent,
-    /// Whether, where the process has a log (`data_dir`), an evaluation stays in it until the
-    /// server has taken it.
-    pub(crate) must_deliver: bool,
-    /// What waits while the server is slow or away.
-    pub(crate) sending_queue: QueueSettings,
-    /// How a failed request is tried again.
-    pub(crate) retry_on_failure: RetrySettings,
+    project_name: Option<String>,
 }
 
-impl Default for OpikSettings {
+impl Default for OpikAccount {
     fn default() -> Self {
-        let native = NativeSettings::default();
-        Self {
-            endpoint: "https://www.comet.com/opik/api".to_owned(),
-            api_key: None,
-            workspace: None,
-            project_name: None,
-            timeout: native.timeout,
-            tls: native.tls,
-            content: native.content,
-            must_deliver: native.must_deliver,
-            sending_queue: native.sending_queue,
-            retry_on_failure: native.retry_on_failure,
-        }
+        let endpoint = "https://www.comet.com/opik/api".to_owned();
+        Self { endpoint, api_key: None, workspace: None, project_name: None }
+    }
+}
+
+impl NativeAccount for OpikAccount {
+    /// The key and the workspace become headers.
+    fn server(&self) -> Result<(String, BTreeMap<String, Secret>), SettingsError> {
+        let key = self.api_key.clone().map(|key| ("authorization".to_owned(), key));
+        let workspace = self.workspace.clone();
+        let workspace = workspace.map(|name| ("comet-workspace".to_owned(), Secret(name)));
+        Ok((self.endpoint.clone(), key.into_iter().chain(workspace).collect()))
     }
 }
 
@@ -92,29 +75,6 @@ impl Default for OpikSettings {
 struct Opik {
     settings: NativeSettings,
     project_name: Option<String>,
-}
-
-impl Opik {
-    /// Reads settings: the key and the workspace become headers.
-    fn read(node: &Node) -> Result<Self, SettingsError> {
-        let settings: OpikSettings = node.read()?;
-        let mut headers = BTreeMap::new();
-        headers.extend(settings.api_key.map(|key| ("authorization".to_owned(), key)));
-        let workspace = settings.workspace.map(|name| ("comet-workspace".to_owned(), Secret(name)));
-        headers.extend(workspace);
-        let native = NativeSettings {
-            endpoint: settings.endpoint,
-            headers,
-            timeout: settings.timeout,
-            tls: settings.tls,
-            content: settings.content,
-            must_deliver: settings.must_deliver,
-            sending_queue: settings.sending_queue,
-            retry_on_failure: settings.retry_on_failure,
-        };
-        native.check_at(node)?;
-        Ok(Self { settings: native, project_name: settings.project_name })
-    }
 }
 
 impl Exporter for Opik {

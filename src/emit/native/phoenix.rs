@@ -2,14 +2,18 @@
 //! REST interface. An annotation has a name, an annotator and an identifier; one with the same name
 //! and identifier on the same span is replaced.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http::Method;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::{NativeBackend, NativeRequest, NativeScore, NativeSettings};
+use super::{NativeAccount, NativeBackend, NativeRequest, NativeScore, NativeSettings, schema};
 use crate::emit::settings::{Exporter, ExporterKind};
 use crate::emit::{ExporterStartError, Starting};
+use crate::settings::{Secret, SettingsError};
 
 /// `phoenix`.
 pub(crate) static KIND: ExporterKind = ExporterKind {
@@ -17,9 +21,26 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
     aliases: &[],
     about: "Writes evaluations as annotations on the judged spans in Arize Phoenix.",
     single: false,
-    schema: || schemars::schema_for!(NativeSettings),
-    read: |node| Ok(Arc::new(Phoenix(NativeSettings::read(node)?))),
+    schema: schema::<PhoenixServer>,
+    read: |node| Ok(Arc::new(Phoenix(NativeSettings::read::<PhoenixServer>(node)?.0))),
 };
+
+/// Where Phoenix is.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct PhoenixServer {
+    /// The address of the server, such as `http://localhost:6006`; the path of its interface is
+    /// appended.
+    endpoint: String,
+    /// Headers of every request, such as an authorization; never logged.
+    headers: BTreeMap<String, Secret>,
+}
+
+impl NativeAccount for PhoenixServer {
+    fn server(&self) -> Result<(String, BTreeMap<String, Secret>), SettingsError> {
+        Ok((self.endpoint.clone(), self.headers.clone()))
+    }
+}
 
 /// What tells our annotations from those of others with the same name.
 const IDENTIFIER: &str = "spanscore";

@@ -58,28 +58,29 @@ pub fn named(name: &str, input: &str) -> String {
     format!("{{\"protocol_version\":\"{PROTOCOL_VERSION}\",\"metric_name\":{name},{input}")
 }
 
-/// The input as a process reads it: secrets replaced, structured contents as texts.
+/// The input as a process reads it: secrets replaced, structured contents as texts; with how many
+/// values of keys for secrets were not looked for elsewhere, since there were too many.
 ///
 /// # Errors
 /// Where the detectors cannot be built, which a test rules out.
-pub fn ready(input: &str, redact: Redact, format: OutputFormat) -> Result<String, String> {
+pub fn ready(input: &str, redact: Redact, format: OutputFormat) -> Result<(String, u64), String> {
     // What was written by `input` and `named` is read.
-    let Ok(Value::Map(input)) = json::parse(input) else { return Ok(input.to_owned()) };
-    let Value::Map(input) = Value::Map(input).into_owned() else { return Ok(String::new()) };
-    let mut entries = input.into_entries();
+    let Ok(Value::Map(input)) = json::parse(input) else { return Ok((input.to_owned(), 0)) };
+    let Value::Map(input) = Value::Map(input).into_owned() else { return Ok(Default::default()) };
+    let (mut entries, mut unfollowed) = (input.into_entries(), 0);
     let turns = entries.iter_mut().filter(|(key, _)| key == "invocations");
     for (_, turns) in turns {
         let Value::List(turns) = turns else { continue };
         if redact != Redact::None {
-            redact_turns(turns, redact)?;
+            unfollowed += redact_turns(turns, redact)?;
         }
         turns.iter_mut().for_each(|turn| write_texts(turn, format));
     }
-    Ok(Value::Map(Map::from_entries(entries)).to_string())
+    Ok((Value::Map(Map::from_entries(entries)).to_string(), unfollowed))
 }
 
 /// Replaces secrets; the ids of turns stay.
-fn redact_turns(turns: &mut [Value<'static>], redact: Redact) -> Result<(), String> {
+fn redact_turns(turns: &mut [Value<'static>], redact: Redact) -> Result<u64, String> {
     let mut redactor = Redactor::new(redact).map_err(unbuilt)?;
     for (key, value) in turns.iter().filter_map(Value::as_map).flat_map(Map::iter) {
         if key != TURN_ID {
@@ -93,7 +94,7 @@ fn redact_turns(turns: &mut [Value<'static>], redact: Redact) -> Result<(), Stri
             }
         });
     }
-    Ok(())
+    Ok(redactor.unfollowed())
 }
 
 /// Writes structured contents as texts.

@@ -13,20 +13,22 @@ use crate::settings::SettingsError;
 use crate::value::json;
 
 /// Makes the tasks of a request ready to leave. Placeholders are the same for the same value
-/// throughout a task.
+/// throughout a task. Gives how many values of keys for secrets were not looked for elsewhere,
+/// since there were too many.
 ///
 /// # Errors
 /// Where the detectors cannot be built, which a test rules out.
-pub fn ready(request: &mut EvaluateRequest, redact: Redact) -> Result<(), String> {
+pub fn ready(request: &mut EvaluateRequest, redact: Redact) -> Result<u64, String> {
+    let mut unfollowed = 0;
     for task in &mut request.tasks {
         if redact != Redact::None {
-            redact_task(task, redact)?;
+            unfollowed += redact_task(task, redact)?;
         }
         for trajectory in &mut task.trajectories {
             each_content(trajectory, &mut content::cut);
         }
     }
-    Ok(())
+    Ok(unfollowed)
 }
 
 /// The error where there are no detectors.
@@ -34,7 +36,7 @@ pub(super) fn unbuilt(error: SettingsError) -> String {
     format!("failed to build the detectors: {error}")
 }
 
-fn redact_task(task: &mut TaskMessage, redact: Redact) -> Result<(), String> {
+fn redact_task(task: &mut TaskMessage, redact: Redact) -> Result<u64, String> {
     let mut redactor = Redactor::new(redact).map_err(unbuilt)?;
     for trajectory in &mut task.trajectories {
         each_content(trajectory, &mut |content| look_at(&mut redactor, content));
@@ -46,7 +48,7 @@ fn redact_task(task: &mut TaskMessage, redact: Redact) -> Result<(), String> {
             each_text(trajectory, &mut |key, text| redactor.replace_entry(key, text));
         }
     }
-    Ok(())
+    Ok(redactor.unfollowed())
 }
 
 fn look_at(redactor: &mut Redactor, content: &ContentMessage) {

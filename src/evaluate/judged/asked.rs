@@ -58,12 +58,14 @@ impl fmt::Debug for AskedQuestion {
 }
 
 impl AskedQuestion {
-    fn laid_out(&self, room: &PromptRoom) -> Result<Arc<LaidOut>, Outcome> {
+    /// The record within a room, and how many secrets were not followed where it was not known
+    /// before.
+    fn lay_out(&self, room: &PromptRoom) -> Result<(Arc<LaidOut>, u64), Outcome> {
         let mut kept = self.laid_out.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, laid_out)) = &*kept
             && *known == (PromptRoom { window: 0, ..room.clone() })
         {
-            return Ok(Arc::clone(laid_out));
+            return Ok((Arc::clone(laid_out), 0));
         }
         let lines = &self.question.record.lines;
         let sendable = redact::sendable(lines, self.redact, room.withholds_injections)?;
@@ -82,7 +84,7 @@ impl AskedQuestion {
         let laid_out = LaidOut { windows, injection_found: sendable.injection_found };
         let laid_out = Arc::new(laid_out);
         *kept = Some((PromptRoom { window: 0, ..room.clone() }, Arc::clone(&laid_out)));
-        Ok(laid_out)
+        Ok((laid_out, sendable.unfollowed))
     }
 
     /// The record as one window; where that is too long and each call is asked about, as several.
@@ -321,7 +323,7 @@ fn tell_reason(words: &mut Explanation, answered: &Answered) {
 
 impl Inquiry for AskedQuestion {
     fn prompt(&self, room: &PromptRoom) -> Result<JudgePrompt, Outcome> {
-        let laid_out = self.laid_out(room)?;
+        let (laid_out, unfollowed_secrets) = self.lay_out(room)?;
         let Some(RecordWindow { record, items }) = laid_out.window(room) else {
             let error = "there is no such part of the record".to_owned();
             return Err(Outcome::Failed { error_type: "internal_error", error });
@@ -339,13 +341,14 @@ impl Inquiry for AskedQuestion {
             digest: prompt::digest(record, (&words.system, &words.closing), guidance, &statements),
             cut_bytes: record.cut_bytes,
             injection_found: laid_out.injection_found,
+            unfollowed_secrets,
             windows: laid_out.windows.len(),
         })
     }
 
     fn read(&self, room: &PromptRoom, reply: &str) -> Result<JudgeAnswers, UnreadableReply> {
         let mut asked: Vec<&QuestionItem> = self.asked().collect();
-        if let Ok(laid_out) = self.laid_out(room)
+        if let Ok((laid_out, _)) = self.lay_out(room)
             && let Some(window) = laid_out.window(room)
         {
             asked = asked[window.items.clone()].to_vec();
@@ -356,8 +359,10 @@ impl Inquiry for AskedQuestion {
     }
 
     fn conclude(&self, room: &PromptRoom, votes: &[JudgeAnswers]) -> Conclusion {
-        match self.laid_out(room) {
-            Ok(laid_out) => self.concluded(votes, laid_out.injection_found, laid_out.cut_bytes()),
+        match self.lay_out(room) {
+            Ok((laid_out, _)) => {
+                self.concluded(votes, laid_out.injection_found, laid_out.cut_bytes())
+            }
             Err(_) => self.concluded(votes, false, 0),
         }
     }

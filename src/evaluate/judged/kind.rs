@@ -1,13 +1,13 @@
 //! A judged kind as an evaluator: what it needs, what it asks, and what is known without a judge.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use super::asked::AskedQuestion;
 use super::conclude::no_score;
 use super::operator;
 use super::question::{Question, Scoring};
 use super::record::{EVIDENCE_BYTES_MAX, RecordWishes, RunRecord};
-use super::settings::{self, JudgedSettings, Send};
+use super::settings::{self, JudgedSettings, NoSettings, Send};
 use crate::evaluate::evaluator::Evaluator;
 use crate::evaluate::inquiry::{Conclusion, Inquired, JudgePlan};
 use crate::model::{Content, Facts, Outcome, Reason, Trajectory, Want};
@@ -158,7 +158,7 @@ pub(in crate::evaluate) fn inquire(
         want,
         laid_out: Mutex::new(None),
     };
-    if is_settled { Inquired::Known(asked.settled()) } else { Inquired::Asked(Box::new(asked)) }
+    if is_settled { Inquired::Known(asked.settled()) } else { Inquired::Asked(Arc::new(asked)) }
 }
 
 fn words_of(reason: Reason) -> &'static str {
@@ -192,6 +192,14 @@ pub(in crate::evaluate) fn build<K: JudgedKind>(
     let (settings, kind) = settings::read(node, own)?;
     let plan = settings.plan().ok_or_else(|| settings::no_judge(node))?;
     Ok(Box::new(JudgedEvaluator { kind, settings, plan }))
+}
+
+/// The same for a kind that has no settings of its own.
+pub(in crate::evaluate) fn build_plain<K: JudgedKind>(
+    node: &Node,
+    kind: K,
+) -> Result<Box<dyn Evaluator>, SettingsError> {
+    build(node, |own| own.read().map(|NoSettings {}| kind))
 }
 
 impl<K: JudgedKind> Evaluator for JudgedEvaluator<K> {

@@ -18,6 +18,8 @@ pub(super) struct Sendable<'r> {
     pub(super) lines: Cow<'r, [RecordLine]>,
     /// Something in it tries to sway a judge.
     pub(super) injection_found: bool,
+    /// Values of keys for secrets that were not looked for elsewhere.
+    pub(super) unfollowed: u64,
 }
 
 /// Replaces what must not leave.
@@ -38,10 +40,10 @@ pub(super) fn sendable<'r>(
         redactor.set(effective(redact, line));
         look(&mut redactor, line);
     }
-    let injection_found = redactor.found_injection();
+    let (injection_found, unfollowed) = (redactor.found_injection(), redactor.unfollowed());
     let withholds = withholds_injections && injection_found;
     if !redactor.is_needed() && !withholds {
-        return Ok(Sendable { lines: Cow::Borrowed(lines), injection_found });
+        return Ok(Sendable { lines: Cow::Borrowed(lines), injection_found, unfollowed });
     }
     if withholds_injections {
         redactor.withhold_injections();
@@ -51,7 +53,7 @@ pub(super) fn sendable<'r>(
         redactor.set(effective(redact, line));
         replace_line(&mut redactor, line);
     }
-    Ok(Sendable { lines: Cow::Owned(lines), injection_found })
+    Ok(Sendable { lines: Cow::Owned(lines), injection_found, unfollowed })
 }
 
 fn effective(redact: Redact, line: &RecordLine) -> Redact {
@@ -121,6 +123,24 @@ mod tests {
         let hidden = (1..=50).map(|n| format!("[EMAIL_{n}]")).collect::<Vec<_>>().join(" ");
         let text = format!("\"{}\"", mails.join(" "));
         check(&text, Redact::SecretsAndPii, false, &format!("\"{hidden}\""));
+    }
+
+    #[test]
+    fn values_of_keys_for_secrets_that_find_no_room_are_counted() {
+        let calls = |count: usize| {
+            let one = |n: usize| format!(r#"{{"password":"secret-{n:03}"}}"#);
+            format!("[{}]", (0..count).map(one).collect::<Vec<_>>().join(","))
+        };
+        for (text, unfollowed) in [(calls(64), 0), (calls(70), 6)] {
+            let value = json::parse(&text).unwrap();
+            let trajectory =
+                Trajectory { user_input: Content::ready(value), ..Trajectory::default() };
+            let record = RunRecord::of(&trajectory, &SendSettings::default(), Default::default());
+            let shown = sendable(&record.lines, Redact::Secrets, false).unwrap();
+            assert_eq!(shown.unfollowed, unfollowed);
+            let LineContent::Whole(value) = &shown.lines[0].content else { panic!("{shown:?}") };
+            assert!(!value.to_string().contains("secret-"), "under their keys all go");
+        }
     }
 
     #[test]

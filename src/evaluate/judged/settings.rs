@@ -6,7 +6,7 @@ use serde::Deserialize;
 pub use crate::detect::redactor::Redact;
 use crate::evaluate::evaluator::CRITERIA_FROM_TRACE;
 use crate::evaluate::inquiry::JudgePlan;
-use crate::settings::{Node, SettingsError, above_zero};
+use crate::settings::{Node, SettingsError, above_zero, joined, keys_of};
 
 /// Tokens of the record unless the settings say otherwise.
 const EVIDENCE_TOKENS: u32 = 12_000;
@@ -117,16 +117,13 @@ pub enum OnInjection {
     NotEvaluable,
 }
 
-/// The keys of [`JudgedSettings`].
-const KEYS: [&str; 7] =
-    ["judge", "escalate_to", "samples", "redact", "send", "on_injection", "evidence_tokens"];
-
 /// Reads the settings of a kind that may ask a judge: what all share, and what is its own.
 pub(in crate::evaluate) fn read<S>(
     node: &Node,
     own: impl FnOnce(&Node) -> Result<S, SettingsError>,
 ) -> Result<(JudgedSettings, S), SettingsError> {
-    let (shared, rest) = node.split(|key| KEYS.contains(&key));
+    let keys = keys_of::<JudgedSettings>();
+    let (shared, rest) = node.split(|key| keys.contains(&key));
     let (from_trace, rest) = rest.split(|key| key == CRITERIA_FROM_TRACE);
     let mut settings: JudgedSettings = shared.read()?;
     settings.criteria_from_trace = from_trace.get(CRITERIA_FROM_TRACE).is_some();
@@ -135,7 +132,7 @@ pub(in crate::evaluate) fn read<S>(
         Err(SettingsError::new(message).with_help(help).at(place))
     };
     if settings.judge.is_none() {
-        let unused = KEYS.iter().find(|key| node.get(key).is_some());
+        let unused = keys.iter().find(|key| node.get(key).is_some());
         if let Some(key) = unused.filter(|key| **key != "judge") {
             return fault(key, format!("`{key}` goes with `judge`"), "name a judge of `judges:`");
         }
@@ -173,9 +170,14 @@ impl JudgedSettings {
     }
 }
 
+/// Settings of a kind that has none of its own.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(in crate::evaluate) struct NoSettings {}
+
 /// The JSON Schema of a judged kind's own settings with those that all of them share before them.
 pub(in crate::evaluate) fn schema<S: JsonSchema>() -> Schema {
-    let mut schema = schema_with_judge::<S>();
+    let mut schema = schema_with_judge(schemars::schema_for!(S));
     schema.insert("required".to_owned(), vec!["judge"].into());
     let judge = schema.pointer_mut("/properties/judge/type");
     if let Some(judge) = judge {
@@ -185,22 +187,8 @@ pub(in crate::evaluate) fn schema<S: JsonSchema>() -> Schema {
 }
 
 /// The same for a kind that can do without a judge.
-pub(in crate::evaluate) fn schema_with_judge<S: JsonSchema>() -> Schema {
-    let mut schema = schemars::schema_for!(S).to_value();
-    let shared = schemars::schema_for!(JudgedSettings).to_value();
-    for section in ["properties", "$defs"] {
-        let Some(shared) = shared.get(section).and_then(|section| section.as_object()) else {
-            continue;
-        };
-        let mut all = shared.clone();
-        if let Some(own) = schema.get(section).and_then(|section| section.as_object()) {
-            all.extend(own.clone());
-        }
-        if let Some(schema) = schema.as_object_mut() {
-            schema.insert(section.to_owned(), all.into());
-        }
-    }
-    Schema::try_from(schema).unwrap_or_default()
+pub(in crate::evaluate) fn schema_with_judge(own: Schema) -> Schema {
+    joined(schemars::schema_for!(JudgedSettings), own)
 }
 
 #[cfg(test)]

@@ -17,14 +17,13 @@ use std::time::Duration;
 
 use opentelemetry::metrics::Meter;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use self::core::{ExternalCore, ExternalPatience, not_sent};
 use self::task::ExternalRunner;
 use super::metrics::ExternalMetrics;
 use crate::evaluate::AskedExternal;
 use crate::evaluate::external::ExternalPlan;
+use crate::lane::LaneRun;
 use crate::model::{Evaluation, Reason, Receipt, WaitingPlace, WaitingRoom};
 
 /// Takes the evaluations of one task, with the receipt to hold until they have arrived.
@@ -107,8 +106,7 @@ pub struct ExternalStartError {
 pub struct ExternalLane {
     handle: ExternalHandle,
     leaves: bool,
-    hurry: CancellationToken,
-    join: JoinHandle<()>,
+    task: LaneRun,
 }
 
 impl ExternalLane {
@@ -135,7 +133,7 @@ impl ExternalLane {
         match errors.into_iter().next() {
             None => Ok(lane),
             Some(error) => {
-                lane.hurry.cancel();
+                lane.task.cancel();
                 Err(error)
             }
         }
@@ -149,12 +147,11 @@ impl ExternalLane {
         leaves: bool,
     ) -> (Self, Vec<ExternalStartError>) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let hurry = CancellationToken::new();
         let mut runner = ExternalRunner::new(core, Arc::clone(&outlet), metrics);
         let errors = runner.open();
-        let join = tokio::spawn(runner.run(receiver, hurry.clone()));
+        let task = LaneRun::spawn("external evaluators", runner, receiver);
         let handle = ExternalHandle { sender, room, outlet };
-        (Self { handle, leaves, hurry, join }, errors)
+        (Self { handle, leaves, task }, errors)
     }
 
     /// Where inquiries are handed in.
@@ -174,21 +171,10 @@ impl ExternalLane {
     /// sent then is left to the next process where there is a log, else it is not evaluable. No
     /// process is left.
     pub async fn shutdown(self, no_more_time: impl Future<Output = ()>) {
-        let Self { handle, leaves, hurry, mut join } = self;
+        let Self { handle, leaves, task } = self;
+        // A lane that has ended needs none.
         let _ = handle.sender.send(ExternalOrder::Close { leaves });
-        tokio::select! {
-            biased;
-            ended = &mut join => return tell_panic(ended),
-            () = no_more_time => {}
-        }
-        hurry.cancel();
-        tell_panic(join.await);
-    }
-}
-
-fn tell_panic(ended: Result<(), tokio::task::JoinError>) {
-    if let Err(error) = ended {
-        tracing::error!(%error, "the lane of the external evaluators ended by an internal error");
+        task.finish(no_more_time).await;
     }
 }
 

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::core::{ExternalAction, ExternalCore};
 use super::{ExternalOrder, ExternalStartError, SubjectOutlet};
@@ -15,15 +13,11 @@ use crate::external::metrics::ExternalMetrics;
 use crate::external::transport::{
     Description, ExternalClient, ExternalFault, ExternalReply, ExternalRequest,
 };
+use crate::lane::{Aside, LaneWork};
 use crate::panics::caught_future;
 
-/// Tasks that are taken in at once.
-const TAKEN_MAX: usize = 256;
-/// The longest sleep without an event.
-const SLEEP_MAX: Duration = Duration::from_secs(60);
-
 /// What a request came to.
-enum ExternalEnd {
+pub(super) enum ExternalEnd {
     Described(usize, Result<Description, ExternalFault>),
     Answered(usize, u64, Duration, Result<ExternalReply, ExternalFault>),
 }
@@ -38,14 +32,15 @@ pub(super) struct ExternalRunner {
     clients: Vec<OpenedClient>,
     outlet: SubjectOutlet,
     metrics: ExternalMetrics,
-    requests: JoinSet<ExternalEnd>,
+    under_way: JoinSet<ExternalEnd>,
+    aside: Aside,
     start: Instant,
 }
 
 impl ExternalRunner {
     pub(super) fn new(core: ExternalCore, outlet: SubjectOutlet, metrics: ExternalMetrics) -> Self {
-        let (clients, requests) = (Vec::new(), JoinSet::new());
-        Self { core, clients, outlet, metrics, requests, start: Instant::now() }
+        let (clients, under_way, start) = (Vec::new(), JoinSet::new(), Instant::now());
+        Self { core, clients, outlet, metrics, under_way, aside: Aside::new(), start }
     }
 
     /// Prepares the clients of the evaluators that are known, and looks for them; gives those that
@@ -63,79 +58,6 @@ impl ExternalRunner {
 
     fn now_ms(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    /// Works until it is told to close and nothing is left, or to hurry.
-    pub(super) async fn run(
-        mut self,
-        mut orders: mpsc::UnboundedReceiver<ExternalOrder>,
-        hurry: CancellationToken,
-    ) {
-        let mut work = Vec::with_capacity(TAKEN_MAX);
-        let mut is_open = true;
-        loop {
-            let actions = self.core.poll(self.now_ms());
-            self.perform(actions);
-            if !is_open && orders.is_empty() && self.core.is_empty() {
-                break;
-            }
-            let wake = self.wake();
-            tokio::select! {
-                biased;
-                () = hurry.cancelled() => {
-                    let actions = self.core.abandon();
-                    self.perform(actions);
-                    break;
-                }
-                Some(ended) = self.requests.join_next() => self.ended(ended),
-                count = orders.recv_many(&mut work, TAKEN_MAX) => {
-                    is_open &= count > 0;
-                    for order in work.drain(..) {
-                        is_open &= self.take_in(order);
-                    }
-                }
-                () = tokio::time::sleep_until(wake) => {}
-            }
-        }
-        // What is under way is dropped, and with it its processes.
-        self.requests.shutdown().await;
-    }
-
-    /// False where no more comes.
-    fn take_in(&mut self, order: ExternalOrder) -> bool {
-        match order {
-            ExternalOrder::Ask(asked, receipt, place) => {
-                self.core.arrive(self.now_ms(), *asked, receipt, place);
-                true
-            }
-            ExternalOrder::Deadline(deadline_ms) => {
-                self.core.patience.deadline_ms = deadline_ms;
-                true
-            }
-            ExternalOrder::Close { leaves } => {
-                self.core.close(leaves);
-                false
-            }
-        }
-    }
-
-    fn ended(&mut self, ended: Result<ExternalEnd, JoinError>) {
-        // The task itself catches what panics.
-        let Ok(ended) = ended else { return };
-        let now_ms = self.now_ms();
-        match ended {
-            ExternalEnd::Described(channel, said) => self.core.described(now_ms, channel, said),
-            ExternalEnd::Answered(channel, id, took, answer) => {
-                self.metrics.took(self.core.name(channel), took);
-                self.core.answered(now_ms, id, answer);
-            }
-        }
-    }
-
-    fn wake(&self) -> Instant {
-        let now_ms = self.now_ms();
-        let wake = self.core.next_wake_ms().map(|at| at.saturating_sub(now_ms));
-        Instant::now() + wake.map_or(SLEEP_MAX, |wake| Duration::from_millis(wake).min(SLEEP_MAX))
     }
 
     fn perform(&mut self, actions: Vec<ExternalAction>) {
@@ -169,7 +91,7 @@ impl ExternalRunner {
 
     fn describe(&mut self, channel: usize) {
         let (client, name) = (self.client(channel), self.core.name(channel).to_owned());
-        self.requests.spawn(async move {
+        self.under_way.spawn(async move {
             let wanted = name.split_once('/').map_or(&*name, |(_, name)| name);
             let describing = async {
                 let (client, plan) = client.map_err(unusable)?;
@@ -181,18 +103,77 @@ impl ExternalRunner {
     }
 
     fn send(&mut self, channel: usize, id: u64, request: ExternalRequest) {
-        let client = self.client(channel);
-        self.requests.spawn(async move {
+        let (client, aside) = (self.client(channel), self.aside.clone());
+        let count_unfollowed = self.metrics.unfollowed(self.core.name(channel));
+        self.under_way.spawn(async move {
             let started = Instant::now();
             let asking = async {
                 let (client, plan) = client.map_err(unusable)?;
-                let making = tokio::task::spawn_blocking(move || request.ready(&plan));
-                let request = making.await.map_err(|_| internal())??;
+                let made = aside.run(move || request.ready(&plan)).await;
+                let (request, unfollowed) = made.map_err(|_| internal())??;
+                count_unfollowed(unfollowed);
                 client.evaluate(&request).await
             };
             let answer = caught_future(asking).await.unwrap_or_else(|_| Err(internal()));
             ExternalEnd::Answered(channel, id, started.elapsed(), answer)
         });
+    }
+}
+
+impl LaneWork for ExternalRunner {
+    type Message = ExternalOrder;
+    type Ended = ExternalEnd;
+
+    async fn step(&mut self) {
+        let actions = self.core.poll(self.now_ms());
+        self.perform(actions);
+    }
+
+    fn take_in(&mut self, order: ExternalOrder) -> bool {
+        match order {
+            ExternalOrder::Ask(asked, receipt, place) => {
+                self.core.arrive(self.now_ms(), *asked, receipt, place);
+                true
+            }
+            ExternalOrder::Deadline(deadline_ms) => {
+                self.core.patience.deadline_ms = deadline_ms;
+                true
+            }
+            ExternalOrder::Close { leaves } => {
+                self.core.close(leaves);
+                false
+            }
+        }
+    }
+
+    fn ended(&mut self, ended: ExternalEnd) {
+        let now_ms = self.now_ms();
+        match ended {
+            ExternalEnd::Described(channel, said) => self.core.described(now_ms, channel, said),
+            ExternalEnd::Answered(channel, id, took, answer) => {
+                self.metrics.took(self.core.name(channel), took);
+                self.core.answered(now_ms, id, answer);
+            }
+        }
+    }
+
+    fn sleep(&self) -> Option<Duration> {
+        let wake = self.core.next_wake_ms();
+        wake.map(|at| Duration::from_millis(at.saturating_sub(self.now_ms())))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.core.is_empty()
+    }
+
+    fn under_way(&mut self) -> &mut JoinSet<ExternalEnd> {
+        &mut self.under_way
+    }
+
+    /// What is under way is dropped with the lane, and with it its processes.
+    async fn abandon(&mut self) {
+        let actions = self.core.abandon();
+        self.perform(actions);
     }
 }
 

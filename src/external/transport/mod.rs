@@ -26,19 +26,22 @@ pub(super) enum ExternalRequest {
 }
 
 impl ExternalRequest {
-    /// Makes of it what leaves: secrets replaced, what is too long cut. Takes the longer the more
-    /// there is.
-    pub(super) fn ready(mut self, plan: &ExternalPlan) -> Result<Self, ExternalFault> {
+    /// Makes of it what leaves: secrets replaced, what is too long cut; with how many values of
+    /// keys for secrets were not looked for elsewhere. Takes the longer the more there is.
+    pub(super) fn ready(mut self, plan: &ExternalPlan) -> Result<(Self, u64), ExternalFault> {
         let done = match (&mut self, &plan.transport) {
             (Self::Tasks(request), _) => ready(request, plan.redact),
             (Self::Input(input), ExternalTransport::Process(process)) => {
                 let made = invocations::ready(input, plan.redact, process.output_format);
-                made.map(|text| *input = text)
+                made.map(|(text, unfollowed)| {
+                    *input = text;
+                    unfollowed
+                })
             }
-            (Self::Input(_), _) => Ok(()),
+            (Self::Input(_), _) => Ok(0),
         };
         let internal = |error| ExternalFault::Final { error_type: "internal_error", error };
-        done.map(|()| self).map_err(internal)
+        done.map(|unfollowed| (self, unfollowed)).map_err(internal)
     }
 }
 

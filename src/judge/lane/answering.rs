@@ -22,14 +22,43 @@ impl LaneCore {
         id: u64,
         answer: Result<Reply, Fault>,
     ) {
-        let Some(task) = self.tasks.get_mut(&id) else { return };
-        let (Some((reservation, shape)), Some(asked)) = (task.under_way.take(), &task.question)
-        else {
-            return;
-        };
-        let judge = asked.judge;
+        let Some((judge, shape)) = self.settle(now_ms, id, answer.as_ref()) else { return };
+        if self.tasks.get(&id).is_some_and(|task| task.is_superseded) {
+            self.remove(id);
+            return self.actions.push(LaneAction::Count(LaneCount::Superseded));
+        }
+        match answer {
+            Ok(reply) => self.replied(id, judge, &reply),
+            Err(fault) => self.met(now_ms, id, judge, (fault, shape)),
+        }
+    }
+
+    /// The requests that are under way, by their inquiries, and for how many milliseconds each.
+    pub(in crate::judge) fn under_way(&self, now_ms: u64) -> Vec<(u64, u64)> {
+        let asked = self.tasks.iter().filter(|(_, task)| task.under_way.is_some());
+        let mut asked: Vec<_> =
+            asked.map(|(id, task)| (*id, now_ms.saturating_sub(task.asked_ms))).collect();
+        asked.sort_unstable();
+        asked
+    }
+
+    /// A request is given up while it is under way: it counts as paid.
+    pub(in crate::judge) fn cut_off(&mut self, now_ms: u64, id: u64) {
+        self.settle(now_ms, id, Err(&Fault::CutOff));
+    }
+
+    /// Ends the account of a request; gives the judge, and the shape in which it was asked.
+    fn settle(
+        &mut self,
+        now_ms: u64,
+        id: u64,
+        answer: Result<&Reply, &Fault>,
+    ) -> Option<(usize, Shape)> {
+        let task = self.tasks.get_mut(&id)?;
+        let judge = task.question.as_ref()?.judge;
+        let (reservation, shape) = task.under_way.take()?;
         let state = &mut self.states[judge];
-        let (ended, outcome, usage) = match &answer {
+        let (ended, outcome, usage) = match answer {
             Ok(reply) => (Ended::Replied(reply.usage), "replied", reply.usage),
             Err(fault) => (Ended::Fault(fault), fault.told().0, TokenUsage::default()),
         };
@@ -38,14 +67,7 @@ impl LaneCore {
         task.dialog.cost_nano = task.dialog.cost_nano.saturating_add(cost_nano);
         let evaluator = evaluator_of(task);
         self.actions.push(LaneAction::Asked { judge, evaluator, outcome, usage, cost_nano });
-        if task.is_superseded {
-            self.remove(id);
-            return self.actions.push(LaneAction::Count(LaneCount::Superseded));
-        }
-        match answer {
-            Ok(reply) => self.replied(id, judge, &reply),
-            Err(fault) => self.met(now_ms, id, judge, (fault, shape)),
-        }
+        Some((judge, shape))
     }
 
     fn replied(&mut self, id: u64, judge: usize, reply: &Reply) {
@@ -86,9 +108,6 @@ impl LaneCore {
         if is_adapted && task.adaptations <= ADAPTATIONS_MAX {
             return state.ready.push_front(id);
         }
-        if matches!(fault, Fault::Locked(..)) && self.move_to_fallback(now_ms, id, judge) {
-            return;
-        }
         let Some(task) = self.tasks.get_mut(&id) else { return };
         task.attempts += 1;
         let wait_ms = back_off_ms(id, task.attempts, fault.after());
@@ -96,6 +115,10 @@ impl LaneCore {
         if fault.is_retryable() && task.attempts < ATTEMPTS && at_ms <= task.deadline_ms {
             task.timer_ms = at_ms;
             self.timers.insert((at_ms, id));
+            return;
+        }
+        let may_help = fault.is_retryable() || matches!(fault, Fault::Locked(..));
+        if may_help && self.move_to_fallback(now_ms, id, judge) {
             return;
         }
         let (error_type, error) = fault.told();
@@ -113,10 +136,10 @@ impl LaneCore {
         let Some(other) = other.filter(|other| self.states[*other].gate.is_open(now_ms)) else {
             return false;
         };
-        let Some(task) = self.tasks.get_mut(&id).filter(|task| task.dialog.may_move()) else {
-            return false;
-        };
-        (task.dialog.judge, task.question, task.attempts) = (other, None, 0);
+        let task = self.tasks.get_mut(&id);
+        let Some(task) = task.filter(|task| task.dialog.may_move_to(other)) else { return false };
+        task.dialog.move_to(other, &self.judges[other]);
+        (task.question, task.attempts, task.adaptations) = (None, 0, 0);
         self.states[other].ready.push_back(id);
         true
     }

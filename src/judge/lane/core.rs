@@ -6,13 +6,14 @@
 //! process.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 
 use super::dialog::{Dialog, DialogStep};
 use super::ending::not_asked;
 use crate::evaluate::AskedInquiry;
-use crate::evaluate::inquiry::MarkKey;
+use crate::evaluate::inquiry::{Inquiry, JudgePrompt, MarkKey, PromptRoom};
 use crate::judge::cache::{AnswerCache, QuestionKey, key_of};
 use crate::judge::gate::{GateBlock, JudgeGate, Reservation};
 use crate::judge::settings::JudgeSettings;
@@ -21,6 +22,9 @@ use crate::model::{Evaluation, Outcome, Reason, Receipt, SpanId, WaitingPlace};
 
 /// What bytes per token are taken to be before a judge has told.
 const BYTES_PER_TOKEN: f64 = 3.5;
+
+/// Inquiries that are rendered at the same time for one judge; the others of it wait.
+const RENDERED_AT_ONCE: u32 = 4;
 
 /// How patient a lane is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +40,17 @@ pub(in crate::judge) struct LaneLimits {
 /// What is to be done outside.
 #[derive(Debug)]
 pub(in crate::judge) enum LaneAction {
+    /// Render an inquiry, which takes the longer the more it shows, and tell what came of it.
+    Render {
+        /// The inquiry.
+        id: u64,
+        /// The judge that it is rendered for, by its place.
+        judge: usize,
+        /// What is rendered.
+        inquiry: Arc<dyn Inquiry>,
+        /// Within which room.
+        room: PromptRoom,
+    },
     /// Ask a judge, and tell what came of it.
     Send {
         /// The inquiry.
@@ -82,6 +97,9 @@ pub(in crate::judge) enum LaneCount {
     CacheHit(usize, String),
     /// How long an inquiry waited for its first request: the judge, who asks, milliseconds.
     Waited(usize, String, u64),
+    /// Values of keys for secrets were not looked for elsewhere in a record: the judge, who asks,
+    /// how many.
+    Unfollowed(usize, String, u64),
     /// A revision took the place of an inquiry that waited.
     Replaced,
     /// An answer came for what had been revised meanwhile: paid, and not told.
@@ -98,6 +116,8 @@ pub(super) struct JudgeState {
     pub(super) quirks: Quirks,
     pub(super) bytes_per_token: f64,
     pub(super) ready: VecDeque<u64>,
+    /// Inquiries that are being rendered for it.
+    pub(super) rendering: u32,
     /// When its gate may open, and what keeps it closed.
     pub(super) wake_ms: Option<u64>,
     pub(super) blocked: Option<Reason>,
@@ -112,6 +132,8 @@ pub(super) struct LaneTask {
     pub(super) attempts: u32,
     pub(super) adaptations: u32,
     pub(super) under_way: Option<(Reservation, Shape)>,
+    /// When the last request was sent.
+    pub(super) asked_ms: u64,
     pub(super) is_superseded: bool,
     pub(super) arrived_ms: u64,
     /// Nothing was sent for it yet.
@@ -155,6 +177,7 @@ impl JudgeState {
             quirks: Quirks::new(judge.structured_output),
             bytes_per_token: BYTES_PER_TOKEN,
             ready: VecDeque::new(),
+            rendering: 0,
             wake_ms: None,
             blocked: None,
         }
@@ -252,6 +275,7 @@ impl LaneCore {
             attempts: 0,
             adaptations: 0,
             under_way: None,
+            asked_ms: 0,
             is_superseded: false,
             arrived_ms: now_ms,
             is_new: true,
@@ -368,13 +392,24 @@ impl LaneCore {
     fn advance(&mut self, now_ms: u64, id: u64) -> Option<GateBlock> {
         let end = loop {
             let task = self.tasks.get_mut(&id)?;
-            if self.is_leaving && task.dialog.may_move() && task.under_way.is_none() {
+            if self.is_leaving && task.dialog.is_untouched() && task.under_way.is_none() {
                 self.leave(id);
                 return None;
             }
             if task.question.is_none() {
-                match task.dialog.next(&*task.asked.inquiry, &self.judges) {
+                match task.dialog.next(&self.judges) {
                     DialogStep::Done(end) => break end,
+                    DialogStep::Render(room) => {
+                        let judge = task.dialog.judge;
+                        let state = &mut self.states[judge];
+                        if state.rendering >= RENDERED_AT_ONCE {
+                            return Some(GateBlock::Busy);
+                        }
+                        state.rendering += 1;
+                        let inquiry = Arc::clone(&task.asked.inquiry);
+                        self.actions.push(LaneAction::Render { id, judge, inquiry, room });
+                        return None;
+                    }
                     DialogStep::Ask { judge, question, sample } => {
                         let key = key_of(&self.judges[judge], &question, sample);
                         let estimate = task.dialog.estimate(&question);
@@ -400,6 +435,7 @@ impl LaneCore {
             };
             state.blocked = None;
             task.under_way = Some((reservation, state.quirks.current()));
+            task.asked_ms = now_ms;
             if std::mem::take(&mut task.is_new) {
                 let waited = now_ms.saturating_sub(task.arrived_ms);
                 let count = LaneCount::Waited(open.judge, evaluator_of(task), waited);
@@ -416,6 +452,25 @@ impl LaneCore {
         };
         self.finish(id, *end);
         None
+    }
+
+    /// What an inquiry was rendered to for a judge, or why it could not be.
+    pub(in crate::judge) fn rendered(
+        &mut self,
+        id: u64,
+        judge: usize,
+        prompt: Result<JudgePrompt, Outcome>,
+    ) {
+        self.states[judge].rendering -= 1;
+        // It may have been replaced meanwhile, or its time may have run out.
+        if let Some(task) = self.tasks.get_mut(&id) {
+            if let Ok(JudgePrompt { unfollowed_secrets: count @ 1.., .. }) = &prompt {
+                let count = LaneCount::Unfollowed(judge, evaluator_of(task), *count);
+                self.actions.push(LaneAction::Count(count));
+            }
+            task.dialog.rendered(prompt);
+            self.states[task.dialog.judge].ready.push_front(id);
+        }
     }
 
     /// When to look again, without any event before.

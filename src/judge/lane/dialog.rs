@@ -25,6 +25,8 @@ const ESTIMATE_TOKENS_MIN: u64 = 512;
 /// What is to be done next.
 #[derive(Debug)]
 pub(super) enum DialogStep {
+    /// Have the inquiry rendered for this room.
+    Render(PromptRoom),
     /// Ask this.
     Ask {
         /// The judge, by its place.
@@ -59,6 +61,8 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct Dialog {
     plan: JudgePlan,
+    /// Judges that were asked first, and could not tell.
+    given_up: Vec<usize>,
     /// The judge that is asked now, and the one for the last word.
     pub(super) judge: usize,
     escalate_to: Option<usize>,
@@ -90,10 +94,8 @@ impl Dialog {
         settings: &JudgeSettings,
         (bytes_per_token, mark_key): (f64, MarkKey),
     ) -> Self {
-        let taken = settings.max_tokens.saturating_add(OVERHEAD_TOKENS);
-        let fits = settings.context_tokens.saturating_sub(taken).max(OVERHEAD_TOKENS / 2);
         let room = PromptRoom {
-            evidence_tokens: plan.evidence_tokens.min(fits),
+            evidence_tokens: evidence_tokens(&plan, settings),
             bytes_per_token,
             withholds_injections: false,
             window: 0,
@@ -101,6 +103,7 @@ impl Dialog {
         };
         Self {
             plan,
+            given_up: Vec::new(),
             judge,
             escalate_to,
             room,
@@ -120,18 +123,9 @@ impl Dialog {
     }
 
     /// What is to be done next.
-    pub(super) fn next(&mut self, inquiry: &dyn Inquiry, judges: &[JudgeSettings]) -> DialogStep {
-        if self.end.is_none() && self.prompt.is_none() {
-            match inquiry.prompt(&self.room) {
-                Ok(prompt) => {
-                    self.cut_bytes = prompt.cut_bytes;
-                    self.injection_found = prompt.injection_found;
-                    self.prompt = Some(prompt);
-                }
-                Err(outcome) => self.end = Some(DialogEnd::GivenUp(outcome)),
-            }
-        }
+    pub(super) fn next(&mut self, judges: &[JudgeSettings]) -> DialogStep {
         match (self.end.take(), &self.prompt, judges.get(self.judge)) {
+            (None, None, Some(_)) => DialogStep::Render(self.room.clone()),
             (None, Some(prompt), Some(settings)) => {
                 let question = self.question(prompt.clone(), settings);
                 DialogStep::Ask {
@@ -144,6 +138,18 @@ impl Dialog {
                 let error = "the judge is not configured".to_owned();
                 DialogEnd::GivenUp(Outcome::Failed { error_type: "judge_unknown", error })
             }))),
+        }
+    }
+
+    /// Takes what the inquiry was rendered to, or why it could not be.
+    pub(super) fn rendered(&mut self, prompt: Result<JudgePrompt, Outcome>) {
+        match prompt {
+            Ok(prompt) => {
+                self.cut_bytes = prompt.cut_bytes;
+                self.injection_found = prompt.injection_found;
+                self.prompt = Some(prompt);
+            }
+            Err(outcome) => self.give_up(outcome),
         }
     }
 
@@ -343,9 +349,30 @@ impl Dialog {
         first
     }
 
-    /// Whether it may go on with another judge than it began with.
-    pub(super) fn may_move(&self) -> bool {
+    /// Whether nothing was answered yet, so that another process may ask in its place.
+    pub(super) fn is_untouched(&self) -> bool {
         self.votes.is_empty() && self.part.is_none() && self.phase == Phase::Sampling
+    }
+
+    /// Whether a judge may be asked in the place of the one that is asked now: none is twice, and
+    /// what was answered does not suffice.
+    pub(super) fn may_move_to(&self, other: usize) -> bool {
+        let enough = self.votes.len() >= self.plan.samples_min.max(1) as usize;
+        self.phase == Phase::Sampling && !enough && !self.given_up.contains(&other)
+    }
+
+    /// Has another judge asked from now on. Votes of two judges are not counted together: what the
+    /// first one said, be it to some windows of the record, is asked again.
+    pub(super) fn move_to(&mut self, other: usize, settings: &JudgeSettings) {
+        self.given_up.push(std::mem::replace(&mut self.judge, other));
+        self.votes.clear();
+        (self.part, self.answers) = (None, 0);
+        (self.remark, self.is_longer, self.is_halved) = (None, false, false);
+        let evidence_tokens = evidence_tokens(&self.plan, settings);
+        let room = PromptRoom { evidence_tokens, window: 0, ..self.room.clone() };
+        if room != self.room {
+            (self.room, self.prompt) = (room, None);
+        }
     }
 
     /// How the judge came to it; `None` before anything was answered.
@@ -364,11 +391,19 @@ impl Dialog {
             samples: self.answers,
             agreement,
             escalated: self.phase == Phase::Escalated,
+            fallback: !self.given_up.is_empty(),
             cost_usd: self.cost_nano as f64 / 1e9,
             injection_suspected,
             cut_bytes: self.cut_bytes,
         })
     }
+}
+
+/// Tokens of a record that a judge has room for, as far as the plan allows them.
+fn evidence_tokens(plan: &JudgePlan, settings: &JudgeSettings) -> u32 {
+    let taken = settings.max_tokens.saturating_add(OVERHEAD_TOKENS);
+    let fits = settings.context_tokens.saturating_sub(taken).max(OVERHEAD_TOKENS / 2);
+    plan.evidence_tokens.min(fits)
 }
 
 /// What of an answer survives when what seems an injection is withheld; all else is unclear.

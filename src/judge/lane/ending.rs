@@ -9,7 +9,7 @@ impl LaneCore {
     pub(super) fn stop_task(&mut self, id: u64, outcome: Outcome) {
         let Some(task) = self.tasks.get_mut(&id) else { return };
         task.dialog.stop(&*task.asked.inquiry, outcome);
-        if let DialogStep::Done(end) = task.dialog.next(&*task.asked.inquiry, &self.judges) {
+        if let DialogStep::Done(end) = task.dialog.next(&self.judges) {
             self.finish(id, *end);
         }
     }

@@ -22,8 +22,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use opentelemetry::metrics::Meter;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use self::change::{JudgePlace, place_of};
 use self::core::{LaneCore, LaneLimits};
@@ -36,6 +34,7 @@ use super::metrics::{JudgeMetrics, LaneMetrics};
 use super::settings::{JudgeSettings, JudgingSettings};
 use crate::evaluate::AskedInquiry;
 use crate::evaluate::inquiry::MarkKey;
+use crate::lane::LaneRun;
 use crate::model::{Evaluation, Reason, Receipt, WaitingPlace, WaitingRoom};
 use crate::settings::HumanDuration;
 
@@ -133,8 +132,7 @@ pub struct JudgeLane {
     handle: LaneHandle,
     /// Whether what is not asked at the end is left to the next process.
     leaves: bool,
-    hurry: CancellationToken,
-    join: JoinHandle<()>,
+    task: LaneRun,
 }
 
 impl JudgeLane {
@@ -175,15 +173,15 @@ impl JudgeLane {
         let own: Vec<_> = own.collect();
         let core = LaneCore::new(own.clone(), limits, mark_key()?);
         let (sender, receiver) = mpsc::unbounded_channel();
-        let (hurry, leaves) = (CancellationToken::new(), log.is_some());
+        let leaves = log.is_some();
         let names = judges.keys().cloned().collect();
         let metrics = Arc::new(metrics.of(names, &asking, &load));
         let handle =
             LaneHandle { sender, load, outlet: Arc::clone(&outlet), metrics: Arc::clone(&metrics) };
         let around = LaneSurroundings { outlet, metrics, spent_file, log, watch };
         let runner = LaneRunner::new(core, clients, around);
-        let join = tokio::spawn(runner.run(receiver, hurry.clone()));
-        Ok(Self { known: Mutex::new(own), handle, leaves, hurry, join })
+        let task = LaneRun::spawn("judges", runner, receiver);
+        Ok(Self { known: Mutex::new(own), handle, leaves, task })
     }
 
     /// Where inquiries are handed in.
@@ -240,15 +238,10 @@ impl JudgeLane {
     /// Takes no more. What is under way is waited for until there is no more time; what is not
     /// asked then is left to the next process where there is a log, else it is not evaluable.
     pub async fn shutdown(self, no_more_time: impl Future<Output = ()>) {
-        let Self { handle, leaves, hurry, mut join, .. } = self;
+        let Self { handle, leaves, task, .. } = self;
+        // A lane that has ended needs none.
         let _ = handle.sender.send(LaneMessage::Close { leaves });
-        tokio::select! {
-            biased;
-            ended = &mut join => return tell_panic(ended),
-            () = no_more_time => {}
-        }
-        hurry.cancel();
-        tell_panic(join.await);
+        task.finish(no_more_time).await;
     }
 }
 
@@ -267,12 +260,6 @@ fn mark_key() -> Result<MarkKey, JudgeStartError> {
     let random = rustls::crypto::ring::default_provider().secure_random;
     random.fill(&mut bytes).map_err(|_| JudgeStartError::NoRandomness)?;
     Ok(MarkKey(bytes))
-}
-
-fn tell_panic(ended: Result<(), tokio::task::JoinError>) {
-    if let Err(error) = ended {
-        tracing::error!(%error, "the lane of the judges ended by an internal error");
-    }
 }
 
 /// Asks about all of these, and gives the evaluations of each, in order.

@@ -4,26 +4,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::core::{LaneAction, LaneCore};
 use super::{AnswerLog, JudgesChange, LaneMessage, LaneOutlet, spent};
+use crate::evaluate::inquiry::{Inquiry, JudgePrompt, PromptRoom};
 use crate::judge::cache::QuestionKey;
 use crate::judge::call::CallWatch;
 use crate::judge::client::JudgeClient;
 use crate::judge::metrics::LaneMetrics;
 use crate::judge::wire::{Fault, JudgeQuestion, Quirks, Reply};
+use crate::lane::{Aside, LaneWork};
+use crate::model::Outcome;
 use crate::panics::caught_future;
 
-/// Inquiries that are taken in at once.
-const TAKEN_MAX: usize = 256;
 /// How often it is kept what was spent.
 const KEEP_SPENT: Duration = Duration::from_secs(1);
-/// The longest sleep without an event.
-const SLEEP_MAX: Duration = Duration::from_secs(60);
 
 /// Unix milliseconds that go on evenly, whatever becomes of the machine's clock.
 #[derive(Clone, Copy)]
@@ -46,11 +43,19 @@ impl EvenClock {
 }
 
 /// A request that has ended.
-struct EndedRequest {
+pub(super) struct EndedRequest {
     id: u64,
     judge: usize,
     took: Duration,
     answer: Result<Reply, Fault>,
+}
+
+/// What was under way, and has ended.
+pub(super) enum JudgeLaneEnd {
+    /// An inquiry was rendered for a judge.
+    Rendered(u64, usize, Result<JudgePrompt, Outcome>),
+    /// A judge was asked.
+    Asked(EndedRequest),
 }
 
 /// What the lane works with beside its judges.
@@ -67,7 +72,8 @@ pub(super) struct LaneRunner {
     core: LaneCore,
     clients: Vec<JudgeClient>,
     around: LaneSurroundings,
-    requests: JoinSet<EndedRequest>,
+    under_way: JoinSet<JudgeLaneEnd>,
+    aside: Aside,
     clock: EvenClock,
     has_spent: bool,
     kept_at: Instant,
@@ -86,66 +92,12 @@ impl LaneRunner {
             core,
             clients,
             around,
-            requests: JoinSet::new(),
+            under_way: JoinSet::new(),
+            aside: Aside::new(),
             clock: EvenClock::new(),
             has_spent: false,
             kept_at: Instant::now(),
         }
-    }
-
-    /// Works until it is told to close and nothing is left, or to hurry.
-    pub(super) async fn run(
-        mut self,
-        mut messages: mpsc::UnboundedReceiver<LaneMessage>,
-        hurry: CancellationToken,
-    ) {
-        let mut work = Vec::with_capacity(TAKEN_MAX);
-        let mut is_open = true;
-        loop {
-            let actions = self.core.poll(self.clock.now_ms());
-            self.perform(actions);
-            self.keep_spent().await;
-            if !is_open && messages.is_empty() && self.core.is_empty() {
-                break;
-            }
-            let wake = self.wake();
-            tokio::select! {
-                biased;
-                () = hurry.cancelled() => {
-                    let actions = self.core.abandon();
-                    self.perform(actions);
-                    break;
-                }
-                Some(ended) = self.requests.join_next() => self.ended(ended),
-                count = messages.recv_many(&mut work, TAKEN_MAX) => {
-                    is_open &= count > 0;
-                    for message in work.drain(..) {
-                        is_open &= self.take_in(message);
-                    }
-                }
-                () = tokio::time::sleep_until(wake) => {}
-            }
-        }
-        self.requests.abort_all();
-        self.kept_at = Instant::now() - KEEP_SPENT;
-        self.keep_spent().await;
-    }
-
-    /// False where no more comes.
-    fn take_in(&mut self, message: LaneMessage) -> bool {
-        let now_ms = self.clock.now_ms();
-        match message {
-            LaneMessage::Ask(asked, receipt, place) => {
-                self.core.arrive(now_ms, *asked, receipt, place);
-            }
-            LaneMessage::Remember(key, text) => self.core.remember(key, text),
-            LaneMessage::Change(change) => self.change(change),
-            LaneMessage::Close { leaves } => {
-                self.core.close(now_ms, leaves);
-                return false;
-            }
-        }
-        true
     }
 
     /// Asks other judges from now on; what is under way ends as it began.
@@ -163,12 +115,16 @@ impl LaneRunner {
         self.around.metrics.begin(&change.asking);
     }
 
-    fn ended(&mut self, ended: Result<EndedRequest, tokio::task::JoinError>) {
-        // The task itself catches what panics.
-        let Ok(EndedRequest { id, judge, took, answer }) = ended else { return };
+    fn asked(&mut self, EndedRequest { id, judge, took, answer }: EndedRequest) {
         self.around.metrics.took(judge, took);
+        let now_ms = self.clock.now_ms();
+        self.request_ended(id, took, |core| core.answered(now_ms, id, answer));
+    }
+
+    /// Does what follows from the end of a request, and tells who watches.
+    fn request_ended(&mut self, id: u64, took: Duration, end: impl FnOnce(&mut LaneCore)) {
         let evaluation = self.core.asking(id).map(|it| (it.id, it.target.trace_id, it.span_id));
-        self.core.answered(self.clock.now_ms(), id, answer);
+        end(&mut self.core);
         self.has_spent = true;
         let actions = self.core.take_actions();
         if let (Some(watch), Some(of)) = (&self.around.watch, evaluation) {
@@ -178,16 +134,12 @@ impl LaneRunner {
         self.perform(actions);
     }
 
-    fn wake(&self) -> Instant {
-        let longest = if self.has_spent { KEEP_SPENT } else { SLEEP_MAX };
-        let now_ms = self.clock.now_ms();
-        let wake = self.core.next_wake_ms().map(|at| at.saturating_sub(now_ms));
-        Instant::now() + wake.map_or(longest, |wake| Duration::from_millis(wake).min(longest))
-    }
-
     fn perform(&mut self, actions: Vec<LaneAction>) {
         for action in actions {
             match action {
+                LaneAction::Render { id, judge, inquiry, room } => {
+                    self.render(id, judge, inquiry, room);
+                }
                 LaneAction::Send { id, judge, key, quirks, question } => {
                     self.send(id, judge, (key, quirks, question));
                 }
@@ -203,6 +155,17 @@ impl LaneRunner {
         }
     }
 
+    fn render(&mut self, id: u64, judge: usize, inquiry: Arc<dyn Inquiry>, room: PromptRoom) {
+        let aside = self.aside.clone();
+        self.under_way.spawn(async move {
+            let prompt = aside.run(move || inquiry.prompt(&room)).await.unwrap_or_else(|_| {
+                let error = "rendering the record ended by an internal error".to_owned();
+                Err(Outcome::Failed { error_type: "internal_error", error })
+            });
+            JudgeLaneEnd::Rendered(id, judge, prompt)
+        });
+    }
+
     fn send(
         &mut self,
         id: u64,
@@ -211,7 +174,7 @@ impl LaneRunner {
     ) {
         let Some(client) = self.clients.get(judge).cloned() else { return };
         let log = self.around.log.clone();
-        self.requests.spawn(async move {
+        self.under_way.spawn(async move {
             let asking = async {
                 let reply = client.ask(key, &quirks, &question).await?;
                 if let Some(log) = log {
@@ -223,7 +186,8 @@ impl LaneRunner {
             let internal = || Fault::Rejected { status: 0, text: "an internal error".to_owned() };
             let started = Instant::now();
             let answer = caught_future(asking).await.unwrap_or_else(|_| Err(internal()));
-            EndedRequest { id, judge, took: started.elapsed(), answer }
+            let took = started.elapsed();
+            JudgeLaneEnd::Asked(EndedRequest { id, judge, took, answer })
         });
     }
 
@@ -237,5 +201,68 @@ impl LaneRunner {
             let file = file.display();
             tracing::error!(%file, %error, "what judges cost cannot be kept");
         }
+    }
+}
+
+impl LaneWork for LaneRunner {
+    type Message = LaneMessage;
+    type Ended = JudgeLaneEnd;
+
+    async fn step(&mut self) {
+        let actions = self.core.poll(self.clock.now_ms());
+        self.perform(actions);
+        self.keep_spent().await;
+    }
+
+    fn take_in(&mut self, message: LaneMessage) -> bool {
+        let now_ms = self.clock.now_ms();
+        match message {
+            LaneMessage::Ask(asked, receipt, place) => {
+                self.core.arrive(now_ms, *asked, receipt, place);
+            }
+            LaneMessage::Remember(key, text) => self.core.remember(key, text),
+            LaneMessage::Change(change) => self.change(change),
+            LaneMessage::Close { leaves } => {
+                self.core.close(now_ms, leaves);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn ended(&mut self, ended: JudgeLaneEnd) {
+        match ended {
+            JudgeLaneEnd::Rendered(id, judge, prompt) => self.core.rendered(id, judge, prompt),
+            JudgeLaneEnd::Asked(request) => self.asked(request),
+        }
+    }
+
+    fn sleep(&self) -> Option<Duration> {
+        let now_ms = self.clock.now_ms();
+        let wake = self.core.next_wake_ms().map(|at| at.saturating_sub(now_ms));
+        wake.map(Duration::from_millis)
+            .into_iter()
+            .chain(self.has_spent.then_some(KEEP_SPENT))
+            .min()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.core.is_empty()
+    }
+
+    fn under_way(&mut self) -> &mut JoinSet<JudgeLaneEnd> {
+        &mut self.under_way
+    }
+
+    async fn abandon(&mut self) {
+        let now_ms = self.clock.now_ms();
+        for (id, took_ms) in self.core.under_way(now_ms) {
+            let took = Duration::from_millis(took_ms);
+            self.request_ended(id, took, |core| core.cut_off(now_ms, id));
+        }
+        let actions = self.core.abandon();
+        self.perform(actions);
+        self.kept_at = Instant::now() - KEEP_SPENT;
+        self.keep_spent().await;
     }
 }

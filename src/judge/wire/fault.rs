@@ -77,6 +77,8 @@ pub(in crate::judge) enum Fault {
     },
     /// Replies are replayed, and this one was not recorded.
     NotRecorded,
+    /// The process ends before it has answered.
+    CutOff,
 }
 
 impl Fault {
@@ -99,7 +101,7 @@ impl Fault {
 
     /// Whether the request may have to be paid though nothing says how much.
     pub(in crate::judge) fn may_cost(&self) -> bool {
-        matches!(self, Self::Broken(_) | Self::Unreadable(_))
+        matches!(self, Self::Broken(_) | Self::Unreadable(_) | Self::CutOff)
     }
 
     /// The wait that is asked for.
@@ -128,6 +130,7 @@ impl Fault {
             Self::NotRecorded => {
                 ("judge_reply_not_recorded", "no reply to this question is recorded".to_owned())
             }
+            Self::CutOff => ("judge_cut_off", "the process ended before it answered".to_owned()),
         }
     }
 }

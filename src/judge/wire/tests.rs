@@ -25,6 +25,7 @@ fn question(user: &str) -> JudgeQuestion {
         digest: [0; 16],
         cut_bytes: 0,
         injection_found: false,
+        unfollowed_secrets: 0,
     };
     JudgeQuestion { prompt, remark: None, temperature: 0.0, max_tokens: 9 }
 }

@@ -27,8 +27,8 @@ use crate::telemetry::OwnSpans;
 
 use outlet::AskedOutlet;
 pub(super) use pending::PendingTraces;
+pub use unanswered::UNANSWERED_FILE;
 use unanswered::UnansweredLetters;
-pub use unanswered::{UNANSWERED_FILE, UNANSWERED_REASONS};
 
 /// The file, in the folder of the data, that holds what judges cost.
 const SPENT_FILE: &str = "judges.json";

@@ -20,16 +20,6 @@ const WAITING_MAX: usize = 1_024;
 /// When the file is set aside, and what is kept: 80 MiB in all.
 const ROTATION: Rotation = Rotation { bytes_max: 16 << 20, backups_max: 4, is_private: true };
 
-/// Why an evaluation has no answer that a judge may still give.
-pub const UNANSWERED_REASONS: [Reason; 6] = [
-    Reason::QueueFull,
-    Reason::BudgetExhausted,
-    Reason::RateLimited,
-    Reason::CircuitOpen,
-    Reason::Deadline,
-    Reason::Shutdown,
-];
-
 /// Writes letters beside the lane, which never waits for the disk.
 pub(super) struct UnansweredLetters {
     choice: DeadLetterChoice,
@@ -79,12 +69,10 @@ impl UnansweredLetters {
 
     fn is_meant(&self, outcome: &Outcome) -> bool {
         match outcome {
-            Outcome::Scored(_) => false,
-            Outcome::Failed { .. } => true,
             Outcome::NotEvaluable { reason: Reason::BudgetExhausted, .. } => {
                 self.choice == DeadLetterChoice::All
             }
-            Outcome::NotEvaluable { reason, .. } => UNANSWERED_REASONS.contains(reason),
+            outcome => outcome.is_unanswered(),
         }
     }
 }

@@ -100,6 +100,27 @@ fn what_an_evaluator_does_not_take_is_a_mistake_in_the_config() {
 }
 
 #[test]
+fn an_evaluator_whose_criteria_come_from_elsewhere_is_asked_at_the_start_too() {
+    let (_server, address) = python();
+    let folder = tempfile::tempdir().expect("a folder");
+    let cases = folder.path().join("cases.jsonl");
+    std::fs::write(&cases, "{\"id\": \"one\", \"criteria\": {\"tone\": \"friendly\"}}\n")
+        .expect("cases");
+    let dataset = format!("{{file: {cases:?}, key: 'attributes[\"case\"]'}}");
+    for expect in [dataset.as_str(), "{attribute: case.criteria}"] {
+        let config = format!(
+            "evaluators:\n  http/answer_length:\n    endpoint: {address}\n    \
+             settings: {{words_max: many}}\n    expect: {expect}\n"
+        );
+        let (code, said) = of_config("check", &config);
+        let place = "c.yaml:4:27: `http/answer_length`: it does not take";
+        assert!(code == Some(78) && said.contains(place), "{code:?} {said}");
+        let (code, said) = of_config("check", &config.replace("many", "3"));
+        assert!(code == Some(0) && said.contains("no mistakes"), "{said}");
+    }
+}
+
+#[test]
 fn an_evaluator_that_is_away_is_told_by_the_check_and_no_mistake() {
     let config = "evaluators:\n  grpc/none: {endpoint: \"http://127.0.0.1:1\"}\n";
     let (code, said) = of_config("check", config);

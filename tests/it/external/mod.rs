@@ -5,6 +5,7 @@ mod crash;
 mod http;
 mod process;
 mod proto;
+mod refused;
 mod remote;
 mod server;
 

@@ -463,3 +463,24 @@ async fn another_config_asks_another_evaluator() {
     assert_eq!(events.iter().map(Event::score).collect::<Vec<_>>(), [Some(1.0), Some(0.0)]);
     running.judged().await;
 }
+
+#[tokio::test]
+async fn criteria_that_come_with_the_trace_go_with_its_task() {
+    let server =
+        FakeEvaluator::start(Script::answering(|asked, _| Scripted::now(&all(asked, 1.0)))).await;
+    let config = asking(&server, ", expect: {attribute: eval.criteria}");
+    let running = Running::start(&config).await;
+    for (trace, criteria) in [(1, Some(r#"{"tone":"friendly"}"#)), (2, None)] {
+        let mut spans = refund(trace);
+        if let Some(criteria) = criteria {
+            spans[0] = with(spans[0].clone(), "eval.criteria", criteria);
+        }
+        running.send(request(spans)).await;
+    }
+    let events = running.events(2).await;
+    assert_eq!(events.iter().map(told).collect::<Vec<_>>(), ["1 pass", "no_expectation"]);
+    let tasks = server.requests().into_iter().flat_map(|(asked, _)| asked.tasks);
+    let criteria: Vec<String> = tasks.map(|task| task.criteria_json).collect();
+    assert_eq!(criteria, [r#"{"tone":"friendly"}"#]);
+    running.judged().await;
+}

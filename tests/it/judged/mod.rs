@@ -7,6 +7,8 @@ mod labelled;
 mod parity;
 mod structure;
 
+use std::sync::Arc;
+
 use spanscore::evaluate::inquiry::{
     AnsweredItem, Conclusion, Inquired, Inquiry, JudgeAnswer, JudgeAnswers, JudgePrompt, MarkKey,
     PromptRoom,
@@ -48,7 +50,7 @@ pub(crate) fn inquire(
     evaluator: &dyn Evaluator,
     trajectory: &Trajectory<'_>,
     threshold: f64,
-) -> Result<Box<dyn Inquiry>, Box<Conclusion>> {
+) -> Result<Arc<dyn Inquiry>, Box<Conclusion>> {
     match evaluator.inquire(trajectory, threshold, Want::ALL).expect("it asks a judge") {
         Inquired::Known(conclusion) => Err(Box::new(conclusion)),
         Inquired::Asked(inquiry) => Ok(inquiry),

@@ -1,6 +1,7 @@
 //! Requests to judges as spans of our own telemetry.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
@@ -72,6 +73,33 @@ async fn each_request_is_a_span_linked_to_what_is_judged_and_without_content() {
     assert_eq!(sent, documented);
     running.counted("spanscore_telemetry_spans_total{outcome=\"sent\"}", 2).await;
     running.judged().await;
+}
+
+#[tokio::test]
+async fn a_request_that_is_cut_off_at_the_end_is_a_span_too() {
+    let judge = FakeJudge::start(|asked| Scripted {
+        delay: Duration::from_secs(60),
+        ..asked.answer(&["yes"])
+    })
+    .await;
+    let own = FakeBackend::grpc().await;
+    let config = format!(
+        "{}shutdown_timeout: 500ms\ntelemetry: {{traces: {{otlp: {{endpoint: \"http://{}\"}}}}}}\n",
+        asking(&judge, "openai", ", price: {input: 1, output: 2}"),
+        own.address
+    );
+    let running = Running::start(&config).await;
+    running.send(request(refund(7))).await;
+    let collector = running.stop();
+    let (events, _) = collector.await;
+    assert_eq!(events[0].text("spanscore.evaluation.reason"), "shutdown");
+    let [span] = &own.spans()[..] else { panic!("{:?}", own.spans()) };
+    let value = |key: &str| attribute(&span.attributes, key).cloned();
+    assert_eq!(value("error.type"), Some(Value::StringValue("judge_cut_off".to_owned())));
+    let Some(Value::DoubleValue(cost)) = value("spanscore.judge.cost_usd") else {
+        panic!("{span:?}")
+    };
+    assert!(cost > 0.0, "it may have to be paid");
 }
 
 #[tokio::test]

@@ -98,6 +98,7 @@ fn of_judge(attributes: &mut Attributes, judge: &JudgeUse) {
     attributes.int("spanscore.judge.samples", i64::from(judge.samples));
     attributes.double("spanscore.judge.agreement", judge.agreement);
     attributes.bool("spanscore.judge.escalated", judge.escalated);
+    attributes.bool("spanscore.judge.fallback", judge.fallback);
     attributes.double("spanscore.judge.cost_usd", judge.cost_usd);
     attributes.bool("spanscore.judge.injection_suspected", judge.injection_suspected);
     attributes.int("spanscore.evidence.cut_bytes", int(judge.cut_bytes));

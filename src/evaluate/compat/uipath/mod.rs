@@ -15,10 +15,12 @@ mod definition;
 mod lax;
 pub(in crate::evaluate) mod order;
 pub(in crate::evaluate) mod output;
+mod settings;
 mod spans;
 
 pub(in crate::evaluate) use definition::{Definition, Flag, missing, required_text};
 pub use definition::{ErrorClass, error_class};
+pub(in crate::evaluate) use settings::schema;
 
 use schemars::JsonSchema;
 use serde::Deserialize;

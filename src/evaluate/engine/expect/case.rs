@@ -17,11 +17,25 @@ pub struct Case {
 }
 
 impl Case {
-    /// A case that has something of everything, to build an evaluator of any kind for trial.
-    pub fn sample() -> Self {
+    /// A case that has something of everything.
+    fn sample() -> Self {
         let call = || ("tool".to_owned(), Value::Map(Map::new()));
         let answer = Some("answer".to_owned());
         Self { calls: vec![call()], turn_ends: vec![1], results: vec![call()], answer }
+    }
+
+    /// Criteria to build an evaluator of a kind with for trial; `None` where it takes none.
+    pub fn sample_criteria(kind: &Kind) -> Option<Value<'static>> {
+        let one = |key: &'static str| Some((key, Value::List(vec![Value::from("it")])));
+        let own = || match kind.name {
+            "task_completion" => Some(one("tasks")),
+            "topic_adherence" => Some(one("topics")),
+            "goal_accuracy" | "refusal" | "output_rules" => Some(None),
+            "agentevals" | "grpc" | "http" => Some(None),
+            _ => None,
+        };
+        let of_own = || own().map(|entry| Value::Map(entry.into_iter().collect()));
+        Self::sample().criteria(kind).or_else(of_own)
     }
 
     /// The criteria of a kind; `None` where the case expects nothing that the kind compares.

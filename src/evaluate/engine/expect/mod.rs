@@ -15,6 +15,7 @@ use super::identity;
 use super::select::{Scope, When};
 use super::tool_choice::texts_of;
 use crate::evaluate::evaluator::{CRITERIA_FROM_TRACE, Evaluator, Kind};
+use crate::evaluate::external::ExternalPlan;
 use crate::model::{EvaluatorInfo, Facts, Outcome, Reason, Trajectory, Want};
 use crate::settings::{Key, Node, NodeKind, Place, SettingsError};
 use crate::value::{Value, json};
@@ -122,6 +123,8 @@ pub struct Expectations {
     source: ExpectationSource,
     facts: Facts,
     reads_calls: bool,
+    /// Whom all of it is asked outside of this process, whatever is expected.
+    external: Option<Arc<ExternalPlan>>,
 }
 
 enum ExpectationSource {
@@ -138,7 +141,8 @@ impl Expectations {
         let facts =
             rows.values().fold(key.facts(), |facts, row| facts.union(&row.evaluator.facts()));
         let reads_calls = rows.values().all(|row| row.evaluator.reads_calls());
-        Self { source: ExpectationSource::Dataset { key, rows }, facts, reads_calls }
+        let external = rows.values().next().and_then(|row| row.evaluator.external().cloned());
+        Self { source: ExpectationSource::Dataset { key, rows }, facts, reads_calls, external }
     }
 
     /// Criteria in an attribute of the root span. `sample` is one that the template builds.
@@ -148,6 +152,7 @@ impl Expectations {
             source: ExpectationSource::Attribute { name, template, known: Mutex::default() },
             facts,
             reads_calls: sample.reads_calls(),
+            external: sample.external().cloned(),
         }
     }
 
@@ -163,6 +168,11 @@ impl Expectations {
     /// Whether the answers depend on the calls.
     pub fn reads_calls(&self) -> bool {
         self.reads_calls
+    }
+
+    /// Whom all of it is asked outside of this process: rows differ in their criteria alone.
+    pub fn external(&self) -> Option<&Arc<ExternalPlan>> {
+        self.external.as_ref()
     }
 
     /// The facts that finding an expectation and judging against it read.

@@ -84,11 +84,12 @@ impl Configured {
         evaluator.judge().map(|plan| plan.judge.as_str())
     }
 
-    /// Whom it asks outside of this process; `None` where that is nobody, or what is expected of a
-    /// trajectory says whom.
+    /// Whom it asks outside of this process; `None` where that is nobody.
     pub fn external(&self) -> Option<&Arc<ExternalPlan>> {
-        let Against::Settings(evaluator) = &self.against else { return None };
-        evaluator.external()
+        match &self.against {
+            Against::Settings(evaluator) => evaluator.external(),
+            Against::Expectations(expectations) => expectations.external(),
+        }
     }
 
     /// Whether it judges some trajectories otherwise than others, or not at all.

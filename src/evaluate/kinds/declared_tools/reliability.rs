@@ -1,18 +1,21 @@
 //! What the kinds that judge tool definitions share: rules that hold or not, and their mean; with
 //! `judge`, rules and what a judge says to the checks that no rule can make.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
-use crate::evaluate::inquiry::{Inquired, JudgeAnswer};
+use crate::evaluate::evaluator::Evaluator;
+use crate::evaluate::inquiry::{Inquired, JudgeAnswer, JudgePlan};
 use crate::evaluate::judged::DokimosReply;
 use crate::evaluate::judged::kind::{JudgedRun, inquire};
 use crate::evaluate::judged::question::{Question, QuestionItem, ReplyForm, Scoring};
 use crate::evaluate::judged::record::RunRecord;
-use crate::evaluate::judged::settings::JudgedSettings;
+use crate::evaluate::judged::settings::{self as judged, JudgedSettings};
 use crate::evaluate::shared::definitions::{Definitions, InvalidDefinition, Tool};
 use crate::evaluate::shared::report;
 use crate::model::{Explanation, Facts, Outcome, Reason, Trajectory, Want};
+use crate::settings::{Node, SettingsError, schema_of_both};
 use crate::value::{Map, Value};
 
 /// Something that a good definition keeps.
@@ -39,92 +42,189 @@ pub(in crate::evaluate) enum ReliabilityCompat {
     Dokimos,
 }
 
-/// How a judge is asked about definitions.
-pub(in crate::evaluate) struct JudgedChecks<'k> {
-    /// The settings that all judged kinds share.
-    pub settings: &'k JudgedSettings,
-    /// How to understand the statements.
-    pub guidance: &'static str,
-    /// What is asked of each definition.
+/// What a kind finds in a good definition: `S` is what its rules have for limits.
+pub(in crate::evaluate) struct DefinitionChecks<S: 'static> {
+    /// What code can tell.
+    pub rules: &'static [DefinitionRule<S>],
+    /// What a judge can tell.
     pub checks: &'static [JudgedCheck],
+    /// How to understand its statements.
+    pub guidance: &'static str,
+}
+
+/// Settings of the kinds that judge definitions.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(in crate::evaluate) struct DefinitionSettings {
+    /// Definitions of the tools, in addition to those that the trace carries.
+    #[schemars(with = "Option<Vec<serde_json::Map<String, serde_json::Value>>>")]
+    tools: Option<Value<'static>>,
+    /// A JSON file of the same form, read once at the start.
+    tools_file: Option<String>,
+    /// With `judge`: `dokimos` asks and counts as Dokimos does.
+    compat: Option<ReliabilityCompat>,
+    /// With `judge`: whether the rules that code checks count, too. Default `true`.
+    rules: Option<bool>,
+}
+
+/// The evaluator of such a kind.
+struct Reliability<S: 'static> {
+    wanted: &'static DefinitionChecks<S>,
+    limits: S,
+    definitions: Definitions,
+    /// Whom to ask, where a judge is to be asked.
+    plan: Option<JudgePlan>,
+    /// How the judge is asked.
+    judged: JudgedSettings,
     /// Whose flags and counting.
-    pub compat: Option<ReliabilityCompat>,
+    compat: Option<ReliabilityCompat>,
     /// Whether the rules count, beside what the judge says.
-    pub counts_rules: bool,
+    counts_rules: bool,
+}
+
+/// Builds the evaluator of a kind whose own settings become the limits of its rules.
+pub(in crate::evaluate) fn build<O: DeserializeOwned, S: Send + Sync>(
+    node: &Node,
+    wanted: &'static DefinitionChecks<S>,
+    limits: impl FnOnce(O) -> S,
+) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let (judged, (own, settings)) =
+        judged::read(node, |rest| rest.read_both::<O, DefinitionSettings>())?;
+    let DefinitionSettings { tools, tools_file, compat, rules } = settings;
+    Ok(Box::new(Reliability {
+        wanted,
+        limits: limits(own),
+        definitions: Definitions::new(tools, tools_file.as_deref())?,
+        plan: judged.plan(),
+        judged,
+        compat,
+        counts_rules: rules.unwrap_or(true),
+    }))
+}
+
+/// The schema of a kind with those settings of its own.
+pub(in crate::evaluate) fn schema<O: JsonSchema>() -> Schema {
+    judged::schema_with_judge(schema_of_both::<O, DefinitionSettings>())
+}
+
+impl<S: Send + Sync> Evaluator for Reliability<S> {
+    fn reads_calls(&self) -> bool {
+        false
+    }
+
+    fn facts(&self) -> Facts {
+        Facts { tool_definitions: true, ..Facts::default() }
+    }
+
+    fn inquire(&self, trajectory: &Trajectory<'_>, threshold: f64, want: Want) -> Option<Inquired> {
+        self.plan.as_ref()?;
+        Some(self.ask(trajectory, threshold, want))
+    }
+
+    fn judge(&self) -> Option<&JudgePlan> {
+        self.plan.as_ref()
+    }
+
+    /// The share of rules that each tool keeps, and its mean over the tools.
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let (rules, limits) = (self.wanted.rules, &self.limits);
+        let tools = self.definitions.of(trajectory);
+        if tools.all.is_empty() {
+            return self.without_tools(want);
+        }
+        let mut sum = 0.0;
+        for tool in &tools.all {
+            let mut kept = 0;
+            for rule in rules {
+                match (rule.holds)(tool, limits) {
+                    Ok(holds) => kept += usize::from(holds),
+                    Err(error) => return invalid(tool, error),
+                }
+            }
+            sum += report::ratio(kept, rules.len());
+        }
+        let explain = || explain(&tools.all, rules, limits);
+        let details = || details(&tools.all, rules, limits);
+        report::scored(sum / tools.all.len() as f64, want, explain, details)
+    }
 }
 
 /// Definitions that are asked about together; more are too many for one request.
 const TOOLS_MAX: usize = 60;
 
-/// Asks a judge about each definition, and joins what it says to the rules.
-pub(in crate::evaluate) fn ask<S>(
-    definitions: &Definitions,
-    trajectory: &Trajectory<'_>,
-    (rules, settings): (&[DefinitionRule<S>], &S),
-    judged: &JudgedChecks<'_>,
-    (threshold, want): (f64, Want),
-) -> Inquired {
-    let tools = definitions.of(trajectory);
-    let run = JudgedRun { trajectory, settings: judged.settings };
-    inquire(&run, &[], threshold, want, |_| {
-        if tools.all.is_empty() || tools.all.len() > TOOLS_MAX {
-            return Err(match tools.all.len() {
-                0 => evaluate(definitions, trajectory, rules, settings, want),
-                count => report::not_evaluable(Reason::TrajectoryTooLarge, want, || {
-                    format!("{count} tools are declared, more than the {TOOLS_MAX} of one request")
-                }),
-            });
-        }
-        let parts = tools.all.iter().map(|tool| (tool.name, tool.description, tool.schema));
-        let record = RunRecord::of_definitions(parts, &judged.settings.send);
-        let mut items = Vec::new();
-        for (number, tool) in (1..).zip(&tools.all) {
-            items.extend(statements((rules, settings), judged, (number, tool))?);
-        }
-        let size = items.len() / tools.all.len();
-        let form = match judged.compat {
-            Some(ReliabilityCompat::Dokimos) => ReplyForm::Dokimos(DokimosReply::Flags),
-            None => ReplyForm::Items,
-        };
-        let guidance = judged.guidance.to_owned();
-        Ok(Question { record, guidance, items, form, scoring: Scoring::MeanOfGroups { size } })
-    })
-}
-
-/// The rules of one definition, settled, and what is asked of it. A check of the same name as a
-/// rule joins it: both must hold.
-fn statements<S>(
-    (rules, settings): (&[DefinitionRule<S>], &S),
-    judged: &JudgedChecks<'_>,
-    (number, tool): (usize, &Tool<'_>),
-) -> Result<Vec<QuestionItem>, Outcome> {
-    let mut kept = Vec::new();
-    for rule in rules {
-        let holds = (rule.holds)(tool, settings).map_err(|error| invalid(tool, error))?;
-        kept.push((rule.name, holds));
-    }
-    let is_asked = |name: &str| judged.checks.iter().any(|check| check.name == name);
-    let by_rules = kept.iter().filter(|(name, _)| judged.counts_rules && !is_asked(name));
-    let mut items: Vec<QuestionItem> = by_rules
-        .map(|(name, holds)| QuestionItem {
-            settled: Some(if *holds { JudgeAnswer::Yes } else { JudgeAnswer::No }),
-            ..QuestionItem::new(String::new()).named(format!("{}: {name}", tool.name))
+impl<S> Reliability<S> {
+    /// Asks a judge about each definition, and joins what it says to the rules.
+    fn ask(&self, trajectory: &Trajectory<'_>, threshold: f64, want: Want) -> Inquired {
+        let tools = self.definitions.of(trajectory);
+        let run = JudgedRun { trajectory, settings: &self.judged };
+        inquire(&run, &[], threshold, want, |_| {
+            if tools.all.is_empty() || tools.all.len() > TOOLS_MAX {
+                return Err(match tools.all.len() {
+                    0 => self.without_tools(want),
+                    count => report::not_evaluable(Reason::TrajectoryTooLarge, want, || {
+                        format!(
+                            "{count} tools are declared, more than the {TOOLS_MAX} of one request"
+                        )
+                    }),
+                });
+            }
+            let parts = tools.all.iter().map(|tool| (tool.name, tool.description, tool.schema));
+            let record = RunRecord::of_definitions(parts, &self.judged.send);
+            let mut items = Vec::new();
+            for (number, tool) in (1..).zip(&tools.all) {
+                items.extend(self.statements(number, tool)?);
+            }
+            let size = items.len() / tools.all.len();
+            let form = match self.compat {
+                Some(ReliabilityCompat::Dokimos) => ReplyForm::Dokimos(DokimosReply::Flags),
+                None => ReplyForm::Items,
+            };
+            let guidance = self.wanted.guidance.to_owned();
+            Ok(Question { record, guidance, items, form, scoring: Scoring::MeanOfGroups { size } })
         })
-        .collect();
-    items.extend(judged.checks.iter().map(|check| {
-        // A number and no name: names are written by strangers.
-        let words = match judged.compat {
-            Some(_) => format!("Tool {number} [{}]: {}", check.name, check.holds),
-            None => format!("Of the tool at seq {number}: {}", check.holds),
-        };
-        let is_broken = kept.iter().any(|(rule, holds)| *rule == check.name && !holds);
-        QuestionItem {
-            settled: is_broken.then_some(JudgeAnswer::No),
-            flag: judged.compat.map(|_| (number, check.name)),
-            ..QuestionItem::new(words).named(format!("{}: {}", tool.name, check.name))
+    }
+
+    /// The rules of one definition, settled, and what is asked of it. A check of the same name as
+    /// a rule joins it: both must hold.
+    fn statements(&self, number: usize, tool: &Tool<'_>) -> Result<Vec<QuestionItem>, Outcome> {
+        let mut kept = Vec::new();
+        for rule in self.wanted.rules {
+            let holds = (rule.holds)(tool, &self.limits).map_err(|error| invalid(tool, error))?;
+            kept.push((rule.name, holds));
         }
-    }));
-    Ok(items)
+        let checks = self.wanted.checks;
+        let is_asked = |name: &str| checks.iter().any(|check| check.name == name);
+        let by_rules = kept.iter().filter(|(name, _)| self.counts_rules && !is_asked(name));
+        let mut items: Vec<QuestionItem> = by_rules
+            .map(|(name, holds)| QuestionItem {
+                settled: Some(if *holds { JudgeAnswer::Yes } else { JudgeAnswer::No }),
+                ..QuestionItem::new(String::new()).named(format!("{}: {name}", tool.name))
+            })
+            .collect();
+        items.extend(checks.iter().map(|check| {
+            // A number and no name: names are written by strangers.
+            let words = match self.compat {
+                Some(_) => format!("Tool {number} [{}]: {}", check.name, check.holds),
+                None => format!("Of the tool at seq {number}: {}", check.holds),
+            };
+            let is_broken = kept.iter().any(|(rule, holds)| *rule == check.name && !holds);
+            QuestionItem {
+                settled: is_broken.then_some(JudgeAnswer::No),
+                flag: self.compat.map(|_| (number, check.name)),
+                ..QuestionItem::new(words).named(format!("{}: {}", tool.name, check.name))
+            }
+        }));
+        Ok(items)
+    }
+
+    fn without_tools(&self, want: Want) -> Outcome {
+        if self.definitions.is_given() {
+            return report::scored(1.0, want, || "no tool is declared", Map::new);
+        }
+        report::not_evaluable(Reason::ToolDefinitionsNotRecorded, want, || {
+            "no definition of the tools is known".to_owned()
+        })
+    }
 }
 
 fn invalid(tool: &Tool<'_>, error: InvalidDefinition) -> Outcome {
@@ -134,70 +234,32 @@ fn invalid(tool: &Tool<'_>, error: InvalidDefinition) -> Outcome {
     }
 }
 
-/// The facts that definitions are judged by.
-pub(in crate::evaluate) fn facts() -> Facts {
-    Facts { tool_definitions: true, ..Facts::default() }
+fn holds<S>(rule: &DefinitionRule<S>, tool: &Tool<'_>, limits: &S) -> bool {
+    matches!((rule.holds)(tool, limits), Ok(true))
 }
 
-/// The share of rules that each tool keeps, and its mean over the tools.
-pub(in crate::evaluate) fn evaluate<S>(
-    definitions: &Definitions,
-    trajectory: &Trajectory<'_>,
-    rules: &[DefinitionRule<S>],
-    settings: &S,
-    want: Want,
-) -> Outcome {
-    let tools = definitions.of(trajectory);
-    if tools.all.is_empty() {
-        return if definitions.is_given() {
-            report::scored(1.0, want, || "no tool is declared", Map::new)
-        } else {
-            report::not_evaluable(Reason::ToolDefinitionsNotRecorded, want, || {
-                "no definition of the tools is known".to_owned()
-            })
-        };
+fn explain<S>(tools: &[Tool<'_>], rules: &[DefinitionRule<S>], limits: &S) -> Explanation {
+    let broken = tools.iter().map(|tool| {
+        let broken = rules.iter().filter(|rule| !holds(rule, tool, limits)).map(|rule| rule.name);
+        (tool.name, broken.collect::<Vec<_>>())
+    });
+    let broken: Vec<_> = broken.filter(|(_, broken)| !broken.is_empty()).collect();
+    let all = tools.len();
+    if broken.is_empty() {
+        return Explanation::plain(format!("all {all} tools keep all rules"));
     }
-    let mut sum = 0.0;
-    for tool in &tools.all {
-        let mut kept = 0;
-        for rule in rules {
-            match (rule.holds)(tool, settings) {
-                Ok(holds) => kept += usize::from(holds),
-                Err(error) => return invalid(tool, error),
-            }
-        }
-        sum += report::ratio(kept, rules.len());
-    }
-    let holds = |rule: &DefinitionRule<S>, tool: &Tool<'_>| {
-        matches!((rule.holds)(tool, settings), Ok(true))
-    };
-    let explain = || {
-        let broken = tools.all.iter().map(|tool| {
-            let broken = rules.iter().filter(|rule| !holds(rule, tool)).map(|rule| rule.name);
-            (tool.name, broken.collect::<Vec<_>>())
-        });
-        let broken: Vec<_> = broken.filter(|(_, broken)| !broken.is_empty()).collect();
-        let all = tools.all.len();
-        if broken.is_empty() {
-            return Explanation::plain(format!("all {all} tools keep all rules"));
-        }
-        let mut words = Explanation::plain(format!("{} of {all} tools break rules", broken.len()));
-        report::few(&mut words, broken, |words, (tool, broken)| {
-            words.push(&format!("{tool}: {}", report::names(broken)));
-        });
-        words
-    };
-    let details = || {
-        let results = tools.all.iter().map(|tool| {
-            let checks: Map<'_> =
-                rules.iter().map(|rule| (rule.name, Value::from(holds(rule, tool)))).collect();
-            let entry: Map<'_> =
-                [("name", Value::from(tool.name.to_owned())), ("rules", Value::Map(checks))]
-                    .into_iter()
-                    .collect();
-            Value::Map(entry)
-        });
-        [("results", Value::List(results.collect()))].into_iter().collect()
-    };
-    report::scored(sum / tools.all.len() as f64, want, explain, details)
+    let mut words = Explanation::plain(format!("{} of {all} tools break rules", broken.len()));
+    report::few(&mut words, broken, |words, (tool, broken)| {
+        words.push(&format!("{tool}: {}", report::names(broken)));
+    });
+    words
+}
+
+fn details<S>(tools: &[Tool<'_>], rules: &[DefinitionRule<S>], limits: &S) -> Map<'static> {
+    let results = tools.iter().map(|tool| {
+        let kept = rules.iter().map(|rule| (rule.name, Value::from(holds(rule, tool, limits))));
+        let name = ("name", Value::from(tool.name.to_owned()));
+        Value::Map([name, ("rules", Value::Map(kept.collect()))].into_iter().collect())
+    });
+    [("results", Value::List(results.collect()))].into_iter().collect()
 }

@@ -8,15 +8,9 @@ use hashbrown::HashSet;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::reliability::{
-    DefinitionRule, JudgedCheck, JudgedChecks, ReliabilityCompat, ask, evaluate, facts,
-};
-use crate::evaluate::evaluator::{Evaluator, Kind};
-use crate::evaluate::inquiry::{Inquired, JudgePlan};
-use crate::evaluate::judged::settings::{self as judged, JudgedSettings};
-use crate::evaluate::shared::definitions::{Definitions, Tool, required};
-use crate::model::{Facts, Outcome, Trajectory, Want};
-use crate::settings::{Node, SettingsError};
+use super::reliability::{DefinitionChecks, DefinitionRule, JudgedCheck, build, schema};
+use crate::evaluate::evaluator::Kind;
+use crate::evaluate::shared::definitions::{Tool, required};
 use crate::value::Value;
 
 const GUIDANCE: &str = "\
@@ -73,8 +67,8 @@ pub static KIND: Kind = Kind {
     threshold: 0.8,
     needs_criteria: false,
     early: false,
-    schema: judged::schema_with_judge::<Settings>,
-    build,
+    schema: schema::<Settings>,
+    build: |node| build(node, &WANTED, |limits: Settings| limits),
     example: "\
 tool_description_reliability:
   max_input_args: 8
@@ -89,68 +83,18 @@ struct Settings {
     max_input_args: usize,
     /// Most optional arguments that a tool should take. Default 3.
     max_optional_args: usize,
-    /// Definitions of the tools, in addition to those that the trace carries.
-    #[schemars(with = "Option<Vec<serde_json::Map<String, serde_json::Value>>>")]
-    tools: Option<Value<'static>>,
-    /// A JSON file of the same form, read once at the start.
-    tools_file: Option<String>,
-    /// With `judge`: `dokimos` asks and counts as Dokimos does.
-    compat: Option<ReliabilityCompat>,
-    /// With `judge`: whether the rules that code checks count, too. Default `true`.
-    rules: Option<bool>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            max_input_args: 5,
-            max_optional_args: 3,
-            tools: None,
-            tools_file: None,
-            compat: None,
-            rules: None,
-        }
+        Self { max_input_args: 5, max_optional_args: 3 }
     }
 }
 
-struct DescriptionLimits {
-    input_args_max: usize,
-    optional_args_max: usize,
-}
+static WANTED: DefinitionChecks<Settings> =
+    DefinitionChecks { rules: &RULES, checks: &CHECKS, guidance: GUIDANCE };
 
-struct Descriptions {
-    limits: DescriptionLimits,
-    definitions: Definitions,
-    judged: JudgedDescriptions,
-}
-
-fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
-    let (shared, settings) = judged::read(node, |own| own.read::<Settings>())?;
-    let judged = JudgedDescriptions {
-        plan: shared.plan(),
-        settings: shared,
-        compat: settings.compat,
-        counts_rules: settings.rules.unwrap_or(true),
-    };
-    Ok(Box::new(Descriptions {
-        limits: DescriptionLimits {
-            input_args_max: settings.max_input_args,
-            optional_args_max: settings.max_optional_args,
-        },
-        definitions: Definitions::new(settings.tools, settings.tools_file.as_deref())?,
-        judged,
-    }))
-}
-
-/// Its settings for the case that a judge is asked.
-struct JudgedDescriptions {
-    settings: JudgedSettings,
-    plan: Option<JudgePlan>,
-    compat: Option<ReliabilityCompat>,
-    counts_rules: bool,
-}
-
-static RULES: [DefinitionRule<DescriptionLimits>; 4] = [
+static RULES: [DefinitionRule<Settings>; 4] = [
     DefinitionRule {
         name: "input_arguments_clarity",
         holds: |tool, _| Ok(all_have(tool, "description")),
@@ -158,14 +102,14 @@ static RULES: [DefinitionRule<DescriptionLimits>; 4] = [
     DefinitionRule { name: "input_arguments_types", holds: |tool, _| Ok(all_have(tool, "type")) },
     DefinitionRule {
         name: "max_num_input_arguments",
-        holds: |tool, limits| Ok(properties(tool).count() <= limits.input_args_max),
+        holds: |tool, limits| Ok(properties(tool).count() <= limits.max_input_args),
     },
     DefinitionRule {
         name: "max_optional_input_arguments",
         holds: |tool, limits| {
             let required = required(tool.schema)?;
             let required = declared_count(tool, &required);
-            Ok(properties(tool).count().saturating_sub(required) <= limits.optional_args_max)
+            Ok(properties(tool).count().saturating_sub(required) <= limits.max_optional_args)
         },
     },
 ];
@@ -190,35 +134,4 @@ fn all_have(tool: &Tool<'_>, keyword: &str) -> bool {
 fn properties<'t>(tool: &Tool<'t>) -> impl Iterator<Item = (&'t str, &'t Value<'t>)> {
     let properties = tool.schema.get("properties").and_then(Value::as_map);
     properties.into_iter().flat_map(|map| map.iter())
-}
-
-impl Evaluator for Descriptions {
-    fn reads_calls(&self) -> bool {
-        false
-    }
-
-    fn facts(&self) -> Facts {
-        facts()
-    }
-
-    fn inquire(&self, trajectory: &Trajectory<'_>, threshold: f64, want: Want) -> Option<Inquired> {
-        self.judged.plan.as_ref()?;
-        let judged = JudgedChecks {
-            settings: &self.judged.settings,
-            guidance: GUIDANCE,
-            checks: &CHECKS,
-            compat: self.judged.compat,
-            counts_rules: self.judged.counts_rules,
-        };
-        let rules = (&RULES[..], &self.limits);
-        Some(ask(&self.definitions, trajectory, rules, &judged, (threshold, want)))
-    }
-
-    fn judge(&self) -> Option<&JudgePlan> {
-        self.judged.plan.as_ref()
-    }
-
-    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        evaluate(&self.definitions, trajectory, &RULES, &self.limits, want)
-    }
 }

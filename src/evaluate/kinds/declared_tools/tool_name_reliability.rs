@@ -2,19 +2,10 @@
 //!
 //! Three rules of Dokimos; the checks that need a judge are not among them.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-
-use super::reliability::{
-    DefinitionRule, JudgedCheck, JudgedChecks, ReliabilityCompat, ask, evaluate, facts,
-};
-use crate::evaluate::evaluator::{Evaluator, Kind};
-use crate::evaluate::inquiry::{Inquired, JudgePlan};
-use crate::evaluate::judged::settings::{self as judged, JudgedSettings};
-use crate::evaluate::shared::definitions::{Definitions, Tool};
-use crate::model::{Facts, Outcome, Trajectory, Want};
-use crate::settings::{Node, SettingsError};
-use crate::value::Value;
+use super::reliability::{DefinitionChecks, DefinitionRule, JudgedCheck, build, schema};
+use crate::evaluate::evaluator::Kind;
+use crate::evaluate::judged::settings::NoSettings;
+use crate::evaluate::shared::definitions::Tool;
 
 /// Parts that a name may have between underscores.
 const SEGMENTS_MAX: usize = 7;
@@ -54,53 +45,16 @@ pub static KIND: Kind = Kind {
     threshold: 0.8,
     needs_criteria: false,
     early: false,
-    schema: judged::schema_with_judge::<Settings>,
-    build,
+    schema: schema::<NoSettings>,
+    build: |node| build(node, &WANTED, |NoSettings {}| ()),
     example: "\
 tool_name_reliability:
   threshold: 1.0
 ",
 };
 
-/// Settings of `tool_name_reliability`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-struct Settings {
-    /// Definitions of the tools, in addition to those that the trace carries.
-    #[schemars(with = "Option<Vec<serde_json::Map<String, serde_json::Value>>>")]
-    tools: Option<Value<'static>>,
-    /// A JSON file of the same form, read once at the start.
-    tools_file: Option<String>,
-    /// With `judge`: `dokimos` asks and counts as Dokimos does.
-    compat: Option<ReliabilityCompat>,
-    /// With `judge`: whether the rules that code checks count, too. Default `true`.
-    rules: Option<bool>,
-}
-
-struct ToolNameReliability {
-    definitions: Definitions,
-    judged: JudgedNames,
-}
-
-fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
-    let (shared, settings) = judged::read(node, |own| own.read::<Settings>())?;
-    let judged = JudgedNames {
-        plan: shared.plan(),
-        settings: shared,
-        compat: settings.compat,
-        counts_rules: settings.rules.unwrap_or(true),
-    };
-    let definitions = Definitions::new(settings.tools, settings.tools_file.as_deref())?;
-    Ok(Box::new(ToolNameReliability { definitions, judged }))
-}
-
-/// Its settings for the case that a judge is asked.
-struct JudgedNames {
-    settings: JudgedSettings,
-    plan: Option<JudgePlan>,
-    compat: Option<ReliabilityCompat>,
-    counts_rules: bool,
-}
+static WANTED: DefinitionChecks<()> =
+    DefinitionChecks { rules: &RULES, checks: &CHECKS, guidance: GUIDANCE };
 
 static RULES: [DefinitionRule<()>; 3] = [
     DefinitionRule { name: "snakecase_format", holds: |tool, ()| Ok(is_snake_case(tool.name)) },
@@ -130,37 +84,6 @@ fn segments(name: &str) -> usize {
 fn says_what(tool: &Tool<'_>) -> bool {
     let name = tool.name.to_lowercase();
     !IMPLEMENTATION.iter().any(|word| name.contains(word))
-}
-
-impl Evaluator for ToolNameReliability {
-    fn reads_calls(&self) -> bool {
-        false
-    }
-
-    fn facts(&self) -> Facts {
-        facts()
-    }
-
-    fn inquire(&self, trajectory: &Trajectory<'_>, threshold: f64, want: Want) -> Option<Inquired> {
-        self.judged.plan.as_ref()?;
-        let judged = JudgedChecks {
-            settings: &self.judged.settings,
-            guidance: GUIDANCE,
-            checks: &CHECKS,
-            compat: self.judged.compat,
-            counts_rules: self.judged.counts_rules,
-        };
-        let rules = (&RULES[..], &());
-        Some(ask(&self.definitions, trajectory, rules, &judged, (threshold, want)))
-    }
-
-    fn judge(&self) -> Option<&JudgePlan> {
-        self.judged.plan.as_ref()
-    }
-
-    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        evaluate(&self.definitions, trajectory, &RULES, &(), want)
-    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,11 @@
 //! `faithfulness`: whether each sentence of the answer is supported by what the agent knew.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-
 use crate::evaluate::evaluator::Kind;
 use crate::evaluate::judged::conclude::no_score;
 use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::evaluate::judged::question::{Question, QuestionItem};
 use crate::evaluate::judged::record::{LineKind, RecordWishes};
-use crate::evaluate::judged::settings;
+use crate::evaluate::judged::settings::{self, NoSettings};
 use crate::evaluate::shared::sentences::units;
 use crate::model::{Outcome, Reason};
 use crate::value::Value;
@@ -32,23 +29,13 @@ pub static KIND: Kind = Kind {
     threshold: 0.8,
     needs_criteria: false,
     early: false,
-    schema: settings::schema::<Settings>,
-    build: |node| {
-        kind::build(node, |own| {
-            let _: Settings = own.read()?;
-            Ok(Faithfulness)
-        })
-    },
+    schema: settings::schema::<NoSettings>,
+    build: |node| kind::build_plain(node, Faithfulness),
     example: "\
 faithfulness:
   judge: small
 ",
 };
-
-/// `faithfulness` has no settings of its own.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-struct Settings {}
 
 struct Faithfulness;
 

@@ -1,13 +1,10 @@
 //! `helpfulness`: whether the answer serves the person who asked.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-
 use crate::evaluate::evaluator::Kind;
 use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::evaluate::judged::question::{Question, QuestionItem};
 use crate::evaluate::judged::record::RecordWishes;
-use crate::evaluate::judged::settings;
+use crate::evaluate::judged::settings::{self, NoSettings};
 use crate::model::Outcome;
 
 const STATEMENTS: [&str; 4] = [
@@ -31,23 +28,13 @@ pub static KIND: Kind = Kind {
     threshold: 0.75,
     needs_criteria: false,
     early: false,
-    schema: settings::schema::<Settings>,
-    build: |node| {
-        kind::build(node, |own| {
-            let _: Settings = own.read()?;
-            Ok(Helpfulness)
-        })
-    },
+    schema: settings::schema::<NoSettings>,
+    build: |node| kind::build_plain(node, Helpfulness),
     example: "\
 helpfulness:
   judge: small
 ",
 };
-
-/// `helpfulness` has no settings of its own.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-struct Settings {}
 
 struct Helpfulness;
 

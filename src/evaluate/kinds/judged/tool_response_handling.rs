@@ -1,15 +1,12 @@
 //! `tool_response_handling`: whether the agent read what its tools returned, and met errors
 //! sensibly.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-
 use crate::evaluate::evaluator::Kind;
 use crate::evaluate::inquiry::JudgeAnswer;
 use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::evaluate::judged::question::{ItemCall, Question, QuestionItem};
 use crate::evaluate::judged::record::RecordWishes;
-use crate::evaluate::judged::settings;
+use crate::evaluate::judged::settings::{self, NoSettings};
 use crate::model::{CallStatus, Outcome};
 
 const GUIDANCE: &str = "\
@@ -27,23 +24,13 @@ pub static KIND: Kind = Kind {
     threshold: 0.8,
     needs_criteria: false,
     early: false,
-    schema: settings::schema::<Settings>,
-    build: |node| {
-        kind::build(node, |own| {
-            let _: Settings = own.read()?;
-            Ok(ResponseHandling)
-        })
-    },
+    schema: settings::schema::<NoSettings>,
+    build: |node| kind::build_plain(node, ResponseHandling),
     example: "\
 tool_response_handling:
   judge: small
 ",
 };
-
-/// `tool_response_handling` has no settings of its own.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-struct Settings {}
 
 struct ResponseHandling;
 

@@ -1,13 +1,10 @@
 //! `tool_selection`: whether the tools that were called were the fitting ones.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-
 use crate::evaluate::evaluator::Kind;
 use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::evaluate::judged::question::{ItemCall, Question, QuestionItem};
 use crate::evaluate::judged::record::RecordWishes;
-use crate::evaluate::judged::settings;
+use crate::evaluate::judged::settings::{self, NoSettings};
 use crate::model::Outcome;
 
 const GUIDANCE: &str = "\
@@ -25,23 +22,13 @@ pub static KIND: Kind = Kind {
     threshold: 0.8,
     needs_criteria: false,
     early: false,
-    schema: settings::schema::<Settings>,
-    build: |node| {
-        kind::build(node, |own| {
-            let _: Settings = own.read()?;
-            Ok(ToolSelection)
-        })
-    },
+    schema: settings::schema::<NoSettings>,
+    build: |node| kind::build_plain(node, ToolSelection),
     example: "\
 tool_selection:
   judge: small
 ",
 };
-
-/// `tool_selection` has no settings of its own.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-struct Settings {}
 
 struct ToolSelection;
 

@@ -6,11 +6,8 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::comparison::{
-    self, Comparer, ComparisonSubject, ComparisonTarget, Method, NumberReading, OutputKey, Parts,
-    Path,
-};
-use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
+use super::comparison::{self, Comparer, ComparisonSettings, Method};
+use crate::evaluate::compat::uipath::Definition;
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::settings::{Node, SettingsError};
 use crate::value::Value;
@@ -24,7 +21,7 @@ pub static KIND: Kind = Kind {
     threshold: 1.0,
     needs_criteria: true,
     early: false,
-    schema: || schemars::schema_for!(Settings),
+    schema: || schemars::schema_for!(ComparisonSettings<Criteria>),
     build,
     example: "\
 json_similarity/quote:
@@ -32,60 +29,6 @@ json_similarity/quote:
   criteria: {expected_output: {title: Weekly report, pages: 3}}
 ",
 };
-
-/// Settings of `json_similarity`.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-struct Settings {
-    /// How settings are read: `uipath` for as leniently as the UiPath package does.
-    compat: Option<UiPathCompat>,
-    /// What is judged: `final_output` (default), or the `tool_arguments` or `tool_results` of tool
-    /// calls. Each call is compared by itself; the score is their mean.
-    target: ComparisonTarget,
-    /// With `target: tool_arguments` or `tool_results`: only the calls of these tools; empty stands
-    /// for all.
-    tools: Vec<String>,
-    /// Where in it the compared value stands, such as `order.items[0].id`; all of it by default.
-    /// Where nothing stands there, nothing is as expected.
-    path: Option<Path>,
-    /// Which part of the final output is judged: `*` for all of it, a path such as
-    /// `result.items[0].name`, or a list of paths. Taken from what is expected, too.
-    #[serde(alias = "targetOutputKey")]
-    target_output_key: OutputKey,
-    /// Whether each line of a text is judged by itself; the score is their mean.
-    #[serde(alias = "lineByLineEvaluator")]
-    line_by_line_evaluator: bool,
-    /// What stands between lines.
-    #[serde(alias = "lineDelimiter")]
-    line_delimiter: String,
-    /// What is expected.
-    criteria: Option<Criteria>,
-    /// What is expected where `criteria` is not given.
-    #[serde(alias = "defaultEvaluationCriteria")]
-    default_evaluation_criteria: Option<Criteria>,
-    /// Ignored; so that a UiPath definition can be pasted.
-    name: Option<String>,
-    /// Ignored; so that a UiPath definition can be pasted.
-    description: Option<String>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            compat: None,
-            target: ComparisonTarget::default(),
-            tools: Vec::new(),
-            path: None,
-            target_output_key: OutputKey::default(),
-            line_by_line_evaluator: false,
-            line_delimiter: "\n".to_owned(),
-            criteria: None,
-            default_evaluation_criteria: None,
-            name: None,
-            description: None,
-        }
-    }
-}
 
 /// What is expected.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -98,25 +41,13 @@ struct Criteria {
 
 fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let definition = Definition::read(node, "json-similarity")?;
+    let method = Method::Similar;
     if definition.is_compat()? {
         let parts = comparison::read_compat(&definition)?;
-        let method = Method::Similar;
         let expected = definition.criteria(comparison::read_expected)?;
         return Ok(Box::new(Comparer::new(method, parts, expected)));
     }
-    let settings: Settings = definition.body.read()?;
-    let delimiter = comparison::delimiter(
-        settings.line_by_line_evaluator,
-        settings.line_delimiter,
-        definition.body.place,
-    )?;
-    let criteria = settings.criteria.or(settings.default_evaluation_criteria);
-    let criteria = criteria.ok_or_else(|| uipath::no_criteria(node))?;
-    let method = Method::Similar;
-    let subject =
-        ComparisonSubject { target: settings.target, tools: settings.tools, path: settings.path };
-    let key = settings.target_output_key;
-    let subject = subject.checked(&key, definition.body.place)?;
-    let parts = Parts { subject, key, numbers: NumberReading::Exact, delimiter };
+    let settings: ComparisonSettings<Criteria> = definition.body.read()?;
+    let (parts, criteria) = settings.into_parts(&definition, node)?;
     Ok(Box::new(Comparer::new(method, parts, criteria.expected_output)))
 }

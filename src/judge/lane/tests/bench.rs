@@ -1,6 +1,6 @@
 //! A lane on a clock that is told, with inquiries of one statement.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
@@ -26,6 +26,8 @@ const LIMITS: LaneLimits =
 #[derive(Debug)]
 pub(super) struct OneStatement {
     pub(super) text: String,
+    /// In so many requests it is asked.
+    pub(super) windows: usize,
 }
 
 impl Inquiry for OneStatement {
@@ -35,15 +37,20 @@ impl Inquiry for OneStatement {
         digest[8..12]
             .copy_from_slice(&crate::model::fingerprint(self.text.as_bytes()).to_be_bytes());
         digest[12] = u8::from(room.withholds_injections);
+        digest[13] = room.window as u8;
         Ok(JudgePrompt {
             system: String::new(),
-            user: self.text.clone(),
+            user: match self.windows {
+                1 => self.text.clone(),
+                _ => format!("{} window {}", self.text, room.window),
+            },
             schema: Some("{}"),
             statements: 1,
             digest,
             cut_bytes: 0,
-            windows: 1,
+            windows: self.windows,
             injection_found: !room.withholds_injections,
+            unfollowed_secrets: 0,
         })
     }
 
@@ -133,7 +140,7 @@ pub(super) fn asked(n: u64, revision: u32, plan: JudgePlan) -> AskedInquiry {
     };
     let mut subject = id;
     subject[8] = 0;
-    let inquiry = Box::new(OneStatement { text: format!("inquiry {n} {revision}") });
+    let inquiry = Arc::new(OneStatement { text: format!("inquiry {n} {revision}"), windows: 1 });
     AskedInquiry { inquiry, plan, evaluation, calls: Vec::new(), subject }
 }
 
@@ -170,8 +177,13 @@ impl Bench {
     /// Sends what is to be sent; ids, judges and what was asked of them.
     pub(super) fn poll(&mut self) -> Vec<(u64, usize, String)> {
         let mut sent = Vec::new();
-        for action in self.core.poll(self.now_ms) {
+        let mut actions = VecDeque::from(self.core.poll(self.now_ms));
+        while let Some(action) = actions.pop_front() {
             match action {
+                LaneAction::Render { id, judge, inquiry, room } => {
+                    self.core.rendered(id, judge, inquiry.prompt(&room));
+                    actions.extend(self.core.poll(self.now_ms));
+                }
                 LaneAction::Send { id, judge, question, .. } => {
                     self.asked_at.push(self.now_ms);
                     let remark = question.remark.map_or("", |_| " again");

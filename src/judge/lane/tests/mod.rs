@@ -1,8 +1,11 @@
 //! The core of the lane against judges that are scripted, on a clock that is told.
 
+mod aside;
 mod bench;
+mod moving;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -166,7 +169,7 @@ fn equal_questions_are_asked_once() {
     let mut bench = Bench::new(small());
     let again = |n: u64| {
         let mut other = asked(n, 0, plan(json!({})));
-        other.inquiry = Box::new(OneStatement { text: "the same".into() });
+        other.inquiry = Arc::new(OneStatement { text: "the same".into(), windows: 1 });
         other
     };
     bench.arrive(again(1));
@@ -175,19 +178,6 @@ fn equal_questions_are_asked_once() {
     bench.run(5, |_, _, _| reply("yes"));
     let used = bench.emitted[1].judge.as_deref().expect("it says how");
     assert_eq!((bench.asked_at.len(), bench.emitted.len(), used.cost_usd), (1, 2, 0.0));
-}
-
-#[test]
-fn a_fallback_is_asked_where_the_key_is_wrong() {
-    let mut judges = with(json!({"fallback": "large"}));
-    judges["large"] = json!({"api": "openai", "model": "l"});
-    let mut bench = Bench::new(judges);
-    (0..3).for_each(|n| bench.arrive(asked(n, 0, plan(json!({})))));
-    bench.run(5, |judge, _, _| match judge {
-        0 => reply("yes"),
-        _ => Err(Fault::Locked("judge_unauthorized", String::new())),
-    });
-    assert_eq!(bench.reasons(), BTreeMap::from([("scored", 3)]));
 }
 
 #[test]
@@ -269,6 +259,27 @@ fn at_the_end_it_is_answered_told_or_left() {
     bench.poll();
     assert!(bench.core.is_empty() && bench.emitted.is_empty());
     assert_eq!(bench.counts, vec![LaneCount::Left; 3]);
+}
+
+#[test]
+fn what_is_cut_off_at_the_end_is_counted_and_taken_for_paid() {
+    let mut bench = Bench::new(with(json!({"budget": {"usd_per_hour": 1.0, "pace": "any"}})));
+    bench.arrive(asked(1, 0, plan(json!({}))));
+    bench.core.close(bench.now_ms, false);
+    assert_eq!(bench.poll().len(), 1);
+    bench.now_ms += 250;
+    let under_way = bench.core.under_way(bench.now_ms);
+    assert_eq!(under_way.iter().map(|(_, took_ms)| *took_ms).collect::<Vec<_>>(), [250]);
+    under_way.iter().for_each(|(id, _)| bench.core.cut_off(bench.now_ms, *id));
+    let mut actions = bench.core.take_actions();
+    let Some(LaneAction::Asked { outcome, cost_nano, .. }) = actions.pop() else {
+        panic!("it is counted")
+    };
+    assert_eq!((outcome, actions.len()), ("judge_cut_off", 0));
+    assert!(cost_nano >= 100_000, "all that the answer may have had: {cost_nano}");
+    let spent = bench.core.states[0].gate.money.spent();
+    assert_eq!(spent.iter().map(|(_, nano)| nano).sum::<u64>(), cost_nano);
+    assert!(bench.core.under_way(bench.now_ms).is_empty());
 }
 
 fn any_answer() -> impl Strategy<Value = Result<Reply, Fault>> {

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
+use crate::evaluate::compat::uipath::{self, Definition};
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::evaluate::shared::difference::argument_words;
@@ -33,7 +33,7 @@ pub static KIND: Kind = Kind {
     threshold: 1.0,
     needs_criteria: true,
     early: false,
-    schema: || schemars::schema_for!(Settings),
+    schema: uipath::schema::<Settings, Criteria>,
     build,
     example: "\
 tool_call_args/refund:
@@ -48,21 +48,10 @@ tool_call_args/refund:
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// Whose numbers to give: `uipath` for exactly those of the released UiPath package.
-    compat: Option<UiPathCompat>,
     /// All or nothing: 1 if every expected call was made, else 0. Otherwise the share that was.
     strict: bool,
     /// Whether a call may have more arguments than expected.
     subset: bool,
-    /// What is expected.
-    criteria: Option<Criteria>,
-    /// What is expected where `criteria` is not given.
-    #[serde(alias = "defaultEvaluationCriteria")]
-    default_evaluation_criteria: Option<Criteria>,
-    /// Ignored; so that a UiPath definition can be pasted.
-    name: Option<String>,
-    /// Ignored; so that a UiPath definition can be pasted.
-    description: Option<String>,
 }
 
 /// The expected tool calls.
@@ -109,9 +98,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     if definition.is_compat()? {
         return uipath::args::build(&definition);
     }
-    let settings: Settings = definition.body.read()?;
-    let criteria = settings.criteria.or(settings.default_evaluation_criteria);
-    let criteria = criteria.ok_or_else(|| uipath::no_criteria(node))?;
+    let (settings, criteria): (Settings, Criteria) = definition.read_settings(node)?;
     let mut groups = CriteriaGroups::default();
     criteria.tool_calls.iter().for_each(|call| groups.add(&call.name, call.id.as_deref()));
     let (strict, subset) = (settings.strict, settings.subset);

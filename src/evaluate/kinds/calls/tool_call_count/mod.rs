@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use smallvec::{SmallVec, smallvec};
 
-use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
+use crate::evaluate::compat::uipath::{self, Definition};
 use crate::evaluate::evaluator::{Early, Evaluator, Kind};
 use crate::evaluate::shared::names::NameMap;
 use crate::evaluate::shared::pairing::{self, counted};
@@ -30,7 +30,7 @@ pub static KIND: Kind = Kind {
     threshold: 1.0,
     needs_criteria: true,
     early: true,
-    schema: || schemars::schema_for!(Settings),
+    schema: uipath::schema::<Settings, Criteria>,
     build,
     example: "\
 tool_call_count/frugal:
@@ -43,19 +43,8 @@ tool_call_count/frugal:
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// Whose numbers to give: `uipath` for exactly those of the released UiPath package.
-    compat: Option<UiPathCompat>,
     /// All or nothing: 1 if every rule is kept, else 0. Otherwise the share that is.
     strict: bool,
-    /// What is expected.
-    criteria: Option<Criteria>,
-    /// What is expected where `criteria` is not given.
-    #[serde(alias = "defaultEvaluationCriteria")]
-    default_evaluation_criteria: Option<Criteria>,
-    /// Ignored; so that a UiPath definition can be pasted.
-    name: Option<String>,
-    /// Ignored; so that a UiPath definition can be pasted.
-    description: Option<String>,
 }
 
 /// The expected counts.
@@ -197,9 +186,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     if definition.is_compat()? {
         return uipath::count::build(&definition);
     }
-    let settings: Settings = definition.body.read()?;
-    let criteria = settings.criteria.or(settings.default_evaluation_criteria);
-    let criteria = criteria.ok_or_else(|| uipath::no_criteria(node))?;
+    let (settings, criteria): (Settings, Criteria) = definition.read_settings(node)?;
     let rules: Vec<CountRule> = criteria
         .tool_calls_count
         .into_iter()

@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
+use crate::evaluate::compat::uipath::{self, Definition};
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::evaluate::shared::difference::{CountedDifferences, Difference};
@@ -33,7 +33,7 @@ pub static KIND: Kind = Kind {
     threshold: 1.0,
     needs_criteria: true,
     early: false,
-    schema: || schemars::schema_for!(Settings),
+    schema: uipath::schema::<Settings, Criteria>,
     build,
     example: "\
 tool_call_order/checkout:
@@ -46,22 +46,11 @@ tool_call_order/checkout:
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// Whose numbers to give: `uipath` for exactly those of the released UiPath package.
-    compat: Option<UiPathCompat>,
     /// All or nothing: 1 if exactly the expected calls were made, in order, else 0.
     strict: bool,
     /// The order of calls that were made together: `any_order` (default) takes the one that scores
     /// the most, `message_order` the one in which the model's message lists them.
     within_group: WithinGroup,
-    /// What is expected.
-    criteria: Option<Criteria>,
-    /// What is expected where `criteria` is not given.
-    #[serde(alias = "defaultEvaluationCriteria")]
-    default_evaluation_criteria: Option<Criteria>,
-    /// Ignored; so that a UiPath definition can be pasted.
-    name: Option<String>,
-    /// Ignored; so that a UiPath definition can be pasted.
-    description: Option<String>,
 }
 
 /// The expected order.
@@ -96,9 +85,8 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     if definition.is_compat()? {
         return uipath::order::build(&definition);
     }
-    let settings: Settings = definition.body.read()?;
-    let criteria = settings.criteria.or(settings.default_evaluation_criteria);
-    let ExpectedOrder(names) = criteria.ok_or_else(|| uipath::no_criteria(node))?.tool_calls_order;
+    let (settings, criteria): (Settings, Criteria) = definition.read_settings(node)?;
+    let ExpectedOrder(names) = criteria.tool_calls_order;
     let mut masks = Masks::default();
     names.iter().enumerate().for_each(|(at, name)| masks.add(name, at));
     masks.close(names.len());

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::evaluate::compat::uipath::{self, Definition, UiPathCompat};
+use crate::evaluate::compat::uipath::{self, Definition};
 use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::evaluate::shared::pairing::{
     self, CriteriaGroups, Fit, Hashes, Served, counted, read_text,
@@ -35,7 +35,7 @@ pub static KIND: Kind = Kind {
     threshold: 1.0,
     needs_criteria: true,
     early: false,
-    schema: || schemars::schema_for!(Settings),
+    schema: uipath::schema::<Settings, Criteria>,
     build,
     example: "\
 tool_call_output/stock:
@@ -49,19 +49,8 @@ tool_call_output/stock:
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// Whose numbers to give: `uipath` for exactly those of the released UiPath package.
-    compat: Option<UiPathCompat>,
     /// All or nothing: 1 if every expected result was returned, else 0. Otherwise the share.
     strict: bool,
-    /// What is expected.
-    criteria: Option<Criteria>,
-    /// What is expected where `criteria` is not given.
-    #[serde(alias = "defaultEvaluationCriteria")]
-    default_evaluation_criteria: Option<Criteria>,
-    /// Ignored; so that a UiPath definition can be pasted.
-    name: Option<String>,
-    /// Ignored; so that a UiPath definition can be pasted.
-    description: Option<String>,
 }
 
 /// The expected results.
@@ -91,9 +80,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     if definition.is_compat()? {
         return uipath::output::build(&definition);
     }
-    let settings: Settings = definition.body.read()?;
-    let criteria = settings.criteria.or(settings.default_evaluation_criteria);
-    let criteria = criteria.ok_or_else(|| uipath::no_criteria(node))?;
+    let (settings, criteria): (Settings, Criteria) = definition.read_settings(node)?;
     let expected: Vec<ExpectedResult> = criteria
         .tool_outputs
         .into_iter()

@@ -12,19 +12,21 @@ mod calls;
 mod key;
 mod lines;
 mod parts;
+mod settings;
 mod similarity;
 mod subject;
 
 use std::borrow::Cow;
 
 pub(in crate::evaluate) use key::{OutputKey, Path};
+pub(in crate::evaluate) use settings::{ComparisonSettings, TextSettings};
 pub(in crate::evaluate) use subject::{ComparisonSubject, ComparisonTarget};
 
 use crate::evaluate::compat::uipath::{Definition, Flag};
 use crate::evaluate::evaluator::Evaluator;
 use crate::evaluate::shared::pairing::read_text;
 use crate::model::{Effort, Explanation, Facts, Outcome, Reason, Score, Trajectory, Want};
-use crate::settings::{Node, Place, SettingsError};
+use crate::settings::{Node, SettingsError};
 use crate::value::python::{PyValue, json};
 use crate::value::{Map, Number, Value};
 
@@ -100,18 +102,6 @@ pub(in crate::evaluate) fn read_compat(definition: &Definition) -> Result<Parts,
         numbers: NumberReading::Doubles,
         delimiter,
     })
-}
-
-/// What stands between lines, if they are judged one by one.
-pub(in crate::evaluate) fn delimiter(
-    by_line: bool,
-    text: String,
-    place: Place,
-) -> Result<Option<String>, SettingsError> {
-    if by_line && text.is_empty() {
-        return Err(SettingsError::new("`line_delimiter` is empty").at(place));
-    }
-    Ok(by_line.then_some(text))
 }
 
 /// Reads an expected output as the package does: an object or a text.
