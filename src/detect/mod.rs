@@ -16,6 +16,7 @@
 //! ```
 
 pub(crate) mod bytes;
+mod caches;
 pub mod failure;
 pub(crate) mod js_regex;
 pub(crate) mod letters;

@@ -14,15 +14,18 @@ took more than 100 ms.
 """
 
 import argparse
+import itertools
 import multiprocessing
 import os
+import random
+import re
 import resource
 import socket
 import struct
 import time
 
 from flooder import flood as flood_streams
-from harness import (HEADERS, Collector, Probe, Sender, agent, compact, drain, for_seconds, frame,
+from harness import (HEADERS, ROOT, Collector, Probe, Sender, agent, compact, drain, for_seconds, frame,
                      go_first, percentile, request, span, tool, what_bit)
 
 HTTP1 = b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
@@ -271,6 +274,22 @@ def large_results(collector, seconds):
     return for_seconds(seconds, send, 1)
 
 
+def rule_words(collector, seconds):
+    """Results of 100 kB, each of nothing but the words of one rule in an order of chance."""
+    chance, texts = random.Random(7), []
+    for pack in sorted((ROOT / "src/detect/packs").glob("*.yaml")):
+        for line in pack.read_text().splitlines():
+            words = re.findall(r"[^\W\d_]{2,}", re.sub(r"\\[a-zA-Z]|\(\?&\w+\)", " ", line))
+            if "pattern:" in line and words[1:]:
+                texts.append(" ".join(chance.choices(words[1:], k=100_000 // 7)))
+    rest = itertools.cycle(texts)
+    def send():
+        own, root = os.urandom(16), os.urandom(8)
+        calls = [tool(own, root, "x", "{}", next(rest), number=n) for n in range(4)]
+        return collector.post(request([agent(own, root)] + calls))
+    return for_seconds(seconds, send, 2)
+
+
 def literals(collector, seconds):
     """Arguments of 8 MB that are a set of Python, and a dict."""
     texts = ["{" + ",".join(f"'k{n}':[1]" for n in range(600_000)) + "}",
@@ -284,7 +303,7 @@ def literals(collector, seconds):
 
 ATTACKS = {
     "definitions": definitions, "schemas": schemas, "many_calls": many_calls,
-    "large_results": large_results, "literals": literals,
+    "large_results": large_results, "rule_words": rule_words, "literals": literals,
     "slow_headers": slow_headers, "slow_bodies": slow_bodies, "stalled_streams": stalled_streams,
     "unfinished_frames": unfinished_frames, "idle_connections": idle_connections,
     "silent_probes": silent_probes,

@@ -3,7 +3,7 @@
 use std::ops::{ControlFlow, Range};
 
 use super::super::limits::REFUSED_MAX;
-use super::expression::{Engine, Expression};
+use super::expression::{EngineLook, Expression};
 use super::number::Point;
 use super::reach::Reach;
 use super::tail::LiteralTail;
@@ -118,7 +118,8 @@ impl Detector {
     ) -> bool {
         let Some(pattern) = &self.pattern else { return true };
         let Some(pattern) = pattern.get() else { return false };
-        match self.search(pattern, text, region, refused, take) {
+        let mut pattern = pattern.look();
+        match self.search(&mut pattern, text, region, refused, take) {
             ControlFlow::Break(is_searched) => is_searched,
             ControlFlow::Continue(()) => true,
         }
@@ -134,10 +135,11 @@ impl Detector {
     ) -> bool {
         let Some(pattern) = &self.pattern else { return true };
         let Some(pattern) = pattern.get() else { return false };
+        let mut pattern = pattern.look();
         let mut at = 0;
         for window in windows {
             let flow = match window.begin {
-                None => self.search(pattern, text, window.part.clone(), refused, take),
+                None => self.search(&mut pattern, text, window.part.clone(), refused, take),
                 // A match reaches over it.
                 Some(begin) if begin < at => continue,
                 Some(begin) => {
@@ -145,7 +147,7 @@ impl Detector {
                         continue;
                     };
                     at = whole.end.max(whole.start + 1);
-                    self.give(pattern, text, whole, refused, take)
+                    self.give(&mut pattern, text, whole, refused, take)
                 }
             };
             if let ControlFlow::Break(is_searched) = flow {
@@ -158,7 +160,7 @@ impl Detector {
     /// Gives each match in a region; breaks with whether the text counts as searched.
     fn search(
         &self,
-        pattern: &Engine,
+        pattern: &mut EngineLook<'_>,
         text: &[u8],
         region: Range<usize>,
         refused: &mut u32,
@@ -176,7 +178,7 @@ impl Detector {
 
     fn give(
         &self,
-        pattern: &Engine,
+        pattern: &mut EngineLook<'_>,
         text: &[u8],
         whole: Range<usize>,
         refused: &mut u32,

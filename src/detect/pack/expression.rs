@@ -15,6 +15,7 @@ use regex_syntax::hir::Hir;
 use super::super::limits::{DFA_BYTES_MAX, MATCH_BYTES_MAX, REGEX_BYTES_MAX};
 use super::compile::TextForm;
 use super::config::Syntax;
+use crate::detect::caches::{self, AutomatonNotes};
 use crate::detect::js_regex::JsRegex;
 use crate::detect::normalise::shadow::fold_pattern;
 use crate::settings::SettingsError;
@@ -112,7 +113,7 @@ impl Expression {
             .configure(config)
             .syntax(syntax)
             .build(&folded)
-            .map(|regex| Engine::Linear(Box::new(regex)))
+            .map(|regex| Engine::Linear(Linear { regex: Box::new(regex), owner: caches::owner() }))
             .map_err(|error| SettingsError::new(format!("`{text}` is not an expression: {error}")))
     }
 }
@@ -120,19 +121,97 @@ impl Expression {
 /// A compiled expression.
 pub(in crate::detect) enum Engine {
     /// Of the `regex` crate's syntax; can be held to a part of a text.
-    Linear(Box<Regex>),
+    Linear(Linear),
     /// Of ECMAScript's.
     Javascript(regex::bytes::Regex),
 }
 
+/// An expression that searches in linear time.
+pub(in crate::detect) struct Linear {
+    regex: Box<Regex>,
+    /// What its notes are kept under.
+    owner: u32,
+}
+
+impl Linear {
+    fn look(&self) -> LinearLook<'_> {
+        let cache = match caches::take(self.owner) {
+            Some(AutomatonNotes::Expression(cache)) => cache,
+            _ => Box::new(self.regex.create_cache()),
+        };
+        LinearLook { linear: self, cache: Some(cache) }
+    }
+}
+
 impl Engine {
+    /// Begins to search.
+    pub(in crate::detect) fn look(&self) -> EngineLook<'_> {
+        match self {
+            Self::Linear(linear) => EngineLook::Linear(linear.look()),
+            Self::Javascript(regex) => EngineLook::Javascript(regex),
+        }
+    }
+
+    /// Whether it matches anywhere.
+    pub(in crate::detect) fn is_match(&self, text: &[u8]) -> bool {
+        match self {
+            Self::Linear(linear) => linear.look().is_match(text),
+            Self::Javascript(regex) => regex.is_match(text),
+        }
+    }
+}
+
+/// An expression that searches one part after the other.
+pub(in crate::detect) enum EngineLook<'e> {
+    Linear(LinearLook<'e>),
+    Javascript(&'e regex::bytes::Regex),
+}
+
+/// The same with what it has noted.
+pub(in crate::detect) struct LinearLook<'e> {
+    linear: &'e Linear,
+    /// `None` only while it ends.
+    cache: Option<Box<meta::Cache>>,
+}
+
+impl Drop for LinearLook<'_> {
+    fn drop(&mut self) {
+        if let Some(cache) = self.cache.take() {
+            caches::keep(self.linear.owner, AutomatonNotes::Expression(cache));
+        }
+    }
+}
+
+impl LinearLook<'_> {
+    fn find(&mut self, input: &Input<'_>) -> Option<Range<usize>> {
+        let found = self.linear.regex.search_with(self.cache.as_deref_mut()?, input)?;
+        Some(found.range())
+    }
+
+    fn is_match(&mut self, text: &[u8]) -> bool {
+        let input = Input::new(text).earliest(true);
+        let found = |cache| self.linear.regex.search_half_with(cache, &input);
+        self.cache.as_deref_mut().and_then(found).is_some()
+    }
+
+    fn group(&mut self, text: &[u8], found: Range<usize>) -> Option<Range<usize>> {
+        let regex = &self.linear.regex;
+        if regex.captures_len() < 2 {
+            return None;
+        }
+        let mut groups = regex.create_captures();
+        let input = Input::new(text).span(Span::from(found));
+        regex.search_captures_with(self.cache.as_deref_mut()?, &input, &mut groups);
+        groups.get_group(1).map(|group| group.range())
+    }
+}
+
+impl EngineLook<'_> {
     /// The first match within a part of a text; what stands around the part counts for `\b` and the
     /// like.
-    pub(in crate::detect) fn find(&self, text: &[u8], part: Range<usize>) -> Option<Range<usize>> {
+    pub(super) fn find(&mut self, text: &[u8], part: Range<usize>) -> Option<Range<usize>> {
         match self {
-            Self::Linear(regex) => {
-                regex.find(Input::new(text).span(Span::from(part))).map(|found| found.range())
-            }
+            Self::Linear(linear) => linear.find(&Input::new(text).span(Span::from(part))),
             Self::Javascript(regex) => {
                 regex.find_at(&text[..part.end], part.start).map(|found| found.range())
             }
@@ -140,11 +219,11 @@ impl Engine {
     }
 
     /// The match that begins where a part of a text does.
-    pub(super) fn find_at(&self, text: &[u8], part: Range<usize>) -> Option<Range<usize>> {
+    pub(super) fn find_at(&mut self, text: &[u8], part: Range<usize>) -> Option<Range<usize>> {
         match self {
-            Self::Linear(regex) => {
-                let input = Input::new(text).span(Span::from(part)).anchored(Anchored::Yes);
-                regex.find(input).map(|found| found.range())
+            Self::Linear(linear) => {
+                let input = Input::new(text).span(Span::from(part));
+                linear.find(&input.anchored(Anchored::Yes))
             }
             Self::Javascript(_) => {
                 let begin = part.start;
@@ -154,29 +233,13 @@ impl Engine {
     }
 
     /// The first group of a match, where the expression has one and it took part.
-    pub(in crate::detect) fn group(
-        &self,
-        text: &[u8],
-        found: Range<usize>,
-    ) -> Option<Range<usize>> {
+    pub(super) fn group(&mut self, text: &[u8], found: Range<usize>) -> Option<Range<usize>> {
         match self {
-            Self::Linear(regex) if regex.captures_len() > 1 => {
-                let mut groups = regex.create_captures();
-                regex.captures(Input::new(text).span(Span::from(found)), &mut groups);
-                groups.get_group(1).map(|group| group.range())
-            }
+            Self::Linear(linear) => linear.group(text, found),
             Self::Javascript(regex) if regex.captures_len() > 1 => {
                 regex.captures_at(text, found.start)?.get(1).map(|group| group.range())
             }
-            _ => None,
-        }
-    }
-
-    /// Whether it matches anywhere.
-    pub(in crate::detect) fn is_match(&self, text: &[u8]) -> bool {
-        match self {
-            Self::Linear(regex) => regex.is_match(text),
-            Self::Javascript(regex) => regex.is_match(text),
+            Self::Javascript(_) => None,
         }
     }
 }

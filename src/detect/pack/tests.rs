@@ -130,7 +130,7 @@ fn shut_alternatives(pack: &Pack) -> Vec<String> {
                 continue;
             }
             let text = format!(" {text} ");
-            if engine.find(text.as_bytes(), 0..text.len()).is_none() {
+            if engine.look().find(text.as_bytes(), 0..text.len()).is_none() {
                 continue;
             }
             let hits = pack.gates.anchors(text.as_bytes(), &Profile::of(text.as_bytes()));

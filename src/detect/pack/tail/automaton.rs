@@ -1,16 +1,15 @@
 //! Automata that are held to one place of a text.
 
 use std::ops::Range;
-use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use regex_automata::hybrid::dfa::{Cache, DFA, OverlappingState};
 use regex_automata::nfa::thompson;
-use regex_automata::util::pool::{Pool, PoolGuard};
 use regex_automata::{Anchored, Input, MatchKind};
 use regex_syntax::hir::{
     Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Repetition,
 };
 
+use crate::detect::caches::{self, AutomatonNotes};
 use crate::detect::limits::{DFA_BYTES_MAX, REGEX_BYTES_MAX};
 
 /// Which way an automaton reads.
@@ -28,11 +27,10 @@ const COUNTED_TIMES_MAX: u32 = 1;
 /// A compiled expression with what its searches note.
 pub(super) struct Automaton {
     dfa: DFA,
-    caches: Pool<Cache, MakeCache>,
+    /// What its notes are kept under.
+    owner: u32,
     way: Way,
 }
-
-type MakeCache = Box<dyn Fn() -> Cache + Send + Sync + UnwindSafe + RefUnwindSafe>;
 
 impl Automaton {
     /// One for letters in any case; `None`, with a line in the log, where it cannot be compiled.
@@ -53,32 +51,45 @@ impl Automaton {
         let nfa = nfa.inspect_err(|error| failed(error)).ok()?;
         let built = DFA::builder().configure(config).build_from_nfa(nfa);
         let dfa = built.inspect_err(|error| failed(error)).ok()?;
-        let maker = dfa.clone();
-        let make: MakeCache = Box::new(move || maker.create_cache());
-        Some(Self { dfa, caches: Pool::new(make), way })
+        Some(Self { dfa, owner: caches::owner(), way })
     }
 
     /// Begins to look at places.
     pub(super) fn look(&self) -> AutomatonLook<'_> {
-        AutomatonLook { dfa: &self.dfa, cache: self.caches.get(), way: self.way }
+        let cache = match caches::take(self.owner) {
+            Some(AutomatonNotes::Placed(cache)) => cache,
+            _ => Box::new(self.dfa.create_cache()),
+        };
+        AutomatonLook { automaton: self, cache: Some(cache) }
     }
 }
 
 /// An automaton that looks at one place after the other.
 pub(super) struct AutomatonLook<'a> {
-    dfa: &'a DFA,
-    cache: PoolGuard<'a, Cache, MakeCache>,
-    way: Way,
+    automaton: &'a Automaton,
+    /// `None` only while it ends.
+    cache: Option<Box<Cache>>,
+}
+
+impl Drop for AutomatonLook<'_> {
+    fn drop(&mut self) {
+        if let Some(cache) = self.cache.take() {
+            caches::keep(self.automaton.owner, AutomatonNotes::Placed(cache));
+        }
+    }
 }
 
 impl AutomatonLook<'_> {
     /// Whether it matches from the start of a part on, or back from its end; `true` where that
     /// cannot be told.
     pub(super) fn accepts(&mut self, text: &[u8], part: Range<usize>) -> bool {
+        let (Automaton { dfa, way, .. }, Some(cache)) = (self.automaton, &mut self.cache) else {
+            return true;
+        };
         let input = Input::new(text).span(part).anchored(Anchored::Yes).earliest(true);
-        let found = match self.way {
-            Way::Forward => self.dfa.try_search_fwd(&mut self.cache, &input),
-            Way::Back => self.dfa.try_search_rev(&mut self.cache, &input),
+        let found = match way {
+            Way::Forward => dfa.try_search_fwd(cache, &input),
+            Way::Back => dfa.try_search_rev(cache, &input),
         };
         found.map_or(true, |found| found.is_some())
     }
@@ -86,10 +97,11 @@ impl AutomatonLook<'_> {
     /// Where all matches back from the end of a part begin, the last first; all places where that
     /// cannot be told.
     pub(super) fn begins(&mut self, text: &[u8], part: Range<usize>, mut each: impl FnMut(usize)) {
+        let Some(cache) = &mut self.cache else { return };
         let mut state = OverlappingState::start();
         let input = Input::new(text).span(part.clone()).anchored(Anchored::Yes);
         loop {
-            if self.dfa.try_search_overlapping_rev(&mut self.cache, &input, &mut state).is_err() {
+            if self.automaton.dfa.try_search_overlapping_rev(cache, &input, &mut state).is_err() {
                 return part.rev().for_each(each);
             }
             let Some(found) = state.get_match() else { return };
