@@ -126,9 +126,15 @@ impl Pack {
         steps_max: usize,
     ) -> Windows {
         let mut windows = Windows::default();
-        let places = self.gates.places(text, hits, |index| is_asked(&self.detectors[index]));
+        // Many detectors may share a literal: no more places are kept than there are steps for.
+        let most = steps_max.saturating_sub(scan.steps) / LOOK_STEPS;
+        let is_asked = |index: usize| is_asked(&self.detectors[index]);
+        let places = self.gates.places(text, hits, most, is_asked);
+        if !scan.take(places.len(), LOOK_STEPS, steps_max) {
+            return windows;
+        }
         for places in places.chunk_by(|a, b| a.detector == b.detector) {
-            if !scan.take(places.len(), LOOK_STEPS, steps_max) {
+            if scan.cut {
                 break;
             }
             let detector = &self.detectors[usize::from(places[0].detector)];

@@ -225,17 +225,22 @@ impl Gates {
         is_in(&self.windowed, index)
     }
 
-    /// Where literals of windowed detectors that `is_asked` names stand, by detector and place.
+    /// Where literals of windowed detectors that `is_asked` names stand, by detector and place; no
+    /// more than one beyond `most`.
     pub(in crate::detect) fn places(
         &self,
         text: &[u8],
         hits: &Hits,
+        most: usize,
         is_asked: impl Fn(usize) -> bool,
     ) -> Vec<LiteralPlace> {
         let mut all = Vec::new();
-        for &(anchor, at) in &hits.places {
+        'text: for &(anchor, at) in &hits.places {
             for literal in &self.reaches[usize::from(anchor)] {
                 let detector = literal.detector;
+                if all.len() > most {
+                    break 'text;
+                }
                 if literal.may_go_on(text, at) && is_asked(usize::from(detector)) {
                     all.push(LiteralPlace { detector, at, reach: literal.reach });
                 }
