@@ -4,8 +4,9 @@
 pub(crate) const REGEX_BYTES_MAX: usize = 8 << 20;
 /// Largest cache of one pattern's lazy automaton, bytes.
 pub(crate) const DFA_BYTES_MAX: usize = 4 << 20;
-/// Most bytes of what automata have noted of texts that one thread keeps.
-pub(crate) const CACHES_BYTES_MAX: usize = 64 << 20;
+/// Most bytes of compiled expressions and of what automata have noted of texts, together: all
+/// built-in expressions take half of it.
+pub(crate) const RULES_BYTES_MAX: usize = 64 << 20;
 /// Steps of one pass over a byte of a text: that of the gates, or of a detector of numbers.
 pub(crate) const STEPS_PER_BYTE: usize = 2;
 /// Steps of the pass of any other detector whose gate is open.

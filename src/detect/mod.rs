@@ -8,6 +8,7 @@
 //! ```text
 //! pack        detectors as they are written, compiled and run; packs/*.yaml are the built-in ones
 //! prefilter   which detectors a text may hit at all
+//! automata    expressions compiled, with what they note of texts
 //! failure     whether a tool's result says that the call failed
 //! normalise   the text as a reader sees it, with a map back to its bytes
 //! validate    check digits and plausible ranges
@@ -15,8 +16,8 @@
 //! js_regex    ECMAScript's patterns in linear time
 //! ```
 
+mod automata;
 pub(crate) mod bytes;
-mod caches;
 pub mod failure;
 pub(crate) mod js_regex;
 pub(crate) mod letters;
@@ -30,3 +31,9 @@ mod severity;
 pub(crate) mod validate;
 
 pub use severity::Severity;
+
+/// What compiled expressions and what automata noted of texts take, of the whole process: counted
+/// and kept within one limit, wherever rules run.
+pub fn memory() -> std::sync::Arc<crate::model::Share> {
+    automata::notes::share()
+}

@@ -1,9 +1,11 @@
 //! One detector, compiled.
 
 use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
 
 use super::super::limits::REFUSED_MAX;
-use super::expression::{EngineLook, Expression};
+use super::engine::EngineLook;
+use super::expression::Expression;
 use super::number::Point;
 use super::reach::Reach;
 use super::tail::LiteralTail;
@@ -19,7 +21,9 @@ pub(super) const BEFORE: usize = 48;
 pub(super) const AFTER: usize = 32;
 
 /// What form of the text a detector matches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum TextForm {
     /// Invisible characters dropped, look-alikes, full-width forms and accents folded.
@@ -91,8 +95,8 @@ pub(in crate::detect) struct Detector {
     pub(in crate::detect) literal: Option<Vec<u8>>,
     pub(in crate::detect) pattern: Option<Expression>,
     pub(in crate::detect) validate: Option<Validator>,
-    pub(in crate::detect) near: Option<Expression>,
-    pub(in crate::detect) not_near: Option<Expression>,
+    pub(in crate::detect) near: Option<Arc<Expression>>,
+    pub(in crate::detect) not_near: Option<Arc<Expression>>,
     pub(in crate::detect) obfuscated: bool,
     pub(in crate::detect) count_min: u32,
     /// Where matches stand around each of `gate.needs`, by the anchor; empty where that is not

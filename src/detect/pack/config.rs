@@ -7,6 +7,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
+
 use super::super::limits::DETECTORS_MAX;
 use super::Pack;
 use super::compile::{AFTER, BEFORE, Detector, Gate, TextForm};
@@ -97,17 +99,25 @@ pub struct DetectorConfig {
     pub ends_text: bool,
 }
 
-/// Compiles built-in packs into one. Their expressions are known to be right; each is compiled when
-/// first needed, as all together take the better part of a second.
-pub(super) fn built_in_texts(texts: &[&str]) -> Result<Arc<Pack>, SettingsError> {
-    let mut packs = Vec::with_capacity(texts.len());
+/// Compiles built-in packs into one, behind the detectors of another. Their expressions are known
+/// to be right; each is compiled when first needed, as all together take the better part of a
+/// second.
+pub(super) fn built_in_texts(
+    base: Option<&Pack>,
+    texts: &[&str],
+) -> Result<Arc<Pack>, SettingsError> {
+    let mut builder = PackBuilder::new(CompileTime::Needed);
+    if let Some(base) = base {
+        builder.detectors.clone_from(&base.detectors);
+        builder.anchors.clone_from(&base.anchors);
+    }
     for text in texts {
         let pack: PackConfig = yaml::read(text)
             .and_then(|node| node.read())
             .map_err(|error| SettingsError::new(format!("built-in rule pack: {error}")))?;
-        packs.push(pack);
+        builder.add(&pack)?;
     }
-    built_in(&packs)
+    builder.build()
 }
 
 /// Compiles packs whose expressions are known to be right; each is compiled when first needed.
@@ -121,77 +131,118 @@ pub(crate) fn compile(packs: &[PackConfig]) -> Result<Arc<Pack>, SettingsError> 
 }
 
 fn compile_when(packs: &[PackConfig], when: CompileTime) -> Result<Arc<Pack>, SettingsError> {
-    let mut anchors: Vec<String> = Vec::new();
-    let mut detectors = Vec::new();
-    for pack in packs {
+    let mut builder = PackBuilder::new(when);
+    packs.iter().try_for_each(|pack| builder.add(pack))?;
+    builder.build()
+}
+
+/// Detectors as they are put together.
+struct PackBuilder {
+    when: CompileTime,
+    detectors: Vec<Arc<Detector>>,
+    /// The literals that gates name by their numbers.
+    anchors: Vec<String>,
+    /// What is looked for around matches: many detectors ask for the same.
+    contexts: HashMap<(String, bool, TextForm), Arc<Expression>>,
+}
+
+impl PackBuilder {
+    fn new(when: CompileTime) -> Self {
+        Self { when, detectors: Vec::new(), anchors: Vec::new(), contexts: HashMap::new() }
+    }
+
+    fn add(&mut self, pack: &PackConfig) -> Result<(), SettingsError> {
         for (index, config) in pack.detectors.iter().enumerate() {
             let name =
                 format!("detector `{}` ({}) of pack `{}`", config.kind, index + 1, pack.name);
-            let detector = detector(config, pack, when, &mut anchors).map_err(|error| {
+            let detector = self.detector(config, pack).map_err(|error| {
                 let message = format!("{name}: {}", error.message);
                 SettingsError { message, ..error }
             })?;
-            detectors.push(detector);
+            self.detectors.push(Arc::new(detector));
         }
+        Ok(())
     }
-    if detectors.len() > DETECTORS_MAX {
-        return Err(SettingsError::new(format!(
-            "more than {DETECTORS_MAX} detectors in the packs"
-        )));
-    }
-    Ok(Arc::new(Pack::new(detectors, &anchors)))
-}
 
-fn detector(
-    config: &DetectorConfig,
-    pack: &PackConfig,
-    when: CompileTime,
-    anchors: &mut Vec<String>,
-) -> Result<Detector, SettingsError> {
-    let syntax = pack.syntax;
-    if config.rule.is_empty() || config.kind.is_empty() {
-        return Err(SettingsError::new("`rule` and `kind` are needed"));
-    }
-    if config.pattern.is_some() == config.literal.is_some() {
-        let help = "a detector has one of the two";
-        return Err(SettingsError::new("`pattern` or `literal` is needed").with_help(help));
-    }
-    let context = config.near.is_some() || config.not_near.is_some() || config.validate.is_some();
-    if syntax == Syntax::Javascript && context {
-        // Their patterns have no bound, so refused findings could make the search quadratic.
-        return Err(SettingsError::new("`validate`, `near` and `not_near` need `syntax: linear`"));
-    }
-    let expression = |text: &Option<String>, form| match text {
-        Some(text) => {
-            let text = with_named(text, &pack.expressions)?;
-            let length = if config.ends_text { MatchLength::OfText } else { MatchLength::Bounded };
-            Expression::new(text, syntax, config.case_sensitive, form, length, when).map(Some)
+    fn build(self) -> Result<Arc<Pack>, SettingsError> {
+        if self.detectors.len() > DETECTORS_MAX {
+            return Err(SettingsError::new(format!(
+                "more than {DETECTORS_MAX} detectors in the packs"
+            )));
         }
-        None => Ok(None),
-    };
-    let gate = gate(config, pack, anchors, when)?;
-    let (reaches, tail) = reaches(config, pack, &gate, anchors, when)?;
-    Ok(Detector {
-        point: point(config, pack, &gate)?,
-        reaches,
-        tail,
-        rule: config.rule.clone(),
-        kind: config.kind.clone(),
-        category: config.category.clone(),
-        severity: config.severity,
-        form: config.text,
-        gate,
-        literal: config
-            .literal
-            .as_ref()
-            .map(|text| fold_literal(text, config.text).as_bytes().to_vec()),
-        pattern: expression(&config.pattern, config.text)?,
-        validate: config.validate,
-        near: expression(&config.near, config.text)?,
-        not_near: expression(&config.not_near, config.text)?,
-        obfuscated: config.obfuscated,
-        count_min: config.count_min.unwrap_or(1).max(1),
-    })
+        Ok(Arc::new(Pack::new(self.detectors, self.anchors)))
+    }
+
+    fn detector(
+        &mut self,
+        config: &DetectorConfig,
+        pack: &PackConfig,
+    ) -> Result<Detector, SettingsError> {
+        if config.rule.is_empty() || config.kind.is_empty() {
+            return Err(SettingsError::new("`rule` and `kind` are needed"));
+        }
+        if config.pattern.is_some() == config.literal.is_some() {
+            let help = "a detector has one of the two";
+            return Err(SettingsError::new("`pattern` or `literal` is needed").with_help(help));
+        }
+        let context =
+            config.near.is_some() || config.not_near.is_some() || config.validate.is_some();
+        if pack.syntax == Syntax::Javascript && context {
+            // Their patterns have no bound, so refused findings could make the search quadratic.
+            let error = "`validate`, `near` and `not_near` need `syntax: linear`";
+            return Err(SettingsError::new(error));
+        }
+        let gate = gate(config, pack, &mut self.anchors, self.when)?;
+        let (reaches, tail) = reaches(config, pack, &gate, &self.anchors, self.when)?;
+        let literal = config.literal.as_ref();
+        let pattern = config.pattern.as_ref();
+        Ok(Detector {
+            point: point(config, pack, &gate)?,
+            reaches,
+            tail,
+            rule: config.rule.clone(),
+            kind: config.kind.clone(),
+            category: config.category.clone(),
+            severity: config.severity,
+            form: config.text,
+            gate,
+            literal: literal.map(|text| fold_literal(text, config.text).as_bytes().to_vec()),
+            pattern: pattern.map(|text| self.expression(text, config, pack)).transpose()?,
+            validate: config.validate,
+            near: self.context(config.near.as_deref(), config, pack)?,
+            not_near: self.context(config.not_near.as_deref(), config, pack)?,
+            obfuscated: config.obfuscated,
+            count_min: config.count_min.unwrap_or(1).max(1),
+        })
+    }
+
+    fn expression(
+        &self,
+        text: &str,
+        config: &DetectorConfig,
+        pack: &PackConfig,
+    ) -> Result<Expression, SettingsError> {
+        let text = with_named(text, &pack.expressions)?;
+        let length = if config.ends_text { MatchLength::OfText } else { MatchLength::Bounded };
+        let (case_sensitive, form) = (config.case_sensitive, config.text);
+        Expression::new(text, pack.syntax, case_sensitive, form, length, self.when)
+    }
+
+    fn context(
+        &mut self,
+        text: Option<&str>,
+        config: &DetectorConfig,
+        pack: &PackConfig,
+    ) -> Result<Option<Arc<Expression>>, SettingsError> {
+        let Some(text) = text else { return Ok(None) };
+        let key = (with_named(text, &pack.expressions)?, config.case_sensitive, config.text);
+        if let Some(known) = self.contexts.get(&key) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let made = Arc::new(self.expression(text, config, pack)?);
+        self.contexts.insert(key, Arc::clone(&made));
+        Ok(Some(made))
+    }
 }
 
 fn gate(

@@ -9,6 +9,7 @@
 mod cache;
 pub(crate) mod compile;
 pub(crate) mod config;
+mod engine;
 pub(crate) mod expression;
 mod needs;
 pub(in crate::detect) mod number;
@@ -62,6 +63,14 @@ const SAFETY: [&str; 11] = [
 ];
 const REFUSAL: &str = include_str!("../packs/refusal.yaml");
 
+static SAFETY_PACK: BuiltIn = LazyLock::new(|| config::built_in_texts(None, &SAFETY));
+
+/// The detectors of a text behind those of safety, which are compiled once for all packs.
+fn behind_safety(text: &str) -> Result<Arc<Pack>, SettingsError> {
+    let safety = LazyLock::force(&SAFETY_PACK).as_ref().map_err(Clone::clone)?;
+    config::built_in_texts(Some(safety), &[text])
+}
+
 /// Gives a built-in pack to one more evaluator.
 fn given_out(pack: &BuiltIn) -> Result<Arc<Pack>, SettingsError> {
     let pack = LazyLock::force(pack).clone()?;
@@ -72,44 +81,39 @@ fn given_out(pack: &BuiltIn) -> Result<Arc<Pack>, SettingsError> {
 /// The source's detectors: those of `compat: iris`.
 pub(crate) fn iris() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn =
-        LazyLock::new(|| config::built_in_texts(&[include_str!("../packs/iris.yaml")]));
+        LazyLock::new(|| config::built_in_texts(None, &[include_str!("../packs/iris.yaml")]));
     given_out(&PACK)
 }
 
 /// Ours of refusals, which texts judged for safety alone are not searched for.
 pub(crate) fn refusal() -> Result<Arc<Pack>, SettingsError> {
-    static PACK: BuiltIn = LazyLock::new(|| config::built_in_texts(&[REFUSAL]));
+    static PACK: BuiltIn = LazyLock::new(|| config::built_in_texts(None, &[REFUSAL]));
     given_out(&PACK)
 }
 
 /// Ours but those of refusals.
 pub(crate) fn safety() -> Result<Arc<Pack>, SettingsError> {
-    static PACK: BuiltIn = LazyLock::new(|| config::built_in_texts(&SAFETY));
-    given_out(&PACK)
+    given_out(&SAFETY_PACK)
 }
 
 /// Those, and what speaks to a judge: for the evidence that one is shown.
 pub(crate) fn evidence() -> Result<Arc<Pack>, SettingsError> {
-    static PACK: BuiltIn = LazyLock::new(|| {
-        let judges = include_str!("../packs/judges.yaml");
-        let texts: Vec<&str> = SAFETY.into_iter().chain([judges]).collect();
-        config::built_in_texts(&texts)
-    });
+    const JUDGES: &str = include_str!("../packs/judges.yaml");
+    static PACK: BuiltIn = LazyLock::new(|| behind_safety(JUDGES));
     given_out(&PACK)
 }
 
 /// All of ours: one pass over the text finds them all.
 pub(crate) fn all() -> Result<Arc<Pack>, SettingsError> {
-    static PACK: BuiltIn = LazyLock::new(|| {
-        let texts: Vec<&str> = SAFETY.into_iter().chain([REFUSAL]).collect();
-        config::built_in_texts(&texts)
-    });
+    static PACK: BuiltIn = LazyLock::new(|| behind_safety(REFUSAL));
     given_out(&PACK)
 }
 
 /// Compiled detectors.
 pub(crate) struct Pack {
-    detectors: Vec<Detector>,
+    detectors: Vec<Arc<Detector>>,
+    /// The literals that their gates name.
+    anchors: Vec<String>,
     gates: Gates,
     /// What a detector of numbers without `needs` accepts from a first digit on.
     numbers: LiteralTail,
@@ -230,9 +234,9 @@ fn redact(text: &str) -> String {
 
 impl Pack {
     /// Puts detectors together; `anchors` are those that their gates name.
-    fn new(detectors: Vec<Detector>, anchors: &[String]) -> Self {
+    fn new(detectors: Vec<Arc<Detector>>, anchors: Vec<String>) -> Self {
         Self {
-            gates: Gates::new(&detectors, anchors),
+            gates: Gates::new(&detectors, &anchors),
             numbers: LiteralTail::any(
                 detectors
                     .iter()
@@ -242,6 +246,7 @@ impl Pack {
             shadowed: detectors.iter().any(|detector| detector.form == TextForm::Normalised),
             cased: detectors.iter().any(|d| matches!(d.form, TextForm::Lower | TextForm::Upper)),
             detectors,
+            anchors,
             users: AtomicUsize::new(0),
         }
     }

@@ -22,12 +22,28 @@ fn built_in_packs_compile() {
     assert!(all().unwrap().detectors.len() > 100);
     for pack in [iris(), all(), refusal(), evidence()] {
         for detector in &pack.unwrap().detectors {
-            let expressions = [&detector.pattern, &detector.near, &detector.not_near];
+            let Detector { pattern, near, not_near, tail, .. } = &**detector;
+            let expressions = [pattern.as_ref(), near.as_deref(), not_near.as_deref()];
             for expression in expressions.into_iter().flatten() {
                 assert!(expression.get().is_some(), "{}", detector.kind);
             }
+            assert!(tail.as_ref().is_none_or(|tail| tail.look().is_some()), "{}", detector.kind);
         }
     }
+}
+
+#[test]
+fn packs_share_their_detectors_and_detectors_their_contexts() {
+    let [safety, all, evidence] = [safety(), all(), evidence()].map(Result::unwrap);
+    for (index, detector) in safety.detectors.iter().enumerate() {
+        for other in [&all, &evidence] {
+            assert!(Arc::ptr_eq(detector, &other.detectors[index]), "{}", detector.kind);
+        }
+    }
+    let contexts = safety.detectors.iter().filter_map(|one| one.not_near.as_ref());
+    let contexts: Vec<_> = contexts.map(Arc::as_ptr).collect();
+    let apart: std::collections::BTreeSet<_> = contexts.iter().collect();
+    assert!(apart.len() + 50 < contexts.len(), "{} of {}", apart.len(), contexts.len());
 }
 
 #[test]
@@ -238,7 +254,7 @@ fn windows_hold_every_match() {
             let hits = pack.gates.anchors(text, &profile);
             let mut scan = Scan::default();
             let windows =
-                pack.windows(text, &hits, |one| std::ptr::eq(one, detector), &mut scan, 1 << 30);
+                pack.windows(text, &hits, |one| std::ptr::eq(one, &**detector), &mut scan, 1 << 30);
             assert_eq!(find(Some(&windows)), find(None), "{} {}", detector.kind, pattern.folded());
         }
     }

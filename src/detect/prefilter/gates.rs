@@ -6,6 +6,7 @@
 //! runs only in windows around them.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::super::limits::DETECTORS_MAX;
 use super::profile::Profile;
@@ -83,9 +84,9 @@ struct Unanchored {
 
 impl Gates {
     /// Those of these detectors, whose gates name `anchors`.
-    pub(in crate::detect) fn new(detectors: &[Detector], anchors: &[String]) -> Self {
+    pub(in crate::detect) fn new(detectors: &[Arc<Detector>], anchors: &[String]) -> Self {
         let (mut main, mut also) = (NONE, NONE);
-        for Detector { gate, .. } in detectors {
+        for gate in detectors.iter().map(|detector| &detector.gate) {
             match (gate.needs.as_deref(), gate.also_needs.as_deref()) {
                 (Some(needs), Some(asked)) => {
                     add(&mut main, needs);

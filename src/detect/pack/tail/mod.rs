@@ -6,24 +6,23 @@
 //! would read all of it: so they tell which of the literals that occur are worth a search. They may
 //! accept more than the expression has matches, never less.
 
-mod automaton;
 mod rest;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use regex_syntax::hir::{Hir, HirKind};
+use regex_syntax::hir::Hir;
 
-use self::automaton::{Automaton, AutomatonLook, Way};
 pub(super) use self::rest::in_row;
 use self::rest::rest;
 use super::super::limits::REST_BYTES_MAX;
+use crate::detect::automata::{Automaton, AutomatonLook, Reading};
 
 /// The rest of a match, compiled when first needed.
 pub(in crate::detect) struct LiteralTail {
     tail: Hir,
-    /// What stands before, where that is more than nothing.
+    /// The last of what stands before, where `begin` is more.
     head: Option<Hir>,
     /// All that stands before; `None` where that is longer than what is looked at.
     begin: Option<Hir>,
@@ -44,9 +43,10 @@ impl LiteralTail {
     pub(super) fn new(hir: &Hir, literals: &[&str]) -> Option<Self> {
         let mut rest = rest(hir, literals)?;
         rest.follow((u128::MAX, false));
+        let is_whole = rest.head.is_whole();
         let begin = rest.begin.is_whole().then(|| rest.begin.hir());
-        let is_empty = |head: &Hir| matches!(head.kind(), HirKind::Empty);
-        let head = Some(rest.head.hir()).filter(|head| !is_empty(head));
+        // Where nothing of it is cut off, what stands before is what a match begins with.
+        let head = (!is_whole || begin.is_none()).then(|| rest.head.hir());
         Some(Self { next: rest.next, head, begin, ..Self::of(rest.tail.hir()) })
     }
 
@@ -70,8 +70,8 @@ impl LiteralTail {
     /// Begins to look at places; `None` where nothing can be told of any.
     pub(in crate::detect) fn look(&self) -> Option<TailLook<'_>> {
         let compile = || {
-            let tail = Automaton::new(&self.tail, Way::Forward)?;
-            let back = |side: &Hir| Automaton::new(side, Way::Back);
+            let tail = Automaton::placed(&self.tail, Reading::From)?;
+            let back = |side: &Hir| Automaton::placed(side, Reading::Back);
             let (head, begin) = (self.head.as_ref(), self.begin.as_ref());
             let (head, begin) = (head.and_then(back), begin.and_then(back));
             Some(Sides { tail, head, begin })
@@ -101,8 +101,9 @@ impl TailLook<'_> {
     pub(in crate::detect) fn may_stand_at(&mut self, text: &[u8], at: usize) -> bool {
         let end = (at + REST_BYTES_MAX + 1).min(text.len());
         let start = at.saturating_sub(REST_BYTES_MAX + 1);
+        let before = self.head.as_mut().or(self.begin.as_mut());
         self.tail.accepts(text, at..end)
-            && self.head.as_mut().is_none_or(|head| head.accepts(text, start..at))
+            && before.is_none_or(|before| before.accepts(text, start..at))
     }
 
     /// Gives all places in a part where a match around the literal at its end may begin; `false`

@@ -1,0 +1,59 @@
+//! Expressions for letters in any case.
+
+use regex_syntax::hir::{
+    Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Repetition,
+};
+
+/// Times more than the least from which a repetition may go on without end. An automaton that
+/// counts has a state for each set of numbers that it may have come to: behind words that occur
+/// again and again it makes a new one with nearly every byte.
+const COUNTED_TIMES_MAX: u32 = 1;
+
+/// The same in any case of the letters of ASCII, others are in lower case; without the numbers of
+/// repetitions.
+pub(super) fn in_any_case(hir: &Hir) -> Hir {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => hir.clone(),
+        HirKind::Literal(literal) => {
+            Hir::concat(literal.0.iter().map(|&byte| either(byte)).collect())
+        }
+        HirKind::Class(class) => {
+            let mut class = class.clone();
+            match &mut class {
+                // Without the tables of case, nothing is known and the class stays as it is.
+                Class::Unicode(class) if is_wide(class) => {
+                    let mut ascii = ClassUnicode::new([ClassUnicodeRange::new('\0', '\x7f')]);
+                    ascii.intersect(class);
+                    ascii.try_case_fold_simple().unwrap_or_default();
+                    class.union(&ascii);
+                }
+                Class::Unicode(class) => class.try_case_fold_simple().unwrap_or_default(),
+                Class::Bytes(class) => class.case_fold_simple(),
+            }
+            Hir::class(class)
+        }
+        HirKind::Capture(capture) => in_any_case(&capture.sub),
+        HirKind::Repetition(repetition) => {
+            let is_counted =
+                repetition.max.is_none_or(|max| max - repetition.min <= COUNTED_TIMES_MAX);
+            let max = repetition.max.filter(|_| is_counted);
+            let sub = Box::new(in_any_case(&repetition.sub));
+            Hir::repetition(Repetition { sub, max, ..repetition.clone() })
+        }
+        HirKind::Alternation(parts) => Hir::alternation(parts.iter().map(in_any_case).collect()),
+        HirKind::Concat(parts) => Hir::concat(parts.iter().map(in_any_case).collect()),
+    }
+}
+
+fn either(byte: u8) -> Hir {
+    let (lower, upper) = (byte.to_ascii_lowercase(), byte.to_ascii_uppercase());
+    let ranges = [lower, upper].map(|byte| ClassBytesRange::new(byte, byte));
+    Hir::class(Class::Bytes(ClassBytes::new(ranges)))
+}
+
+/// Whether a class has most characters: what remains when a few are taken out has the letters
+/// beyond ASCII in both cases, and to fold each of a million takes a millisecond.
+fn is_wide(class: &ClassUnicode) -> bool {
+    class.iter().map(|range| u32::from(range.end()) - u32::from(range.start())).sum::<u32>()
+        > 0x1_0000
+}

@@ -1,0 +1,156 @@
+//! Expressions as automata that note what they have worked out.
+//!
+//! In goes what an expression is made of, out comes an automaton that reads a text one way: to the
+//! end of the first match, or from one place on. It is lazy, and what it notes of the texts that it
+//! has read is [kept](notes) by the thread.
+
+mod any_case;
+pub(in crate::detect) mod notes;
+mod slim;
+
+use std::ops::Range;
+
+use regex_automata::hybrid::dfa::{Cache, DFA, OverlappingState};
+use regex_automata::nfa::thompson;
+use regex_automata::{Anchored, Input, MatchKind};
+use regex_syntax::hir::Hir;
+
+use self::any_case::in_any_case;
+use self::notes::{AutomatonNotes, Compiled};
+pub(in crate::detect) use self::slim::slim;
+use super::limits::{DFA_BYTES_MAX, REGEX_BYTES_MAX};
+
+/// How an automaton reads.
+#[derive(Clone, Copy, PartialEq)]
+pub(in crate::detect) enum Reading {
+    /// On, to the end of the first match; of those that begin there, the one that the expression
+    /// prefers.
+    First,
+    /// On from one place, to any match.
+    From,
+    /// Back from one place, to any match.
+    Back,
+}
+
+/// A compiled expression with what its searches note.
+pub(in crate::detect) struct Automaton {
+    dfa: DFA,
+    /// What its notes are kept under.
+    owner: u32,
+    reading: Reading,
+    _compiled: Compiled,
+}
+
+/// What an automaton cannot do, or is too large for.
+pub(in crate::detect) type AutomatonError = Box<dyn std::error::Error + Send + Sync>;
+
+impl Automaton {
+    /// Compiles an expression; an error where it is too large or tells letters of Unicode from
+    /// others at the ends of words.
+    pub(in crate::detect) fn new(hir: &Hir, reading: Reading) -> Result<Self, AutomatonError> {
+        let nfa = thompson::Config::new()
+            .utf8(false)
+            .reverse(reading == Reading::Back)
+            .nfa_size_limit(Some(REGEX_BYTES_MAX))
+            .which_captures(thompson::WhichCaptures::None);
+        let kind =
+            if reading == Reading::First { MatchKind::LeftmostFirst } else { MatchKind::All };
+        let config = DFA::config()
+            .match_kind(kind)
+            .cache_capacity(DFA_BYTES_MAX)
+            .skip_cache_capacity_check(true);
+        let nfa = thompson::Compiler::new().configure(nfa).build_from_hir(hir)?;
+        let dfa = DFA::builder().configure(config).build_from_nfa(nfa)?;
+        let bytes = dfa.get_nfa().memory_usage() + dfa.memory_usage();
+        Ok(Self { dfa, owner: notes::owner(), reading, _compiled: Compiled::new(bytes) })
+    }
+
+    /// One that is held to a place, for letters in any case and the normalised form of texts, and
+    /// that does not count; `None`, with a line in the log, where it cannot be compiled.
+    pub(in crate::detect) fn placed(hir: &Hir, reading: Reading) -> Option<Self> {
+        // Where capitals matter the search that follows tells them apart.
+        let built = Self::new(&slim(&in_any_case(hir), true), reading);
+        built.inspect_err(|error| tracing::error!("a tail: {error}")).ok()
+    }
+
+    /// Begins to look at places.
+    pub(in crate::detect) fn look(&self) -> AutomatonLook<'_> {
+        let cache = match notes::take(self.owner) {
+            Some(AutomatonNotes::Automaton(cache)) => cache,
+            _ => Box::new(self.dfa.create_cache()),
+        };
+        AutomatonLook { automaton: self, cache: Some(cache) }
+    }
+}
+
+/// An automaton that looks at one place after the other.
+pub(in crate::detect) struct AutomatonLook<'a> {
+    automaton: &'a Automaton,
+    /// `None` only while it ends.
+    cache: Option<Box<Cache>>,
+}
+
+impl Drop for AutomatonLook<'_> {
+    fn drop(&mut self) {
+        if let Some(cache) = self.cache.take() {
+            notes::keep(self.automaton.owner, AutomatonNotes::Automaton(cache));
+        }
+    }
+}
+
+impl AutomatonLook<'_> {
+    /// Where the search of an input ends; `Err` where that cannot be told.
+    fn end(&mut self, input: &Input<'_>) -> Result<Option<usize>, ()> {
+        let (Automaton { dfa, reading, .. }, Some(cache)) = (self.automaton, &mut self.cache)
+        else {
+            return Err(());
+        };
+        let found = match reading {
+            Reading::First | Reading::From => dfa.try_search_fwd(cache, input),
+            Reading::Back => dfa.try_search_rev(cache, input),
+        };
+        found.map(|found| found.map(|found| found.offset())).map_err(|_| ())
+    }
+
+    /// The end of the first match within a part of a text.
+    pub(in crate::detect) fn first(&mut self, text: &[u8], part: Range<usize>) -> Option<usize> {
+        self.end(&Input::new(text).span(part)).ok().flatten()
+    }
+
+    /// Whether it matches anywhere in a text.
+    pub(in crate::detect) fn is_match(&mut self, text: &[u8]) -> bool {
+        self.end(&Input::new(text).earliest(true)).is_ok_and(|found| found.is_some())
+    }
+
+    /// The farthest end of a match that is held to where it starts to read a part.
+    pub(in crate::detect) fn held(&mut self, text: &[u8], part: Range<usize>) -> Option<usize> {
+        self.end(&Input::new(text).span(part).anchored(Anchored::Yes)).ok().flatten()
+    }
+
+    /// Whether it matches from the start of a part on, or back from its end; `true` where that
+    /// cannot be told.
+    pub(in crate::detect) fn accepts(&mut self, text: &[u8], part: Range<usize>) -> bool {
+        let input = Input::new(text).span(part).anchored(Anchored::Yes).earliest(true);
+        self.end(&input).map_or(true, |found| found.is_some())
+    }
+
+    /// Where all matches back from the end of a part begin, the last first; all places where that
+    /// cannot be told.
+    pub(in crate::detect) fn begins(
+        &mut self,
+        text: &[u8],
+        part: Range<usize>,
+        mut each: impl FnMut(usize),
+    ) {
+        let Some(cache) = &mut self.cache else { return };
+        let mut state = OverlappingState::start();
+        let input = Input::new(text).span(part.clone()).anchored(Anchored::Yes);
+        loop {
+            if self.automaton.dfa.try_search_overlapping_rev(cache, &input, &mut state).is_err() {
+                return part.rev().for_each(each);
+            }
+            let Some(found) = state.get_match() else { return };
+            each(found.offset());
+        }
+    }
+}

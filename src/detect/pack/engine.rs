@@ -1,0 +1,244 @@
+//! Compiled expressions.
+//!
+//! One automaton finds where the first match ends, a second one reads back from there to its
+//! beginning, and a third finds its groups: the latter two are compiled when there is a match, and
+//! where it is known at which place a match may begin the second is never needed.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use regex_automata::meta::{self, Regex};
+use regex_automata::{Anchored, Input, Span};
+use regex_syntax::hir::Hir;
+
+use super::super::limits::{DFA_BYTES_MAX, REGEX_BYTES_MAX};
+use crate::detect::automata::notes::{self, AutomatonNotes, Compiled};
+use crate::detect::automata::{Automaton, AutomatonError, AutomatonLook, Reading};
+
+/// A compiled expression.
+pub(in crate::detect) enum Engine {
+    /// Of the `regex` crate's syntax; can be held to a part of a text.
+    Linear(Box<Linear>),
+    /// The same where it asks for more than automata that read one way can tell: a `\b` of
+    /// Unicode's words.
+    General(General),
+    /// Of ECMAScript's.
+    Javascript(regex::bytes::Regex),
+}
+
+/// An expression as automata.
+pub(in crate::detect) struct Linear {
+    hir: Hir,
+    first: Automaton,
+    /// `None` where it cannot be compiled.
+    back: OnceLock<Option<Automaton>>,
+    groups: OnceLock<Option<General>>,
+}
+
+/// An expression that chooses by itself how it searches.
+pub(in crate::detect) struct General {
+    regex: Box<Regex>,
+    /// What its notes are kept under.
+    owner: u32,
+    _compiled: Compiled,
+}
+
+impl General {
+    /// With lazy automata, or for groups alone.
+    fn new(hir: &Hir, with_automata: bool) -> Result<Self, AutomatonError> {
+        let config = meta::Config::new()
+            .utf8_empty(false)
+            .nfa_size_limit(Some(REGEX_BYTES_MAX))
+            .hybrid(with_automata)
+            .dfa(with_automata)
+            // Faster for groups, and a mebibyte for each expression.
+            .onepass(false)
+            .hybrid_cache_capacity(DFA_BYTES_MAX);
+        let regex = Regex::builder().configure(config).build_from_hir(hir)?;
+        let _compiled = Compiled::new(regex.memory_usage());
+        Ok(Self { regex: Box::new(regex), owner: notes::owner(), _compiled })
+    }
+
+    fn look(&self) -> GeneralLook<'_> {
+        let cache = match notes::take(self.owner) {
+            Some(AutomatonNotes::Expression(cache)) => cache,
+            _ => Box::new(self.regex.create_cache()),
+        };
+        GeneralLook { general: self, cache: Some(cache) }
+    }
+}
+
+impl Linear {
+    fn back(&self) -> Option<&Automaton> {
+        let compile = || {
+            let built = Automaton::new(&self.hir, Reading::Back);
+            built.inspect_err(|error| tracing::error!("an expression: {error}")).ok()
+        };
+        self.back.get_or_init(compile).as_ref()
+    }
+
+    fn groups(&self) -> Option<&General> {
+        if self.hir.properties().explicit_captures_len() == 0 {
+            return None;
+        }
+        let compile = || {
+            let built = General::new(&self.hir, false);
+            built.inspect_err(|error| tracing::error!("an expression: {error}")).ok()
+        };
+        self.groups.get_or_init(compile).as_ref()
+    }
+}
+
+impl Engine {
+    /// Compiles what finds the ends of matches.
+    pub(super) fn linear(hir: Hir) -> Result<Self, AutomatonError> {
+        match Automaton::new(&hir, Reading::First) {
+            Ok(first) => {
+                let (back, groups) = (OnceLock::new(), OnceLock::new());
+                Ok(Self::Linear(Box::new(Linear { hir, first, back, groups })))
+            }
+            Err(_) => Ok(Self::General(General::new(&hir, true)?)),
+        }
+    }
+
+    /// Compiles the rest of it too, as what may be too large.
+    pub(super) fn complete(&self) -> Result<(), AutomatonError> {
+        if let Self::Linear(linear) = self {
+            let _ = linear.back.set(Some(Automaton::new(&linear.hir, Reading::Back)?));
+        }
+        Ok(())
+    }
+
+    /// Begins to search.
+    pub(in crate::detect) fn look(&self) -> EngineLook<'_> {
+        match self {
+            Self::Linear(linear) => {
+                EngineLook::Linear(LinearLook { linear, first: linear.first.look(), back: None })
+            }
+            Self::General(general) => EngineLook::General(general.look()),
+            Self::Javascript(regex) => EngineLook::Javascript(regex),
+        }
+    }
+
+    /// Whether it matches anywhere.
+    pub(in crate::detect) fn is_match(&self, text: &[u8]) -> bool {
+        match self {
+            Self::Linear(linear) => linear.first.look().is_match(text),
+            Self::General(general) => general.look().is_match(text),
+            Self::Javascript(regex) => regex.is_match(text),
+        }
+    }
+}
+
+/// An expression that searches one part after the other.
+pub(in crate::detect) enum EngineLook<'e> {
+    Linear(LinearLook<'e>),
+    General(GeneralLook<'e>),
+    Javascript(&'e regex::bytes::Regex),
+}
+
+/// Automata with what they have noted.
+pub(in crate::detect) struct LinearLook<'e> {
+    linear: &'e Linear,
+    first: AutomatonLook<'e>,
+    /// Where one was asked for.
+    back: Option<AutomatonLook<'e>>,
+}
+
+/// A general expression with what it has noted.
+pub(in crate::detect) struct GeneralLook<'e> {
+    general: &'e General,
+    /// `None` only while it ends.
+    cache: Option<Box<meta::Cache>>,
+}
+
+impl Drop for GeneralLook<'_> {
+    fn drop(&mut self) {
+        if let Some(cache) = self.cache.take() {
+            notes::keep(self.general.owner, AutomatonNotes::Expression(cache));
+        }
+    }
+}
+
+impl LinearLook<'_> {
+    fn find(&mut self, text: &[u8], part: Range<usize>) -> Option<Range<usize>> {
+        let end = self.first.first(text, part.clone())?;
+        if end == part.start {
+            return Some(end..end);
+        }
+        if self.back.is_none() {
+            self.back = Some(self.linear.back()?.look());
+        }
+        let start = self.back.as_mut()?.held(text, part.start..end)?;
+        Some(start..end)
+    }
+
+    fn find_at(&mut self, text: &[u8], part: Range<usize>) -> Option<Range<usize>> {
+        let start = part.start;
+        Some(start..self.first.held(text, part)?)
+    }
+}
+
+impl GeneralLook<'_> {
+    fn find(&mut self, input: &Input<'_>) -> Option<Range<usize>> {
+        let found = self.general.regex.search_with(self.cache.as_deref_mut()?, input)?;
+        Some(found.range())
+    }
+
+    fn is_match(&mut self, text: &[u8]) -> bool {
+        let input = Input::new(text).earliest(true);
+        let found = |cache| self.general.regex.search_half_with(cache, &input);
+        self.cache.as_deref_mut().and_then(found).is_some()
+    }
+
+    fn group(&mut self, text: &[u8], found: Range<usize>) -> Option<Range<usize>> {
+        let regex = &self.general.regex;
+        if regex.captures_len() < 2 {
+            return None;
+        }
+        let mut groups = regex.create_captures();
+        let input = Input::new(text).span(Span::from(found)).anchored(Anchored::Yes);
+        regex.search_captures_with(self.cache.as_deref_mut()?, &input, &mut groups);
+        groups.get_group(1).map(|group| group.range())
+    }
+}
+
+impl EngineLook<'_> {
+    /// The first match within a part of a text; what stands around the part counts for `\b` and the
+    /// like.
+    pub(super) fn find(&mut self, text: &[u8], part: Range<usize>) -> Option<Range<usize>> {
+        match self {
+            Self::Linear(linear) => linear.find(text, part),
+            Self::General(general) => general.find(&Input::new(text).span(Span::from(part))),
+            Self::Javascript(regex) => {
+                regex.find_at(&text[..part.end], part.start).map(|found| found.range())
+            }
+        }
+    }
+
+    /// The match that begins where a part of a text does.
+    pub(super) fn find_at(&mut self, text: &[u8], part: Range<usize>) -> Option<Range<usize>> {
+        match self {
+            Self::Linear(linear) => linear.find_at(text, part),
+            Self::General(general) => {
+                general.find(&Input::new(text).span(Span::from(part)).anchored(Anchored::Yes))
+            }
+            Self::Javascript(_) => {
+                let begin = part.start;
+                self.find(text, part).filter(|found| found.start == begin)
+            }
+        }
+    }
+
+    /// The first group of a match, where the expression has one and it took part.
+    pub(super) fn group(&mut self, text: &[u8], found: Range<usize>) -> Option<Range<usize>> {
+        match self {
+            Self::Linear(look) => look.linear.groups()?.look().group(text, found),
+            Self::General(general) => general.group(text, found),
+            Self::Javascript(regex) if regex.captures_len() > 1 => {
+                regex.captures_at(text, found.start)?.get(1).map(|group| group.range())
+            }
+            Self::Javascript(_) => None,
+        }
+    }
+}
