@@ -5,6 +5,7 @@
 //! mistake, found before anything runs.
 
 use crate::assemble::{LimitsSettings, SessionsSettings};
+use crate::detect::limits::RULES_BYTES_MAX;
 use crate::emit::forward::ForwardSettings;
 use crate::emit::settings::ExporterSettings;
 use crate::judge::{ANSWERS_BYTES_MAX, JudgingSettings};
@@ -26,6 +27,9 @@ const SCHEMAS: usize = 8 * MIB;
 /// Criteria of attributes that one evaluator keeps built.
 const CRITERIA: usize = 4 * MIB;
 
+/// Kinds of evaluators that scan texts, or show them to somebody else.
+const SCANNING: [&str; 4] = ["output_rules", "grpc", "http", "agentevals"];
+
 /// What the whole config, which is `node`, lets evaluators remember to be quick.
 fn remembered_by_evaluators(node: &Node) -> usize {
     let entries = node.get("evaluators").into_iter().flat_map(Node::entries);
@@ -37,6 +41,25 @@ fn remembered_by_evaluators(node: &Node) -> usize {
         usize::from(compiles) * SCHEMAS + usize::from(expects) * CRITERIA
     };
     entries.map(of_one).sum()
+}
+
+/// What rules take: those that tell whether a call failed little, those that scan texts more. They
+/// do for evaluators of rules, before a judge or another evaluator is asked, and for exporters that
+/// take secrets out.
+fn rules(node: &Node) -> usize {
+    let has = |section: &str, is_wanted: &dyn Fn(&str, &Node) -> bool| {
+        let entries = node.get(section).into_iter().flat_map(Node::entries);
+        entries.into_iter().any(|(key, settings)| {
+            is_wanted(key.text.split('/').next().unwrap_or_default(), &settings)
+        })
+    };
+    let redacts = |_: &str, settings: &Node| {
+        settings.get("content").is_some_and(|it| it.to_value().as_str() == Some("redacted"))
+    };
+    let scans = |kind: &str, _: &Node| SCANNING.contains(&kind);
+    let any =
+        has("evaluators", &scans) || has("judges", &|_, _| true) || has("exporters", &redacts);
+    if any { RULES_BYTES_MAX } else { MemoryLimits::default().rules }
 }
 
 /// What waits for judges, and the answers of theirs that are remembered, where there is one.
@@ -55,10 +78,15 @@ fn held_for_judges(node: &Node) -> usize {
 /// the others have it.
 const FORWARD: usize = 192 * MIB;
 
+/// What has limits of its own.
+fn fixed(node: &Node) -> usize {
+    FIXED + remembered_by_evaluators(node) + held_for_judges(node) + rules(node)
+}
+
 /// What is not divided: the fixed parts, and 13 of 64 parts for what the allocator keeps for a
 /// while after it was given back.
 fn undivided(total: usize, node: &Node) -> usize {
-    FIXED + remembered_by_evaluators(node) + held_for_judges(node) + total / 64 * 13
+    fixed(node) + total / 64 * 13
 }
 
 /// A share with the setting that names it.
@@ -124,6 +152,7 @@ pub(super) fn divide(
         exporters,
         forward,
         series,
+        rules: rules(node),
     })
 }
 
@@ -180,13 +209,15 @@ fn does_not_fit(parts: &[Part], needed: usize, total: usize, node: &Node) -> Set
     let written = parts.iter().filter(|part| part.written.is_some());
     let largest = written.max_by_key(|part| part.written);
     // As much of the limit is not divided as `undivided` says.
-    let fixed = FIXED + remembered_by_evaluators(node) + held_for_judges(node);
-    let needed = needed.saturating_add(fixed).div_ceil(MIB);
+    let needed = needed.saturating_add(fixed(node)).div_ceil(MIB);
     let (needed, total) = (needed.saturating_mul(64).div_ceil(51), total / MIB);
     let error = SettingsError::new(format!(
         "the shares of `limits.memory_mib` need {needed} MiB together, and it is {total}"
     ));
-    let Some(part) = largest else { return error };
+    let Some(part) = largest else {
+        let help = format!("raise `limits.memory_mib` to {needed} or more");
+        return error.with_help(help).at(place_of(node, "limits.memory_mib"));
+    };
     let own = part.written.unwrap_or_default().div_ceil(MIB);
     let help = format!(
         "raise `limits.memory_mib` to {needed} or more, or lower `{}`, which takes {own}",
@@ -274,6 +305,23 @@ mod tests {
     }
 
     #[test]
+    fn what_scans_texts_has_more_for_rules() {
+        for (text, is_more) in [
+            (r#"{"evaluators": {"tool_error": null}, "exporters": {"console": {}}}"#, false),
+            (r#"{"evaluators": {"output_rules/own": {"bundle": "all"}}}"#, true),
+            (r#"{"evaluators": {"http": {"endpoint": "http://h:1"}}}"#, true),
+            (r#"{"exporters": {"console": {"content": "redacted"}}}"#, true),
+        ] {
+            let node = Node::from_value(&json::parse(text).unwrap());
+            let expected = if is_more { RULES_BYTES_MAX } else { MemoryLimits::default().rules };
+            assert_eq!(rules(&node), expected, "{text}");
+            let limits = divided(text).unwrap();
+            assert_eq!(limits.rules, expected, "{text}");
+            assert!(sum(&limits) + undivided(limits.total, &node) <= limits.total, "{limits:?}");
+        }
+    }
+
+    #[test]
     fn queues_of_a_size_of_their_own_have_it() {
         let text = r#"{"exporters": {"otlp": {"endpoint": "http://h:1",
             "sending_queue": {"queue_size": 104857600}}}}"#;
@@ -289,8 +337,8 @@ mod tests {
         let error = divided(text).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the shares of `limits.memory_mib` need 663 MiB together, and it is 64 (raise \
-             `limits.memory_mib` to 663 or more, or lower `receivers.otlp.max_in_flight_mib`, \
+            "the shares of `limits.memory_mib` need 673 MiB together, and it is 64 (raise \
+             `limits.memory_mib` to 673 or more, or lower `receivers.otlp.max_in_flight_mib`, \
              which takes 512)"
         );
         let error = divided(r#"{"limits": {"memory_mib": 8}}"#).unwrap_err();

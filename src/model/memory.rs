@@ -132,6 +132,9 @@ pub struct MemoryLimits {
     pub forward: usize,
     /// Series of exporters, with their labels and resources.
     pub series: usize,
+    /// Expressions of rules and what their automata have noted of texts; more where the config names
+    /// what scans texts.
+    pub rules: usize,
 }
 
 impl Default for MemoryLimits {
@@ -141,7 +144,7 @@ impl Default for MemoryLimits {
         Self {
             total: mib(1024),
             connections: mib(48),
-            requests: mib(220),
+            requests: mib(212),
             queue: mib(76),
             traces: mib(192),
             judging: mib(152),
@@ -149,6 +152,7 @@ impl Default for MemoryLimits {
             exporters: mib(48),
             forward: 0,
             series: mib(20),
+            rules: mib(8),
         }
     }
 }
@@ -174,6 +178,8 @@ pub struct Memory {
     pub forward: Arc<Share>,
     /// [`MemoryLimits::series`].
     pub series: Arc<Share>,
+    /// [`MemoryLimits::rules`].
+    pub rules: Arc<Share>,
 }
 
 impl Memory {
@@ -189,6 +195,7 @@ impl Memory {
             exporters: Share::new("exporters", limits.exporters),
             forward: Share::new("forward", limits.forward),
             series: Share::new("series", limits.series),
+            rules: Share::new("rules", limits.rules),
         }
     }
 
@@ -204,10 +211,17 @@ impl Memory {
         self.exporters.resize(limits.exporters);
         self.forward.resize(limits.forward);
         self.series.resize(limits.series);
+        self.rules.resize(limits.rules);
+    }
+
+    /// The same with a share of rules that counts them for the whole process.
+    pub fn with_rules(self, rules: Arc<Share>) -> Self {
+        rules.resize(self.rules.limit());
+        Self { rules, ..self }
     }
 
     /// All shares, in the order in which data passes them.
-    pub fn shares(&self) -> [&Arc<Share>; 9] {
+    pub fn shares(&self) -> [&Arc<Share>; 10] {
         [
             &self.connections,
             &self.requests,
@@ -218,6 +232,7 @@ impl Memory {
             &self.exporters,
             &self.forward,
             &self.series,
+            &self.rules,
         ]
     }
 }

@@ -24,6 +24,7 @@ use super::reload::ReloadCounter;
 use super::{Lost, Outlet, Pipeline, PipelineSettings, Unjudged};
 use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::config::ResolvedConfig;
+use crate::detect;
 use crate::emit::forward::{
     ForwardLog, ForwardSettings, ForwardStartError, Forwards, HoldTimes, ReadBack, Unforwarded,
 };
@@ -215,7 +216,7 @@ impl Collector {
     pub async fn start(settings: CollectorSettings) -> Result<Self, CollectorStartError> {
         let telemetry = Telemetry::start(&settings.telemetry).await?;
         let meter = telemetry.meter();
-        let memory = Memory::new(&settings.memory);
+        let memory = Memory::new(&settings.memory).with_rules(detect::memory());
         telemetry.show_memory(&memory);
         let registry = telemetry.registry();
         let times = hold_times(&settings);
