@@ -50,7 +50,7 @@ fn rules(node: &Node) -> usize {
     let has = |section: &str, is_wanted: &dyn Fn(&str, &Node) -> bool| {
         let entries = node.get(section).into_iter().flat_map(Node::entries);
         entries.into_iter().any(|(key, settings)| {
-            is_wanted(key.text.split('/').next().unwrap_or_default(), &settings)
+            is_wanted(key.text.split('/').next().unwrap_or_default(), settings)
         })
     };
     let redacts = |_: &str, settings: &Node| {

@@ -69,6 +69,8 @@ fn any_beyond_ascii() -> Hir {
 
 #[cfg(test)]
 mod tests {
+    use regex_automata::meta::Regex;
+
     use super::*;
     use crate::detect::normalise::shadow::Shadow;
 
@@ -76,12 +78,12 @@ mod tests {
     fn what_an_expression_finds_stays_the_same() {
         let texts = ["ab\u{e9}\u{4e2d}\u{1f600}z", "Sk\ns\u{2028}K", "\u{7ff}\u{800}\u{ffff}", ""];
         for pattern in ["[^\n]{2,3}", "(?i)s?k", r"[^\s]{1,2}", r"a|\PL", "[^a]", r"[\p{L}-]+"] {
-            let parse = |text| regex_syntax::ParserBuilder::new().utf8(false).build().parse(text);
-            let hir = parse(pattern).unwrap();
-            let build = |hir: &Hir| regex_automata::meta::Regex::builder().build_from_hir(hir);
-            let (whole, small) = (build(&hir).unwrap(), build(&slim(&hir, true)).unwrap());
+            let hir =
+                regex_syntax::ParserBuilder::new().utf8(false).build().parse(pattern).unwrap();
+            let build = |hir: &Hir| Regex::builder().build_from_hir(hir).unwrap();
+            let (whole, small) = (build(&hir), build(&slim(&hir, true)));
             for text in texts {
-                let found = |regex: &regex_automata::meta::Regex| -> Vec<_> {
+                let found = |regex: &Regex| -> Vec<_> {
                     regex.find_iter(text).map(|found| found.range()).collect()
                 };
                 assert_eq!(found(&whole), found(&small), "{pattern} {text:?}");
