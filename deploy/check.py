@@ -61,9 +61,14 @@ def check_prometheus():
     must(all(("alert" in r) != ("record" in r) for r in all_rules), "a rule alerts or records")
     check_metrics([rule["expr"] for rule in all_rules], "prometheus/rules.yaml")
     if shutil.which("promtool"):
-        checked = run("promtool", "check", "rules", HERE / "prometheus/rules.yaml")
-        must(checked.returncode == 0, checked.stderr)
-    return "promtool" if shutil.which("promtool") else "own rules"
+        for what in (("check", "rules", "rules.yaml"), ("test", "rules", "rules_test.yaml")):
+            checked = run("promtool", *what, cwd=HERE / "prometheus")
+            must(checked.returncode == 0, checked.stdout + checked.stderr)
+    tests = yaml.safe_load((HERE / "prometheus/rules_test.yaml").read_text())["tests"]
+    told = {case["alertname"] for test in tests for case in test.get("alert_rule_test", []) if case.get("exp_alerts")}
+    alerts = {rule["alert"] for rule in all_rules if "alert" in rule}
+    must(told == alerts, f"each alert is told by a test of rules_test.yaml: {told ^ alerts}")
+    return f"{len(tests)} tests by promtool" if shutil.which("promtool") else "own rules"
 
 
 def check_grafana():
@@ -110,7 +115,20 @@ def check_helm():
         mounts = {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
         must(("data" in mounts) == (mode == "statefulset"), mounts)
     must(run("helm", "template", "x", chart, "--set", "replicas=2").returncode != 0, "two replicas")
+    as_it_is = checksum(chart)
+    must(checksum(chart, "config.evaluators.tool_error.threshold=1") == as_it_is, "taken while it runs")
+    must(checksum(chart, "config.traces.timeout=9s") == as_it_is, "taken while it runs")
+    must(checksum(chart, "config.durability=disk") != as_it_is, "rolls the pods")
     return "helm"
+
+
+def checksum(chart, *settings):
+    """Of the pods' config: they are rolled where it changes."""
+    made = run("helm", "template", "x", chart, *(f"--set={setting}" for setting in settings))
+    must(made.returncode == 0, made.stderr)
+    pod = next(doc for doc in yaml.safe_load_all(made.stdout) if doc and doc["kind"] == "Deployment")["spec"]["template"]
+    must("--watch" in pod["spec"]["containers"][0]["args"], "its config is read again")
+    return pod["metadata"]["annotations"]["checksum/config"]
 
 
 def check_operator():

@@ -3,16 +3,17 @@
 //! `fuzz/run.py` calls them with what a fuzzer makes up (`fuzz_targets/`), an ordinary test with the
 //! seeds and with broken forms of them (`tests/it/security/fuzz.rs`).
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::io::{self, IoSlice};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use spanscore::config::{ConfigPart, ResolvedConfig, load};
+use spanscore::config::{ConfigPart, ConfigSources, Loaded, ResolvedConfig, load};
 use spanscore::evaluate::engine::run::{Evaluators, Evidence};
 use spanscore::extract::dialect::Dialect;
 use spanscore::extract::{ExtractionCache, Resolver, Table, extract};
-use spanscore::log::{Durability, Folder, Log, LogSettings, system_clock};
+use spanscore::log::{Disk, DiskFile, Durability, Log, LogSettings, system_clock};
 use spanscore::model::{Completion, Effort, Facts, Outcome, SpanBatch, TraceSpans, Want};
 use spanscore::otlp::{AnyValue, Signal, json, request, tag};
+use spanscore::settings::yaml;
 use spanscore::value::{Value, json as value_json, python};
 
 /// A function over any bytes.
@@ -142,14 +143,17 @@ pub(crate) fn contents(data: &[u8]) {
 
 /// An expression in CEL over a run.
 pub(crate) fn expressions(data: &[u8]) {
-    static RUN: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    static RUN: LazyLock<Vec<TraceSpans>> = LazyLock::new(|| {
         let run = run_of(r#"{"order": "A-17", "total": [1, 2.5]}"#);
-        json::transcode(Signal::Traces, run.as_bytes()).unwrap_or_default().to_vec()
+        let request = json::transcode(Signal::Traces, run.as_bytes()).unwrap_or_default();
+        READ_ALL.as_ref().map(|resolver| traces(resolver, &request)).unwrap_or_default()
     });
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    let (Ok(text), Some(resolver)) = (std::str::from_utf8(data), READ_ALL.as_ref()) else {
+        return;
+    };
     let when = Value::from(text);
-    if let Some(judge) = FuzzJudge::new(&format!("\n  tool_error: {{when: {when}}}\n")) {
-        judge.judge(&RUN);
+    if let Some(evaluators) = evaluators(&format!("\n  tool_error: {{when: {when}}}\n")) {
+        RUN.iter().for_each(|trace| judge(resolver, &evaluators, trace));
     }
 }
 
@@ -159,37 +163,35 @@ pub(crate) fn patterns(data: &[u8]) {
     else {
         return;
     };
+    let Some(resolver) = READ_ALL.as_ref() else { return };
     let pattern = Value::from(pattern);
     let rules = format!(
         "bundle: custom, custom_rules: [{{name: r, type: regex_match, config: {{pattern: {pattern}}}}}]"
     );
+    let mut run = None;
     for compat in ["", "compat: iris, "] {
-        if let Some(judge) = FuzzJudge::new(&format!("\n  output_rules/r: {{{compat}{rules}}}\n"))
-            && let Ok(request) = json::transcode(Signal::Traces, run_of(text).as_bytes())
-        {
-            judge.judge(&request);
-        }
+        let entry = format!("\n  output_rules/r: {{{compat}{rules}}}\n");
+        let Some(evaluators) = evaluators(&entry) else { continue };
+        let run = run.get_or_insert_with(|| {
+            let request = json::transcode(Signal::Traces, run_of(text).as_bytes());
+            request.map(|request| traces(resolver, &request)).unwrap_or_default()
+        });
+        run.iter().for_each(|trace| judge(resolver, &evaluators, trace));
     }
 }
 
 /// A segment of the log as an earlier process may have left it.
 pub(crate) fn log_replay(data: &[u8]) {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("spanscore-fuzz-{}-{number}", std::process::id());
-    let folder = std::env::temp_dir().join(name);
-    let read = || -> Option<()> {
-        std::fs::create_dir_all(&folder).ok()?;
-        std::fs::write(folder.join(format!("{:016x}.log", 0)), data).ok()?;
-        let disk = Arc::new(Folder::open(&folder).ok()?);
-        let limits = LogSettings::default().limits(Durability::None);
-        let (log, ..) = Log::open(disk, limits, system_clock()).ok()?;
+    let disk = Arc::new(Memory::default());
+    disk.put(&format!("{:016x}.log", 0), data.to_vec());
+    let limits = LogSettings::default().limits(Durability::None);
+    if let Ok((log, ..)) = Log::open(disk, limits, system_clock()) {
         assert!(log.records().count() <= data.len(), "a record has more bytes than none");
-        Some(())
-    };
-    let _ = read();
-    let _ = std::fs::remove_dir_all(&folder);
+    }
 }
+
+/// Reads all there is in a trace.
+static READ_ALL: LazyLock<Option<Resolver>> = LazyLock::new(|| resolver(&Facts::all()));
 
 /// Evaluators with what reads traces for them.
 struct FuzzJudge {
@@ -199,33 +201,139 @@ struct FuzzJudge {
 
 impl FuzzJudge {
     /// Of the `evaluators:` of a config.
-    fn new(evaluators: &str) -> Option<Self> {
-        let text = format!("evaluators:{evaluators}");
-        let part = ConfigPart::Text { name: "fuzz".to_owned(), text };
-        let plan = ResolvedConfig::new(&load(&[part], &|_| None).ok()?).ok()?;
-        let evaluators = Evaluators::new(plan.evaluators, Want::ALL);
+    fn new(entries: &str) -> Option<Self> {
+        let evaluators = evaluators(entries)?;
         Some(Self { resolver: resolver(&evaluators.facts())?, evaluators })
     }
 
     fn judge(&self, request: &[u8]) {
         for trace in traces(&self.resolver, request) {
-            let mut trajectory = self.resolver.resolve_within(&trace, Effort::new(STEPS));
-            let evidence = Evidence {
-                digest: [1; 16],
-                revised: None,
-                revision: 0,
-                completion: Completion::RootEnded,
-                is_partial: false,
-                now_ns: 1,
-            };
-            let mut out = Vec::new();
-            self.evaluators.evaluate_trace(&mut trajectory, evidence, &mut Vec::new(), &mut out);
-            for evaluation in &out {
-                if let Outcome::Scored(score) = &evaluation.outcome {
-                    assert!((0.0..=1.0).contains(&score.value), "{}", score.value);
-                }
-            }
+            judge(&self.resolver, &self.evaluators, &trace);
         }
+    }
+}
+
+/// Those of a config with nothing else in it.
+fn evaluators(entries: &str) -> Option<Evaluators> {
+    let node = yaml::read(&format!("evaluators:{entries}")).ok()?;
+    let loaded = Loaded { node, sources: ConfigSources::default() };
+    Some(Evaluators::new(ResolvedConfig::new(&loaded).ok()?.evaluators, Want::ALL))
+}
+
+fn judge(resolver: &Resolver, evaluators: &Evaluators, trace: &TraceSpans) {
+    let mut trajectory = resolver.resolve_within(trace, Effort::new(STEPS));
+    let evidence = Evidence {
+        digest: [1; 16],
+        revised: None,
+        revision: 0,
+        completion: Completion::RootEnded,
+        is_partial: false,
+        now_ns: 1,
+    };
+    let mut out = Vec::new();
+    evaluators.evaluate_trace(&mut trajectory, evidence, &mut Vec::new(), &mut out);
+    for evaluation in &out {
+        if let Outcome::Scored(score) = &evaluation.outcome {
+            assert!((0.0..=1.0).contains(&score.value), "{}", score.value);
+        }
+    }
+}
+
+/// A folder in memory: a real one takes a hundred times as long as reading the segment.
+#[derive(Default)]
+struct Memory(Mutex<Vec<(String, MemoryFile)>>);
+
+/// Bytes of one file; clones are the same file.
+#[derive(Clone, Default)]
+struct MemoryFile(Arc<Mutex<Vec<u8>>>);
+
+impl Memory {
+    fn put(&self, name: &str, bytes: Vec<u8>) -> MemoryFile {
+        let file = MemoryFile(Arc::new(Mutex::new(bytes)));
+        self.files(|files| files.push((name.to_owned(), file.clone())));
+        file
+    }
+
+    fn files<T>(&self, then: impl FnOnce(&mut Vec<(String, MemoryFile)>) -> T) -> T {
+        then(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn find(&self, name: &str) -> Option<MemoryFile> {
+        self.files(|files| Some(files.iter().find(|(own, _)| own == name)?.1.clone()))
+    }
+}
+
+impl Disk for Memory {
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        match self.find(name) {
+            Some(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            None => Ok(Box::new(self.put(name, Vec::new()))),
+        }
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let file = self.find(name).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Box::new(file))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.files(|files| files.iter().map(|(name, _)| name.clone()).collect()))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.remove(to)?;
+        self.files(|files| {
+            let found = files.iter_mut().find(|(name, _)| name == from);
+            found.ok_or(io::ErrorKind::NotFound)?.0 = to.to_owned();
+            Ok(())
+        })
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.files(|files| files.retain(|(own, _)| own != name));
+        Ok(())
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MemoryFile {
+    fn bytes<T>(&self, then: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        then(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl DiskFile for MemoryFile {
+    fn append(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.bytes(|bytes| {
+            parts.iter().for_each(|part| bytes.extend_from_slice(part));
+            Ok(parts.iter().map(|part| part.len()).sum())
+        })
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.bytes(|bytes| {
+            let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..));
+            let rest = rest.unwrap_or_default();
+            let len = rest.len().min(buffer.len());
+            buffer[..len].copy_from_slice(&rest[..len]);
+            Ok(len)
+        })
+    }
+
+    fn cut(&self, len: u64) -> io::Result<()> {
+        self.bytes(|bytes| bytes.truncate(usize::try_from(len).unwrap_or(usize::MAX)));
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.bytes(|bytes| Ok(bytes.len() as u64))
     }
 }
 

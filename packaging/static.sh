@@ -12,6 +12,7 @@ target=$machine-unknown-linux-gnu
 built=${CARGO_TARGET_DIR:-target}
 if [ -n "${BINARY:-}" ]; then
   binary=$BINARY
+  target=$("$binary" --version | grep -oE '[a-z0-9_]+-unknown-linux-[a-z]+')
 elif [ -n "${MUSL:-}" ] && [ -d "$(rustc --print sysroot)/lib/rustlib/$machine-unknown-linux-musl" ] && command -v musl-gcc > /dev/null; then
   target=$machine-unknown-linux-musl
   cargo build --profile "$profile" --locked --target "$target" --bin spanscore
@@ -38,10 +39,13 @@ enter=(unshare --user --map-root-user --root "$root")
 if "${enter[@]}" /spanscore --version > /dev/null 2>&1; then
   port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
   began=$(date +%s%N)
-  "${enter[@]}" /spanscore serve --set "receivers.otlp.protocols.http.endpoint=127.0.0.1:$port" \
-    --set telemetry.metrics.endpoint=null --set telemetry.health.endpoint=null > /dev/null 2>&1 &
+  "${enter[@]}" /spanscore serve --set "receivers.otlp.protocols={http: {endpoint: '127.0.0.1:$port'}}" \
+    --set telemetry.metrics.endpoint=null --set telemetry.health.endpoint=null > "$root/tmp/log" 2>&1 &
   collector=$!
-  until (exec 3<> "/dev/tcp/127.0.0.1/$port") 2> /dev/null; do sleep 0.005; done
+  until (exec 3<> "/dev/tcp/127.0.0.1/$port") 2> /dev/null; do
+    kill -0 "$collector" 2> /dev/null || { collector=; cat "$root/tmp/log" >&2; exit 1; }
+    sleep 0.005
+  done
   printf 'listens after %d ms\n' $((($(date +%s%N) - began) / 1000000))
   "${enter[@]}" /spanscore send --sample --endpoint "http://collector.test:$port"
 else

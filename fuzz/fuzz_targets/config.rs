@@ -3,4 +3,8 @@
 #[path = "../targets.rs"]
 mod targets;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::config(data));
+// What is built once is no part of the first execution.
+libfuzzer_sys::fuzz_target!(
+    init: targets::config(include_bytes!("../seeds/config/packs.yaml")),
+    |data: &[u8]| targets::config(data)
+);

@@ -21,20 +21,11 @@ const LIVE: [&str; 14] = [
     "traces",
 ];
 
-/// What of these cannot.
-const FIXED: [&str; 2] = ["judging.dead_letter", "sessions.key"];
-
 /// Whether a setting, or the whole section that it is in, can change while a process runs.
 fn is_live(path: &str) -> bool {
     let holds =
         |live: &str| path.strip_prefix(live).is_some_and(|it| it.is_empty() || it.starts_with('.'));
-    !FIXED.contains(&path) && LIVE.into_iter().any(holds)
-}
-
-/// Whether all of a section can.
-fn is_all_live(path: &str) -> bool {
-    let is_inside = |it: &str| it.strip_prefix(path).is_some_and(|it| it.starts_with('.'));
-    is_live(path) && !FIXED.iter().any(|it| is_inside(it))
+    LIVE.into_iter().any(holds)
 }
 
 /// How deep a difference is named.
@@ -48,14 +39,14 @@ pub fn needs_restart(before: &Node, now: &Node) -> Vec<String> {
 }
 
 fn compare(before: &Node, now: &Node, path: &str, differ: &mut Vec<String>) {
-    if is_all_live(path) || before.to_value() == now.to_value() {
+    if is_live(path) || before.to_value() == now.to_value() {
         return;
     }
     let is_map = |node: &Node| matches!(node.kind, NodeKind::Map(_) | NodeKind::Null);
     // The keys of exporters and such are names, which say what is meant.
     let depth = path.split('.').filter(|key| !key.is_empty()).count();
     if !(is_map(before) && is_map(now)) || depth >= DEPTH_MAX {
-        differ.extend((!is_live(path)).then(|| path.to_owned()));
+        differ.push(path.to_owned());
         return;
     }
     let nothing = Node::default();
@@ -125,9 +116,8 @@ mod tests {
         check(
             r#"{"sessions": {"key": "session", "idle_timeout": "1m"}}"#,
             r#"{"sessions": {"key": "other", "idle_timeout": "2m"}, "judging": {"settle": "1s"}}"#,
-            &["sessions.key"],
+            &[],
         );
-        check(r#"{}"#, r#"{"judging": {"dead_letter": "all"}}"#, &["judging.dead_letter"]);
         check(r#"{"limits": {}}"#, r#"{"limits": null}"#, &[]);
     }
 }

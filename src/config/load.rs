@@ -58,7 +58,10 @@ pub fn load(parts: &[ConfigPart], lookup: Lookup<'_>) -> Result<Loaded, ConfigEr
         }
     }
     let mut built_in = Node::default();
-    reader.merge_file(&mut built_in, "<built-in>", BUILT_IN);
+    // Beside a mistake nothing is made of it.
+    if reader.problems.is_empty() {
+        reader.merge_file(&mut built_in, "<built-in>", BUILT_IN);
+    }
     if let (NodeKind::Map(sections), NodeKind::Map(known)) = (&mut node.kind, built_in.kind) {
         for (key, section) in known {
             if !sections.iter().any(|(own, _)| own.text == key.text) {

@@ -239,7 +239,8 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::cli::score::rows::ScoreRow;
+    use crate::cli::score::tally::Tallied;
+    use crate::model::GivenVerdict;
 
     #[derive(Parser)]
     struct Parsed {
@@ -252,14 +253,14 @@ mod tests {
         let gate = Parsed::parse_from(args.clone()).gate.prepare().expect("a gate");
         let mut tallies = Tallies::default();
         for (label, count) in verdicts {
-            let outcome = if matches!(*label, "pass" | "fail") { "scored" } else { label };
-            let row = ScoreRow {
-                evaluator: "e".to_owned(),
-                outcome: outcome.to_owned(),
-                label: Some((*label).to_owned()),
-                ..ScoreRow::default()
+            let verdict = match *label {
+                "pass" => GivenVerdict::Pass,
+                "fail" => GivenVerdict::Fail,
+                "failed" => GivenVerdict::Failed,
+                _ => GivenVerdict::NotEvaluable,
             };
-            (0..*count).for_each(|_| tallies.add(&row));
+            let one = Tallied { verdict, score: None, is_partial: false };
+            (0..*count).for_each(|_| tallies.add("e", one));
         }
         let silence = Silence { cases: vec!["a case".to_owned()], ..Silence::default() };
         let verdict = gate.decide(&tallies, &silence, &RunScores::default());

@@ -3,6 +3,7 @@
 use super::replies::{CommandJudges, INQUIRIES_BYTES_MAX};
 use super::rows::ScoreRows;
 use super::silence::Heard;
+use super::tally::{Tallied, Tallies};
 use crate::cli::CommandError;
 use crate::evaluate::AskedTarget;
 use crate::model::Evaluation;
@@ -12,6 +13,7 @@ use crate::pipeline::batch::{BatchError, BatchOrder, JudgedGroup};
 pub(super) struct ScoreGathering {
     pub(super) rows: ScoreRows,
     pub(super) heard: Heard,
+    pub(super) tallies: Tallies,
     judges: CommandJudges,
     waiting: Vec<JudgedGroup>,
     waiting_bytes: usize,
@@ -19,10 +21,11 @@ pub(super) struct ScoreGathering {
 }
 
 impl ScoreGathering {
-    pub(super) fn new(judges: CommandJudges) -> Self {
+    pub(super) fn new(judges: CommandJudges, tallies: Tallies) -> Self {
         Self {
             rows: ScoreRows::new(),
             heard: Heard::default(),
+            tallies,
             judges,
             waiting: Vec::new(),
             waiting_bytes: 0,
@@ -67,7 +70,10 @@ impl ScoreGathering {
     }
 
     fn keep(&mut self, order: BatchOrder, evaluations: &[Evaluation]) -> Result<(), CommandError> {
-        evaluations.iter().for_each(|evaluation| self.heard.add(evaluation));
+        for evaluation in evaluations {
+            self.heard.add(evaluation);
+            self.tallies.add(&evaluation.evaluator.name, Tallied::of(evaluation));
+        }
         let kept = self.rows.push(order, evaluations);
         kept.map_err(|error| BatchError::Spool(error).into_command())
     }

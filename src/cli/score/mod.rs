@@ -102,7 +102,8 @@ pub(super) fn judge(
         now_ns: recorded::now_ns(),
         cores: std::thread::available_parallelism().map_or(1, usize::from),
     };
-    let mut gathering = ScoreGathering::new(CommandJudges::new(judges, replies));
+    let tallies = Tallies::new(names.iter().map(|name| (*name).to_owned()));
+    let mut gathering = ScoreGathering::new(CommandJudges::new(judges, replies), tallies);
     let mut is_broken = false;
     let mut problem = |said: String| {
         output::note(format_args!("spanscore: {}", visible::line(said)));
@@ -115,12 +116,11 @@ pub(super) fn judge(
         batch.judge(&progress, &mut |group| gathering.take(group))
     });
     gathering.finish()?;
-    let ScoreGathering { rows, heard, .. } = gathering;
+    let ScoreGathering { rows, heard, tallies, .. } = gathering;
     let counts = counts.map_err(BatchError::into_command)?;
     let silence = Silence::of(&evaluators, &heard, &counts);
     let is_broken = recorded::note_cut_traces(counts.cut.into_iter()) || is_broken;
-    let tellers = names.iter().map(|name| (*name).to_owned());
-    report(gate, &rows, &silence, Tallies::new(tellers), is_broken)
+    report(gate, &rows, &silence, &tallies, is_broken)
 }
 
 /// Prints the scores; the exit code is that of the gate.
@@ -128,21 +128,20 @@ fn report(
     gate: &ScoreGate,
     rows: &ScoreRows,
     silence: &Silence,
-    mut tallies: Tallies,
+    tallies: &Tallies,
     is_broken: bool,
 ) -> Result<Exit, CommandError> {
     let mut scores = RunScores::default();
-    rows.for_each(|row| {
-        tallies.add(&row);
-        if gate.compares() {
+    if gate.compares() {
+        rows.for_each(|row| {
             scores.add(&row);
-        }
-        Ok(())
-    })?;
-    let verdict = gate.decide(&tallies, silence, &scores);
+            Ok(())
+        })?;
+    }
+    let verdict = gate.decide(tallies, silence, &scores);
     let is_shut = !verdict.reasons.is_empty();
     let count = tallies.all.count();
-    Report { rows, tallies: &tallies, silence, verdict: &verdict }.print(&gate.args)?;
+    Report { rows, tallies, silence, verdict: &verdict }.print(&gate.args)?;
     // That nothing was judged says little where not everything could be read.
     Ok(if is_broken && (!is_shut || count == 0) {
         Exit::Failure

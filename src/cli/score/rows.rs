@@ -27,7 +27,6 @@ pub(super) struct ScoreRow {
     /// The explanation; of what was not scored the reason or the error before it.
     pub(super) words: String,
     pub(super) details: Value<'static>,
-    pub(super) partial: bool,
 }
 
 /// What became of an evaluation, for counts.
@@ -78,7 +77,6 @@ impl ScoreRow {
             threshold: number("threshold").unwrap_or_default(),
             words,
             details: record.get("details").cloned().unwrap_or_default().into_owned(),
-            partial: record.get("partial").and_then(Value::as_bool).unwrap_or_default(),
             outcome,
         })
     }

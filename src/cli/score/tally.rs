@@ -1,6 +1,31 @@
 //! Counts of evaluations, all together and by evaluator.
+//!
+//! They come in the order in which threads end their work, so nothing here depends on an order.
 
-use super::rows::{RowVerdict, ScoreRow};
+use crate::model::{Evaluation, GivenVerdict, Outcome};
+
+/// Parts of 1 in which scores are added up: a sum of whole numbers is the same in any order.
+const PARTS: f64 = (1_u64 << 60) as f64;
+
+/// What of one evaluation is counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tallied {
+    pub(super) verdict: GivenVerdict,
+    pub(super) score: Option<f64>,
+    /// Of a trace that certainly lacked something.
+    pub(super) is_partial: bool,
+}
+
+impl Tallied {
+    pub(super) fn of(evaluation: &Evaluation) -> Self {
+        let score = match &evaluation.outcome {
+            Outcome::Scored(score) => Some(score.value).filter(|value| value.is_finite()),
+            _ => None,
+        };
+        let is_partial = evaluation.target.is_partial;
+        Self { verdict: evaluation.verdict(), score, is_partial }
+    }
+}
 
 /// How many evaluations came out how.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -11,20 +36,21 @@ pub(super) struct OutcomeTally {
     pub(super) failed: usize,
     /// Of all, those of traces that certainly lacked something.
     pub(super) partial: usize,
-    /// Sum of the scores.
-    pub(super) sum: f64,
+    /// Sum of the scores, in [`PARTS`].
+    sum: i128,
 }
 
 impl OutcomeTally {
-    pub(super) fn add(&mut self, row: &ScoreRow) {
-        self.partial += usize::from(row.partial);
-        match row.verdict() {
-            RowVerdict::NotEvaluable => self.not_evaluable += 1,
-            RowVerdict::Failed => self.failed += 1,
-            RowVerdict::Pass => self.pass += 1,
-            RowVerdict::Fail => self.fail += 1,
+    fn add(&mut self, one: Tallied) {
+        self.partial += usize::from(one.is_partial);
+        match one.verdict {
+            GivenVerdict::NotEvaluable => self.not_evaluable += 1,
+            GivenVerdict::Failed => self.failed += 1,
+            GivenVerdict::Pass => self.pass += 1,
+            GivenVerdict::Fail => self.fail += 1,
         }
-        self.sum += row.score.unwrap_or_default();
+        let parts = (one.score.unwrap_or_default() * PARTS).round() as i128;
+        self.sum = self.sum.saturating_add(parts);
     }
 
     pub(super) fn count(self) -> usize {
@@ -37,7 +63,7 @@ impl OutcomeTally {
 
     /// Mean of the scores, where there is any.
     pub(super) fn mean(self) -> Option<f64> {
-        (self.scored() > 0).then(|| self.sum / self.scored() as f64)
+        (self.scored() > 0).then(|| self.sum as f64 / PARTS / self.scored() as f64)
     }
 
     /// Passes among all that was scored or broke, where there is any.
@@ -80,14 +106,14 @@ impl Tallies {
         Self { all: OutcomeTally::default(), by_evaluator }
     }
 
-    pub(super) fn add(&mut self, row: &ScoreRow) {
-        self.all.add(row);
-        match self.by_evaluator.iter_mut().find(|(name, _)| *name == row.evaluator) {
-            Some((_, tally)) => tally.add(row),
+    pub(super) fn add(&mut self, evaluator: &str, one: Tallied) {
+        self.all.add(one);
+        match self.by_evaluator.iter_mut().find(|(name, _)| name == evaluator) {
+            Some((_, tally)) => tally.add(one),
             None => {
                 let mut tally = OutcomeTally::default();
-                tally.add(row);
-                self.by_evaluator.push((row.evaluator.clone(), tally));
+                tally.add(one);
+                self.by_evaluator.push((evaluator.to_owned(), tally));
             }
         }
     }
@@ -109,25 +135,35 @@ mod tests {
 
     #[test]
     fn what_was_not_scored_counts_neither_in_the_mean_nor_as_a_pass() {
-        let row = |outcome: &str, score: Option<f64>, label: Option<&str>| ScoreRow {
-            evaluator: "e".to_owned(),
-            outcome: outcome.to_owned(),
-            score,
-            label: label.map(str::to_owned),
-            ..ScoreRow::default()
-        };
+        let one = |verdict, score| Tallied { verdict, score, is_partial: false };
         let mut tallies = Tallies::new(["unused".to_owned()].into_iter());
         assert_eq!((tallies.all.mean(), tallies.all.pass_rate()), (None, None));
-        for row in [
-            row("scored", Some(1.0), Some("pass")),
-            row("scored", Some(0.5), Some("fail")),
-            row("not_evaluable", None, None),
-            row("failed", None, None),
+        for one in [
+            one(GivenVerdict::Pass, Some(1.0)),
+            one(GivenVerdict::Fail, Some(0.5)),
+            one(GivenVerdict::NotEvaluable, None),
+            one(GivenVerdict::Failed, None),
         ] {
-            tallies.add(&row);
+            tallies.add("e", one);
         }
         let (name, tally) = &tallies.by_evaluator[1];
         assert_eq!((name.as_str(), tally.count()), ("e", 4));
         assert_eq!((tally.mean(), tally.pass_rate()), (Some(0.75), Some(1.0 / 3.0)));
+    }
+
+    #[test]
+    fn a_mean_is_the_same_in_any_order() {
+        let scores: Vec<f64> = (1..1000).map(|at| 1.0 / f64::from(at)).collect();
+        let mean = |scores: &mut dyn Iterator<Item = &f64>| {
+            let mut tally = OutcomeTally::default();
+            scores.for_each(|score| {
+                let (verdict, score) = (GivenVerdict::Pass, Some(*score));
+                tally.add(Tallied { verdict, score, is_partial: false });
+            });
+            tally.mean()
+        };
+        assert_eq!(mean(&mut scores.iter()), mean(&mut scores.iter().rev()));
+        let plain = scores.iter().sum::<f64>() / scores.len() as f64;
+        assert!(mean(&mut scores.iter()).is_some_and(|mean| (mean - plain).abs() < 1e-15));
     }
 }

@@ -28,7 +28,7 @@ use crate::telemetry::OwnSpans;
 use outlet::AskedOutlet;
 pub(super) use pending::PendingTraces;
 pub use unanswered::UNANSWERED_FILE;
-use unanswered::UnansweredLetters;
+use unanswered::{KeptLetters, UnansweredLetters};
 
 /// The file, in the folder of the data, that holds what judges cost.
 const SPENT_FILE: &str = "judges.json";
@@ -99,6 +99,7 @@ pub(super) struct RunningLanes {
     judge: Option<JudgeLane>,
     external: Option<ExternalLane>,
     pending: Arc<PendingTraces>,
+    kept: KeptLetters,
     /// Whether there is a log, for what is not answered at the end.
     leaves: bool,
 }
@@ -125,6 +126,7 @@ impl RunningLanes {
 
     /// Asks those from now on, as patiently as this says.
     pub(super) fn take(&self, change: Option<JudgesChange>, judging: &JudgingSettings) {
+        self.kept.change(judging.dead_letter);
         if let (Some(lane), Some(change)) = (&self.judge, change) {
             lane.take(change, judging);
         }
@@ -161,7 +163,8 @@ pub(super) fn link(
     let metrics = Arc::new(PipelineMetrics::new(meter, evaluators));
     let pending = Arc::new(PendingTraces::new(Arc::clone(forwards)));
     let counted = |letters| AskedOutlet::new(&metrics, outlet, &pending, letters).into_outlet();
-    let letters = UnansweredLetters::start(places.data_dir, judges.1.dead_letter, meter);
+    let kept = KeptLetters::new(judges.1.dead_letter);
+    let letters = UnansweredLetters::start(places.data_dir, kept.clone(), meter);
     let none = BTreeMap::new();
     let asked = if evaluators.asks_judges() { judges.0 } else { &none };
     let own = (places, asking(evaluators));
@@ -169,7 +172,7 @@ pub(super) fn link(
     let leaves = places.journal.is_some();
     let settings = external_settings(judges.1, leaves);
     let external = ExternalLane::start(evaluators.external(), &settings, counted(None), meter)?;
-    let lanes = RunningLanes { judge, external: Some(external), pending, leaves };
+    let lanes = RunningLanes { judge, external: Some(external), pending, kept, leaves };
     let journal = places.journal.cloned();
     let links = PipelineLinks { metrics, journal, lanes: lanes.handles() };
     Ok((links, lanes))

@@ -1,6 +1,8 @@
 //! What judges did not answer, in a file that `spanscore rejudge` reads: ids and errors alone.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -20,22 +22,46 @@ const WAITING_MAX: usize = 1_024;
 /// When the file is set aside, and what is kept: 80 MiB in all.
 const ROTATION: Rotation = Rotation { bytes_max: 16 << 20, backups_max: 4, is_private: true };
 
+/// Which letters are kept, as the config says now; clones are the same choice.
+#[derive(Clone)]
+pub(super) struct KeptLetters(Arc<AtomicU8>);
+
+impl KeptLetters {
+    pub(super) fn new(choice: DeadLetterChoice) -> Self {
+        Self(Arc::new(AtomicU8::new(choice as u8)))
+    }
+
+    /// Keeps those from now on.
+    pub(super) fn change(&self, choice: DeadLetterChoice) {
+        self.0.store(choice as u8, Ordering::Relaxed);
+    }
+
+    fn is_meant(&self, outcome: &Outcome) -> bool {
+        let choice = self.0.load(Ordering::Relaxed);
+        if choice == DeadLetterChoice::None as u8 {
+            return false;
+        }
+        match outcome {
+            Outcome::NotEvaluable { reason: Reason::BudgetExhausted, .. } => {
+                choice == DeadLetterChoice::All as u8
+            }
+            outcome => outcome.is_unanswered(),
+        }
+    }
+}
+
 /// Writes letters beside the lane, which never waits for the disk.
 pub(super) struct UnansweredLetters {
-    choice: DeadLetterChoice,
+    kept: KeptLetters,
     lines: Option<SyncSender<String>>,
     counter: Counter<u64>,
     writer: Option<JoinHandle<()>>,
 }
 
 impl UnansweredLetters {
-    /// Begins; `None` where nothing is to be kept, or nowhere. What it counts is shown at once in
-    /// any case.
-    pub(super) fn start(
-        data_dir: Option<&Path>,
-        choice: DeadLetterChoice,
-        meter: &Meter,
-    ) -> Option<Self> {
+    /// Begins; `None` where there is no place for letters. What it counts is shown at once in any
+    /// case, and no file is made before the first letter.
+    pub(super) fn start(data_dir: Option<&Path>, kept: KeptLetters, meter: &Meter) -> Option<Self> {
         let counter = meter
             .u64_counter("spanscore.judge.dead_letters")
             .with_description("Inquiries without an answer: kept for `spanscore rejudge`, or not.")
@@ -44,7 +70,7 @@ impl UnansweredLetters {
         for outcome in ["written", "failed", "dropped"] {
             counter.add(0, &[KeyValue::new("outcome", outcome)]);
         }
-        let path = data_dir.filter(|_| choice != DeadLetterChoice::None)?.join(UNANSWERED_FILE);
+        let path = data_dir?.join(UNANSWERED_FILE);
         let (lines, taken) = sync_channel(WAITING_MAX);
         let counted = counter.clone();
         let writing = std::thread::Builder::new().name("dead-letters".to_owned());
@@ -52,27 +78,18 @@ impl UnansweredLetters {
         let writer = writer.map_err(|error| {
             tracing::error!(%error, "what judges do not answer cannot be kept");
         });
-        Some(Self { choice, lines: Some(lines), counter, writer: writer.ok() })
+        Some(Self { kept, lines: Some(lines), counter, writer: writer.ok() })
     }
 
     /// Keeps what of these has no answer.
     pub(super) fn keep(&self, evaluations: &[Evaluation]) {
-        for evaluation in evaluations.iter().filter(|one| self.is_meant(&one.outcome)) {
+        for evaluation in evaluations.iter().filter(|one| self.kept.is_meant(&one.outcome)) {
             let mut line = String::new();
             record::write_line(evaluation, false, &mut line);
             let is_taken = self.lines.as_ref().is_some_and(|lines| lines.try_send(line).is_ok());
             if !is_taken {
                 self.counter.add(1, &[KeyValue::new("outcome", "dropped")]);
             }
-        }
-    }
-
-    fn is_meant(&self, outcome: &Outcome) -> bool {
-        match outcome {
-            Outcome::NotEvaluable { reason: Reason::BudgetExhausted, .. } => {
-                self.choice == DeadLetterChoice::All
-            }
-            outcome => outcome.is_unanswered(),
         }
     }
 }

@@ -31,6 +31,9 @@ impl Worker {
         self.empty = Box::new(empty_shard(*held, self.shard_count, is_watched));
         self.resolver = Arc::clone(&setup.resolver);
         self.evaluators = Arc::clone(&setup.evaluators);
+        if let Some(sessions) = &mut self.sessions {
+            sessions.fields = held.sessions.key;
+        }
         // One shard is enough to tell the owner of sessions.
         if let Some(sessions) = self.sessions.as_ref().filter(|_| self.index == 0) {
             // It ends only after the shards.

@@ -157,6 +157,34 @@ async fn sessions_of_two_services_with_one_id_are_two_unless_the_id_is_the_key()
 }
 
 #[tokio::test]
+async fn another_key_of_sessions_holds_for_traces_that_are_judged_after_the_reload() {
+    let with = |key: &str| {
+        let count = r#"{level: session, criteria: {tool_calls_count: {search: ["=", 2]}}}"#;
+        format!(
+            "sessions: {{key: {key}}}\nevaluators: {{tool_call_count: {count}, tool_error: }}\n"
+        )
+    };
+    let running = Running::on_one_shard(&with("service_and_session")).await;
+    let of = |service, trace, later_s| ExportTraceServiceRequest {
+        resource_spans: vec![scoped(
+            "test",
+            service,
+            in_session(searches(trace, &[2]), "1", later_s),
+        )],
+    };
+    running.send(of("shop", 7, 0)).await;
+    running.events(1).await;
+    assert_eq!(running.reload(&with("session")).await, Ok(()));
+    running.send(of("bank", 8, 10)).await;
+    running.send(of("shop", 9, 20)).await;
+    let events = running.judged().await;
+    let sessions = events.iter().filter(|event| event.name() == "tool_call_count");
+    let mut told: Vec<_> = sessions.map(|event| (event.trace(), event.score())).collect();
+    told.sort_by_key(|(trace, _)| *trace);
+    assert_eq!(told, [(7, Some(0.0)), (9, Some(1.0))]);
+}
+
+#[tokio::test]
 async fn open_sessions_are_judged_at_shutdown() {
     let running = Running::start(
         r#"

@@ -92,3 +92,27 @@ async fn fifty_changes_of_judges_under_load_lose_no_evaluation() {
     let (events, unsent) = running.stop().await;
     assert_eq!((events.len(), unsent), (200, 0));
 }
+
+#[tokio::test]
+async fn letters_are_kept_as_the_last_config_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let dead = FakeJudge::start(|_| Scripted { status: 404, ..Scripted::default() }).await;
+    let keeping = |choice: &str| {
+        let judging = format!("judging: {{dead_letter: {choice}, ");
+        let config = asking(&dead, "openai", "").replace("judging: {", &judging);
+        format!("{config}data_dir: {}\n", folder.path().display())
+    };
+    let running = Running::start(&keeping("none")).await;
+    let mut ids = Vec::new();
+    for (trace, choice) in [(1, "failed"), (2, "none"), (3, "none")] {
+        running.send(request(refund(trace))).await;
+        let events = running.events(usize::from(trace)).await;
+        ids.push(events.last().unwrap().id().to_owned());
+        assert_eq!(running.reload(&keeping(choice)).await, Ok(()));
+    }
+    running.counted("spanscore_judge_dead_letters_total{outcome=\"written\"}", 1).await;
+    running.stop().await;
+    let letters = folder.path().join("dead_letters/judges.jsonl");
+    let letters = std::fs::read_to_string(letters).unwrap();
+    assert!(letters.lines().count() == 1 && letters.contains(&ids[1]), "{letters}");
+}

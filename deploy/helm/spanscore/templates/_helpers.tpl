@@ -8,8 +8,9 @@ metadata:
   labels:
     {{- include "spanscore.labels" . | nindent 4 }}
   annotations:
-    # A config is read at the start: a change of it rolls the pods.
-    checksum/config: {{ toYaml .Values.config | sha256sum }}
+    # What a process can take while it runs (docs/security.md, "Reload") it reads again by `--watch`,
+    # once the ConfigMap has reached it; a change of anything else rolls the pods.
+    checksum/config: {{ omit .Values.config "dialects" "evaluators" "exporters" "failures" "forward" "judges" "judging" "limits" "shutdown_timeout" "traces" | toYaml | sha256sum }}
 spec:
   automountServiceAccountToken: false
   terminationGracePeriodSeconds: 30
@@ -23,7 +24,7 @@ spec:
     - name: spanscore
       image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
       imagePullPolicy: {{ .Values.image.pullPolicy }}
-      args: [serve, --config, /etc/spanscore/config.yaml]
+      args: [serve, --config, /etc/spanscore/config.yaml, --watch]
       env: {{- toYaml .Values.env | nindent 8 }}
       ports:
         - {name: otlp-grpc, containerPort: 4317}
