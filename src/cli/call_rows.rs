@@ -61,6 +61,7 @@ fn not_recorded<'a>(trajectory: &Trajectory<'_>) -> Value<'a> {
         ("agent_name", trajectory.agent_name.is_none()),
         ("user_input", is_missing(&trajectory.user_input)),
         ("final_output", is_missing(&trajectory.final_output)),
+        ("tool_calls", trajectory.calls_missing),
     ])
 }
 

@@ -76,6 +76,9 @@ pub struct Dialect {
     pub usage: UsageSources,
     /// Cost of a model call in US dollars.
     pub cost: Vec<FactSource>,
+    /// Why a model stopped (`tool_calls`, `tool_use`): a trace in which one asked for tools and
+    /// that holds no call does not record its calls.
+    pub finish_reason: Vec<FactSource>,
 }
 
 fn default_priority() -> u16 {
@@ -207,6 +210,8 @@ pub enum Role {
     UsageReasoning,
     /// [`Dialect::cost`]
     Cost,
+    /// [`Dialect::finish_reason`]
+    FinishReason,
 }
 
 impl Role {
@@ -277,6 +282,7 @@ impl Dialect {
             (Role::UsageCacheWrite, &usage.cache_write),
             (Role::UsageReasoning, &usage.reasoning),
             (Role::Cost, &self.cost),
+            (Role::FinishReason, &self.finish_reason),
         ]
         .into_iter()
         .flat_map(|(role, sources)| sources.iter().map(move |source| (role, source)))

@@ -15,6 +15,8 @@ pub struct Facts {
     pub tool_definitions: bool,
     /// Token counts, cost and model.
     pub usage: bool,
+    /// Why models stopped: tells that calls were made where none is recorded.
+    pub finish_reasons: bool,
     /// All attributes of the root span.
     pub root_attributes: bool,
     /// The id of the reply that the root span is about.
@@ -34,6 +36,7 @@ impl Facts {
         self.final_output |= other.final_output;
         self.tool_definitions |= other.tool_definitions;
         self.usage |= other.usage;
+        self.finish_reasons |= other.finish_reasons;
         self.root_attributes |= other.root_attributes;
         self.response_id |= other.response_id;
         for group in &other.attributes {
@@ -53,6 +56,7 @@ impl Facts {
             final_output: true,
             tool_definitions: true,
             usage: true,
+            finish_reasons: true,
             root_attributes: true,
             response_id: true,
             attributes: Vec::new(),

@@ -115,6 +115,8 @@ pub struct Trajectory<'a> {
     /// The calls in start order. Those that were made together ([`ToolCall::group`]) have none:
     /// they are listed by what they say of themselves, so that the list never depends on arrival.
     pub tool_calls: Vec<ToolCall<'a>>,
+    /// A model asked for tools, and no call is recorded.
+    pub calls_missing: bool,
     /// Results of calls of other traces, as the messages of this one repeat them, by call id; only
     /// for a trace without tool spans.
     pub foreign_results: Vec<(Cow<'a, str>, Value<'a>)>,

@@ -246,3 +246,63 @@ fn a_span_named_by_its_kind_only_is_part_of_the_call_of_its_id() {
         &["find c1 span found", "pay c2 span paid"],
     );
 }
+
+#[test]
+fn spans_that_hold_the_id_of_a_call_tell_of_it_under_any_key() {
+    let call = json!({ "tool.name": "read", "tool.call_id": "c1" });
+    let runs = json!({ "ai.operationId": "ai.toolCall", "ai.toolCall.name": "read",
+        "ai.toolCall.id": "c1", "ai.toolCall.result": "r" });
+    // A span about the call that names no tool is part of it, or nothing.
+    let asks_person = json!({ "acme.toolCallId": "c1", "acme.result": "granted" });
+    let spans = [
+        span(0, None, "Tool.execute", call),
+        span(1, None, "ai.toolCall", runs),
+        span(2, None, "Permission.ask", asks_person.clone()),
+    ];
+    check(&spans, &["read c1 span r"]);
+    let own = json!({ "acme.tool.name": "read", "acme.toolCallId": "c2", "acme.output": "r" });
+    check(&[span(0, None, "tool.execute", own)], &["read c2 span r"]);
+    let chat = json!({ "gen_ai.operation.name": "chat" });
+    check(&[span(0, None, "chat", chat), span(1, None, "Permission.ask", asks_person)], &[]);
+}
+
+#[test]
+fn a_model_that_stopped_for_tools_without_a_call_records_none() {
+    const REASONS: &str = "gen_ai.response.finish_reasons";
+    let chat = |reason: Json| json!({ "gen_ai.operation.name": "chat", REASONS: reason });
+    let tells = |spans: &[Json]| {
+        let row = trajectory(Vec::new(), "x", spans);
+        row["not_recorded"].as_array().unwrap().contains(&json!("tool_calls"))
+    };
+    for reason in ["[\"tool_calls\"]", "[\"stop\",\"tool_use\"]", "tool-calls"] {
+        assert!(tells(&[span(0, None, "chat", chat(json!(reason)))]), "{reason}");
+    }
+    for reason in ["[\"stop\"]", "UNEXPECTED_TOOL_CALL", ""] {
+        assert!(!tells(&[span(0, None, "chat", chat(json!(reason)))]), "{reason}");
+    }
+    let asked = span(0, None, "chat", chat(json!("tool_calls")));
+    assert!(!tells(&[asked, span(1, None, "execute_tool find", tool("find", json!({})))]));
+}
+
+#[test]
+fn a_result_whose_id_no_call_has_names_the_call_of_which_only_the_item_is_known() {
+    let messages = json!([
+        { "role": "assistant", "parts": [
+            { "type": "tool_call", "id": "fc_1", "name": "find", "arguments": { "q": 1 } },
+            { "type": "tool_call", "id": "fc_2", "name": "find", "arguments": { "q": 2 } }] },
+        { "role": "tool", "parts": [
+            { "type": "tool_call_response", "id": "call_x", "response": "one" },
+            { "type": "tool_call_response", "id": "call_y", "response": "two" }] }]);
+    let answer = json!([messages[0]]);
+    let asked = json!({ "gen_ai.operation.name": "chat",
+        "gen_ai.output.messages": answer.to_string() });
+    let given = json!({ "gen_ai.operation.name": "chat",
+        "gen_ai.input.messages": messages.to_string() });
+    let mut second = span(1, None, "chat", given);
+    second["startTimeUnixNano"] = json!("2000500");
+    let found = trajectory(Vec::new(), "x", &[span(0, None, "chat", asked), second]);
+    let calls = found["tool_calls"].as_array().unwrap();
+    let told: Vec<_> = calls.iter().map(|call| [&call["id"], &call["result"]]).collect();
+    let expected = [[&json!("call_x"), &json!("one")], [&json!("call_y"), &json!("two")]];
+    assert_eq!(told, expected, "{found:#}");
+}

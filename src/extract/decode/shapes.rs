@@ -83,9 +83,13 @@ pub(super) fn printed_fields(value: Value<'_>) -> Option<Decoded<'_>> {
     Some(Decoded::Value(Value::Map(fields)))
 }
 
-/// A list of text blocks: their texts joined, read as JSON where they are; else as it came.
+/// A list of text blocks: their texts joined, read as JSON where they are; else as it came. A list
+/// of nothing but bare texts is what a tool gave back, and no content in blocks.
 pub(super) fn content_text(value: Value<'_>) -> Value<'_> {
     match json_or_text(value) {
+        Value::List(blocks) if blocks.iter().all(|block| block.as_str().is_some()) => {
+            Value::List(blocks)
+        }
         Value::List(blocks) => match joined_text(&blocks) {
             Some(text) => json_or_text(Value::from(text)),
             None => single_json_block(blocks),

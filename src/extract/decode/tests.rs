@@ -54,6 +54,8 @@ fn envelopes_are_taken_off() {
     check("json:$.a", r#"{"a":null}"#, "nothing");
     check("content_text", r#"[{"text":"{\"a\""},{"text":":1}"}]"#, r#"{"a":1}"#);
     check("content_text", r#"[{"image":1}]"#, r#"[{"image":1}]"#);
+    check("content_text", r#"["Bern","Basel"]"#, r#"["Bern","Basel"]"#);
+    check("content_text", r#"["Bern",{"type":"text","text":"!"}]"#, r#""Bern!""#);
     check(
         "messages:tool_call.arguments",
         r#"[{"parts":[{"type":"text","content":"x"},{"type":"tool_call","arguments":{"a":1}}]}]"#,

@@ -20,6 +20,8 @@ pub(super) struct WaitingCalls<'a> {
     /// The calls that the index knows: the first so many.
     indexed: usize,
     all: Places,
+    /// The calls of which only the id of the model's output item is known.
+    items: Places,
     by_id: HashMap<Cow<'a, str>, Places>,
     by_tool: HashMap<Cow<'a, str>, Places>,
 }
@@ -48,6 +50,13 @@ impl<'a> WaitingCalls<'a> {
         self.answered.insert(call);
     }
 
+    /// Notes the id of a call that came without one.
+    pub(super) fn identify(&mut self, call: u32, id: Cow<'a, str>) {
+        if (call as usize) < self.indexed {
+            self.by_id.entry(id).or_default().list.push(call);
+        }
+    }
+
     /// The call that a result belongs to: that of its id, else the first without a result, of its
     /// tool where it names one.
     pub(super) fn call_of(
@@ -64,8 +73,11 @@ impl<'a> WaitingCalls<'a> {
             if let Some(places) = self.by_id.get_mut(id) {
                 return places.first_waiting(&self.answered).or(places.list.last().copied());
             }
-            // An id that no call has belongs to a call of that tool that has another one.
-            tool?;
+            // An id that no call has belongs to a call of that tool that has another one, or to one
+            // whose own is not known.
+            if tool.is_none() {
+                return self.items.first_waiting(&self.answered);
+            }
         }
         let places = match tool {
             Some(tool) => self.by_tool.get_mut(tool)?,
@@ -89,7 +101,9 @@ impl<'a> WaitingCalls<'a> {
             if let Some(at) = same.or_else(|| places.clone().rev().find(has_id)) {
                 return Some(at);
             }
-            tool?;
+            if tool.is_none() {
+                return places.find(|at| waits(at) && calls[*at as usize].is_item());
+            }
         }
         let of_tool = |at: &u32| tool.is_none_or(|tool| calls[*at as usize].name == tool);
         places.find(|at| waits(at) && of_tool(at))
@@ -100,6 +114,9 @@ impl<'a> WaitingCalls<'a> {
             let at = at as u32;
             self.all.list.push(at);
             self.by_tool.entry(call.name.clone()).or_default().list.push(at);
+            if call.is_item() {
+                self.items.list.push(at);
+            }
             if let Some(id) = &call.id {
                 self.by_id.entry(id.clone()).or_default().list.push(at);
             }
@@ -119,7 +136,7 @@ mod tests {
     fn call((id, tool): (Option<u8>, u8)) -> MessageCall<'static> {
         MessageCall {
             id: id.map(|id| Cow::Owned(id.to_string())),
-            item_id: None,
+            item_id: id.is_none_or(|id| id % 2 == 0).then_some(Cow::Borrowed("fc_1")),
             name: Cow::Owned(tool.to_string()),
             arguments: Decoded::Value(Value::Null),
             turn: 0,

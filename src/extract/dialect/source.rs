@@ -218,8 +218,8 @@ pub struct Condition {
     pub log_event_name_prefix: Option<String>,
     /// Whether the span has no parent.
     pub root: Option<bool>,
-    /// What the span says that it is, under a key that no dialect names and that speaks of kinds of
-    /// spans (`acme.span.kind`, `acme_event_type`).
+    /// What the span says that it is, under a key that speaks of kinds of spans (`acme.span.kind`,
+    /// `acme_event_type`), by a value that no dialect states; or that it holds a call's id.
     pub says: Option<SpanKindSaid>,
 }
 
@@ -254,6 +254,8 @@ pub enum SpanKindSaid {
     Model,
     /// Something around those: a workflow, a chain, a turn.
     Run,
+    /// Nothing, but it holds the id of a tool's call (`acme.tool.call_id`).
+    ToolCallId,
 }
 
 /// A value to compare an attribute with. Kinds never equal each other: `true` is not `"true"`.

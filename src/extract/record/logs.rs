@@ -99,8 +99,10 @@ impl<'a> LogReader<'_, 'a> {
                 _ => {}
             }
         }
-        // Before it had a field of its own the name of an event was an attribute.
-        if view.event.is_empty() {
+        // Before it had a field of its own the name of an event was an attribute; and in the field
+        // Rust's `tracing` tells the line of code that the event is from (`event src/a.rs:1`).
+        let is_place = view.event.starts_with(b"event ") && !event_attribute.is_empty();
+        if view.event.is_empty() || is_place {
             view.event = event_attribute;
         }
         Ok(view)
@@ -182,9 +184,13 @@ mod tests {
     fn events_that_a_dialect_reads_become_records() {
         let mut named_by_attribute = event("");
         named_by_attribute.attributes = vec![text("event.name", "gen_ai.tool.message")];
-        let (extracted, batch) = extract(vec![event("gen_ai.choice"), named_by_attribute]);
-        assert_eq!((extracted.accepted, extracted.records), (2, 2));
-        for (record, name) in batch.spans.iter().zip(["gen_ai.choice", "gen_ai.tool.message"]) {
+        let mut of_tracing = event("event src/model.rs:12");
+        of_tracing.attributes = vec![text("event.name", "gen_ai.user.message")];
+        let (extracted, batch) =
+            extract(vec![event("gen_ai.choice"), named_by_attribute, of_tracing]);
+        assert_eq!((extracted.accepted, extracted.records), (3, 3));
+        let names = ["gen_ai.choice", "gen_ai.tool.message", "gen_ai.user.message"];
+        for (record, name) in batch.spans.iter().zip(names) {
             assert_eq!(record.flags.0, SpanFlags::LOG);
             assert_eq!((record.start_ns, record.span_id), (7, SpanId([2; 8])));
             let reader = facts(&batch, record);

@@ -170,7 +170,8 @@ impl Retention {
                         self.bodies.push(place);
                     }
                 }
-                KeyMeaning::Behind => {
+                // What says a kind may be a part of what is read, or hold the id of a call.
+                KeyMeaning::Behind | KeyMeaning::Kind => {
                     let key = key_value(entry).unwrap_or_default().0;
                     let prefixes = table.prefixes.of(key) & keep.prefixes;
                     if prefixes & !table.tools_only_prefixes != 0 {
@@ -185,7 +186,7 @@ impl Retention {
                         self.bodies.push(place);
                     }
                 }
-                KeyMeaning::Unread | KeyMeaning::Kind => {}
+                KeyMeaning::Unread => {}
             }
         }
         self.messages = MessagePart::all(&messages);

@@ -35,6 +35,8 @@ pub(super) struct Gathered<'a> {
     pub(super) counts: Vec<FoundValue<'a>>,
     /// Whether a span hands over to another agent.
     pub(super) handoff: bool,
+    /// Whether a model is said to have stopped because it asked for tools.
+    pub(super) asked_for_tools: bool,
     /// Whether any messages are only guessed to be some.
     has_bodies: bool,
 }
@@ -195,6 +197,7 @@ impl<'a> Gathered<'a> {
                     self.model = Some(model);
                 }
             }
+            Role::FinishReason => self.asked_for_tools |= read::asks_for_tools(&source.source, raw),
             _ => self.counts.push(found(raw)),
         }
     }

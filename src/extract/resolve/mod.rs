@@ -153,6 +153,7 @@ impl Resolver {
             effort,
             ..Trajectory::default()
         };
+        trajectory.calls_missing = gathered.asked_for_tools && trajectory.tool_calls.is_empty();
         join_results(plan, &gathered, &mut trajectory, has_span_calls);
         facts::fill(plan, &self.table, trace, &tree, gathered, &mut trajectory);
         let answered_by = output_tools::mark(&mut trajectory);

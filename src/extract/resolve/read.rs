@@ -174,6 +174,24 @@ pub(super) fn decoded<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Decoded<'
     Some(Decoded::Value(value))
 }
 
+/// Whether the reasons for which a model stopped hold that it asked for tools.
+pub(super) fn asks_for_tools(source: &FactSource, raw: Raw<'_>) -> bool {
+    match decoded(source, raw) {
+        Some(Decoded::Value(Value::List(reasons))) => reasons.iter().any(is_for_tools),
+        Some(Decoded::Value(value)) => is_for_tools(&value),
+        _ => false,
+    }
+}
+
+/// Words for a reply that asks for tools, by their letters.
+const FOR_TOOLS: [&str; 4] = ["toolcalls", "toolcall", "tooluse", "functioncall"];
+
+fn is_for_tools(reason: &Value<'_>) -> bool {
+    let Some(reason) = reason.as_str() else { return false };
+    let letters = || reason.bytes().filter(u8::is_ascii_alphabetic);
+    FOR_TOOLS.iter().any(|word| letters().map(|byte| byte.to_ascii_lowercase()).eq(word.bytes()))
+}
+
 fn strip<'a>(source: &FactSource, text: Cow<'a, str>) -> Option<Cow<'a, str>> {
     if source.strip_prefix.is_empty() && source.strip_suffix.is_empty() {
         return Some(text);

@@ -212,7 +212,7 @@ fn statements(all: &[Statement], ways: &[Vec<Vec<Term>>]) -> Statements {
         scope_prefixes: Vec::new(),
         log_event_prefixes: Vec::new(),
         root: None,
-        says: [None; 4],
+        says: [None; 5],
         candidates: vec![Vec::new(); all.len()],
         unconditional: Vec::new(),
     };

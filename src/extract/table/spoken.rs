@@ -23,6 +23,11 @@ const VAGUE_KINDS: [&str; 4] = ["kind", "type", "category", "operation"];
 /// What lies deeper than a vendor's `acme.kind` speaks of something on the span.
 const VAGUE_PARTS_MAX: usize = 2;
 
+/// Ends of keys that hold the id of a tool's call.
+const CALL_IDS: [&str; 2] = ["toolcallid", "functioncallid"];
+/// The key of the conventions, which spans of models hold too.
+const CALL_ID_OF_CONVENTIONS: &[u8] = b"gen_ai.tool.call.id";
+
 /// Words for the call of a tool that mean nothing else.
 const TOOL_CALLS: [&str; 13] = [
     "toolcall",
@@ -90,7 +95,14 @@ pub(in super::super) fn may_say_kind(key: &[u8]) -> bool {
         return false;
     }
     let ends = |words: &[&str]| words.iter().any(|word| letters.ends_with(word.as_bytes()));
-    ends(&KINDS) || key.split(|byte| *byte == b'.').count() <= VAGUE_PARTS_MAX && ends(&VAGUE_KINDS)
+    ends(&KINDS)
+        || is_call_id(key, letters)
+        || key.split(|byte| *byte == b'.').count() <= VAGUE_PARTS_MAX && ends(&VAGUE_KINDS)
+}
+
+/// Whether a key, with these letters, holds the id of a tool's call.
+fn is_call_id(key: &[u8], letters: &[u8]) -> bool {
+    key != CALL_ID_OF_CONVENTIONS && CALL_IDS.iter().any(|end| letters.ends_with(end.as_bytes()))
 }
 
 /// Whether a part of a key is a number.
@@ -108,7 +120,11 @@ pub(in super::super) fn names_kind(name: &str) -> bool {
 /// What a span says that it is by this value under this key.
 pub(super) fn said(key: &[u8], value: &[u8]) -> Option<SpanKindSaid> {
     let mut buffer = [0; LETTERS_MAX];
+    let name = key;
     let key = letters(key, &mut buffer);
+    if is_call_id(name, key) {
+        return (!value.is_empty()).then_some(SpanKindSaid::ToolCallId);
+    }
     let is_clear = KINDS.iter().any(|word| key.ends_with(word.as_bytes()));
     let mut buffer = [0; LETTERS_MAX];
     let whole = letters(value, &mut buffer);
@@ -156,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_span_says_what_it_is_under_any_instrumentations_key() {
-        use SpanKindSaid::{Agent, Model, Run, Tool};
+        use SpanKindSaid::{Agent, Model, Run, Tool, ToolCallId};
         for (key, value, expected) in [
             ("acme.span.kind", "TOOL", Some(Tool)),
             ("acme.span_kind", "tool", Some(Tool)),
@@ -166,6 +182,12 @@ mod tests {
             ("acme.observation.type", "generation", Some(Model)),
             ("acme.run_type", "chain", Some(Run)),
             ("acme.kind", "execute_tool", Some(Tool)),
+            ("acme.tool.call_id", "call_1", Some(ToolCallId)),
+            ("acme.toolCallId", "call_1", Some(ToolCallId)),
+            ("acme.tool.call_id", "", None),
+            // Spans of models hold ids of calls too.
+            ("gen_ai.tool.call.id", "call_1", None),
+            ("llm.input_messages.2.message.tool_call_id", "call_1", None),
             // A shop sells tools, an exchange has agents.
             ("product.type", "tool", None),
             ("enduser.type", "agent", None),

@@ -37,17 +37,25 @@ fn naive(condition: &Condition, span: &Given) -> bool {
         && begins(&condition.span_name_prefix, &span.name)
         && condition.log_event_name_prefix.is_none()
         && condition.root.is_none_or(|root| root == span.root)
-        && condition.says.is_none_or(|kind| value("acme.span.kind") == Some(word(kind)))
+        && condition.says.is_none_or(|kind| match told(kind) {
+            ("acme.span.kind", word) => value("acme.span.kind") == Some(word),
+            _ => CALL_IDS.iter().any(|key| value(key).is_some()),
+        })
 }
 
+/// Keys of ids of calls: one of nobody, and those that conditions of built-in dialects name.
+const CALL_IDS: [&str; 3] = ["acme.tool.call_id", "gen_ai.tool.call_id", "upsonic.tool.call_id"];
+
 /// How a span says what it is.
-fn word(kind: SpanKindSaid) -> &'static str {
-    match kind {
+fn told(kind: SpanKindSaid) -> (&'static str, &'static str) {
+    let word = match kind {
         SpanKindSaid::Tool => "tool",
         SpanKindSaid::Agent => "agent",
         SpanKindSaid::Model => "llm",
         SpanKindSaid::Run => "chain",
-    }
+        SpanKindSaid::ToolCallId => return (CALL_IDS[0], "call_1"),
+    };
+    ("acme.span.kind", word)
 }
 
 #[derive(Debug, Clone)]
@@ -82,7 +90,8 @@ impl Words {
             }
         }
         if let Some(kind) = condition.says {
-            self.attributes.push(("acme.span.kind".into(), word(kind).into()));
+            let (key, value) = told(kind);
+            self.attributes.push((key.into(), value.into()));
         }
         if let Some(prefix) = &condition.prefix {
             self.attributes.push((condition.attr.clone(), format!("{prefix} and more")));

@@ -7,6 +7,7 @@
 mod anthropic;
 mod bedrock;
 mod claude_code;
+mod codex;
 mod cohere;
 mod conventions;
 mod gemini;
@@ -47,7 +48,7 @@ impl ApiShape {
 }
 
 /// The known shapes: a new one is added here.
-const SHAPES: [&ApiShape; 13] = [
+const SHAPES: [&ApiShape; 14] = [
     &conventions::SHAPE,
     &openai_chat::SHAPE,
     &openai_responses::SHAPE,
@@ -61,6 +62,7 @@ const SHAPES: [&ApiShape; 13] = [
     &haystack::SHAPE,
     &llamaindex::SHAPE,
     &claude_code::SHAPE,
+    &codex::SHAPE,
 ];
 
 /// The `type` of an object.

@@ -33,6 +33,13 @@ pub(crate) struct MessageCall<'a> {
     pub turn: u32,
 }
 
+impl MessageCall<'_> {
+    /// Whether only the id of the model's output item is known.
+    pub(super) fn is_item(&self) -> bool {
+        self.id.is_none() && self.item_id.is_some()
+    }
+}
+
 /// A tool's result in a message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MessageResult<'a> {
@@ -222,17 +229,20 @@ impl<'a> Messages<'a> {
         // The event of a finished call holds both.
         let is_error = matches!(&failed, Value::Bool(false))
             || failed.as_str().is_some_and(|text| text == "false");
-        let (id, error) = (map.get("tool_use_id").and_then(Value::as_str), map.get("error"));
-        let (id, error) = (id.map(|id| Cow::Owned(id.to_owned())), error.cloned());
+        let id = map.get("tool_use_id").or_else(|| map.get("call_id")).and_then(Value::as_str);
+        let id = id.map(|id| Cow::Owned(id.to_owned()));
+        let output = map.remove("output");
+        let told = if is_error { map.get("error").cloned().or(output) } else { output };
         let is_call = self.call_fields(map);
-        if is_error && is_call {
-            self.push_result(id, None, error.unwrap_or_default(), true);
+        if is_call && (is_error || told.is_some()) {
+            self.push_result(id, None, told.unwrap_or_default(), is_error);
         }
         is_call
     }
 
     fn call_fields(&mut self, map: &mut Map<'a>) -> bool {
-        let ids = ["call_id", "toolCallId", "toolUseId", "tool_use_id", "tool_call_id", "ref"];
+        let ids =
+            ["call_id", "toolCallId", "toolUseId", "tool_use_id", "tool_call_id", "ref", "callId"];
         let mut own_id = take_text(map, &ids);
         let mut item_id = take_text(map, &["id"]);
         // The items of OpenAI's Responses have ids of their own beside the calls'.
@@ -308,6 +318,14 @@ impl<'a> Messages<'a> {
         if call.is_none() && id.is_none() {
             call = waiting.call_of(calls, None, None);
         }
+        // A call whose own id is not known has that of its result.
+        if let (Some(at), Some(id)) = (call, &id)
+            && let Some(call) = self.calls.get_mut(at as usize)
+            && call.is_item()
+        {
+            call.id = Some(id.clone());
+            self.waiting.identify(at, id.clone());
+        }
         let of_call = call.and_then(|at| self.calls.get(at as usize)?.id.clone());
         let id = of_call.or(id).unwrap_or_default();
         call.into_iter().for_each(|call| self.waiting.answer(call));
@@ -380,7 +398,7 @@ fn holds_results(content: &Value<'_>) -> bool {
 }
 
 /// Keys under which messages, or parts of them, stand.
-const ENVELOPES: [&str; 27] = [
+const ENVELOPES: [&str; 29] = [
     "messages",
     // As Go prints the field of a struct.
     "Messages",
@@ -395,7 +413,9 @@ const ENVELOPES: [&str; 27] = [
     "generations",
     "data",
     "kwargs",
+    "request",
     "response",
+    "responseParts",
     "output",
     "input",
     "blocks",
