@@ -19,6 +19,8 @@ pub(super) struct Gathered<'a> {
     pub(super) session: Option<(u16, Cow<'a, str>)>,
     /// For each span the agent that it names, with the rank of its source.
     pub(super) agents: Vec<Option<(u16, Cow<'a, str>)>>,
+    /// The place of the span that names the agent of the calls, where that is not the first one.
+    caller: Option<u32>,
     /// Where the user's input may stand.
     pub(super) inputs: Vec<FoundValue<'a>>,
     /// Where the final output may stand.
@@ -261,7 +263,22 @@ impl<'a> Gathered<'a> {
         nearest.into_iter().zip(other).map(or).collect()
     }
 
-    /// The agent that was entered first.
+    /// Notes who called, by the place of the span that names the agent of each call's span: where
+    /// no call is made within a span that is an agent's, what encloses one names the agent. The
+    /// steps of a graph may call themselves agents beside the tools that they ask for.
+    pub(super) fn note_caller(&mut self, agents: &[u32], calls: impl Iterator<Item = u32>) {
+        let mut caller = None;
+        for at in calls.filter_map(|span| agents.get(span as usize).copied()) {
+            match self.agents.get(at as usize) {
+                Some(Some((rank, _))) if rank & FALLBACK != 0 => caller = caller.or(Some(at)),
+                Some(Some(_)) => return,
+                _ => {}
+            }
+        }
+        self.caller = caller;
+    }
+
+    /// The agent that called, or that was entered first.
     pub(super) fn first_agent(&self) -> Option<&Cow<'a, str>> {
         let (at, _) = self.first_agent_source()?;
         self.agents.get(at as usize)?.as_ref().map(|(_, name)| name)
@@ -271,7 +288,9 @@ impl<'a> Gathered<'a> {
     pub(super) fn first_agent_source(&self) -> Option<(u32, u16)> {
         let named = (0..).zip(&self.agents);
         let ranks = || named.clone().filter_map(|(at, it)| Some((at, it.as_ref()?.0)));
-        ranks().find(|(_, rank)| rank & FALLBACK == 0).or_else(|| ranks().next())
+        let caller = || ranks().find(|(at, _)| self.caller == Some(*at));
+        let own = || ranks().find(|(_, rank)| rank & FALLBACK == 0);
+        caller().or_else(own).or_else(|| ranks().next())
     }
 
     pub(super) fn agent_of(&self, at: u32) -> Option<Cow<'a, str>> {

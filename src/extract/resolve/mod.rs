@@ -121,6 +121,8 @@ impl Resolver {
         }
         join::join(plan, &gathered.model_inputs, &mut on_spans, &mut requested, &effort);
         messages::decide(&mut requested, &on_spans, gathered.handoff);
+        let agents = gathered.enclosing_agents(&tree);
+        gathered.note_caller(&agents, on_spans.iter().map(|call| call.span));
         if let Some(diagnostics) = &mut diagnostics {
             diagnostics.add_spans(&tree, &on_spans, &unnamed);
             diagnostics.add_requested(&tree, &requested, &on_spans);
@@ -128,7 +130,6 @@ impl Resolver {
         }
         requested.retain(|call| call.role == RequestedAs::Call);
         let has_span_calls = !on_spans.is_empty();
-        let agents = gathered.enclosing_agents(&tree);
         let agent_of =
             |span: u32| gathered.agent_of(agents.get(span as usize).copied().unwrap_or(NONE));
         let mut tool_calls = Together::with_capacity(on_spans.len());
