@@ -132,8 +132,8 @@ pub struct MemoryLimits {
     pub forward: usize,
     /// Series of exporters, with their labels and resources.
     pub series: usize,
-    /// Expressions of rules and what their automata have noted of texts; more where the config names
-    /// what scans texts.
+    /// Expressions of rules and what their automata have noted of texts; more where the config
+    /// names what scans texts.
     pub rules: usize,
 }
 

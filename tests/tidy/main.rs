@@ -210,6 +210,7 @@ const ROOMS: &[Room] = &[
             "evaluate/*",
             "emit/*",
             "config",
+            "detect",
             "external",
             "judge",
             "log",

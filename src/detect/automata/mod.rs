@@ -16,13 +16,13 @@ use regex_automata::{Anchored, Input, MatchKind};
 use regex_syntax::hir::Hir;
 
 use self::any_case::in_any_case;
-use self::notes::{AutomatonNotes, Compiled};
+use self::notes::{AutomatonNotes, CompiledBytes};
 pub(in crate::detect) use self::slim::slim;
 use super::limits::{DFA_BYTES_MAX, REGEX_BYTES_MAX};
 
 /// How an automaton reads.
 #[derive(Clone, Copy, PartialEq)]
-pub(in crate::detect) enum Reading {
+pub(in crate::detect) enum ReadingWay {
     /// On, to the end of the first match; of those that begin there, the one that the expression
     /// prefers.
     First,
@@ -37,8 +37,8 @@ pub(in crate::detect) struct Automaton {
     dfa: DFA,
     /// What its notes are kept under.
     owner: u32,
-    reading: Reading,
-    _compiled: Compiled,
+    reading: ReadingWay,
+    _compiled: CompiledBytes,
 }
 
 /// What an automaton cannot do, or is too large for.
@@ -47,14 +47,14 @@ pub(in crate::detect) type AutomatonError = Box<dyn std::error::Error + Send + S
 impl Automaton {
     /// Compiles an expression; an error where it is too large or tells letters of Unicode from
     /// others at the ends of words.
-    pub(in crate::detect) fn new(hir: &Hir, reading: Reading) -> Result<Self, AutomatonError> {
+    pub(in crate::detect) fn new(hir: &Hir, reading: ReadingWay) -> Result<Self, AutomatonError> {
         let nfa = thompson::Config::new()
             .utf8(false)
-            .reverse(reading == Reading::Back)
+            .reverse(reading == ReadingWay::Back)
             .nfa_size_limit(Some(REGEX_BYTES_MAX))
             .which_captures(thompson::WhichCaptures::None);
         let kind =
-            if reading == Reading::First { MatchKind::LeftmostFirst } else { MatchKind::All };
+            if reading == ReadingWay::First { MatchKind::LeftmostFirst } else { MatchKind::All };
         let config = DFA::config()
             .match_kind(kind)
             .cache_capacity(DFA_BYTES_MAX)
@@ -62,12 +62,12 @@ impl Automaton {
         let nfa = thompson::Compiler::new().configure(nfa).build_from_hir(hir)?;
         let dfa = DFA::builder().configure(config).build_from_nfa(nfa)?;
         let bytes = dfa.get_nfa().memory_usage() + dfa.memory_usage();
-        Ok(Self { dfa, owner: notes::owner(), reading, _compiled: Compiled::new(bytes) })
+        Ok(Self { dfa, owner: notes::owner(), reading, _compiled: CompiledBytes::new(bytes) })
     }
 
     /// One that is held to a place, for letters in any case and the normalised form of texts, and
     /// that does not count; `None`, with a line in the log, where it cannot be compiled.
-    pub(in crate::detect) fn placed(hir: &Hir, reading: Reading) -> Option<Self> {
+    pub(in crate::detect) fn placed(hir: &Hir, reading: ReadingWay) -> Option<Self> {
         // Where capitals matter the search that follows tells them apart.
         let built = Self::new(&slim(&in_any_case(hir), true), reading);
         built.inspect_err(|error| tracing::error!("a tail: {error}")).ok()
@@ -106,8 +106,8 @@ impl AutomatonLook<'_> {
             return Err(());
         };
         let found = match reading {
-            Reading::First | Reading::From => dfa.try_search_fwd(cache, input),
-            Reading::Back => dfa.try_search_rev(cache, input),
+            ReadingWay::First | ReadingWay::From => dfa.try_search_fwd(cache, input),
+            ReadingWay::Back => dfa.try_search_rev(cache, input),
         };
         found.map(|found| found.map(|found| found.offset())).map_err(|_| ())
     }

@@ -28,16 +28,16 @@ pub(in crate::detect) fn share() -> Arc<Share> {
 }
 
 /// Bytes of something compiled, counted as long as it is there.
-pub(in crate::detect) struct Compiled(usize);
+pub(in crate::detect) struct CompiledBytes(usize);
 
-impl Compiled {
+impl CompiledBytes {
     pub(in crate::detect) fn new(bytes: usize) -> Self {
         SHARE.take(bytes);
         Self(bytes)
     }
 }
 
-impl Drop for Compiled {
+impl Drop for CompiledBytes {
     fn drop(&mut self) {
         SHARE.give_back(self.0);
     }

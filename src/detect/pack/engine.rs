@@ -1,4 +1,4 @@
-//! Compiled expressions.
+//! CompiledBytes expressions.
 //!
 //! One automaton finds where the first match ends, a second one reads back from there to its
 //! beginning, and a third finds its groups: the latter two are compiled when there is a match, and
@@ -12,8 +12,8 @@ use regex_automata::{Anchored, Input, Span};
 use regex_syntax::hir::Hir;
 
 use super::super::limits::{DFA_BYTES_MAX, REGEX_BYTES_MAX};
-use crate::detect::automata::notes::{self, AutomatonNotes, Compiled};
-use crate::detect::automata::{Automaton, AutomatonError, AutomatonLook, Reading};
+use crate::detect::automata::notes::{self, AutomatonNotes, CompiledBytes};
+use crate::detect::automata::{Automaton, AutomatonError, AutomatonLook, ReadingWay};
 
 /// A compiled expression.
 pub(in crate::detect) enum Engine {
@@ -40,7 +40,7 @@ pub(in crate::detect) struct General {
     regex: Box<Regex>,
     /// What its notes are kept under.
     owner: u32,
-    _compiled: Compiled,
+    _compiled: CompiledBytes,
 }
 
 impl General {
@@ -55,7 +55,7 @@ impl General {
             .onepass(false)
             .hybrid_cache_capacity(DFA_BYTES_MAX);
         let regex = Regex::builder().configure(config).build_from_hir(hir)?;
-        let _compiled = Compiled::new(regex.memory_usage());
+        let _compiled = CompiledBytes::new(regex.memory_usage());
         Ok(Self { regex: Box::new(regex), owner: notes::owner(), _compiled })
     }
 
@@ -71,7 +71,7 @@ impl General {
 impl Linear {
     fn back(&self) -> Option<&Automaton> {
         let compile = || {
-            let built = Automaton::new(&self.hir, Reading::Back);
+            let built = Automaton::new(&self.hir, ReadingWay::Back);
             built.inspect_err(|error| tracing::error!("an expression: {error}")).ok()
         };
         self.back.get_or_init(compile).as_ref()
@@ -92,7 +92,7 @@ impl Linear {
 impl Engine {
     /// Compiles what finds the ends of matches.
     pub(super) fn linear(hir: Hir) -> Result<Self, AutomatonError> {
-        match Automaton::new(&hir, Reading::First) {
+        match Automaton::new(&hir, ReadingWay::First) {
             Ok(first) => {
                 let (back, groups) = (OnceLock::new(), OnceLock::new());
                 Ok(Self::Linear(Box::new(Linear { hir, first, back, groups })))
@@ -104,7 +104,7 @@ impl Engine {
     /// Compiles the rest of it too, as what may be too large.
     pub(super) fn complete(&self) -> Result<(), AutomatonError> {
         if let Self::Linear(linear) = self {
-            let _ = linear.back.set(Some(Automaton::new(&linear.hir, Reading::Back)?));
+            let _ = linear.back.set(Some(Automaton::new(&linear.hir, ReadingWay::Back)?));
         }
         Ok(())
     }

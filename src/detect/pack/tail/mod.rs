@@ -17,7 +17,7 @@ use regex_syntax::hir::Hir;
 pub(super) use self::rest::in_row;
 use self::rest::rest;
 use super::super::limits::REST_BYTES_MAX;
-use crate::detect::automata::{Automaton, AutomatonLook, Reading};
+use crate::detect::automata::{Automaton, AutomatonLook, ReadingWay};
 
 /// The rest of a match, compiled when first needed.
 pub(in crate::detect) struct LiteralTail {
@@ -70,8 +70,8 @@ impl LiteralTail {
     /// Begins to look at places; `None` where nothing can be told of any.
     pub(in crate::detect) fn look(&self) -> Option<TailLook<'_>> {
         let compile = || {
-            let tail = Automaton::placed(&self.tail, Reading::From)?;
-            let back = |side: &Hir| Automaton::placed(side, Reading::Back);
+            let tail = Automaton::placed(&self.tail, ReadingWay::From)?;
+            let back = |side: &Hir| Automaton::placed(side, ReadingWay::Back);
             let (head, begin) = (self.head.as_ref(), self.begin.as_ref());
             let (head, begin) = (head.and_then(back), begin.and_then(back));
             Some(Sides { tail, head, begin })
