@@ -27,12 +27,43 @@ pub(in crate::detect) fn folded(bytes: [u8; GRAM], fold: u16) -> u32 {
 pub(in crate::detect) fn commonness(literal: &str) -> u64 {
     const BY_LENGTH: [u64; 8] = [20_000, 20_000, 4_000, 600, 150, 60, 40, 30];
     let literal = literal.trim_start_matches('^');
-    let finder = memchr::memmem::Finder::new(literal.as_bytes());
     let times: usize = [PROSE_TEXT, TECHNICAL_TEXT]
         .iter()
-        .map(|sample| finder.find_iter(sample.as_bytes()).count())
+        .zip(&*SAMPLES)
+        .map(|(sample, places)| places.times(sample.as_bytes(), literal.as_bytes()))
         .sum();
     times as u64 * 1_000 + BY_LENGTH.get(literal.len()).copied().unwrap_or(30)
+}
+
+/// Where the grams of a sample stand: thousands of literals are looked up when packs are built, and
+/// most of them stand nowhere.
+struct GramPlaces(HashMap<[u8; GRAM], Vec<u16>>);
+
+static SAMPLES: LazyLock<[GramPlaces; 2]> =
+    LazyLock::new(|| [PROSE_TEXT, TECHNICAL_TEXT].map(|sample| GramPlaces::of(sample.as_bytes())));
+
+impl GramPlaces {
+    fn of(sample: &[u8]) -> Self {
+        let mut places = HashMap::<_, Vec<u16>>::new();
+        for (at, gram) in (0..).zip(sample.windows(GRAM)) {
+            places.entry([gram[0], gram[1], gram[2], gram[3]]).or_default().push(at);
+        }
+        Self(places)
+    }
+
+    /// How often a literal stands in the sample, without overlaps.
+    fn times(&self, sample: &[u8], literal: &[u8]) -> usize {
+        let Some(&gram) = literal.first_chunk() else {
+            return memchr::memmem::find_iter(sample, literal).count();
+        };
+        let (mut times, mut end) = (0, 0);
+        for at in self.0.get(&gram).into_iter().flatten().map(|at| usize::from(*at)) {
+            if at >= end && sample[at..].starts_with(literal) {
+                (times, end) = (times + 1, at + literal.len());
+            }
+        }
+        times
+    }
 }
 
 /// Words that manuals, code and logs have in most paragraphs, in lower case.
@@ -110,6 +141,8 @@ const PROSE_TEXT: &str = "\
 /// How often grams, byte pairs and bytes stand in [`PROSE_TEXT`].
 pub(in crate::detect) struct Frequencies {
     grams: HashMap<u32, f64>,
+    /// The same of grams of which some bytes are unknown, by the mask of those that are known.
+    partial: [(u32, HashMap<u32, f64>); 4],
     pairs: Vec<f64>,
     bytes: [f64; 256],
 }
@@ -122,11 +155,20 @@ impl Frequencies {
     }
 
     fn of(text: &str) -> Self {
-        let mut found =
-            Self { grams: HashMap::new(), pairs: vec![0.05; 1 << 16], bytes: [0.5; 256] };
+        // What stands beside an anchor is unknown, before it or behind it.
+        let masks = [0xffff_ff00, 0x00ff_ffff, 0x00ff_ff00, 0x0000_ffff];
+        let mut found = Self {
+            grams: HashMap::new(),
+            partial: masks.map(|mask| (mask, HashMap::new())),
+            pairs: vec![0.05; 1 << 16],
+            bytes: [0.5; 256],
+        };
         for gram in text.as_bytes().windows(GRAM) {
-            let gram = [gram[0], gram[1], gram[2], gram[3]];
-            *found.grams.entry(folded(gram, FOLD_ANY)).or_default() += 1.0;
+            let gram = folded([gram[0], gram[1], gram[2], gram[3]], FOLD_ANY);
+            *found.grams.entry(gram).or_default() += 1.0;
+            for (mask, grams) in &mut found.partial {
+                *grams.entry(gram & *mask).or_default() += 1.0;
+            }
         }
         for pair in text.as_bytes().windows(2) {
             let (a, b) = (pair[0] | 0x20, pair[1] | 0x20);
@@ -140,8 +182,11 @@ impl Frequencies {
     fn likelihood(&self, gram: &[Option<u8>; GRAM], word_start: bool) -> f64 {
         let known = u32::from_le_bytes(gram.map(|byte| if byte.is_some() { 0xff } else { 0 }));
         let wanted = folded(gram.map(Option::unwrap_or_default), FOLD_ANY);
+        let partial = self.partial.iter().find(|(mask, _)| *mask == known);
         let seen: f64 = if known == u32::MAX {
             self.grams.get(&wanted).copied().unwrap_or_default()
+        } else if let Some((_, grams)) = partial {
+            grams.get(&wanted).copied().unwrap_or_default()
         } else {
             let seen = self.grams.iter().filter(|(seen, _)| *seen & known == wanted);
             seen.map(|(_, count)| count).sum()
@@ -230,4 +275,32 @@ pub(in crate::detect) fn spellings(
             .collect();
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_are_counted_as_a_search_counts_them() {
+        let words = PROSE_TEXT.split([' ', '.']).chain(["", "xyzzy", "the ", "aaaa", "e", "he"]);
+        let sample = format!("{PROSE_TEXT} aaaaaaaaa the the the");
+        let places = GramPlaces::of(sample.as_bytes());
+        for word in words {
+            let found = memchr::memmem::find_iter(sample.as_bytes(), word).count();
+            assert_eq!(places.times(sample.as_bytes(), word.as_bytes()), found, "{word}");
+        }
+    }
+
+    #[test]
+    fn grams_with_unknown_bytes_are_as_likely_as_all_that_they_may_be() {
+        let prose = Frequencies::of_prose();
+        let scanned = Frequencies { partial: Default::default(), ..Frequencies::of(PROSE_TEXT) };
+        let byte = |at: usize, gram: &[u8]| (at % 3 != 0).then(|| gram[at % GRAM]);
+        for (at, gram) in PROSE_TEXT.as_bytes().windows(GRAM).enumerate() {
+            let gram = [byte(at, gram), Some(gram[1]), byte(at / 3, gram), byte(at / 9, gram)];
+            let likely = prose.likelihood(&gram, at % 2 == 0);
+            assert_eq!(likely, scanned.likelihood(&gram, at % 2 == 0), "{gram:?}");
+        }
+    }
 }
