@@ -1,4 +1,4 @@
-//! CompiledBytes expressions.
+//! Compiled expressions.
 //!
 //! One automaton finds where the first match ends, a second one reads back from there to its
 //! beginning, and a third finds its groups: the latter two are compiled when there is a match, and
