@@ -47,7 +47,7 @@ fn command_of(folder: &Path) -> String {
 pub(super) async fn nothing_left(mark: &str) {
     let started = Instant::now();
     while !marked(mark).is_empty() {
-        assert!(started.elapsed() < Duration::from_secs(120), "{:?}", marked(mark));
+        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", marked(mark));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -213,7 +213,7 @@ async fn nothing_that_waits_started_outlives_the_collector() {
     let running = Running::start(&config).await;
     let started = Instant::now();
     while marked(&mark).len() < 3 {
-        assert!(started.elapsed() < Duration::from_secs(120), "{:?}", marked(&mark));
+        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", marked(&mark));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     running.send(request(refund(7))).await;

@@ -169,9 +169,7 @@ impl FakeBackend {
         self.with(|kept| kept.poison = Some(poison));
     }
 
-    /// Waits until `ready` holds; a test that waits in vain fails after
-    /// two minutes. A debug build reads all rules in a few seconds on a quiet machine, and in
-    /// a minute on a busy one.
+    /// Waits until `ready` holds; a test that waits in vain fails after 20 s.
     pub(crate) async fn until(&self, ready: impl Fn(&Self) -> bool) {
         let wait = async {
             loop {
@@ -182,7 +180,7 @@ impl FakeBackend {
                 changed.await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(120), wait).await.expect("the backend got it");
+        tokio::time::timeout(Duration::from_secs(20), wait).await.expect("the backend got it");
     }
 
     /// All log records that were taken.

@@ -82,7 +82,7 @@ telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
             if is_so(&page) {
                 return page;
             }
-            let (late, why) = (started.elapsed() > Duration::from_secs(120), page.difference());
+            let (late, why) = (started.elapsed() > Duration::from_secs(20), page.difference());
             assert!(!late, "{why:?} {:?} {:?}", page.spans(), page.evaluations());
         }
     }

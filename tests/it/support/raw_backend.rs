@@ -80,9 +80,7 @@ impl RawBackend {
         bodies
     }
 
-    /// Waits until so many requests have come; a test that waits in vain fails after
-    /// two minutes. A debug build reads all rules in a few seconds on a quiet machine, and in
-    /// a minute on a busy one.
+    /// Waits until so many requests have come; a test that waits in vain fails after 20 s.
     pub(crate) async fn until(&self, count: usize) {
         let wait = async {
             loop {
@@ -93,7 +91,7 @@ impl RawBackend {
                 changed.await;
             }
         };
-        let waited = tokio::time::timeout(Duration::from_secs(120), wait).await;
+        let waited = tokio::time::timeout(Duration::from_secs(20), wait).await;
         waited.unwrap_or_else(|_| panic!("{} of {count} came", self.requests().len()));
     }
 }
