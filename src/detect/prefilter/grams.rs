@@ -296,7 +296,7 @@ mod tests {
     fn grams_with_unknown_bytes_are_as_likely_as_all_that_they_may_be() {
         let prose = Frequencies::of_prose();
         let scanned = Frequencies { partial: Default::default(), ..Frequencies::of(PROSE_TEXT) };
-        let byte = |at: usize, gram: &[u8]| (at % 3 != 0).then(|| gram[at % GRAM]);
+        let byte = |at: usize, gram: &[u8]| (!at.is_multiple_of(3)).then(|| gram[at % GRAM]);
         for (at, gram) in PROSE_TEXT.as_bytes().windows(GRAM).enumerate() {
             let gram = [byte(at, gram), Some(gram[1]), byte(at / 3, gram), byte(at / 9, gram)];
             let likely = prose.likelihood(&gram, at % 2 == 0);
