@@ -222,14 +222,7 @@ fn evaluators(entries: &str) -> Option<Evaluators> {
 
 fn judge(resolver: &Resolver, evaluators: &Evaluators, trace: &TraceSpans) {
     let mut trajectory = resolver.resolve_within(trace, Effort::new(STEPS));
-    let evidence = Evidence {
-        digest: [1; 16],
-        revised: None,
-        revision: 0,
-        completion: Completion::RootEnded,
-        is_partial: false,
-        now_ns: 1,
-    };
+    let evidence = Evidence::first([1; 16], Completion::RootEnded, 1);
     let mut out = Vec::new();
     evaluators.evaluate_trace(&mut trajectory, evidence, &mut Vec::new(), &mut out);
     for evaluation in &out {

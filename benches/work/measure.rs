@@ -38,14 +38,7 @@ pub(crate) fn measure(case: &Case, request: &[u8], steps: Option<u64>) -> Measur
     let extracted = processor_ms();
     let effort = steps.map_or_else(Effort::default, Effort::new);
     let mut trajectory = resolver.resolve_within(&trace, effort);
-    let evidence = Evidence {
-        digest: [1; 16],
-        revised: None,
-        revision: 0,
-        completion: Completion::RootEnded,
-        is_partial: false,
-        now_ns: 1,
-    };
+    let evidence = Evidence::first([1; 16], Completion::RootEnded, 1);
     let mut out = Vec::new();
     evaluators.evaluate_trace(&mut trajectory, evidence, &mut Vec::new(), &mut out);
     let steps = trajectory.effort.taken();

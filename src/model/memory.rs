@@ -17,12 +17,14 @@ pub struct Share {
     name: &'static str,
     limit: AtomicUsize,
     held: AtomicUsize,
+    forgotten: AtomicUsize,
 }
 
 impl Share {
     /// An empty share; the name is the `part` of its metrics.
     pub fn new(name: &'static str, limit: usize) -> Arc<Self> {
-        Arc::new(Self { name, limit: AtomicUsize::new(limit), held: AtomicUsize::new(0) })
+        let [held, forgotten] = [0, 0].map(AtomicUsize::new);
+        Arc::new(Self { name, limit: AtomicUsize::new(limit), held, forgotten })
     }
 
     /// The `part` of its metrics.
@@ -91,6 +93,16 @@ impl Share {
     pub fn give_back_for(&self, own: &AtomicUsize, amount: usize) {
         lower(own, amount);
         self.give_back(amount);
+    }
+
+    /// Counts what was remembered to be quick and was forgotten for want of room.
+    pub fn count_forgotten(&self, count: usize) {
+        self.forgotten.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// What was forgotten so far for want of room.
+    pub fn forgotten(&self) -> usize {
+        self.forgotten.load(Ordering::Relaxed)
     }
 
     /// Notes that somebody who held `before` now holds `now`.

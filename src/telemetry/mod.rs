@@ -212,6 +212,12 @@ impl Telemetry {
         let part = |share: &Share| [opentelemetry::KeyValue::new("part", share.name())];
         let shares = memory.shares().map(Arc::clone);
         let limits = shares.clone();
+        let rules = Arc::clone(&memory.rules);
+        meter
+            .u64_observable_counter("spanscore.memory.forgotten")
+            .with_description("What was remembered to be quick and forgotten for want of room.")
+            .with_callback(move |counter| counter.observe(rules.forgotten() as u64, &part(&rules)))
+            .build();
         gauge("spanscore.memory", "Bytes that what senders sent occupies, by where it is held.")
             .with_callback(move |gauge| {
                 shares.iter().for_each(|it| gauge.observe(it.held() as u64, &part(it)));

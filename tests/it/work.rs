@@ -24,14 +24,7 @@ fn judged_for(want: Want, evaluators: &str, spans: &[Json], steps: u64) -> (Vec<
     let resolver = resolver(&evaluators);
     let traces = traces(&resolver, &[request("x", spans)]);
     let mut trajectory = resolver.resolve_within(&traces[0], Effort::new(steps));
-    let evidence = Evidence {
-        digest: [1; 16],
-        revised: None,
-        revision: 0,
-        completion: Completion::RootEnded,
-        is_partial: false,
-        now_ns: 1,
-    };
+    let evidence = Evidence::first([1; 16], Completion::RootEnded, 1);
     let mut out = Vec::new();
     evaluators.evaluate_trace(&mut trajectory, evidence, &mut Vec::new(), &mut out);
     (out, trajectory.effort.taken())

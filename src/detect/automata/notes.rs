@@ -93,8 +93,9 @@ impl KeptNotes {
     fn keep(&mut self, owner: u32, notes: AutomatonNotes) {
         let bytes = notes.bytes();
         if !self.has_room(bytes) {
-            self.forget();
+            self.make_room();
             if !self.has_room(bytes) {
+                self.share.count_forgotten(1);
                 return;
             }
         }
@@ -112,6 +113,12 @@ impl KeptNotes {
     fn forget(&mut self) {
         self.by_owner.clear();
         self.let_go(self.bytes);
+    }
+
+    /// Forgets all for want of room.
+    fn make_room(&mut self) {
+        self.share.count_forgotten(self.by_owner.len());
+        self.forget();
     }
 }
 
@@ -170,6 +177,7 @@ mod tests {
         kept.keep(3, notes());
         kept.keep(3, notes());
         assert_eq!((kept.by_owner.len(), share.held()), (1, each * 3), "no room for one more");
+        assert_eq!(share.forgotten(), 8);
         drop(kept);
         assert_eq!((share.held(), ONE.load(Ordering::Relaxed)), (each * 2, 0));
     }

@@ -216,12 +216,8 @@ impl<'a> BatchJudge<'a> {
         JudgedGroup { evaluations, asked, .. }: &mut JudgedGroup,
     ) -> Passes {
         let evidence = Evidence {
-            digest: due.digest,
-            revised: None,
-            revision: 0,
-            completion: due.completion,
             is_partial: due.is_partial,
-            now_ns: self.settings.now_ns,
+            ..Evidence::first(due.digest, due.completion, self.settings.now_ns)
         };
         let evaluators = self.settings.evaluators;
         evaluators.evaluate_or_ask(trajectory, evidence, &mut Vec::new(), evaluations, asked)

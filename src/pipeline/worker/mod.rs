@@ -340,14 +340,7 @@ impl Worker {
         let Some(trace) = self.shard.trace(running.handle).filter(|_| asks) else {
             return (None, 0);
         };
-        let evidence = Evidence {
-            digest: running.digest,
-            revised: None,
-            revision: 0,
-            completion: Completion::Open,
-            is_partial: false,
-            now_ns,
-        };
+        let evidence = Evidence::first(running.digest, Completion::Open, now_ns);
         let before = out.len();
         let Some(_reading) = self.reserve(trace) else { return (None, steps_max) };
         let judged = caught(|| {

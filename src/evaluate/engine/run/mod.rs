@@ -127,6 +127,13 @@ pub struct Evidence {
     pub now_ns: u64,
 }
 
+impl Evidence {
+    /// Of a target that was never judged before, and lacks nothing.
+    pub const fn first(digest: [u8; 16], completion: Completion, now_ns: u64) -> Self {
+        Self { digest, revised: None, revision: 0, completion, is_partial: false, now_ns }
+    }
+}
+
 /// Evidence with what all evaluations of it share.
 struct JudgedEvidence {
     evidence: Evidence,

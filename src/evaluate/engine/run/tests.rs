@@ -92,14 +92,7 @@ fn judge(evaluators: Vec<Configured>, call_count: u8) -> (Vec<Evaluation>, Passe
     (out, errors)
 }
 
-const EVIDENCE: Evidence = Evidence {
-    digest: [1; 16],
-    revised: None,
-    revision: 0,
-    completion: Completion::Idle,
-    is_partial: false,
-    now_ns: 7,
-};
+const EVIDENCE: Evidence = Evidence::first([1; 16], Completion::Idle, 7);
 
 #[test]
 fn evaluator_that_asks_for_the_order_of_messages_sees_no_group_of_theirs() {
@@ -211,14 +204,7 @@ fn session_is_sampled_by_its_key_whatever_trace_comes_last() {
             session_id: Some(session_id.to_string().into()),
             ..Trajectory::default()
         };
-        let evidence = Evidence {
-            digest: [1; 16],
-            revised: None,
-            revision: 0,
-            completion: Completion::Idle,
-            is_partial: false,
-            now_ns: 7,
-        };
+        let evidence = Evidence::first([1; 16], Completion::Idle, 7);
         let key = SessionKey { service_name: service.map(Box::from), session_id };
         let mut out = Vec::new();
         Evaluators::new(vec![half], Want::ALL).evaluate_session(
@@ -283,14 +269,7 @@ fn early_verdict_is_said_once_and_revised_by_the_final_one() {
         tool_calls: (0..call_count).map(|_| ToolCall::default()).collect(),
         ..Trajectory::default()
     };
-    let evidence = |digest: u8, completion| Evidence {
-        digest: [digest; 16],
-        revised: None,
-        revision: 0,
-        completion,
-        is_partial: false,
-        now_ns: 7,
-    };
+    let evidence = |digest: u8, completion| Evidence::first([digest; 16], completion, 7);
     let (mut reported, mut out) = (Vec::new(), Vec::new());
     for (digest, call_count) in [(1, 1), (2, 2), (3, 3)] {
         let evidence = evidence(digest, Completion::Open);
@@ -327,14 +306,7 @@ fn verdict_that_may_still_pass_is_not_said() {
     let judge = Evaluators::new(vec![early(0.5)], Want::ALL);
     let call = || ToolCall::default();
     let mut trajectory = Trajectory { tool_calls: vec![call(), call()], ..Trajectory::default() };
-    let evidence = Evidence {
-        digest: [1; 16],
-        revised: None,
-        revision: 0,
-        completion: Completion::Open,
-        is_partial: false,
-        now_ns: 7,
-    };
+    let evidence = Evidence::first([1; 16], Completion::Open, 7);
     let (mut reported, mut out) = (Vec::new(), Vec::new());
     judge.evaluate_early(&mut trajectory, evidence, &mut reported, &mut out);
     assert!(out.is_empty() && reported.is_empty());
