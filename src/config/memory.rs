@@ -22,6 +22,13 @@ const SHARE_MIN: usize = MIB / 2;
 /// What is remembered to be quick, and has fixed limits: batches to be filled again, resources
 /// and keys of four cores.
 const FIXED: usize = 12 * MIB;
+/// The part of the limit that rules have which tell whether a call failed, within bounds: compiled
+/// they are nine mebibytes, and what their automata note of many different texts twenty.
+const RULES_PART: usize = 8;
+/// The least for them.
+const RULES_MIN: usize = 8 * MIB;
+/// Rounds after which what is enough is known: with each of them an eighth of the last change.
+const ROUNDS: usize = 12;
 /// Schemas that one evaluator keeps compiled.
 const SCHEMAS: usize = 8 * MIB;
 /// Criteria of attributes that one evaluator keeps built.
@@ -43,10 +50,10 @@ fn remembered_by_evaluators(node: &Node) -> usize {
     entries.map(of_one).sum()
 }
 
-/// What rules take: those that tell whether a call failed little, those that scan texts more. They
-/// do for evaluators of rules, before a judge or another evaluator is asked, and for exporters that
+/// What rules take: those that tell whether a call failed some, those that scan texts more. They do
+/// for evaluators of rules, before a judge or another evaluator is asked, and for exporters that
 /// take secrets out.
-fn rules(node: &Node) -> usize {
+fn rules(node: &Node, total: usize) -> usize {
     let has = |section: &str, is_wanted: &dyn Fn(&str, &Node) -> bool| {
         let entries = node.get(section).into_iter().flat_map(Node::entries);
         entries.into_iter().any(|(key, settings)| {
@@ -59,7 +66,11 @@ fn rules(node: &Node) -> usize {
     let scans = |kind: &str, _: &Node| SCANNING.contains(&kind);
     let any =
         has("evaluators", &scans) || has("judges", &|_, _| true) || has("exporters", &redacts);
-    if any { RULES_BYTES_MAX } else { MemoryLimits::default().rules }
+    if any {
+        RULES_BYTES_MAX
+    } else {
+        (total / RULES_PART).clamp(RULES_MIN, MemoryLimits::default().rules)
+    }
 }
 
 /// What waits for judges, and the answers of theirs that are remembered, where there is one.
@@ -79,14 +90,14 @@ fn held_for_judges(node: &Node) -> usize {
 const FORWARD: usize = 192 * MIB;
 
 /// What has limits of its own.
-fn fixed(node: &Node) -> usize {
-    FIXED + remembered_by_evaluators(node) + held_for_judges(node) + rules(node)
+fn fixed(total: usize, node: &Node) -> usize {
+    FIXED + remembered_by_evaluators(node) + held_for_judges(node) + rules(node, total)
 }
 
 /// What is not divided: the fixed parts, and 13 of 64 parts for what the allocator keeps for a
 /// while after it was given back.
 fn undivided(total: usize, node: &Node) -> usize {
-    fixed(node) + total / 64 * 13
+    fixed(total, node) + total / 64 * 13
 }
 
 /// A share with the setting that names it.
@@ -152,7 +163,7 @@ pub(super) fn divide(
         exporters,
         forward,
         series,
-        rules: rules(node),
+        rules: rules(node, total),
     })
 }
 
@@ -208,9 +219,13 @@ fn forward_part(forward: &[ForwardSettings], limits: &LimitsSettings) -> Part {
 fn does_not_fit(parts: &[Part], needed: usize, total: usize, node: &Node) -> SettingsError {
     let written = parts.iter().filter(|part| part.written.is_some());
     let largest = written.max_by_key(|part| part.written);
-    // As much of the limit is not divided as `undivided` says.
-    let needed = needed.saturating_add(fixed(node)).div_ceil(MIB);
-    let (needed, total) = (needed.saturating_mul(64).div_ceil(51), total / MIB);
+    // As much of the limit is not divided as `undivided` says, and more of a larger one.
+    let enough = |total: usize| {
+        let needed = needed.saturating_add(fixed(total, node)).div_ceil(MIB);
+        needed.saturating_mul(64).div_ceil(51).saturating_mul(MIB)
+    };
+    let needed = (0..ROUNDS).fold(total, |total, _| enough(total)) / MIB;
+    let total = total / MIB;
     let error = SettingsError::new(format!(
         "the shares of `limits.memory_mib` need {needed} MiB together, and it is {total}"
     ));
@@ -306,6 +321,9 @@ mod tests {
 
     #[test]
     fn what_scans_texts_has_more_for_rules() {
+        for (total, expected) in [(2048, 32), (1024, 32), (128, 16), (32, 8)] {
+            assert_eq!(rules(&Node::default(), total * MIB), expected * MIB);
+        }
         for (text, is_more) in [
             (r#"{"evaluators": {"tool_error": null}, "exporters": {"console": {}}}"#, false),
             (r#"{"evaluators": {"output_rules/own": {"bundle": "all"}}}"#, true),
@@ -314,7 +332,7 @@ mod tests {
         ] {
             let node = Node::from_value(&json::parse(text).unwrap());
             let expected = if is_more { RULES_BYTES_MAX } else { MemoryLimits::default().rules };
-            assert_eq!(rules(&node), expected, "{text}");
+            assert_eq!(rules(&node, 1024 * MIB), expected, "{text}");
             let limits = divided(text).unwrap();
             assert_eq!(limits.rules, expected, "{text}");
             assert!(sum(&limits) + undivided(limits.total, &node) <= limits.total, "{limits:?}");
@@ -337,8 +355,8 @@ mod tests {
         let error = divided(text).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the shares of `limits.memory_mib` need 673 MiB together, and it is 64 (raise \
-             `limits.memory_mib` to 673 or more, or lower `receivers.otlp.max_in_flight_mib`, \
+            "the shares of `limits.memory_mib` need 703 MiB together, and it is 64 (raise \
+             `limits.memory_mib` to 703 or more, or lower `receivers.otlp.max_in_flight_mib`, \
              which takes 512)"
         );
         let error = divided(r#"{"limits": {"memory_mib": 8}}"#).unwrap_err();

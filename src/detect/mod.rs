@@ -37,3 +37,8 @@ pub use severity::Severity;
 pub fn memory() -> std::sync::Arc<crate::model::Share> {
     automata::notes::share()
 }
+
+/// Forgets what automata noted of texts, for when there is nothing to read: they work it out again.
+pub fn forget() {
+    automata::notes::forget();
+}

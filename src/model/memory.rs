@@ -156,7 +156,7 @@ impl Default for MemoryLimits {
         Self {
             total: mib(1024),
             connections: mib(48),
-            requests: mib(212),
+            requests: mib(188),
             queue: mib(76),
             traces: mib(192),
             judging: mib(152),
@@ -164,7 +164,7 @@ impl Default for MemoryLimits {
             exporters: mib(48),
             forward: 0,
             series: mib(20),
-            rules: mib(8),
+            rules: mib(32),
         }
     }
 }

@@ -21,6 +21,7 @@ use super::reload::setup::Reform;
 use super::room::{QueueRoom, RequestQueue, ShardQueue, show_queue};
 use super::worker::ShardMessage;
 use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER, ROOM_WAIT};
+use crate::detect;
 use crate::emit::forward::{Forwards, Passing};
 use crate::extract::{Extracted, Table};
 use crate::log::AppendError;
@@ -115,6 +116,7 @@ impl PipelineIntake {
     pub(super) fn rest(&self) {
         if !self.is_used.swap(false, Ordering::Relaxed) {
             self.extraction.rest();
+            detect::forget();
         }
     }
 

@@ -2,13 +2,14 @@
 //! expressions take, counted.
 //!
 //! A lazy automaton notes each of its states that a text leads to, some megabytes where a stranger
-//! writes the text, and there are hundreds of automata. So all threads keep what they noted within
-//! what expressions leave of one [share], each within its part of that. A thread forgets all of its
-//! notes where there is no room for more: then it is worked out again.
+//! writes the text, and there are hundreds of automata. So what they noted is kept within what
+//! expressions leave of one [share]. It lies on shelves that all threads take from: whoever reads
+//! with an automaton has its notes alone, and brings them back. Where there is no room for more, one
+//! shelf after the other is cleared until there is, and the share counts what was on them: that is
+//! worked out again.
 
-use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
 use regex_automata::hybrid::dfa;
@@ -17,10 +18,12 @@ use regex_automata::meta;
 use crate::detect::limits::RULES_BYTES_MAX;
 use crate::model::Share;
 
-static SHARE: LazyLock<Arc<Share>> = LazyLock::new(|| Share::new("rules", RULES_BYTES_MAX));
+/// Shelves, each with a lock of its own: more than there are threads, so that they seldom meet, and
+/// so many that what is forgotten at once is little.
+const SHELVES: usize = 64;
 
-/// Threads that keep notes.
-static KEEPERS: AtomicUsize = AtomicUsize::new(0);
+static SHARE: LazyLock<Arc<Share>> = LazyLock::new(|| Share::new("rules", RULES_BYTES_MAX));
+static NOTES: LazyLock<KeptNotes> = LazyLock::new(|| KeptNotes::new(share()));
 
 /// What compiled expressions and the notes of their automata take, of the whole process.
 pub(in crate::detect) fn share() -> Arc<Share> {
@@ -60,77 +63,63 @@ impl AutomatonNotes {
     }
 }
 
-/// The notes that a thread keeps.
+/// Notes that nobody reads with now.
 struct KeptNotes {
     share: Arc<Share>,
-    keepers: &'static AtomicUsize,
-    by_owner: HashMap<u32, (AutomatonNotes, usize)>,
-    bytes: usize,
+    shelves: [Mutex<Shelf>; SHELVES],
+    /// The shelf that is cleared next.
+    next: AtomicUsize,
+}
+
+/// Notes by automaton, with their bytes; of one that several threads read with at once, several.
+#[derive(Default)]
+struct Shelf(HashMap<u32, Vec<(AutomatonNotes, usize)>>);
+
+impl Shelf {
+    fn take(&mut self, owner: u32) -> Option<(AutomatonNotes, usize)> {
+        self.0.get_mut(&owner)?.pop()
+    }
+
+    fn add(&mut self, owner: u32, notes: AutomatonNotes, bytes: usize) {
+        self.0.entry(owner).or_default().push((notes, bytes));
+    }
 }
 
 impl KeptNotes {
-    fn new(share: Arc<Share>, keepers: &'static AtomicUsize) -> Self {
-        keepers.fetch_add(1, Ordering::Relaxed);
-        Self { share, keepers, by_owner: HashMap::new(), bytes: 0 }
+    fn new(share: Arc<Share>) -> Self {
+        let shelves = std::array::from_fn(|_| Mutex::default());
+        Self { share, shelves, next: AtomicUsize::new(0) }
     }
 
-    /// Most that this thread keeps: each has as much as the others.
-    fn most(&self) -> usize {
-        self.share.limit() / self.keepers.load(Ordering::Relaxed).max(1)
+    /// The shelf of that number. Whoever panicked at it has left it whole.
+    fn shelf(&self, number: usize) -> MutexGuard<'_, Shelf> {
+        self.shelves[number % SHELVES].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&mut self, owner: u32) -> Option<AutomatonNotes> {
-        let (notes, bytes) = self.by_owner.remove(&owner)?;
-        self.let_go(bytes);
+    fn take(&self, owner: u32) -> Option<AutomatonNotes> {
+        let (notes, bytes) = self.shelf(owner as usize).take(owner)?;
+        self.share.give_back(bytes);
         Some(notes)
     }
 
-    fn let_go(&mut self, bytes: usize) {
-        self.bytes -= bytes;
-        self.share.give_back(bytes);
-    }
-
-    fn keep(&mut self, owner: u32, notes: AutomatonNotes) {
+    fn keep(&self, owner: u32, notes: AutomatonNotes) {
         let bytes = notes.bytes();
-        if !self.has_room(bytes) {
-            self.make_room();
-            if !self.has_room(bytes) {
-                self.share.count_forgotten(1);
-                return;
+        for _ in 0..SHELVES {
+            if self.share.try_take(bytes) {
+                return self.shelf(owner as usize).add(owner, notes, bytes);
             }
+            let cleared = self.clear(self.next.fetch_add(1, Ordering::Relaxed));
+            self.share.count_forgotten(cleared);
         }
-        self.share.take(bytes);
-        self.bytes += bytes;
-        if let Some((_, before)) = self.by_owner.insert(owner, (notes, bytes)) {
-            self.let_go(before);
-        }
+        self.share.count_forgotten(1);
     }
 
-    fn has_room(&self, bytes: usize) -> bool {
-        self.bytes + bytes <= self.most() && bytes <= self.share.left()
+    /// Forgets what is on one shelf; gives how many notes that were.
+    fn clear(&self, number: usize) -> usize {
+        let cleared = std::mem::take(&mut *self.shelf(number));
+        let notes = cleared.0.into_values().flatten();
+        notes.map(|(_, bytes)| self.share.give_back(bytes)).count()
     }
-
-    fn forget(&mut self) {
-        self.by_owner.clear();
-        self.let_go(self.bytes);
-    }
-
-    /// Forgets all for want of room.
-    fn make_room(&mut self) {
-        self.share.count_forgotten(self.by_owner.len());
-        self.forget();
-    }
-}
-
-impl Drop for KeptNotes {
-    fn drop(&mut self) {
-        self.forget();
-        self.keepers.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-thread_local! {
-    static NOTES: RefCell<KeptNotes> = RefCell::new(KeptNotes::new(share(), &KEEPERS));
 }
 
 /// A number for an automaton, that no other has.
@@ -139,15 +128,21 @@ pub(in crate::detect) fn owner() -> u32 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The notes of an automaton, if this thread has kept some.
+/// The notes of an automaton, if some are kept.
 pub(in crate::detect) fn take(owner: u32) -> Option<AutomatonNotes> {
-    NOTES.with_borrow_mut(|kept| kept.take(owner))
+    NOTES.take(owner)
 }
 
 /// Keeps the notes of an automaton.
 pub(in crate::detect) fn keep(owner: u32, notes: AutomatonNotes) {
-    // A thread that ends has nowhere to keep them, and no use for them.
-    let _ = NOTES.try_with(|kept| kept.borrow_mut().keep(owner, notes));
+    NOTES.keep(owner, notes);
+}
+
+/// Forgets all notes, for when there is nothing to read.
+pub(in crate::detect) fn forget() {
+    (0..SHELVES).for_each(|number| {
+        NOTES.clear(number);
+    });
 }
 
 #[cfg(test)]
@@ -162,11 +157,10 @@ mod tests {
     }
 
     #[test]
-    fn notes_stay_within_their_share_and_are_forgotten_all_at_once() {
-        static ONE: AtomicUsize = AtomicUsize::new(0);
+    fn notes_stay_within_their_share_and_one_shelf_is_forgotten_for_another() {
         let each = notes().bytes();
         let share = Share::new("x", each * 10);
-        let mut kept = KeptNotes::new(Arc::clone(&share), &ONE);
+        let kept = KeptNotes::new(Arc::clone(&share));
         share.take(each * 2);
         for owner in 0..8 {
             kept.keep(owner, notes());
@@ -176,21 +170,17 @@ mod tests {
         assert_eq!(share.held(), each * 9);
         kept.keep(3, notes());
         kept.keep(3, notes());
-        assert_eq!((kept.by_owner.len(), share.held()), (1, each * 3), "no room for one more");
-        assert_eq!(share.forgotten(), 8);
-        drop(kept);
-        assert_eq!((share.held(), ONE.load(Ordering::Relaxed)), (each * 2, 0));
+        assert_eq!((share.held(), share.forgotten()), (each * 10, 1), "room made of the first");
+        assert!(kept.take(0).is_none() && kept.take(1).is_some());
+        assert!(kept.take(3).is_some() && kept.take(3).is_some(), "two read with it at once");
     }
 
     #[test]
-    fn one_thread_leaves_room_for_another() {
-        static TWO: AtomicUsize = AtomicUsize::new(0);
-        let each = notes().bytes();
-        let share = Share::new("x", each * 10);
-        let [mut one, mut other] = [(); 2].map(|()| KeptNotes::new(Arc::clone(&share), &TWO));
-        (0..9).for_each(|owner| one.keep(owner, notes()));
-        assert_eq!(one.bytes, each * 4, "forgotten at the sixth");
-        (0..5).for_each(|owner| other.keep(owner, notes()));
-        assert_eq!((other.bytes, share.held()), (each * 5, each * 9));
+    fn notes_that_never_fit_are_not_kept() {
+        let share = Share::new("x", notes().bytes() - 1);
+        let kept = KeptNotes::new(Arc::clone(&share));
+        kept.keep(1, notes());
+        assert!(kept.take(1).is_none());
+        assert_eq!((share.held(), share.forgotten()), (0, 1));
     }
 }
