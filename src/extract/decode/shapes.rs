@@ -297,7 +297,10 @@ pub(super) fn message_result(value: Value<'_>) -> Value<'_> {
         Value::String(text) if is_bracketed(&text) => {
             match json_or_py_or_text(Value::String(text)) {
                 list @ Value::List(_) => content_text(list),
-                value => unwrap_result(value),
+                value => match unwrap_result(value) {
+                    text @ Value::String(_) => json_or_py_or_text(text),
+                    value => value,
+                },
             }
         }
         Value::String(text) if repr::may_print_fields(&text) => tool_message(Value::String(text)),

@@ -149,6 +149,7 @@ fn join_with<'a>(
             take(call, &requested[at]);
         }
     }
+    join_served(calls, requested, effort);
 }
 
 /// The calls that no span has taken.
@@ -310,5 +311,55 @@ fn join_classes<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], e
             call.call.id = requested[at].call.id.clone();
         }
         take(call, &requested[at]);
+    }
+}
+
+/// Joins the calls of servers, which know a tool by its own name, to requests for the tool behind
+/// the name of its server (`shop__find`, `mcp__shop__find`).
+fn join_served<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], effort: &Effort) {
+    let waits = |call: &SpanCall<'_>| {
+        !call.joined && call.part_of.is_none() && call.call.id.is_none() && !call.is_nameless()
+    };
+    for call in calls.iter_mut().filter(|call| waits(call)) {
+        if !effort.spend(requested.len()) {
+            return;
+        }
+        let name = call.call.name.clone();
+        if requested.iter().any(|requested| requested.call.name == name) {
+            continue;
+        }
+        let any = matches!(call.call.arguments, Content::NotRecorded | Content::Redacted);
+        let fits = |requested: &LlmCall<'a>| {
+            let is_its = !requested.on_span && is_served(&requested.call.name, &name);
+            let is_within = || effort.spend(weight(&requested.call.arguments));
+            is_its && (any || is_within() && same_arguments(call, requested))
+        };
+        let Some(at) = requested.iter().position(fits) else { continue };
+        requested[at].on_span = true;
+        call.call.name.clone_from(&requested[at].call.name);
+        call.call.id.clone_from(&requested[at].call.id);
+        take(call, &requested[at]);
+    }
+}
+
+/// Whether a tool that a model asked for is one of a server's that knows it by that name.
+fn is_served(asked: &str, name: &str) -> bool {
+    let server = asked.strip_suffix(name).unwrap_or_default();
+    let name_of = server.trim_end_matches(|last: char| !last.is_alphanumeric());
+    !name_of.is_empty() && name_of.len() < server.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_of_a_server_stands_behind_its_name() {
+        for asked in ["shop__find", "mcp__shop__find", "shop.find", "shop-find", "shop/find"] {
+            assert!(is_served(asked, "find"), "{asked}");
+        }
+        for asked in ["find", "pathfind", "_find", "find_shop", "shop__find_all", ""] {
+            assert!(!is_served(asked, "find"), "{asked}");
+        }
     }
 }
