@@ -140,7 +140,8 @@ fn single_json_block(mut blocks: Vec<Value<'_>>) -> Value<'_> {
     }
 }
 
-/// The fields of a serialised LangChain `ToolMessage`, in any of its shapes.
+/// The fields of a serialised LangChain `ToolMessage`, in any of its shapes, or of a result in
+/// blocks that says whether it is an error, as those of MCP do.
 fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
     let mut map = match value {
         Value::Map(map) => map,
@@ -169,6 +170,10 @@ fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
         }
     }
     let is_tool = map.get("type").and_then(Value::as_str) == Some("tool");
+    let flag = map.get("isError").or_else(|| map.get("is_error"));
+    if matches!((map.get("content"), flag), (Some(Value::List(_)), Some(Value::Bool(_)))) {
+        return Ok(map);
+    }
     if is_message(&map) || (is_tool && map.get("content").is_some()) {
         return Ok(map);
     }
@@ -292,7 +297,10 @@ pub(super) fn message_result(value: Value<'_>) -> Value<'_> {
         Value::String(text) if is_bracketed(&text) => {
             match json_or_py_or_text(Value::String(text)) {
                 list @ Value::List(_) => content_text(list),
-                value => unwrap_result(value),
+                value => match unwrap_result(value) {
+                    text @ Value::String(_) => json_or_py_or_text(text),
+                    value => value,
+                },
             }
         }
         Value::String(text) if repr::may_print_fields(&text) => tool_message(Value::String(text)),

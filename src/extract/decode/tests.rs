@@ -198,3 +198,16 @@ fn answers_and_questions_are_the_values_that_they_are() {
         check("user_text", text, expected);
     }
 }
+
+#[test]
+fn results_in_blocks_beside_a_flag_of_failure_are_read() {
+    let blocks = r#""content":[{"type":"text","text":"{\"n\": 1}"}]"#;
+    for (flag, error) in [("isError", true), ("is_error", false)] {
+        let text = format!(r#"{{{blocks},"{flag}":{error},"kind":"x"}}"#);
+        assert_eq!(
+            shapes::tool_message(Value::from(text.clone())),
+            json::parse(r#"{"n":1}"#).unwrap()
+        );
+        assert_eq!(shapes::tool_message_error(Value::from(text)).is_some(), error, "{flag}");
+    }
+}

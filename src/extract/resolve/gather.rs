@@ -165,6 +165,10 @@ impl<'a> Gathered<'a> {
         span: &Span<'a>,
         raws: &mut Vec<Raw<'a>>,
     ) {
+        // Of the messages that a span tells of one by one, the user's last one is the question.
+        if source.role == Role::UserInput && matches!(source.read, FactPlace::Event(_)) {
+            raws.reverse();
+        }
         for raw in raws.drain(..) {
             self.take_one(source, number, at, span, raw);
         }

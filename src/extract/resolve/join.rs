@@ -32,7 +32,7 @@ pub(super) fn join<'a>(
     requested: &mut [LlmCall<'a>],
     effort: &Effort,
 ) {
-    join_with(calls, requested, effort);
+    join_with(plan, calls, requested, effort);
     if model_inputs.is_empty() || !(calls.iter().any(lacks) || requested.iter().any(lacks_id)) {
         return;
     }
@@ -62,7 +62,7 @@ pub(super) fn join<'a>(
         if !effort.spend(calls.len() + requested.len()) {
             return;
         }
-        join_with(calls, &mut repeated, effort);
+        join_with(plan, calls, &mut repeated, effort);
         name_by_repetition(requested, &mut repeated, effort);
         if !(calls.iter().any(lacks) || requested.iter().any(lacks_id)) {
             return;
@@ -103,12 +103,17 @@ fn name_by_repetition<'a>(
     }
 }
 
-fn join_with<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], effort: &Effort) {
+fn join_with<'a>(
+    plan: &ReadingPlan,
+    calls: &mut [SpanCall<'a>],
+    requested: &mut [LlmCall<'a>],
+    effort: &Effort,
+) {
     if requested.is_empty() {
         return;
     }
     if calls.iter().any(|call| call.call.id.is_some()) {
-        join_by_id(calls, requested);
+        join_by_id(plan, calls, requested);
     }
     join_classes(calls, requested, effort);
     // Some spans have an id of their own making, which no message knows.
@@ -144,6 +149,7 @@ fn join_with<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], effo
             take(call, &requested[at]);
         }
     }
+    join_served(calls, requested, effort);
 }
 
 /// The calls that no span has taken.
@@ -186,7 +192,7 @@ impl<'a> Waiting<'a> {
     }
 }
 
-fn join_by_id<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>]) {
+fn join_by_id<'a>(plan: &ReadingPlan, calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>]) {
     let mut by_id: HashMap<Cow<'a, str>, usize> = HashMap::new();
     for (at, call) in requested.iter().enumerate() {
         for id in [&call.call.id, &call.call.item_id].into_iter().flatten() {
@@ -197,6 +203,27 @@ fn join_by_id<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>]) {
         let Some(&at) = call.call.id.as_ref().and_then(|id| by_id.get(id)) else { continue };
         requested[at].on_span = true;
         take(call, &requested[at]);
+        rename(plan, call, &requested[at]);
+    }
+}
+
+/// A span that no attribute gives the name of a tool is named as who made it likes: as a class, as
+/// what wraps the tool. Of the call with its id the model knows the name; and the arguments, where
+/// the span holds those of another function.
+fn rename<'a>(plan: &ReadingPlan, call: &mut SpanCall<'a>, requested: &LlmCall<'a>) {
+    let told = &requested.call;
+    if told.name.is_empty() || told.name == call.call.name || !call.is_named_by_span(plan) {
+        return;
+    }
+    call.call.name.clone_from(&told.name);
+    let Decoded::Value(value @ Value::Map(wanted)) = &told.arguments else { return };
+    let has_all = match call.call.arguments.value() {
+        Some(Value::Map(own)) => wanted.iter().all(|(key, _)| own.get(key).is_some()),
+        _ => false,
+    };
+    if !has_all {
+        call.call.arguments = Content::ready(value.clone());
+        call.bare_arguments = false;
     }
 }
 
@@ -284,5 +311,55 @@ fn join_classes<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], e
             call.call.id = requested[at].call.id.clone();
         }
         take(call, &requested[at]);
+    }
+}
+
+/// Joins the calls of servers, which know a tool by its own name, to requests for the tool behind
+/// the name of its server (`shop__find`, `mcp__shop__find`).
+fn join_served<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], effort: &Effort) {
+    let waits = |call: &SpanCall<'_>| {
+        !call.joined && call.part_of.is_none() && call.call.id.is_none() && !call.is_nameless()
+    };
+    for call in calls.iter_mut().filter(|call| waits(call)) {
+        if !effort.spend(requested.len()) {
+            return;
+        }
+        let name = call.call.name.clone();
+        if requested.iter().any(|requested| requested.call.name == name) {
+            continue;
+        }
+        let any = matches!(call.call.arguments, Content::NotRecorded | Content::Redacted);
+        let fits = |requested: &LlmCall<'a>| {
+            let is_its = !requested.on_span && is_served(&requested.call.name, &name);
+            let is_within = || effort.spend(weight(&requested.call.arguments));
+            is_its && (any || is_within() && same_arguments(call, requested))
+        };
+        let Some(at) = requested.iter().position(fits) else { continue };
+        requested[at].on_span = true;
+        call.call.name.clone_from(&requested[at].call.name);
+        call.call.id.clone_from(&requested[at].call.id);
+        take(call, &requested[at]);
+    }
+}
+
+/// Whether a tool that a model asked for is one of a server's that knows it by that name.
+fn is_served(asked: &str, name: &str) -> bool {
+    let server = asked.strip_suffix(name).unwrap_or_default();
+    let name_of = server.trim_end_matches(|last: char| !last.is_alphanumeric());
+    !name_of.is_empty() && name_of.len() < server.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_of_a_server_stands_behind_its_name() {
+        for asked in ["shop__find", "mcp__shop__find", "shop.find", "shop-find", "shop/find"] {
+            assert!(is_served(asked, "find"), "{asked}");
+        }
+        for asked in ["find", "pathfind", "_find", "find_shop", "shop__find_all", ""] {
+            assert!(!is_served(asked, "find"), "{asked}");
+        }
     }
 }

@@ -27,6 +27,18 @@ pub(super) fn is_redacted(text: &str) -> bool {
 /// Texts that stand where there is no content.
 const NO_CONTENT: [&str; 3] = ["N/A", "None", "<not serializable>"];
 
+/// Whether a text is what JavaScript prints of an object that has no text of its own, as
+/// `[object Object]`.
+fn is_printed_object(text: &str) -> bool {
+    let class = text.strip_prefix("[object ").and_then(|rest| rest.strip_suffix(']'));
+    class.is_some_and(|class| class.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+}
+
+/// Whether a text stands where there is no content.
+fn is_no_content(text: &str) -> bool {
+    NO_CONTENT.contains(&text) || is_printed_object(text)
+}
+
 /// Texts that stand where there is no id.
 const NO_ID: [&str; 2] = ["<not specified>", "unknown"];
 
@@ -229,7 +241,7 @@ pub(super) fn content<'a>(source: &'a FactSource, raw: Raw<'a>) -> Option<Conten
         if is_redacted(text) {
             return Some(Content::Redacted);
         }
-        if NO_CONTENT.contains(&text) {
+        if is_no_content(text) {
             return None;
         }
         if text.len() > DECODED_AT_ONCE_MAX
@@ -250,7 +262,7 @@ pub(super) fn content<'a>(source: &'a FactSource, raw: Raw<'a>) -> Option<Conten
     }
     Some(match decoded(source, raw)? {
         Decoded::Value(Value::String(text)) if is_redacted(&text) => Content::Redacted,
-        Decoded::Value(Value::String(text)) if NO_CONTENT.contains(&&*text) => return None,
+        Decoded::Value(Value::String(text)) if is_no_content(&text) => return None,
         Decoded::Value(value) => Content::ready(value),
         Decoded::Unreadable(text) => Content::Unreadable(text),
     })
@@ -281,5 +293,20 @@ pub(super) fn equals(value: &Value<'_>, scalar: &Scalar) -> bool {
             text.eq_ignore_ascii_case(if *wanted { "true" } else { "false" })
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_javascript_prints_of_an_object_is_no_content() {
+        for text in ["[object Object]", "[object ToolMessage]"] {
+            assert!(is_no_content(text), "{text}");
+        }
+        for text in ["[object of desire]", "[object", "object Object", "[]", "[1]"] {
+            assert!(!is_no_content(text), "{text}");
+        }
     }
 }

@@ -96,12 +96,7 @@ pub(super) fn on_spans<'a>(
 /// another span that has its id. So is one whose name tells no more than its kind
 /// (`acme.tool.execution`), be there such a call or not.
 fn leave_names_to_others(plan: &ReadingPlan, calls: &mut [SpanCall<'_>]) {
-    let is_of_span = |call: &SpanCall<'_>| {
-        let source = call.sources.name.and_then(|by| plan.sources.get(usize::from(by)));
-        source.is_some_and(|source| {
-            matches!(source.read, FactPlace::SpanName) && source.source.strip_prefix.is_empty()
-        })
-    };
+    let is_of_span = |call: &SpanCall<'_>| call.is_named_by_span(plan);
     if !calls.iter().any(|call| call.call.id.is_some() && is_of_span(call)) {
         return;
     }
@@ -293,6 +288,14 @@ impl<'a> SpanCall<'a> {
     /// Whether its span only gives the id of a call.
     pub(super) fn is_nameless(&self) -> bool {
         self.call.name.is_empty()
+    }
+
+    /// Whether nothing but the span's own name, with no mark before it, names the tool.
+    pub(super) fn is_named_by_span(&self, plan: &ReadingPlan) -> bool {
+        let source = self.sources.name.and_then(|by| plan.sources.get(usize::from(by)));
+        source.is_some_and(|source| {
+            matches!(source.read, FactPlace::SpanName) && source.source.strip_prefix.is_empty()
+        })
     }
 
     /// Takes arguments that some source gave; a bare value is kept as what it is, a text that is
