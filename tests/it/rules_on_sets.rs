@@ -108,6 +108,12 @@ fn later_texts_are_found_and_their_look_alikes_left_alone() {
     check("later_stubs.jsonl", "no_stub_output", 95, 100);
 }
 
+/// Texts in the ways of public sets of attacks and of keys, whose own texts do not stand here.
+#[test]
+fn texts_in_the_ways_of_public_sets_are_found_and_their_look_alikes_left_alone() {
+    check("outside_injection.jsonl", "no_injection_patterns", 97, 100);
+}
+
 #[track_caller]
 fn check_answers(bundle: &str, agree_min: usize) {
     let evaluator = evaluator(&format!(r#"{{"bundle": "{bundle}"}}"#));
