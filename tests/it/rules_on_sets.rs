@@ -112,6 +112,7 @@ fn later_texts_are_found_and_their_look_alikes_left_alone() {
 #[test]
 fn texts_in_the_ways_of_public_sets_are_found_and_their_look_alikes_left_alone() {
     check("outside_injection.jsonl", "no_injection_patterns", 97, 100);
+    check("outside_secrets.jsonl", "no_pii", 96, 100);
 }
 
 #[track_caller]

@@ -48,7 +48,7 @@ pub(crate) mod names {
 /// A built-in pack, compiled when first asked for.
 type BuiltIn = LazyLock<Result<Arc<Pack>, SettingsError>>;
 
-const SAFETY: [&str; 12] = [
+const SAFETY: [&str; 13] = [
     include_str!("../packs/personal.yaml"),
     include_str!("../packs/credentials.yaml"),
     include_str!("../packs/injection.yaml"),
@@ -61,6 +61,7 @@ const SAFETY: [&str; 12] = [
     include_str!("../packs/promises.yaml"),
     include_str!("../packs/unfinished.yaml"),
     include_str!("../packs/frames.yaml"),
+    include_str!("../packs/assigned.yaml"),
 ];
 const REFUSAL: &str = include_str!("../packs/refusal.yaml");
 
