@@ -2,6 +2,8 @@
 //!
 //! In goes the matched text (ASCII after normalisation), out comes whether it can be real.
 
+mod random;
+
 /// A named check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -29,6 +31,8 @@ pub enum Validator {
     BirthDate,
     /// Secret: letters and digits mixed, enough different ones, no words joined by `_` or `-`.
     Secret,
+    /// The same where little says that it is one: letters and digits as if drawn, no row, no UUID.
+    Drawn,
     /// Password: not a placeholder such as `<password>`, `***` or `changeme`.
     Password,
     /// The same where words stand between the password and what says that it is one: three kinds
@@ -64,6 +68,7 @@ impl Validator {
             Self::Phone => phone(text),
             Self::BirthDate => birth_date(text),
             Self::Secret => secret(text),
+            Self::Drawn => secret(text) && random::is_drawn(text),
             Self::Password => password(text),
             Self::StrongPassword => strong_password(text),
             Self::Cpf => cpf(&digits(text)),

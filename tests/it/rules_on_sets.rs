@@ -42,13 +42,18 @@ fn fires(evaluator: &dyn Evaluator, row: &Labelled, rule: &str) -> bool {
 /// does not.
 #[track_caller]
 fn check(set: &str, rule: &str, found_min: usize, quiet_min: usize) {
-    let safety = evaluator(r#"{"bundle": "safety"}"#);
+    check_in("safety", set, rule, found_min, quiet_min);
+}
+
+#[track_caller]
+fn check_in(bundle: &str, set: &str, rule: &str, found_min: usize, quiet_min: usize) {
+    let evaluator = evaluator(&format!(r#"{{"bundle": "{bundle}"}}"#));
     for (label, least) in [(true, found_min), (false, quiet_min)] {
         let rows: Vec<Labelled> =
             read(set).into_iter().filter(|row| row.label == label && row.class != "cut").collect();
         let wrong: Vec<&str> = rows
             .iter()
-            .filter(|row| fires(&*safety, row, rule) != label)
+            .filter(|row| fires(&*evaluator, row, rule) != label)
             .map(|row| &*row.text)
             .collect();
         let right = (rows.len() - wrong.len()) * 100;
@@ -106,6 +111,15 @@ fn later_texts_are_found_and_their_look_alikes_left_alone() {
     check("later_secrets.jsonl", "no_pii", 97, 100);
     check("later_injection.jsonl", "no_injection_patterns", 94, 100);
     check("later_stubs.jsonl", "no_stub_output", 95, 100);
+}
+
+/// Texts in the ways of public sets of attacks and of keys, whose own texts do not stand here.
+#[test]
+fn texts_in_the_ways_of_public_sets_are_found_and_their_look_alikes_left_alone() {
+    check("outside_injection.jsonl", "no_injection_patterns", 97, 100);
+    check("outside_secrets.jsonl", "no_pii", 96, 100);
+    check("outside_stubs.jsonl", "no_stub_output", 100, 100);
+    check_in("all", "outside_refusals.jsonl", "no_hallucination_markers", 100, 100);
 }
 
 #[track_caller]

@@ -62,7 +62,7 @@ pub struct DetectorConfig {
     pub category: String,
     /// `critical`: a hit fails the evaluation whatever the mean says.
     pub severity: Severity,
-    /// Expression; its first group, if it has one, is the finding.
+    /// Expression; the first of its groups that takes part, if it has any, is the finding.
     pub pattern: Option<String>,
     /// Text that must occur; instead of `pattern`.
     pub literal: Option<String>,

@@ -199,7 +199,9 @@ impl GeneralLook<'_> {
         let mut groups = regex.create_captures();
         let input = Input::new(text).span(Span::from(found)).anchored(Anchored::Yes);
         regex.search_captures_with(self.cache.as_deref_mut()?, &input, &mut groups);
-        groups.get_group(1).map(|group| group.range())
+        (1..regex.captures_len())
+            .find_map(|index| groups.get_group(index))
+            .map(|group| group.range())
     }
 }
 
@@ -230,7 +232,7 @@ impl EngineLook<'_> {
         }
     }
 
-    /// The first group of a match, where the expression has one and it took part.
+    /// The first group of a match that took part, where the expression has any.
     pub(super) fn group(&mut self, text: &[u8], found: Range<usize>) -> Option<Range<usize>> {
         match self {
             Self::Linear(look) => look.linear.groups()?.look().group(text, found),

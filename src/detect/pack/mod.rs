@@ -48,7 +48,7 @@ pub(crate) mod names {
 /// A built-in pack, compiled when first asked for.
 type BuiltIn = LazyLock<Result<Arc<Pack>, SettingsError>>;
 
-const SAFETY: [&str; 11] = [
+const SAFETY: [&str; 13] = [
     include_str!("../packs/personal.yaml"),
     include_str!("../packs/credentials.yaml"),
     include_str!("../packs/injection.yaml"),
@@ -60,6 +60,8 @@ const SAFETY: [&str; 11] = [
     include_str!("../packs/named.yaml"),
     include_str!("../packs/promises.yaml"),
     include_str!("../packs/unfinished.yaml"),
+    include_str!("../packs/frames.yaml"),
+    include_str!("../packs/assigned.yaml"),
 ];
 const REFUSAL: &str = include_str!("../packs/refusal.yaml");
 

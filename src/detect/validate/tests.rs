@@ -85,3 +85,23 @@ fn secrets_differ_from_names() {
         &["1985-13-45", "99/99/9999"],
     );
 }
+
+#[test]
+fn what_is_drawn_is_told_from_names() {
+    check(
+        Validator::Drawn,
+        &[
+            "k7m2x0q9d4wz1s8v5bt3yh6n",
+            "Ve8RkQ2tLm0ZsX4bWp7Jd1Hy",
+            "9b1f0c7ea4d25836be01c9d7f3a4e852",
+        ],
+        &[
+            "layer_three_block_twelve_conv2d",
+            "AutoScalingGroupV2Provider1",
+            "0f8fad5b-d9cb-469f-a165-70867728950e",
+            "abcdefghij1234567890abcd",
+            "getUserByPrimaryKey2Cached",
+            "short1A",
+        ],
+    );
+}
