@@ -4,9 +4,9 @@
 //! A lazy automaton notes each of its states that a text leads to, some megabytes where a stranger
 //! writes the text, and there are hundreds of automata. So what they noted is kept within what
 //! expressions leave of one [share]. It lies on shelves that all threads take from: whoever reads
-//! with an automaton has its notes alone, and brings them back. Where there is no room for more, one
-//! shelf after the other is cleared until there is, and the share counts what was on them: that is
-//! worked out again.
+//! with an automaton has its notes alone, and brings them back. Where there is no room for more,
+//! one shelf after the other is cleared until there is, and the share counts what was on them: that
+//! is worked out again.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
