@@ -16,7 +16,7 @@ use super::counters::{Loss, Seldom};
 use super::queue::{Deliver, Delivery, EvaluationBatch, QueueLimits};
 use super::settings::{Exporter, ExporterKind};
 use super::{ExporterStartError, Starting, details, record};
-use crate::model::{Evaluation, Label, Outcome};
+use crate::model::{Evaluation, Label, Outcome, shown_share};
 use crate::visible;
 
 /// Longest name or explanation on a line, in characters before escapes; the rest is cut and marked.
@@ -177,7 +177,7 @@ fn write_one(
     };
     let (code, reset) = if style.color { (code, RESET) } else { ("", "") };
     match verdict {
-        Some(score) => write!(out, "  {code}{mark} {score:.2}{reset}")?,
+        Some(score) => write!(out, "  {code}{mark} {}{reset}", shown_share(score, 2))?,
         None => write!(out, "  {code}{mark}  n/a{reset}")?,
     }
     write!(out, "  {:<width$}", visible::line(&evaluation.evaluator.name).to_string())?;

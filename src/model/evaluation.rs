@@ -66,6 +66,23 @@ pub struct Score {
     pub label: Option<Label>,
 }
 
+/// A share for people, with so many digits behind the point: what is below 1 never reads as 1, and
+/// nothing reads as `-0`. "1.00, fail" would look like a fault of the gate.
+pub fn shown_share(value: f64, digits: usize) -> String {
+    let steps = 10_f64.powi(digits as i32);
+    let near = (value * steps).round();
+    let is_cut = near >= steps && value < 1.0;
+    let shown = if is_cut { steps - 1.0 } else { near + 0.0 };
+    format!("{:.digits$}", shown / steps)
+}
+
+/// A share in percent, by the rule of [`shown_share`].
+pub fn shown_percent(value: f64) -> String {
+    let near = (value * 100.0).round();
+    let is_cut = near >= 100.0 && value < 1.0;
+    format!("{:.0}%", if is_cut { 99.0 } else { near + 0.0 })
+}
+
 /// Why a target could not be judged: a closed set, for counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Reason {
@@ -397,5 +414,28 @@ impl Evaluation {
         } else {
             Label::Fail
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_below_one_never_reads_as_one_and_nothing_reads_as_minus_zero() {
+        let check = |value: f64, share: &str, percent: &str| {
+            assert_eq!(
+                (shown_share(value, 2), shown_percent(value)),
+                (share.into(), percent.into())
+            );
+        };
+        check(1.0, "1.00", "100%");
+        check(0.999_999_999, "0.99", "99%");
+        check(0.995, "0.99", "99%");
+        check(0.994, "0.99", "99%");
+        check(0.333_333, "0.33", "33%");
+        check(0.0, "0.00", "0%");
+        check(-0.0, "0.00", "0%");
+        assert_eq!(shown_share(0.999_96, 3), "0.999");
     }
 }

@@ -20,7 +20,7 @@ pub mod waiting;
 pub use self::effort::Effort;
 pub use self::evaluation::{
     Evaluation, EvaluatorInfo, GivenVerdict, JudgeUse, Label, Level, Outcome, Reason, Reported,
-    Score, Target,
+    Score, Target, shown_percent, shown_share,
 };
 pub use explanation::Explanation;
 pub use facts::{Facts, Want};

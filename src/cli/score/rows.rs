@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 
 use crate::emit::record;
-use crate::model::Evaluation;
+use crate::model::{Evaluation, shown_share};
 use crate::pipeline::batch::BatchOrder;
 use crate::pipeline::batch::spool::{MEMORY_BYTES_MAX, Spool, SpoolPlace};
 use crate::value::{Value, json};
@@ -93,7 +93,7 @@ impl ScoreRow {
 
     /// The score with three digits, or `-`.
     pub(super) fn value(&self) -> String {
-        self.score.map_or_else(|| "-".to_owned(), |score| format!("{score:.3}"))
+        self.score.map_or_else(|| "-".to_owned(), |score| shown_share(score, 3))
     }
 
     /// What it was about, for people: the case, else the trace; with the span of a single call.

@@ -4,7 +4,7 @@ use super::subject::CallContent;
 use super::{Compared, Comparer, ComparisonTarget, Method};
 use crate::evaluate::shared::pairing::{counted, naming};
 use crate::evaluate::shared::report;
-use crate::model::{Explanation, Outcome, Reason, Trajectory, Want};
+use crate::model::{Explanation, Outcome, Reason, Trajectory, Want, shown_percent};
 use crate::value::{Map, Value};
 
 /// Calls that the details show.
@@ -86,7 +86,7 @@ impl Comparer {
         let what = format!("{}the {}", path.unwrap_or_default(), self.subject.word());
         let calls = counted(sum.calls, "call");
         if self.method == Method::Similar || self.delimiter.is_some() {
-            return format!("{what} of {calls}: {:.0}% as expected", score * 100.0);
+            return format!("{what} of {calls}: {} as expected", shown_percent(score));
         }
         let right = sum.calls - sum.wrong.len();
         let but = if sum.wrong.is_empty() { "" } else { "; not so" };

@@ -25,7 +25,9 @@ pub(in crate::evaluate) use subject::{ComparisonSubject, ComparisonTarget};
 use crate::evaluate::compat::uipath::{Definition, Flag};
 use crate::evaluate::evaluator::Evaluator;
 use crate::evaluate::shared::pairing::read_text;
-use crate::model::{Effort, Explanation, Facts, Outcome, Reason, Score, Trajectory, Want};
+use crate::model::{
+    Effort, Explanation, Facts, Outcome, Reason, Score, Trajectory, Want, shown_percent,
+};
 use crate::settings::{Node, SettingsError};
 use crate::value::python::{PyValue, json};
 use crate::value::{Map, Number, Value};
@@ -391,9 +393,9 @@ impl Comparer {
         };
         match (self.method, &self.delimiter) {
             (Method::Similar, _) => {
-                format!("{what} is {:.0}% similar to the expected one", score * 100.0)
+                format!("{what} is {} similar to the expected one", shown_percent(score))
             }
-            (_, Some(_)) => format!("{:.0}% of the lines are as expected", score * 100.0),
+            (_, Some(_)) => format!("{} of the lines are as expected", shown_percent(score)),
             (Method::Exact { .. }, _) => format!("{what} {verb} equal the expected one"),
             (Method::Contains { .. }, _) => format!("{what} {verb} hold the text"),
         }
