@@ -16,7 +16,10 @@ pub enum RequestStep<'a> {
 
 /// Where a request stops being well-formed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("malformed protobuf at byte {at} of {len}; lost items: at least {items}")]
+#[error(
+    "malformed protobuf: what begins at byte {at} of {len} does not end there, or is no field; at \
+     least {items} spans, log records or data points are lost"
+)]
 pub struct Broken {
     /// Items that are lost: those that begin in what cannot be read, at least one for each break.
     pub items: u64,

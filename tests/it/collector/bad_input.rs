@@ -87,7 +87,11 @@ async fn what_stands_before_the_cut_of_a_truncated_request_is_scored() {
     // Where nothing stands before the cut there is nothing to take.
     let mut body = request(good(9)).encode_to_vec();
     body.truncate(body.len() - 3);
-    let told = format!("malformed protobuf at byte 0 of {}; lost items: at least 2", body.len());
+    let told = format!(
+        "malformed protobuf: what begins at byte 0 of {} does not end there, or is no field; at \
+         least 2 spans",
+        body.len()
+    );
     let headers = [("content-type", PROTOBUF)];
     let response = running.post("/v1/traces", &headers, body.clone()).await;
     assert_eq!(response.status(), 400);
