@@ -44,6 +44,9 @@ impl<'g> Few<'g> {
         let mut partners = SmallVec::new();
         let (mut taken, mut from) = (0_u128, 0);
         for (index, group) in self.group_of.iter().enumerate() {
+            // Calls behind the last one taken come first: a run that did what was expected did it
+            // in order, so the first try nearly always fits. `checked_shl`, as a shift by all 128
+            // bits is none.
             let free = self.calls[*group] & !taken;
             let later = free & u128::MAX.checked_shl(from).unwrap_or(0);
             let at = bits(later).chain(bits(free & !later)).find(|at| fits(index, *at))?;
@@ -56,7 +59,7 @@ impl<'g> Few<'g> {
 
     /// Serves each expected call by the first free one that fits, as far as there is one; `None`
     /// where another choice may serve more.
-    pub(super) fn at_sight(&self, mut fit: impl FnMut(usize, u32) -> Fit) -> Option<Served> {
+    pub(super) fn first_fitting(&self, mut fit: impl FnMut(usize, u32) -> Fit) -> Option<Served> {
         let mut partners: SmallVec<[Option<u32>; 8]> = SmallVec::new();
         let mut unknown: SmallVec<[u128; 4]> = SmallVec::new();
         let mut taken = 0_u128;
@@ -75,6 +78,8 @@ impl<'g> Few<'g> {
             }
             match partner {
                 Some(at) => taken |= 1 << at,
+                // A call that fits is taken already: whoever has it may have had another choice.
+                // Only a matching can tell, and guessing here would score below what was served.
                 None if fits => return None,
                 None if may_fit != 0 => unknown.push(may_fit),
                 None => {}
@@ -109,7 +114,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_served_at_sight_is_what_the_matching_serves(
+        fn what_is_served_by_first_fits_is_what_the_matching_serves(
             fits in (0_usize..6).prop_flat_map(|calls| {
                 prop::collection::vec(prop::collection::vec(0_u8..6, calls), 0..6)
             }),
@@ -125,7 +130,7 @@ mod tests {
             let group_of = vec![0; expected];
             let few = Few { group_of: &group_of, call_count, calls: smallvec![all] };
             let matched = matching::serve(expected, call_count, |_| 0..call_count as u32, fit);
-            if let Some(served) = few.at_sight(fit) {
+            if let Some(served) = few.first_fitting(fit) {
                 prop_assert_eq!(&served, &matched);
             }
             if let Some(served) = few.in_turn(|index, call| fit(index, call) == Fit::Yes) {

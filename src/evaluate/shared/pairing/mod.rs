@@ -101,7 +101,7 @@ pub(in crate::evaluate) fn serve<F: FnMut(usize, u32) -> Fit>(
         return served;
     }
     let mut fit = prepare();
-    if let Some(served) = few.and_then(|few| few.at_sight(&mut fit)) {
+    if let Some(served) = few.and_then(|few| few.first_fitting(&mut fit)) {
         return served;
     }
     let sorted = groups.sort(calls);
