@@ -64,7 +64,7 @@ pub(super) enum RefusalReason {
     Deadline,
     /// The sender went away in the middle of the body.
     Disconnected,
-    /// A fault of ours; the same request would meet it again.
+    /// An internal error; the same request would meet it again.
     Fault,
     /// It came without a token.
     TokenMissing,

@@ -19,7 +19,7 @@ pub struct SpanCounts {
     pub replaced: u64,
     /// Dropped: the trace had grown beyond a limit.
     pub over_limit: u64,
-    /// Their trace was due, and a fault of ours kept it from being judged.
+    /// Their trace was due, and an internal error kept it from being judged.
     pub lost: u64,
     /// Nothing was said of their trace before it was forgotten: an earlier process had judged it
     /// on other spans.

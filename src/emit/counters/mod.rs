@@ -40,7 +40,7 @@ pub enum Loss {
     RetriesExhausted,
     /// It could not be written.
     Io,
-    /// Delivering it met a fault of ours.
+    /// Delivering it met an internal error.
     Fault,
     /// It was still waiting when the time for shutting down ran out.
     ShutdownDeadline,

@@ -38,7 +38,7 @@ pub(super) enum ForwardLoss {
     RetriesExhausted,
     /// The log could not be read.
     Unreadable,
-    /// Passing them on met a fault of ours.
+    /// Passing them on met an internal error.
     Fault,
     /// They were still waiting when the time for shutting down ran out.
     ShutdownDeadline,

@@ -397,7 +397,7 @@ impl PipelineMetrics {
         }
     }
 
-    /// A fault of ours lost spans that a shard held.
+    /// An internal error lost spans that a shard held.
     pub(super) fn lost_spans(&self, count: usize) {
         self.spans.add(&SpanCounts { lost: count as u64, ..SpanCounts::default() });
     }
