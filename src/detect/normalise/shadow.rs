@@ -35,6 +35,9 @@ impl Shadow {
         while at < text.len() {
             let rest = &text[at..];
             let is_plain = |b: u8| b < 0x80 && b != b'&' && b != b'\\';
+            // Runs of plain ASCII are copied whole and need no entry in the map: the distance
+            // between text and shadow does not change in them, so the map grows with what was
+            // folded.
             let plain = rest.bytes().position(|b| !is_plain(b)).unwrap_or(rest.len());
             shadow.text.push_str(&rest[..plain]);
             at += plain;
@@ -90,6 +93,8 @@ impl Shadow {
 
     /// The place in the text of a place in the shadow.
     pub(in crate::detect) fn place(&self, at: usize) -> usize {
+        // Findings are few and texts long: a search for each finding costs less than a map with an
+        // entry for each byte would cost each text.
         let index = self.map.partition_point(|&(shadow, _)| shadow as usize <= at);
         let (shadow, text) = self.map[index.saturating_sub(1)];
         text as usize + (at - shadow as usize)
@@ -101,7 +106,9 @@ impl Shadow {
         in_mixed: bool,
         nfkd: &icu_normalizer::DecomposingNormalizerBorrowed<'_>,
     ) {
-        // What looks Latin stands before the first Hebrew letter.
+        // Only in words that mix scripts are look-alikes folded: `сору` alone is a Russian word,
+        // and folding it would find English orders in Russian prose. What looks Latin stands before
+        // the first Hebrew letter, so that one comparison answers for all scripts behind it.
         if (!in_mixed || c >= '\u{590}') && stays(c) {
             self.text.push(c);
         } else {

@@ -223,6 +223,9 @@ pub(in crate::detect) fn rarest(
     frequencies: &Frequencies,
 ) -> (i8, [Option<u8>; GRAM]) {
     let length = anchor.len().min(i8::MAX as usize) as isize;
+    // Which four bytes are taken decides what the sieve costs: the first four of ` the ` would stop
+    // at every line, its rarest ones hardly anywhere. One byte beside the anchor may be part of the
+    // gram where a short anchor has too few; more would make too many spellings of it.
     (-1..=(length - 3).max(0))
         .filter(|offset| offset.rem_euclid(2) == parity)
         .map(|offset| {

@@ -179,6 +179,8 @@ impl WindowMask {
 
     /// What this and another let pass, and maybe more.
     fn or(self, other: Self) -> Self {
+        // [`NEVER`] asks for a bit outside of its mask, which no window can have: the one state in
+        // which the bucket is empty. Anything else may only be widened, or an anchor is missed.
         if self.value & !self.mask != 0 {
             return other;
         }
@@ -277,6 +279,9 @@ impl Sieve {
                 None => tables.note_edge(part, start, &mut notes),
             }
             start += BLOCK;
+            // Places are compared in bulk, so that tables and anchors do not push each other out of
+            // the nearest cache with every block. A block adds at most `GRAMS` notes: there is
+            // room.
             if notes.count > NOTES - GRAMS || start >= part.len() {
                 for &note in notes.list.get(..notes.count).unwrap_or_default() {
                     self.compare(tables, (text, base), note, hits);
@@ -326,6 +331,8 @@ impl Tables {
     fn enter(&mut self, anchor: &Anchor, index: usize) {
         let bytes = &anchor.bytes;
         let frequencies = Frequencies::of_prose();
+        // Looking at every second place halves the look-ups; entering an anchor for both parities
+        // makes up for it. The dearer side is the text, which comes again and again.
         for parity in 0..2 {
             let (offset, gram) = rarest(bytes, anchor.word_start, parity, frequencies);
             let (check, head) = (WindowMask::of(bytes, offset), Head::of(bytes));
@@ -367,6 +374,10 @@ impl Tables {
     /// Notes where one of a block's first grams may belong to an anchor.
     #[inline(never)]
     fn note(&self, block: &Block, start: usize, grams: usize, notes: &mut Notes) {
+        // First all look-ups of a block, then what they found. Branching on each would be
+        // mispredicted some fifty times in a kilobyte of prose; gathered into one word, the loop
+        // below runs only for what is there. The hashes are written so that the compiler makes
+        // vectors of them; a checked operation in `hash` would undo that.
         let mut seen = 0u64;
         for &hash in hashes(block, self.fold).iter().rev() {
             seen = seen << 1 | u64::from(self.slots[usize::from(hash)]);

@@ -120,6 +120,9 @@ impl KeyTrie {
         {
             return;
         }
+        // All or nothing, between requests only: nodes point at each other by number, and what a
+        // span has noted points at them, so a single one cannot be taken out. Starting anew costs
+        // the spans of one request a look-up for each key.
         self.table = Arc::clone(&table.identity);
         self.nodes.clear();
         self.heads.clear();
@@ -161,11 +164,16 @@ impl KeyTrie {
     /// One step down the trie: what the key means, and what stands behind it.
     #[inline(always)]
     fn follow<'a>(&mut self, entry: &'a [u8]) -> Option<(KeyMeaning, &'a [u8])> {
+        // A list of siblings and no map: where the order of keys is fixed, which is nearly always,
+        // the first sibling is the right one, and a hash would cost more than the comparison that
+        // has to follow it anyway. [`NEXT_MAX`] bounds the list.
         let mut at = self.next;
         loop {
             let node = self.nodes.get(at as usize)?;
             let (from, to) = node.head;
             let head = self.heads.get(from as usize..to as usize)?;
+            // The head holds tag and length beside the key, so a key that only begins like another
+            // never matches: its length differs. That saves decoding both before comparing.
             if let Some(rest) = behind(entry, head) {
                 (self.at, self.next) = (at, node.next);
                 return Some((node.meaning, rest));
@@ -225,6 +233,8 @@ impl KeyTrie {
         let mut node = TrieNode::new(head, meaning, depth + 1);
         let new = self.nodes.len() as u32;
         let before = &mut self.nodes[self.at as usize];
+        // The newest sibling goes first: a sender that changed its keys is likelier to send the new
+        // ones again than the old ones.
         node.other = std::mem::replace(&mut before.next, new);
         self.add(node, present);
         (self.at, self.next) = (new, NONE);
@@ -321,6 +331,8 @@ pub(in crate::extract) fn check(value: &[u8]) -> Result<Option<&[u8]>, Malformed
 /// comparing them here takes less than a call.
 #[inline(always)]
 fn behind<'a>(entry: &'a [u8], head: &[u8]) -> Option<&'a [u8]> {
+    // Words of eight bytes, the last one overlapping: `==` on slices of unknown length is a call to
+    // `memcmp`, and heads have 15 to 40 bytes.
     let (own, rest) = entry.split_at_checked(head.len())?;
     let words = head.as_chunks::<8>().0.iter().zip(own.as_chunks::<8>().0);
     let same_tail = match (head.last_chunk::<8>(), own.last_chunk::<8>()) {

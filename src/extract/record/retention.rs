@@ -89,6 +89,10 @@ impl Retentions {
         found: &SpanAttributes<'_>,
         first: &mut u32,
     ) -> &Retention {
+        // The same keys do not mean the same retention: conditions speak of values, too (a span
+        // kind, a status). So an entry is found by the bits of the conditions that hold, among the
+        // few that this sequence of keys has had. Forgetting the comparison of bits would read a
+        // tool span as the model span that had the same keys before it.
         let mut at = *first;
         for _ in 0..PER_SEQUENCE_MAX {
             match self.known.get(at as usize) {
@@ -98,6 +102,7 @@ impl Retentions {
                 Some(retention) => at = retention.other,
                 None if self.is_full() => break,
                 None => {
+                    // What came last is looked at first: kinds of spans come in runs.
                     let retention =
                         Retention { other: *first, ..Retention::new(table, matching, found) };
                     *first = self.known.len() as u32;
@@ -106,6 +111,8 @@ impl Retentions {
                 }
             }
         }
+        // Counted, not refused: the span is read rightly all the same, only without a memo, and
+        // many such spans make the trie start anew.
         self.missed = self.missed.saturating_add(1);
         self.once(table, matching, found)
     }

@@ -70,6 +70,9 @@ pub(super) struct Candidate {
 impl RecordForm {
     fn new(plan: &ReadingPlan, shape: Arc<RecordShape>, signature: Signature<'_>) -> Self {
         let Signature { conditions, kinds, slots } = signature;
+        // The built-in dialects have hundreds of sources, and a span holds what a few of them read.
+        // Which these are depends on the slots alone, not on their values: so it is worked out once
+        // for all records of a signature, and a record is read by walking its own attributes.
         let (mut by_attribute, mut held) = (Vec::new(), BitSet::default());
         for (place, slot) in (0..).zip(slots) {
             held.insert(slot.0);
@@ -155,6 +158,9 @@ impl RecordForms {
 
     /// Of every so many forms that were missed takes the first few among the recent ones.
     fn miss(&self, form: &Arc<RecordForm>) {
+        // Relaxed: a count that two shards race for changes which forms are tried first, never what
+        // is read. One miss in eight changes the list, so a trace of odd spans cannot push out all
+        // of the common ones, and the lock is seldom taken for writing.
         let at = self.missed.fetch_add(1, Ordering::Relaxed) % MISSED_MAX;
         if at >= NEAR_MAX {
             return;
@@ -181,12 +187,16 @@ impl RecordForms {
         if let Some(form) = known.find(hash, |form| form.signature() == signature) {
             return Arc::clone(form);
         }
+        // Built outside of the lock: two shards may build the same form, and then one of the two
+        // equal ones stays. Holding it would let one sender's odd spans hold up all shards.
         drop(known);
         let form = Arc::new(RecordForm::new(plan, self.shapes.of(plan, facts), signature));
         if form.slots.len() > KEPT_SLOTS_MAX {
             return form;
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        // Cleared whole: forms are worked out again within one trace, and an order of age would
+        // have to be kept up on every hit.
         if known.len() >= KEPT_MAX {
             known.clear();
         }

@@ -57,6 +57,8 @@ impl RecordShape {
             shape.by_other.push((*number, source.read.kinds()));
             shape.other_kinds |= source.read.kinds();
         }
+        // All lists end to end with their bounds, not a `Vec` for each slot: most slots have no
+        // source that applies here, and an empty `Vec` for each would be most of a shape.
         shape.places.push(0);
         for sources in &plan.by_slot {
             shape.sources_of.extend(sources.iter().filter(applies));
@@ -81,6 +83,8 @@ impl RecordShape {
     /// tool calls not among them.
     #[inline]
     pub(super) fn by_other(&self, kinds: u16) -> impl Iterator<Item = u16> {
+        // Most records have attributes alone: one test of bits for all sources in place of one
+        // each.
         let any = if self.other_kinds & kinds == 0 { &[] } else { &self.by_other[..] };
         any.iter().filter(move |(_, read)| read & kinds != 0).map(|(number, _)| *number)
     }

@@ -164,6 +164,8 @@ impl<'a> JsonLexer<'a> {
     /// Consumes a number; after an error, all that looks like one.
     #[inline]
     pub fn number(&mut self) -> Result<JsonNumber<'a>, JsonLexError> {
+        // After an error the rest of what looks like a number is passed over all the same: readers
+        // that forgive go on behind it, and those that do not name the place that lacks a digit.
         let start = self.at;
         let mut lacks = None;
         self.take(b'-');

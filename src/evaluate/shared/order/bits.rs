@@ -64,6 +64,9 @@ impl Masks {
 
 /// Goes from one call's row to the next.
 fn step(row: &mut [u64], mask: &[u64]) {
+    // The addition carries a 1 from each matched position to the next one that is still free: that
+    // is what makes 64 cells of the table one operation. It must be allowed to wrap, and the carry
+    // must go on into the next word, or a subsequence that crosses a multiple of 64 is one short.
     let mut carry = false;
     for (bits, mask) in row.iter_mut().zip(mask) {
         let common = *bits & mask;
@@ -170,6 +173,8 @@ impl<'m> OrderTable<'m> {
             if block.is_some_and(|bits| bits >> (at % 64) & 1 == 1) {
                 found.push(at);
                 (call, position) = (call - 1, at);
+            // Strictly more: of several longest subsequences this takes the one that the textbook's
+            // walk takes, which the systems that scores are compared with use, too.
             } else if zeros(self.row(call - 1), position) > zeros(self.row(call), at) {
                 call -= 1;
             } else {

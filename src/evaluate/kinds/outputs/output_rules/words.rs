@@ -345,6 +345,10 @@ impl Keys {
         if self.slots.is_empty() { None } else { self.search(key).ok() }
     }
 
+    /// Linear probing from the top bits of a product: keys of short words are their letters, whose
+    /// low bits hardly differ, and the factor (2^64 by the golden ratio) spreads them. The table is
+    /// never full, so the walk ends; it is made and thrown away with each text, which rules out
+    /// anything that costs more to set up.
     #[inline]
     fn search(&self, key: u64) -> Result<usize, usize> {
         let mut at = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize;
