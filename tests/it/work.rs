@@ -340,3 +340,15 @@ fn words_in_the_keys_of_a_stranger_take_steps_of_the_trace() {
     let (out, _) = judged(evaluators, &keys("acme.input.k"), worded / 2);
     assert_eq!(answers(&out), ["trace_too_expensive"]);
 }
+
+#[test]
+fn fields_that_python_prints_are_paid_for() {
+    let printed = |count: usize| {
+        let fields: String = (0..count).map(|at| format!(" k{at}=1")).collect();
+        run([tool("t", "{}", &format!("content=1 tool_call_id=2{fields}"))])
+    };
+    is_linear("{tool_error: {}}", printed, 2_000);
+    let taken = |count| judged("{tool_error: {}}", &printed(count), u64::MAX).1;
+    let (few, many) = (taken(1_000), taken(2_000));
+    assert!(many - few >= 1_000 * 128, "{few} steps, then {many}");
+}

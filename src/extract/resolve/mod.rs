@@ -177,6 +177,10 @@ const STEPS_PER_VALUE: usize = 32;
 const STEPS_PER_LITERAL_SIGN: usize = 16;
 
 /// Looking for a word in a key, at each of its borders.
+/// Steps to read a printed field (`name=value`): its name and value are made, and a result is read
+/// for its id, its content and its error.
+const STEPS_PER_FIELD: usize = 128;
+
 const STEPS_PER_WORD: usize = 8;
 
 /// Steps to read a trace: all that is linear in it.
@@ -186,6 +190,7 @@ fn reading_steps(trace: &TraceSpans) -> usize {
         + trace.value_count() * STEPS_PER_VALUE
         + trace.literal_sign_count() * STEPS_PER_LITERAL_SIGN
 }
+        + trace.printed_field_count() * STEPS_PER_FIELD
 
 /// Steps to look for words in the keys of attributes that no dialect names.
 fn word_steps(tree: &Tree<'_>) -> usize {
