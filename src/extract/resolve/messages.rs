@@ -3,6 +3,7 @@
 //! A model's output is read once, and only where it may hold a call.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 
@@ -35,6 +36,8 @@ pub(super) struct LlmCall<'a> {
     pub(super) dialect: u16,
     /// A span tells of it too.
     pub(super) on_span: bool,
+    /// Its arguments, once a span has taken them.
+    shared: Option<Arc<Value<'a>>>,
     /// The message that asked for it.
     pub(super) asked: Asked,
     /// What it stands for, once that is decided.
@@ -66,7 +69,14 @@ impl<'a> LlmCall<'a> {
     fn of(dialect: u16, call: MessageCall<'a>, place: (u32, u64, u16)) -> Self {
         let (span, time_ns, source) = place;
         let (asked, role) = (Asked::default(), RequestedAs::Call);
-        Self { call, span, time_ns, source, dialect, on_span: false, asked, role }
+        Self { call, span, time_ns, source, dialect, on_span: false, shared: None, asked, role }
+    }
+
+    /// Its arguments, if they are an object, for spans that lack them: as many as have its id, so
+    /// all of them share one copy.
+    pub(super) fn shared_arguments(&mut self) -> Option<Arc<Value<'a>>> {
+        let Decoded::Value(value @ Value::Map(_)) = &self.call.arguments else { return None };
+        Some(Arc::clone(self.shared.get_or_insert_with(|| Arc::new(value.clone()))))
     }
 
     /// Whether a later answer gives the same id to another call: some instrumentations number the
