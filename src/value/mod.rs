@@ -6,6 +6,7 @@
 
 mod by_key;
 mod deserialize;
+mod hash;
 pub mod json;
 pub mod number;
 pub mod python;
@@ -13,13 +14,13 @@ pub mod python;
 use std::borrow::Cow;
 use std::fmt;
 
-pub use number::Number;
 pub use by_key::ByKey;
+pub use number::Number;
 
-/// A decoded value. Strings borrow from the text they were read from where they can.
 /// Objects up to this size are searched, larger ones indexed.
 const SEARCHED_MAX: usize = 16;
 
+/// A decoded value. Strings borrow from the text they were read from where they can.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Value<'a> {
     /// `null`.

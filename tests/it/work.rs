@@ -424,3 +424,32 @@ fn texts_that_many_calls_take_are_paid_for() {
     let (bytes, is_spent) = held(1_000);
     assert!(is_spent && bytes <= 10_000_000 / 4, "{bytes} bytes of copies");
 }
+
+/// Calls without ids, alike but for the end, and a request that repeats them in reverse, each with
+/// its result.
+fn unnamed_calls(count: usize) -> Vec<Json> {
+    let call = |at: usize| {
+        let arguments = json!({ "q": format!("{}{at}", "x".repeat(40)) });
+        json!({ "type": "tool_call", "name": "t", "arguments": arguments })
+    };
+    let result = |at: usize| json!({ "type": "tool_call_response", "response": at });
+    let asked = json!([{ "role": "assistant", "parts": (0..count).map(call).collect::<Vec<_>>() }]);
+    let calls: Vec<_> = (0..count).rev().map(call).collect();
+    let results: Vec<_> = (0..count).rev().map(result).collect();
+    let told = json!([
+        { "role": "assistant", "parts": calls }, { "role": "tool", "parts": results }]);
+    run([model("gen_ai.output.messages", &asked), model("gen_ai.input.messages", &told)])
+}
+
+#[test]
+fn results_of_calls_without_ids_are_found_without_a_search() {
+    is_linear("{tool_error: {}}", unnamed_calls, 400);
+    resolved(&unnamed_calls(100), |trajectory| {
+        assert_eq!(trajectory.tool_calls.len(), 100);
+        for call in &trajectory.tool_calls {
+            let (asked, got) = (call.arguments.value().unwrap(), call.result.value().unwrap());
+            let asked = asked.get("q").and_then(|text| text.as_str()).unwrap();
+            assert_eq!(asked.trim_start_matches('x'), got.to_string());
+        }
+    });
+}
