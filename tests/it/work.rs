@@ -453,3 +453,27 @@ fn results_of_calls_without_ids_are_found_without_a_search() {
         }
     });
 }
+
+#[test]
+fn calls_that_two_sources_tell_of_are_compared_for_steps() {
+    let spans = |names: fn(usize) -> String| {
+        let arguments = |at: usize| json!({ "q": format!("{}{at:02}", "x".repeat(1_600)) });
+        let call = |at: usize| {
+            let arguments = arguments(at);
+            json!({ "type": "tool_call", "name": names(at), "arguments": arguments })
+        };
+        let calls: Vec<_> = (0..40).map(call).collect();
+        let messages = json!([{ "role": "assistant", "parts": calls }]);
+        let mut attributes = model("gen_ai.output.messages", &messages);
+        attributes["openinference.span.kind"] = json!("LLM");
+        for at in 0..40 {
+            let key = format!("llm.output_messages.0.message.tool_calls.{at}.tool_call.function");
+            attributes[format!("{key}.name")] = json!(names(39 - at));
+            attributes[format!("{key}.arguments")] = json!(arguments(39 - at).to_string());
+        }
+        run([attributes])
+    };
+    let taken = |names| judged("{tool_error: {}}", &spans(names), u64::MAX).1;
+    let (alike, different) = (taken(|_| "t00".to_owned()), taken(|at| format!("t{at:02}")));
+    assert!(alike > different + 40 * 15 * 100, "{different} steps, then {alike}");
+}

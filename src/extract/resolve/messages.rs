@@ -174,7 +174,7 @@ pub(super) fn requested<'a>(
         let dialect = dialect_of(plan, &found);
         let read = || answered(plan, found, &mut gathered.model_inputs, effort);
         for call in known.unwrap_or_else(read) {
-            if says_again(&mut calls, (span, source), &call) {
+            if says_again(&mut calls, (span, source), &call, effort) {
                 continue;
             }
             if let Some(id) = call.id.as_ref().or(call.item_id.as_ref()) {
@@ -227,6 +227,7 @@ fn says_again<'a>(
     calls: &mut [LlmCall<'a>],
     (span, source): (u32, u16),
     call: &MessageCall<'a>,
+    effort: &Effort,
 ) -> bool {
     let is_same = |known: &&mut LlmCall<'a>| {
         known.span == span
@@ -234,7 +235,9 @@ fn says_again<'a>(
             && known.call.name == call.name
             && match (&known.call.id, &call.id) {
                 (Some(id), Some(other)) => id == other,
-                _ => known.call.arguments == call.arguments,
+                _ => {
+                    effort.spend(weight(&call.arguments)) && known.call.arguments == call.arguments
+                }
             }
     };
     let near = calls.len().saturating_sub(WINDOW);
