@@ -48,7 +48,7 @@ const UNITS: [&str; 27] = [
 const SHUFFLED: char = '~';
 
 /// The genes of a trace, each with how many values it takes.
-const GENES: [(&str, u32); 16] = [
+const GENES: [(&str, u32); 18] = [
     ("dialect", 3),
     // Powers of two.
     ("call_bytes", 15),
@@ -56,9 +56,13 @@ const GENES: [(&str, u32); 16] = [
     ("ids", 4),
     ("arguments", 6),
     ("keys", 8),
-    ("results", 8),
+    ("results", 9),
     ("unit", UNITS.len() as u32),
     ("messages", 4),
+    // Calls on spans without arguments, which only messages hold.
+    ("bare", 2),
+    // Models are given what they asked for in reverse.
+    ("reversed", 2),
     ("definitions", 6),
     ("schema", 6),
     ("same_time", 2),
@@ -252,6 +256,7 @@ impl TraceShape {
             3 => format!("{{{}}}", entries(bytes, |key| format!("\"error\": null, \"k{key}\": 1"))),
             4 => format!("[{}]", entries(bytes, |_| r#"{"type": "text", "text": "ok"}"#.into())),
             5 => format!("content={} name='x' tool_call_id='c{at}'", json(&text)),
+            8 => format!("content={} tool_call_id=2 {}", json(&text), printed_fields(bytes)),
             6 => format!("{{\"content\": {}}}", json(&format!("{{\"content\": {}}}", json(&text)))),
             _ => format!("{{'a': [{}]}}", entries(bytes, |number| format!("'{number}'"))),
         }
@@ -279,6 +284,10 @@ impl TraceShape {
                 ("traceloop.entity.output", self.result(at)),
             ],
         };
+        if self.gene("bare") == 1 {
+            let is_arguments = |key: &str| key.ends_with("arguments") || key.ends_with("input");
+            attributes.retain(|(key, _)| !is_arguments(key) && *key != "input.value");
+        }
         let key = ["tool_call.id", "gen_ai.tool.call.id", "gen_ai.tool.call.id"];
         attributes.extend(self.id(at).map(|id| (key[self.gene("dialect")], id)));
         let parent = if self.gene("nested") == 1 { at - 1 } else { 0 };
@@ -298,24 +307,29 @@ impl TraceShape {
             let id = self.id(at).map(|id| format!(r#""tool_call_id":"{id}","#)).unwrap_or_default();
             format!(r#"{{"role":"tool",{id}"content":{}}}"#, json(&self.result(at)))
         };
-        let asked = entries(bytes / 2, call);
-        let answered = entries(bytes / 2, result);
-        let messages = format!("[{asked},{answered}]");
+        let (asked, answered) = (list(bytes / 2, call), list(bytes / 2, result));
+        let messages = format!("[{},{}]", asked.join(","), answered.join(","));
+        let given = if self.gene("reversed") == 1 {
+            let all: Vec<_> = asked.into_iter().rev().chain(answered.into_iter().rev()).collect();
+            format!("[{}]", all.join(","))
+        } else {
+            messages.clone()
+        };
         let attributes = match self.gene("dialect") {
             0 => vec![
                 ("openinference.span.kind", "LLM".to_owned()),
-                ("input.value", messages.clone()),
+                ("input.value", given),
                 ("output.value", messages),
             ],
             1 => vec![
                 ("gen_ai.operation.name", "chat".to_owned()),
-                ("gen_ai.input.messages", messages.clone()),
+                ("gen_ai.input.messages", given),
                 ("gen_ai.output.messages", messages),
             ],
             _ => vec![
                 ("gen_ai.system", "openai".to_owned()),
                 ("llm.request.type", "chat".to_owned()),
-                ("traceloop.entity.input", messages.clone()),
+                ("traceloop.entity.input", given),
                 ("traceloop.entity.output", messages),
             ],
         };
@@ -370,15 +384,23 @@ fn json(text: &str) -> String {
 
 /// Entries until so many bytes are there, with commas; one at least.
 fn entries(bytes: usize, make: impl Fn(usize) -> String) -> String {
-    let mut list = make(0);
-    for at in 1.. {
-        if list.len() >= bytes {
-            break;
-        }
-        list.push(',');
-        list.push_str(&make(at));
+    list(bytes, make).join(",")
+}
+
+fn list(bytes: usize, make: impl Fn(usize) -> String) -> Vec<String> {
+    let mut list = vec![make(0)];
+    let mut held = list[0].len();
+    while held < bytes {
+        let next = make(list.len());
+        held += 1 + next.len();
+        list.push(next);
     }
     list
+}
+
+/// Fields as Python prints them, each of its own name.
+fn printed_fields(bytes: usize) -> String {
+    list(bytes, |at| format!("k{at}=1")).join(" ")
 }
 
 fn object(keys: usize, make: impl Fn(usize) -> String) -> String {

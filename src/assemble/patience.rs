@@ -125,6 +125,48 @@ fn root_of(spans: &TraceSpans) -> Option<usize> {
     spans.spans.iter().position(|span| span.flags.has(SpanFlags::ROOT | SpanFlags::ENDED))
 }
 
+/// The end of the root of a trace.
+#[derive(Clone, Copy)]
+pub(super) struct RootEnd {
+    /// Arrival, milliseconds.
+    pub(super) ms: u64,
+    place: RootPlace,
+}
+
+impl RootEnd {
+    /// One that came now.
+    pub(super) fn at(ms: u64) -> Self {
+        Self { ms, place: RootPlace::default() }
+    }
+}
+
+/// Where a root stands. Each request may bring more of the trace, so it is not looked for each
+/// time.
+#[derive(Clone, Copy, Default)]
+enum RootPlace {
+    /// It was not looked for.
+    #[default]
+    Unknown,
+    /// There.
+    At(u32),
+    /// It was left out of the trace.
+    Nowhere,
+}
+
+impl RootPlace {
+    /// The place of the root, which is looked for once.
+    fn of(&mut self, spans: &TraceSpans) -> Option<usize> {
+        if let Self::Unknown = self {
+            let found = root_of(spans).and_then(|at| u32::try_from(at).ok());
+            *self = found.map_or(Self::Nowhere, Self::At);
+        }
+        match self {
+            Self::At(at) => Some(*at as usize).filter(|at| *at < spans.spans.len()),
+            _ => None,
+        }
+    }
+}
+
 impl Patience {
     /// What a trace whose root has ended lacks, of what is worth to be waited for.
     pub(super) fn lack(&mut self, spans: &TraceSpans) -> Lack {
@@ -179,8 +221,8 @@ impl Patience {
     }
 
     /// Learns that records of a trace came so long after its root had ended.
-    pub(super) fn came_late(&mut self, spans: &TraceSpans, late_ms: u64) {
-        let Some(root) = root_of(spans) else { return };
+    pub(super) fn came_late(&mut self, spans: &TraceSpans, end: &mut RootEnd, late_ms: u64) {
+        let Some(root) = end.place.of(spans) else { return };
         let (root, last) = (service_of(spans, root), service_of(spans, spans.spans.len() - 1));
         self.change_habits(root, |habits| {
             let known_ms = if root == last {
@@ -242,5 +284,42 @@ impl Patience {
         let mut habit = self.peers.get(&peer).copied().unwrap_or_default();
         change(&mut habit);
         self.peers.keep(peer, habit, 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trace(roots: &[bool]) -> TraceSpans {
+        let mut trace = TraceSpans::default();
+        for is_root in roots {
+            let mut flags = SpanFlags::default();
+            if *is_root {
+                flags.set(SpanFlags::ROOT | SpanFlags::ENDED);
+            }
+            trace.spans.push(SpanRecord {
+                span_id: SpanId::default(),
+                parent_id: SpanId::default(),
+                start_ns: 0,
+                end_ns: 0,
+                content: 0,
+                peer: 0,
+                flags,
+                resource: 0,
+                facts: 0..0,
+            });
+        }
+        trace
+    }
+
+    #[test]
+    fn root_is_looked_for_once_however_much_comes_behind_it() {
+        let mut place = RootPlace::default();
+        assert_eq!(place.of(&trace(&[false, false, true, false])), Some(2));
+        assert_eq!(place.of(&trace(&[true, false, false, false])), Some(2));
+        let mut place = RootPlace::default();
+        assert_eq!(place.of(&trace(&[false])), None);
+        assert_eq!(place.of(&trace(&[false, true])), None, "it was left out");
     }
 }

@@ -12,6 +12,7 @@ pub use limit::TraceLimit;
 use places::PlaceIndex;
 use said::SaidOfTrace;
 
+use super::patience::RootEnd;
 use super::tally::SpanTally;
 use crate::model::{
     Completion, Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans, fingerprint,
@@ -114,8 +115,8 @@ pub(super) struct OpenTrace {
     pub(super) resource_bytes: usize,
     /// How large it was when it was last looked at while open.
     looked_at: usize,
-    /// Arrival of the end of the root, milliseconds.
-    pub(super) root_ms: Option<u64>,
+    /// When the end of the root came.
+    pub(super) root_end: Option<RootEnd>,
     /// How long it is waited for what it lacks, milliseconds; 0 unless it is.
     pub(super) patience_ms: u64,
     /// It certainly lacks something, and is judged without it.
@@ -151,7 +152,7 @@ impl OpenTrace {
             remembered_bytes: 0,
             resource_bytes: 0,
             looked_at: 0,
-            root_ms: None,
+            root_end: None,
             patience_ms: 0,
             is_partial: false,
             lacks_facts: false,

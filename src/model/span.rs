@@ -184,6 +184,12 @@ impl TraceSpans {
         self.count(|byte| matches!(byte, b'\'' | b'('))
     }
 
+    /// About how many fields there are to read, if all of them are what Python prints of objects
+    /// (`name=value`).
+    pub fn printed_field_count(&self) -> usize {
+        self.count(|byte| byte == b'=')
+    }
+
     fn count(&self, is_sign: impl Fn(u8) -> bool) -> usize {
         // So many that a count fits a byte: then sixteen and more are counted at once.
         let count = |few: &[u8]| {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 use super::SpanId;
 use crate::value::Value;
@@ -24,30 +25,47 @@ pub enum Content<'a> {
 }
 
 /// A value that is decoded once, when first asked for.
-pub struct Lazy<'a> {
-    value: OnceCell<Value<'a>>,
-    decode: Option<Box<dyn Fn() -> Value<'a> + Send + 'a>>,
+pub struct Lazy<'a>(LazyValue<'a>);
+
+enum LazyValue<'a> {
+    Own(OnceCell<Value<'a>>, Option<Decoding<'a>>),
+    Shared(Arc<Value<'a>>),
 }
+
+type Decoding<'a> = Box<dyn Fn() -> Value<'a> + Send + 'a>;
 
 impl<'a> Lazy<'a> {
     /// A value that is at hand.
     pub fn ready(value: Value<'a>) -> Self {
-        Self { value: OnceCell::from(value), decode: None }
+        Self(LazyValue::Own(OnceCell::from(value), None))
+    }
+
+    /// A value that others have, too.
+    pub fn shared(value: Arc<Value<'a>>) -> Self {
+        Self(LazyValue::Shared(value))
     }
 
     /// A value that `decode` yields when it is first asked for.
     pub fn new(decode: impl Fn() -> Value<'a> + Send + 'a) -> Self {
-        Self { value: OnceCell::new(), decode: Some(Box::new(decode)) }
+        Self(LazyValue::Own(OnceCell::new(), Some(Box::new(decode))))
     }
 
     /// Whether the value is at hand without decoding.
     pub fn is_ready(&self) -> bool {
-        self.value.get().is_some()
+        match &self.0 {
+            LazyValue::Own(value, _) => value.get().is_some(),
+            LazyValue::Shared(_) => true,
+        }
     }
 
     /// The decoded value.
     pub fn get(&self) -> &Value<'a> {
-        self.value.get_or_init(|| self.decode.as_ref().map_or(Value::Null, |decode| decode()))
+        match &self.0 {
+            LazyValue::Own(value, decode) => {
+                value.get_or_init(|| decode.as_ref().map_or(Value::Null, |decode| decode()))
+            }
+            LazyValue::Shared(value) => value,
+        }
     }
 }
 
@@ -55,6 +73,11 @@ impl<'a> Content<'a> {
     /// Content that is at hand.
     pub fn ready(value: Value<'a>) -> Self {
         Self::Recorded(Lazy::ready(value))
+    }
+
+    /// Content that other calls have, too: however many take it, it is held once.
+    pub fn shared(value: Arc<Value<'a>>) -> Self {
+        Self::Recorded(Lazy::shared(value))
     }
 
     /// The value, if recorded and readable.

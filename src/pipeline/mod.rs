@@ -60,7 +60,7 @@ use reload::setup::{HeldSettings, Reform, Translator};
 pub use reload::{ReloadError, ReloadOutcome};
 use sessions::{QUEUED_TRACES_MAX, SessionSender, SessionVerdicts, SessionWorker};
 use threads::Threads;
-use worker::{Costly, ShardClock, ShardMessage, Worker};
+use worker::{Costly, JudgingPace, ShardClock, ShardMessage, Worker};
 
 /// How long a sender waits for room before it is told to come again.
 pub const ROOM_WAIT: Duration = Duration::from_secs(1);
@@ -261,6 +261,7 @@ impl WorkerParts<'_> {
             held: 0,
             judging: Arc::clone(&memory.judging),
             trace_steps: u64::from(self.settings.limits.trace_steps),
+            pace: JudgingPace::default(),
             costly: Costly::default(),
             backlog: Arc::clone(self.backlog),
             heartbeats: Arc::clone(self.heartbeats),

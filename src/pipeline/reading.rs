@@ -13,7 +13,7 @@ use crate::model::{Share, TraceSpans};
 const SMALL_BYTES: usize = 128 << 10;
 /// Bytes for each byte of the facts: copies of texts, and what evaluators make of them.
 const BYTES_PER_BYTE: usize = 6;
-/// Bytes for each value of a list or map.
+/// Bytes for each value of a list, a map or a printed object.
 const BYTES_PER_VALUE: usize = 64;
 /// How often a trace that waits for others looks again.
 const LOOK: Duration = Duration::from_millis(1);
@@ -52,7 +52,8 @@ pub(super) fn reserve<'a>(
 
 /// Bytes that reading a trace takes, at most.
 fn reading_bytes(trace: &TraceSpans) -> usize {
-    trace.arena.len() * BYTES_PER_BYTE + trace.value_count() * BYTES_PER_VALUE
+    let values = trace.value_count() + trace.printed_field_count();
+    trace.arena.len() * BYTES_PER_BYTE + values * BYTES_PER_VALUE
 }
 
 #[cfg(test)]

@@ -18,6 +18,10 @@ use crate::receive::{AskedRoom, Sender, Waiters};
 /// A shard that is held up may have so many times what is left of the queue.
 const SHARD_TIMES: usize = 4;
 
+/// A sender that has no more than this part of what is left of the queue waits for no shard: by its
+/// requests alone none could get nearly all of it.
+const LITTLE_PART: usize = 8;
+
 /// The queue of all shards, by bytes.
 pub(super) struct RequestQueue {
     share: Arc<Share>,
@@ -117,6 +121,11 @@ impl ShardQueue {
         waits: impl FnOnce(),
     ) -> Option<ShardRoom> {
         let HeldAtShard { bytes: all, waiters } = &*self.room;
+        let queued = request.sender.queued().load(Ordering::Relaxed);
+        if queued <= request.queue.share.left() / LITTLE_PART {
+            all.fetch_add(bytes, Ordering::Relaxed);
+            return Some(ShardRoom { room: Arc::clone(&self.room), bytes });
+        }
         let is_taken = || {
             let before = all.fetch_add(bytes, Ordering::Relaxed);
             let most = request.queue.share.left().saturating_mul(SHARD_TIMES);
@@ -127,8 +136,7 @@ impl ShardQueue {
             fits
         };
         if !waiters.is_empty() || !is_taken() {
-            let held = request.sender.queued().load(Ordering::Relaxed);
-            let asked = AskedRoom { sender: &request.sender, held, amount: bytes };
+            let asked = AskedRoom { sender: &request.sender, held: queued, amount: bytes };
             waiters.wait(asked, deadline, waits, is_taken).await.then_some(())?;
         }
         Some(ShardRoom { room: Arc::clone(&self.room), bytes })
@@ -215,6 +223,29 @@ mod tests {
         let large = queue.take(&Arc::default(), 5000, Instant::now(), || {}).await;
         assert!(large.is_some() && queue.share().held() == 800);
         assert!(queue.take(&Arc::default(), 100, Instant::now(), || {}).await.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sender_with_little_in_the_queue_waits_for_no_shard_that_floods_hold_up() {
+        let queue = RequestQueue::new(Share::new("queue", 10_000));
+        let shards = [ShardQueue::new(2), ShardQueue::new(2)];
+        let mut held = Vec::new();
+        for bytes in [7_000, 2_400] {
+            let room = queue.take(&Arc::default(), bytes, Instant::now(), || {}).await;
+            let room = Arc::new(room.unwrap());
+            for shard in &shards {
+                let part = shard.take(&room, bytes / 2, Instant::now(), || {}).await;
+                held.push((Arc::clone(&room), part));
+            }
+        }
+        let quiet = Arc::default();
+        let room = Arc::new(queue.take(&quiet, 50, Instant::now(), || {}).await.unwrap());
+        for shard in &shards {
+            assert!(shard.take(&room, 50, Instant::now(), || {}).await.is_some());
+        }
+        // Its next one makes it one that has more than little.
+        let more = Arc::new(queue.take(&quiet, 50, Instant::now(), || {}).await.unwrap());
+        assert!(shards[0].take(&more, 50, Instant::now(), || {}).await.is_none());
     }
 
     #[tokio::test(start_paused = true)]

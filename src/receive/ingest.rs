@@ -3,24 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::admission::{Admission, Ticket};
 use super::auth::{Authenticator, ClientOutcome, KnownClient};
 use super::closing::Closing;
-use super::compression::decompress;
+use super::compression::Unpacker;
 use super::metrics::{ReceiverMetrics, Transport};
 use super::status::{RefusalReason, RefusedRequest};
 use super::{Accepted, Intake, Received, Sender};
 use crate::otlp::tag::tag_resources;
 use crate::otlp::wire::{Field, Fields, Malformed};
-use crate::otlp::{RawBody, Signal, json};
+use crate::otlp::{RawBody, Signal};
 use crate::panics::{Panicked, caught_future};
-
-/// Bodies up to this size are unpacked in place; larger ones beside the network tasks, which they
-/// would hold up for milliseconds.
-const UNPACK_IN_PLACE_BYTES_MAX: usize = 256 << 10;
 
 /// The resource attribute with the name of the client that sent it.
 const CLIENT_ATTRIBUTE: &str = "spanscore.client";
@@ -29,6 +24,7 @@ const CLIENT_ATTRIBUTE: &str = "spanscore.client";
 pub(super) struct Ingest<I> {
     pub(super) intake: I,
     pub(super) admission: Admission,
+    pub(super) unpacker: Unpacker,
     pub(super) auth: Arc<Authenticator>,
     pub(super) metrics: Arc<ReceiverMetrics>,
     pub(super) closing: Closing,
@@ -125,21 +121,12 @@ impl<I: Intake> Ingest<I> {
         }
         let deadline = self.admission.deadline();
         ticket = self.admission.turn(ticket, deadline, || self.metrics.waited(transport)).await?;
-        let mut request = if raw.compression.is_none() && !raw.is_json {
-            raw.bytes.clone()
-        } else if raw.bytes.len() <= UNPACK_IN_PLACE_BYTES_MAX {
-            unpack(signal, &raw, limit, &mut ticket)?
-        } else {
-            let raw = raw.clone();
-            let unpacking = tokio::task::spawn_blocking(move || {
-                unpack(signal, &raw, limit, &mut ticket).map(|request| (request, ticket))
-            });
-            let (request, held) = unpacking.await.map_err(|_| fault())??;
-            ticket = held;
-            request
+        let (mut request, mut ticket) = {
+            let waits = || self.metrics.waited(transport);
+            self.unpacker.unpack(signal, &raw, limit, (ticket, deadline), waits).await?
         };
         if let Some(client) = client.filter(|client| client.is_tagged()) {
-            ticket.hold(request.len())?;
+            ticket.hold(tagged_bytes(&request, client.name()))?;
             request = tag_resources(&request, CLIENT_ATTRIBUTE, client.name()).into();
             // What is kept and passed on says the same.
             raw = RawBody { bytes: request.clone(), compression: None, is_json: false };
@@ -176,33 +163,21 @@ impl<I: Intake> Ingest<I> {
     }
 }
 
-fn fault() -> RefusedRequest {
+pub(super) fn fault() -> RefusedRequest {
     RefusedRequest::new(
         RefusalReason::Fault,
         "a fault in the collector, see its log; do not send this again",
     )
 }
 
-fn unpack(
-    signal: Signal,
-    raw: &RawBody,
-    limit: BodyLimit,
-    ticket: &mut Ticket,
-) -> Result<Bytes, RefusedRequest> {
-    let body = match raw.compression {
-        None => raw.bytes.clone(),
-        Some(compression) => {
-            let BodyLimit { bytes_max, setting } = limit;
-            decompress(compression, &raw.bytes, bytes_max, setting, ticket)?.into()
-        }
-    };
-    if !raw.is_json {
-        return Ok(body);
-    }
-    let request = json::transcode(signal, &body)
-        .map_err(|error| RefusedRequest::new(RefusalReason::Malformed, error.to_string()))?;
-    ticket.hold(request.len())?;
-    Ok(request)
+/// Bytes of a request whose resources each name their client, at most: there may be a resource in
+/// every second byte.
+fn tagged_bytes(request: &[u8], client: &str) -> usize {
+    /// What stands around key and value, and what lengths grow by.
+    const AROUND_BYTES: usize = 48;
+    let each = CLIENT_ATTRIBUTE.len() + client.len() + AROUND_BYTES;
+    let resources = count_fields(request, &[&[1]]);
+    request.len() + usize::try_from(resources).unwrap_or(usize::MAX).saturating_mul(each)
 }
 
 /// Counts the spans, log records or data points of an encoded request; what is malformed counts
@@ -227,6 +202,21 @@ fn count_fields(message: &[u8], path: &[&[u32]]) -> u64 {
             }
             Ok(Some(_)) => {}
             Ok(None) | Err(Malformed) => return count,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_named_in_many_resources_are_counted_before_they_are_written() {
+        let name = "a".repeat(300);
+        for request in [vec![0x0a, 0].repeat(1000), vec![0x0a, 2, 0x0a, 0].repeat(1000), vec![]] {
+            let tagged = tag_resources(&request, CLIENT_ATTRIBUTE, &name).len();
+            let held = tagged_bytes(&request, &name);
+            assert!(tagged <= held && held <= 2 * tagged, "{held} for {tagged}");
         }
     }
 }

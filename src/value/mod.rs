@@ -4,7 +4,9 @@
 //! integer is told from a fraction, objects keep their order. `serde_json::Value` does neither
 //! beyond 64 bits, refuses more than 128 levels, and copies every string; this one borrows.
 
+mod by_key;
 mod deserialize;
+mod hash;
 pub mod json;
 pub mod number;
 pub mod python;
@@ -12,7 +14,11 @@ pub mod python;
 use std::borrow::Cow;
 use std::fmt;
 
+pub use by_key::ByKey;
 pub use number::Number;
+
+/// Objects up to this size are searched, larger ones indexed.
+const SEARCHED_MAX: usize = 16;
 
 /// A decoded value. Strings borrow from the text they were read from where they can.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,8 +54,14 @@ impl<'a> Map<'a> {
     }
 
     /// Puts an entry; an earlier one of that key keeps its place and takes the new value.
-    pub fn insert(&mut self, key: impl Into<Cow<'a, str>>, value: impl Into<Value<'a>>) {
-        let (key, value) = (key.into(), value.into());
+    ///
+    /// It looks for the key among all, so only keys that the code names are put one by one: what a
+    /// stranger named is collected ([`from_entries`](Self::from_entries)).
+    pub fn insert(&mut self, key: &'static str, value: impl Into<Value<'a>>) {
+        self.put(Cow::Borrowed(key), value.into());
+    }
+
+    fn put(&mut self, key: Cow<'a, str>, value: Value<'a>) {
         match self.0.iter_mut().find(|(k, _)| *k == key) {
             Some((_, old)) => *old = value,
             None => self.0.push((key, value)),
@@ -58,14 +70,14 @@ impl<'a> Map<'a> {
 
     /// Builds an object from entries; of a repeated key the first place and the last value count.
     pub fn from_entries(entries: Vec<(Cow<'a, str>, Value<'a>)>) -> Self {
-        if entries.len() <= 16 {
+        if entries.len() <= SEARCHED_MAX {
             let repeats = |at: usize| entries[..at].iter().any(|(key, _)| *key == entries[at].0);
             if !(1..entries.len()).any(repeats) {
                 return Self(entries);
             }
             let mut map = Self(Vec::with_capacity(entries.len()));
             for (key, value) in entries {
-                map.insert(key, value);
+                map.put(key, value);
             }
             return map;
         }
@@ -123,11 +135,8 @@ impl PartialEq for Map<'_> {
             // The same keys in the same order, as two calls of one tool mostly have them.
             return self.0.iter().zip(&other.0).all(|((_, a), (_, b))| a == b);
         }
-        if self.len() <= 16 {
-            return self.iter().all(|(key, value)| other.get(key) == Some(value));
-        }
-        let index: hashbrown::HashMap<&str, &Value<'_>> = other.iter().collect();
-        self.iter().all(|(key, value)| index.get(key).is_some_and(|found| *found == value))
+        let other = other.by_key();
+        self.iter().all(|(key, value)| other.get(key) == Some(value))
     }
 }
 

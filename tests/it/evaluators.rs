@@ -98,11 +98,8 @@ pub(crate) fn trajectory(case: &Value<'static>) -> Trajectory<'static> {
 
 pub(crate) fn settings(fixture: &Value<'static>, case: &Value<'static>) -> Node {
     let of = |value: &Value<'static>| value.get("settings").and_then(Value::as_map).cloned();
-    let mut settings = of(fixture).unwrap_or_default();
-    for (key, value) in of(case).unwrap_or_default().into_entries() {
-        settings.insert(key, value);
-    }
-    Node::from_value(&Value::Map(settings))
+    let own = [fixture, case].map(|value| of(value).unwrap_or_default().into_entries());
+    Node::from_value(&Value::Map(Map::from_entries(own.concat())))
 }
 
 /// The answer in the words of a fixture.

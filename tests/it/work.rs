@@ -1,10 +1,14 @@
 //! What judging a trace takes, in steps: however a trace is made, that grows with its size or is
 //! cut, and the answer says so.
 
+use std::sync::Arc;
+
 use serde_json::{Value as Json, json};
 use spanscore::config::{ConfigPart, ResolvedConfig, load};
 use spanscore::evaluate::engine::run::{Evaluators, Evidence};
-use spanscore::model::{Completion, Effort, Evaluation, Outcome, Want};
+use spanscore::extract::dialect::Dialect;
+use spanscore::extract::{Resolver, Table};
+use spanscore::model::{Completion, Content, Effort, Evaluation, Facts, Outcome, Trajectory, Want};
 
 use crate::captures::traces;
 use crate::expectations::resolver;
@@ -339,4 +343,137 @@ fn words_in_the_keys_of_a_stranger_take_steps_of_the_trace() {
     assert!(worded > others + 400 * 100, "{worded} steps, and {others} without words");
     let (out, _) = judged(evaluators, &keys("acme.input.k"), worded / 2);
     assert_eq!(answers(&out), ["trace_too_expensive"]);
+}
+
+/// A span of a model with these messages.
+fn model(attribute: &str, messages: &Json) -> Json {
+    json!({ "gen_ai.operation.name": "chat", attribute: messages.to_string() })
+}
+
+#[test]
+fn fields_that_python_prints_are_paid_for() {
+    let printed = |count: usize| {
+        let fields: String = (0..count).map(|at| format!(" k{at}=1")).collect();
+        run([tool("t", "{}", &format!("content=1 tool_call_id=2{fields}"))])
+    };
+    is_linear("{tool_error: {}}", printed, 2_000);
+    let taken = |count| judged("{tool_error: {}}", &printed(count), u64::MAX).1;
+    let (few, many) = (taken(1_000), taken(2_000));
+    assert!(many - few >= 1_000 * 128, "{few} steps, then {many}");
+}
+
+/// The trajectory of these spans, by `see`.
+fn resolved<T>(spans: &[Json], see: impl Fn(&Trajectory<'_>) -> T) -> T {
+    let resolver = Resolver::new(every_fact());
+    let traces = traces(&resolver, &[request("x", spans)]);
+    see(&resolver.resolve_within(&traces[0], Effort::new(10_000_000)))
+}
+
+fn every_fact() -> Arc<Table> {
+    let dialects = Dialect::with_builtin(Vec::new());
+    Arc::new(Table::compile(dialects, &Facts::all()).unwrap())
+}
+
+/// Spans that have one id and many names, and a model that asked for a call of that id.
+fn many_names(count: usize, attributes: &Json) -> Vec<Json> {
+    let arguments = json!({ "a": vec![1; 1_000] });
+    let call = json!([{ "role": "assistant", "parts": [
+        { "type": "tool_call", "id": "x", "name": "asked", "arguments": arguments }] }]);
+    let own = |at: usize| {
+        let mut own = attributes.clone();
+        own["gen_ai.operation.name"] = json!("execute_tool");
+        own["gen_ai.tool.call.id"] = json!("x");
+        own["gen_ai.tool.name"] = json!(format!("t{at}"));
+        own
+    };
+    run(std::iter::once(model("gen_ai.output.messages", &call)).chain((0..count).map(own)))
+}
+
+#[test]
+fn spans_of_one_id_share_the_arguments_that_they_take() {
+    resolved(&many_names(50, &json!({})), |trajectory| {
+        assert_eq!(trajectory.tool_calls.len(), 50);
+        let mut given = trajectory.tool_calls.iter().map(|call| call.arguments.value().unwrap());
+        let first = given.next().unwrap();
+        assert_eq!(first.node_count(), 1_002);
+        assert!(given.all(|value| std::ptr::eq(value, first)), "each has its own");
+    });
+}
+
+#[test]
+fn texts_that_many_calls_take_are_paid_for() {
+    // A text with an escape cannot be borrowed from the trace.
+    let call = json!([{ "role": "assistant", "parts": [{ "type": "tool_call", "id": "x",
+        "name": "asked", "arguments": "{\"cut\": \"".repeat(2_000) }] }]);
+    let spans = |count: usize| {
+        let mut spans = many_names(count, &json!({}));
+        let attributes = model("gen_ai.output.messages", &call);
+        spans[1] = span(1, Some(0), "s", attributes);
+        spans
+    };
+    let held = |count: usize| {
+        resolved(&spans(count), |trajectory| {
+            let texts = trajectory.tool_calls.iter().map(|call| match &call.arguments {
+                Content::Unreadable(text) => text.len(),
+                _ => 0,
+            });
+            (texts.sum::<usize>(), trajectory.effort.is_trace_spent())
+        })
+    };
+    assert_eq!(held(2), (2 * 18_000, false));
+    let (bytes, is_spent) = held(1_000);
+    assert!(is_spent && bytes <= 10_000_000 / 4, "{bytes} bytes of copies");
+}
+
+/// Calls without ids, alike but for the end, and a request that repeats them in reverse, each with
+/// its result.
+fn unnamed_calls(count: usize) -> Vec<Json> {
+    let call = |at: usize| {
+        let arguments = json!({ "q": format!("{}{at}", "x".repeat(40)) });
+        json!({ "type": "tool_call", "name": "t", "arguments": arguments })
+    };
+    let result = |at: usize| json!({ "type": "tool_call_response", "response": at });
+    let asked = json!([{ "role": "assistant", "parts": (0..count).map(call).collect::<Vec<_>>() }]);
+    let calls: Vec<_> = (0..count).rev().map(call).collect();
+    let results: Vec<_> = (0..count).rev().map(result).collect();
+    let told = json!([
+        { "role": "assistant", "parts": calls }, { "role": "tool", "parts": results }]);
+    run([model("gen_ai.output.messages", &asked), model("gen_ai.input.messages", &told)])
+}
+
+#[test]
+fn results_of_calls_without_ids_are_found_without_a_search() {
+    is_linear("{tool_error: {}}", unnamed_calls, 400);
+    resolved(&unnamed_calls(100), |trajectory| {
+        assert_eq!(trajectory.tool_calls.len(), 100);
+        for call in &trajectory.tool_calls {
+            let (asked, got) = (call.arguments.value().unwrap(), call.result.value().unwrap());
+            let asked = asked.get("q").and_then(|text| text.as_str()).unwrap();
+            assert_eq!(asked.trim_start_matches('x'), got.to_string());
+        }
+    });
+}
+
+#[test]
+fn calls_that_two_sources_tell_of_are_compared_for_steps() {
+    let spans = |names: fn(usize) -> String| {
+        let arguments = |at: usize| json!({ "q": format!("{}{at:02}", "x".repeat(1_600)) });
+        let call = |at: usize| {
+            let arguments = arguments(at);
+            json!({ "type": "tool_call", "name": names(at), "arguments": arguments })
+        };
+        let calls: Vec<_> = (0..40).map(call).collect();
+        let messages = json!([{ "role": "assistant", "parts": calls }]);
+        let mut attributes = model("gen_ai.output.messages", &messages);
+        attributes["openinference.span.kind"] = json!("LLM");
+        for at in 0..40 {
+            let key = format!("llm.output_messages.0.message.tool_calls.{at}.tool_call.function");
+            attributes[format!("{key}.name")] = json!(names(39 - at));
+            attributes[format!("{key}.arguments")] = json!(arguments(39 - at).to_string());
+        }
+        run([attributes])
+    };
+    let taken = |names| judged("{tool_error: {}}", &spans(names), u64::MAX).1;
+    let (alike, different) = (taken(|_| "t00".to_owned()), taken(|at| format!("t{at:02}")));
+    assert!(alike > different + 40 * 15 * 100, "{different} steps, then {alike}");
 }

@@ -1,6 +1,7 @@
 //! Waiting longer where it pays: `quiet_period: auto`.
 
 use super::{Handle, Shard, State};
+use crate::assemble::patience::RootEnd;
 
 impl Shard {
     /// Notes that a request brought something of a trace.
@@ -12,10 +13,11 @@ impl Shard {
         if !trace.root_ended {
             return;
         }
-        match trace.root_ms {
-            None => trace.root_ms = Some(now_ms),
-            Some(root_ms) if now_ms > root_ms && self.traces.quiet_period.is_auto() => {
-                self.patience.came_late(&trace.spans, now_ms - root_ms);
+        match &mut trace.root_end {
+            None => trace.root_end = Some(RootEnd::at(now_ms)),
+            Some(end) if now_ms > end.ms && self.traces.quiet_period.is_auto() => {
+                let late_ms = now_ms - end.ms;
+                self.patience.came_late(&trace.spans, end, late_ms);
             }
             Some(_) => {}
         }

@@ -14,8 +14,9 @@ use crate::client::retry::{AttemptError, GivenUp, RetrySettings, retry_until};
 use crate::client::{Client, Compression, Taken};
 use crate::otlp::{ContentCoding, RawBody, Signal, json};
 
-/// Bodies up to this size are packed in place; larger ones beside the network's tasks.
-const PACK_IN_PLACE_BYTES_MAX: usize = 256 << 10;
+/// Bodies up to this size are packed in place; larger ones beside the network's tasks, as all that
+/// come compressed and must not stay so: what comes out of them is not known.
+const PACK_IN_PLACE_BYTES_MAX: usize = 64 << 10;
 /// Largest body that is unpacked: what was received was within its limits already.
 const UNPACKED_BYTES_MAX: u64 = 1 << 30;
 
@@ -182,7 +183,7 @@ impl ForwardSender {
         match &parcel.load {
             Load::Held(HeldBody { bytes, coding, is_json, .. }) => {
                 let raw = RawBody { bytes: bytes.clone(), compression: *coding, is_json: *is_json };
-                if raw.bytes.len() <= PACK_IN_PLACE_BYTES_MAX {
+                if packing.is_quick(&raw) {
                     return packing.pack(raw);
                 }
                 blocking(move || packing.pack(raw)).await
@@ -235,10 +236,26 @@ struct Packing {
 }
 
 impl Packing {
+    /// Whether packing a body takes no more time than a task of the network may.
+    fn is_quick(&self, raw: &RawBody) -> bool {
+        let is_small = raw.compression.is_none() && raw.bytes.len() <= PACK_IN_PLACE_BYTES_MAX;
+        is_small || self.stays(raw)
+    }
+
+    /// Whether a body is sent as JSON.
+    fn keeps_json(&self, raw: &RawBody) -> bool {
+        raw.is_json && self.way.client.takes_bodies() && self.wanted.is_none()
+    }
+
+    /// Whether a body is sent as it came.
+    fn stays(&self, raw: &RawBody) -> bool {
+        let is_whole = self.wanted.is_none() && raw.is_json == self.keeps_json(raw);
+        is_whole && is_packed(&self.way, raw.compression)
+    }
+
     fn pack(&self, raw: RawBody) -> Result<Option<ReadyBody>, ForwardLoss> {
-        let keeps_json = raw.is_json && self.way.client.takes_bodies() && self.wanted.is_none();
-        let is_whole = self.wanted.is_none() && raw.is_json == keeps_json;
-        if is_whole && is_packed(&self.way, raw.compression) {
+        let keeps_json = self.keeps_json(&raw);
+        if self.stays(&raw) {
             return Ok(Some(ReadyBody { bytes: raw.bytes, is_json: keeps_json }));
         }
         let mut body = if keeps_json { unpack(&raw)? } else { protobuf(self.signal, &raw)? };

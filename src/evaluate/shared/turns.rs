@@ -67,12 +67,10 @@ pub(in crate::evaluate) fn mean<'c, 'a>(
 }
 
 fn shown(turn: usize, score: f64, details: Value<'static>) -> Value<'static> {
-    let mut entry: Map<'_> =
-        [("turn", Value::from(turn + 1)), ("score", Value::from(score))].into_iter().collect();
-    if let Value::Map(details) = details {
-        for (key, value) in details.into_entries() {
-            entry.insert(key, value);
-        }
-    }
-    Value::Map(entry)
+    let own = [("turn".into(), Value::from(turn + 1)), ("score".into(), Value::from(score))];
+    let details = match details {
+        Value::Map(details) => details,
+        _ => Map::new(),
+    };
+    Value::Map(Map::from_entries(own.into_iter().chain(details.into_entries()).collect()))
 }

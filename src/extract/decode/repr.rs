@@ -8,9 +8,13 @@ use crate::value::{Map, Value, python};
 /// Objects within objects; deeper ones stay texts.
 const DEPTH_MAX: usize = 8;
 
-/// The fields of an object that a text prints; `None` if it prints none.
+/// Of lists that are no literals, one within the other, each byte is read this many times in search
+/// of a literal; what is still deeper is read item by item at once.
+const TRIES_MAX: usize = 4;
+
+/// The fields of an object that a text prints; `None` if it prints none. Linear in the text.
 pub(super) fn fields(text: &str) -> Option<Map<'static>> {
-    read(text.trim(), 0)
+    FieldReader { tries: text.len().saturating_mul(TRIES_MAX) }.read(text.trim(), 0)
 }
 
 /// Whether a text begins like such an object.
@@ -23,44 +27,108 @@ fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.'
 }
 
-fn read(text: &str, depth: usize) -> Option<Map<'static>> {
-    if depth > DEPTH_MAX || !may_print_fields(text) {
-        return None;
-    }
-    let name = text.bytes().take_while(|byte| is_name(*byte)).count();
-    let mut rest = match text.as_bytes().get(name) {
-        Some(b'(') => text.get(name + 1..)?.strip_suffix(')')?,
-        _ => text,
-    };
-    let mut map = Map::new();
-    while !rest.is_empty() {
-        let (key, behind) = rest.split_once('=')?;
-        if key.is_empty() || !key.bytes().all(is_name) {
-            return None;
-        }
-        let end = value_end(behind, |at| begins_field(behind, at))?;
-        map.insert(key.to_owned(), value(&behind[..end], depth));
-        rest = behind[end..].trim_start_matches([',', ' ', '\n']);
-    }
-    Some(map)
+/// What ends a value outside of brackets and quotes.
+#[derive(Clone, Copy, PartialEq)]
+enum ValueEnd {
+    /// The commas and blanks behind which the next field begins: `name=`.
+    Field,
+    /// A comma; not one behind a blank.
+    Comma,
 }
 
-/// Where a value ends: at the first comma or blank outside of brackets and quotes at which
-/// something new begins.
-fn value_end(text: &str, is_end: impl Fn(usize) -> bool) -> Option<usize> {
-    let bytes = text.as_bytes();
-    let (mut at, mut depth, mut behind_separator) = (0, 0_usize, false);
-    while let Some(byte) = bytes.get(at) {
-        let is_separator = matches!(byte, b',' | b' ');
-        match byte {
-            b'\'' | b'"' => at = quote_end(bytes, at)?,
-            b'(' | b'[' | b'{' => depth += 1,
-            b')' | b']' | b'}' => depth = depth.checked_sub(1)?,
-            // Of several side by side the first one tells.
-            _ if is_separator && depth == 0 && !behind_separator && is_end(at) => return Some(at),
-            _ => {}
+struct FieldReader {
+    /// Bytes that may still be read in vain, in search of literals.
+    tries: usize,
+}
+
+impl FieldReader {
+    fn read(&mut self, text: &str, depth: usize) -> Option<Map<'static>> {
+        if depth > DEPTH_MAX || !may_print_fields(text) {
+            return None;
         }
-        behind_separator = is_separator;
+        let name = text.bytes().take_while(|byte| is_name(*byte)).count();
+        let mut rest = match text.as_bytes().get(name) {
+            Some(b'(') => text.get(name + 1..)?.strip_suffix(')')?,
+            _ => text,
+        };
+        let mut entries = Vec::new();
+        while !rest.is_empty() {
+            let (key, behind) = rest.split_once('=')?;
+            if key.is_empty() || !key.bytes().all(is_name) {
+                return None;
+            }
+            let end = value_end(behind, ValueEnd::Field)?;
+            entries.push((Cow::Owned(key.to_owned()), self.value(&behind[..end], depth)));
+            rest = behind[end..].trim_start_matches([',', ' ', '\n']);
+        }
+        Some(Map::from_entries(entries))
+    }
+
+    fn value(&mut self, text: &str, depth: usize) -> Value<'static> {
+        let text = text.trim();
+        if let Some(literal) = self.literal(text) {
+            return literal;
+        }
+        let found = match text.as_bytes() {
+            [b'<', ..] => member(text),
+            [b'[', .., b']'] | [b'(', .., b')'] if depth < DEPTH_MAX => {
+                self.items(&text[1..text.len() - 1], depth + 1).map(Value::List)
+            }
+            _ => self.read(text, depth + 1).map(Value::Map),
+        };
+        found.unwrap_or_else(|| Value::String(Cow::Owned(text.to_owned())))
+    }
+
+    /// A literal. Only of brackets much is read before it shows that they hold something else.
+    fn literal(&mut self, text: &str) -> Option<Value<'static>> {
+        let is_bracketed = text.starts_with(['[', '(']);
+        if is_bracketed && self.tries < text.len() {
+            return None;
+        }
+        let literal = python::parse_literal(text).map(Value::into_owned);
+        if is_bracketed && literal.is_none() {
+            self.tries -= text.len();
+        }
+        literal
+    }
+
+    /// The items of a list that is no literal.
+    fn items(&mut self, text: &str, depth: usize) -> Option<Vec<Value<'static>>> {
+        let (mut rest, mut items) = (text, Vec::new());
+        while !rest.trim().is_empty() {
+            let end = value_end(rest, ValueEnd::Comma)?;
+            items.push(self.value(&rest[..end], depth));
+            rest = rest[end..].trim_start_matches([',', ' ', '\n']);
+        }
+        Some(items)
+    }
+}
+
+/// Where a value ends: outside of brackets and quotes, at the first of some commas and blanks, each
+/// byte read once.
+fn value_end(text: &str, wanted: ValueEnd) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let (mut at, mut depth) = (0, 0_usize);
+    // Where the commas and blanks began behind which there were only letters of a name since.
+    let mut separator = None;
+    let mut before = b'=';
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'\'' | b'"' => (at, separator) = (quote_end(bytes, at)?, None),
+            b'(' | b'[' | b'{' => (depth, separator) = (depth + 1, None),
+            b')' | b']' | b'}' => (depth, separator) = (depth.checked_sub(1)?, None),
+            _ if depth > 0 => {}
+            // Of several side by side the first one tells.
+            b',' | b' ' if matches!(before, b',' | b' ') => {}
+            b',' if wanted == ValueEnd::Comma => return Some(at),
+            b',' | b' ' => separator = Some(at),
+            b'=' if wanted == ValueEnd::Field && is_name(before) && separator.is_some() => {
+                return separator;
+            }
+            _ if is_name(byte) => {}
+            _ => separator = None,
+        }
+        before = byte;
         at += 1;
     }
     (depth == 0).then_some(bytes.len())
@@ -79,44 +147,10 @@ fn quote_end(bytes: &[u8], start: usize) -> Option<usize> {
     }
 }
 
-/// Whether behind blanks and commas `name=` follows.
-fn begins_field(text: &str, at: usize) -> bool {
-    let Some(rest) = text.get(at..) else { return false };
-    let rest = rest.trim_start_matches([',', ' ']);
-    let name = rest.bytes().take_while(|byte| is_name(*byte)).count();
-    name > 0 && rest.as_bytes().get(name) == Some(&b'=')
-}
-
-fn value(text: &str, depth: usize) -> Value<'static> {
-    let text = text.trim();
-    if let Some(literal) = python::parse_literal(text) {
-        return literal.into_owned();
-    }
-    let found = match text.as_bytes() {
-        [b'<', ..] => member(text),
-        [b'[', .., b']'] | [b'(', .., b')'] if depth < DEPTH_MAX => {
-            items(&text[1..text.len() - 1], depth + 1).map(Value::List)
-        }
-        _ => read(text, depth + 1).map(Value::Map),
-    };
-    found.unwrap_or_else(|| Value::String(Cow::Owned(text.to_owned())))
-}
-
 /// The value of an enumeration's member: `<Role.TOOL: 'tool'>`.
 fn member(text: &str) -> Option<Value<'static>> {
     let (_, literal) = text.strip_prefix('<')?.strip_suffix('>')?.split_once(": ")?;
     python::parse_literal(literal).map(Value::into_owned)
-}
-
-/// The items of a list that is no literal.
-fn items(text: &str, depth: usize) -> Option<Vec<Value<'static>>> {
-    let (mut rest, mut items) = (text, Vec::new());
-    while !rest.trim().is_empty() {
-        let end = value_end(rest, |at| rest.as_bytes().get(at) == Some(&b','))?;
-        items.push(value(&rest[..end], depth));
-        rest = rest[end..].trim_start_matches([',', ' ', '\n']);
-    }
-    Some(items)
 }
 
 #[cfg(test)]
@@ -147,6 +181,26 @@ mod tests {
         check("a=1 and b=2", r#"{"a":"1 and","b":2}"#);
         for text in ["plain words", "f(x)", "a='open", "x = 1", ""] {
             check(text, "nothing");
+        }
+    }
+
+    #[test]
+    fn many_fields_and_words_are_read_in_one_pass() {
+        let many: String = (0..200_000).map(|at| format!("k{at}=1 ")).collect();
+        assert_eq!(fields(&many).map(|map| map.len()), Some(200_000));
+        let again = fields("a=1 b=2 a=3").map(|map| Value::Map(map).to_string());
+        assert_eq!(again.as_deref(), Some(r#"{"a":3,"b":2}"#));
+        let words = format!("k={}z=1", "a, ".repeat(200_000));
+        assert_eq!(fields(&words).map(|map| map.len()), Some(2));
+    }
+
+    #[test]
+    fn lists_in_lists_are_tried_as_literals_only_so_often() {
+        let text = "[[[[[[[1, x]]]]]]]";
+        for (tries, left) in [(0, 0), (20, 2), (1000, 1000 - (18 + 16 + 14 + 12 + 10 + 8 + 6))] {
+            let mut reader = FieldReader { tries };
+            assert_eq!(reader.value(text, 0).to_string(), r#"[[[[[[[1,"x"]]]]]]]"#);
+            assert_eq!(reader.tries, left);
         }
     }
 }

@@ -6,10 +6,10 @@ use super::super::decode::MessageCall;
 use super::super::dialect::Role;
 use super::flat;
 use super::plan::{FactPlace, PlannedSource, ReadingPlan};
-use super::read::{self, Raw};
+use super::read::{self, Raw, copied};
 use super::tree::{NONE, Span, Tree};
 use crate::extract::record::layout::{self, Attribute};
-use crate::model::SpanFlags;
+use crate::model::{Effort, SpanFlags};
 use crate::otlp::AnyValue;
 
 /// What the records of a trace say beside their tool calls.
@@ -284,8 +284,7 @@ impl<'a> Gathered<'a> {
 
     /// The agent that called, or that was entered first.
     pub(super) fn first_agent(&self) -> Option<&Cow<'a, str>> {
-        let (at, _) = self.first_agent_source()?;
-        self.agents.get(at as usize)?.as_ref().map(|(_, name)| name)
+        self.named_at(self.first_agent_source()?.0)
     }
 
     /// The place of the span that names that agent, and the rank of the source.
@@ -297,9 +296,17 @@ impl<'a> Gathered<'a> {
         caller().or_else(own).or_else(|| ranks().next())
     }
 
-    pub(super) fn agent_of(&self, at: u32) -> Option<Cow<'a, str>> {
-        let (_, name) = self.agents.get(at as usize)?.as_ref()?;
-        Some(name.clone())
+    pub(super) fn agent_of(&self, at: u32, effort: &Effort) -> Option<Cow<'a, str>> {
+        copied(self.named_at(at)?, effort)
+    }
+
+    /// The agent that the span at a place names.
+    pub(super) fn agent_named_at(&self, at: u32) -> Option<&str> {
+        self.named_at(at).map(|name| &**name)
+    }
+
+    fn named_at(&self, at: u32) -> Option<&Cow<'a, str>> {
+        self.agents.get(at as usize)?.as_ref().map(|(_, name)| name)
     }
 }
 

@@ -13,6 +13,7 @@ use super::super::decode::Decoded;
 use super::gather::FoundValue;
 use super::messages::{LlmCall, may_hold_call, read_messages};
 use super::plan::ReadingPlan;
+use super::read::copied;
 use super::tool_calls::SpanCall;
 use crate::model::{Content, Effort};
 use crate::value::Value;
@@ -113,7 +114,7 @@ fn join_with<'a>(
         return;
     }
     if calls.iter().any(|call| call.call.id.is_some()) {
-        join_by_id(plan, calls, requested);
+        join_by_id(plan, calls, requested, effort);
     }
     join_classes(calls, requested, effort);
     // Some spans have an id of their own making, which no message knows.
@@ -146,7 +147,7 @@ fn join_with<'a>(
                 call.call.id = requested[at].call.id.clone();
             }
             *joined = true;
-            take(call, &requested[at]);
+            take(call, &mut requested[at], effort);
         }
     }
     join_served(calls, requested, effort);
@@ -192,7 +193,12 @@ impl<'a> Waiting<'a> {
     }
 }
 
-fn join_by_id<'a>(plan: &ReadingPlan, calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>]) {
+fn join_by_id<'a>(
+    plan: &ReadingPlan,
+    calls: &mut [SpanCall<'a>],
+    requested: &mut [LlmCall<'a>],
+    effort: &Effort,
+) {
     let mut by_id: HashMap<Cow<'a, str>, usize> = HashMap::new();
     for (at, call) in requested.iter().enumerate() {
         for id in [&call.call.id, &call.call.item_id].into_iter().flatten() {
@@ -202,27 +208,39 @@ fn join_by_id<'a>(plan: &ReadingPlan, calls: &mut [SpanCall<'a>], requested: &mu
     for call in calls {
         let Some(&at) = call.call.id.as_ref().and_then(|id| by_id.get(id)) else { continue };
         requested[at].on_span = true;
-        take(call, &requested[at]);
-        rename(plan, call, &requested[at]);
+        take(call, &mut requested[at], effort);
+        rename(plan, call, &mut requested[at], effort);
     }
 }
 
 /// A span that no attribute gives the name of a tool is named as who made it likes: as a class, as
 /// what wraps the tool. Of the call with its id the model knows the name; and the arguments, where
 /// the span holds those of another function.
-fn rename<'a>(plan: &ReadingPlan, call: &mut SpanCall<'a>, requested: &LlmCall<'a>) {
+fn rename<'a>(
+    plan: &ReadingPlan,
+    call: &mut SpanCall<'a>,
+    requested: &mut LlmCall<'a>,
+    effort: &Effort,
+) {
     let told = &requested.call;
     if told.name.is_empty() || told.name == call.call.name || !call.is_named_by_span(plan) {
         return;
     }
-    call.call.name.clone_from(&told.name);
-    let Decoded::Value(value @ Value::Map(wanted)) = &told.arguments else { return };
+    let Some(name) = copied(&told.name, effort) else { return };
+    call.call.name = name;
+    let Decoded::Value(Value::Map(wanted)) = &told.arguments else { return };
+    if !effort.spend(wanted.len()) {
+        return;
+    }
     let has_all = match call.call.arguments.value() {
-        Some(Value::Map(own)) => wanted.iter().all(|(key, _)| own.get(key).is_some()),
+        Some(Value::Map(own)) => {
+            let own = own.by_key();
+            wanted.iter().all(|(key, _)| own.has(key))
+        }
         _ => false,
     };
-    if !has_all {
-        call.call.arguments = Content::ready(value.clone());
+    if !has_all && let Some(shared) = requested.shared_arguments() {
+        call.call.arguments = Content::shared(shared);
         call.bare_arguments = false;
     }
 }
@@ -251,39 +269,44 @@ fn same_arguments(call: &SpanCall<'_>, requested: &LlmCall<'_>) -> bool {
 
 /// Steps to compare arguments.
 pub(super) fn weight(arguments: &Decoded<'_>) -> usize {
-    fn of(value: &Value<'_>) -> usize {
-        match value {
-            Value::String(text) => 2 + text.len() / 16,
-            Value::List(items) => items.iter().fold(2, |sum, item| sum + of(item)),
-            Value::Map(map) => map.iter().fold(2, |sum, (_, value)| sum + 4 + of(value)),
-            _ => 2,
-        }
-    }
     match arguments {
-        Decoded::Value(value) => of(value),
+        Decoded::Value(value) => value_weight(value),
         Decoded::Unreadable(text) => 2 + text.len() / 16,
     }
 }
 
+/// Steps to compare a value.
+pub(super) fn value_weight(value: &Value<'_>) -> usize {
+    match value {
+        Value::String(text) => 2 + text.len() / 16,
+        Value::List(items) => items.iter().fold(2, |sum, item| sum + value_weight(item)),
+        Value::Map(map) => {
+            map.iter().fold(2, |sum, (key, value)| sum + 4 + key.len() / 16 + value_weight(value))
+        }
+        _ => 2,
+    }
+}
+
 /// Takes from a request what the span of the call lacks.
-fn take<'a>(call: &mut SpanCall<'a>, requested: &LlmCall<'a>) {
+fn take<'a>(call: &mut SpanCall<'a>, requested: &mut LlmCall<'a>, effort: &Effort) {
     (call.joined, call.asked) = (true, requested.asked);
-    if names_class(call) {
-        call.call.name.clone_from(&requested.call.name);
+    if names_class(call)
+        && let Some(name) = copied(&requested.call.name, effort)
+    {
+        call.call.name = name;
     }
     let lacks = matches!(call.call.arguments, Content::NotRecorded | Content::Redacted);
     if !lacks && !call.bare_arguments {
         return;
     }
-    match &requested.call.arguments {
-        Decoded::Value(value @ Value::Map(_)) => {
-            call.call.arguments = Content::ready(value.clone());
-            call.bare_arguments = false;
-        }
-        Decoded::Unreadable(text) if lacks => {
-            call.call.arguments = Content::Unreadable(text.clone());
-        }
-        _ => {}
+    if let Some(shared) = requested.shared_arguments() {
+        call.call.arguments = Content::shared(shared);
+        call.bare_arguments = false;
+    } else if let Decoded::Unreadable(text) = &requested.call.arguments
+        && lacks
+        && let Some(text) = copied(text, effort)
+    {
+        call.call.arguments = Content::Unreadable(text);
     }
 }
 
@@ -310,7 +333,7 @@ fn join_classes<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], e
         if requested[at].call.id.is_some() {
             call.call.id = requested[at].call.id.clone();
         }
-        take(call, &requested[at]);
+        take(call, &mut requested[at], effort);
     }
 }
 
@@ -338,7 +361,7 @@ fn join_served<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], ef
         requested[at].on_span = true;
         call.call.name.clone_from(&requested[at].call.name);
         call.call.id.clone_from(&requested[at].call.id);
-        take(call, &requested[at]);
+        take(call, &mut requested[at], effort);
     }
 }
 

@@ -7,7 +7,6 @@ use super::tree::{NONE, Tree};
 use crate::value::Value;
 
 /// Up to this many arguments each is searched, beyond they are looked up.
-const SEARCHED_MAX: usize = 16;
 
 /// Marks the calls that are parts of others and gives what they know to those.
 pub(super) fn merge(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
@@ -97,12 +96,9 @@ fn nameless(calls: &mut [SpanCall<'_>]) {
 /// Whether both record arguments and give one of them different values: a tool that calls itself.
 fn contradict(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
     match (one.call.arguments.value(), other.call.arguments.value()) {
-        (Some(Value::Map(one)), Some(Value::Map(other))) if other.len() <= SEARCHED_MAX => {
-            one.iter().any(|(key, value)| other.get(key).is_some_and(|found| found != value))
-        }
         (Some(Value::Map(one)), Some(Value::Map(other))) => {
-            let other: HashMap<&str, &Value<'_>> = other.iter().collect();
-            one.iter().any(|(key, value)| other.get(key).is_some_and(|found| *found != value))
+            let other = other.by_key();
+            one.iter().any(|(key, value)| other.get(key).is_some_and(|found| found != value))
         }
         _ => false,
     }

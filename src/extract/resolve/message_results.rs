@@ -2,14 +2,18 @@
 //! tool and arguments.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
 
-use hashbrown::HashMap;
+use hashbrown::{DefaultHashBuilder, HashMap};
 
 use super::super::decode::{Decoded, MessageCall, MessageResult};
 use super::gather::FoundValue;
+use super::join::value_weight;
 use super::messages::{may_hold_call, read_messages};
 use super::plan::ReadingPlan;
 use crate::model::{Content, Effort, Origin, ToolCall};
+use crate::value::Value;
 
 /// Results that messages give back to models, by the id of the call.
 pub(super) struct MessageResults<'a, 'g> {
@@ -18,9 +22,8 @@ pub(super) struct MessageResults<'a, 'g> {
     unread: Vec<&'g FoundValue<'a>>,
     effort: &'g Effort,
     known: HashMap<Cow<'a, str>, Vec<MessageResult<'a>>>,
-    /// Results of calls without ids, with those calls, from the last input that has any.
-    unnamed: Vec<(MessageCall<'a>, MessageResult<'a>)>,
-    has_unnamed: bool,
+    /// Results of calls without ids, from the last input that has any.
+    unnamed: UnnamedResults<'a>,
     /// Whether any input holds results that belong to no call that it tells of.
     has_loose: bool,
     all: &'g [FoundValue<'a>],
@@ -34,17 +37,8 @@ impl<'a, 'g> MessageResults<'a, 'g> {
     ) -> Self {
         let mut unread: Vec<_> = model_inputs.iter().filter(|found| may_hold_call(found)).collect();
         unread.sort_by_key(|found| (found.end_ns, found.start_ns, found.span, !found.source));
-        let (known, unnamed) = (HashMap::new(), Vec::new());
-        Self {
-            plan,
-            unread,
-            effort,
-            known,
-            unnamed,
-            has_unnamed: false,
-            has_loose: false,
-            all: model_inputs,
-        }
+        let (known, unnamed) = (HashMap::new(), UnnamedResults::default());
+        Self { plan, unread, effort, known, unnamed, has_loose: false, all: model_inputs }
     }
 
     /// The result of a call, from the last input that repeats it; of several calls of one id that
@@ -59,20 +53,10 @@ impl<'a, 'g> MessageResults<'a, 'g> {
 
     /// The result of a call without an id; each is given once.
     pub(super) fn of_unnamed(&mut self, call: &ToolCall<'_>) -> Option<MessageResult<'a>> {
-        while !self.has_unnamed {
+        while !self.unnamed.is_known {
             self.read_next()?;
         }
-        if !self.effort.spend(self.unnamed.len()) {
-            return None;
-        }
-        let place = self.unnamed.iter().position(|(known, _)| {
-            let arguments = match &known.arguments {
-                Decoded::Value(value) => Some(value),
-                Decoded::Unreadable(_) => None,
-            };
-            known.name == call.name && arguments == call.arguments.value()
-        })?;
-        Some(self.unnamed.remove(place).1)
+        self.unnamed.take(&call.name, call.arguments.value(), self.effort)
     }
 
     /// Gives results that say nothing of their calls to the calls that only messages tell of: those
@@ -135,12 +119,12 @@ impl<'a, 'g> MessageResults<'a, 'g> {
                     fresh.entry(result.id.clone()).or_default().push(result);
                 } else if let Some(call) =
                     result.call.and_then(|at| messages.calls.get(at as usize))
-                    && !self.has_unnamed
+                    && !self.unnamed.is_known
                 {
-                    self.unnamed.push((call.clone(), result));
+                    self.unnamed.add(call, result, self.effort);
                 }
             }
-            self.has_unnamed |= !self.unnamed.is_empty();
+            self.unnamed.is_known |= !self.unnamed.results.is_empty();
             for (id, results) in fresh {
                 let known = self.known.entry(id).or_default();
                 if known.is_empty() {
@@ -162,5 +146,58 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         let mut all: Vec<_> = self.known.into_values().flatten().collect();
         all.sort_by(|a, b| a.id.cmp(&b.id));
         all
+    }
+}
+
+/// Results of calls without ids, found by what was called. A list may hold as many as its sender
+/// likes, alike but for the end, so none is searched for: they are kept by a hash of name and
+/// arguments.
+#[derive(Default)]
+struct UnnamedResults<'a> {
+    /// Whether they were read: none of a further input are added.
+    is_known: bool,
+    results: HashMap<u64, VecDeque<(MessageCall<'a>, MessageResult<'a>)>>,
+    build: DefaultHashBuilder,
+}
+
+impl<'a> UnnamedResults<'a> {
+    /// Adds the result of a call.
+    fn add(&mut self, call: &MessageCall<'a>, result: MessageResult<'a>, effort: &Effort) {
+        let arguments = value_of(&call.arguments);
+        if !effort.spend(arguments.map_or(1, value_weight)) {
+            return;
+        }
+        let hash = hash_of(&self.build, &call.name, arguments);
+        self.results.entry(hash).or_default().push_back((call.clone(), result));
+    }
+
+    /// Takes the first result of a call of that name and those arguments.
+    fn take(
+        &mut self,
+        name: &str,
+        arguments: Option<&Value<'_>>,
+        effort: &Effort,
+    ) -> Option<MessageResult<'a>> {
+        let steps = arguments.map_or(1, value_weight);
+        if !effort.spend(steps) {
+            return None;
+        }
+        let same = self.results.get_mut(&hash_of(&self.build, name, arguments))?;
+        // Mostly the first; another one only has the same hash.
+        let place = same.iter().position(|(known, _)| {
+            effort.spend(steps) && known.name == name && value_of(&known.arguments) == arguments
+        })?;
+        same.remove(place).map(|(_, result)| result)
+    }
+}
+
+fn hash_of(build: &DefaultHashBuilder, name: &str, arguments: Option<&Value<'_>>) -> u64 {
+    build.hash_one((name, arguments.map(|value| value.hash_with(build))))
+}
+
+fn value_of<'v, 'a>(arguments: &'v Decoded<'a>) -> Option<&'v Value<'a>> {
+    match arguments {
+        Decoded::Value(value) => Some(value),
+        Decoded::Unreadable(_) => None,
     }
 }

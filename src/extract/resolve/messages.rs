@@ -3,6 +3,7 @@
 //! A model's output is read once, and only where it may hold a call.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 
@@ -35,6 +36,8 @@ pub(super) struct LlmCall<'a> {
     pub(super) dialect: u16,
     /// A span tells of it too.
     pub(super) on_span: bool,
+    /// Its arguments, once a span has taken them.
+    shared: Option<Arc<Value<'a>>>,
     /// The message that asked for it.
     pub(super) asked: Asked,
     /// What it stands for, once that is decided.
@@ -66,7 +69,14 @@ impl<'a> LlmCall<'a> {
     fn of(dialect: u16, call: MessageCall<'a>, place: (u32, u64, u16)) -> Self {
         let (span, time_ns, source) = place;
         let (asked, role) = (Asked::default(), RequestedAs::Call);
-        Self { call, span, time_ns, source, dialect, on_span: false, asked, role }
+        Self { call, span, time_ns, source, dialect, on_span: false, shared: None, asked, role }
+    }
+
+    /// Its arguments, if they are an object, for spans that lack them: as many as have its id, so
+    /// all of them share one copy.
+    pub(super) fn shared_arguments(&mut self) -> Option<Arc<Value<'a>>> {
+        let Decoded::Value(value @ Value::Map(_)) = &self.call.arguments else { return None };
+        Some(Arc::clone(self.shared.get_or_insert_with(|| Arc::new(value.clone()))))
     }
 
     /// Whether a later answer gives the same id to another call: some instrumentations number the
@@ -164,7 +174,7 @@ pub(super) fn requested<'a>(
         let dialect = dialect_of(plan, &found);
         let read = || answered(plan, found, &mut gathered.model_inputs, effort);
         for call in known.unwrap_or_else(read) {
-            if says_again(&mut calls, (span, source), &call) {
+            if says_again(&mut calls, (span, source), &call, effort) {
                 continue;
             }
             if let Some(id) = call.id.as_ref().or(call.item_id.as_ref()) {
@@ -217,6 +227,7 @@ fn says_again<'a>(
     calls: &mut [LlmCall<'a>],
     (span, source): (u32, u16),
     call: &MessageCall<'a>,
+    effort: &Effort,
 ) -> bool {
     let is_same = |known: &&mut LlmCall<'a>| {
         known.span == span
@@ -224,7 +235,9 @@ fn says_again<'a>(
             && known.call.name == call.name
             && match (&known.call.id, &call.id) {
                 (Some(id), Some(other)) => id == other,
-                _ => known.call.arguments == call.arguments,
+                _ => {
+                    effort.spend(weight(&call.arguments)) && known.call.arguments == call.arguments
+                }
             }
     };
     let near = calls.len().saturating_sub(WINDOW);

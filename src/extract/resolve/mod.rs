@@ -130,8 +130,9 @@ impl Resolver {
         }
         requested.retain(|call| call.role == RequestedAs::Call);
         let has_span_calls = !on_spans.is_empty();
-        let agent_of =
-            |span: u32| gathered.agent_of(agents.get(span as usize).copied().unwrap_or(NONE));
+        let agent_of = |span: u32| {
+            gathered.agent_of(agents.get(span as usize).copied().unwrap_or(NONE), &effort)
+        };
         let mut tool_calls = Together::with_capacity(on_spans.len());
         for SpanCall { call, span, part_of, asked, .. } in on_spans {
             if part_of.is_none() {
@@ -176,6 +177,10 @@ const STEPS_PER_VALUE: usize = 32;
 /// none has few of either.
 const STEPS_PER_LITERAL_SIGN: usize = 16;
 
+/// Steps to read a printed field (`name=value`): its name and value are made, and a result is read
+/// for its id, its content and its error.
+const STEPS_PER_FIELD: usize = 128;
+
 /// Looking for a word in a key, at each of its borders.
 const STEPS_PER_WORD: usize = 8;
 
@@ -185,6 +190,7 @@ fn reading_steps(trace: &TraceSpans) -> usize {
         + trace.spans.len() * STEPS_PER_RECORD
         + trace.value_count() * STEPS_PER_VALUE
         + trace.literal_sign_count() * STEPS_PER_LITERAL_SIGN
+        + trace.printed_field_count() * STEPS_PER_FIELD
 }
 
 /// Steps to look for words in the keys of attributes that no dialect names.

@@ -8,8 +8,8 @@ use super::super::dialect::{FactSource, OnlyIf, Scalar};
 use super::plan::{FactPlace, PlannedSource};
 use super::unflatten::unflatten;
 use crate::extract::record::layout::FactsReader;
-use crate::model::Content;
 use crate::model::tool_call::Lazy;
+use crate::model::{Content, Effort};
 use crate::otlp::AnyValue;
 use crate::value::{Map, Value};
 
@@ -296,9 +296,30 @@ pub(super) fn equals(value: &Value<'_>, scalar: &Scalar) -> bool {
     }
 }
 
+/// Steps to copy a byte: so many that all copies of a trace stay a quarter of its steps in bytes.
+const STEPS_PER_COPIED_BYTE: usize = 4;
+
+/// A copy of a text that many calls take from one place, as many as a sender likes; `None` where
+/// the trace has not the steps for it. One that borrows from the trace costs nothing.
+pub(super) fn copied<'a>(text: &Cow<'a, str>, effort: &Effort) -> Option<Cow<'a, str>> {
+    let bytes = match text {
+        Cow::Borrowed(_) => 0,
+        Cow::Owned(text) => text.len(),
+    };
+    effort.spend(bytes.saturating_mul(STEPS_PER_COPIED_BYTE)).then(|| text.clone())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn copies_end_where_the_steps_do() {
+        let (effort, text) = (Effort::new(100), Cow::Owned("x".repeat(20)));
+        assert_eq!(copied(&text, &effort), Some(text.clone()));
+        assert_eq!(copied(&text, &effort), None);
+        assert_eq!(copied(&Cow::Borrowed("free"), &Effort::new(0)), Some("free".into()));
+    }
 
     #[test]
     fn what_javascript_prints_of_an_object_is_no_content() {

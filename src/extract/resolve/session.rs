@@ -1,5 +1,7 @@
 //! What the traces of one session tell of each other's calls.
 
+use std::sync::Arc;
+
 use hashbrown::{HashMap, HashSet};
 
 use crate::model::{Content, Origin, Trajectory};
@@ -10,8 +12,8 @@ use crate::value::Value;
 pub struct SessionCalls {
     /// Calls that ran on spans: name and id.
     ran: HashSet<(String, String)>,
-    /// Results that messages repeat, by id.
-    results: HashMap<String, Value<'static>>,
+    /// Results that messages repeat, by id: shared by all calls of the id.
+    results: HashMap<String, Arc<Value<'static>>>,
 }
 
 impl SessionCalls {
@@ -23,7 +25,7 @@ impl SessionCalls {
             }
         }
         for (id, value) in &trajectory.foreign_results {
-            self.results.entry_ref(&**id).or_insert_with(|| value.clone().into_owned());
+            self.results.entry_ref(&**id).or_insert_with(|| Arc::new(value.clone().into_owned()));
         }
     }
 
@@ -43,7 +45,7 @@ impl SessionCalls {
             if let (Content::NotRecorded, Some(id)) = (&call.result, &call.id)
                 && let Some(value) = self.results.get(&**id)
             {
-                call.result = Content::ready(value.clone());
+                call.result = Content::shared(Arc::<Value<'static>>::clone(value));
             }
         }
         before - trajectory.tool_calls.len()
@@ -58,5 +60,33 @@ pub fn reconcile(trajectories: &mut [Trajectory<'_>]) {
     }
     for trajectory in trajectories {
         known.apply(trajectory);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+    use crate::model::ToolCall;
+
+    #[test]
+    fn calls_of_one_id_share_the_result_that_another_trace_repeats() {
+        let call = || ToolCall {
+            id: Some(Cow::Borrowed("x")),
+            origin: Origin::Llm,
+            ..ToolCall::default()
+        };
+        let results = vec![(Cow::Borrowed("x"), Value::from("long"))];
+        let repeats = Trajectory { foreign_results: results, ..Trajectory::default() };
+        let mut known = SessionCalls::default();
+        known.add(&repeats);
+        let calls = (0..3).map(|_| call()).collect();
+        let mut trajectory = Trajectory { tool_calls: calls, ..Trajectory::default() };
+        known.apply(&mut trajectory);
+        let mut given = trajectory.tool_calls.iter().map(|call| call.result.value().unwrap());
+        let first = given.next().unwrap();
+        assert_eq!(first, &Value::from("long"));
+        assert!(given.all(|value| std::ptr::eq(value, first)));
     }
 }

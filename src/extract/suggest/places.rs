@@ -1,5 +1,6 @@
 //! The places where values stand on some spans, and what stands there.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
@@ -206,7 +207,7 @@ fn is_word(text: &str) -> bool {
 pub(super) fn places(spans: &[&SampleSpan]) -> Vec<SeenPlace> {
     let mut seen = SeenPlaces::default();
     for span in spans {
-        let mut behind: BTreeMap<&str, Map<'static>> = BTreeMap::new();
+        let mut behind: BTreeMap<&str, Vec<(Cow<'static, str>, Value<'static>)>> = BTreeMap::new();
         for value in &span.values {
             let (key, form) = (&value.key, value.form);
             if !value.event.is_empty() {
@@ -216,16 +217,17 @@ pub(super) fn places(spans: &[&SampleSpan]) -> Vec<SeenPlace> {
             }
             seen.add(ValuePlace::Attribute(key.clone()), &value.value, form);
             if let Some((prefix, rest)) = prefix_of_arguments(key) {
-                behind.entry(prefix).or_default().insert(rest.to_owned(), value.value.clone());
+                let entry = (Cow::Owned(rest.to_owned()), value.value.clone());
+                behind.entry(prefix).or_default().push(entry);
             }
             for (entry, inner) in call_entries(&value.value) {
                 let place = ValuePlace::Entry(key.clone(), entry.to_owned());
                 seen.add(place, inner, ValueForm::Native);
             }
         }
-        for (prefix, map) in behind {
+        for (prefix, entries) in behind {
             let place = ValuePlace::Prefix(prefix.to_owned());
-            seen.add(place, &Value::Map(map), ValueForm::Native);
+            seen.add(place, &Value::Map(Map::from_entries(entries)), ValueForm::Native);
         }
         let name = Value::from(span.name.clone());
         seen.add(ValuePlace::SpanName, &name, ValueForm::Plain);

@@ -270,3 +270,29 @@ proptest! {
         prop_assert_eq!(span(&format!(r#"{{"name": {encoded}}}"#)).unwrap().name, text);
     }
 }
+
+#[test]
+fn what_is_made_is_held_as_it_grows() {
+    let bounds = "1,".repeat(100_000) + "1";
+    let text = format!(
+        r#"{{"resourceMetrics":[{{"scopeMetrics":[{{"metrics":[{{"name":"m","histogram":
+        {{"dataPoints":[{{"explicitBounds":[{bounds}]}}]}}}}]}}]}}]}}"#
+    );
+    let mut held = 0;
+    let whole = transcode_within(Signal::Metrics, text.as_bytes(), &mut |more| {
+        held += more;
+        true
+    });
+    let made = whole.unwrap().len();
+    assert!(made > 3 * text.len() && held >= made && held <= 2 * made, "{held} for {made}");
+    // Without room it ends where it is, not behind all that it would have made.
+    let (mut held, mut asked) = (0, 0);
+    let cut = transcode_within(Signal::Metrics, text.as_bytes(), &mut |more| {
+        asked = held + more;
+        let fits = asked <= text.len();
+        held += if fits { more } else { 0 };
+        fits
+    });
+    assert!(cut.unwrap_err().message.contains("no room"));
+    assert!(asked <= 2 * text.len(), "{asked} of {}", text.len());
+}

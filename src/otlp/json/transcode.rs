@@ -17,6 +17,12 @@ const EXACT_DEPTH_MAX: usize = 24;
 /// Bytes of a padded length: enough for 2^28 bytes.
 const PADDED_LENGTH_BYTES: usize = 4;
 
+/// Bytes that are free before an entry is written; longer texts make room for themselves.
+const SPARE_BYTES: usize = 256;
+
+/// Bytes that are added at once, at least.
+const GROWTH_BYTES: usize = 1024;
+
 /// Most bytes that such a length can say.
 const PADDED_LENGTH_MAX: usize = (1 << 28) - 1;
 
@@ -33,33 +39,57 @@ enum JsonFrame {
 }
 
 /// Transcodes one request; nothing but white space may follow it.
-pub(super) fn transcode(root: &'static MessageSchema, text: &[u8]) -> Result<Bytes, OtlpJsonError> {
+pub(super) fn transcode(
+    root: &'static MessageSchema,
+    text: &[u8],
+    hold: &mut dyn FnMut(usize) -> bool,
+) -> Result<Bytes, OtlpJsonError> {
     let mut walk = Transcoder {
         reader: OtlpJsonReader::new(text)?,
         out: Vec::with_capacity(text.len() / 2),
         open: Vec::with_capacity(EXACT_DEPTH_MAX),
         is_first: true,
+        held: 0,
+        hold,
     };
     walk.reader.expect(b'{')?;
     walk.open(JsonFrame::Message { message: root, length_at: None })?;
     while !walk.open.is_empty() {
+        walk.make_room()?;
         walk.step()?;
     }
+    walk.make_room()?;
     match walk.reader.peek() {
         None => Ok(walk.out.into()),
         Some(_) => Err(walk.reader.error("something follows the request")),
     }
 }
 
-struct Transcoder<'a> {
+struct Transcoder<'a, 'h> {
     reader: OtlpJsonReader<'a>,
     out: Vec<u8>,
     open: Vec<JsonFrame>,
     /// Nothing of the innermost object or list has been read.
     is_first: bool,
+    /// Bytes that were granted.
+    held: usize,
+    hold: &'h mut dyn FnMut(usize) -> bool,
 }
 
-impl Transcoder<'_> {
+impl Transcoder<'_, '_> {
+    /// Makes room for the next entry, a quarter at once, and has all room granted.
+    fn make_room(&mut self) -> Result<(), OtlpJsonError> {
+        if self.out.capacity() - self.out.len() < SPARE_BYTES {
+            self.out.reserve_exact((self.out.len() / 4).max(GROWTH_BYTES));
+        }
+        let more = self.out.capacity().saturating_sub(self.held);
+        if more > 0 && !(self.hold)(more) {
+            return Err(self.reader.error("no room for more"));
+        }
+        self.held += more;
+        Ok(())
+    }
+
     /// Reads the next entry of the innermost object or list, or its end.
     fn step(&mut self) -> Result<(), OtlpJsonError> {
         let Some(frame) = self.open.last() else { return Ok(()) };

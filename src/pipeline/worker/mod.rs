@@ -27,6 +27,8 @@ use super::sessions::SessionSender;
 use asking::TraceAnswer;
 pub(super) use clock::ShardClock;
 pub(super) use costly::Costly;
+pub(super) use pace::JudgingPace;
+use pace::SLICE;
 
 use crate::assemble::{Due, Handle, RunningTrace, Shard, TakenSteps};
 use crate::emit::forward::Forwards;
@@ -47,10 +49,6 @@ const JUDGED_MAX: usize = 64;
 const EARLY_SHARE: u64 = 4;
 /// Requests taken from the queue at once.
 const WORK_MAX: usize = 32;
-/// Traces judged at once, and requests taken while more of them are due: neither waits long for the
-/// other.
-const SLICE: usize = 8;
-
 /// What a shard is told.
 #[derive(Clone)]
 pub(super) enum ShardMessage {
@@ -87,6 +85,8 @@ pub(super) struct Worker {
     pub(super) metrics: Arc<PipelineMetrics>,
     /// Where batches go that have been added.
     pub(super) pool: Arc<BatchPool>,
+    /// How many traces are judged before the next requests are taken in.
+    pub(super) pace: JudgingPace,
     /// Tells of traces that are too expensive, seldom.
     pub(super) costly: Costly,
     /// Told of what is taken in and judged.
@@ -143,7 +143,7 @@ impl Worker {
                 _ = ticks.tick() => {
                     // While it is brought back its time goes on with what came.
                     if !self.shard.is_restoring() {
-                        self.pass_time(self.clock.now_ms(), SLICE, &mut due);
+                        self.pass_time(self.clock.now_ms(), self.pace.most(), &mut due);
                         if self.shard.behind() > 0 {
                             ticks.reset_immediately();
                         }
@@ -176,7 +176,8 @@ impl Worker {
     fn pass_time(&mut self, now_ms: u64, most: usize, due: &mut Vec<Due>) {
         self.guarded(now_ms, due, |own, due| {
             own.shard.tick_some(now_ms, most, due);
-            own.judge_due(due);
+            let steps = own.judge_due(due);
+            own.pace.took(steps);
             own.metrics.shard(own.index, &mut own.shard);
         });
     }
@@ -218,11 +219,13 @@ impl Worker {
         self.judge_due(due);
     }
 
-    fn judge_due(&mut self, due: &mut Vec<Due>) {
+    /// Judges what is due; gives the steps that it took.
+    fn judge_due(&mut self, due: &mut Vec<Due>) -> u64 {
         self.tell_ignored();
         if due.is_empty() {
-            return;
+            return 0;
         }
+        let mut taken = 0;
         let now_ns = unix_ns(SystemTime::now());
         let mut left = due.len();
         for some in due.chunks(JUDGED_MAX) {
@@ -259,6 +262,7 @@ impl Worker {
             self.metrics.judged(&judged, started.elapsed(), &self.evaluators);
             self.hand_out(evaluations, claims, notes);
             for (due, (reported, steps)) in some.iter().zip(said) {
+                taken += steps;
                 self.shard.take_steps(due.handle, TakenSteps { judged: steps, early: 0 });
                 match reported {
                     Some(reported) => self.shard.keep_reported(due.handle, reported),
@@ -270,6 +274,7 @@ impl Worker {
             self.backlog.set_traces(self.index, self.shard.open_count() + left);
         }
         due.clear();
+        taken
     }
 
     /// Tells evaluations of a trace which verdicts they take back.
@@ -481,6 +486,7 @@ pub(super) fn unix_ns(time: SystemTime) -> u64 {
 mod asking;
 mod clock;
 mod costly;
+mod pace;
 mod reform;
 mod told;
 

@@ -32,6 +32,7 @@ fn worker(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Worker {
     };
     Worker {
         trace_steps: u64::from(LimitsSettings::default().trace_steps),
+        pace: JudgingPace::default(),
         costly: Costly::default(),
         index: 0,
         shard: empty(0),

@@ -5,9 +5,11 @@
 //! ticket must grant.
 
 mod unpack;
+mod unpacker;
 mod zstd_window;
 
 pub use unpack::unpack;
+pub(in crate::receive) use unpacker::Unpacker;
 
 use std::io::{self, Read};
 
@@ -91,6 +93,10 @@ fn window_log_max(bytes_max: usize) -> u32 {
     bytes_max.clamp(1 << 23, 1 << 27).next_power_of_two().ilog2()
 }
 
+fn malformed(error: io::Error) -> RefusedRequest {
+    RefusedRequest::new(RefusalReason::Malformed, format!("cannot be decompressed: {error}"))
+}
+
 /// Decompresses a body to at most `bytes_max` bytes. `setting` names the limit for the sender.
 pub(in crate::receive) fn decompress(
     compression: ContentCoding,
@@ -99,9 +105,6 @@ pub(in crate::receive) fn decompress(
     setting: &str,
     ticket: &mut Ticket,
 ) -> Result<Vec<u8>, RefusedRequest> {
-    let malformed = |error: io::Error| {
-        RefusedRequest::new(RefusalReason::Malformed, format!("cannot be decompressed: {error}"))
-    };
     let declared = compression.declared_bytes(body);
     if declared.is_some_and(|bytes| bytes > bytes_max) {
         return Err(RefusedRequest::too_large(bytes_max, setting));

@@ -18,6 +18,7 @@ use super::admission::Admission;
 use super::answer::Answer;
 use super::auth::Authenticator;
 use super::closing::Closing;
+use super::compression::Unpacker;
 use super::grpc::GrpcService;
 use super::head::HEADER_BYTES_READ;
 use super::http::cors::Cors;
@@ -192,6 +193,7 @@ fn parts<I: Intake>(
     let ingest = Arc::new(Ingest {
         intake,
         admission: Admission::new(otlp, Arc::clone(&memory.requests)),
+        unpacker: Unpacker::default(),
         auth,
         metrics: Arc::clone(&metrics),
         closing: closing.clone(),

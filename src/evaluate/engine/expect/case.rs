@@ -73,12 +73,15 @@ impl Case {
     }
 
     fn counts(&self) -> Value<'static> {
-        let mut counts = Map::new();
+        let mut counts: hashbrown::HashMap<&str, usize> = hashbrown::HashMap::new();
         for (name, _) in &self.calls {
-            let count = self.calls.iter().filter(|(other, _)| other == name).count();
-            counts.insert(name.clone(), vec![Value::from("="), Value::from(count)]);
+            *counts.entry(name).or_default() += 1;
         }
-        Value::Map(counts)
+        let count_of = |name: &String| counts.get(&**name).copied().unwrap_or_default();
+        let count = |(name, _): &(String, Value<'static>)| {
+            (name.clone(), Value::List(vec![Value::from("="), Value::from(count_of(name))]))
+        };
+        Value::Map(self.calls.iter().map(count).collect())
     }
 }
 

@@ -160,11 +160,12 @@ impl Correctness {
         let empty = Map::new();
         let expected = self.expected.as_map().unwrap_or(&empty);
         let actual = actual.as_map().unwrap_or(&empty);
+        let (found, wanted) = (actual.by_key(), expected.by_key());
         let differs = |(key, value): &(&str, &Value<'_>)| {
-            !actual.get(key).is_some_and(|found| self.matcher.equal(value, found))
+            !found.get(key).is_some_and(|found| self.matcher.equal(value, found))
         };
         let is_extra = |(key, _): &(&str, &Value<'_>)| {
-            self.matcher.mode == ArgumentMode::Exact && expected.get(key).is_none()
+            self.matcher.mode == ArgumentMode::Exact && !wanted.has(key)
         };
         let differing = expected.iter().filter(differs);
         differing.chain(actual.iter().filter(is_extra)).map(|(key, _)| key.to_owned()).collect()

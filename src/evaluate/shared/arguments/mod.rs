@@ -110,8 +110,6 @@ impl ArgumentMatcher {
 
     /// Whether each entry of `part` is in `whole`.
     fn contains(&self, whole: &Map<'_>, part: &Map<'_>) -> bool {
-        /// Objects up to this size are searched, larger ones indexed.
-        const SEARCHED_MAX: usize = 16;
         if part.len() > whole.len() {
             return false;
         }
@@ -119,12 +117,8 @@ impl ArgumentMatcher {
             // The same keys in the same order, as two calls of one tool mostly have them.
             return part.iter().zip(whole.iter()).all(|((_, a), (_, b))| self.equal(a, b));
         }
-        let found = |found: Option<&Value<'_>>, value| found.is_some_and(|f| self.equal(f, value));
-        if whole.len() <= SEARCHED_MAX {
-            return part.iter().all(|(key, value)| found(whole.get(key), value));
-        }
-        let index: hashbrown::HashMap<&str, &Value<'_>> = whole.iter().collect();
-        part.iter().all(|(key, value)| found(index.get(key).copied(), value))
+        let whole = whole.by_key();
+        part.iter().all(|(key, value)| whole.get(key).is_some_and(|f| self.equal(f, value)))
     }
 
     fn equal_texts(&self, a: &str, b: &str) -> bool {

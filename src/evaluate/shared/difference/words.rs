@@ -143,8 +143,9 @@ pub(super) fn of_arguments(
     let (Some(expected), Some(actual)) = (entries(expected), entries(actual)) else {
         return Explanation::plain("the arguments are no object");
     };
+    let (found, wanted) = (actual.by_key(), expected.by_key());
     for (key, value) in expected.iter() {
-        let what = match actual.get(key) {
+        let what = match found.get(key) {
             None if matcher.mode != ArgumentMode::Superset => "is missing",
             Some(found) if !matcher.equal(value, found) => "is not as expected",
             _ => continue,
@@ -154,7 +155,7 @@ pub(super) fn of_arguments(
         }
     }
     if matcher.mode != ArgumentMode::Subset {
-        for (key, _) in actual.iter().filter(|(key, _)| expected.get(key).is_none()) {
+        for (key, _) in actual.iter().filter(|(key, _)| !wanted.has(key)) {
             if let Some(words) = told.next() {
                 words.hide(&format!("`{key}`"), ANOTHER_ARGUMENT);
                 words.push(" was not expected");

@@ -7,8 +7,6 @@
 //! the only one of its run and lasts longer than a call is no turn: it is the whole conversation of
 //! a library that asks again by itself, so such calls are told apart by time.
 
-use std::borrow::Cow;
-
 use hashbrown::HashMap;
 
 use super::sets::Sets;
@@ -111,14 +109,14 @@ impl Runs {
         let on_spans = calls.iter().zip(places).filter(|(call, _)| call.origin == Origin::Span);
         let on_spans: Vec<u32> = on_spans.map(|(_, place)| place.span).collect();
         let (has_model, has_call) = (around(tree, models), around(tree, &on_spans));
-        let agent = |span: u32| gathered.agent_of(agents.get(span as usize).copied()?);
+        let agent = |span: u32| gathered.agent_named_at(agents.get(span as usize).copied()?);
         let begins = |span: u32| {
             let parent = tree.get(span).map_or(NONE, |span| span.parent);
             agents.get(span as usize) == Some(&span) && agent(parent) != agent(span)
         };
         let mut of = tree.inherit(|span| if begins(span) { span } else { NONE });
         // Parts of one run that stand beside each other.
-        let mut parts: HashMap<(Cow<'_, str>, u32), u32> = HashMap::new();
+        let mut parts: HashMap<(&str, u32), u32> = HashMap::new();
         let mut stands_for = vec![NONE; of.len()];
         for span in (0..of.len() as u32).filter(|span| of[*span as usize] == *span) {
             let is_whole = has_model[span as usize] && has_call[span as usize];

@@ -174,6 +174,7 @@ impl ToolCallArgs {
         };
         let fits = match arguments.get() {
             Value::Map(actual) if self.subset => {
+                let actual = actual.by_key();
                 expected.iter().all(|(key, value)| actual.get(key) == Some(value))
             }
             Value::Map(actual) => actual == expected,

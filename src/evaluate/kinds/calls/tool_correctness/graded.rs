@@ -99,9 +99,10 @@ fn maps_similarity(a: &Map<'_>, b: &Map<'_>) -> f64 {
     if a == b {
         return 1.0;
     }
-    let shared = a.iter().filter(|(key, _)| b.get(key).is_some()).count();
+    let others = b.by_key();
+    let shared = a.iter().filter(|(key, _)| others.has(key)).count();
     let all = (a.len() + b.len() - shared) as f64;
-    let credit = a.iter().map(|(key, value)| match (value, b.get(key)) {
+    let credit = a.iter().map(|(key, value)| match (value, others.get(key)) {
         (_, Some(other)) if value == other => 1.0 / all,
         (Value::Map(value), Some(Value::Map(other))) => maps_similarity(value, other) / all,
         _ => 0.0,
@@ -171,11 +172,12 @@ fn parameters_of_groups(
 
 /// The share of an expected call's arguments that an actual one was given.
 fn share(expected: &ExpectedCall, actual: &ToolCall<'_>) -> f64 {
-    let (equal, given) = (ArgumentMatcher::default(), arguments_of(actual));
+    let (equal, empty) = (ArgumentMatcher::default(), Map::new());
     match expected.arguments.as_map() {
         None => 1.0,
         Some(wanted) if wanted.is_empty() => 1.0,
         Some(wanted) => {
+            let given = arguments_of(actual).as_map().unwrap_or(&empty).by_key();
             let is_given = |(key, value): &(&str, &Value<'_>)| {
                 given.get(key).is_some_and(|given| equal.equal(value, given))
             };

@@ -95,6 +95,7 @@ fn arguments(expected: &Value<'_>, actual: &Value<'_>) -> f64 {
     if expected.is_empty() {
         return f64::from(u8::from(actual.is_empty()));
     }
+    let actual = actual.by_key();
     let same = |(key, value): &(&str, &Value<'_>)| {
         actual.get(key).is_some_and(|actual| text(actual) == text(value))
     };

@@ -58,15 +58,17 @@ pub(super) fn check(
 ) -> Result<(), InvalidDefinition> {
     let empty = Map::new();
     let arguments = arguments.as_map().unwrap_or(&empty);
+    let given = arguments.by_key();
     for name in required(schema)? {
-        if arguments.get(&name).is_none() {
+        if !given.has(&name) {
             error(&ParameterProblem::Missing(&name));
         }
     }
     let properties = schema.get("properties").and_then(Value::as_map).unwrap_or(&empty);
     let closed = strict || matches!(schema.get("additionalProperties"), Some(Value::Bool(false)));
+    let known = properties.by_key();
     for (name, value) in arguments.iter() {
-        match properties.get(name) {
+        match known.get(name) {
             Some(Value::Map(property)) => check_property(name, value, property, error),
             Some(_) => {}
             None if closed && !properties.is_empty() => error(&ParameterProblem::Unexpected(name)),
@@ -137,8 +139,9 @@ fn is_identical(a: &Value<'_>, b: &Value<'_>) -> bool {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_identical(a, b))
         }
         (Value::Map(a), Value::Map(b)) => {
-            a.len() == b.len()
-                && a.iter().all(|(key, value)| b.get(key).is_some_and(|b| is_identical(value, b)))
+            let others = b.by_key();
+            let is_same = |(key, value)| others.get(key).is_some_and(|b| is_identical(value, b));
+            a.len() == b.len() && a.iter().all(is_same)
         }
         (a, b) => a == b,
     }

@@ -29,13 +29,10 @@ impl<'c> Sum<'c> {
             self.wrong.push(name);
         }
         if want.details && self.shown.len() < SHOWN_MAX {
-            let mut entry = Map::new();
-            entry.insert("name", name.to_owned());
-            entry.insert("score", score);
-            for (key, value) in details.into_entries() {
-                entry.insert(key, value);
-            }
-            self.shown.push(Value::Map(entry));
+            let own =
+                [("name".into(), name.to_owned().into()), ("score".into(), Value::from(score))];
+            let entries = own.into_iter().chain(details.into_entries());
+            self.shown.push(Value::Map(Map::from_entries(entries.collect())));
         }
     }
 }
