@@ -51,6 +51,19 @@ fn the_command_s_own_code_goes_before_the_gate_s() {
 }
 
 #[test]
+fn an_unknown_option_is_no_command() {
+    let mistyped = run(&["run", "--formatt", "junit", "--", "true"]);
+    assert_eq!(mistyped.code, 64, "{}", mistyped.err);
+    assert!(mistyped.err.contains("'--formatt'"), "{}", mistyped.err);
+    assert!(mistyped.err.contains("a similar argument exists: '--format'"), "{}", mistyped.err);
+    // What stands behind the command is the command's own, and `--` ends the options.
+    let own = run(&["run", "--wait", "0", "echo", "--formatt", "-x"]);
+    assert!(own.out.contains("--formatt -x"), "{}{}", own.out, own.err);
+    let dashed = run(&["run", "--", "--formatt"]);
+    assert!(dashed.code == 127 && dashed.err.contains("cannot run `--formatt`"), "{}", dashed.err);
+}
+
+#[test]
 fn a_mistake_is_told_before_the_command_runs() {
     let folder = tempfile::tempdir().expect("a folder");
     let mark = folder.path().join("ran");

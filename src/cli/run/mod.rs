@@ -54,12 +54,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     wait: f64,
     /// The command and its arguments
-    #[arg(
-        value_name = "COMMAND",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 
