@@ -64,6 +64,14 @@ fn an_unknown_option_is_no_command() {
 }
 
 #[test]
+fn what_is_found_is_told_beside_the_scores() {
+    let text = "\"$1\" send --sample";
+    check(&["--explain", "--format", "jsonl"], text, 2, "\"score\":0.8", "issue_refund");
+    let quiet = run(&["run", "--wait", "0.1", "--", "sh", "-c", text, "sh", PROGRAM]);
+    assert!(!quiet.err.contains("issue_refund"), "{}", quiet.err);
+}
+
+#[test]
 fn a_mistake_is_told_before_the_command_runs() {
     let folder = tempfile::tempdir().expect("a folder");
     let mark = folder.path().join("ran");
