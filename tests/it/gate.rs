@@ -280,11 +280,18 @@ fn traces_are_judged_whole_however_their_spans_are_spread() {
     let together = walk.write("together.jsonl", &lines.join("\n"));
     walk.write("apart/1.json", &json!([spans(0)]).to_string());
     walk.write("apart/more/2.jsonl", &spans(1).to_string());
+    let one_line = format!("[{}]", lines.join(","));
+    assert!(one_line.len() > 2 << 20, "a list that is read in parts");
+    walk.write("lists/1.json", &one_line);
+    let all: Vec<&Json> = whole.iter().map(|trace| &trace["resourceSpans"][0]).collect();
+    let request = json!({"resourceSpans": all});
+    walk.write("lists/2/all.json", &serde_json::to_string_pretty(&request).expect("JSON"));
     let apart = walk.folder.path().join("apart");
+    let lists = ["lists/1.json", "lists/2"].map(|name| walk.folder.path().join(name));
     let pattern = walk.folder.path().join("apart/**/*.json*");
     let expected = ids(&run(&["score", "--format", "jsonl", &together]));
     assert_eq!(expected.len(), 2 * count);
-    for path in [apart, pattern] {
+    for path in lists.into_iter().chain([apart, pattern]) {
         let found = run(&["score", "--format", "jsonl", path.to_str().expect("text")]);
         assert!(ids(&found) == expected, "{}", found.err);
     }
