@@ -256,6 +256,48 @@ fn expectations_learned_from_good_runs_catch_a_worse_one() {
     assert_eq!(run(&["learn", "--key", "1 +", &good]).code, 64);
 }
 
+/// Runs that ask for two things at once, in either order, and then act on both.
+#[test]
+fn calls_made_together_are_learned_in_whatever_order_they_came() {
+    let walk = Walk::new();
+    let run_of = |id: usize, tools: &[&str], at: &str| {
+        let mut run = trace(id, "trip", tools);
+        let spans = run["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array_mut();
+        for span in spans.expect("spans").iter_mut().skip(1) {
+            let input = json!({"filter": {"city": "Oslo", "at": at}}).to_string();
+            span["attributes"][2]["value"]["stringValue"] = Json::String(input);
+            if span["name"] == "book" {
+                span["startTimeUnixNano"] = "1790000002000000000".into();
+                span["endTimeUnixNano"] = "1790000003000000000".into();
+            }
+        }
+        run.to_string()
+    };
+    let runs: [(&str, &[&str]); 3] = [
+        ("a", &["weather", "hotels", "book"]),
+        ("b", &["hotels", "weather", "book"]),
+        ("c", &["weather", "hotels", "book"]),
+    ];
+    let runs = runs.iter().zip(1..);
+    let good: Vec<_> = runs.map(|((at, tools), id)| run_of(id, tools, at)).collect();
+    let good = walk.write("good.jsonl", &good.join("\n"));
+    let golden = walk.folder.path().join("golden.jsonl");
+    let learned = run(&["learn", "-o", golden.to_str().expect("text"), &good]);
+    assert!(learned.err.starts_with("learned 1 cases from 3 runs\n\n"), "{}", learned.err);
+    let dataset = std::fs::read_to_string(&golden).expect("a dataset");
+    let dataset: Json = serde_json::from_str(&dataset).expect("JSON");
+    let call = |name: &str| json!({"name": name, "arguments": {"filter": {"city": "Oslo"}}});
+    let expected = json!([call("weather"), call("hotels"), call("book")]);
+    assert_eq!(dataset["trajectory"]["tool_calls"], expected);
+    let (_, config) = learned.err.split_once("\n\n").expect("a config");
+    let config = walk.write("golden.yaml", config);
+    let passed = run(&["score", "--config", &config, &good]);
+    assert!(passed.code == 0 && passed.out.contains("6 evaluations: 6 pass"), "{}", passed.out);
+    let late = run_of(9, &["hotels", "book"], "d");
+    let late = run(&["score", "--config", &config, &walk.write("late.json", &late)]);
+    assert_eq!(late.code, 2, "{}", late.out);
+}
+
 fn ids(ended: &Ended) -> Vec<String> {
     let records = ended.out.lines().map(|line| serde_json::from_str::<Json>(line).expect("JSON"));
     records.map(|it| format!("{} {}", it["evaluation_id"], it["score"])).collect()
