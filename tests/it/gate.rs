@@ -362,6 +362,36 @@ fn requests_behind_their_lengths_are_read() {
 }
 
 #[test]
+fn an_open_gate_says_why_the_exit_code_is_not_0() {
+    let walk = Walk::new();
+    let half = walk.record("half.jsonl", 1, &CASES[..1]);
+    let refused = walk.write("refused.json", "{\"a\": 1}");
+    let ended = run(&["score", "--format", "summary", "--fail-on", "never", &half, &refused]);
+    assert_eq!(ended.code, 1, "{}", ended.err);
+    let said = "gate: open, but not everything could be read or judged whole";
+    assert!(ended.out.contains(said) && ended.out.contains("exit code is 1"), "{}", ended.out);
+    // Where there is no trace at all, no evaluator needs an excuse of its own.
+    let empty = walk.write("empty.json", "{\"resourceSpans\": []}");
+    let ended = run(&["score", "--fail-on", "unused_evaluator", &empty]);
+    assert_eq!(ended.code, 2, "{}", ended.out);
+    assert!(!ended.out.contains("not judged"), "{}", ended.out);
+}
+
+#[test]
+fn a_baseline_is_read_line_by_line_and_says_what_it_is_not() {
+    let walk = Walk::new();
+    let recorded = walk.record("runs.json", 1, &CASES);
+    let check = |text: &str, said: &str| {
+        let baseline = walk.write("baseline.jsonl", text);
+        let ended = run(&["score", "--baseline", &baseline, &recorded]);
+        assert!(ended.code == 1 && ended.err.contains(said), "{}", ended.err);
+    };
+    check("\n\n", "holds no scores: `spanscore score --format jsonl -o");
+    let scores = run(&["score", "--format", "jsonl", &recorded]).out;
+    check(&format!("{scores}\n{{}}"), &format!(":{}: not a record of", scores.lines().count() + 2));
+}
+
+#[test]
 fn tables_hold_whole_ids_on_request_and_stay_readable_without_a_width() {
     let recorded = "examples/traces/refund_agent.json";
     let whole = run(&["score", "--full-ids", recorded]);

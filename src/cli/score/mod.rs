@@ -134,9 +134,10 @@ fn report(
     let mut scores = RunScores::default();
     if gate.compares() {
         rows.for_each(|row| {
-            scores.add(&row);
+            scores.add(row);
             Ok(())
         })?;
+        scores.finish();
     }
     let verdict = gate.decide(tallies, silence, &scores);
     let is_shut = !verdict.reasons.is_empty();

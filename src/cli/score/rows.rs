@@ -1,5 +1,7 @@
 //! Evaluations as rows: what the report formats and a baseline read of a record.
 
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
@@ -160,19 +162,40 @@ impl ScoreRows {
     }
 }
 
-/// The rows of a file that `--format jsonl` wrote.
-pub(super) fn read_baseline(path: &Path) -> anyhow::Result<Vec<ScoreRow>> {
+/// Longest line of a baseline, in bytes: one record, whose details may be long.
+const LINE_BYTES_MAX: u64 = 64 << 20;
+
+/// Shows the rows of a file that `--format jsonl` wrote, one after the other.
+pub(super) fn read_baseline(path: &Path, mut visit: impl FnMut(ScoreRow)) -> anyhow::Result<()> {
     let name = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
-    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
-    let rows = lines.map(|(number, line)| {
-        ScoreRow::read(line).ok_or_else(|| {
-            anyhow!("{name}:{number}: not a record of `spanscore score --format jsonl`")
-        })
-    });
-    let rows: Vec<ScoreRow> = rows.collect::<anyhow::Result<_>>()?;
-    if rows.is_empty() {
-        return Err(anyhow!("{name} holds no scores"));
+    let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
+    let (mut reader, mut line, mut count) = (BufReader::new(file), String::new(), 0);
+    for number in 1_u64.. {
+        line.clear();
+        let read = reader.by_ref().take(LINE_BYTES_MAX).read_line(&mut line);
+        if read.with_context(|| format!("cannot read {name}"))? == 0 {
+            break;
+        }
+        if line.trim().is_empty() {
+            continue;
+        }
+        let row = ScoreRow::read(&line).ok_or_else(|| {
+            let help = match ["\"resourceSpans\"", "\"resourceLogs\""]
+                .iter()
+                .any(|it| line.contains(it))
+            {
+                true => " but a recording: it writes the scores of one with `-o scores.jsonl`",
+                false => "",
+            };
+            anyhow!("{name}:{number}: not a record of `spanscore score --format jsonl`{help}")
+        })?;
+        visit(row);
+        count += 1;
     }
-    Ok(rows)
+    if count == 0 {
+        return Err(anyhow!(
+            "{name} holds no scores: `spanscore score --format jsonl -o {name} ...` writes them"
+        ));
+    }
+    Ok(())
 }
