@@ -142,7 +142,7 @@ fn report(
     let verdict = gate.decide(tallies, silence, &scores);
     let is_shut = !verdict.reasons.is_empty();
     let count = tallies.all.count();
-    Report { rows, tallies, silence, verdict: &verdict }.print(&gate.args)?;
+    Report { rows, tallies, silence, verdict: &verdict, is_broken }.print(&gate.args)?;
     // That nothing was judged says little where not everything could be read.
     Ok(if is_broken && (!is_shut || count == 0) {
         Exit::Failure

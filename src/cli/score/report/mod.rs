@@ -24,7 +24,13 @@ pub(super) struct Report<'a> {
     pub(super) tallies: &'a Tallies,
     pub(super) silence: &'a Silence,
     pub(super) verdict: &'a GateVerdict,
+    /// Not everything could be read, or judged whole.
+    pub(super) is_broken: bool,
 }
+
+/// What is said of an open gate where the exit code is not 0.
+const OPEN_BUT_BROKEN: &str = "not everything could be read or judged whole (standard error says \
+     what), so the exit code is 1";
 
 impl Report<'_> {
     /// Prints it where and as it is asked for.
@@ -66,6 +72,7 @@ impl Report<'_> {
 
     fn gate_line(&self) -> String {
         match self.verdict.reasons.as_slice() {
+            [] if self.is_broken => format!("gate: open, but {OPEN_BUT_BROKEN}"),
             [] => "gate: open".to_owned(),
             reasons => format!("gate: shut: {}", reasons.join("; ")),
         }
