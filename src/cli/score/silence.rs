@@ -40,6 +40,19 @@ impl Heard {
     }
 }
 
+impl Heard {
+    /// Adds what was heard elsewhere.
+    pub(in crate::cli) fn merge(&mut self, other: Self) {
+        self.names.extend(other.names);
+        self.asked.extend(other.asked);
+        for (name, (more, traces)) in other.unexpected {
+            let (count, ids) = self.unexpected.entry(name).or_default();
+            *count += more;
+            ids.extend(traces.into_iter().take(NAMED_MAX.saturating_sub(ids.len())));
+        }
+    }
+}
+
 fn without_case(name: &str, (count, ids): &(usize, Vec<TraceId>)) -> String {
     let noun = if *count == 1 { "trace" } else { "traces" };
     let more = count.saturating_sub(ids.len());

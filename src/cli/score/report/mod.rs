@@ -10,7 +10,7 @@ mod table;
 
 use super::baseline::ComparedEvaluator;
 use super::gate::{GateArgs, GateVerdict, ReportFormat};
-use super::rows::{RowVerdict, ScoreRow, ScoreRows};
+use super::rows::{ScoreRow, ScoreRows, VerdictSet};
 use super::silence::Silence;
 use super::tally::Tallies;
 use crate::cli::{CommandError, output};
@@ -83,11 +83,8 @@ impl Report<'_> {
         &self,
         visit: &mut dyn FnMut(ScoreRow) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let wanted = [[RowVerdict::Fail, RowVerdict::Failed], [RowVerdict::NotEvaluable; 2]];
-        for verdicts in wanted {
-            self.rows.for_each(|row| {
-                if verdicts.contains(&row.verdict()) { visit(row) } else { Ok(()) }
-            })?;
+        for wanted in [VerdictSet::FAILS, VerdictSet::NOT_EVALUABLE] {
+            self.rows.of_verdict(wanted, &mut *visit)?;
         }
         Ok(())
     }
