@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """From nothing to the first score of an own agent, by each way of installing that has been built.
 
-    python3 packaging/first_score.py [--rounds 3] [--python PYTHON]
+    python3 packaging/first_score.py [--rounds 3] [--python PYTHON] [--ways pip uvx ...]
 
 PYTHON is the agent's own interpreter, with the OpenTelemetry SDK and its OTLP exporter. A way begins with a package in
 `target/packages` and an empty folder, and ends with the first score of `examples/agents/python_agent.py`. Printed is the median:
@@ -13,6 +13,7 @@ import glob
 import json
 import os
 import pathlib
+import shutil
 import socket
 import statistics
 import subprocess
@@ -35,6 +36,22 @@ def wheel(package, folder):
     run(sys.executable, "-m", "venv", folder / "venv")
     run(folder / "venv" / "bin" / "pip", "install", "--no-index", "--disable-pip-version-check", package)
     return folder / "venv" / "bin" / "spanscore"
+
+
+def uvx(package, folder):
+    """`uvx --from`: installs into uv's cache when it is first called."""
+    environment = dict(os.environ, UV_CACHE_DIR=str(folder / "cache"), UV_OFFLINE="1")
+    run("uvx", "--from", package, "spanscore", "--version", env=environment)
+    program = folder / "spanscore"
+    program.write_text(f"#!/bin/sh\nUV_CACHE_DIR={folder}/cache UV_OFFLINE=1 exec uvx --from {package} spanscore \"$@\"\n")
+    program.chmod(0o755)
+    return program
+
+
+def cargo(_, folder):
+    """`cargo install --locked`, all crates downloaded, none built."""
+    run("cargo", "install", "--locked", "--path", ROOT, "--root", folder, "--target-dir", folder / "target")
+    return folder / "bin" / "spanscore"
 
 
 def npm(package, folder):
@@ -96,10 +113,12 @@ def score_by_server(command, python):
 
 WAYS = {
     "pip": ("*.whl", wheel, score_by_run),
+    "uvx": ("*.whl", uvx, score_by_run),
     "npm": ("*.tgz", npm, score_by_run),
     "Debian": ("*.deb", deb, score_by_run),
     "static binary": ("spanscore-*-linux-*", copied, score_by_run),
     "container": ("*.oci", image, score_by_server),
+    "cargo": ("../../Cargo.lock", cargo, score_by_run),
 }
 
 
@@ -116,9 +135,14 @@ def measure(package, install, score, python):
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--ways", nargs="*", default=list(WAYS), choices=list(WAYS), help="cargo takes some minutes a round")
     options.add_argument("--python", default=sys.executable)
     options = options.parse_args()
-    for way, (pattern, install, score) in WAYS.items():
+    for way in options.ways:
+        pattern, install, score = WAYS[way]
+        if way in ("uvx", "cargo") and shutil.which(way) is None:
+            print(f"{way:14} not installed")
+            continue
         found = sorted(glob.glob(str(PACKAGES / pattern)), key=os.path.getmtime)
         if not found:
             print(f"{way:14} not built")

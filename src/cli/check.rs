@@ -1,5 +1,7 @@
 //! `spanscore check`: finds what is wrong with a config before it runs.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::serve::probing::{Unasked, check_external};
@@ -18,10 +20,13 @@ use crate::visible;
     visible_alias = "validate",
     after_help = "\
 Examples:
-  spanscore check --config spanscore.yaml
+  spanscore check spanscore.yaml
   spanscore check --config base.yaml --config production.yaml --print"
 )]
 pub(super) struct CheckArgs {
+    /// The config, as with --config
+    #[arg(value_name = "FILE", conflicts_with = "config")]
+    file: Option<PathBuf>,
     #[command(flatten)]
     config: ConfigArgs,
     /// Prints the merged config in YAML; secrets are left out, and what came from the environment
@@ -31,7 +36,8 @@ pub(super) struct CheckArgs {
 }
 
 pub(super) fn run(args: &CheckArgs) -> Result<Exit, CommandError> {
-    let loaded = args.config.load()?;
+    let config = args.config.or_file(args.file.as_deref());
+    let loaded = config.load()?;
     let plan = ResolvedConfig::new(&loaded)?;
     if args.print {
         output::text(&config::redacted(&loaded))?;
@@ -45,7 +51,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit, CommandError> {
         let line = format!("{evaluator} could not be asked whether it takes its settings: {why}");
         output::note(visible::line(&line));
     }
-    output::line(format_args!("{}: no mistakes", visible::line(args.config.name())))?;
+    output::line(format_args!("{}: no mistakes", visible::line(config.name())))?;
     for (title, lines) in plan.summary() {
         let lines = if lines.is_empty() { vec!["none".to_owned()] } else { lines };
         for (index, line) in lines.iter().enumerate() {

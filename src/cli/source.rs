@@ -1,6 +1,6 @@
 //! The options that name a config, and the built-in one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -20,6 +20,12 @@ pub(super) struct ConfigArgs {
 }
 
 impl ConfigArgs {
+    /// The same of this file, if there is one.
+    pub(super) fn or_file(&self, file: Option<&Path>) -> Self {
+        let config = file.map_or_else(|| self.config.clone(), |file| vec![file.to_owned()]);
+        Self { config, set: self.set.clone() }
+    }
+
     /// Reads the config.
     pub(super) fn load(&self) -> Result<Loaded, CommandError> {
         Ok(self.read()?)

@@ -18,6 +18,7 @@ use crate::emit;
 use crate::emit::forward::ForwardSettings;
 use crate::emit::settings::ExporterSettings;
 use crate::evaluate::engine::run::Configured;
+use crate::evaluate::kinds::kind;
 use crate::evaluate::{FailureJudge, FailureSettings};
 use crate::extract::Table;
 use crate::extract::dialect::{Dialect, Role};
@@ -120,7 +121,7 @@ impl ResolvedConfig {
         }
         let mut errors = Vec::new();
         let config = read_all(&loaded.node, &mut errors, |node| node.read::<Config>());
-        explain_collector_sections(&mut errors);
+        explain_other_sections(&mut errors);
         if let Some(config) = &config {
             check_dialects(config, &loaded.node, &mut errors);
             check_failures(config, &loaded.node, &mut errors);
@@ -203,8 +204,9 @@ impl ResolvedConfig {
     }
 }
 
-/// Sections of the OpenTelemetry Collector's config, and what stands for them here.
-const COLLECTOR_SECTIONS: [(&str, &str); 4] = [
+/// Sections that are not of this config: those of the OpenTelemetry Collector's, with what stands for
+/// them here, and those of a recording.
+const OTHER_SECTIONS: [(&str, &str); 6] = [
     (
         "processors",
         "there are none here: leave it out; batching, limits and sampling are settings \
@@ -217,16 +219,25 @@ const COLLECTOR_SECTIONS: [(&str, &str); 4] = [
     ),
     ("extensions", "leave it out: health is under `telemetry.health`"),
     ("connectors", "leave it out: `forward` passes on what was received"),
+    ("resourceSpans", RECORDING),
+    ("resourceLogs", RECORDING),
 ];
 
-/// Says what stands here for a section of the OpenTelemetry Collector.
-fn explain_collector_sections(errors: &mut [SettingsError]) {
+const RECORDING: &str = "this is a recording, not a config: name it without `--config`, as in \
+     `spanscore score FILE`";
+
+/// Says what is meant to stand here in place of a section of something else, and where a kind of
+/// evaluator belongs.
+fn explain_other_sections(errors: &mut [SettingsError]) {
     for error in errors {
-        let named = COLLECTOR_SECTIONS
-            .iter()
-            .find(|(section, _)| error.message == format!("unknown setting `{section}`"));
-        if let Some((_, here)) = named {
+        let name = error.message.strip_prefix("unknown setting `");
+        let Some(name) = name.and_then(|rest| rest.strip_suffix('`')) else { continue };
+        let here = OTHER_SECTIONS.iter().find(|(section, _)| *section == name);
+        if let Some((_, here)) = here {
             error.help = Some((*here).to_owned());
+        } else if kind(name.split('/').next().unwrap_or(name)).is_some() {
+            error.help =
+                Some("it is an evaluator: write it below `evaluators:`, indented".to_owned());
         }
     }
 }

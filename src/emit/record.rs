@@ -30,6 +30,15 @@ pub fn write_line(evaluation: &Evaluation, content: bool, out: &mut String) {
     out.push('\n');
 }
 
+/// What stands in each record of the evaluator of this name, as it is written. It may stand in
+/// others too: in a text of theirs.
+pub fn evaluator_mark(name: &str) -> String {
+    let mut mark = String::new();
+    // Writing to a String cannot fail.
+    let _ = string(&mut mark, "evaluator", Some(name));
+    visible::json(mark).to_string()
+}
+
 fn try_write(evaluation: &Evaluation, content: bool, out: &mut String) -> std::fmt::Result {
     let Evaluation { id, evaluator, target, span_id, outcome, .. } = evaluation;
     write!(out, r#"{{"evaluation_id":"{id}","trace_id":"{}""#, target.trace_id)?;

@@ -15,7 +15,11 @@ impl de::Error for SettingsError {
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::new(format!("expected {}, found {}", in_words(expected), told(found)))
+        let error = Self::new(format!("expected {}, found {}", in_words(expected), told(found)));
+        match found {
+            Unexpected::Str(text) if in_words(expected) == "a number" => error.or_share(text),
+            _ => error,
+        }
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
@@ -47,6 +51,17 @@ fn in_words(expected: &dyn Expected) -> String {
         "a sequence" => "a list".to_owned(),
         other if other.starts_with("struct ") => "a map".to_owned(),
         _ => expected,
+    }
+}
+
+impl SettingsError {
+    /// Says how a percentage is written, where that is what was found.
+    fn or_share(self, text: &str) -> Self {
+        let percent = text.strip_suffix('%').and_then(|digits| digits.trim().parse::<f64>().ok());
+        match percent {
+            Some(percent) => self.with_help(format!("write {} for {text}", percent / 100.0)),
+            None => self,
+        }
     }
 }
 
@@ -297,6 +312,8 @@ mod tests {
         check("{}", "`threshold` is missing");
         check("[0.5]", &format!("expected a map, found a list ({MAP_EXAMPLE})"));
         check(r#"{"threshold": "x"}"#, "expected a number, found \"x\"");
+        let share = "expected a number, found \"80%\" (write 0.8 for 80%)";
+        check(r#"{"threshold": "80%"}"#, share);
     }
 
     #[test]

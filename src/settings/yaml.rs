@@ -69,7 +69,12 @@ pub(crate) fn parse(
                 let place = reader.place(error.marker());
                 let message = error.kind().to_string();
                 let message = reader.stand_ins.restore(&message);
-                reader.errors.push(SettingsError::new(message).at(place));
+                let is_of_tabs = message.starts_with("tabs disallowed");
+                let error = SettingsError::new(message).at(place);
+                reader.errors.push(match is_of_tabs {
+                    true => error.with_help("indent with spaces"),
+                    false => error,
+                });
                 break;
             }
         };

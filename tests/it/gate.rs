@@ -256,6 +256,48 @@ fn expectations_learned_from_good_runs_catch_a_worse_one() {
     assert_eq!(run(&["learn", "--key", "1 +", &good]).code, 64);
 }
 
+/// Runs that ask for two things at once, in either order, and then act on both.
+#[test]
+fn calls_made_together_are_learned_in_whatever_order_they_came() {
+    let walk = Walk::new();
+    let run_of = |id: usize, tools: &[&str], at: &str| {
+        let mut run = trace(id, "trip", tools);
+        let spans = run["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array_mut();
+        for span in spans.expect("spans").iter_mut().skip(1) {
+            let input = json!({"filter": {"city": "Oslo", "at": at}}).to_string();
+            span["attributes"][2]["value"]["stringValue"] = Json::String(input);
+            if span["name"] == "book" {
+                span["startTimeUnixNano"] = "1790000002000000000".into();
+                span["endTimeUnixNano"] = "1790000003000000000".into();
+            }
+        }
+        run.to_string()
+    };
+    let runs: [(&str, &[&str]); 3] = [
+        ("a", &["weather", "hotels", "book"]),
+        ("b", &["hotels", "weather", "book"]),
+        ("c", &["weather", "hotels", "book"]),
+    ];
+    let runs = runs.iter().zip(1..);
+    let good: Vec<_> = runs.map(|((at, tools), id)| run_of(id, tools, at)).collect();
+    let good = walk.write("good.jsonl", &good.join("\n"));
+    let golden = walk.folder.path().join("golden.jsonl");
+    let learned = run(&["learn", "-o", golden.to_str().expect("text"), &good]);
+    assert!(learned.err.starts_with("learned 1 cases from 3 runs\n\n"), "{}", learned.err);
+    let dataset = std::fs::read_to_string(&golden).expect("a dataset");
+    let dataset: Json = serde_json::from_str(&dataset).expect("JSON");
+    let call = |name: &str| json!({"name": name, "arguments": {"filter": {"city": "Oslo"}}});
+    let expected = json!([call("weather"), call("hotels"), call("book")]);
+    assert_eq!(dataset["trajectory"]["tool_calls"], expected);
+    let (_, config) = learned.err.split_once("\n\n").expect("a config");
+    let config = walk.write("golden.yaml", config);
+    let passed = run(&["score", "--config", &config, &good]);
+    assert!(passed.code == 0 && passed.out.contains("6 evaluations: 6 pass"), "{}", passed.out);
+    let late = run_of(9, &["hotels", "book"], "d");
+    let late = run(&["score", "--config", &config, &walk.write("late.json", &late)]);
+    assert_eq!(late.code, 2, "{}", late.out);
+}
+
 fn ids(ended: &Ended) -> Vec<String> {
     let records = ended.out.lines().map(|line| serde_json::from_str::<Json>(line).expect("JSON"));
     records.map(|it| format!("{} {}", it["evaluation_id"], it["score"])).collect()
@@ -280,11 +322,18 @@ fn traces_are_judged_whole_however_their_spans_are_spread() {
     let together = walk.write("together.jsonl", &lines.join("\n"));
     walk.write("apart/1.json", &json!([spans(0)]).to_string());
     walk.write("apart/more/2.jsonl", &spans(1).to_string());
+    let one_line = format!("[{}]", lines.join(","));
+    assert!(one_line.len() > 2 << 20, "a list that is read in parts");
+    walk.write("lists/1.json", &one_line);
+    let all: Vec<&Json> = whole.iter().map(|trace| &trace["resourceSpans"][0]).collect();
+    let request = json!({"resourceSpans": all});
+    walk.write("lists/2/all.json", &serde_json::to_string_pretty(&request).expect("JSON"));
     let apart = walk.folder.path().join("apart");
+    let lists = ["lists/1.json", "lists/2"].map(|name| walk.folder.path().join(name));
     let pattern = walk.folder.path().join("apart/**/*.json*");
     let expected = ids(&run(&["score", "--format", "jsonl", &together]));
     assert_eq!(expected.len(), 2 * count);
-    for path in [apart, pattern] {
+    for path in lists.into_iter().chain([apart, pattern]) {
         let found = run(&["score", "--format", "jsonl", path.to_str().expect("text")]);
         assert!(ids(&found) == expected, "{}", found.err);
     }
@@ -310,6 +359,36 @@ fn requests_behind_their_lengths_are_read() {
     std::fs::write(&path, &file[..file.len() - 1]).expect("written");
     let cut = run(&["score", "--fail-on", "never", &text(path)]);
     assert!(cut.code == 1 && cut.err.contains("request 2: "), "{}", cut.err);
+}
+
+#[test]
+fn an_open_gate_says_why_the_exit_code_is_not_0() {
+    let walk = Walk::new();
+    let half = walk.record("half.jsonl", 1, &CASES[..1]);
+    let refused = walk.write("refused.json", "{\"a\": 1}");
+    let ended = run(&["score", "--format", "summary", "--fail-on", "never", &half, &refused]);
+    assert_eq!(ended.code, 1, "{}", ended.err);
+    let said = "gate: open, but not everything could be read or judged whole";
+    assert!(ended.out.contains(said) && ended.out.contains("exit code is 1"), "{}", ended.out);
+    // Where there is no trace at all, no evaluator needs an excuse of its own.
+    let empty = walk.write("empty.json", "{\"resourceSpans\": []}");
+    let ended = run(&["score", "--fail-on", "unused_evaluator", &empty]);
+    assert_eq!(ended.code, 2, "{}", ended.out);
+    assert!(!ended.out.contains("not judged"), "{}", ended.out);
+}
+
+#[test]
+fn a_baseline_is_read_line_by_line_and_says_what_it_is_not() {
+    let walk = Walk::new();
+    let recorded = walk.record("runs.json", 1, &CASES);
+    let check = |text: &str, said: &str| {
+        let baseline = walk.write("baseline.jsonl", text);
+        let ended = run(&["score", "--baseline", &baseline, &recorded]);
+        assert!(ended.code == 1 && ended.err.contains(said), "{}", ended.err);
+    };
+    check("\n\n", "holds no scores: `spanscore score --format jsonl -o");
+    let scores = run(&["score", "--format", "jsonl", &recorded]).out;
+    check(&format!("{scores}\n{{}}"), &format!(":{}: not a record of", scores.lines().count() + 2));
 }
 
 #[test]

@@ -51,6 +51,27 @@ fn the_command_s_own_code_goes_before_the_gate_s() {
 }
 
 #[test]
+fn an_unknown_option_is_no_command() {
+    let mistyped = run(&["run", "--formatt", "junit", "--", "true"]);
+    assert_eq!(mistyped.code, 64, "{}", mistyped.err);
+    assert!(mistyped.err.contains("'--formatt'"), "{}", mistyped.err);
+    assert!(mistyped.err.contains("a similar argument exists: '--format'"), "{}", mistyped.err);
+    // What stands behind the command is the command's own, and `--` ends the options.
+    let own = run(&["run", "--wait", "0", "echo", "--formatt", "-x"]);
+    assert!(own.out.contains("--formatt -x"), "{}{}", own.out, own.err);
+    let dashed = run(&["run", "--", "--formatt"]);
+    assert!(dashed.code == 127 && dashed.err.contains("cannot run `--formatt`"), "{}", dashed.err);
+}
+
+#[test]
+fn what_is_found_is_told_beside_the_scores() {
+    let text = "\"$1\" send --sample";
+    check(&["--explain", "--format", "jsonl"], text, 2, "\"score\":0.8", "issue_refund");
+    let quiet = run(&["run", "--wait", "0.1", "--", "sh", "-c", text, "sh", PROGRAM]);
+    assert!(!quiet.err.contains("issue_refund"), "{}", quiet.err);
+}
+
+#[test]
 fn a_mistake_is_told_before_the_command_runs() {
     let folder = tempfile::tempdir().expect("a folder");
     let mark = folder.path().join("ran");
@@ -209,4 +230,32 @@ fn a_folder_that_is_missing_is_told_by_check_and_not_by_score() {
     assert!(checked.err.contains("the folder /no/such/folder does not exist"), "{}", checked.err);
     let score = ["score", "--fail-on", "never", "examples/traces"];
     assert_eq!(run(&[&score[..], &path].concat()).code, 0);
+}
+
+#[test]
+fn mistakes_of_the_first_hour_name_their_remedy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path.to_str().expect("text").to_owned()
+    };
+    let check = |args: &[&str], code: i32, said: &str| {
+        let ended = run(args);
+        assert!(ended.code == code && ended.err.contains(said), "{args:?}: {}", ended.err);
+    };
+    let recording = "examples/traces/refund_agent.json";
+    let config = write("a.yaml", "evaluators: {tool_error: {threshold: 80%}}");
+    check(&["check", &config], 78, "write 0.8 for 80%");
+    check(&["check", "examples/refunds.yaml", "--config", &config], 64, "cannot be used with");
+    check(&["check", &write("b.yaml", "tool_error: {}")], 78, "below `evaluators:`");
+    check(&["check", &write("c.yaml", "evaluators:\n\ttool_error:")], 78, "indent with spaces");
+    check(&["score", "--config", recording, recording], 78, "name it without `--config`");
+    check(&["score", "--baseline", recording, recording], 1, "not a record of");
+    let scores = folder.path().join("scores.jsonl");
+    let scores = scores.to_str().expect("text");
+    run(&["score", "--format", "jsonl", "-o", scores, recording]);
+    check(&["score", "--fail-on", "never", scores], 1, "and no recording: `--baseline` reads it");
+    let nobody = ["send", "--sample", "--endpoint", "http://127.0.0.1:1"];
+    check(&nobody, 1, "nothing listens there: start `spanscore`");
 }

@@ -5,8 +5,10 @@
 
 Makes a recording of so many MB (2048) of OTLP/JSON requests, one a line, of traces with a model's
 messages and tool calls, whose spans lie in two requests that are far from each other. Judges it on
-one core and on all, and prints MB/s and the largest resident set. Exits 1 where the answers differ,
-or where memory grows with the input: it must stay below MEMORY_MB.
+one core and on all, and prints MB/s, the largest resident set, and the share of the cores' time that
+was used: (user + system) / (wall x cores). Then what the machine itself allows: two runs on one core
+each, at the same time, against one alone. Exits 1 where the answers differ, or where memory grows
+with the input: it must stay below MEMORY_MB.
 """
 
 import hashlib
@@ -72,18 +74,38 @@ def make(path, megabytes):
     return trace
 
 
+def start(binary, config, recording, cores, out):
+    """A run that may use these cores."""
+    command = [binary, "score", "--config", config, "--format", "jsonl", "--fail-on", "never", "-o", out, recording]
+    return subprocess.Popen(command, preexec_fn=lambda: os.sched_setaffinity(0, cores),
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 def score(binary, config, recording, cores, folder):
     out = os.path.join(folder, f"scores-{cores}")
-    command = [binary, "score", "--config", config, "--format", "jsonl", "--fail-on", "never", "-o", out, recording]
     began = time.monotonic()
-    process = subprocess.Popen(command, preexec_fn=lambda: os.sched_setaffinity(0, set(range(cores))),
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = start(binary, config, recording, set(range(cores)), out)
     _, status, usage = os.wait4(process.pid, 0)
     took = time.monotonic() - began
+    used = (usage.ru_utime + usage.ru_stime) / (took * cores)
     digest = hashlib.sha256()
     with open(out, "rb") as scores:
         count = sum(1 for line in scores if digest.update(line.split(b'"time"')[0]) is None)
-    return status, took, usage.ru_maxrss / 1024, count, digest.hexdigest()
+    os.remove(out)
+    return status, took, used, usage.ru_maxrss / 1024, count, digest.hexdigest()
+
+
+def ceiling(binary, config, recording, alone, folder):
+    """How much faster two cores are than one with two runs that share nothing but the machine."""
+    began = time.monotonic()
+    outs = [os.path.join(folder, f"beside-{core}") for core in (0, 1)]
+    runs = [start(binary, config, recording, {core}, out) for core, out in enumerate(outs)]
+    for run in runs:
+        run.wait()
+    took = time.monotonic() - began
+    for out in outs:
+        os.remove(out)
+    return 2 * alone / took
 
 
 def main():
@@ -96,11 +118,17 @@ def main():
         traces, good, found = make(recording, megabytes), True, []
         size = os.path.getsize(recording) / 2**20
         print(f"{size:.0f} MB, {traces} traces")
+        times = {}
         for cores in sorted({1, os.cpu_count()}):
-            status, took, memory, count, digest = score(binary, config, recording, cores, folder)
+            status, took, used, memory, count, digest = score(binary, config, recording, cores, folder)
+            times[cores] = took
             found.append((count, digest))
             good &= status == 0 and count == 3 * traces and memory < MEMORY_MB
-            print(f"{cores} cores: {took:.1f} s, {size / took:.0f} MB/s, {memory:.0f} MB resident, {count} scores")
+            print(f"{cores} cores: {took:.1f} s, {size / took:.0f} MB/s, {used:.0%} of their time, "
+                  f"{memory:.0f} MB resident, {count} scores", flush=True)
+        if os.cpu_count() > 1:
+            print(f"{times[1] / times[os.cpu_count()]:.2f} times one core; two runs beside each other, on a core each, are "
+                  f"{ceiling(binary, config, recording, times[1], folder):.2f} times one alone")
         good &= len(set(found)) == 1
     print("ok" if good else "FAIL")
     sys.exit(0 if good else 1)

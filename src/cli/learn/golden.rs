@@ -1,8 +1,9 @@
-//! What good runs have in common: the calls that all of them make in one order, the parts of the
-//! arguments that do not vary, how often each tool is called.
+//! What good runs have in common: the calls that all of them make in one order (those that were made
+//! together in any), the parts of the arguments that do not vary, how often each tool is called.
 
 use std::collections::BTreeMap;
 
+use super::alignment::align;
 use crate::value::{Map, Value};
 
 /// One call of a run: its name, and its arguments where they are recorded.
@@ -10,6 +11,8 @@ use crate::value::{Map, Value};
 pub(super) struct GoldenCall {
     pub(super) name: String,
     pub(super) arguments: Option<Value<'static>>,
+    /// Those that were made together have one number; numbers ascend.
+    pub(super) group: usize,
 }
 
 /// What the runs of one case have in common.
@@ -48,11 +51,16 @@ impl GoldenCase {
             (self.calls, self.is_one_order) = (run, true);
             return;
         }
-        let common = common(&self.calls, &run);
+        let common = align(&self.calls, &run);
         self.is_one_order &= common.len() == self.calls.len() && common.len() == run.len();
-        let calls = common.into_iter().map(|(known, new)| GoldenCall {
-            name: self.calls[known].name.clone(),
-            arguments: shared(self.calls[known].arguments.as_ref(), run[new].arguments.as_ref()),
+        let (mut group, mut groups) = (0, None);
+        let calls = common.into_iter().map(|(known, new)| {
+            let (known, new) = (&self.calls[known], &run[new]);
+            // Of calls that one run makes together and another one after the other the order holds.
+            let own = (known.group, new.group);
+            group += usize::from(groups.replace(own).is_some_and(|last| last != own));
+            let arguments = shared(known.arguments.as_ref(), new.arguments.as_ref());
+            GoldenCall { name: known.name.clone(), arguments, group }
         });
         self.calls = calls.collect();
     }
@@ -85,39 +93,27 @@ impl GoldenCase {
     }
 }
 
-/// The longest sequence of names that both have, as pairs of places.
-fn common(a: &[GoldenCall], b: &[GoldenCall]) -> Vec<(usize, usize)> {
-    let width = b.len() + 1;
-    let mut longest = vec![0_u32; (a.len() + 1) * width];
-    for i in (0..a.len()).rev() {
-        for j in (0..b.len()).rev() {
-            longest[i * width + j] = if a[i].name == b[j].name {
-                longest[(i + 1) * width + j + 1] + 1
-            } else {
-                longest[(i + 1) * width + j].max(longest[i * width + j + 1])
-            };
-        }
-    }
-    let (mut i, mut j, mut pairs) = (0, 0, Vec::new());
-    while i < a.len() && j < b.len() {
-        if a[i].name == b[j].name {
-            pairs.push((i, j));
-            (i, j) = (i + 1, j + 1);
-        } else if longest[(i + 1) * width + j] >= longest[i * width + j + 1] {
-            i += 1;
-        } else {
-            j += 1;
-        }
-    }
-    pairs
+/// What both have, in the objects inside too: what varies is left out, and so left open.
+fn shared(a: Option<&Value<'static>>, b: Option<&Value<'static>>) -> Option<Value<'static>> {
+    common_value(a?, b?).filter(|value| matches!(value, Value::Map(map) if !map.is_empty()))
 }
 
-/// The entries that both have with equal values: what varies is left out, and so left open.
-fn shared(a: Option<&Value<'static>>, b: Option<&Value<'static>>) -> Option<Value<'static>> {
-    let (Value::Map(a), Value::Map(b)) = (a?, b?) else { return None };
-    let same = a.iter().filter(|(key, value)| b.get(key) == Some(value));
-    let entries: Vec<_> = same.map(|(key, value)| (key.to_owned().into(), value.clone())).collect();
-    (!entries.is_empty()).then(|| Value::Map(Map::from_entries(entries)))
+/// The part of two values that `argument_matcher: {mode: nested_subset}` finds in both.
+fn common_value(a: &Value<'static>, b: &Value<'static>) -> Option<Value<'static>> {
+    match (a, b) {
+        (Value::Map(a), Value::Map(b)) => {
+            let both = a.iter().filter_map(|(key, value)| {
+                Some((key.to_owned().into(), common_value(value, b.get(key)?)?))
+            });
+            Some(Value::Map(Map::from_entries(both.collect())))
+        }
+        // A list cannot be expected without one of its items.
+        (Value::List(a), Value::List(b)) if a.len() == b.len() => {
+            let items = a.iter().zip(b).map(|(a, b)| common_value(a, b));
+            items.collect::<Option<_>>().map(Value::List)
+        }
+        _ => (a == b).then(|| a.clone()),
+    }
 }
 
 #[cfg(test)]
@@ -128,11 +124,12 @@ mod tests {
     fn check(runs: &[&[(&str, &str)]], is_one_order: bool, expected: &str) {
         let mut case = GoldenCase::default();
         for run in runs {
-            let call = |(name, arguments): &(&str, &str)| GoldenCall {
+            let call = |(group, (name, arguments)): (usize, &(&str, &str))| GoldenCall {
                 name: (*name).to_owned(),
                 arguments: json::parse(arguments).ok().map(Value::into_owned),
+                group,
             };
-            case.add(run.iter().map(call).collect());
+            case.add(run.iter().enumerate().map(call).collect());
         }
         assert_eq!(case.row("c"), json::parse(expected).expect("JSON"));
         assert_eq!(case.is_one_order, is_one_order);
@@ -153,6 +150,24 @@ mod tests {
     }
 
     #[test]
+    fn what_varies_inside_of_objects_is_left_open() {
+        let run = |at: &str, id: u32| {
+            format!(
+                r#"{{"city": "Oslo", "filter": {{"stars": 4, "at": "{at}"}}, "ids": [{id}],
+                    "rows": [{{"n": 1, "at": "{at}"}}, {{"at": "{at}"}}]}}"#
+            )
+        };
+        let (first, second) = (run("10:00", 1), run("10:05", 2));
+        check(
+            &[&[("hotels", &first)], &[("hotels", &second)]],
+            true,
+            r#"{"id":"c","trajectory":{"tool_calls":[{"name":"hotels","arguments":
+                {"city":"Oslo","filter":{"stars":4},"rows":[{"n":1},{}]}}]},
+                "counts":{"tool_calls_count":{"hotels":["=",1]}},"runs":2}"#,
+        );
+    }
+
+    #[test]
     fn calls_of_some_runs_bound_the_count_alone() {
         check(
             &[
@@ -161,7 +176,7 @@ mod tests {
                 &[("a", "{}"), ("b", "")],
             ],
             false,
-            r#"{"id":"c","trajectory":{"tool_calls":[{"name":"a"}]},
+            r#"{"id":"c","trajectory":{"tool_calls":[{"name":"a"},{"name":"b"}]},
                 "counts":{"tool_calls_count":{"a":["=",1],"b":["<=",2],"c":["<=",1]}},"runs":3}"#,
         );
         check(

@@ -1,5 +1,6 @@
 //! `spanscore learn`: expectations from good runs.
 
+mod alignment;
 mod golden;
 
 use std::collections::BTreeMap;
@@ -19,8 +20,9 @@ use crate::visible;
 
 /// Makes a dataset of expectations from recorded good runs
 ///
-/// For each case: the calls that all its runs make in one order, with the arguments that are the
-/// same in all of them, and how often each tool is called. What varies from run to run is left
+/// For each case: the calls that all its runs make in one order (calls that were made together have
+/// none among them), with the arguments that are the same in all of them, and how often each tool is
+/// called. What varies from run to run is left
 /// open, so two or three runs of a case make better expectations than one. The dataset is what
 /// `expect:` reads; the config for it is printed on standard error. Review it: it says what the
 /// agent does, not what it should.
@@ -88,14 +90,15 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit, CommandError> {
 
 /// The calls of a run that evaluators see.
 fn calls(trajectory: &Trajectory<'_>) -> Vec<GoldenCall> {
-    let seen = trajectory.tool_calls.iter().filter(|call| !call.is_output);
-    let calls = seen.map(|call| GoldenCall {
-        name: call.name.to_string(),
-        arguments: call
-            .arguments
-            .value()
-            .filter(|value| matches!(value, Value::Map(map) if !map.is_empty()))
-            .map(|value| value.clone().into_owned()),
+    let seen: Vec<_> = trajectory.tool_calls.iter().filter(|call| !call.is_output).collect();
+    let mut group = 0;
+    let calls = seen.iter().enumerate().map(|(at, call)| {
+        let is_new = at.checked_sub(1).is_some_and(|before| !seen[before].is_with(call));
+        group += usize::from(is_new);
+        let arguments = call.arguments.value();
+        let is_filled = |value: &&Value<'_>| matches!(value, Value::Map(map) if !map.is_empty());
+        let arguments = arguments.filter(is_filled).map(|value| value.clone().into_owned());
+        GoldenCall { name: call.name.to_string(), arguments, group }
     });
     calls.collect()
 }
@@ -124,7 +127,7 @@ fn tell(args: &LearnArgs, cases: &BTreeMap<String, GoldenCase>) {
     };
     output::note(format_args!(
         "\nevaluators:\n  tool_trajectory/golden:\n    match_mode: in_order_match\n    \
-         argument_matcher: {{mode: subset}}\n{}\n  tool_call_count/golden:\n{}",
+         argument_matcher: {{mode: nested_subset}}\n{}\n  tool_call_count/golden:\n{}",
         expect("trajectory"),
         expect("counts")
     ));

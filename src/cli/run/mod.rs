@@ -18,7 +18,8 @@ use super::score::replies::RepliesArgs;
 use super::score::{self, GateArgs};
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output};
-use crate::receive::file::recording::RecordingCounts;
+use crate::extract::TraceExplanation;
+use crate::receive::file::recording::{RecordingCounts, RecordingWatch};
 use crate::visible;
 
 /// Runs a command, receives its telemetry, and prints the scores
@@ -50,16 +51,14 @@ pub(super) struct RunArgs {
     /// `receivers.file`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// Shows on standard error what is found in each request, as it comes: `inspect --explain`
+    #[arg(long)]
+    explain: bool,
     /// How long to wait for more after the command has ended and nothing came, seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     wait: f64,
     /// The command and its arguments
-    #[arg(
-        value_name = "COMMAND",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 
@@ -78,6 +77,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 pub(super) fn run(args: &RunArgs) -> Result<Exit, CommandError> {
     let plan = args.config.plan()?;
     let gate = args.gate.prepare()?;
+    let watch = if args.explain { Some(record::explaining(&plan, told)?) } else { None };
     let folder = tempfile::Builder::new().prefix("spanscore-run").tempdir();
     let folder = folder.context("cannot make a temporary folder")?;
     let own = folder.path().join("run.jsonl");
@@ -87,7 +87,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, CommandError> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    let ended = runtime.block_on(run_command(args, path));
+    let ended = runtime.block_on(run_command(args, path, watch));
     runtime.shutdown_background();
     let CommandEnd { failure, counts } = match ended? {
         Ok(ended) => ended,
@@ -102,6 +102,11 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, CommandError> {
     }
     let verdict = score::judge(plan, &[path.to_owned()], &gate, &RepliesArgs::default())?;
     Ok(failure.unwrap_or(verdict))
+}
+
+/// Beside the command's own output and the scores.
+fn told(explanation: &TraceExplanation) {
+    output::note(explanation);
 }
 
 /// What to look for where a command sent nothing.
@@ -120,9 +125,10 @@ struct CommandEnd {
 async fn run_command(
     args: &RunArgs,
     path: &Path,
+    watch: Option<RecordingWatch>,
 ) -> anyhow::Result<Result<CommandEnd, NotStarted>> {
     let mut signals = PassedSignals::new().context("cannot take signals")?;
-    let recorder = Recorder::start(path, None, None).await?;
+    let recorder = Recorder::start(path, None, watch).await?;
     let address = recorder.http().context("the receiver has no address")?;
     let changes = variables::changes(address, |name| std::env::var(name).ok());
     let mut child = match child::start(&args.command, &changes) {

@@ -10,7 +10,7 @@ use super::Recorder;
 use crate::cli::source::ConfigArgs;
 use crate::cli::{CommandError, Exit, output, recorded};
 use crate::config::ResolvedConfig;
-use crate::extract::Resolver;
+use crate::extract::{Resolver, TraceExplanation};
 use crate::model::Facts;
 use crate::otlp::Signal;
 use crate::pipeline::replay::Replay;
@@ -40,7 +40,9 @@ pub(in crate::cli) struct RecordArgs {
 
 pub(in crate::cli) fn run(args: &RecordArgs) -> Result<Exit, CommandError> {
     let plan = args.config.plan()?;
-    let watch = if args.explain { Some(explaining(&plan)?) } else { None };
+    // A reader of the output that has gone ends nothing: the recording goes on.
+    let show = |explanation: &TraceExplanation| drop(output::line(explanation));
+    let watch = if args.explain { Some(explaining(&plan, show)?) } else { None };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -80,14 +82,16 @@ async fn record(
 }
 
 /// Shows what each request holds, by itself: its traces may go on in the next.
-fn explaining(plan: &ResolvedConfig) -> Result<RecordingWatch, CommandError> {
+pub(super) fn explaining(
+    plan: &ResolvedConfig,
+    show: fn(&TraceExplanation),
+) -> Result<RecordingWatch, CommandError> {
     let resolver: Arc<Resolver> = Arc::new(recorded::resolver(plan, &Facts::all())?);
     let (limits, key) = (plan.config.limits, plan.config.sessions.key);
     Ok(Box::new(move |signal: Signal, body: &[u8]| {
         let mut replay = Replay::new(&resolver, limits, key);
         match replay.add(signal, body) {
-            // A reader of the output that has gone ends nothing: the recording goes on.
-            Ok(_) => replay.explain(|explanation| drop(output::line(explanation))),
+            Ok(_) => replay.explain(show),
             Err(error) => output::note(format_args!("spanscore: {error}")),
         }
     }))

@@ -1,13 +1,14 @@
 //! An earlier run's scores beside those of this one.
 //!
-//! Scores are paired by evaluator and case; where no case is named by trace, for the same recording
-//! judged again; what has no partner on the other side is left out and counted. Where nothing
+//! Scores are paired by evaluator and case; a trace's case holds for all its evaluators, whichever
+//! of their datasets names it. Where no case is named by trace, for the same recording judged again; what has no partner on the other side is left out and counted. Where nothing
 //! pairs, the two runs are compared as samples.
 
 use std::collections::BTreeMap;
 
 use super::rows::{RowVerdict, ScoreRow};
 use super::statistics::{MeanDifference, PAIRS_MIN, ScoreEvidence};
+use crate::value::Value;
 
 /// Subjects that are named one by one.
 pub(super) const NAMED_MAX: usize = 10;
@@ -38,12 +39,30 @@ impl SubjectScores {
 
 /// The scores of one run: by evaluator, then by subject.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RunScores(BTreeMap<String, BTreeMap<String, SubjectScores>>);
+pub(super) struct RunScores {
+    by_evaluator: BTreeMap<String, BTreeMap<String, SubjectScores>>,
+    /// Rows of one trace, which stand together: the last may name the case of all.
+    waiting: Vec<ScoreRow>,
+}
 
 impl RunScores {
-    pub(super) fn add(&mut self, row: &ScoreRow) {
-        let subjects = self.0.entry(row.evaluator.clone()).or_default();
-        subjects.entry(row.subject()).or_default().add(row);
+    /// Adds a row; those of one trace come one after the other.
+    pub(super) fn add(&mut self, row: ScoreRow) {
+        if self.waiting.last().is_some_and(|last| last.trace_id != row.trace_id) {
+            self.finish();
+        }
+        // What it came from is not compared.
+        self.waiting.push(ScoreRow { details: Value::Null, words: String::new(), ..row });
+    }
+
+    /// Ends the adding.
+    pub(super) fn finish(&mut self) {
+        let case = self.waiting.iter().find_map(|row| row.case.clone());
+        for mut row in self.waiting.drain(..) {
+            row.case = row.case.or_else(|| case.clone());
+            let subjects = self.by_evaluator.entry(row.evaluator.clone()).or_default();
+            subjects.entry(row.subject()).or_default().add(&row);
+        }
     }
 }
 
@@ -120,7 +139,8 @@ pub(super) fn listed(all: &[String]) -> String {
 
 /// Compares every evaluator that both runs have scores of.
 pub(super) fn compare(old: &RunScores, new: &RunScores) -> Vec<ComparedEvaluator> {
-    let both = old.0.iter().filter_map(|(name, old)| Some((name, old, new.0.get(name)?)));
+    let both = old.by_evaluator.iter();
+    let both = both.filter_map(|(name, old)| Some((name, old, new.by_evaluator.get(name)?)));
     both.filter_map(|(name, old, new)| compare_one(name, old, new)).collect()
 }
 
@@ -190,8 +210,9 @@ mod tests {
 
     fn run(scores: &[(&str, f64)]) -> RunScores {
         let mut run = RunScores::default();
-        for (case, score) in scores {
-            run.add(&ScoreRow {
+        for (trace, (case, score)) in scores.iter().enumerate() {
+            run.add(ScoreRow {
+                trace_id: trace.to_string(),
                 evaluator: "e".to_owned(),
                 case: Some((*case).to_owned()),
                 outcome: "scored".to_owned(),
@@ -200,6 +221,7 @@ mod tests {
                 ..ScoreRow::default()
             });
         }
+        run.finish();
         run
     }
 
@@ -241,5 +263,31 @@ mod tests {
             "e: no evidence (fewer than 5 scores show nothing): \
              1.000 -> 0.500, -0.500, unpaired",
         );
+    }
+
+    #[test]
+    fn an_evaluator_without_a_dataset_is_paired_by_the_case_of_its_trace() {
+        let run = |traces: [&str; 5], score: f64| {
+            let mut run = RunScores::default();
+            for (case, trace) in ["a", "b", "c", "d", "f"].iter().zip(traces) {
+                for (evaluator, case) in [("plain", None), ("golden", Some(*case))] {
+                    run.add(ScoreRow {
+                        trace_id: trace.to_owned(),
+                        evaluator: evaluator.to_owned(),
+                        case: case.map(str::to_owned),
+                        outcome: "scored".to_owned(),
+                        score: Some(score),
+                        ..ScoreRow::default()
+                    });
+                }
+            }
+            run.finish();
+            run
+        };
+        let (old, new) = (run(["1", "2", "3", "4", "5"], 1.0), run(["6", "7", "8", "9", "0"], 0.5));
+        let compared = compare(&old, &new);
+        let pairs: Vec<_> = compared.iter().map(|it| (it.name.as_str(), it.pairs)).collect();
+        assert_eq!(pairs, [("golden", Some(5)), ("plain", Some(5))]);
+        assert!(compared.iter().all(|it| it.evidence == ScoreEvidence::Worse));
     }
 }

@@ -137,7 +137,8 @@ impl GateArgs {
     pub(in crate::cli) fn prepare(&self) -> Result<ScoreGate, CommandError> {
         let baseline = self.baseline.as_deref().map(|path| -> anyhow::Result<_> {
             let mut scores = RunScores::default();
-            rows::read_baseline(path)?.iter().for_each(|row| scores.add(row));
+            rows::read_baseline(path, |row| scores.add(row))?;
+            scores.finish();
             Ok(scores)
         });
         Ok(ScoreGate { args: self.clone(), baseline: baseline.transpose()? })

@@ -1,31 +1,59 @@
 //! Evaluations on their way to the rows; what waits for judges is asked before it grows large.
 
+use std::io;
+
 use super::replies::{CommandJudges, INQUIRIES_BYTES_MAX};
-use super::rows::ScoreRows;
+use super::rows::{RowPlace, RowSpool};
 use super::silence::Heard;
 use super::tally::{Tallied, Tallies};
 use crate::cli::CommandError;
 use crate::evaluate::AskedTarget;
 use crate::model::Evaluation;
-use crate::pipeline::batch::{BatchError, BatchOrder, JudgedGroup};
+use crate::pipeline::batch::{BatchError, JudgedGroup};
+
+/// What was said of some traces, as the thread that judged them leaves it.
+pub(super) struct PreparedScores {
+    places: io::Result<Vec<RowPlace>>,
+    heard: Heard,
+    tallies: Tallies,
+    /// Those of which judges are to be asked.
+    waiting: Vec<JudgedGroup>,
+}
+
+impl PreparedScores {
+    /// Writes the records and counts, but of those that wait for judges.
+    pub(super) fn new(spool: &RowSpool, groups: Vec<JudgedGroup>) -> Self {
+        let (said, waiting): (Vec<_>, Vec<_>) =
+            groups.into_iter().partition(|group| group.asked.is_empty());
+        let (mut heard, mut tallies) = (Heard::default(), Tallies::default());
+        for evaluation in said.iter().flat_map(|group| &group.evaluations) {
+            heard.add(evaluation);
+            tallies.add(&evaluation.evaluator.name, Tallied::of(evaluation));
+        }
+        let records = said.iter().map(|group| (group.order, group.evaluations.as_slice()));
+        Self { places: spool.write(records), heard, tallies, waiting }
+    }
+}
 
 /// What has come so far.
-pub(super) struct ScoreGathering {
-    pub(super) rows: ScoreRows,
+pub(super) struct ScoreGathering<'s> {
+    pub(super) places: Vec<RowPlace>,
     pub(super) heard: Heard,
     pub(super) tallies: Tallies,
+    spool: &'s RowSpool,
     judges: CommandJudges,
     waiting: Vec<JudgedGroup>,
     waiting_bytes: usize,
     failure: Option<CommandError>,
 }
 
-impl ScoreGathering {
-    pub(super) fn new(judges: CommandJudges, tallies: Tallies) -> Self {
+impl<'s> ScoreGathering<'s> {
+    pub(super) fn new(judges: CommandJudges, tallies: Tallies, spool: &'s RowSpool) -> Self {
         Self {
-            rows: ScoreRows::new(),
+            places: Vec::new(),
             heard: Heard::default(),
             tallies,
+            spool,
             judges,
             waiting: Vec::new(),
             waiting_bytes: 0,
@@ -33,26 +61,26 @@ impl ScoreGathering {
         }
     }
 
-    /// Takes what was said of one trace or session; false where no more can be taken.
-    pub(super) fn take(&mut self, group: JudgedGroup) -> bool {
-        let taken = if group.asked.is_empty() {
-            self.keep(group.order, &group.evaluations)
-        } else {
+    /// Takes what was said of some traces; false where no more can be taken.
+    pub(super) fn take(&mut self, prepared: PreparedScores) -> bool {
+        let mut taken = self.keep(prepared.places, prepared.heard, &prepared.tallies);
+        for group in prepared.waiting {
             self.waiting_bytes += group.asked.iter().map(AskedTarget::bytes).sum::<usize>();
             self.waiting.push(group);
-            if self.waiting_bytes > INQUIRIES_BYTES_MAX { self.ask() } else { Ok(()) }
-        };
+            if taken.is_ok() && self.waiting_bytes > INQUIRIES_BYTES_MAX {
+                taken = self.ask();
+            }
+        }
         self.failure = taken.err();
         self.failure.is_none()
     }
 
-    /// Asks about what still waits, and ends the rows.
+    /// Asks about what still waits.
     pub(super) fn finish(&mut self) -> Result<(), CommandError> {
-        if let Some(failure) = self.failure.take() {
-            return Err(failure);
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => self.ask(),
         }
-        self.ask()?;
-        self.rows.finish().map_err(|error| BatchError::Spool(error).into_command())
     }
 
     fn ask(&mut self) -> Result<(), CommandError> {
@@ -61,20 +89,24 @@ impl ScoreGathering {
         let counts: Vec<usize> = groups.iter().map(|group| group.asked.len()).collect();
         let asked = groups.iter_mut().flat_map(|group| std::mem::take(&mut group.asked)).collect();
         let mut answers = self.judges.ask_all(asked)?.into_iter();
-        for (group, count) in groups.into_iter().zip(counts) {
-            let said = answers.by_ref().take(count).flatten();
-            let all: Vec<Evaluation> = group.evaluations.into_iter().chain(said).collect();
-            self.keep(group.order, &all)?;
+        for (group, count) in groups.iter_mut().zip(counts) {
+            let said: Vec<Evaluation> = answers.by_ref().take(count).flatten().collect();
+            group.evaluations.extend(said);
         }
-        Ok(())
+        let PreparedScores { places, heard, tallies, .. } = PreparedScores::new(self.spool, groups);
+        self.keep(places, heard, &tallies)
     }
 
-    fn keep(&mut self, order: BatchOrder, evaluations: &[Evaluation]) -> Result<(), CommandError> {
-        for evaluation in evaluations {
-            self.heard.add(evaluation);
-            self.tallies.add(&evaluation.evaluator.name, Tallied::of(evaluation));
-        }
-        let kept = self.rows.push(order, evaluations);
-        kept.map_err(|error| BatchError::Spool(error).into_command())
+    fn keep(
+        &mut self,
+        places: io::Result<Vec<RowPlace>>,
+        heard: Heard,
+        tallies: &Tallies,
+    ) -> Result<(), CommandError> {
+        self.heard.merge(heard);
+        self.tallies.merge(tallies);
+        let places = places.map_err(|error| BatchError::Spool(error).into_command())?;
+        self.places.extend(places);
+        Ok(())
     }
 }

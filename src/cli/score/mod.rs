@@ -17,11 +17,11 @@ use clap::{Args, ValueEnum};
 
 use self::baseline::RunScores;
 pub(super) use self::gate::{GateArgs, ScoreGate};
-use self::gathering::ScoreGathering;
+use self::gathering::{PreparedScores, ScoreGathering};
 use self::progress::Progress;
 use self::replies::{CommandJudges, RepliesArgs};
 use self::report::Report;
-use self::rows::ScoreRows;
+use self::rows::{RowSpool, ScoreRows};
 pub(super) use self::silence::{Heard, Silence};
 use self::tally::Tallies;
 use super::source::ConfigArgs;
@@ -103,7 +103,9 @@ pub(super) fn judge(
         cores: std::thread::available_parallelism().map_or(1, usize::from),
     };
     let tallies = Tallies::new(names.iter().map(|name| (*name).to_owned()));
-    let mut gathering = ScoreGathering::new(CommandJudges::new(judges, replies), tallies);
+    let spool = RowSpool::new();
+    let judges = CommandJudges::new(judges, replies);
+    let mut gathering = ScoreGathering::new(judges, tallies, &spool);
     let mut is_broken = false;
     let mut problem = |said: String| {
         output::note(format_args!("spanscore: {}", visible::line(said)));
@@ -113,10 +115,12 @@ pub(super) fn judge(
     let counts = Progress::show(files, &progress, || {
         let mut batch = Batch::new(settings);
         batch.read(files, &progress, &mut problem)?;
-        batch.judge(&progress, &mut |group| gathering.take(group))
+        let prepare = |groups| PreparedScores::new(&spool, groups);
+        batch.judge_prepared(&progress, &prepare, &mut |scores| gathering.take(scores))
     });
     gathering.finish()?;
-    let ScoreGathering { rows, heard, tallies, .. } = gathering;
+    let ScoreGathering { places, heard, tallies, .. } = gathering;
+    let rows = spool.finish(places).map_err(|error| BatchError::Spool(error).into_command())?;
     let counts = counts.map_err(BatchError::into_command)?;
     let silence = Silence::of(&evaluators, &heard, &counts);
     let is_broken = recorded::note_cut_traces(counts.cut.into_iter()) || is_broken;
@@ -134,14 +138,15 @@ fn report(
     let mut scores = RunScores::default();
     if gate.compares() {
         rows.for_each(|row| {
-            scores.add(&row);
+            scores.add(row);
             Ok(())
         })?;
+        scores.finish();
     }
     let verdict = gate.decide(tallies, silence, &scores);
     let is_shut = !verdict.reasons.is_empty();
     let count = tallies.all.count();
-    Report { rows, tallies, silence, verdict: &verdict }.print(&gate.args)?;
+    Report { rows, tallies, silence, verdict: &verdict, is_broken }.print(&gate.args)?;
     // That nothing was judged says little where not everything could be read.
     Ok(if is_broken && (!is_shut || count == 0) {
         Exit::Failure

@@ -1,11 +1,14 @@
 //! Evaluations as rows: what the report formats and a baseline read of a record.
 
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, anyhow};
 
 use crate::emit::record;
-use crate::model::{Evaluation, shown_share};
+use crate::model::{Evaluation, GivenVerdict, shown_share};
 use crate::pipeline::batch::BatchOrder;
 use crate::pipeline::batch::spool::{MEMORY_BYTES_MAX, Spool, SpoolPlace};
 use crate::value::{Value, json};
@@ -39,6 +42,16 @@ pub(super) enum RowVerdict {
 }
 
 impl RowVerdict {
+    fn is_of(self, wanted: VerdictSet) -> bool {
+        let own = match self {
+            Self::Pass => VerdictSet::PASS,
+            Self::Fail => VerdictSet::FAIL,
+            Self::NotEvaluable => VerdictSet::NOT_EVALUABLE,
+            Self::Failed => VerdictSet::FAILED,
+        };
+        own.has_any(wanted)
+    }
+
     /// The word in tables.
     pub(super) fn as_str(self) -> &'static str {
         match self {
@@ -106,47 +119,134 @@ impl ScoreRow {
     }
 }
 
-/// All rows, in memory while they are few.
-pub(super) struct ScoreRows {
-    spool: Spool,
-    places: Vec<(BatchOrder, SpoolPlace)>,
-}
+/// Bytes of records that are written and read at once.
+const BLOCK_BYTES: usize = 1 << 20;
 
-impl ScoreRows {
-    pub(super) fn new() -> Self {
-        Self { spool: Spool::new(MEMORY_BYTES_MAX), places: Vec::new() }
+/// Verdicts, a bit each: what is looked for, or what there is among the records of a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct VerdictSet(u8);
+
+impl VerdictSet {
+    pub(super) const FAILS: Self = Self(Self::FAIL.0 | Self::FAILED.0);
+    pub(super) const NOT_EVALUABLE: Self = Self(1 << 2);
+    const PASS: Self = Self(1);
+    const FAIL: Self = Self(1 << 1);
+    const FAILED: Self = Self(1 << 3);
+    const ALL: Self = Self(u8::MAX);
+
+    fn of(evaluation: &Evaluation) -> Self {
+        match evaluation.verdict() {
+            GivenVerdict::Pass => Self::PASS,
+            GivenVerdict::Fail => Self::FAIL,
+            GivenVerdict::NotEvaluable => Self::NOT_EVALUABLE,
+            GivenVerdict::Failed => Self::FAILED,
+        }
     }
 
-    /// Adds the evaluations of one trace or session.
-    pub(super) fn push(
-        &mut self,
-        order: BatchOrder,
-        evaluations: &[Evaluation],
-    ) -> std::io::Result<()> {
-        let mut lines = String::new();
-        evaluations.iter().for_each(|it| record::write_line(it, true, &mut lines));
-        let place = self.spool.push(lines.as_bytes())?;
-        self.places.push((order, place));
+    fn has_any(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// The records of one trace or session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowPlace {
+    order: BatchOrder,
+    place: SpoolPlace,
+    verdicts: VerdictSet,
+}
+
+/// Where records are written, by any thread; in memory while they are few.
+pub(super) struct RowSpool(Mutex<Spool>);
+
+impl RowSpool {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Spool::new(MEMORY_BYTES_MAX)))
+    }
+
+    /// Writes the records of some traces or sessions next to each other.
+    pub(super) fn write<'e>(
+        &self,
+        groups: impl Iterator<Item = (BatchOrder, &'e [Evaluation])>,
+    ) -> io::Result<Vec<RowPlace>> {
+        let (mut places, mut text, mut written) = (Vec::new(), String::new(), 0);
+        for (order, evaluations) in groups {
+            let start = text.len();
+            let mut verdicts = VerdictSet::default();
+            for evaluation in evaluations {
+                record::write_line(evaluation, true, &mut text);
+                verdicts.0 |= VerdictSet::of(evaluation).0;
+            }
+            let len = u32::try_from(text.len() - start).map_err(|_| ErrorKind::FileTooLarge)?;
+            let place = SpoolPlace { offset: start as u64, len };
+            places.push(RowPlace { order, place, verdicts });
+            if text.len() >= BLOCK_BYTES {
+                self.push(&mut text, &mut places[written..])?;
+                written = places.len();
+            }
+        }
+        self.push(&mut text, &mut places[written..])?;
+        Ok(places)
+    }
+
+    /// Writes a text, and puts its places where it came to stand.
+    fn push(&self, text: &mut String, places: &mut [RowPlace]) -> io::Result<()> {
+        let mut spool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = spool.push(text.as_bytes())?.offset;
+        places.iter_mut().for_each(|row| row.place.offset += start);
+        text.clear();
         Ok(())
     }
 
-    /// Ends the writing.
-    pub(super) fn finish(&mut self) -> std::io::Result<()> {
+    /// Ends the writing: all rows, in their order.
+    pub(super) fn finish(self, mut places: Vec<RowPlace>) -> io::Result<ScoreRows> {
+        let mut spool = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        spool.finish()?;
         // One trace may be judged twice: in the order in which that was done.
-        self.places.sort_by_key(|(order, _)| *order);
-        self.spool.finish()
+        places.sort_by_key(|row| row.order);
+        Ok(ScoreRows { spool, places })
     }
+}
 
+/// All rows.
+pub(super) struct ScoreRows {
+    spool: Spool,
+    places: Vec<RowPlace>,
+}
+
+impl ScoreRows {
     /// Shows the lines of all records, those of one trace or session together.
     pub(super) fn lines(
         &self,
         mut visit: impl FnMut(&str) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
+        self.blocks(VerdictSet::ALL, |_, text| visit(text))
+    }
+
+    /// Shows what stands next to each other at once, where any of it is wanted.
+    fn blocks(
+        &self,
+        wanted: VerdictSet,
+        mut visit: impl FnMut(&[RowPlace], &str) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
         let mut bytes = Vec::new();
-        for (_, place) in &self.places {
-            bytes.clear();
-            self.spool.read(*place, &mut bytes).context("cannot read a temporary file")?;
-            visit(std::str::from_utf8(&bytes)?)?;
+        let mut rest = self.places.as_slice();
+        while let Some(first) = rest.first() {
+            let SpoolPlace { offset, mut len } = first.place;
+            let after = rest.iter().skip(1).take_while(|next| {
+                let joins = next.place.offset == offset + u64::from(len)
+                    && (len as usize).saturating_add(next.place.len as usize) <= BLOCK_BYTES;
+                len += if joins { next.place.len } else { 0 };
+                joins
+            });
+            let (block, more) = rest.split_at(1 + after.count());
+            rest = more;
+            if block.iter().any(|row| row.verdicts.has_any(wanted)) {
+                bytes.clear();
+                let read = self.spool.read(SpoolPlace { offset, len }, &mut bytes);
+                read.context("cannot read a temporary file")?;
+                visit(block, std::str::from_utf8(&bytes)?)?;
+            }
         }
         Ok(())
     }
@@ -158,21 +258,75 @@ impl ScoreRows {
     ) -> anyhow::Result<()> {
         self.lines(|lines| lines.lines().filter_map(ScoreRow::read).try_for_each(&mut visit))
     }
+
+    /// Shows the rows with such a verdict.
+    pub(super) fn of_verdict(
+        &self,
+        wanted: VerdictSet,
+        mut visit: impl FnMut(ScoreRow) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        self.blocks(wanted, |block, text| {
+            let start = block.first().map_or(0, |row| row.place.offset);
+            for row in block.iter().filter(|row| row.verdicts.has_any(wanted)) {
+                let at = (row.place.offset - start) as usize;
+                let lines = text.get(at..at + row.place.len as usize).unwrap_or_default();
+                let rows = lines.lines().filter_map(ScoreRow::read);
+                rows.filter(|row| row.verdict().is_of(wanted)).try_for_each(&mut visit)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Shows the rows of one evaluator. Those of others are passed over unread.
+    pub(super) fn of_evaluator(
+        &self,
+        name: &str,
+        mut visit: impl FnMut(ScoreRow) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let mark = record::evaluator_mark(name);
+        let mark = memchr::memmem::Finder::new(mark.as_bytes());
+        self.lines(|lines| {
+            let own = lines.lines().filter(|line| mark.find(line.as_bytes()).is_some());
+            let mut rows = own.filter_map(ScoreRow::read).filter(|row| row.evaluator == name);
+            rows.try_for_each(&mut visit)
+        })
+    }
 }
 
-/// The rows of a file that `--format jsonl` wrote.
-pub(super) fn read_baseline(path: &Path) -> anyhow::Result<Vec<ScoreRow>> {
+/// Longest line of a baseline, in bytes: one record, whose details may be long.
+const LINE_BYTES_MAX: u64 = 64 << 20;
+
+/// Shows the rows of a file that `--format jsonl` wrote, one after the other.
+pub(super) fn read_baseline(path: &Path, mut visit: impl FnMut(ScoreRow)) -> anyhow::Result<()> {
     let name = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
-    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
-    let rows = lines.map(|(number, line)| {
-        ScoreRow::read(line).ok_or_else(|| {
-            anyhow!("{name}:{number}: not a record of `spanscore score --format jsonl`")
-        })
-    });
-    let rows: Vec<ScoreRow> = rows.collect::<anyhow::Result<_>>()?;
-    if rows.is_empty() {
-        return Err(anyhow!("{name} holds no scores"));
+    let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
+    let (mut reader, mut line, mut count) = (BufReader::new(file), String::new(), 0);
+    for number in 1_u64.. {
+        line.clear();
+        let read = reader.by_ref().take(LINE_BYTES_MAX).read_line(&mut line);
+        if read.with_context(|| format!("cannot read {name}"))? == 0 {
+            break;
+        }
+        if line.trim().is_empty() {
+            continue;
+        }
+        let row = ScoreRow::read(&line).ok_or_else(|| {
+            let help = match ["\"resourceSpans\"", "\"resourceLogs\""]
+                .iter()
+                .any(|it| line.contains(it))
+            {
+                true => " but a recording: it writes the scores of one with `-o scores.jsonl`",
+                false => "",
+            };
+            anyhow!("{name}:{number}: not a record of `spanscore score --format jsonl`{help}")
+        })?;
+        visit(row);
+        count += 1;
     }
-    Ok(rows)
+    if count == 0 {
+        return Err(anyhow!(
+            "{name} holds no scores: `spanscore score --format jsonl -o {name} ...` writes them"
+        ));
+    }
+    Ok(())
 }

@@ -40,6 +40,19 @@ impl Heard {
     }
 }
 
+impl Heard {
+    /// Adds what was heard elsewhere.
+    pub(in crate::cli) fn merge(&mut self, other: Self) {
+        self.names.extend(other.names);
+        self.asked.extend(other.asked);
+        for (name, (more, traces)) in other.unexpected {
+            let (count, ids) = self.unexpected.entry(name).or_default();
+            *count += more;
+            ids.extend(traces.into_iter().take(NAMED_MAX.saturating_sub(ids.len())));
+        }
+    }
+}
+
 fn without_case(name: &str, (count, ids): &(usize, Vec<TraceId>)) -> String {
     let noun = if *count == 1 { "trace" } else { "traces" };
     let more = count.saturating_sub(ids.len());
@@ -59,12 +72,15 @@ pub(in crate::cli) struct Silence {
     pub unexpected: Vec<String>,
     /// Traces that hold no agent.
     pub traces: Vec<String>,
+    /// There is no trace at all, which says why no evaluator gave an answer.
+    pub is_without_traces: bool,
 }
 
 impl Silence {
     /// Finds what was not judged.
     pub(in crate::cli) fn of(evaluators: &Evaluators, heard: &Heard, counts: &BatchCounts) -> Self {
-        let mut silence = Self::default();
+        let is_without_traces = counts.judged_traces == 0 && counts.without_agent.is_empty();
+        let mut silence = Self { is_without_traces, ..Self::default() };
         for (index, configured) in evaluators.evaluators().iter().enumerate() {
             let name = &configured.info.name;
             if !heard.names.contains(name.as_str()) {
@@ -85,7 +101,8 @@ impl Silence {
 
     /// All of it, a line each.
     pub(in crate::cli) fn lines(&self) -> impl Iterator<Item = String> {
-        let all = self.evaluators.iter().chain(&self.cases).chain(&self.unexpected);
+        let evaluators = if self.is_without_traces { &[][..] } else { &self.evaluators };
+        let all = evaluators.iter().chain(&self.cases).chain(&self.unexpected);
         let all = all.chain(&self.traces);
         all.map(|what| format!("not judged: {what}"))
     }

@@ -53,6 +53,15 @@ impl OutcomeTally {
         self.sum = self.sum.saturating_add(parts);
     }
 
+    fn merge(&mut self, other: Self) {
+        self.pass += other.pass;
+        self.fail += other.fail;
+        self.not_evaluable += other.not_evaluable;
+        self.failed += other.failed;
+        self.partial += other.partial;
+        self.sum = self.sum.saturating_add(other.sum);
+    }
+
     pub(super) fn count(self) -> usize {
         self.scored() + self.not_evaluable + self.failed
     }
@@ -107,14 +116,21 @@ impl Tallies {
     }
 
     pub(super) fn add(&mut self, evaluator: &str, one: Tallied) {
-        self.all.add(one);
+        let mut tally = OutcomeTally::default();
+        tally.add(one);
+        self.merge_one(evaluator, tally);
+    }
+
+    /// Adds what was counted elsewhere.
+    pub(super) fn merge(&mut self, other: &Self) {
+        other.by_evaluator.iter().for_each(|(name, tally)| self.merge_one(name, *tally));
+    }
+
+    fn merge_one(&mut self, evaluator: &str, own: OutcomeTally) {
+        self.all.merge(own);
         match self.by_evaluator.iter_mut().find(|(name, _)| name == evaluator) {
-            Some((_, tally)) => tally.add(one),
-            None => {
-                let mut tally = OutcomeTally::default();
-                tally.add(one);
-                self.by_evaluator.push((evaluator.to_owned(), tally));
-            }
+            Some((_, tally)) => tally.merge(own),
+            None => self.by_evaluator.push((evaluator.to_owned(), own)),
         }
     }
 }
@@ -149,6 +165,10 @@ mod tests {
         let (name, tally) = &tallies.by_evaluator[1];
         assert_eq!((name.as_str(), tally.count()), ("e", 4));
         assert_eq!((tally.mean(), tally.pass_rate()), (Some(0.75), Some(1.0 / 3.0)));
+        let mut merged = tallies.clone();
+        merged.merge(&tallies);
+        assert_eq!((merged.all.count(), merged.all.mean()), (8, Some(0.75)));
+        assert_eq!(merged.by_evaluator.len(), 2);
     }
 
     #[test]

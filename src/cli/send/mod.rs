@@ -174,7 +174,7 @@ pub(super) fn run(args: &SendArgs) -> Result<Exit, CommandError> {
         .build()
         .context("cannot start the runtime")?;
     let started = Instant::now();
-    let (sent, unreadable) = runtime.block_on(send(args))?;
+    let (sent, unreadable) = runtime.block_on(send(args)).map_err(explain_refusal)?;
     output::line(format_args!(
         "sent {} to {} in {:.1}s",
         sent.sentence(),
@@ -183,6 +183,19 @@ pub(super) fn run(args: &SendArgs) -> Result<Exit, CommandError> {
     ))?;
     let whole = unreadable == 0 && sent.rejected == 0;
     Ok(if whole { Exit::Success } else { Exit::Failure })
+}
+
+/// Says what a refused connection lacks.
+fn explain_refusal(error: CommandError) -> CommandError {
+    match error {
+        CommandError::Runtime(error) if format!("{error:#}").contains("Connection refused") => {
+            CommandError::Runtime(anyhow::anyhow!(
+                "{error:#}; nothing listens there: start `spanscore`, or name the collector with \
+                 --endpoint"
+            ))
+        }
+        other => other,
+    }
 }
 
 /// Sends everything; says what was sent, and how many requests could not be read.

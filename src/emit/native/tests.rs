@@ -85,6 +85,46 @@ fn opik_gets_scores_under_the_ids_that_it_gives_traces_and_spans() {
     assert!(failed["name"].as_str().is_some_and(|name| name.ends_with(".outcome")));
 }
 
+/// Every kind of answer, on traces and on calls, and one by a judge.
+fn of_every_kind() -> Vec<Evaluation> {
+    let mut call = sample::scored(0.5);
+    let evaluator = EvaluatorInfo { level: Level::Call, ..(*call.evaluator).clone() };
+    call.evaluator = Arc::new(evaluator);
+    let mut judged = sample::scored(1.0);
+    judged.judge = Some(Arc::new(JudgeUse::default()));
+    vec![sample::scored(0.25), sample::not_evaluable(), sample::failed(), call, judged]
+}
+
+/// What is sent, beside a reduced description of the server's interface.
+fn check_described(backend: &impl NativeBackend, name: &str, items: &str) {
+    let path = format!("{}/tests/fixtures/native/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let description = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let described = jsonschema::validator_for(&description).unwrap();
+    let all = of_every_kind();
+    for content in [true, false] {
+        let scores: Vec<_> = all.iter().map(|it| NativeScore::new(it, content)).collect();
+        let requests = backend.requests(&scores);
+        assert!(!requests.is_empty());
+        for request in requests {
+            let mut body: Json = serde_json::from_slice(&request.body).unwrap();
+            let errors: Vec<_> = described.iter_errors(&body).map(|it| it.to_string()).collect();
+            assert!(errors.is_empty(), "{name}: {errors:?}: {body}");
+            // The description would tell a key that the server does not know.
+            body[items][0]["nmae"] = "x".into();
+            assert!(!described.is_valid(&body), "{name}");
+        }
+    }
+}
+
+#[test]
+fn what_is_sent_is_what_the_servers_describe() {
+    check_described(&Annotations, "phoenix", "data");
+    check_described(&LangfuseScores, "langfuse", "batch");
+    check_described(&OpikScores::default(), "opik", "scores");
+    let project_name = Some("shop".to_owned());
+    check_described(&OpikScores { project_name }, "opik", "scores");
+}
+
 #[test]
 fn what_is_kept_on_disk_is_the_request() {
     let evaluation = sample::scored(1.0);

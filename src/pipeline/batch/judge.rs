@@ -45,8 +45,12 @@ pub(super) struct BatchJudge<'a> {
     limits: LimitsSettings,
 }
 
-/// Takes evaluations; false when it wants no more.
-type Visit<'v> = &'v mut dyn FnMut(JudgedGroup) -> bool;
+/// Makes something of what one window brought, on the thread that judged it.
+type Prepare<'p, T> = &'p (dyn Fn(Vec<JudgedGroup>) -> T + Sync);
+/// Takes that; false when it wants no more.
+type Visit<'v, T> = &'v mut dyn FnMut(T) -> bool;
+/// What was made of a window's evaluations, and what else came of it.
+type PreparedWindow<T> = (T, WindowAnswer);
 
 impl<'a> BatchJudge<'a> {
     pub(super) fn new(
@@ -63,11 +67,16 @@ impl<'a> BatchJudge<'a> {
         Self { settings, pieces, progress, limits }
     }
 
-    pub(super) fn run(&self, visit: Visit<'_>) -> Result<BatchCounts, BatchError> {
+    pub(super) fn run<T: Send>(
+        &self,
+        prepare: Prepare<'_, T>,
+        visit: Visit<'_, T>,
+    ) -> Result<BatchCounts, BatchError> {
         let count = self.pieces.len();
         self.progress.traces.store(count as u64, Ordering::Relaxed);
         let mut all = WindowAnswer::default();
-        self.judge_all(&self.windows((0..count).map(|trace| vec![trace])), true, visit, &mut all)?;
+        let windows = self.windows((0..count).map(|trace| vec![trace]));
+        self.judge_all(&windows, true, prepare, visit, &mut all)?;
         let mut sessions: HashMap<SessionKey, Window> = HashMap::new();
         all.waiting.sort_by_key(|(_, trace)| *trace);
         for (key, trace) in all.waiting.drain(..) {
@@ -75,7 +84,8 @@ impl<'a> BatchJudge<'a> {
         }
         let mut sessions: Vec<Window> = sessions.into_values().collect();
         sessions.sort_unstable();
-        self.judge_all(&self.windows(sessions.into_iter()), false, visit, &mut all)?;
+        let windows = self.windows(sessions.into_iter());
+        self.judge_all(&windows, false, prepare, visit, &mut all)?;
         all.cut.sort_by_key(|(trace, _)| *trace);
         all.without_agent.sort_unstable();
         Ok(BatchCounts {
@@ -108,11 +118,12 @@ impl<'a> BatchJudge<'a> {
         windows
     }
 
-    fn judge_all(
+    fn judge_all<T: Send>(
         &self,
         windows: &[Window],
         is_first: bool,
-        visit: Visit<'_>,
+        prepare: Prepare<'_, T>,
+        visit: Visit<'_, T>,
         all: &mut WindowAnswer,
     ) -> Result<(), BatchError> {
         let next = AtomicUsize::new(0);
@@ -121,15 +132,13 @@ impl<'a> BatchJudge<'a> {
             let (answers, given) = sync_channel(cores);
             for _ in 0..cores {
                 let (answers, next) = (answers.clone(), &next);
-                scope.spawn(move || self.work(windows, next, is_first, &answers));
+                scope.spawn(move || self.work(windows, next, is_first, prepare, &answers));
             }
             drop(answers);
             for answer in given {
-                let answer = answer?;
-                for judged in answer.evaluations {
-                    if !visit(judged) {
-                        return Err(BatchError::Stopped);
-                    }
+                let (prepared, answer) = answer?;
+                if !visit(prepared) {
+                    return Err(BatchError::Stopped);
                 }
                 all.judged += answer.judged;
                 all.when_errors.extend(answer.when_errors);
@@ -141,18 +150,23 @@ impl<'a> BatchJudge<'a> {
         })
     }
 
-    fn work(
+    fn work<T: Send>(
         &self,
         windows: &[Window],
         next: &AtomicUsize,
         is_first: bool,
-        answers: &SyncSender<io::Result<WindowAnswer>>,
+        prepare: Prepare<'_, T>,
+        answers: &SyncSender<io::Result<PreparedWindow<T>>>,
     ) {
         while let Some(window) = windows.get(next.fetch_add(1, Ordering::Relaxed)) {
             let answer = self.judge(window, is_first);
             let judged = answer.as_ref().map_or(0, |answer| answer.judged);
             self.progress.judged.fetch_add(judged as u64, Ordering::Relaxed);
-            if answers.send(answer).is_err() {
+            let prepared = answer.map(|mut answer| {
+                let evaluations = std::mem::take(&mut answer.evaluations);
+                (prepare(evaluations), answer)
+            });
+            if answers.send(prepared).is_err() {
                 return;
             }
         }

@@ -149,11 +149,27 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// Where the spool fails, or `visit` wants no more.
     pub fn judge(
-        mut self,
+        self,
         progress: &BatchProgress,
         visit: &mut dyn FnMut(JudgedGroup) -> bool,
     ) -> Result<BatchCounts, BatchError> {
+        self.judge_prepared(progress, &|groups| groups, &mut |groups| {
+            groups.into_iter().all(&mut *visit)
+        })
+    }
+
+    /// The same, where `prepare` makes of the evaluations of some traces what `visit` takes, on the
+    /// threads that judge: what is long to make is made on all cores.
+    ///
+    /// # Errors
+    /// Where the spool fails, or `visit` wants no more.
+    pub fn judge_prepared<T: Send>(
+        mut self,
+        progress: &BatchProgress,
+        prepare: &(dyn Fn(Vec<JudgedGroup>) -> T + Sync),
+        visit: &mut dyn FnMut(T) -> bool,
+    ) -> Result<BatchCounts, BatchError> {
         self.pieces.finish()?;
-        BatchJudge::new(&self.settings, &self.pieces, progress).run(visit)
+        BatchJudge::new(&self.settings, &self.pieces, progress).run(prepare, visit)
     }
 }

@@ -1,13 +1,20 @@
-//! Splits a text of JSON requests: one a line, or over several lines, or both.
+//! Splits a text of JSON requests: one a line, or over several lines, or both; and long lists into
+//! parts, so that a list of any size takes no more memory than its largest item.
 //!
 //! A request ends where its brackets do. When a line begins a request anew while one is open, the
 //! open one is broken: it is handed out as it is, and reading goes on with the new one.
 
 use std::io::{self, BufRead, Read};
 
+use super::nesting::Nesting;
+
 /// The start of a request that stands at the start of its line.
 const REQUEST_STARTS: [&[u8]; 3] =
     [b"{\"resourceSpans\"", b"{\"resourceLogs\"", b"{\"resourceMetrics\""];
+/// Bytes of a line that are read at once.
+const CHUNK_BYTES: usize = 256 << 10;
+/// A text that holds a list is handed out in parts of so many bytes, or of one item that has more.
+const PART_BYTES: usize = 1 << 20;
 
 /// One request's text.
 #[derive(Debug)]
@@ -15,21 +22,42 @@ pub(super) struct Piece {
     /// The line that it starts on, from 1.
     pub(super) line: u64,
     /// The text, or why it is not there.
-    pub(super) text: Result<Vec<u8>, &'static str>,
+    pub(super) text: Result<Vec<u8>, String>,
 }
 
 /// Reads pieces.
 pub(super) struct TextSplitter<R> {
     reader: R,
     bytes_max: usize,
+    part_bytes: usize,
     line: u64,
-    /// A line that was read and belongs to the next piece.
+    /// The last byte that was read is not the end of its line.
+    is_in_line: bool,
+    /// The start of a line that was read and belongs to the next piece.
     kept: Vec<u8>,
+    /// A list of which parts were handed out.
+    open: Option<OpenText>,
+}
+
+/// A text that is being read.
+#[derive(Default)]
+struct OpenText {
+    text: Vec<u8>,
+    nesting: Nesting,
+    first_line: u64,
 }
 
 impl<R: BufRead> TextSplitter<R> {
     pub(super) fn new(reader: R, bytes_max: usize) -> Self {
-        Self { reader, bytes_max, line: 0, kept: Vec::new() }
+        Self {
+            reader,
+            bytes_max,
+            part_bytes: PART_BYTES,
+            line: 0,
+            is_in_line: false,
+            kept: Vec::new(),
+            open: None,
+        }
     }
 
     /// The last line that was read, from 1.
@@ -39,52 +67,68 @@ impl<R: BufRead> TextSplitter<R> {
 
     /// The next piece; `None` at the end.
     pub(super) fn next_piece(&mut self) -> io::Result<Option<Piece>> {
-        let mut text = Vec::new();
-        let mut nesting = Nesting::default();
-        let mut first_line = 0;
+        let mut open = self.open.take().unwrap_or_default();
         loop {
+            let OpenText { text, nesting, first_line } = &mut open;
             let start = text.len();
-            if !self.next_line(&mut text)? {
+            let Some(begins_line) = self.next_chunk(text)? else {
                 let is_empty = text.trim_ascii().is_empty();
-                return Ok((!is_empty).then_some(Piece { line: first_line, text: Ok(text) }));
-            }
+                return Ok((!is_empty).then(|| open.piece()));
+            };
             if text.len() > self.bytes_max {
                 self.skip_line()?;
-                let text = Err("the request is too large");
-                return Ok(Some(Piece { line: first_line.max(1), text }));
+                let max = self.bytes_max;
+                let text = format!("a request of more than {max} bytes; its line is passed over");
+                return Ok(Some(Piece { line: (*first_line).max(1), text: Err(text) }));
             }
-            if start > 0 && REQUEST_STARTS.iter().any(|begin| text[start..].starts_with(begin)) {
+            let begins_anew = REQUEST_STARTS.iter().any(|begin| text[start..].starts_with(begin));
+            if start > 0 && begins_line && begins_anew && !nesting.awaits_item(&text[..start]) {
                 self.kept = text.split_off(start);
-                return Ok(Some(Piece { line: first_line, text: Ok(text) }));
+                return Ok(Some(open.piece()));
             }
             if text.trim_ascii().is_empty() {
                 text.clear();
                 continue;
             }
             if start == 0 {
-                first_line = self.line;
+                *first_line = self.line;
             }
-            if nesting.read(&text[start..]) {
-                return Ok(Some(Piece { line: first_line, text: Ok(text) }));
+            if nesting.read(text) && !self.is_in_line {
+                return Ok(Some(open.piece()));
+            }
+            if text.len() >= self.part_bytes
+                && let Some((rest, lines)) = nesting.cut(text)
+            {
+                let OpenText { text, nesting, first_line: line } = open;
+                let first_line = self.line + u64::from(!self.is_in_line) - lines as u64;
+                self.open = Some(OpenText { text: rest, nesting, first_line });
+                return Ok(Some(Piece { line, text: Ok(text) }));
             }
         }
     }
 
-    /// Appends the next line with its end; false at the end of the text.
-    fn next_line(&mut self, text: &mut Vec<u8>) -> io::Result<bool> {
+    /// Appends the next line with its end, or a chunk of it; whether it begins a line, or nothing
+    /// at the end of the text.
+    fn next_chunk(&mut self, text: &mut Vec<u8>) -> io::Result<Option<bool>> {
         if !self.kept.is_empty() {
             text.append(&mut self.kept);
-            return Ok(true);
+            return Ok(Some(true));
         }
         let room = self.bytes_max.saturating_add(1).saturating_sub(text.len());
-        let read = self.reader.by_ref().take(room as u64).read_until(b'\n', text)?;
-        self.line += u64::from(read > 0);
-        Ok(read > 0)
+        let chunk = room.min(CHUNK_BYTES) as u64;
+        let read = self.reader.by_ref().take(chunk).read_until(b'\n', text)?;
+        let begins_line = !std::mem::replace(&mut self.is_in_line, false);
+        if read == 0 {
+            return Ok(None);
+        }
+        self.is_in_line = text.last() != Some(&b'\n');
+        self.line += u64::from(begins_line);
+        Ok(Some(begins_line))
     }
 
     /// Passes over the rest of a line that is too long.
     fn skip_line(&mut self) -> io::Result<()> {
-        loop {
+        while std::mem::replace(&mut self.is_in_line, false) {
             let buffer = self.reader.fill_buf()?;
             if buffer.is_empty() {
                 return Ok(());
@@ -92,43 +136,15 @@ impl<R: BufRead> TextSplitter<R> {
             let end = buffer.iter().position(|byte| *byte == b'\n');
             let used = end.map_or(buffer.len(), |end| end + 1);
             self.reader.consume(used);
-            if end.is_some() {
-                return Ok(());
-            }
+            self.is_in_line = end.is_none();
         }
+        Ok(())
     }
 }
 
-/// How deep a text is nested so far.
-#[derive(Default)]
-struct Nesting {
-    depth: usize,
-    in_string: bool,
-    is_escaped: bool,
-}
-
-impl Nesting {
-    /// Reads on; true when nothing is open at the end.
-    fn read(&mut self, text: &[u8]) -> bool {
-        for byte in text {
-            if self.in_string {
-                match byte {
-                    _ if self.is_escaped => self.is_escaped = false,
-                    b'\\' => self.is_escaped = true,
-                    // No string goes over a line, so a quote is missing and the text broken.
-                    b'"' | b'\n' => self.in_string = false,
-                    _ => {}
-                }
-                continue;
-            }
-            match byte {
-                b'"' => self.in_string = true,
-                b'{' | b'[' => self.depth += 1,
-                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
-                _ => {}
-            }
-        }
-        self.depth == 0
+impl OpenText {
+    fn piece(self) -> Piece {
+        Piece { line: self.first_line, text: Ok(self.text) }
     }
 }
 
@@ -137,7 +153,11 @@ mod tests {
     use super::*;
 
     fn check(text: &str, bytes_max: usize, expected: &[(u64, Option<&str>)]) {
-        let mut splitter = TextSplitter::new(text.as_bytes(), bytes_max);
+        let splitter = TextSplitter::new(text.as_bytes(), bytes_max);
+        check_parts(splitter, expected);
+    }
+
+    fn check_parts(mut splitter: TextSplitter<&[u8]>, expected: &[(u64, Option<&str>)]) {
         let mut pieces = Vec::new();
         while let Some(piece) = splitter.next_piece().unwrap() {
             let text = piece.text.ok().map(|text| String::from_utf8(text).unwrap());
@@ -159,5 +179,56 @@ mod tests {
     fn a_line_past_the_limit_is_one_error() {
         check("{123456}\n{}\n", 9, &[(1, Some("{123456}")), (2, Some("{}"))]);
         check("{12345678}\n{}\n", 9, &[(1, None), (2, Some("{}"))]);
+    }
+
+    /// A text whose parts are cut as soon as they can be.
+    fn parts(text: &str, expected: &[(u64, Option<&str>)]) {
+        let splitter = TextSplitter { part_bytes: 1, ..TextSplitter::new(text.as_bytes(), 99) };
+        check_parts(splitter, expected);
+    }
+
+    #[test]
+    fn a_list_comes_in_parts_that_read_by_themselves() {
+        parts(
+            "[{\"a\": [1, \"],\"]},\n[2, 3],\n{}]\n{}\n",
+            &[(1, Some("[{\"a\": [1, \"],\"]}]")), (2, Some("[[2, 3]]"))]
+                .into_iter()
+                .chain([(3, Some("[{}]")), (4, Some("{}"))])
+                .collect::<Vec<_>>(),
+        );
+        parts(
+            "{\"total\": 2, \"data\": [{\"spans\": [1, 2]},\n{}], \"errors\": [1,\n2]}",
+            &[
+                (1, Some("{\"total\": 2, \"data\": [{\"spans\": [1, 2]}]}")),
+                (2, Some("{\"total\": 2, \"data\": [{}], \"errors\": [1,\n2]}")),
+            ],
+        );
+        let whole = "{\"observations\": [1,\n2], \"data\": [1,\n2]}";
+        parts(whole, &[(1, Some(whole))]);
+        let nested = "{\"trace\": {\"data\": [1,\n2]}}";
+        parts(nested, &[(1, Some(nested))]);
+        parts("[1,\n2,", &[(1, Some("[1]")), (2, Some("[2]")), (2, Some("["))]);
+    }
+
+    #[test]
+    fn items_at_the_start_of_their_lines_are_no_new_requests() {
+        let list = "[\n{\"resourceSpans\": []},\n{\"resourceSpans\": []}\n]";
+        check(list, 99, &[(1, Some(list))]);
+        let broken = "[1\n{\"resourceSpans\": []}";
+        check(broken, 99, &[(1, Some("[1")), (2, Some("{\"resourceSpans\": []}"))]);
+    }
+
+    #[test]
+    fn a_list_on_one_line_takes_the_memory_of_its_parts() {
+        let item = format!("{{\"a\": \"{}\\\\\"}}", "[,".repeat(2000));
+        let text = format!("[{}]", vec![item.as_str(); 2000].join(","));
+        let mut splitter = TextSplitter::new(text.as_bytes(), 4 << 20);
+        let mut joined = Vec::new();
+        while let Some(piece) = splitter.next_piece().unwrap() {
+            let text = String::from_utf8(piece.text.unwrap()).unwrap();
+            assert!(text.len() < PART_BYTES + CHUNK_BYTES + item.len(), "{}", text.len());
+            joined.push(text[1..text.len() - 1].to_owned());
+        }
+        assert!(joined.len() > 5 && format!("[{}]", joined.join(",")) == text);
     }
 }

@@ -31,10 +31,7 @@ pub(super) fn write(
     out.raw(&head)?;
     for (index, (name, tally)) in report.tallies.by_evaluator.iter().enumerate() {
         out.raw(&suite_head(index, name, tally))?;
-        report.rows.for_each(|row| {
-            if row.evaluator != *name {
-                return Ok(());
-            }
+        report.rows.of_evaluator(name, |row| {
             let mut case = String::new();
             write_case(&row, with_details, &mut case)?;
             out.raw(&case)

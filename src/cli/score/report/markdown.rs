@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::Report;
 use super::summary::{COLUMNS, rows};
+use super::{OPEN_BUT_BROKEN, Report};
 use crate::cli::score::rows::ScoreRow;
 use crate::cli::score::statistics::ScoreEvidence;
 use crate::emit::details;
@@ -21,6 +21,9 @@ pub(super) fn text(report: &Report<'_>, with_details: bool) -> anyhow::Result<St
     writeln!(out, "## spanscore: gate {verdict}\n")?;
     for reason in &report.verdict.reasons {
         writeln!(out, "- {}", cell(reason))?;
+    }
+    if report.is_broken && report.verdict.reasons.is_empty() {
+        writeln!(out, "{OPEN_BUT_BROKEN}\n")?;
     }
     writeln!(
         out,

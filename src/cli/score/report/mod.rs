@@ -10,7 +10,7 @@ mod table;
 
 use super::baseline::ComparedEvaluator;
 use super::gate::{GateArgs, GateVerdict, ReportFormat};
-use super::rows::{RowVerdict, ScoreRow, ScoreRows};
+use super::rows::{ScoreRow, ScoreRows, VerdictSet};
 use super::silence::Silence;
 use super::tally::Tallies;
 use crate::cli::{CommandError, output};
@@ -24,7 +24,13 @@ pub(super) struct Report<'a> {
     pub(super) tallies: &'a Tallies,
     pub(super) silence: &'a Silence,
     pub(super) verdict: &'a GateVerdict,
+    /// Not everything could be read, or judged whole.
+    pub(super) is_broken: bool,
 }
+
+/// What is said of an open gate where the exit code is not 0.
+const OPEN_BUT_BROKEN: &str = "not everything could be read or judged whole (standard error says \
+     what), so the exit code is 1";
 
 impl Report<'_> {
     /// Prints it where and as it is asked for.
@@ -66,6 +72,7 @@ impl Report<'_> {
 
     fn gate_line(&self) -> String {
         match self.verdict.reasons.as_slice() {
+            [] if self.is_broken => format!("gate: open, but {OPEN_BUT_BROKEN}"),
             [] => "gate: open".to_owned(),
             reasons => format!("gate: shut: {}", reasons.join("; ")),
         }
@@ -76,11 +83,8 @@ impl Report<'_> {
         &self,
         visit: &mut dyn FnMut(ScoreRow) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let wanted = [[RowVerdict::Fail, RowVerdict::Failed], [RowVerdict::NotEvaluable; 2]];
-        for verdicts in wanted {
-            self.rows.for_each(|row| {
-                if verdicts.contains(&row.verdict()) { visit(row) } else { Ok(()) }
-            })?;
+        for wanted in [VerdictSet::FAILS, VerdictSet::NOT_EVALUABLE] {
+            self.rows.of_verdict(wanted, &mut *visit)?;
         }
         Ok(())
     }

@@ -9,6 +9,9 @@ use anyhow::Context;
 use crate::cli::{CommandError, output};
 use crate::visible;
 
+/// Buffer for writing to a file, in bytes.
+const BUFFER_BYTES: usize = 1 << 18;
+
 /// Standard output, or a file.
 pub(super) struct ReportOut {
     file: Option<(PathBuf, BufWriter<File>)>,
@@ -20,7 +23,7 @@ impl ReportOut {
         let open = |path: &Path| -> anyhow::Result<_> {
             let name = path.display();
             let file = File::create(path).with_context(|| format!("cannot write {name}"))?;
-            Ok((path.to_owned(), BufWriter::new(file)))
+            Ok((path.to_owned(), BufWriter::with_capacity(BUFFER_BYTES, file)))
         };
         Ok(Self { file: path.map(open).transpose()? })
     }

@@ -2,7 +2,7 @@
 //!
 //! Values are compared as values: numbers by what they are worth, objects in any order, lists in
 //! theirs. The modes say how the keys at the top are compared; what lies below must be equal
-//! whole. The rules are those of Dokimos (`dokimos-dev/dokimos`, `TolerantArgumentMatcher`).
+//! whole, but for `nested_subset`. The rules are those of Dokimos (`dokimos-dev/dokimos`, `TolerantArgumentMatcher`).
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
@@ -23,6 +23,8 @@ pub enum ArgumentMode {
     /// At least the expected entries; further ones are allowed.
     #[serde(alias = "SUBSET")]
     Subset,
+    /// At least the expected entries, in the objects inside too.
+    NestedSubset,
     /// At most the expected entries; some may be missing.
     #[serde(alias = "SUPERSET")]
     Superset,
@@ -36,7 +38,8 @@ pub enum ArgumentMode {
 #[serde(deny_unknown_fields, default)]
 pub struct ArgumentMatcher {
     /// How the keys are compared: `exact` (default), `subset` (the expected entries are among the
-    /// actual), `superset` (the actual entries are among the expected), or `ignore`.
+    /// actual), `nested_subset` (so in the objects inside too, and in those of lists of the same
+    /// length), `superset` (the actual entries are among the expected), or `ignore`.
     pub mode: ArgumentMode,
     /// Strips white space around texts before they are compared. Default `false`.
     pub trim_strings: bool,
@@ -46,6 +49,9 @@ pub struct ArgumentMatcher {
     /// missing on both sides is equal. Default: everything, as `mode` says.
     pub keys: Vec<String>,
 }
+
+/// Compares a value of the whole with one of the part.
+type SameValue = fn(&ArgumentMatcher, &Value<'_>, &Value<'_>) -> bool;
 
 impl ArgumentMatcher {
     /// Whether arguments are looked at at all.
@@ -74,11 +80,32 @@ impl ArgumentMatcher {
         match (entries(expected, &empty), entries(actual, &empty)) {
             (Some(expected), Some(actual)) => match self.mode {
                 ArgumentMode::Exact => self.equal_maps(expected, actual),
-                ArgumentMode::Subset => self.contains(actual, expected),
-                ArgumentMode::Superset => self.contains(expected, actual),
+                ArgumentMode::Subset => self.contains(actual, expected, Self::equal),
+                ArgumentMode::NestedSubset => self.contains(actual, expected, Self::covers),
+                ArgumentMode::Superset => self.contains(expected, actual, Self::equal),
                 ArgumentMode::Ignore => true,
             },
             _ => self.equal(expected, actual),
+        }
+    }
+
+    /// Whether a value below the top is what is expected there.
+    pub fn matches_below(&self, expected: &Value<'_>, actual: &Value<'_>) -> bool {
+        match self.mode {
+            ArgumentMode::NestedSubset => self.covers(actual, expected),
+            _ => self.equal(expected, actual),
+        }
+    }
+
+    /// Whether `whole` holds all of `part`, in the objects inside too.
+    fn covers(&self, whole: &Value<'_>, part: &Value<'_>) -> bool {
+        match (whole, part) {
+            (Value::List(whole), Value::List(part)) => {
+                whole.len() == part.len()
+                    && whole.iter().zip(part).all(|(whole, part)| self.covers(whole, part))
+            }
+            (Value::Map(whole), Value::Map(part)) => self.contains(whole, part, Self::covers),
+            _ => self.equal(whole, part),
         }
     }
 
@@ -105,20 +132,20 @@ impl ArgumentMatcher {
     }
 
     fn equal_maps(&self, a: &Map<'_>, b: &Map<'_>) -> bool {
-        a.len() == b.len() && self.contains(a, b)
+        a.len() == b.len() && self.contains(a, b, Self::equal)
     }
 
-    /// Whether each entry of `part` is in `whole`.
-    fn contains(&self, whole: &Map<'_>, part: &Map<'_>) -> bool {
+    /// Whether each entry of `part` is in `whole`, with a value that is the `same`.
+    fn contains(&self, whole: &Map<'_>, part: &Map<'_>, same: SameValue) -> bool {
         if part.len() > whole.len() {
             return false;
         }
         if part.iter().zip(whole.iter()).all(|((a, _), (b, _))| a == b) {
             // The same keys in the same order, as two calls of one tool mostly have them.
-            return part.iter().zip(whole.iter()).all(|((_, a), (_, b))| self.equal(a, b));
+            return part.iter().zip(whole.iter()).all(|((_, a), (_, b))| same(self, b, a));
         }
         let whole = whole.by_key();
-        part.iter().all(|(key, value)| whole.get(key).is_some_and(|f| self.equal(f, value)))
+        part.iter().all(|(key, value)| whole.get(key).is_some_and(|f| same(self, f, value)))
     }
 
     fn equal_texts(&self, a: &str, b: &str) -> bool {

@@ -39,6 +39,24 @@ fn modes_compare_keys_at_the_top_only() {
 }
 
 #[test]
+fn a_nested_subset_may_lack_entries_at_any_depth() {
+    let nested = matcher(ArgumentMode::NestedSubset);
+    let whole = r#"{"a":{"b":1,"c":[{"d":2,"at":"10:05"},{}]},"e":3}"#;
+    for (part, matches) in [
+        (r#"{"a":{"c":[{"d":2.0},{}]}}"#, true),
+        ("null", true),
+        (r#"{"a":{"c":[{"d":2}]}}"#, false),
+        (r#"{"a":{"c":[{"x":2},{}]}}"#, false),
+        (r#"{"a":{"b":1,"c":[{},{}],"f":null}}"#, false),
+        (r#"{"a":1}"#, false),
+    ] {
+        check(&nested, part, whole, matches);
+    }
+    check(&nested, whole, whole, true);
+    assert!(!nested.is_symmetric());
+}
+
+#[test]
 fn numbers_are_equal_by_their_decimal_text() {
     let exact = matcher(ArgumentMode::Exact);
     for (a, b, equal) in [

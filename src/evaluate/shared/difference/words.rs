@@ -147,14 +147,14 @@ pub(super) fn of_arguments(
     for (key, value) in expected.iter() {
         let what = match found.get(key) {
             None if matcher.mode != ArgumentMode::Superset => "is missing",
-            Some(found) if !matcher.equal(value, found) => "is not as expected",
+            Some(found) if !matcher.matches_below(value, found) => "is not as expected",
             _ => continue,
         };
         if let Some(words) = told.next() {
             let _ = write!(words, "`{key}` {what}");
         }
     }
-    if matcher.mode != ArgumentMode::Subset {
+    if !matches!(matcher.mode, ArgumentMode::Subset | ArgumentMode::NestedSubset) {
         for (key, _) in actual.iter().filter(|(key, _)| !wanted.has(key)) {
             if let Some(words) = told.next() {
                 words.hide(&format!("`{key}`"), ANOTHER_ARGUMENT);

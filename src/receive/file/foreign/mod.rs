@@ -20,6 +20,10 @@ use span::ForeignSpan;
 const UNKNOWN: &str = "not an OTLP/JSON request: it has neither `resourceSpans` nor `resourceLogs` \
      nor `resourceMetrics`; nor is it an export of Jaeger, Tempo, Phoenix or Langfuse";
 
+/// What a file of scores is told, which has a line for each.
+const SCORES: &str = "a score, as `spanscore score --format jsonl` writes them, and no recording: \
+     `--baseline` reads it";
+
 /// Nesting of lists and envelopes that is followed.
 const DEPTH_MAX: usize = 4;
 
@@ -64,6 +68,9 @@ fn take(
     if ["resourceSpans", "resourceLogs", "resourceMetrics"].into_iter().any(has) {
         let text = tempo::plain(Json::Object(map)).to_string();
         return add_request(text.as_bytes(), requests);
+    }
+    if has("evaluation_id") && has("evaluator") {
+        return Err(SCORES.to_owned());
     }
     if has("batches") {
         return add_request(tempo::request(Json::Object(map)).to_string().as_bytes(), requests);

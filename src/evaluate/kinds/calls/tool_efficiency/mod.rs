@@ -105,6 +105,15 @@ enum Obstacle {
 
 const NO_ARGUMENTS: Value<'static> = Value::Null;
 
+/// How many entries the objects in a value have, at any depth.
+fn nested_entries(value: &Value<'_>) -> usize {
+    match value {
+        Value::Map(map) => map.len() + map.iter().map(|(_, it)| nested_entries(it)).sum::<usize>(),
+        Value::List(items) => items.iter().map(nested_entries).sum(),
+        _ => 0,
+    }
+}
+
 impl ToolEfficiency {
     fn new(settings: Settings) -> Result<Self, SettingsError> {
         let is_compat = settings.compat.is_some();
@@ -130,6 +139,9 @@ impl ToolEfficiency {
         };
         let entries = |call: &ToolCall<'_>| match self.matcher().mode {
             ArgumentMode::Subset => usize::MAX - count(call),
+            ArgumentMode::NestedSubset => {
+                usize::MAX - call.arguments.value().map_or(0, nested_entries)
+            }
             ArgumentMode::Superset => count(call),
             ArgumentMode::Exact | ArgumentMode::Ignore => 0,
         };

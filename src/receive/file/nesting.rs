@@ -1,0 +1,142 @@
+//! How deep a JSON text is nested, and where a long list in it can be cut.
+//!
+//! A list that stands alone, or as the first list of an object under one of [`LIST_KEYS`], is cut
+//! between two of its items: what stands before the list goes in front of each part, so that each
+//! reads as a shorter text of the same form.
+
+use std::ops::Range;
+
+/// Keys whose lists can be cut: OTLP/JSON, Tempo's `batches`, the `data` of Jaeger, Phoenix and
+/// Langfuse. What else the object holds says nothing of single items.
+const LIST_KEYS: [&[u8]; 5] =
+    [b"resourceSpans", b"resourceLogs", b"resourceMetrics", b"batches", b"data"];
+/// Keys of lists that what follows them belongs to: a trace of Jaeger, of Langfuse.
+const WHOLE_KEYS: [&[u8]; 2] = [b"spans", b"observations"];
+/// Longest text before a list that is cut, in bytes: it is in each part.
+const PREFIX_BYTES_MAX: usize = 4 << 10;
+
+/// Whether there is a list to cut.
+#[derive(Default)]
+enum LongList {
+    /// None has begun.
+    #[default]
+    Unseen,
+    /// It goes on; its items are this deep.
+    Open { start: usize, depth: usize, comma: Option<usize> },
+    /// It has ended, or there is one that cannot be cut.
+    Passed,
+}
+
+/// Follows a text that grows.
+#[derive(Default)]
+pub(super) struct Nesting {
+    /// Bytes that were read; one more than there are behind a `\` at the end.
+    at: usize,
+    depth: usize,
+    in_string: bool,
+    /// Where the string begins that is read or was read last.
+    string_start: usize,
+    /// The last string directly in the outermost object or list.
+    last_string: Range<usize>,
+    list: LongList,
+}
+
+impl Nesting {
+    /// Reads on to the end of the text; true when nothing is open there.
+    pub(super) fn read(&mut self, text: &[u8]) -> bool {
+        while let Some(rest) = text.get(self.at..).filter(|rest| !rest.is_empty()) {
+            if self.in_string {
+                self.read_string(rest);
+            } else {
+                self.read_mark(rest[0], text);
+                self.at += 1;
+            }
+        }
+        self.depth == 0
+    }
+
+    fn read_string(&mut self, rest: &[u8]) {
+        let Some(found) = memchr::memchr3(b'"', b'\\', b'\n', rest) else {
+            self.at += rest.len();
+            return;
+        };
+        if rest[found] == b'\\' {
+            self.at += found + 2;
+            return;
+        }
+        // No string goes over a line, so a quote is missing and the text broken.
+        self.in_string = false;
+        if self.depth == 1 {
+            self.last_string = self.string_start..self.at + found;
+        }
+        self.at += found + 1;
+    }
+
+    fn read_mark(&mut self, byte: u8, text: &[u8]) {
+        match byte {
+            b'"' => {
+                self.in_string = true;
+                self.string_start = self.at + 1;
+            }
+            b'{' => self.depth += 1,
+            b'[' => {
+                if matches!(self.list, LongList::Unseen) && self.depth < 2 {
+                    self.begin_list(text);
+                }
+                self.depth += 1;
+            }
+            b'}' | b']' => {
+                self.depth = self.depth.saturating_sub(1);
+                if matches!(self.list, LongList::Open { depth, .. } if self.depth < depth) {
+                    self.list = LongList::Passed;
+                }
+            }
+            b',' => {
+                if let LongList::Open { depth, comma, .. } = &mut self.list
+                    && *depth == self.depth
+                {
+                    *comma = Some(self.at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn begin_list(&mut self, text: &[u8]) {
+        let key = text.get(self.last_string.clone()).unwrap_or_default();
+        let is_alone = text[..self.at].trim_ascii().is_empty();
+        if is_alone || (self.depth == 1 && LIST_KEYS.contains(&key)) {
+            let (start, depth) = (self.at + 1, self.depth + 1);
+            let can_be_cut = start <= PREFIX_BYTES_MAX;
+            self.list = match can_be_cut {
+                true => LongList::Open { start, depth, comma: None },
+                false => LongList::Passed,
+            };
+        } else if WHOLE_KEYS.contains(&key) {
+            self.list = LongList::Passed;
+        }
+    }
+
+    /// Whether the next thing in the text would be an item of the list.
+    pub(super) fn awaits_item(&self, text: &[u8]) -> bool {
+        let is_between = matches!(self.list, LongList::Open { depth, .. } if depth == self.depth);
+        is_between && matches!(text.trim_ascii_end().last(), Some(b',' | b'['))
+    }
+
+    /// Cuts the text between two items of its list: it keeps the part that can be read by itself,
+    /// and what is to be read on is given back, with the number of line ends in its items. `None`
+    /// where there is no such place.
+    pub(super) fn cut(&mut self, text: &mut Vec<u8>) -> Option<(Vec<u8>, usize)> {
+        let LongList::Open { start, depth, comma } = &mut self.list else { return None };
+        let at = comma.take()?;
+        let items = text[at + 1..].trim_ascii_start();
+        let lines = memchr::memchr_iter(b'\n', items).count();
+        let rest = [&text[..*start], items].concat();
+        let gone = text.len() - rest.len();
+        text.truncate(at);
+        text.extend_from_slice(if *depth == 1 { b"]" } else { b"]}" });
+        self.at -= gone;
+        self.string_start = self.string_start.saturating_sub(gone);
+        Some((rest, lines))
+    }
+}
