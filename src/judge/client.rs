@@ -12,7 +12,7 @@ use super::settings::JudgeSettings;
 use super::wire::{
     self, Fault, Finish, HttpAnswer, JudgeQuestion, Quirks, Reply, TokenUsage, WireRequest,
 };
-use crate::client;
+use crate::client::{self, Withheld};
 use crate::settings::Secret;
 use crate::tls::ClientTls;
 
@@ -75,6 +75,7 @@ pub(super) struct JudgeClient {
     settings: Arc<JudgeSettings>,
     key: Option<Secret>,
     http: reqwest::Client,
+    withheld: Withheld,
     recording: Option<ReplyRecording>,
 }
 
@@ -118,7 +119,9 @@ impl JudgeClient {
             .tls_backend_preconfigured(tls)
             .build()
             .map_err(|error| failed(client::chain(error)))?;
-        Ok(Self { settings: Arc::new(settings.clone()), key, http, recording })
+        let address = settings.base_url.clone().unwrap_or_default();
+        let withheld = Withheld::of_values(key.as_ref().map(Secret::reveal), &address);
+        Ok(Self { settings: Arc::new(settings.clone()), key, http, withheld, recording })
     }
 
     /// Asks once.
@@ -161,6 +164,7 @@ impl JudgeClient {
                 return Err(Fault::Unreadable("its answer is longer than 4 MiB".to_owned()));
             }
         }
+        answer.body = self.withheld.without_bytes(answer.body);
         Ok(answer)
     }
 
