@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reqwest::redirect;
 use serde::{Deserialize, Serialize};
+use tokio::io::AsyncWriteExt;
 
 use super::cache::QuestionKey;
 use super::settings::JudgeSettings;
@@ -182,7 +183,7 @@ impl JudgeClient {
             output_tokens: reply.usage.output,
         };
         let written = match serde_json::to_vec_pretty(&recorded) {
-            Ok(bytes) => tokio::fs::write(file, bytes).await.map_err(|error| error.to_string()),
+            Ok(bytes) => write_own(file, &bytes).await.map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
         if let Err(error) = written {
@@ -194,6 +195,15 @@ impl JudgeClient {
 fn file_of(folder: &std::path::Path, key: QuestionKey) -> PathBuf {
     let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
     folder.join(format!("{digits}.json"))
+}
+
+/// Writes a file anew that only its owner may read: replies quote what was judged.
+async fn write_own(file: &std::path::Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = tokio::fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(file).await;
+    let mut file = file?;
+    file.write_all(bytes).await?;
+    file.flush().await
 }
 
 async fn read_recorded(file: &std::path::Path) -> Result<Reply, Fault> {
