@@ -11,4 +11,5 @@ mod reload_judges;
 mod secrets;
 mod secrets_at_work;
 mod senders;
+mod smuggling;
 mod transport;
