@@ -8,10 +8,14 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use spanscore::config::{ConfigPart, ConfigSources, Loaded, ResolvedConfig, load};
 use spanscore::evaluate::engine::run::{Evaluators, Evidence};
+use spanscore::evaluate::engine::select::{Scope, When};
+use spanscore::evaluate::kind;
 use spanscore::extract::dialect::Dialect;
 use spanscore::extract::{ExtractionCache, Resolver, Table, extract};
 use spanscore::log::{Disk, DiskFile, Durability, Log, LogSettings, system_clock};
-use spanscore::model::{Completion, Effort, Facts, Outcome, SpanBatch, TraceSpans, Want};
+use spanscore::model::{
+    Completion, Content, Effort, Facts, Outcome, SpanBatch, TraceSpans, Trajectory, Want,
+};
 use spanscore::otlp::{AnyValue, Signal, json, request, tag};
 use spanscore::settings::yaml;
 use spanscore::value::{Value, json as value_json, python};
@@ -96,21 +100,36 @@ pub(crate) fn python_literal(data: &[u8]) {
 /// A config: YAML, references, evaluators with their rules, expressions in CEL.
 pub(crate) fn config(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let part = ConfigPart::Text { name: "fuzz".to_owned(), text: text.to_owned() };
-    match load(&[part], &|_| None) {
-        Ok(loaded) => match ResolvedConfig::new(&loaded) {
-            Ok(plan) => drop(plan.summary()),
-            Err(error) => drop(error.to_string()),
-        },
+    // What else a whole config has, the built-in one, takes longer than all that is made up.
+    let loaded = if is_one_in(16, data) {
+        let part = ConfigPart::Text { name: "fuzz".to_owned(), text: text.to_owned() };
+        load(&[part], &|_| None)
+    } else {
+        let Ok(node) = yaml::read(text) else { return };
+        Ok(Loaded { node, sources: ConfigSources::default() })
+    };
+    match loaded.and_then(|loaded| ResolvedConfig::new(&loaded)) {
+        Ok(plan) => drop(plan.summary()),
         Err(error) => drop(error.to_string()),
     }
 }
 
 /// Tables of dialects.
 pub(crate) fn dialects(data: &[u8]) {
-    let mut text = b"evaluators: {}\ndialects:\n".to_vec();
-    text.extend_from_slice(data);
-    config(&text);
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(own) = yaml::read(text).and_then(|node| node.read::<Vec<Dialect>>()) else { return };
+    let all = if is_one_in(64, data) { Dialect::with_builtin(own) } else { own };
+    if let Err(error) = Table::compile(all, &Facts::all()) {
+        drop(error.to_string());
+    }
+}
+
+/// Whether an input is one of so many, always the same: what takes long is done with few.
+fn is_one_in(count: u64, data: &[u8]) -> bool {
+    let hash = data.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    (hash >> 32).is_multiple_of(count)
 }
 
 /// A request through the stages that need no clock: extracted, and each of its traces read.
@@ -133,28 +152,48 @@ pub(crate) fn judged(data: &[u8]) {
     }
 }
 
-/// Texts where frameworks write JSON, literals of Python and messages: decoded and judged.
+/// Texts where frameworks write JSON, literals of Python and messages: decoded and judged. Rules
+/// that read texts byte by byte are left to `judged`.
 pub(crate) fn contents(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    if let Ok(request) = json::transcode(Signal::Traces, run_of(text).as_bytes()) {
-        judged(&request);
+    static JUDGE: LazyLock<Option<FuzzJudge>> = LazyLock::new(|| {
+        let rules = EVALUATORS.find("\n  output_rules").unwrap_or(EVALUATORS.len());
+        FuzzJudge::new(&EVALUATORS[..rules])
+    });
+    let (Ok(text), Some(judge)) = (std::str::from_utf8(data), JUDGE.as_ref()) else { return };
+    let Ok(request) = json::transcode(Signal::Traces, run_of(text).as_bytes()) else { return };
+    if let Some(trace) = trace(&judge.resolver, Signal::Traces, &request) {
+        judge.judge_trace(&trace);
     }
 }
 
-/// An expression in CEL over a run.
+/// An expression in CEL over a run: as a condition, and as what names a case.
 pub(crate) fn expressions(data: &[u8]) {
-    static RUN: LazyLock<Vec<TraceSpans>> = LazyLock::new(|| {
-        let run = run_of(r#"{"order": "A-17", "total": [1, 2.5]}"#);
-        let request = json::transcode(Signal::Traces, run.as_bytes()).unwrap_or_default();
-        READ_ALL.as_ref().map(|resolver| traces(resolver, &request)).unwrap_or_default()
-    });
-    let (Ok(text), Some(resolver)) = (std::str::from_utf8(data), READ_ALL.as_ref()) else {
-        return;
-    };
-    let when = Value::from(text);
-    if let Some(evaluators) = evaluators(&format!("\n  tool_error: {{when: {when}}}\n")) {
-        RUN.iter().for_each(|trace| judge(resolver, &evaluators, trace));
+    thread_local! {
+        static RUN: Option<Trajectory<'static>> = run();
     }
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let steps = if is_one_in(64, data) { STEPS } else { STEPS / 100 };
+    RUN.with(|run| {
+        let (Ok(when), Some(run)) = (When::compile_condition(text), run) else { return };
+        let mut scope = Scope::new(run, when.reads_tool_names());
+        scope.begin(&Effort::new(steps));
+        let _ = when.selects(&scope);
+        scope.begin(&Effort::new(steps));
+        let _ = when.text(&scope);
+    });
+}
+
+/// A run, read once.
+fn run() -> Option<Trajectory<'static>> {
+    static RUN: LazyLock<Option<(Resolver, TraceSpans)>> = LazyLock::new(|| {
+        let run = run_of(r#"{"order": "A-17", "total": [1, 2.5]}"#);
+        let request = json::transcode(Signal::Traces, run.as_bytes()).ok()?;
+        let resolver = resolver(&Facts::all())?;
+        let trace = trace(&resolver, Signal::Traces, &request)?;
+        Some((resolver, trace))
+    });
+    let (resolver, trace) = RUN.as_ref()?;
+    Some(resolver.resolve_within(trace, Effort::new(STEPS)))
 }
 
 /// A pattern of a custom rule, a line of its own, over the rest, as ours and as JavaScript's.
@@ -163,20 +202,20 @@ pub(crate) fn patterns(data: &[u8]) {
     else {
         return;
     };
-    let Some(resolver) = READ_ALL.as_ref() else { return };
+    let Some(kind) = kind("output_rules") else { return };
     let pattern = Value::from(pattern);
     let rules = format!(
         "bundle: custom, custom_rules: [{{name: r, type: regex_match, config: {{pattern: {pattern}}}}}]"
     );
-    let mut run = None;
     for compat in ["", "compat: iris, "] {
-        let entry = format!("\n  output_rules/r: {{{compat}{rules}}}\n");
-        let Some(evaluators) = evaluators(&entry) else { continue };
-        let run = run.get_or_insert_with(|| {
-            let request = json::transcode(Signal::Traces, run_of(text).as_bytes());
-            request.map(|request| traces(resolver, &request)).unwrap_or_default()
-        });
-        run.iter().for_each(|trace| judge(resolver, &evaluators, trace));
+        let Ok(node) = yaml::read(&format!("{{{compat}{rules}}}")) else { continue };
+        let Ok(evaluator) = (kind.build)(&node) else { continue };
+        let run = Trajectory {
+            final_output: Content::ready(Value::from(text)),
+            effort: Effort::new(STEPS),
+            ..Trajectory::default()
+        };
+        assert_fair(&evaluator.evaluate(&run, Want::ALL));
     }
 }
 
@@ -189,9 +228,6 @@ pub(crate) fn log_replay(data: &[u8]) {
         assert!(log.records().count() <= data.len(), "a record has more bytes than none");
     }
 }
-
-/// Reads all there is in a trace.
-static READ_ALL: LazyLock<Option<Resolver>> = LazyLock::new(|| resolver(&Facts::all()));
 
 /// Evaluators with what reads traces for them.
 struct FuzzJudge {
@@ -208,8 +244,23 @@ impl FuzzJudge {
 
     fn judge(&self, request: &[u8]) {
         for trace in traces(&self.resolver, request) {
-            judge(&self.resolver, &self.evaluators, &trace);
+            self.judge_trace(&trace);
         }
+    }
+
+    fn judge_trace(&self, trace: &TraceSpans) {
+        let mut trajectory = self.resolver.resolve_within(trace, Effort::new(STEPS));
+        let evidence = Evidence::first([1; 16], Completion::RootEnded, 1);
+        let mut out = Vec::new();
+        self.evaluators.evaluate_trace(&mut trajectory, evidence, &mut Vec::new(), &mut out);
+        out.iter().for_each(|evaluation| assert_fair(&evaluation.outcome));
+    }
+}
+
+/// Scores go from 0 to 1.
+fn assert_fair(outcome: &Outcome) {
+    if let Outcome::Scored(score) = outcome {
+        assert!((0.0..=1.0).contains(&score.value), "{}", score.value);
     }
 }
 
@@ -218,18 +269,6 @@ fn evaluators(entries: &str) -> Option<Evaluators> {
     let node = yaml::read(&format!("evaluators:{entries}")).ok()?;
     let loaded = Loaded { node, sources: ConfigSources::default() };
     Some(Evaluators::new(ResolvedConfig::new(&loaded).ok()?.evaluators, Want::ALL))
-}
-
-fn judge(resolver: &Resolver, evaluators: &Evaluators, trace: &TraceSpans) {
-    let mut trajectory = resolver.resolve_within(trace, Effort::new(STEPS));
-    let evidence = Evidence::first([1; 16], Completion::RootEnded, 1);
-    let mut out = Vec::new();
-    evaluators.evaluate_trace(&mut trajectory, evidence, &mut Vec::new(), &mut out);
-    for evaluation in &out {
-        if let Outcome::Scored(score) = &evaluation.outcome {
-            assert!((0.0..=1.0).contains(&score.value), "{}", score.value);
-        }
-    }
 }
 
 /// A folder in memory: a real one takes a hundred times as long as reading the segment.
@@ -336,17 +375,17 @@ fn resolver(facts: &Facts) -> Option<Resolver> {
 }
 
 /// The first trace of a request, read as traces and as logs.
-fn traces(resolver: &Resolver, data: &[u8]) -> Vec<TraceSpans> {
-    let mut traces = Vec::new();
-    for signal in [Signal::Traces, Signal::Logs] {
-        let (mut batches, mut cache) = ([SpanBatch::default()], ExtractionCache::default());
-        let _ = extract(resolver.table(), signal, data, &mut cache, &mut batches);
-        let [SpanBatch { arena, spans, runs, resources, .. }] = batches;
-        let Some(first) = runs.first() else { continue };
-        let trace_id = first.trace_id;
-        traces.push(TraceSpans { trace_id, arena, spans, resources, ..TraceSpans::default() });
-    }
-    traces
+fn traces(resolver: &Resolver, data: &[u8]) -> impl Iterator<Item = TraceSpans> {
+    [Signal::Traces, Signal::Logs].into_iter().filter_map(|signal| trace(resolver, signal, data))
+}
+
+/// The first trace of a request.
+fn trace(resolver: &Resolver, signal: Signal, data: &[u8]) -> Option<TraceSpans> {
+    let (mut batches, mut cache) = ([SpanBatch::default()], ExtractionCache::default());
+    let _ = extract(resolver.table(), signal, data, &mut cache, &mut batches);
+    let [SpanBatch { arena, spans, runs, resources, .. }] = batches;
+    let trace_id = runs.first()?.trace_id;
+    Some(TraceSpans { trace_id, arena, spans, resources, ..TraceSpans::default() })
 }
 
 /// A run in OTLP/JSON, as three instrumentations write it, with a text wherever there is content.

@@ -51,6 +51,9 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit, CommandError> {
         let line = format!("{evaluator} could not be asked whether it takes its settings: {why}");
         output::note(visible::line(&line));
     }
+    for warning in plan.warnings() {
+        output::note(visible::line(&warning));
+    }
     output::line(format_args!("{}: no mistakes", visible::line(config.name())))?;
     for (title, lines) in plan.summary() {
         let lines = if lines.is_empty() { vec!["none".to_owned()] } else { lines };

@@ -8,6 +8,7 @@ use std::time::Duration;
 use prost::Message;
 use tonic::{Code, Status};
 
+use super::withheld::Withheld;
 use crate::otlp::Signal;
 use crate::otlp::status::{ExportResponse, RETRY_INFO_TRAILER, RetryInfo, RpcStatus};
 use crate::visible;
@@ -25,26 +26,31 @@ pub struct Taken {
 }
 
 impl Taken {
-    fn new(rejected: i64, message: &str) -> Self {
-        Self { rejected: u64::try_from(rejected).unwrap_or(0), message: short(message) }
+    fn new(rejected: i64, message: &str, withheld: &Withheld) -> Self {
+        let message = short(&withheld.without(message));
+        Self { rejected: u64::try_from(rejected).unwrap_or(0), message }
     }
 
     /// Reads `Export*ServiceResponse`, which has the same form for all signals.
-    pub(super) fn from_protobuf(response: &[u8]) -> Result<Self, SendError> {
+    pub(super) fn from_protobuf(response: &[u8], withheld: &Withheld) -> Result<Self, SendError> {
         let response = ExportResponse::decode(response).map_err(unreadable)?;
         let partial = response.partial_success.unwrap_or_default();
-        Ok(Self::new(partial.rejected, &partial.error_message))
+        Ok(Self::new(partial.rejected, &partial.error_message, withheld))
     }
 
     /// The same in JSON. Protobuf's JSON writes numbers of 64 bits as texts; some collectors write
     /// them as numbers.
-    pub(super) fn from_json(signal: Signal, response: &[u8]) -> Result<Self, SendError> {
+    pub(super) fn from_json(
+        signal: Signal,
+        response: &[u8],
+        withheld: &Withheld,
+    ) -> Result<Self, SendError> {
         let response: serde_json::Value = serde_json::from_slice(response).map_err(unreadable)?;
         let partial = &response["partialSuccess"];
         let rejected = &partial[signal.rejected_key()];
         let rejected = rejected.as_i64().or_else(|| rejected.as_str()?.parse().ok());
         let message = partial["errorMessage"].as_str().unwrap_or_default();
-        Ok(Self::new(rejected.unwrap_or(0), message))
+        Ok(Self::new(rejected.unwrap_or(0), message, withheld))
     }
 }
 
@@ -88,14 +94,16 @@ impl SendError {
         if retryable { Self::Retryable { after, error } } else { Self::Refused(error) }
     }
 
-    /// What an HTTP status means; `after` is its `Retry-After`, `body` its first bytes.
+    /// What an HTTP status means; `after` is its `Retry-After`, `body` its first bytes, and
+    /// whether they are JSON.
     pub(super) fn from_http(
         status: u16,
         after: Option<Duration>,
-        body: &[u8],
-        is_json: bool,
+        (body, is_json): (&[u8], bool),
+        withheld: &Withheld,
     ) -> Self {
-        let error = format!("HTTP {status}: {}", short(&message_of(body, is_json)));
+        let message = withheld.without(message_of(body, is_json));
+        let error = format!("HTTP {status}: {}", short(&message));
         match status {
             429 | 502 | 503 | 504 => Self::Retryable { after, error },
             _ => Self::Refused(error),
@@ -196,7 +204,11 @@ mod tests {
     }
 
     fn from_http(status: u16, body: &[u8], is_json: bool) -> SendError {
-        SendError::from_http(status, None, body, is_json)
+        SendError::from_http(status, None, (body, is_json), &Withheld::default())
+    }
+
+    fn from_protobuf(response: &[u8]) -> Result<Taken, SendError> {
+        Taken::from_protobuf(response, &Withheld::default())
     }
 
     #[test]
@@ -263,17 +275,18 @@ mod tests {
     fn partial_success_is_read_and_its_absence_is_none() {
         let some = Taken { rejected: 3, message: "bad".into() };
         let response = [10, 7, 8, 3, 18, 3, b'b', b'a', b'd'];
-        assert_eq!(Taken::from_protobuf(&response), Ok(some));
+        assert_eq!(from_protobuf(&response), Ok(some));
         for nothing in [&[][..], &[10, 0]] {
-            assert_eq!(Taken::from_protobuf(nothing), Ok(Taken::default()));
+            assert_eq!(from_protobuf(nothing), Ok(Taken::default()));
         }
-        let unreadable = Taken::from_protobuf(&[0xff, 0xff]);
+        let unreadable = from_protobuf(&[0xff, 0xff]);
         assert!(matches!(unreadable, Err(SendError::Unreadable(_))), "{unreadable:?}");
     }
 
     #[test]
     fn what_was_rejected_is_read_as_a_text_and_as_a_number() {
-        let read = |body: &str| Taken::from_json(Signal::Traces, body.as_bytes());
+        let none = Withheld::default();
+        let read = |body: &str| Taken::from_json(Signal::Traces, body.as_bytes(), &none);
         for (rejected, expected) in [(r#""3""#, 3), ("3", 3), ("-1", 0), ("null", 0)] {
             let body = format!(
                 r#"{{"partialSuccess": {{"rejectedSpans": {rejected}, "errorMessage": "x"}}}}"#

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
-use crate::settings::{HumanDuration, Secret, SettingsError};
+use crate::settings::{Address, HumanDuration, Secret, SettingsError};
 
 /// What settings say of a connection.
 pub(crate) struct Connection<'a> {
     pub(crate) protocol: Protocol,
-    pub(crate) endpoint: &'a str,
+    pub(crate) endpoint: &'a Address,
     pub(crate) headers: &'a BTreeMap<String, Secret>,
     pub(crate) compression: Compression,
     pub(crate) timeout: HumanDuration,
@@ -33,7 +33,7 @@ impl Connection<'_> {
         let pairs = self.headers.iter().map(|(name, value)| (name.as_str(), value.reveal()));
         Ok(ClientSettings {
             protocol: self.protocol,
-            endpoint: self.endpoint.to_owned(),
+            endpoint: self.endpoint.clone(),
             headers: headers(pairs)?,
             compression: self.compression,
             timeout: self.timeout.0,

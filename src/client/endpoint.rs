@@ -7,10 +7,10 @@ use http::Uri;
 
 use super::Protocol;
 use crate::otlp::Signal;
-use crate::settings::SettingsError;
+use crate::settings::{Address, SettingsError};
 
 /// The addresses that one endpoint stands for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) enum Endpoint {
     /// Scheme and authority, for gRPC.
     Grpc(Uri),
@@ -22,7 +22,7 @@ pub(super) enum Endpoint {
 /// refused. An HTTP endpoint needs a scheme and keeps its path.
 pub(super) fn resolve(
     protocol: Protocol,
-    endpoint: &str,
+    address: &Address,
     insecure: bool,
 ) -> Result<Endpoint, SettingsError> {
     let example = match protocol {
@@ -30,14 +30,16 @@ pub(super) fn resolve(
         Protocol::HttpProtobuf | Protocol::HttpJson => "http://localhost:4318",
     };
     let wrong = |text: String| SettingsError::new(text).with_help(format!("such as {example}"));
-    let endpoint = endpoint.trim();
-    if endpoint.is_empty() {
+    let written = address.reveal().trim();
+    if written.is_empty() {
         return Err(wrong("`endpoint` is missing".to_owned()));
     }
-    let with_scheme = match (endpoint.contains("://"), protocol) {
-        (true, _) => endpoint.to_owned(),
-        (false, Protocol::Grpc) if insecure => format!("http://{endpoint}"),
-        (false, Protocol::Grpc) => format!("https://{endpoint}"),
+    // What is told of it shows no password.
+    let endpoint = Address::from(written);
+    let with_scheme = match (written.contains("://"), protocol) {
+        (true, _) => written.to_owned(),
+        (false, Protocol::Grpc) if insecure => format!("http://{written}"),
+        (false, Protocol::Grpc) => format!("https://{written}"),
         (false, _) => {
             let error =
                 SettingsError::new(format!("endpoint `{endpoint}` has no `http://` or `https://`"));
@@ -65,7 +67,10 @@ pub(super) fn resolve(
                 Some(start) => {
                     let path = &base[start.len()..];
                     let text = format!("endpoint `{endpoint}` ends in {path}");
-                    let help = format!("that is appended for each signal; write `{start}`");
+                    let help = format!(
+                        "that is appended for each signal; write `{}`",
+                        Address::from(start)
+                    );
                     Err(SettingsError::new(text).with_help(help))
                 }
             }
@@ -78,7 +83,7 @@ mod tests {
     use super::*;
 
     fn check(protocol: Protocol, endpoint: &str, insecure: bool, expected: &str) {
-        let found = match resolve(protocol, endpoint, insecure) {
+        let found = match resolve(protocol, &endpoint.into(), insecure) {
             Ok(Endpoint::Grpc(uri)) => uri.to_string(),
             Ok(Endpoint::Http(base)) => base,
             Err(error) => error.to_string(),

@@ -19,7 +19,9 @@ use tonic::transport::{Channel, Endpoint};
 use super::answer::{SendError, Taken};
 use super::http::USER_AGENT;
 use super::settings::{ClientSettings, Compression, Protocol, TlsSettings};
+use super::withheld::Withheld;
 use crate::otlp::Signal;
+use crate::settings::Address;
 use crate::tls::{ClientTls, TlsError};
 
 /// Time between pings while a request waits, so that a peer that is gone is noticed.
@@ -32,6 +34,7 @@ pub(super) struct GrpcClient {
     grpc: tonic::client::Grpc<Channel>,
     headers: MetadataMap,
     timeout: Duration,
+    withheld: Withheld,
 }
 
 impl GrpcClient {
@@ -56,7 +59,8 @@ impl GrpcClient {
             Compression::None => grpc,
         };
         let headers = MetadataMap::from_headers(settings.headers.clone());
-        Self { grpc, headers, timeout: settings.timeout }
+        let withheld = Withheld::of(&settings.headers, &settings.endpoint);
+        Self { grpc, headers, timeout: settings.timeout, withheld }
     }
 
     /// Sends one encoded request.
@@ -71,8 +75,8 @@ impl GrpcClient {
             grpc.unary(request, path, RawCodec).await
         };
         match tokio::time::timeout(self.timeout, call).await {
-            Ok(Ok(response)) => Taken::from_protobuf(&response.into_inner()),
-            Ok(Err(status)) => Err(SendError::from_grpc(&status)),
+            Ok(Ok(response)) => Taken::from_protobuf(&response.into_inner(), &self.withheld),
+            Ok(Err(status)) => Err(SendError::from_grpc(&self.withheld.without_status(status))),
             Err(_) => Err(SendError::Retryable {
                 after: None,
                 error: format!("no answer within {:?}", self.timeout),
@@ -87,7 +91,7 @@ pub(crate) fn channel(uri: Uri, timeout: Duration, tls: &TlsSettings) -> Result<
     super::use_cryptography();
     let settings = ClientSettings {
         protocol: Protocol::Grpc,
-        endpoint: String::new(),
+        endpoint: Address::default(),
         headers: http::HeaderMap::new(),
         compression: Compression::None,
         timeout,

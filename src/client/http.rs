@@ -12,7 +12,9 @@ use reqwest::redirect;
 use super::answer::{self, SendError, Taken};
 use super::grpc::chain;
 use super::settings::{ClientSettings, Compression, Protocol};
+use super::withheld::Withheld;
 use crate::otlp::Signal;
+use crate::settings::Address;
 use crate::tls::ClientTls;
 
 /// What backends see as our name.
@@ -31,6 +33,7 @@ pub(super) struct HttpClient {
     base: String,
     content_type: &'static str,
     compression: Compression,
+    withheld: Withheld,
 }
 
 impl HttpClient {
@@ -48,7 +51,9 @@ impl HttpClient {
             Protocol::HttpJson => JSON,
             Protocol::HttpProtobuf | Protocol::Grpc => "application/x-protobuf",
         };
-        Ok(Self { http, base: base.to_owned(), content_type, compression: settings.compression })
+        let withheld = Withheld::of(&settings.headers, &settings.endpoint);
+        let (base, compression) = (base.to_owned(), settings.compression);
+        Ok(Self { http, base, content_type, compression, withheld })
     }
 
     /// The body as it travels.
@@ -79,7 +84,10 @@ impl HttpClient {
     ) -> Result<Taken, SendError> {
         let path = signal.http_path();
         let (is_json, body) = self.request(Method::POST, path, body, content_type).await?;
-        if is_json { Taken::from_json(signal, &body) } else { Taken::from_protobuf(&body) }
+        match is_json {
+            true => Taken::from_json(signal, &body, &self.withheld),
+            false => Taken::from_protobuf(&body, &self.withheld),
+        }
     }
 
     /// Sends a body to a path below the base address; whether the answer is JSON, and its first
@@ -117,7 +125,7 @@ impl HttpClient {
         // A page for people says nothing that the status does not.
         let is_page = body.trim_ascii_start().starts_with(b"<");
         let body = if is_page { &[][..] } else { &body };
-        let error = SendError::from_http(status.as_u16(), after, body, is_json);
+        let error = SendError::from_http(status.as_u16(), after, (body, is_json), &self.withheld);
         Err(self.placed(error, (&method, path), status.as_u16()))
     }
 
@@ -137,12 +145,9 @@ impl HttpClient {
         }
     }
 
-    /// The address of a path, without a user's name and password.
+    /// The address of a path as it may be shown.
     fn place(&self, path: &str) -> String {
-        let (scheme, rest) = self.base.split_once("://").unwrap_or(("http", &self.base));
-        let (host, base) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let host = host.rsplit('@').next().unwrap_or_default();
-        answer::short(&format!("{scheme}://{host}{base}{path}"))
+        answer::short(&format!("{}{path}", Address::from(self.base.as_str())))
     }
 }
 

@@ -10,6 +10,7 @@ mod grpc;
 mod http;
 pub(crate) mod retry;
 mod settings;
+mod withheld;
 
 use bytes::Bytes;
 
@@ -19,6 +20,7 @@ pub(crate) use connection::Connection;
 pub(crate) use grpc::{chain, channel};
 pub(crate) use retry::back_off_ms;
 pub use settings::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
+pub(crate) use withheld::Withheld;
 
 use crate::otlp::Signal;
 use endpoint::Endpoint;

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::endpoint::{self, Endpoint};
-use crate::settings::SettingsError;
+use crate::settings::{Address, SettingsError};
 pub use crate::tls::TlsSettings;
 
 /// Where to send, and how.
@@ -17,7 +17,7 @@ pub struct ClientSettings {
     pub protocol: Protocol,
     /// Where to. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or `host:4317` (TLS
     /// unless `tls.insecure`). HTTP: the base address, to which the path of a signal is appended.
-    pub endpoint: String,
+    pub endpoint: Address,
     /// Headers (gRPC: metadata) of every request; see [`headers`].
     pub headers: HeaderMap,
     /// Compression of requests.
@@ -44,7 +44,7 @@ impl ClientSettings {
 /// Why it is not.
 pub fn check_endpoint(
     protocol: Protocol,
-    endpoint: &str,
+    endpoint: &Address,
     insecure: bool,
 ) -> Result<(), SettingsError> {
     endpoint::resolve(protocol, endpoint, insecure).map(|_| ())

@@ -220,7 +220,7 @@ fn configure_one(
 /// The same answer for each call would say nothing of any of them.
 fn no_calls(kind: &Kind) -> SettingsError {
     let message = format!("`{}` does not judge calls with these settings", kind.name);
-    let schema = (kind.schema)();
+    let schema = kind.schema();
     let own = schema.get("properties").and_then(|properties| properties.as_object());
     let help = if own.is_some_and(|own| own.contains_key("target")) {
         "`level: call` goes with `target: tool_arguments` or `target: tool_results`"
@@ -272,7 +272,7 @@ fn info(
 /// whether calls failed and it has none of its own: so they belong to its identity.
 fn with_failures(kind: &Kind, mut own: Node, failures: Option<&Node>) -> Node {
     const KEY: &str = "failures";
-    let schema = (kind.schema)();
+    let schema = kind.schema();
     let asks = schema.get("properties").is_some_and(|own| own.get(KEY).is_some());
     if let (true, Some(failures), NodeKind::Map(entries)) = (asks, failures, &mut own.kind)
         && !entries.iter().any(|(key, _)| key.text == KEY)
@@ -338,7 +338,7 @@ pub(super) fn bare_definition(node: &Node) -> Option<SettingsError> {
 /// Takes out mistyped shared keys, which the kind could not name. Every other key is the kind's to
 /// judge: it may take forms that its schema does not show, such as a pasted definition.
 fn without_unknown(kind: &Kind, mut node: Node, errors: &mut Vec<SettingsError>) -> Node {
-    let schema = (kind.schema)();
+    let schema = kind.schema();
     let own = schema.get("properties").and_then(|properties| properties.as_object());
     let own: Vec<&str> = own.into_iter().flat_map(|own| own.keys()).map(String::as_str).collect();
     let NodeKind::Map(entries) = &mut node.kind else { return node };

@@ -28,7 +28,7 @@ fn asks_judge(kind: &Kind, own: &Node) -> bool {
 }
 
 fn takes_judge(kind: &Kind) -> bool {
-    let schema = (kind.schema)();
+    let schema = kind.schema();
     schema.get("properties").is_some_and(|own| own.get("judge").is_some())
 }
 

@@ -33,15 +33,40 @@ pub(super) fn check(config: &Config, node: &Node, errors: &mut Vec<SettingsError
     }
     let Some(otlp) = &config.receivers.otlp else { return };
     let Some(auth) = &otlp.auth else { return };
-    let asks = |tls: Option<&ListenerTlsSettings>| {
-        tls.is_some_and(|tls| tls.client_ca_file.is_some() || tls.client_ca_pem.is_some())
-    };
     let grpc = otlp.protocols.grpc.as_ref().is_some_and(|grpc| asks(grpc.tls.as_ref()));
     let http = otlp.protocols.http.as_ref().is_some_and(|http| asks(http.tls.as_ref()));
     if let Err((keys, text)) = auth.check(grpc || http) {
         let section = descend(node, &["receivers", "otlp", "auth"]);
         errors.push(SettingsError::new(text).at(descend(section, &keys).place));
     }
+}
+
+/// What is no mistake but hardly meant.
+pub(super) fn warnings(config: &Config) -> Vec<String> {
+    let otlp = config.receivers.otlp.as_ref();
+    let clients = otlp.and_then(|otlp| otlp.auth.as_ref()).map(|auth| &auth.clients);
+    let by_certificate = clients.into_iter().flatten().filter(|(_, it)| it.certificate.is_some());
+    let names: Vec<_> = by_certificate.map(|(name, _)| format!("`{name}`")).collect();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let protocols = otlp.map(|otlp| &otlp.protocols);
+    let grpc = protocols.and_then(|it| it.grpc.as_ref()).map(|it| ("grpc", it.tls.as_ref()));
+    let http = protocols.and_then(|it| it.http.as_ref()).map(|it| ("http", it.tls.as_ref()));
+    let deaf = grpc.into_iter().chain(http).filter(|(_, tls)| !asks(*tls));
+    let warning = |(port, _)| {
+        format!(
+            "{} may send by certificate, but `receivers.otlp.protocols.{port}` asks for none: set \
+             its `tls.client_ca_file`",
+            names.join(", ")
+        )
+    };
+    deaf.map(warning).collect()
+}
+
+/// Whether a port asks for certificates.
+fn asks(tls: Option<&ListenerTlsSettings>) -> bool {
+    tls.is_some_and(|tls| tls.client_ca_file.is_some() || tls.client_ca_pem.is_some())
 }
 
 fn listeners(config: &Config) -> Vec<Listener<'_>> {
@@ -84,4 +109,36 @@ fn descend<'a>(node: &'a Node, keys: &[&str]) -> &'a Node {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::json;
+
+    #[test]
+    fn a_certificate_that_a_port_asks_nobody_for_is_warned_of() {
+        let warned = |grpc: &str, http: &str, client: &str| {
+            let text = format!(
+                r#"{{"receivers": {{"otlp": {{
+                    "protocols": {{"grpc": {grpc}, "http": {http}}},
+                    "auth": {{"clients": {{"a": {client}}}}}
+                }}}}}}"#
+            );
+            let node = Node::from_value(&json::parse(&text).unwrap());
+            warnings(&node.read::<Config>().unwrap())
+        };
+        let asking = r#"{"tls": {"cert_file": "c", "key_file": "k", "client_ca_file": "a"}}"#;
+        let certificate = r#"{"certificate": "spiffe://a"}"#;
+        let warning = |port: &str| {
+            format!(
+                "`a` may send by certificate, but `receivers.otlp.protocols.{port}` asks for none: \
+                 set its `tls.client_ca_file`"
+            )
+        };
+        assert_eq!(warned("{}", asking, certificate), [warning("grpc")]);
+        assert_eq!(warned(asking, "{}", certificate), [warning("http")]);
+        assert_eq!(warned(asking, asking, certificate), [""; 0]);
+        assert_eq!(warned("{}", asking, r#"{"token": "t"}"#), [""; 0]);
+    }
 }

@@ -32,6 +32,5 @@ pub use load::{BUILT_IN, ConfigPart, Loaded, environment, load};
 pub use plan::{Config, ResolvedConfig};
 pub use print::redacted;
 pub use schema::{schema, shared_schema};
-pub use secrets::REDACTED;
 pub use sources::{ConfigError, ConfigProblem, ConfigSources};
 pub use substitute::Lookup;

@@ -319,6 +319,11 @@ fn check_circles(
 }
 
 impl ResolvedConfig {
+    /// What is no mistake but hardly meant, for people.
+    pub fn warnings(&self) -> Vec<String> {
+        listeners::warnings(&self.config)
+    }
+
     /// What the plan does, for people: a title and its lines.
     pub fn summary(&self) -> Vec<(&'static str, Vec<String>)> {
         let evaluators = self.evaluators.iter().map(|configured| {

@@ -6,17 +6,17 @@
 use std::fmt::Write;
 
 use super::load::Loaded;
-use super::secrets::{REDACTED, Secrecy, secrecy, without_user};
+use super::secrets::Above;
 use super::sources::ConfigSources;
 use crate::settings::yaml::scalar::{self, ScalarForm};
-use crate::settings::{Node, NodeKind};
+use crate::settings::{Node, NodeKind, REDACTED, without_secrets};
 use crate::value::Value;
 use crate::visible;
 
 /// Prints the config in block form.
 pub fn redacted(loaded: &Loaded) -> String {
     let mut printer = ConfigPrinter { sources: &loaded.sources, out: String::new() };
-    printer.block(&loaded.node, 0, false);
+    printer.block(&loaded.node, 0, Above::default());
     printer.out
 }
 
@@ -27,32 +27,31 @@ struct ConfigPrinter<'a> {
 
 impl ConfigPrinter<'_> {
     /// Prints the entries or items of a collection, one a line.
-    fn block(&mut self, node: &Node, indent: usize, secret: bool) {
+    fn block(&mut self, node: &Node, indent: usize, above: Above) {
         match &node.kind {
             NodeKind::Map(entries) => {
                 for (key, value) in entries {
                     let _ = write!(self.out, "{:indent$}{}:", "", text(&key.text));
-                    let named = secrecy(&key.text) == Secrecy::Secret;
-                    self.value(value, indent, secret || named);
+                    self.value(value, indent, above.below(&key.text));
                 }
             }
             NodeKind::List(items) => {
                 for item in items {
                     let _ = write!(self.out, "{:indent$}-", "");
-                    self.value(item, indent, secret);
+                    self.value(item, indent, above);
                 }
             }
             _ => {}
         }
     }
 
-    fn value(&mut self, node: &Node, indent: usize, secret: bool) {
+    fn value(&mut self, node: &Node, indent: usize, above: Above) {
         let scalar = match &node.kind {
             NodeKind::Map(entries) if entries.is_empty() => "{}".to_owned(),
             NodeKind::List(items) if items.is_empty() => "[]".to_owned(),
             NodeKind::Map(_) | NodeKind::List(_) => {
                 self.out.push('\n');
-                return self.block(node, indent + 2, secret);
+                return self.block(node, indent + 2, above);
             }
             _ => match (self.sources.reference(node.place), &node.kind) {
                 (Some((written, form)), _) => match form {
@@ -62,9 +61,9 @@ impl ConfigPrinter<'_> {
                     ScalarForm::Plain | ScalarForm::Quoted => quoted(written),
                     ScalarForm::Tagged(tag) => format!("!!{} {}", tag.name(), quoted(written)),
                 },
-                (None, NodeKind::Scalar(Value::String(_))) if secret => quoted(REDACTED),
+                (None, NodeKind::Scalar(Value::String(_))) if above.is_secret => quoted(REDACTED),
                 (None, NodeKind::Scalar(Value::String(value))) => {
-                    text(&without_user(value).replace('$', "$$"))
+                    text(&without_secrets(value).replace('$', "$$"))
                 }
                 (None, NodeKind::Scalar(value)) => value.to_string(),
                 _ => "null".to_owned(),

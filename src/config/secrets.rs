@@ -1,41 +1,75 @@
 //! What of a config is never shown: values of secrets, wherever they come up.
 //!
 //! A secret is known by its key. Its value is masked in mistakes and in the source line that is
-//! shown with one, and left out where the config is printed. So is what stands before the `@` of an
-//! address.
+//! shown with one, and left out where the config is printed. So are the user, the password and the
+//! query of an address.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::settings::{Node, NodeKind, nearest};
+use crate::settings::{Node, NodeKind, REDACTED, nearest, user_of, without_secrets};
 use crate::value::Value;
-
-/// Stands for a secret.
-pub const REDACTED: &str = "[REDACTED]";
 
 /// Words that mark a key as that of a secret, wherever they stand in it.
 const SECRET_WORDS: [&str; 7] =
     ["token", "password", "secret", "api_key", "apikey", "authorization", "credential"];
 /// Keys whose values all are secrets, whatever their names.
 const SECRET_MAPS: [&str; 1] = ["headers"];
-/// Keys that hold a private key.
-const SECRET_KEYS: [&str; 1] = ["key_pem"];
+/// Keys of secrets by their whole name: a private key, and words that are no settings but are
+/// written for one.
+const SECRET_KEYS: [&str; 5] = ["key_pem", "pass", "bearer", "passwd", "pwd"];
+/// Keys that name a secret, or hold some, except inside of [`KEY_HOLDERS`].
+const PLAIN_KEYS: [&str; 2] = ["key", "env"];
+/// Where `key` says what something is known by, or names are those of arguments.
+const KEY_HOLDERS: [&str; 4] = ["sessions", "expect", "dialects", "criteria"];
+/// Keys whose values are addresses.
+const ADDRESS_KEYS: [&str; 2] = ["endpoint", "base_url"];
 /// Values shorter than this are not looked for in other texts: they would be found anywhere.
 const SECRET_BYTES_MIN: usize = 4;
 
 /// What the value of a key is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Secrecy {
+enum Secrecy {
     /// It may be shown.
     Shown,
     /// It is a secret if it is a text: `max_tokens: 100` is none.
     Secret,
 }
 
-/// Whether the value of a key is secret.
-pub(super) fn secrecy(key: &str) -> Secrecy {
+/// What is known of a place in a config from the keys above it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Above {
+    /// Whether one of them is that of a secret.
+    pub(super) is_secret: bool,
+    /// Whether [`PLAIN_KEYS`] name no secret there.
+    holds_keys: bool,
+}
+
+impl Above {
+    /// Below one more key.
+    pub(super) fn below(self, key: &str) -> Self {
+        self.with(key, secrecy(key) == Secrecy::Secret)
+    }
+
+    /// The same where the config may hold a mistake.
+    fn below_mistyped(self, key: &str) -> Self {
+        self.with(key, resembles_secret(key))
+    }
+
+    fn with(self, key: &str, is_secret: bool) -> Self {
+        let is_plain = PLAIN_KEYS.iter().any(|word| key.eq_ignore_ascii_case(word));
+        let is_key = is_plain && !self.holds_keys;
+        Self {
+            is_secret: self.is_secret || is_secret || is_key,
+            holds_keys: self.holds_keys || KEY_HOLDERS.contains(&key),
+        }
+    }
+}
+
+/// Whether the value of a key is secret wherever it stands.
+fn secrecy(key: &str) -> Secrecy {
     let words = key.to_lowercase().replace('-', "_");
     let is_secret = SECRET_WORDS.iter().any(|word| words.contains(word))
         || SECRET_KEYS.contains(&words.as_str())
@@ -47,36 +81,49 @@ pub(super) fn secrecy(key: &str) -> Secrecy {
 /// its value beside it.
 fn resembles_secret(key: &str) -> bool {
     let words = key.to_lowercase();
-    let mut meant = SECRET_WORDS.iter().chain(&SECRET_MAPS).chain(&SECRET_KEYS).copied();
+    let known = SECRET_WORDS.iter().chain(&SECRET_MAPS).chain(&SECRET_KEYS).copied();
+    // Of a short word, any other short one is a mistyped form.
+    let mut meant = known.filter(|word| word.len() > 4);
     secrecy(key) == Secrecy::Secret || nearest(&words, &mut meant).is_some()
 }
 
 /// The secret texts of a config.
 pub(super) fn secrets_of(node: &Node) -> Vec<String> {
     let mut found = Vec::new();
-    collect(node, false, &mut found);
+    collect(node, Above::default(), &mut found);
     // The longest first: one may hold another.
     found.sort_by_key(|secret| usize::MAX - secret.len());
     found.dedup();
     found
 }
 
-fn collect(node: &Node, is_secret: bool, found: &mut Vec<String>) {
+fn collect(node: &Node, above: Above, found: &mut Vec<String>) {
     match &node.kind {
         NodeKind::Map(entries) => entries.iter().for_each(|(key, value)| {
-            collect(value, is_secret || resembles_secret(&key.text), found);
+            if ADDRESS_KEYS.contains(&key.text.as_str()) {
+                found.extend(user_of_address(value));
+            }
+            collect(value, above.below_mistyped(&key.text), found);
         }),
-        NodeKind::List(items) => items.iter().for_each(|item| collect(item, is_secret, found)),
-        NodeKind::Scalar(Value::String(text)) if is_secret && text.len() >= SECRET_BYTES_MIN => {
+        NodeKind::List(items) => items.iter().for_each(|item| collect(item, above, found)),
+        NodeKind::Scalar(Value::String(text))
+            if above.is_secret && text.len() >= SECRET_BYTES_MIN =>
+        {
             found.push(text.to_string());
         }
         _ => {}
     }
 }
 
-/// A text without those secrets, and without what stands before the `@` of an address.
+/// User and password of an address, as it is known whole: there may be spaces in it.
+fn user_of_address(node: &Node) -> Option<String> {
+    let NodeKind::Scalar(Value::String(text)) = &node.kind else { return None };
+    user_of(text).filter(|user| user.len() >= SECRET_BYTES_MIN).map(str::to_owned)
+}
+
+/// A text without those secrets, and without what is secret of addresses.
 pub(super) fn masked(text: &str, secrets: &[String]) -> String {
-    let mut text = without_user(text).into_owned();
+    let mut text = text.to_owned();
     for secret in secrets {
         // A text of several lines stands in a source line by line.
         for line in secret.lines().map(str::trim).filter(|line| line.len() >= SECRET_BYTES_MIN) {
@@ -85,7 +132,7 @@ pub(super) fn masked(text: &str, secrets: &[String]) -> String {
             }
         }
     }
-    text
+    without_secrets(&text).into_owned()
 }
 
 /// A line of a source whose settings are not known, since it cannot be read: what stands behind a
@@ -97,23 +144,13 @@ pub(super) fn masked_line(line: &str) -> Cow<'_, str> {
     let mut at = 0;
     while let Some(found) = pair.captures_at(line, at) {
         let (Some(key), Some(value)) = (found.get(1), found.get(3)) else { break };
-        if resembles_secret(key.as_str()) {
-            return Cow::Owned(format!("{}{REDACTED}", &line[..value.start()]));
+        if Above::default().below_mistyped(key.as_str()).is_secret {
+            let before = without_secrets(&line[..value.start()]);
+            return Cow::Owned(format!("{before}{REDACTED}"));
         }
         at = value.start();
     }
-    without_user(line)
-}
-
-/// A text whose addresses have no user and no password.
-pub(super) fn without_user(text: &str) -> Cow<'_, str> {
-    static USER: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(r#"([A-Za-z][A-Za-z0-9+.-]*://)[^/\s"'@]+@"#).ok());
-    match USER.as_ref() {
-        Some(user) if text.contains("://") => user.replace_all(text, format!("${{1}}{REDACTED}@")),
-        Some(_) => Cow::Borrowed(text),
-        None => Cow::Borrowed(REDACTED),
-    }
+    without_secrets(line)
 }
 
 #[cfg(test)]
@@ -121,26 +158,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_of_addresses_are_left_out() {
-        for (text, shown) in [
-            ("http://user:pass@h:1/x", "http://[REDACTED]@h:1/x"),
-            ("at https://u@h and http://h/@b", "at https://[REDACTED]@h and http://h/@b"),
-            ("user@example.org", "user@example.org"),
-        ] {
-            assert_eq!(without_user(text), shown);
-        }
-    }
-
-    #[test]
     fn what_stands_behind_a_secret_key_is_left_out_of_a_line() {
         for (line, shown) in [
             ("  bearer_token: abc def", "  bearer_token: [REDACTED]"),
             ("{timeout: 1s, \"api-key\": x, y: 2}", "{timeout: 1s, \"api-key\": [REDACTED]"),
             ("headers: {x-key: abc}", "headers: [REDACTED]"),
+            ("a: {env: {A: abc}}", "a: {env: [REDACTED]"),
+            ("{key: abc, pass: x}", "{key: [REDACTED]"),
+            ("{endpoint: http://u:p@h, pwd: x}", "{endpoint: http://[REDACTED]@h, pwd: [REDACTED]"),
             ("timeout: 1s # token", "timeout: 1s # token"),
             ("token:", "token:"),
         ] {
             assert_eq!(masked_line(line), shown);
         }
+    }
+
+    #[test]
+    fn a_key_is_a_secret_unless_something_is_known_by_it() {
+        let is_secret = |keys: &[&str]| {
+            keys.iter().fold(Above::default(), |above, key| above.below(key)).is_secret
+        };
+        for keys in [&["judges", "a", "key"][..], &["Bearer"], &["env", "HOME"], &["a", "pass"]] {
+            assert!(is_secret(keys), "{keys:?}");
+        }
+        for keys in [&["sessions", "key"][..], &["dialects", "x", "key"], &["criteria", "env"]] {
+            assert!(!is_secret(keys), "{keys:?}");
+        }
+        assert!(!is_secret(&["passes"]) && !is_secret(&["end"]) && !is_secret(&["keys"]));
     }
 }

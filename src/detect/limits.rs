@@ -2,6 +2,9 @@
 
 /// Largest compiled form of one pattern, bytes.
 pub(crate) const REGEX_BYTES_MAX: usize = 8 << 20;
+/// Largest compiled form of one pattern of a config. A fuzzer has a smaller one: it makes up little
+/// but patterns that are too large.
+pub(crate) const OWN_REGEX_BYTES_MAX: usize = if cfg!(fuzzing) { 1 << 20 } else { REGEX_BYTES_MAX };
 /// Largest cache of one pattern's lazy automaton, bytes.
 pub(crate) const DFA_BYTES_MAX: usize = 4 << 20;
 /// Most bytes of compiled expressions and of what automata have noted of texts, together: all

@@ -1,6 +1,7 @@
 //! What an evaluator is, and what a kind of evaluator is.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::external::ExternalPlan;
 use super::inquiry::{Inquired, JudgePlan};
@@ -106,4 +107,28 @@ pub struct Kind {
     pub build: fn(&Node) -> Result<Box<dyn Evaluator>, SettingsError>,
     /// A complete entry of `evaluators:` in YAML, run by a test.
     pub example: &'static str,
+}
+
+impl Kind {
+    /// The schema of its settings, made once: reading a config asks for it several times for each
+    /// evaluator.
+    pub fn schema(&self) -> Arc<schemars::Schema> {
+        static MADE: Mutex<BTreeMap<&str, Arc<schemars::Schema>>> = Mutex::new(BTreeMap::new());
+        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(made.entry(self.name).or_insert_with(|| Arc::new((self.schema)())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluate::KINDS;
+
+    #[test]
+    fn a_schema_is_made_once() {
+        for kind in KINDS {
+            assert!(Arc::ptr_eq(&kind.schema(), &kind.schema()), "{}", kind.name);
+            assert_eq!(*kind.schema(), (kind.schema)(), "{}", kind.name);
+        }
+    }
 }

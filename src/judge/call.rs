@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::settings::JudgeApi;
 use crate::model::{EvaluationId, SpanId, TraceId};
+use crate::settings::Address;
 
 /// Told of each request that has ended. Must not wait.
 pub type CallWatch = Arc<dyn Fn(JudgeCall) + Send + Sync>;
@@ -16,7 +17,7 @@ pub struct JudgeCall {
     /// The protocol.
     pub api: JudgeApi,
     /// Where it was asked, as the config says; `None` is the provider's own address.
-    pub base_url: Option<String>,
+    pub base_url: Option<Address>,
     /// The model.
     pub model: String,
     /// Tokens of the answer at most.

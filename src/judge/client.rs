@@ -6,13 +6,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reqwest::redirect;
 use serde::{Deserialize, Serialize};
+use tokio::io::AsyncWriteExt;
 
 use super::cache::QuestionKey;
 use super::settings::JudgeSettings;
 use super::wire::{
     self, Fault, Finish, HttpAnswer, JudgeQuestion, Quirks, Reply, TokenUsage, WireRequest,
 };
-use crate::client;
+use crate::client::{self, Withheld};
 use crate::settings::Secret;
 use crate::tls::ClientTls;
 
@@ -75,6 +76,7 @@ pub(super) struct JudgeClient {
     settings: Arc<JudgeSettings>,
     key: Option<Secret>,
     http: reqwest::Client,
+    withheld: Withheld,
     recording: Option<ReplyRecording>,
 }
 
@@ -118,7 +120,9 @@ impl JudgeClient {
             .tls_backend_preconfigured(tls)
             .build()
             .map_err(|error| failed(client::chain(error)))?;
-        Ok(Self { settings: Arc::new(settings.clone()), key, http, recording })
+        let address = settings.base_url.clone().unwrap_or_default();
+        let withheld = Withheld::of_values(key.as_ref().map(Secret::reveal), &address);
+        Ok(Self { settings: Arc::new(settings.clone()), key, http, withheld, recording })
     }
 
     /// Asks once.
@@ -161,6 +165,7 @@ impl JudgeClient {
                 return Err(Fault::Unreadable("its answer is longer than 4 MiB".to_owned()));
             }
         }
+        answer.body = self.withheld.without_bytes(answer.body);
         Ok(answer)
     }
 
@@ -178,7 +183,7 @@ impl JudgeClient {
             output_tokens: reply.usage.output,
         };
         let written = match serde_json::to_vec_pretty(&recorded) {
-            Ok(bytes) => tokio::fs::write(file, bytes).await.map_err(|error| error.to_string()),
+            Ok(bytes) => write_own(file, &bytes).await.map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
         if let Err(error) = written {
@@ -190,6 +195,15 @@ impl JudgeClient {
 fn file_of(folder: &std::path::Path, key: QuestionKey) -> PathBuf {
     let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
     folder.join(format!("{digits}.json"))
+}
+
+/// Writes a file anew that only its owner may read: replies quote what was judged.
+async fn write_own(file: &std::path::Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = tokio::fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(file).await;
+    let mut file = file?;
+    file.write_all(bytes).await?;
+    file.flush().await
 }
 
 async fn read_recorded(file: &std::path::Path) -> Result<Reply, Fault> {

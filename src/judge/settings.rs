@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::model::WaitingRoom;
-use crate::settings::{HumanDuration, Node, SettingsError, above_zero, nearest};
+use crate::settings::{Address, HumanDuration, Node, SettingsError, above_zero, nearest};
 use crate::tls::TlsSettings;
 
 /// Judges of one config at most.
@@ -23,7 +23,7 @@ pub struct JudgeSettings {
     /// Where it is, with the path before the protocol's own, such as `http://localhost:11434/v1`;
     /// the provider's own address without it.
     #[serde(default)]
-    pub base_url: Option<String>,
+    pub base_url: Option<Address>,
     /// Environment variable that holds the key. Without it no key is sent.
     #[serde(default)]
     pub api_key_env: Option<String>,
@@ -270,7 +270,7 @@ impl JudgeSettings {
             JudgeApi::OpenAi | JudgeApi::OpenAiResponses => "https://api.openai.com/v1",
             JudgeApi::Anthropic => "https://api.anthropic.com",
         };
-        self.base_url.as_deref().unwrap_or(own).trim_end_matches('/')
+        self.base_url.as_ref().map_or(own, Address::reveal).trim_end_matches('/')
     }
 
     /// Model and parameters: what of a judge its answers depend on, as identities name it.
@@ -352,8 +352,9 @@ fn check_numbers(judge: &JudgeSettings) -> Option<SettingsError> {
 
 fn check_address(judge: &JudgeSettings) -> Option<SettingsError> {
     let base = judge.base_url();
+    let shown = Address::from(base);
     let Ok(url) = reqwest::Url::parse(base) else {
-        let message = format!("`{base}` is not an address");
+        let message = format!("`{shown}` is not an address");
         return Some(SettingsError::new(message).with_help("such as https://api.example.com/v1"));
     };
     let is_loopback = url.host_str().is_some_and(|host| {
@@ -364,9 +365,9 @@ fn check_address(judge: &JudgeSettings) -> Option<SettingsError> {
         "https" => None,
         "http" if is_loopback || judge.insecure => None,
         "http" => Some(
-            SettingsError::new(format!("`{base}` is not encrypted and on another machine"))
+            SettingsError::new(format!("`{shown}` is not encrypted and on another machine"))
                 .with_help("use https, or say `insecure: true` if the network is yours"),
         ),
-        _ => Some(SettingsError::new(format!("`{base}` is not an http or https address"))),
+        _ => Some(SettingsError::new(format!("`{shown}` is not an http or https address"))),
     }
 }

@@ -5,6 +5,7 @@
 //! settings, defaults and documentation beside its code, and a mistake still names its place and
 //! the nearest valid word.
 
+mod address;
 mod both;
 mod check;
 mod de;
@@ -15,6 +16,7 @@ pub mod yaml;
 
 use std::fmt;
 
+pub use address::{Address, REDACTED, user_of, without_secrets};
 pub use both::{joined, keys_of, schema_of_both};
 pub use check::{above_zero, listen_address, optional_listen_address, some_above_zero};
 pub use duration::HumanDuration;

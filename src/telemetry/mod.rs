@@ -178,7 +178,7 @@ impl Telemetry {
             let client = client_of(otlp, "telemetry.metrics.otlp")?;
             let (reader, requests) = push::reader(otlp, &registry);
             builder = builder.with_reader(reader);
-            reports = Some((client, requests, otlp.endpoint.as_str()));
+            reports = Some((client, requests, &otlp.endpoint));
         }
         let provider = builder.build();
         let meter = provider.meter("spanscore");

@@ -28,6 +28,7 @@ use super::process;
 use super::settings::MetricsOtlpSettings;
 use crate::client::{Client, SendError};
 use crate::otlp::Signal;
+use crate::settings::Address;
 
 /// Longest time that the last report may take, so that a dead backend does not hold up the end.
 pub(super) const LAST_PUSH_TIME: Duration = Duration::from_secs(5);
@@ -108,7 +109,7 @@ impl Pushing {
         client: Client,
         requests: watch::Receiver<Bytes>,
         meter: &Meter,
-        endpoint: &str,
+        endpoint: &Address,
     ) -> Self {
         let closing = CancellationToken::new();
         let outcomes = PushOutcomes::new(meter, endpoint);
@@ -152,7 +153,7 @@ async fn run(
                 outcomes.add("failed", 1);
                 if failed % TELL_EVERY == 0 {
                     let (endpoint, error) = (&outcomes.endpoint, text_of(&error));
-                    tracing::warn!(endpoint, error, "failed to report our own metrics");
+                    tracing::warn!(%endpoint, error, "failed to report our own metrics");
                 }
                 failed += 1;
             }
@@ -163,17 +164,17 @@ async fn run(
 /// Counts what became of reports.
 struct PushOutcomes {
     counter: Counter<u64>,
-    endpoint: String,
+    endpoint: Address,
 }
 
 impl PushOutcomes {
-    fn new(meter: &Meter, endpoint: &str) -> Self {
+    fn new(meter: &Meter, endpoint: &Address) -> Self {
         let counter = meter
             .u64_counter("spanscore.telemetry.reports")
             .with_unit("{report}")
             .with_description("Reports of our own metrics over OTLP, by outcome.")
             .build();
-        let own = Self { counter, endpoint: endpoint.to_owned() };
+        let own = Self { counter, endpoint: endpoint.clone() };
         own.add("sent", 0);
         own.add("failed", 0);
         own

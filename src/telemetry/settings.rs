@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, de::Error};
 
 use super::logs::filter;
 use crate::client::{ClientSettings, Compression, Connection, Protocol, TlsSettings};
-use crate::settings::{HumanDuration, Secret, SettingsError, optional_listen_address};
+use crate::settings::{Address, HumanDuration, Secret, SettingsError, optional_listen_address};
 use crate::tls::ListenerTlsSettings;
 
 /// Our own metrics, spans, health and logs.
@@ -62,7 +62,7 @@ pub struct MetricsOtlpSettings {
     /// Where to. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or `host:4317` (TLS
     /// unless `tls.insecure`). HTTP: the base address, such as `http://host:4318`; `/v1/metrics`
     /// or `/v1/traces` is appended to its path.
-    pub endpoint: String,
+    pub endpoint: Address,
     /// How requests are carried: `grpc` or `http/protobuf`. Default `grpc`.
     pub protocol: ReportProtocol,
     /// Time between two reports; 512 spans are sent at once. Default `1m`.
@@ -80,7 +80,7 @@ pub struct MetricsOtlpSettings {
 impl Default for MetricsOtlpSettings {
     fn default() -> Self {
         Self {
-            endpoint: String::new(),
+            endpoint: Address::default(),
             protocol: ReportProtocol::Grpc,
             interval: HumanDuration::from_secs(60),
             headers: BTreeMap::new(),

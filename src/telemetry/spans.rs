@@ -23,6 +23,7 @@ use super::settings::MetricsOtlpSettings;
 use crate::client::Client;
 use crate::otlp::Signal;
 use crate::otlp::semconv::{OWN_SCOPE, SERVICE_NAME};
+use crate::settings::Address;
 
 /// Spans that wait to be sent; more are dropped.
 const WAITING_MAX: usize = 2_048;
@@ -92,7 +93,7 @@ impl SpanPushing {
 
 struct Pusher {
     client: Client,
-    endpoint: String,
+    endpoint: Address,
     outcomes: Arc<SpanOutcomes>,
     failed: u64,
 }
@@ -130,7 +131,7 @@ impl Pusher {
         self.outcomes.add("failed", count);
         if self.failed.is_multiple_of(TELL_EVERY) {
             let (endpoint, error) = (&self.endpoint, text_of(&error));
-            tracing::warn!(endpoint, error, "failed to report spans of our own");
+            tracing::warn!(%endpoint, error, "failed to report spans of our own");
         }
         self.failed += 1;
     }

@@ -1,5 +1,6 @@
 //! The gate of a CI run: formats, rates, a baseline, inputs of many kinds.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
@@ -103,6 +104,11 @@ fn stable(text: &str) -> String {
     out
 }
 
+/// Who may read and write a file.
+fn mode(path: &str) -> u32 {
+    std::fs::metadata(path).expect("a file").permissions().mode() & 0o777
+}
+
 #[test]
 fn a_pull_request_that_makes_the_agent_worse_is_caught() {
     let walk = Walk::new();
@@ -113,6 +119,7 @@ fn a_pull_request_that_makes_the_agent_worse_is_caught() {
     let scores = scores.to_str().expect("text");
     let good = score(&["--format", "jsonl", "--output", scores, &main]);
     assert_eq!((good.code, good.out.as_str(), good.err.as_str()), (0, "", ""));
+    assert_eq!(mode(scores), 0o600, "it quotes arguments");
 
     let same = score(&["--baseline", scores, "--format", "summary", &main]);
     assert_eq!(same.code, 0, "{}", same.out);
@@ -236,6 +243,7 @@ fn expectations_learned_from_good_runs_catch_a_worse_one() {
     let folder = folder.to_str().expect("text");
     let learned = run(&["learn", "--output", golden, folder]);
     assert_eq!(learned.code, 0, "{}", learned.err);
+    assert_eq!(mode(golden), 0o600, "it quotes arguments");
     assert!(
         learned.err.starts_with("learned 6 cases from 12 runs\n\nevaluators:"),
         "{}",

@@ -91,6 +91,37 @@ async fn a_hangup_reads_the_config_again_and_loses_nothing() {
     assert_eq!(traces, ["07".repeat(16), "08".repeat(16)]);
 }
 
+#[test]
+fn memory_stays_flat_over_reloads_of_good_and_of_bad_configs() {
+    const GROWTH_KIB_MAX: u64 = 16 << 10;
+    let folder = tempfile::tempdir().unwrap();
+    let own = "evaluators:
+  tool_error: {when: 'service_name != \"\"'}
+  output_rules: {bundle: all}
+  tool_call_validity: {schema: full}
+dialects: [{name: own, detect: {attr: own.tool}}]
+";
+    let mut program = Program::start(folder.path(), own);
+    let path = folder.path().join("spanscore.yaml");
+    let good = std::fs::read_to_string(&path).unwrap();
+    let bad = good.replace("bundle: all", "bundle: al");
+    let reload = |program: &mut Program, times: usize| {
+        for _ in 0..times {
+            for (config, told) in [(&bad, "the config has a mistake"), (&good, "and is in use")] {
+                std::fs::write(&path, config).unwrap();
+                program.signal("-HUP");
+                program.says(told);
+            }
+        }
+    };
+    // What is made once, and kept.
+    reload(&mut program, 10);
+    let before = program.resident_kib();
+    reload(&mut program, 30);
+    let grown = program.resident_kib().saturating_sub(before);
+    assert!(grown < GROWTH_KIB_MAX, "{grown} KiB more than {before} KiB after 60 reloads");
+}
+
 #[tokio::test]
 async fn a_log_that_nobody_reads_any_more_ends_nothing() {
     let folder = tempfile::tempdir().unwrap();

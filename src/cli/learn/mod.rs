@@ -4,6 +4,7 @@ mod alignment;
 mod golden;
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -15,6 +16,7 @@ use super::{CommandError, Exit, inputs, output, recorded};
 use crate::evaluate::engine::select::{Scope, When};
 use crate::model::{Facts, Trajectory};
 use crate::pipeline::replay::Replay;
+use crate::receive::file::recording::create_own;
 use crate::value::Value;
 use crate::visible;
 
@@ -81,7 +83,8 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit, CommandError> {
     }
     match &args.output {
         None => output::text(&dataset)?,
-        Some(path) => std::fs::write(path, &dataset)
+        Some(path) => create_own(path)
+            .and_then(|mut file| file.write_all(dataset.as_bytes()))
             .with_context(|| format!("cannot write {}", path.display()))?,
     }
     tell(args, &cases);

@@ -18,7 +18,7 @@ use super::{CommandError, Exit, output};
 use crate::client::{ClientSettings, Compression, Protocol, TlsSettings, headers};
 use crate::otlp::Signal;
 use crate::receive::file::{FileError, read_requests};
-use crate::settings::SettingsError;
+use crate::settings::{Address, Secret, SettingsError};
 use crate::visible;
 
 /// The recorded run that `--sample` sends: an agent that refunds an order, with a failed and a
@@ -48,9 +48,10 @@ pub(super) struct SendArgs {
         long,
         value_name = "URL",
         env = "OTEL_EXPORTER_OTLP_ENDPOINT",
+        hide_env_values = true,
         default_value = "http://127.0.0.1:4318"
     )]
-    endpoint: String,
+    endpoint: Address,
     /// How; without it gRPC to port 4317 and HTTP with protobuf to any other
     #[arg(long, value_enum, env = "OTEL_EXPORTER_OTLP_PROTOCOL")]
     protocol: Option<Protocol>,
@@ -86,15 +87,14 @@ pub(super) struct SendArgs {
 #[derive(Clone, Debug)]
 struct Header {
     name: String,
-    value: String,
+    value: Secret,
 }
 
-impl FromStr for Header {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) = text.split_once('=').ok_or("write name=value")?;
-        Ok(Self { name: name.trim().to_lowercase(), value: value.trim().to_owned() })
+impl From<String> for Header {
+    /// Never a mistake: that would be shown with the header. One without a name is told later.
+    fn from(text: String) -> Self {
+        let (name, value) = text.split_once('=').unwrap_or(("", &text));
+        Self { name: name.trim().to_lowercase(), value: Secret(value.trim().to_owned()) }
     }
 }
 
@@ -123,7 +123,10 @@ impl FromStr for Rate {
 impl SendArgs {
     /// What a client of the collector needs to know.
     fn client(&self) -> Result<ClientSettings, SettingsError> {
-        let pairs = self.headers.iter().map(|header| (&*header.name, &*header.value));
+        if self.headers.iter().any(|header| header.name.is_empty()) {
+            return Err(SettingsError::new("a header has no name: write --header name=value"));
+        }
+        let pairs = self.headers.iter().map(|header| (&*header.name, header.value.reveal()));
         Ok(ClientSettings {
             protocol: self.protocol(),
             endpoint: self.endpoint.clone(),
@@ -135,7 +138,7 @@ impl SendArgs {
     }
 
     fn protocol(&self) -> Protocol {
-        let grpc_port = self.endpoint.trim_end_matches('/').ends_with(":4317");
+        let grpc_port = self.endpoint.reveal().trim_end_matches('/').ends_with(":4317");
         self.protocol.unwrap_or(if grpc_port { Protocol::Grpc } else { Protocol::HttpProtobuf })
     }
 

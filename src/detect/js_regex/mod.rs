@@ -18,7 +18,7 @@ use std::borrow::Cow;
 
 use self::class::{Item, LINE_ENDS, Ranges, complement, meet, push, spell, stand_in, with_cases};
 use self::names::CaptureGroups;
-use super::limits::{DFA_BYTES_MAX, REGEX_BYTES_MAX};
+use super::limits::{DFA_BYTES_MAX, OWN_REGEX_BYTES_MAX};
 
 /// Deepest nesting of the pattern as written here; a pattern of the source's has 1,000 characters.
 const NESTING_MAX: u32 = 4096;
@@ -84,7 +84,7 @@ impl JsRegex {
             }
         };
         let regex = regex::bytes::RegexBuilder::new(&out)
-            .size_limit(REGEX_BYTES_MAX)
+            .size_limit(OWN_REGEX_BYTES_MAX)
             .dfa_size_limit(DFA_BYTES_MAX)
             .nest_limit(NESTING_MAX)
             .build()

@@ -9,7 +9,7 @@ use crate::client::Connection;
 use crate::client::retry::RetrySettings;
 use crate::client::{ClientSettings, Compression, Protocol, TlsSettings};
 use crate::otlp::Signal;
-use crate::settings::{HumanDuration, Node, NodeKind, Secret, SettingsError, nearest};
+use crate::settings::{Address, HumanDuration, Node, NodeKind, Secret, SettingsError, nearest};
 
 /// Most backends that one process forwards to; each has a queue of its own.
 const FORWARDS_MAX: usize = 16;
@@ -38,9 +38,10 @@ impl ForwardSettings {
 
     /// Whether it leads back to a receiver of this process that listens at `address`.
     pub fn leads_to(&self, address: &str) -> bool {
-        let endpoint = self.backend.endpoint.trim();
+        let endpoint = self.backend.endpoint.reveal().trim();
         let endpoint = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
         let authority = endpoint.split('/').next().unwrap_or_default();
+        let authority = authority.rsplit('@').next().unwrap_or_default();
         let (Some((host, port)), Some((own, own_port))) =
             (authority.rsplit_once(':'), address.rsplit_once(':'))
         else {
@@ -65,7 +66,7 @@ pub(super) struct ForwardBackendSettings {
     /// Where to. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or `host:4317` (TLS
     /// unless `tls.insecure`). HTTP: the base address, such as `http://host:4318`; `/v1/traces`,
     /// `/v1/logs` and `/v1/metrics` are appended to its path.
-    pub(super) endpoint: String,
+    pub(super) endpoint: Address,
     /// Headers (gRPC: metadata) of every request, such as an authorization; never logged. Those of
     /// the sender are not passed on.
     pub(super) headers: BTreeMap<String, Secret>,
@@ -91,7 +92,7 @@ pub(super) struct ForwardBackendSettings {
 impl Default for ForwardBackendSettings {
     fn default() -> Self {
         Self {
-            endpoint: String::new(),
+            endpoint: Address::default(),
             headers: BTreeMap::new(),
             compression: Compression::Gzip,
             timeout: HumanDuration::from_secs(10),
@@ -306,6 +307,7 @@ mod tests {
         assert!(leads("http://localhost:4318/base", "127.0.0.1:4318"));
         assert!(leads("http://127.0.0.1:4318", "0.0.0.0:4318"));
         assert!(leads("http://shop:4318", "shop:4318"));
+        assert!(leads("http://bob:key@shop:4318", "shop:4318"));
         assert!(!leads("http://localhost:4319", "127.0.0.1:4318"));
         assert!(!leads("http://tempo:4318", "0.0.0.0:4318"));
         assert!(!leads("http://localhost:0", "127.0.0.1:0"));

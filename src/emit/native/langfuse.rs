@@ -19,7 +19,7 @@ use super::{NativeAccount, NativeBackend, NativeRequest, NativeScore, NativeSett
 use crate::emit::settings::{Exporter, ExporterKind};
 use crate::emit::{ExporterStartError, Starting};
 use crate::model::Level;
-use crate::settings::{Secret, SettingsError};
+use crate::settings::{Address, Secret, SettingsError};
 
 /// `langfuse`.
 pub(crate) static KIND: ExporterKind = ExporterKind {
@@ -36,7 +36,7 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
 #[serde(deny_unknown_fields, default)]
 struct LangfuseAccount {
     /// The address of the server, such as `https://cloud.langfuse.com`.
-    endpoint: String,
+    endpoint: Address,
     /// The project's public key (`pk-lf-...`).
     public_key: String,
     /// The project's secret key (`sk-lf-...`); never logged.
@@ -45,14 +45,14 @@ struct LangfuseAccount {
 
 impl Default for LangfuseAccount {
     fn default() -> Self {
-        let endpoint = "https://cloud.langfuse.com".to_owned();
+        let endpoint = Address::from("https://cloud.langfuse.com");
         Self { endpoint, public_key: String::new(), secret_key: None }
     }
 }
 
 impl NativeAccount for LangfuseAccount {
     /// The keys become the header of basic authentication.
-    fn server(&self) -> Result<(String, BTreeMap<String, Secret>), SettingsError> {
+    fn server(&self) -> Result<(Address, BTreeMap<String, Secret>), SettingsError> {
         let secret = self.secret_key.as_ref().map_or("", |secret| secret.0.as_str());
         if self.public_key.is_empty() || secret.is_empty() {
             let error = SettingsError::new("`public_key` and `secret_key` are both needed");

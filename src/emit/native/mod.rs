@@ -28,7 +28,7 @@ use crate::client::Connection;
 use crate::client::retry::{AttemptError, GivenUp, RetrySettings, retry};
 use crate::client::{ClientSettings, Compression, JsonClient, Protocol, TlsSettings};
 use crate::model::{Evaluation, Outcome};
-use crate::settings::{HumanDuration, Node, Secret, SettingsError, schema_of_both};
+use crate::settings::{Address, HumanDuration, Node, Secret, SettingsError, schema_of_both};
 
 /// Scores in one request.
 const SCORES_MAX: usize = 200;
@@ -72,7 +72,7 @@ impl Default for NativeSending {
 #[derive(Clone, Debug, PartialEq)]
 struct NativeSettings {
     /// The address of the server; the path of its interface is appended.
-    endpoint: String,
+    endpoint: Address,
     /// Headers of every request.
     headers: BTreeMap<String, Secret>,
     sending: NativeSending,
@@ -84,7 +84,7 @@ trait NativeAccount: DeserializeOwned + JsonSchema {
     ///
     /// # Errors
     /// What is missing.
-    fn server(&self) -> Result<(String, BTreeMap<String, Secret>), SettingsError>;
+    fn server(&self) -> Result<(Address, BTreeMap<String, Secret>), SettingsError>;
 }
 
 /// The schema of an exporter with those settings of its own.

@@ -24,7 +24,7 @@ use super::{NativeAccount, NativeBackend, NativeRequest, NativeScore, NativeSett
 use crate::emit::settings::{Exporter, ExporterKind};
 use crate::emit::{ExporterStartError, Starting};
 use crate::model::Level;
-use crate::settings::{Secret, SettingsError};
+use crate::settings::{Address, Secret, SettingsError};
 
 /// `opik`.
 pub(crate) static KIND: ExporterKind = ExporterKind {
@@ -45,7 +45,7 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
 struct OpikAccount {
     /// The address of the server's interface, such as `http://localhost:5173/api`. Default: Opik's
     /// own service.
-    endpoint: String,
+    endpoint: Address,
     /// The key of the interface, where the server wants one; never logged.
     api_key: Option<Secret>,
     /// The workspace; without it that of the key.
@@ -56,14 +56,14 @@ struct OpikAccount {
 
 impl Default for OpikAccount {
     fn default() -> Self {
-        let endpoint = "https://www.comet.com/opik/api".to_owned();
+        let endpoint = Address::from("https://www.comet.com/opik/api");
         Self { endpoint, api_key: None, workspace: None, project_name: None }
     }
 }
 
 impl NativeAccount for OpikAccount {
     /// The key and the workspace become headers.
-    fn server(&self) -> Result<(String, BTreeMap<String, Secret>), SettingsError> {
+    fn server(&self) -> Result<(Address, BTreeMap<String, Secret>), SettingsError> {
         let key = self.api_key.clone().map(|key| ("authorization".to_owned(), key));
         let workspace = self.workspace.clone();
         let workspace = workspace.map(|name| ("comet-workspace".to_owned(), Secret(name)));

@@ -13,7 +13,7 @@ use serde_json::{Value as Json, json};
 use super::{NativeAccount, NativeBackend, NativeRequest, NativeScore, NativeSettings, schema};
 use crate::emit::settings::{Exporter, ExporterKind};
 use crate::emit::{ExporterStartError, Starting};
-use crate::settings::{Secret, SettingsError};
+use crate::settings::{Address, Secret, SettingsError};
 
 /// `phoenix`.
 pub(crate) static KIND: ExporterKind = ExporterKind {
@@ -31,13 +31,13 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
 struct PhoenixServer {
     /// The address of the server, such as `http://localhost:6006`; the path of its interface is
     /// appended.
-    endpoint: String,
+    endpoint: Address,
     /// Headers of every request, such as an authorization; never logged.
     headers: BTreeMap<String, Secret>,
 }
 
 impl NativeAccount for PhoenixServer {
-    fn server(&self) -> Result<(String, BTreeMap<String, Secret>), SettingsError> {
+    fn server(&self) -> Result<(Address, BTreeMap<String, Secret>), SettingsError> {
         Ok((self.endpoint.clone(), self.headers.clone()))
     }
 }

@@ -13,12 +13,13 @@ use crate::client::{Client, Protocol, Taken};
 use crate::emit::Starting;
 use crate::emit::counters::{Seldom, Tally};
 use crate::otlp::Signal;
+use crate::settings::Address;
 
 /// One OTLP backend.
 pub(super) struct Backend {
     pub(super) name: Arc<str>,
     pub(super) client: Client,
-    endpoint: String,
+    endpoint: Address,
     is_http: bool,
     pub(super) retry: RetrySettings,
     circuit: Arc<Circuit>,
@@ -56,7 +57,7 @@ impl Backend {
         Ok(Self {
             name: starting.name().into(),
             client,
-            endpoint: settings.endpoint.trim_end_matches('/').to_owned(),
+            endpoint: settings.endpoint.trimmed(),
             is_http: protocol != Protocol::Grpc,
             retry,
             circuit,

@@ -11,7 +11,7 @@ use crate::client::{ClientSettings, Compression, Protocol, TlsSettings};
 use crate::emit::content::ShownContent;
 use crate::emit::queue::QueueSettings;
 use crate::emit::scores::SERIES_IDLE;
-use crate::settings::{HumanDuration, Secret, SettingsError};
+use crate::settings::{Address, HumanDuration, Secret, SettingsError};
 
 /// Sends evaluations to an OTLP backend.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -20,7 +20,7 @@ pub(crate) struct OtlpExporterSettings {
     /// Where to. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or `host:4317` (TLS
     /// unless `tls.insecure`). HTTP: the base address, such as `http://host:4318`; `/v1/logs`,
     /// `/v1/traces` and `/v1/metrics` are appended to its path.
-    pub(crate) endpoint: String,
+    pub(crate) endpoint: Address,
     /// Headers (gRPC: metadata) of every request, such as an authorization; never logged.
     pub(crate) headers: BTreeMap<String, Secret>,
     /// Compression of requests.
@@ -60,7 +60,7 @@ pub(crate) struct OtlpExporterSettings {
 impl Default for OtlpExporterSettings {
     fn default() -> Self {
         Self {
-            endpoint: String::new(),
+            endpoint: Address::default(),
             headers: BTreeMap::new(),
             compression: Compression::Gzip,
             timeout: HumanDuration::from_secs(10),

@@ -6,7 +6,7 @@
 //! span) and `tool_names` (a list, in call order). A key that a map does not have makes the
 //! expression false. A comparison of different types does, too, and is counted.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use cel::common::ast::Expr;
 use cel::common::types::{
@@ -106,33 +106,23 @@ pub enum Selected {
 impl When {
     /// Compiles an expression that selects: one that surely gives no truth value is refused.
     pub fn compile_condition(text: &str) -> Result<Self, WhenError> {
-        let environment = Env::stdlib();
-        if let Ok(program) = environment.compile(text)
-            && let Err(what) = truth::check(program.expression())
-        {
-            // A name that does not exist says more.
-            return Err(Self::compile(text).err().unwrap_or(WhenError::NoTruthValue { what }));
-        }
-        Self::compile(text)
+        Self::compile_with(text, &[], true)
     }
 
     /// Compiles an expression.
     pub fn compile(text: &str) -> Result<Self, WhenError> {
-        Self::compile_with(text, &[])
+        Self::compile_with(text, &[], false)
     }
 
     /// Compiles an expression over the scores of other evaluators, too.
     pub fn compile_run_if(text: &str) -> Result<Self, WhenError> {
-        let program = Env::stdlib().compile(text);
-        if let Ok(Err(what)) = program.as_ref().map(|program| truth::check(program.expression())) {
-            let error = Self::compile_with(text, &[SCORES]).err();
-            return Err(error.unwrap_or(WhenError::NoTruthValue { what }));
-        }
-        Self::compile_with(text, &[SCORES])
+        Self::compile_with(text, &[SCORES], true)
     }
 
-    fn compile_with(text: &str, more: &[&str]) -> Result<Self, WhenError> {
-        let environment = Arc::new(Env::stdlib());
+    fn compile_with(text: &str, more: &[&str], is_condition: bool) -> Result<Self, WhenError> {
+        // Its functions are many; all expressions share them.
+        static STDLIB: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
+        let environment = Arc::clone(&STDLIB);
         let program = environment.compile(text).map_err(|errors| {
             let first = errors.errors.first();
             let at = |place: Option<isize>| {
@@ -159,6 +149,10 @@ impl When {
             Uncountable::PatternOfData => WhenError::PatternOfData,
             Uncountable::Pattern(message) => WhenError::Pattern { message },
         })?;
+        // Said last: a name that does not exist says more.
+        if is_condition && let Err(what) = truth::check(program.expression()) {
+            return Err(WhenError::NoTruthValue { what });
+        }
         Ok(Self { counted, environment, attributes, tool_names })
     }
 

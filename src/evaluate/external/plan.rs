@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::invocations::OutputFormat;
 pub use crate::detect::redactor::Redact;
-use crate::settings::Secret;
+use crate::settings::{Address, Secret};
 use crate::tls::TlsSettings;
 
 /// How one configured evaluator is asked. Two of one name that are equal share their connections
@@ -50,7 +50,7 @@ pub struct ProcessPlan {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RemotePlan {
     /// Its address.
-    pub endpoint: String,
+    pub endpoint: Address,
     /// Which of its kinds is asked, where the config says so.
     pub kind: Option<String>,
     /// The evaluator's settings, a JSON object.

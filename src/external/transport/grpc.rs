@@ -12,7 +12,7 @@ use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
 use super::ExternalFault;
-use crate::client;
+use crate::client::{self, Withheld};
 use crate::evaluate::external::RemotePlan;
 use crate::evaluate::external::answer::shown;
 use crate::evaluate::external::proto::{
@@ -53,15 +53,17 @@ pub(in crate::external) struct GrpcEvaluator {
     grpc: tonic::client::Grpc<Channel>,
     headers: MetadataMap,
     timeout: Duration,
+    withheld: Withheld,
 }
 
 impl GrpcEvaluator {
     /// Prepares a client without connecting.
     pub(super) fn new(remote: &RemotePlan, timeout: Duration) -> Result<Self, String> {
-        let channel = match remote.endpoint.strip_prefix("unix:") {
+        let channel = match remote.endpoint.reveal().strip_prefix("unix:") {
             Some(path) => over_socket(path.trim_start_matches("//").to_owned(), timeout)?,
             None => {
-                let uri = remote.endpoint.parse().map_err(|_| "`endpoint` is no address")?;
+                let uri =
+                    remote.endpoint.reveal().parse().map_err(|_| "`endpoint` is no address")?;
                 client::channel(uri, timeout, &remote.tls)?
             }
         };
@@ -70,7 +72,8 @@ impl GrpcEvaluator {
         );
         let headers = headers.map_err(|error| error.to_string())?;
         let grpc = tonic::client::Grpc::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
-        Ok(Self { grpc, headers: MetadataMap::from_headers(headers), timeout })
+        let withheld = Withheld::of(&headers, &remote.endpoint);
+        Ok(Self { grpc, headers: MetadataMap::from_headers(headers), timeout, withheld })
     }
 
     /// Asks a server that is well what it evaluates.
@@ -126,7 +129,9 @@ impl GrpcEvaluator {
         };
         let late = || Status::deadline_exceeded(format!("no answer within {:?}", self.timeout));
         let answered = tokio::time::timeout(self.timeout, call).await;
-        answered.map_err(|_| late())?.map(tonic::Response::into_inner)
+        let answered = answered.map_err(|_| late())?;
+        let answered = answered.map_err(|status| self.withheld.without_status(status));
+        answered.map(tonic::Response::into_inner)
     }
 }
 

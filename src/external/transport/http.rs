@@ -13,7 +13,7 @@ use reqwest::redirect;
 use sha2::Sha256;
 
 use super::ExternalFault;
-use crate::client;
+use crate::client::{self, Withheld};
 use crate::evaluate::external::RemotePlan;
 use crate::evaluate::external::answer::shown;
 use crate::evaluate::external::json;
@@ -33,6 +33,7 @@ const KEY_PREFIX: &str = "whsec_";
 pub(in crate::external) struct HttpEvaluator {
     http: reqwest::Client,
     endpoint: String,
+    withheld: Withheld,
     key: Option<Vec<u8>>,
     requests: AtomicU64,
 }
@@ -51,17 +52,20 @@ impl HttpEvaluator {
         let headers = client::headers(
             remote.headers.iter().map(|(name, value)| (name.as_str(), value.reveal())),
         );
-        let tls = ClientTls::config_for(&remote.endpoint, &remote.tls, &["h2", "http/1.1"]);
+        let headers = headers.map_err(|error| error.to_string())?;
+        let withheld = Withheld::of(&headers, &remote.endpoint);
+        let tls = ClientTls::config_for(remote.endpoint.reveal(), &remote.tls, &["h2", "http/1.1"]);
         let builder = reqwest::Client::builder()
             .user_agent(concat!("spanscore/", env!("CARGO_PKG_VERSION")))
-            .default_headers(headers.map_err(|error| error.to_string())?)
+            .default_headers(headers)
             .timeout(timeout)
             .redirect(redirect::Policy::none())
             .tls_backend_preconfigured(tls.map_err(|error| error.to_string())?);
         let key = remote.signing_key_env.as_deref().map(read_key).transpose()?;
         Ok(Self {
             http: builder.build().map_err(client::chain)?,
-            endpoint: remote.endpoint.clone(),
+            endpoint: remote.endpoint.reveal().to_owned(),
+            withheld,
             key,
             requests: AtomicU64::new(0),
         })
@@ -121,6 +125,7 @@ impl HttpEvaluator {
                 return Err(invalid(format!("is longer than {ANSWER_BYTES_MAX} bytes")));
             }
         }
+        let body = self.withheld.without_bytes(body);
         Ok(HttpReply { status, after: after.map(|after| after.min(WAIT_MAX)), body })
     }
 }

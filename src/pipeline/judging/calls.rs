@@ -70,7 +70,7 @@ fn attributes(call: &JudgeCall) -> Vec<KeyValue> {
         text("spanscore.evaluation.id", &call.evaluation.to_string()),
         pair("spanscore.judge.cost_usd", Value::DoubleValue(call.cost_usd)),
     ];
-    let uri = call.base_url.as_ref().and_then(|url| url.parse::<http::Uri>().ok());
+    let uri = call.base_url.as_ref().and_then(|url| url.reveal().parse::<http::Uri>().ok());
     if let Some(uri) = uri {
         all.extend(uri.host().map(|host| text("server.address", host)));
         all.extend(uri.port_u16().map(|port| int("server.port", u64::from(port))));

@@ -1,8 +1,9 @@
 //! Requests as they come, kept in a file: one OTLP/JSON request a line, in order of arrival, which
 //! is what [`read_requests`](super::read_requests) and the file receiver read.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -13,6 +14,15 @@ use crate::receive::{Accepted, Intake, Received, Refused, Sender};
 
 /// Sees each request that was kept, with its signal; protobuf.
 pub type RecordingWatch = Box<dyn Fn(Signal, &[u8]) + Send + Sync>;
+
+/// Makes a file anew that only its owner may read: it quotes agents and tools. One that is there
+/// keeps the rights that it has.
+///
+/// # Errors
+/// What the system says.
+pub fn create_own(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
 
 /// What a recording holds so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,13 +49,13 @@ struct RecordingState {
 }
 
 impl Recording {
-    /// Makes the file anew.
+    /// Makes the file anew, for its owner alone: it holds what agents were told.
     ///
     /// # Errors
     /// What the system says.
     pub fn create(path: &Path, watch: Option<RecordingWatch>) -> io::Result<Self> {
         let state = RecordingState {
-            file: BufWriter::new(File::create(path)?),
+            file: BufWriter::new(create_own(path)?),
             counts: RecordingCounts::default(),
             last: Instant::now(),
             error: None,
@@ -120,6 +130,8 @@ impl Intake for Recording {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use crate::receive::file::read_requests;
 
@@ -138,6 +150,8 @@ mod tests {
             }
         }
         let counts = recording.finish().unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "it holds whole prompts");
         assert_eq!(counts.requests, sent.len() as u64);
         assert!(counts.items > 5);
         let read: Vec<_> = read_requests(&path).map(Result::unwrap).collect();

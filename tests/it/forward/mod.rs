@@ -22,7 +22,7 @@ fn client(running: &Running, protocol: Protocol, compression: Compression) -> Cl
     let address = if protocol == Protocol::Grpc { running.grpc } else { running.http };
     let settings = ClientSettings {
         protocol,
-        endpoint: format!("http://{address}"),
+        endpoint: format!("http://{address}").into(),
         headers: Default::default(),
         compression,
         timeout: std::time::Duration::from_secs(10),

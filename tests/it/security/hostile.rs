@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use prost::Message;
 use serde_json::{Value as Json, json};
+use spanscore::otlp::{Signal, json};
 
 use crate::support::collector::{PROTOBUF, Running};
 use crate::support::spans::{agent, scoped, text, tool, with};
@@ -142,12 +143,18 @@ fn hostile_span(hostile: &str, trace: usize, id: u64) -> Json {
 
 /// One request with every text of the corpus in every field.
 fn hostile_request() -> String {
-    let resources: Vec<_> = corpus()
+    let mut texts = corpus();
+    // Long ones stand in some fifty places.
+    texts.iter_mut().for_each(|text| text.truncate(text.floor_char_boundary(1_000)));
+    request_of(&texts)
+}
+
+/// One request with each of these texts in every field.
+fn request_of(texts: &[String]) -> String {
+    let resources: Vec<_> = texts
         .iter()
         .enumerate()
         .map(|(n, text)| {
-            // Long ones stand in some fifty places.
-            let text = &text[..text.floor_char_boundary(1_000)];
             let value = json!({"stringValue": text});
             let attributes = json!([{"key": "service.name", "value": value},
                 {"key": "service.namespace", "value": value}, {"key": text, "value": value}]);
@@ -184,12 +191,45 @@ evaluators:
 
 #[test]
 fn every_report_shows_every_field_harmlessly() {
+    assert_reports_harmless("t.json", hostile_request().as_bytes());
+}
+
+#[test]
+fn every_report_shows_bytes_that_are_no_text_harmlessly() {
+    // In protobuf any bytes may stand where a text should: an escape between what is no UTF-8, an
+    // overlong form and half of a surrogate pair.
+    const BYTES: &[u8; 12] = b"\xff\xfe\x1b[2J\xc3(\x00\xed\xa0\x80";
+    const MARK: &str = "mark-of-text";
+    let request = json::transcode(Signal::Traces, request_of(&[MARK.to_owned()]).as_bytes());
+    let mut request = request.unwrap().to_vec();
+    let places: Vec<_> = memchr::memmem::find_iter(&request, MARK).collect();
+    assert!(places.len() >= 100, "{}", places.len());
+    places.into_iter().for_each(|at| request[at..at + BYTES.len()].copy_from_slice(BYTES));
+    assert_reports_harmless("t.pb", &request);
+}
+
+#[test]
+fn every_report_shows_a_text_of_a_mebibyte_harmlessly() {
+    let long = format!("{}\x1b[31m{}", "z".repeat(1 << 19), "\u{202e}".repeat(1 << 18));
+    let (short, long) = (json!("mark-of-text"), json!(long));
+    let request = request_of(&["mark-of-text".to_owned()]);
+    // One of each kind: reports of all of them would take minutes.
+    let request = ["name", "message", "stringValue"].iter().fold(request, |request, key| {
+        request.replacen(&format!("\"{key}\":{short}"), &format!("\"{key}\":{long}"), 1)
+    });
+    assert!(request.len() > 3 << 20, "{}", request.len());
+    assert_reports_harmless("t.json", request.as_bytes());
+}
+
+/// Scores a file of requests in every format of reports.
+#[track_caller]
+fn assert_reports_harmless(name: &str, content: &[u8]) {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("t.json"), hostile_request()).unwrap();
+    std::fs::write(folder.path().join(name), content).unwrap();
     std::fs::write(folder.path().join("c.yaml"), EVALUATORS).unwrap();
     let mut ran = 0;
     for format in ["table", "jsonl", "junit", "github", "markdown", "summary"] {
-        let score = ["score", "--config", "c.yaml", "--details", "--format", format, "t.json"];
+        let score = ["score", "--config", "c.yaml", "--details", "--format", format, name];
         let out = Command::new(env!("CARGO_BIN_EXE_spanscore"))
             .args(score)
             .current_dir(folder.path())

@@ -9,5 +9,7 @@ mod reload_exporters;
 mod reload_forwards;
 mod reload_judges;
 mod secrets;
+mod secrets_at_work;
 mod senders;
+mod smuggling;
 mod transport;

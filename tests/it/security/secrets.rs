@@ -23,7 +23,16 @@ exporters:
         -----BEGIN PRIVATE KEY-----
         pl4nt-key-1
         -----END PRIVATE KEY-----
-telemetry: {metrics: {endpoint: null}, health: {endpoint: null}, logs: {level: trace}}
+forward:
+  otlp_http/f: {endpoint: "http://user:pl4nt-pass-2@127.0.0.1:9"}
+judges:
+  j: {api: openai, model: m, base_url: "http://user:pl4nt-pass-3@127.0.0.1:9"}
+evaluators:
+  http/e: {endpoint: "http://user:pl4nt-pass-4@127.0.0.1:9"}
+telemetry:
+  metrics: {endpoint: null, otlp: {endpoint: "http://user:pl4nt-pass-5@127.0.0.1:9"}}
+  health: {endpoint: null}
+  logs: {level: trace}
 "#;
 
 fn run(config: &str, args: &[&str]) -> String {
@@ -56,6 +65,10 @@ fn a_config_is_checked_and_printed_without_them() {
     assert_clean(&printed, "check --print");
     assert!(printed.contains("http://[REDACTED]@127.0.0.1:9"), "{printed}");
     assert!(printed.contains("${env:PLANTED}"), "{printed}");
+    let env = "agentevals: {command: [sh, x], env: {A: pl4nt-env-2}}\n  http/e: {";
+    let printed = run(&CONFIG.replace("http/e: {", env), &["check", "--print"]);
+    assert_clean(&printed, "check --print");
+    assert!(printed.contains("A: \"[REDACTED]\""), "{printed}");
     assert_clean(&run(CONFIG, &["check"]), "check");
 }
 
@@ -70,6 +83,21 @@ fn no_mistake_shows_them_beside_it() {
         ("x-other: pl4nt-header-2", "x-other: [pl4nt-header-2]"),
         ("http://user:pl4nt-pass-1@127.0.0.1:9", "ftp://user:pl4nt-pass-1@127.0.0.1:9"),
         ("http://user:pl4nt-pass-1@127.0.0.1:9", "'http://user:pl4nt-pass-1@ h'"),
+        ("http://user:pl4nt-pass-1@127.0.0.1:9", "ftp://user:an@pl4nt-pass-1@127.0.0.1:9"),
+        ("http://user:pl4nt-pass-1@127.0.0.1:9", "'ftp://user:a pl4nt-pass-1@127.0.0.1:9'"),
+        ("http://user:pl4nt-pass-1@127.0.0.1:9", "user:pl4nt-pass-1@127.0.0.1:9"),
+        ("http://user:pl4nt-pass-1@127.0.0.1:9", "http//user:pl4nt-pass-1@127.0.0.1:9"),
+        ("http://user:pl4nt-pass-1@127.0.0.1:9", "http://127.0.0.1:9/?api_key=pl4nt-pass-1"),
+        ("http://user:pl4nt-pass-1@127.0.0.1:9", "127.0.0.1:9/?api_key=pl4nt-pass-1"),
+        ("http://user:pl4nt-pass-3@127.0.0.1:9", "ftp://user:pl4nt-pass-3@127.0.0.1:9"),
+        ("http://user:pl4nt-pass-4@127.0.0.1:9", "http://user:pl4nt-pass-4@far.example:9"),
+        ("http://user:pl4nt-pass-5@127.0.0.1:9", "user:pl4nt-pass-5@h/x"),
+        ("{api: openai,", "{api: openai, key: pl4nt-key-2,"),
+        ("{api: openai,", "{api: openai, bearer: pl4nt-key-2,"),
+        ("{api: openai,", "{api: openai, pass: pl4nt-key-2,"),
+        ("http/e: {", "agentevals: {comand: [sh], env: {A: pl4nt-env-2}}\n  http/e: {"),
+        ("http/e: {", "agentevals: {command: [sh], env: [pl4nt-env-2]}\n  http/e: {"),
+        ("http/e: {", "agentevals: {env: {A: pl4nt-env-2\n  http/e: {"),
         ("tls:\n", "tls:\n      pl4nt: 1\n"),
         ("headers: {", "headers: {{"),
         ("token: \"${env:PLANTED}\"", "token: \"${env:PLANTED} x\""),
@@ -102,7 +130,8 @@ fn debug_output_of_a_plan_shows_none() {
     let part = ConfigPart::Text { name: "c".into(), text: CONFIG.to_owned() };
     let lookup = |_: &str| Some("pl4nt-env-1".to_owned());
     let plan = ResolvedConfig::new(&load(&[part], &lookup).unwrap()).unwrap();
-    let debug = format!("{:?} {:?}", plan.config, plan.exporters).replace("pl4nt-pass-1", "");
+    let debug = format!("{:?} {:?} {:?}", plan.config, plan.exporters, plan.forward);
+    assert_eq!(debug.matches("http://[REDACTED]@127.0.0.1:9").count(), 4, "{debug}");
     assert_clean(&debug, "debug output");
 }
 

@@ -98,6 +98,14 @@ telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
         assert!(Command::new("kill").args([name, &pid]).status().expect("kill").success());
     }
 
+    /// Its memory that is in use, KiB.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).expect("a status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+        line.split_whitespace().next().and_then(|kib| kib.parse().ok()).expect("a number")
+    }
+
     /// Waits for a line on standard error that holds this.
     pub(crate) fn says(&mut self, part: &str) {
         let found = self.early.iter().any(|line| line.contains(part))

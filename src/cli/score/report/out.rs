@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use crate::cli::{CommandError, output};
+use crate::receive::file::recording::create_own;
 use crate::visible;
 
 /// Buffer for writing to a file, in bytes.
@@ -18,11 +19,11 @@ pub(super) struct ReportOut {
 }
 
 impl ReportOut {
-    /// Makes the file anew, if there is one.
+    /// Makes the file anew, if there is one, for its owner alone: explanations quote arguments.
     pub(super) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
         let open = |path: &Path| -> anyhow::Result<_> {
             let name = path.display();
-            let file = File::create(path).with_context(|| format!("cannot write {name}"))?;
+            let file = create_own(path).with_context(|| format!("cannot write {name}"))?;
             Ok((path.to_owned(), BufWriter::with_capacity(BUFFER_BYTES, file)))
         };
         Ok(Self { file: path.map(open).transpose()? })

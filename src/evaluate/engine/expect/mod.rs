@@ -58,7 +58,7 @@ impl Template {
     /// Builds the evaluator with criteria that stood in the trace.
     fn build_from_trace(&self, criteria: &Value<'_>) -> Result<Expectation, SettingsError> {
         let mut settings = self.with(&Node::from_value(criteria), Place::default());
-        let schema = (self.kind.schema)();
+        let schema = self.kind.schema();
         let asks = schema.get("properties").is_some_and(|own| own.get("judge").is_some());
         if let (true, NodeKind::Map(entries)) = (asks, &mut settings.kind) {
             let key = Key { text: CRITERIA_FROM_TRACE.to_owned(), place: Place::default() };

@@ -10,7 +10,7 @@ use crate::evaluate::evaluator::CRITERIA_FROM_TRACE;
 use crate::evaluate::external::invocations::OutputFormat;
 use crate::evaluate::external::plan::Redact;
 use crate::evaluate::external::{ExternalPlan, ExternalTransport, ProcessPlan, RemotePlan};
-use crate::settings::{HumanDuration, Node, Secret, SettingsError};
+use crate::settings::{Address, HumanDuration, Node, Secret, SettingsError};
 use crate::tls::TlsSettings;
 use crate::value::{Map, Value};
 
@@ -159,7 +159,7 @@ fn interpreter(path: &str) -> Result<String, SettingsError> {
 pub(super) struct RemoteSettings {
     /// Where the evaluator is: `http://` in the clear, `https://` under TLS; for `grpc` also
     /// `unix:/path/of/a/socket`. In the clear beyond this machine needs `tls: {insecure: true}`.
-    pub(super) endpoint: String,
+    pub(super) endpoint: Address,
     /// Which of the kinds that it describes; without it the one called like this entry, or its
     /// only one.
     pub(super) kind: Option<String>,
@@ -186,7 +186,7 @@ pub(super) struct RemoteSettings {
 impl Default for RemoteSettings {
     fn default() -> Self {
         Self {
-            endpoint: String::new(),
+            endpoint: Address::default(),
             kind: None,
             settings: Value::Null,
             criteria: Value::Null,
@@ -242,7 +242,7 @@ pub(super) fn read_remote(
         }
     };
     let remote = RemotePlan {
-        endpoint: settings.endpoint.trim().trim_end_matches('/').to_owned(),
+        endpoint: settings.endpoint.trimmed(),
         kind: settings.kind,
         settings_json: own_settings.to_string(),
         batch: settings.batch,
@@ -274,15 +274,17 @@ fn check_endpoint(
     settings: &RemoteSettings,
     protocol: RemoteProtocol,
 ) -> Result<(), SettingsError> {
-    let endpoint = settings.endpoint.trim();
+    let written = settings.endpoint.reveal().trim();
+    // What is told of it shows no password.
+    let endpoint = Address::from(written);
     let wrong = |text: String| SettingsError::new(text).with_help("such as http://127.0.0.1:9000");
-    if endpoint.is_empty() {
+    if written.is_empty() {
         return Err(wrong("`endpoint` is missing".to_owned()));
     }
-    if protocol == RemoteProtocol::Grpc && endpoint.starts_with("unix:") {
+    if protocol == RemoteProtocol::Grpc && written.starts_with("unix:") {
         return Ok(());
     }
-    let uri: Option<http::Uri> = endpoint.parse().ok();
+    let uri: Option<http::Uri> = written.parse().ok();
     let parts = uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.host()?)));
     let Some((scheme, host)) = parts.filter(|(_, host)| !host.is_empty()) else {
         return Err(wrong(format!("endpoint `{endpoint}` is not an http or https address")));

@@ -25,7 +25,7 @@ const STEP_MS: u64 = 50;
 
 fn plan() -> Arc<ExternalPlan> {
     let remote = RemotePlan {
-        endpoint: "http://e".to_owned(),
+        endpoint: "http://e".into(),
         kind: None,
         settings_json: "{}".to_owned(),
         batch: 2,

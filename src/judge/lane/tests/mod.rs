@@ -53,7 +53,7 @@ fn another_way_to_a_judge_takes_what_waits_and_another_model_only_what_comes() {
     let mut bench = Bench::new(small());
     bench.arrive(asked(1, 0, plan(json!({}))));
     let mut settings = bench.core.judges[0].clone();
-    settings.base_url = Some("http://localhost:1".to_owned());
+    settings.base_url = Some("http://localhost:1".into());
     assert_eq!(bench.core.change("small", settings.clone()), 0);
     settings.model = "another".to_owned();
     let other = bench.core.judges.len();

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::rule::{OutputRule, RuleCheck, RuleSubject, Verdict};
 use super::super::settings::{CustomKind, CustomRuleConfig};
-use crate::detect::limits::{DFA_BYTES_MAX, REGEX_BYTES_MAX};
+use crate::detect::limits::{DFA_BYTES_MAX, OWN_REGEX_BYTES_MAX, REGEX_BYTES_MAX};
 use crate::settings::{Node, SettingsError};
 
 #[derive(serde::Deserialize)]
@@ -115,7 +115,7 @@ fn regex(node: &Node, wanted: bool) -> Result<RuleCheck, SettingsError> {
     let config: RegexConfig = node.read()?;
     let place = node.get("pattern").map_or(node.place, |node| node.place);
     let mut builder = regex::RegexBuilder::new(&config.pattern);
-    builder.size_limit(REGEX_BYTES_MAX).dfa_size_limit(DFA_BYTES_MAX);
+    builder.size_limit(OWN_REGEX_BYTES_MAX).dfa_size_limit(DFA_BYTES_MAX);
     for flag in config.flags.chars() {
         match flag {
             'i' => builder.case_insensitive(true),
