@@ -10,6 +10,8 @@ use super::disk::{Disk, DiskFile};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Call {
     Create,
+    Open,
+    Size,
     Append,
     Sync,
     SyncFolder,
@@ -130,6 +132,7 @@ impl Disk for FakeDisk {
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        self.check(Call::Open)?;
         let content = self.lock().files.get(name).cloned().ok_or(io::ErrorKind::NotFound)?;
         Ok(Box::new(FakeFile { disk: self.clone(), content }))
     }
@@ -207,6 +210,7 @@ impl DiskFile for FakeFile {
     }
 
     fn size(&self) -> io::Result<u64> {
+        self.disk.check(Call::Size)?;
         Ok(self.content.lock().unwrap().bytes.len() as u64)
     }
 }

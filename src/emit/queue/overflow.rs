@@ -104,7 +104,8 @@ impl Overflow {
             durability: limits.durability,
         };
         let disk = Arc::new(Folder::open(folder).map_err(LogOpenError::Write)?);
-        let (log, _, found) = Log::open(disk, log_limits, system_clock())?;
+        let (log, recovered, found) = Log::open(disk, log_limits, system_clock())?;
+        recovered.tell_of_damage();
         let entries = Entries { waiting: VecDeque::new(), claim: Some(found), is_recovered: false };
         Ok(Self {
             log,

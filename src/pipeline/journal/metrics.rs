@@ -44,11 +44,11 @@ impl JournalMetrics {
         metrics.restored.add(0, &[]);
         metrics.notes_lost.add(0, &[]);
         metrics.restoring.record(0, &[]);
-        let aside = recovered.set_aside.len() as u64;
+        let aside = (recovered.set_aside.len() + recovered.unreadable.len()) as u64;
         meter
             .u64_observable_gauge("spanscore.log.set_aside")
             .with_unit("{file}")
-            .with_description("Files of the log that cannot be read and were set aside.")
+            .with_description("Files of the log that could not be read: set aside, or left.")
             .with_callback(move |gauge| gauge.observe(aside, &[]))
             .build();
         show_usage(meter, log);
