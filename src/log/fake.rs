@@ -41,7 +41,7 @@ struct FakeContent {
 }
 
 type Content = Arc<Mutex<FakeContent>>;
-type Plan = Box<dyn FnMut(Call) -> Option<Fault> + Send>;
+type Plan = Box<dyn FnMut(Call, usize) -> Option<Fault> + Send>;
 
 #[derive(Default)]
 struct FakeState {
@@ -66,7 +66,15 @@ impl FakeDisk {
     }
 
     /// Asks from now on what happens at each call.
-    pub(super) fn plan(&self, plan: impl FnMut(Call) -> Option<Fault> + Send + 'static) {
+    pub(super) fn plan(&self, mut plan: impl FnMut(Call) -> Option<Fault> + Send + 'static) {
+        self.plan_sized(move |call, _| plan(call));
+    }
+
+    /// The same, with the bytes that are to be appended.
+    pub(super) fn plan_sized(
+        &self,
+        plan: impl FnMut(Call, usize) -> Option<Fault> + Send + 'static,
+    ) {
         self.lock().plan = Some(Box::new(plan));
     }
 
@@ -75,12 +83,12 @@ impl FakeDisk {
         self.lock().plan = None;
     }
 
-    fn fault(&self, call: Call) -> Option<Fault> {
-        self.lock().plan.as_mut().and_then(|plan| plan(call))
+    fn fault(&self, call: Call, bytes: usize) -> Option<Fault> {
+        self.lock().plan.as_mut().and_then(|plan| plan(call, bytes))
     }
 
     fn check(&self, call: Call) -> io::Result<()> {
-        match self.fault(call) {
+        match self.fault(call, 0) {
             Some(Fault::Error(kind)) => Err(kind.into()),
             _ => Ok(()),
         }
@@ -171,8 +179,8 @@ impl Disk for FakeDisk {
 
 impl DiskFile for FakeFile {
     fn append(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let fault = self.disk.fault(Call::Append);
         let all: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+        let fault = self.disk.fault(Call::Append, all.len());
         let taken = match fault {
             None => all.len(),
             Some(Fault::Error(kind)) => return Err(kind.into()),
