@@ -295,7 +295,9 @@ impl<I: Intake> Follower<I> {
                         self.counters.passed_over(PassedOver::Malformed, 1);
                         self.log(path, Some(line), &error);
                     }
-                    Err(Refused::Overloaded { retry_after }) => {
+                    Err(
+                        Refused::Overloaded { retry_after } | Refused::NotKept { retry_after, .. },
+                    ) => {
                         wait = wait.max(Some(retry_after));
                         requests.push((line, request));
                     }
