@@ -133,11 +133,12 @@ impl OpenedLog {
         let Some(LogFolder { data_dir, limits }) = place else { return Ok(Self::default()) };
         let (journal, past) = Journal::open(&data_dir, limits, meter)?;
         let (log, end) = (Arc::clone(&journal) as Arc<dyn ReadBack>, journal.log().found_end());
+        let lender = journal.log().downgrade();
         Ok(Self {
             journal: Some(journal),
             past: Some(past),
             forward: Some(ForwardLog { log, folder: data_dir.clone(), end }),
-            kept: Some(Persistence { data_dir, durability: limits.durability }),
+            kept: Some(Persistence { data_dir, durability: limits.durability, log: Some(lender) }),
         })
     }
 }
