@@ -109,7 +109,7 @@ forward: {{otlp_http/gone: {{endpoint: \"http://127.0.0.1:9\"}}}}
             span.trace_id[..8].copy_from_slice(&u64::to_be_bytes(taken));
             span
         });
-        match client.export(request(spans.collect())).await {
+        match client.export(request(spans.collect::<Vec<_>>())).await {
             Ok(_) => taken += 1,
             Err(refused) => break refused,
         }
