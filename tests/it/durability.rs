@@ -409,7 +409,7 @@ async fn records_that_are_no_requests_are_counted_and_passed_over() {
     program.client().await.export(request(searches(7, &[2]))).await.unwrap();
     written(folder.path(), 1);
     program.signal("-KILL");
-    drop(program);
+    tokio::task::spawn_blocking(|| program.end()).await.unwrap();
     let disk = Folder::open(&folder.path().join("data").join("log")).unwrap();
     let limits = LogSettings::default().limits(Durability::Os);
     let (log, ..) = Log::open(Arc::new(disk), limits, system_clock()).unwrap();

@@ -100,8 +100,9 @@ impl Starting<'_> {
     }
 
     /// Where its queue keeps what it has no room for, at most so many MiB; nowhere without a
-    /// folder. Beyond that it borrows room of the log where it must deliver; where it need not, only
-    /// what is there already is sent. An exporter that takes the place of another goes on with its overflow.
+    /// folder. Beyond that it borrows room of the log where it must deliver; where it need not,
+    /// only what is there already is sent. An exporter that takes the place of another goes on
+    /// with its overflow.
     pub(in crate::emit) fn overflow(
         &mut self,
         must_deliver: bool,

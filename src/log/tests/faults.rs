@@ -250,7 +250,7 @@ fn log_that_is_full_borrows_what_another_has_free_and_no_more() {
     // Each takes 86 bytes, and the head of a file, of 4000.
     assert!((30..=34).contains(&borrowed.len()), "{}", borrowed.len());
     assert_eq!(borrow().err(), Some(AppendError::Full));
-    assert_eq!(append(&lender, 3, 50).err(), Some(AppendError::Full), "it is lent");
+    assert_eq!(append(&lender, 3, 200).err(), Some(AppendError::Full), "it is lent");
     assert!(lender.usage().lent > 3000);
     drop((claims, borrowed));
     let waits = Instant::now();

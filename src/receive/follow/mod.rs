@@ -6,8 +6,8 @@
 //!
 //! A record counts as read once the intake has taken it, and where it has no room the receiver
 //! waits: files do not go away. After a restart it goes on where it was, so what was taken in the
-//! last second before a crash may come again, and so it does with a file that was away. One task does it all; reading blocks a thread beside
-//! the network's.
+//! last second before a crash may come again. A file that was away for a while is gone on with as
+//! after a restart. One task does it all; reading blocks a thread beside the network's.
 
 mod counters;
 mod file;
