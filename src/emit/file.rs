@@ -55,7 +55,8 @@ pub(crate) struct FileSettings {
     /// written: a file that cannot be written is then tried again for ever.
     pub(crate) must_deliver: bool,
     /// Most MiB (1024 * 1024 bytes) below `data_dir` for what memory has no room for while the file
-    /// cannot be written; 0 keeps nothing there. Needs `must_deliver` and a log.
+    /// cannot be written; beyond it, it takes what room the log has free. Needs `must_deliver` and
+    /// a log.
     pub(crate) overflow_mib: u32,
 }
 

@@ -10,6 +10,8 @@ use super::disk::{Disk, DiskFile};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Call {
     Create,
+    Open,
+    Size,
     Append,
     Sync,
     SyncFolder,
@@ -39,7 +41,7 @@ struct FakeContent {
 }
 
 type Content = Arc<Mutex<FakeContent>>;
-type Plan = Box<dyn FnMut(Call) -> Option<Fault> + Send>;
+type Plan = Box<dyn FnMut(Call, usize) -> Option<Fault> + Send>;
 
 #[derive(Default)]
 struct FakeState {
@@ -64,7 +66,15 @@ impl FakeDisk {
     }
 
     /// Asks from now on what happens at each call.
-    pub(super) fn plan(&self, plan: impl FnMut(Call) -> Option<Fault> + Send + 'static) {
+    pub(super) fn plan(&self, mut plan: impl FnMut(Call) -> Option<Fault> + Send + 'static) {
+        self.plan_sized(move |call, _| plan(call));
+    }
+
+    /// The same, with the bytes that are to be appended.
+    pub(super) fn plan_sized(
+        &self,
+        plan: impl FnMut(Call, usize) -> Option<Fault> + Send + 'static,
+    ) {
         self.lock().plan = Some(Box::new(plan));
     }
 
@@ -73,12 +83,12 @@ impl FakeDisk {
         self.lock().plan = None;
     }
 
-    fn fault(&self, call: Call) -> Option<Fault> {
-        self.lock().plan.as_mut().and_then(|plan| plan(call))
+    fn fault(&self, call: Call, bytes: usize) -> Option<Fault> {
+        self.lock().plan.as_mut().and_then(|plan| plan(call, bytes))
     }
 
     fn check(&self, call: Call) -> io::Result<()> {
-        match self.fault(call) {
+        match self.fault(call, 0) {
             Some(Fault::Error(kind)) => Err(kind.into()),
             _ => Ok(()),
         }
@@ -130,6 +140,7 @@ impl Disk for FakeDisk {
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        self.check(Call::Open)?;
         let content = self.lock().files.get(name).cloned().ok_or(io::ErrorKind::NotFound)?;
         Ok(Box::new(FakeFile { disk: self.clone(), content }))
     }
@@ -168,8 +179,8 @@ impl Disk for FakeDisk {
 
 impl DiskFile for FakeFile {
     fn append(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let fault = self.disk.fault(Call::Append);
         let all: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+        let fault = self.disk.fault(Call::Append, all.len());
         let taken = match fault {
             None => all.len(),
             Some(Fault::Error(kind)) => return Err(kind.into()),
@@ -207,6 +218,7 @@ impl DiskFile for FakeFile {
     }
 
     fn size(&self) -> io::Result<u64> {
+        self.disk.check(Call::Size)?;
         Ok(self.content.lock().unwrap().bytes.len() as u64)
     }
 }

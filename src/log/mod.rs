@@ -20,6 +20,7 @@ mod disk;
 #[cfg(test)]
 mod fake;
 mod frame;
+mod loan;
 mod open;
 mod queue;
 mod reader;
@@ -43,6 +44,7 @@ use segments::Segments;
 
 pub use disk::{Disk, DiskFile, Folder};
 pub use frame::{RECORD_HEAD_BYTES, RecordHead};
+pub use loan::Loan;
 pub use open::{LogOpenError, Recovered};
 pub use queue::{AppendError, LogCounts};
 pub use reader::{HeadReader, RecordReader, Skipped};
@@ -81,11 +83,13 @@ pub struct LogUsage {
     pub bytes: u64,
     /// How many there may be.
     pub bytes_max: u64,
+    /// Bytes of its room that others use.
+    pub lent: u64,
     /// Segments.
     pub segments: usize,
     /// Bytes that wait to be written.
     pub waiting: u64,
-    /// The last write or sync failed, and none has succeeded since.
+    /// A write or a sync failed, and nothing as large has succeeded since.
     pub is_failing: bool,
     /// What happened since the start.
     pub counts: LogCounts,
@@ -99,6 +103,12 @@ pub struct Log(Arc<LogParts>);
 /// A log that may have been closed.
 #[derive(Clone)]
 pub struct WeakLog(Weak<LogParts>);
+
+impl std::fmt::Debug for WeakLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("WeakLog")
+    }
+}
 
 impl WeakLog {
     /// The log, unless it was closed.
@@ -117,11 +127,12 @@ struct LogParts {
 
 impl Log {
     /// Opens the log of a folder: cuts what is torn, sets aside what is no segment, and begins a
-    /// new segment, which shows that it can be written to. Reads the last segment as a whole. The
-    /// claim is on all that was found: it goes once that was looked at.
+    /// new segment. Where there is no room for that it refuses all records, and goes on trying:
+    /// what is found may make room. Reads the last segment as a whole. The claim is on all that was
+    /// found: it goes once that was looked at.
     ///
     /// # Errors
-    /// Where the folder cannot be read or written.
+    /// Where the folder cannot be read, or nobody may write to it.
     pub fn open(
         disk: Arc<dyn Disk>,
         limits: LogLimits,
@@ -133,7 +144,13 @@ impl Log {
         let queue = Arc::new(WriteQueue::new(limits, recovered.end, segments.bytes()));
         let (queued, kept) = (Arc::clone(&queue), Arc::clone(&segments));
         let mut writer = writer::LogWriter::new(disk, queued, kept, Arc::clone(&source), clock);
-        writer.begin(recovered.end).map_err(LogOpenError::Write)?;
+        if let Err(error) = writer.begin(recovered.end) {
+            use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+            if let PermissionDenied | ReadOnlyFilesystem = error.kind() {
+                return Err(LogOpenError::Write(error));
+            }
+            writer.failed(&error, "begin a segment");
+        }
         std::thread::Builder::new()
             .name("log".to_owned())
             .spawn(move || writer.run())
@@ -159,7 +176,8 @@ impl Log {
         }
     }
 
-    /// Appends a record that nobody waits for and nobody claims; false where there is no room.
+    /// Appends a record that nobody waits for and nobody claims; false where there is no room, of
+    /// which it has an eighth more than others. One that cannot be written is kept for a while.
     pub fn note(&self, head: RecordHead, payload: Bytes) -> bool {
         self.0.queue.push_note(head, payload).is_ok()
     }
@@ -215,7 +233,8 @@ impl Log {
         let queue = &self.0.queue;
         LogUsage {
             bytes: self.0.segments.bytes(),
-            bytes_max: queue.limits.size_max,
+            bytes_max: queue.limits.size_max.saturating_add(queue.borrowed()),
+            lent: queue.lent(),
             segments: self.0.segments.count(),
             waiting: queue.waiting(),
             is_failing: queue.is_failing.load(Ordering::Relaxed),

@@ -28,10 +28,46 @@ pub struct Recovered {
     pub bytes: u64,
     /// Bytes of a torn end that were cut.
     pub cut_bytes: u64,
-    /// Files that are no segments, or cannot be read, by their new names.
+    /// Files that are no segments, by their new names.
     pub set_aside: Vec<String>,
+    /// Files that cannot be read or renamed now. They stay as they are, and are looked at again by
+    /// the next start.
+    pub unreadable: Vec<String>,
     /// The position after all that was ever there.
     pub(super) end: u64,
+}
+
+impl Recovered {
+    /// Says what is missing.
+    pub fn tell_of_damage(&self) {
+        let Self { cut_bytes, set_aside, unreadable, .. } = self;
+        if *cut_bytes > 0 {
+            tracing::warn!(cut_bytes, "the log had a torn end, which was cut");
+        }
+        for file in set_aside {
+            tracing::error!(file, "a file of the log is no log; it was set aside");
+        }
+        for file in unreadable {
+            tracing::error!(
+                file,
+                "a file of the log cannot be read; it stays, and the next start looks again"
+            );
+        }
+    }
+}
+
+/// Positions that a file may hold whose length is not known; no file is longer.
+const UNKNOWN_BYTES: u64 = 1 << 44;
+
+/// What a file with the name of a segment is.
+enum Found {
+    Segment(SegmentFile),
+    /// Begun and never written: it has no whole head, only so many bytes.
+    Begun(u64),
+    /// No segment; so long.
+    Other(u64),
+    /// Nothing is known of it.
+    Unreadable(io::Error),
 }
 
 /// Reads which segments there are; cuts the torn end of the last one.
@@ -41,13 +77,16 @@ pub(super) fn recover(disk: &Arc<dyn Disk>) -> Result<(Segments, Recovered), Log
     bases.sort_unstable();
     let (mut segments, mut recovered) = (Vec::<SegmentFile>::new(), Recovered::default());
     for base in bases {
-        let before = segments.last().map_or(0, |segment| segment.end);
-        match read_segment(&**disk, base, before) {
-            Some(segment) => {
+        match look_at(&**disk, base) {
+            Found::Segment(segment) => {
                 recovered.end = recovered.end.max(segment.end);
+                if let Some(before) = segments.last_mut() {
+                    // What stands beyond was refused, and could not be cut.
+                    before.end = before.end.min(base);
+                }
                 segments.push(segment);
             }
-            None => set_aside(&**disk, base, &mut recovered),
+            found => leave_out(&**disk, base, found, &mut recovered),
         }
     }
     if let Some(last) = segments.last_mut() {
@@ -67,48 +106,68 @@ pub(super) fn recover(disk: &Arc<dyn Disk>) -> Result<(Segments, Recovered), Log
     Ok((Segments::new(segments), recovered))
 }
 
-/// A segment as its head and its size say; `None` where it is none.
-fn read_segment(disk: &dyn Disk, base: u64, before: u64) -> Option<SegmentFile> {
-    let file = disk.open(&SegmentFile::name(base)).ok()?;
-    let size = file.size().ok()?;
-    let mut head = [0; SEGMENT_HEAD_BYTES];
-    read_whole(&*file, &mut head)?;
-    let head = SegmentHead::decode(&head).filter(|head| head.base == base && base >= before)?;
-    let end = base.checked_add(size.checked_sub(SEGMENT_HEAD_BYTES as u64)?)?;
-    Some(SegmentFile { base, end, created_ns: head.created_ns, file: Arc::from(file) })
+/// Looks what a file is, by its head and its size.
+fn look_at(disk: &dyn Disk, base: u64) -> Found {
+    let read = || {
+        let file = disk.open(&SegmentFile::name(base))?;
+        let (size, mut head) = (file.size()?, [0; SEGMENT_HEAD_BYTES]);
+        let Some(len) = size.checked_sub(SEGMENT_HEAD_BYTES as u64) else {
+            return Ok(Found::Begun(size));
+        };
+        read_whole(&*file, &mut head)?;
+        let head = SegmentHead::decode(&head).filter(|head| head.base == base);
+        Ok(match head.zip(base.checked_add(len)) {
+            Some((SegmentHead { created_ns, .. }, end)) => {
+                Found::Segment(SegmentFile { base, end, created_ns, file: Arc::from(file) })
+            }
+            None => Found::Other(size),
+        })
+    };
+    read().unwrap_or_else(Found::Unreadable)
 }
 
 /// Fills a buffer from the beginning of a file.
-fn read_whole(file: &dyn DiskFile, buffer: &mut [u8]) -> Option<()> {
+fn read_whole(file: &dyn DiskFile, buffer: &mut [u8]) -> io::Result<()> {
     let mut read = 0;
     while read < buffer.len() {
         match file.read_at(&mut buffer[read..], read as u64) {
-            Ok(0) | Err(_) => return None,
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(more) => read += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
-    Some(())
+    Ok(())
 }
 
-/// Gives a file that is no segment another name; its positions are not used again.
-fn set_aside(disk: &dyn Disk, base: u64, recovered: &mut Recovered) {
+/// Removes a file that holds nothing, gives one that is no segment another name, and leaves one
+/// that cannot be read. The positions of none of them are given again.
+fn leave_out(disk: &dyn Disk, base: u64, found: Found, recovered: &mut Recovered) {
     let name = SegmentFile::name(base);
-    let size = disk.open(&name).and_then(|file| file.size()).unwrap_or(0);
-    // One that was begun and never written is nothing to look at.
-    if size < SEGMENT_HEAD_BYTES as u64 && disk.remove(&name).is_ok() {
-        recovered.cut_bytes += size;
-        recovered.end = recovered.end.max(base);
-        return;
+    let (size, is_kept) = match found {
+        Found::Begun(size) => (size, disk.remove(&name).is_err()),
+        Found::Other(size) => (size, true),
+        Found::Segment(_) | Found::Unreadable(_) => (UNKNOWN_BYTES, true),
+    };
+    recovered.end = recovered.end.max(base.saturating_add(if is_kept { size } else { 0 }));
+    match found {
+        _ if !is_kept => recovered.cut_bytes += size,
+        Found::Other(_) => {
+            let aside = format!("{name}.bad");
+            match disk.rename(&name, &aside) {
+                Ok(()) => recovered.set_aside.push(aside),
+                Err(error) => recovered.unreadable.push(format!("{name}: {error}")),
+            }
+        }
+        Found::Unreadable(error) => recovered.unreadable.push(format!("{name}: {error}")),
+        // It is found again at the next start, as empty as it is.
+        Found::Begun(_) | Found::Segment(_) => {}
     }
-    let aside = format!("{name}.bad");
-    if disk.rename(&name, &aside).is_ok() {
-        recovered.set_aside.push(aside);
-    }
-    recovered.end = recovered.end.max(base.saturating_add(size));
 }
 
 fn cut_torn_end(last: &mut SegmentFile, recovered: &mut Recovered) {
-    let end = valid_end(last);
+    // What cannot be read now may be whole: it is passed over, not cut.
+    let Ok(end) = valid_end(last) else { return };
     let torn = last.end - end;
     if torn > 0 {
         recovered.cut_bytes += torn;

@@ -57,6 +57,8 @@ pub(super) struct WaitingRecord {
     pub(super) head: RecordHead,
     pub(super) payload: Bytes,
     pub(super) written: Option<oneshot::Sender<Result<(), AppendError>>>,
+    /// Nobody waits for it, and nobody knows its position.
+    pub(super) is_note: bool,
 }
 
 /// Told when something is written, or why it is not.
@@ -83,6 +85,10 @@ pub(super) struct WriteQueue {
     ended: Condvar,
     /// Bytes of all segments.
     used: AtomicU64,
+    /// Bytes of the room that others use.
+    lent: AtomicU64,
+    /// Bytes that it may hold beyond its limit, which it uses of others.
+    borrowed: AtomicU64,
     pub(super) is_failing: AtomicBool,
     /// Nothing is removed any more.
     pub(super) keeps_all: AtomicBool,
@@ -114,6 +120,8 @@ impl WriteQueue {
             more: Condvar::new(),
             ended: Condvar::new(),
             used: AtomicU64::new(used),
+            lent: AtomicU64::new(0),
+            borrowed: AtomicU64::new(0),
             is_failing: AtomicBool::new(false),
             keeps_all: AtomicBool::new(false),
             counts: Mutex::default(),
@@ -132,24 +140,30 @@ impl WriteQueue {
         if !waits && self.is_failing.load(Ordering::Relaxed) {
             return Err(AppendError::Failed);
         }
-        let claimed = self.add(head, payload, waits.then_some(sender), claim)?;
+        let bytes = frame_bytes(payload.len());
+        let written = waits.then_some(sender);
+        let record = |position| WaitingRecord { position, head, payload, written, is_note: false };
+        let claimed = self.add(bytes, &self.limits, claim, record)?;
         Ok((claimed, waits.then_some(receiver)))
     }
 
-    /// Takes a record that nobody waits for.
+    /// Takes a record that nobody waits for. It says what became of others, so it may go beyond
+    /// what these may take.
     pub(super) fn push_note(&self, head: RecordHead, payload: Bytes) -> Result<(), AppendError> {
-        self.add(head, payload, None, |_| ())
+        let bytes = frame_bytes(payload.len());
+        let (written, is_note) = (None, true);
+        let record = |position| WaitingRecord { position, head, payload, written, is_note };
+        self.add(bytes, &self.limits.of_notes(), |_| (), record)
     }
 
     fn add<T>(
         &self,
-        head: RecordHead,
-        payload: Bytes,
-        written: Option<oneshot::Sender<Result<(), AppendError>>>,
+        bytes: u64,
+        limits: &LogLimits,
         claim: impl FnOnce(u64) -> T,
+        record: impl FnOnce(u64) -> WaitingRecord,
     ) -> Result<T, AppendError> {
-        let bytes = frame_bytes(payload.len());
-        if bytes > self.limits.record_max() || payload.len() > u32::MAX as usize {
+        if bytes > self.limits.record_max() || bytes > u64::from(u32::MAX) {
             return Err(AppendError::TooLarge);
         }
         let mut waits = self.lock();
@@ -158,23 +172,80 @@ impl WriteQueue {
         }
         // A log that has room takes one record, however much is waiting.
         let held = waits.bytes + waits.writing;
-        if held > 0 && held + bytes > self.limits.waiting_max {
+        if held > 0 && held + bytes > limits.waiting_max {
             return Err(AppendError::Behind);
         }
         let used = self.used.load(Ordering::Relaxed).saturating_add(held);
-        let is_full = used.saturating_add(bytes) > self.limits.size_max;
-        if is_full && self.limits.when_full == WhenFull::Refuse {
+        let used = used.saturating_add(self.lent());
+        let is_full = used.saturating_add(bytes) > limits.size_max.saturating_add(self.borrowed());
+        if is_full && limits.when_full == WhenFull::Refuse {
             return Err(AppendError::Full);
         }
         let position = waits.next;
         waits.next = position.checked_add(bytes).ok_or(AppendError::Full)?;
         waits.bytes += bytes;
         let claimed = claim(position);
-        waits.records.push(WaitingRecord { position, head, payload, written });
+        waits.records.push(record(position));
         if waits.records.len() == 1 {
             self.more.notify_one();
         }
         Ok(claimed)
+    }
+
+    /// Lends so many bytes of its room, if they are free.
+    pub(super) fn lend(&self, bytes: u64) -> bool {
+        let waits = self.lock();
+        let used = self.used.load(Ordering::Relaxed) + waits.bytes + waits.writing + self.lent();
+        let is_free = used.saturating_add(bytes) <= self.limits.size_max;
+        if is_free {
+            self.lent.fetch_add(bytes, Ordering::Relaxed);
+        }
+        is_free
+    }
+
+    /// Lends so many bytes that are used already, free or not.
+    pub(super) fn lend_used(&self, bytes: u64) {
+        self.lent.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes back what was lent.
+    pub(super) fn take_back(&self, bytes: u64) {
+        self.lent.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of its room that others use.
+    pub(super) fn lent(&self) -> u64 {
+        self.lent.load(Ordering::Relaxed)
+    }
+
+    /// May hold so many bytes beyond its limit from now on.
+    pub(super) fn set_borrowed(&self, bytes: u64) {
+        self.borrowed.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that it may hold beyond its limit.
+    pub(super) fn borrowed(&self) -> u64 {
+        self.borrowed.load(Ordering::Relaxed)
+    }
+
+    /// The position of the next record, where none waits. Until one is taken it stands there.
+    pub(super) fn next_of_idle(&self) -> Option<u64> {
+        let waits = self.lock();
+        waits.records.is_empty().then_some(waits.next)
+    }
+
+    /// Takes out all that waits behind records that could not be written, so that the next one
+    /// stands at `end`, where the file goes on. What was answered already stays, and keeps its
+    /// position.
+    pub(super) fn refuse_waiting(&self, end: Option<u64>) -> Vec<WaitingRecord> {
+        let mut waits = self.lock();
+        let is_answered = |record: &WaitingRecord| record.written.is_none() && !record.is_note;
+        if waits.records.iter().any(is_answered) {
+            return Vec::new();
+        }
+        waits.bytes = 0;
+        waits.next = end.unwrap_or(waits.next);
+        std::mem::take(&mut waits.records)
     }
 
     /// Waits until all before it is written.

@@ -71,20 +71,30 @@ fn fill(segment: &SegmentFile, position: u64, buffer: &mut [u8]) -> io::Result<b
     Ok(true)
 }
 
-/// The position after a position from which the next head is whole, or the segment's end.
+/// The position at or after a position where the next head is whole, or the segment's end. What
+/// cannot be read is passed over.
 fn next_frame(segment: &SegmentFile, position: u64) -> u64 {
+    // Nothing is an error to it.
+    find_frame(segment, position, |_| Ok(false)).unwrap_or(segment.end)
+}
+
+/// The same; what becomes of a chunk that cannot be read is for `unread` to say.
+fn find_frame(
+    segment: &SegmentFile,
+    position: u64,
+    unread: impl Fn(io::Error) -> io::Result<bool>,
+) -> io::Result<u64> {
     let mut from = position;
     let mut chunk = vec![0; CHUNK_BYTES];
     while from < segment.end {
         let len = chunk.len().min(usize::try_from(segment.end - from).unwrap_or(usize::MAX));
         let chunk = &mut chunk[..len];
-        // What cannot be read holds nothing that could be found.
-        let is_read = matches!(fill(segment, from, chunk), Ok(true));
+        let is_read = fill(segment, from, chunk).or_else(&unread)?;
         let mut at = 0;
         while let Some(found) = next_mark(&chunk[at..]).filter(|_| is_read) {
             let candidate = from + (at + found) as u64;
             if matches!(frame_at(segment, candidate), Ok(Some(_))) {
-                return candidate;
+                return Ok(candidate);
             }
             at += found + 1;
         }
@@ -92,24 +102,27 @@ fn next_frame(segment: &SegmentFile, position: u64) -> u64 {
         let step = if len == CHUNK_BYTES { len - RECORD_HEAD_BYTES } else { len };
         from += step as u64;
     }
-    segment.end
+    Ok(segment.end)
 }
 
 /// The position after the last whole record of a segment: what comes after is torn.
-pub(super) fn valid_end(segment: &SegmentFile) -> u64 {
+///
+/// # Errors
+/// Where a part of it cannot be read: nothing is known of that.
+pub(super) fn valid_end(segment: &SegmentFile) -> io::Result<u64> {
     let (mut at, mut end) = (segment.base, segment.base);
     while at < segment.end {
-        match frame_at(segment, at) {
-            Ok(Some(frame)) => {
-                if matches!(payload_of(segment, &frame), Ok(Some(_))) {
+        match frame_at(segment, at)? {
+            Some(frame) => {
+                if payload_of(segment, &frame)?.is_some() {
                     end = frame.end();
                 }
                 at = frame.end();
             }
-            Ok(None) | Err(_) => at = next_frame(segment, at + 1),
+            None => at = find_frame(segment, at + 1, Err)?,
         }
     }
-    end
+    Ok(end)
 }
 
 /// Records in order, from one position to another.

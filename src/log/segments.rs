@@ -85,10 +85,10 @@ impl Segments {
             .cloned()
     }
 
-    /// The oldest file, unless it is the one that is written to.
-    pub(super) fn oldest_closed(&self) -> Option<SegmentFile> {
+    /// The oldest file, unless it is the last one and written to.
+    pub(super) fn oldest_closed(&self, is_last_written: bool) -> Option<SegmentFile> {
         let segments = self.lock();
-        segments.first().filter(|_| segments.len() > 1).cloned()
+        segments.first().filter(|_| segments.len() > usize::from(is_last_written)).cloned()
     }
 
     /// When the oldest file but one was begun, which is when the oldest was closed.

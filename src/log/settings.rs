@@ -33,7 +33,8 @@ pub enum WhenFull {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogSettings {
-    /// Most that all its files hold together.
+    /// Most that all its files hold together, but for notes of what became of requests, which may
+    /// take an eighth of it beside.
     #[schemars(range(min = 1))]
     pub size_max_mib: u32,
     /// A file is begun anew beyond this size; at most an eighth of `size_max_mib`.
@@ -83,6 +84,13 @@ pub struct LogLimits {
 }
 
 impl LogLimits {
+    /// The same for notes of what became of records, which have a part of their own beyond: where
+    /// records are refused, what is known of those that are there goes on.
+    pub(super) fn of_notes(&self) -> Self {
+        let beyond = |most: u64| most.saturating_add(most / NOTE_PARTS);
+        Self { size_max: beyond(self.size_max), waiting_max: beyond(self.waiting_max), ..*self }
+    }
+
     /// The largest record, with its head.
     pub fn record_max(&self) -> u64 {
         self.size_max / SEGMENTS_MIN
@@ -91,6 +99,9 @@ impl LogLimits {
 
 /// A log of this many parts at least: room is made by dropping whole segments.
 const SEGMENTS_MIN: u64 = 8;
+
+/// Notes may take one such part of a log beside all of it.
+const NOTE_PARTS: u64 = 8;
 
 impl LogSettings {
     /// The limits with a durability.

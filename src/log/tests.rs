@@ -1,3 +1,5 @@
+mod faults;
+
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::sync::atomic::AtomicU64;

@@ -19,11 +19,17 @@ use crate::model::Source;
 const TICK: Duration = Duration::from_millis(100);
 /// How often a log that cannot be written is tried again.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+/// Most bytes that are written to see whether a log that failed can be written again.
+const PROBE_BYTES_MAX: u64 = 4 << 20;
+/// What such a probe consists of.
+static PROBE: [u8; 64 << 10] = [0; 64 << 10];
+/// Most bytes of notes that are kept in memory until a log that failed can be written again.
+const UNWRITTEN_BYTES_MAX: usize = 4 << 20;
 /// A segment that nobody needs is begun anew beyond this size, so that a start reads little.
 const IDLE_BYTES: u64 = 1 << 20;
 /// A segment is begun anew after this part of the longest age.
 const AGE_PARTS: u64 = 4;
-/// The first tag of a record that only shows that the log can be written.
+/// The first tag of a record that only shows that the log can be written, as earlier versions left.
 pub const PROBE_TAG: u8 = 0;
 
 /// The writing end of a log.
@@ -40,6 +46,18 @@ pub(super) struct LogWriter {
     is_dirty: bool,
     synced: Instant,
     probed: Instant,
+    /// The largest record of those that could not be written since the last one that could.
+    refused_bytes: u64,
+    /// The last sync failed.
+    is_unsynced: bool,
+    unwritten: UnwrittenNotes,
+}
+
+/// Notes that could not be written.
+#[derive(Default)]
+struct UnwrittenNotes {
+    notes: Vec<(RecordHead, Bytes)>,
+    bytes: usize,
 }
 
 impl LogWriter {
@@ -63,6 +81,9 @@ impl LogWriter {
             is_dirty,
             synced: now,
             probed: now,
+            refused_bytes: 0,
+            is_unsynced: false,
+            unwritten: UnwrittenNotes::default(),
         }
     }
 
@@ -121,7 +142,11 @@ impl LogWriter {
             if !flushes.is_empty() || is_last || self.is_sync_due() {
                 self.sync();
             }
-            let is_well = !self.queue.is_failing.load(Ordering::Relaxed);
+            // Records that were refused say nothing of those before them, unless these were
+            // answered before they were written.
+            let is_refusing = self.queue.is_failing.load(Ordering::Relaxed);
+            let may_lack = is_refusing && self.limits.durability == Durability::None;
+            let is_well = !self.is_unsynced && !may_lack;
             for flush in flushes {
                 // Who waits no more need not be told.
                 let _ = flush.send(is_well);
@@ -142,12 +167,22 @@ impl LogWriter {
 
     /// Writes a group, in parts that each go to one segment, and answers.
     fn write(&mut self, mut records: Vec<WaitingRecord>) {
+        let mut refused = Vec::new();
         while !records.is_empty() {
             let count = self.fitting(&records);
             let rest = records.split_off(count);
-            let written = self.write_some(&records);
-            self.answer(records, written);
+            match self.write_some(&records) {
+                Ok(()) => self.answer(records, Ok(())),
+                Err(_) => refused.append(&mut records),
+            }
             records = rest;
+        }
+        if !refused.is_empty() {
+            // The file goes on where it was cut: what waits has positions behind what is not there.
+            // Answered after that, who tries again at once is not among these.
+            let end = self.active.as_ref().map(|active| active.end);
+            refused.append(&mut self.queue.refuse_waiting(end));
+            self.answer(refused, Err(AppendError::Failed));
         }
         self.queue.set_used(self.segments.bytes());
     }
@@ -174,7 +209,8 @@ impl LogWriter {
         self.make_room(last.end() - first.position);
         if !self.active.as_ref().is_some_and(|active| self.takes(active, first)) {
             self.close_active();
-            self.begin(first.position).map_err(|error| self.failed(&error, "begin a segment"))?;
+            let begun = self.begin(first.position);
+            begun.map_err(|error| self.refuse(&error, "begin a segment", records))?;
         }
         let Some(active) = &mut self.active else { return Err(AppendError::Failed) };
         let heads: Vec<_> = records.iter().map(WaitingRecord::head_bytes).collect();
@@ -186,10 +222,12 @@ impl LogWriter {
             .collect();
         let file = Arc::clone(&active.file);
         if let Err(error) = write_all(|parts| file.append(parts), &mut parts) {
-            // What is torn and cannot be cut is cut at the next start.
-            let _ = file.cut(active.offset(active.end));
-            self.active = None;
-            return Err(self.failed(&error, "write"));
+            let is_too_large = error.kind() == io::ErrorKind::FileTooLarge;
+            // What is torn and cannot be cut is passed over at the next start.
+            if file.cut(active.offset(active.end)).is_err() || is_too_large {
+                self.active = None;
+            }
+            return Err(self.refuse(&error, "write", records));
         }
         active.end = last.end();
         self.segments.extend(active.end);
@@ -200,19 +238,33 @@ impl LogWriter {
         });
         if self.limits.durability == Durability::Disk {
             self.sync();
-        } else {
-            self.queue.is_failing.store(false, Ordering::Relaxed);
         }
+        self.wrote(largest(records));
         // After a sync that failed nothing is known of what was written.
         if self.is_dirty && self.active.is_none() { Err(AppendError::Failed) } else { Ok(()) }
     }
 
-    fn answer(&self, records: Vec<WaitingRecord>, written: Result<(), AppendError>) {
+    fn answer(&mut self, records: Vec<WaitingRecord>, written: Result<(), AppendError>) {
         for record in records {
-            if let Some(waiting) = record.written {
+            match record.written {
                 // A sender that has gone need not be told.
-                let _ = waiting.send(written);
+                Some(waiting) => drop(waiting.send(written)),
+                None if record.is_note && written.is_err() => self.unwritten.keep(record),
+                None => {}
             }
+        }
+    }
+
+    /// So large a record can be written. What works for small ones only has not recovered.
+    fn wrote(&mut self, bytes: u64) {
+        if bytes < self.refused_bytes || self.is_unsynced {
+            return;
+        }
+        self.refused_bytes = 0;
+        self.queue.is_failing.store(false, Ordering::Relaxed);
+        for (head, note) in std::mem::take(&mut self.unwritten).notes {
+            // What finds no room now is not told, as if it had come now.
+            let _ = self.queue.push_note(head, note);
         }
     }
 
@@ -226,12 +278,12 @@ impl LogWriter {
         }
         match active.file.sync() {
             Ok(()) => {
-                self.is_dirty = false;
+                (self.is_dirty, self.is_unsynced) = (false, false);
                 self.queue.count(|counts| counts.syncs += 1);
-                self.queue.is_failing.store(false, Ordering::Relaxed);
+                self.wrote(0);
             }
             Err(error) => {
-                self.active = None;
+                (self.active, self.is_unsynced) = (None, true);
                 self.queue.count(|counts| counts.sync_errors += 1);
                 self.fail(&error, "sync");
             }
@@ -244,7 +296,18 @@ impl LogWriter {
         (self.active, self.is_dirty) = (None, false);
     }
 
-    fn failed(&self, error: &io::Error, what: &'static str) -> AppendError {
+    /// Notes that some records could not be written.
+    fn refuse(
+        &mut self,
+        error: &io::Error,
+        what: &'static str,
+        records: &[WaitingRecord],
+    ) -> AppendError {
+        self.refused_bytes = self.refused_bytes.max(largest(records).min(PROBE_BYTES_MAX));
+        self.failed(error, what)
+    }
+
+    pub(super) fn failed(&self, error: &io::Error, what: &'static str) -> AppendError {
         self.queue.count(|counts| counts.write_errors += 1);
         self.fail(error, what);
         AppendError::Failed
@@ -263,7 +326,7 @@ impl LogWriter {
         }
         let now_ns = (self.clock)();
         let lowest = self.source.lowest();
-        while let Some(oldest) = self.segments.oldest_closed() {
+        while let Some(oldest) = self.segments.oldest_closed(self.active.is_some()) {
             let is_needed = lowest.is_some_and(|lowest| lowest < oldest.end);
             let closed_ns = self.segments.second_created_ns().unwrap_or(u64::MAX);
             let is_old = closed_ns.saturating_add(self.limits.age_max_ns) < now_ns;
@@ -286,15 +349,51 @@ impl LogWriter {
         self.probe();
     }
 
-    /// Tries whether a log that failed can be written again.
+    /// Tries whether a log that failed can be written again, as much as could not be.
     fn probe(&mut self) {
         let is_failing = self.queue.is_failing.load(Ordering::Relaxed);
-        if is_failing && self.probed.elapsed() >= PROBE_INTERVAL {
-            self.probed = Instant::now();
-            let tags = [PROBE_TAG, 0, 0, 0];
-            // A log that is full, or has much to write, is tried by what waits.
-            let _ = self.queue.push_note(RecordHead { arrival_ns: 0, tags }, Bytes::new());
+        if !is_failing || self.probed.elapsed() < PROBE_INTERVAL {
+            return;
         }
+        self.probed = Instant::now();
+        // What waits is a probe itself.
+        let Some(next) = self.queue.next_of_idle() else { return };
+        match self.write_and_cut(next) {
+            Ok(()) => {
+                self.is_unsynced = false;
+                self.wrote(self.refused_bytes);
+            }
+            Err(error) => {
+                self.failed(&error, "write");
+            }
+        }
+    }
+
+    /// Writes what holds nothing where the next record is to stand, and cuts it off again.
+    fn write_and_cut(&mut self, next: u64) -> io::Result<()> {
+        if self.active.as_ref().is_none_or(|active| active.end != next) {
+            self.close_active();
+            self.begin(next)?;
+        }
+        let Some(active) = &self.active else { return Ok(()) };
+        let (file, end) = (Arc::clone(&active.file), active.offset(active.end));
+        let mut left = usize::try_from(self.refused_bytes).unwrap_or(usize::MAX).max(1);
+        let mut parts = Vec::new();
+        while left > 0 {
+            let part = PROBE.len().min(left);
+            parts.push(IoSlice::new(&PROBE[..part]));
+            left -= part;
+        }
+        let written = write_all(|parts| file.append(parts), &mut parts);
+        let synced = match written.is_ok() && self.is_unsynced {
+            true => file.sync(),
+            false => Ok(()),
+        };
+        let cut = file.cut(end);
+        if cut.is_err() || synced.is_err() {
+            self.active = None;
+        }
+        written.and(synced).and(cut)
     }
 
     /// Removes a segment; false where that failed.
@@ -321,14 +420,31 @@ impl LogWriter {
         if self.limits.when_full != WhenFull::DropOldest {
             return;
         }
-        while self.segments.bytes() + bytes > self.limits.size_max {
-            let Some(oldest) = self.segments.oldest_closed() else { return };
+        let bytes_max = self.limits.size_max.saturating_add(self.queue.borrowed());
+        while self.segments.bytes() + self.queue.lent() + bytes > bytes_max {
+            let is_written = self.active.is_some();
+            let Some(oldest) = self.segments.oldest_closed(is_written) else { return };
             let is_needed = self.source.lowest().is_some_and(|lowest| lowest < oldest.end);
             if !self.remove(&oldest, is_needed) {
                 return;
             }
         }
     }
+}
+
+impl UnwrittenNotes {
+    /// Keeps a note for later, as long as there is room.
+    fn keep(&mut self, note: WaitingRecord) {
+        let bytes = RECORD_HEAD_BYTES + note.payload.len();
+        if self.bytes + bytes <= UNWRITTEN_BYTES_MAX {
+            self.bytes += bytes;
+            self.notes.push((note.head, note.payload));
+        }
+    }
+}
+
+fn largest(records: &[WaitingRecord]) -> u64 {
+    records.iter().map(|record| record.end() - record.position).max().unwrap_or(0)
 }
 
 /// Says that nobody writes any more when it goes.

@@ -21,7 +21,7 @@ use super::judging::{self, LanePlaces, RunningLanes};
 use super::keeper::Keeper;
 use super::lost::KeptWork;
 use super::reload::ReloadCounter;
-use super::{Lost, Outlet, Pipeline, PipelineSettings, Unjudged};
+use super::{Lost, Outlet, Pipeline, PipelineSettings};
 use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::config::ResolvedConfig;
 use crate::detect;
@@ -133,11 +133,12 @@ impl OpenedLog {
         let Some(LogFolder { data_dir, limits }) = place else { return Ok(Self::default()) };
         let (journal, past) = Journal::open(&data_dir, limits, meter)?;
         let (log, end) = (Arc::clone(&journal) as Arc<dyn ReadBack>, journal.log().found_end());
+        let lender = journal.log().downgrade();
         Ok(Self {
             journal: Some(journal),
             past: Some(past),
             forward: Some(ForwardLog { log, folder: data_dir.clone(), end }),
-            kept: Some(Persistence { data_dir, durability: limits.durability }),
+            kept: Some(Persistence { data_dir, durability: limits.durability, log: Some(lender) }),
         })
     }
 }
@@ -307,11 +308,14 @@ impl Collector {
         let no_more_time = async |within: Duration| {
             let _ = tokio::time::timeout(within, hurry.cancelled()).await;
         };
+        let left = || deadline.saturating_duration_since(Instant::now());
+        // Exporters get the last quarter, whatever came before.
+        let part = |most: Duration| most.min(left().saturating_sub(all / 4));
         let lost_before = self.exporters.lost();
         let unforwarded_before = self.forwards.lost();
         self.telemetry.readiness().set(false);
-        self.files.stop(no_more_time(all / 4)).await;
-        if !self.receivers.settle(no_more_time(all / 4)).await {
+        self.files.stop(no_more_time(part(all / 4))).await;
+        if !self.receivers.settle(no_more_time(part(all / 4))).await {
             tracing::warn!("requests that did not end were told to come again");
         }
         if let Some(journal) = &self.journal {
@@ -326,13 +330,12 @@ impl Collector {
         tokio::select! {
             // In a hurry the shards are not even told.
             biased;
-            () = no_more_time(all / 2) => {
+            () = no_more_time(part(all / 2)) => {
                 tracing::warn!("open traces could not all be judged in time");
             }
             () = self.pipeline.shutdown() => {}
         }
-        self.lanes.shutdown(|| no_more_time(all / 4)).await;
-        let left = || deadline.saturating_duration_since(Instant::now());
+        self.lanes.shutdown(|| no_more_time(part(all / 4))).await;
         let time_left = left().max(all / 4);
         tokio::join!(
             self.exporters.shutdown(no_more_time(time_left)),
@@ -349,16 +352,19 @@ impl Collector {
         };
         // In this order: what a shard judges in between counts twice rather than not at all.
         let unjudged = backlog.unjudged();
-        let unsent = since(&lost_before, self.exporters.lost());
-        let nothing = Unjudged::default();
-        let (kept, unjudged) = if is_kept { (unjudged, nothing) } else { (nothing, unjudged) };
-        let left = if is_kept { self.exporters.left() } else { Vec::new() };
-        let unforwarded = unforwarded_since(&unforwarded_before, self.forwards.lost());
+        let lost = Lost {
+            unsent: since(&lost_before, self.exporters.lost()),
+            unforwarded: unforwarded_since(&unforwarded_before, self.forwards.lost()),
+            ..Lost::default()
+        };
+        let left =
+            KeptWork { unsent: self.exporters.left(), unforwarded: self.forwards.left(), unjudged };
+        let lost = lost.with(left, is_kept);
         if !hurry.is_cancelled() {
             let time = deadline.saturating_duration_since(Instant::now()).max(CLOSE_TIME);
             let _ = tokio::time::timeout(time, self.telemetry.finish()).await;
         }
-        Lost { unsent, unforwarded, unjudged, kept: KeptWork { unsent: left, unjudged: kept } }
+        lost
     }
 }
 

@@ -44,6 +44,8 @@ pub struct PipelineIntake {
     journal: Option<Arc<Journal>>,
     /// Nothing is to be brought back, or all is.
     is_live: AtomicBool,
+    /// Bringing back what is in the log met a fault: nobody reads what is kept there.
+    is_lost: AtomicBool,
     /// Held to read by each request that comes before that, and to write by whoever ends it.
     gate: Arc<AsyncRwLock<()>>,
     forwards: Arc<Forwards>,
@@ -85,6 +87,7 @@ impl PipelineIntake {
             backlog,
             journal: None,
             is_live: AtomicBool::new(true),
+            is_lost: AtomicBool::new(false),
             gate: Arc::default(),
             forwards: Arc::default(),
         }
@@ -137,6 +140,11 @@ impl PipelineIntake {
     fn overloaded(&self, reason: &'static str) -> Refused {
         self.metrics.refused(reason);
         Refused::Overloaded { retry_after: RETRY_AFTER }
+    }
+
+    fn not_kept(&self, reason: &'static str, why: &'static str) -> Refused {
+        self.metrics.refused(reason);
+        Refused::NotKept { retry_after: RETRY_AFTER, why }
     }
 
     /// Tells the shards to read and judge in another way, then extracts for that. What was
@@ -219,9 +227,11 @@ impl PipelineIntake {
         // It may be kept all the same, and come twice: that is no harm.
         let kept = keeping.await.unwrap_or(Err(AppendError::Behind));
         kept.map(Some).map_err(|error| match error {
-            AppendError::Full => self.overloaded("log_full"),
-            AppendError::Behind => self.overloaded("log_behind"),
-            AppendError::Failed | AppendError::Closed => self.overloaded("log_failed"),
+            AppendError::Full => self.not_kept("log_full", "the log is full"),
+            AppendError::Behind => self.not_kept("log_behind", "the disk does not keep up"),
+            AppendError::Failed | AppendError::Closed => {
+                self.not_kept("log_failed", "the log cannot be written")
+            }
             AppendError::TooLarge => Refused::Malformed(error.to_string()),
         })
     }
@@ -234,6 +244,10 @@ impl PipelineIntake {
     ) -> Result<Option<RwLockReadGuard<'_, ()>>, Refused> {
         if self.is_live.load(Ordering::Acquire) {
             return Ok(None);
+        }
+        if self.is_lost.load(Ordering::Acquire) {
+            let why = "what an earlier process left cannot be read";
+            return Err(self.not_kept("restore_failed", why));
         }
         let restoring = timeout_at(deadline, self.gate.read()).await;
         let restoring = restoring.map_err(|_| self.overloaded("restoring"))?;
@@ -258,7 +272,16 @@ impl PipelineIntake {
 
     /// Hands a request that is in the log to the shards, as soon as they have room; one that an
     /// earlier process kept (`is_old`) also to the forwards, which know what they passed on.
-    pub(super) async fn restore(&self, kept: &Received, claim: Claim, at_ms: u64, is_old: bool) {
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub(super) async fn restore(
+        &self,
+        kept: &Received,
+        claim: Claim,
+        at_ms: u64,
+        is_old: bool,
+    ) -> Result<(), String> {
         loop {
             let origin = RequestOrigin::Log { claim: claim.clone(), at_ms };
             match self.restore_in_time(kept, Instant::now() + RESTORE_WAIT, origin).await {
@@ -270,11 +293,12 @@ impl PipelineIntake {
                         let Received { signal, request, raw } = kept;
                         self.pass_on(*signal, request, raw, &extracted, Some(&claim));
                     }
-                    return;
+                    return Ok(());
                 }
-                Err(Refused::Overloaded { .. }) => {}
-                // It was taken once, and is as it was.
-                Err(Refused::Malformed(_) | Refused::ShuttingDown) => return,
+                Err(Refused::Overloaded { .. } | Refused::NotKept { .. }) => {}
+                Err(Refused::Malformed(error)) => return Err(error),
+                // It stays in the log.
+                Err(Refused::ShuttingDown) => return Ok(()),
             }
         }
     }
@@ -294,6 +318,11 @@ impl PipelineIntake {
     /// Lets no request come between, until [`resume`](Self::resume).
     pub(super) async fn hold_requests(&self) -> OwnedRwLockWriteGuard<()> {
         Arc::clone(&self.gate).write_owned().await
+    }
+
+    /// Refuses from now on: what is kept would not be read.
+    pub(super) fn give_up_restoring(&self) {
+        self.is_lost.store(true, Ordering::Release);
     }
 
     /// Lets requests pass to the shards, whose clocks stand there from now on.

@@ -24,14 +24,17 @@ pub struct Lost {
 pub struct KeptWork {
     /// Evaluations that were not delivered, by exporter.
     pub unsent: Vec<Unsent>,
+    /// What was not passed on, by forward.
+    pub unforwarded: Vec<Unforwarded>,
     /// What was not judged.
     pub unjudged: Unjudged,
 }
 
 impl Lost {
-    /// Whether all that was acknowledged has been judged and delivered.
+    /// Whether all that was acknowledged has been judged, delivered and passed on.
     pub fn is_nothing(&self) -> bool {
-        self.unsent.is_empty() && self.unjudged == Unjudged::default()
+        let Self { unsent, unforwarded, unjudged, kept: _ } = self;
+        unsent.is_empty() && unforwarded.is_empty() && *unjudged == Unjudged::default()
     }
 
     /// Evaluations that were not delivered, over all exporters.
@@ -41,10 +44,32 @@ impl Lost {
 }
 
 impl Lost {
+    /// With what was left at the end: the next process goes on with it where it is kept, else it
+    /// is lost like the rest.
+    pub(super) fn with(mut self, left: KeptWork, is_kept: bool) -> Self {
+        if is_kept {
+            return Self { kept: left, ..self };
+        }
+        self.unjudged = left.unjudged;
+        for left in left.unsent {
+            match self.unsent.iter_mut().find(|lost| lost.exporter == left.exporter) {
+                Some(lost) => lost.evaluations += left.evaluations,
+                None => self.unsent.push(left),
+            }
+        }
+        for left in left.unforwarded {
+            match self.unforwarded.iter_mut().find(|lost| lost.forward == left.forward) {
+                Some(lost) => lost.items += left.items,
+                None => self.unforwarded.push(left),
+            }
+        }
+        self
+    }
+
     /// What the next process goes on with, for people; `None` where there is nothing.
     pub fn kept(&self) -> Option<String> {
-        let KeptWork { unsent, unjudged } = self.kept.clone();
-        let kept = Self { unsent, unjudged, ..Self::default() };
+        let KeptWork { unsent, unforwarded, unjudged } = self.kept.clone();
+        let kept = Self { unsent, unforwarded, unjudged, kept: KeptWork::default() };
         (!kept.is_nothing()).then(|| kept.to_string())
     }
 }
@@ -72,7 +97,8 @@ impl fmt::Display for Lost {
             }
         }
         for Unforwarded { forward, items } in &self.unforwarded {
-            write!(f, "{divider}{items} items not passed on ({forward})")?;
+            let many = if *items == 1 { "item" } else { "items" };
+            write!(f, "{divider}{items} {many} not passed on ({forward})")?;
             divider = ", ";
         }
         if divider.is_empty() { f.write_str("nothing") } else { Ok(()) }
@@ -82,6 +108,22 @@ impl fmt::Display for Lost {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_is_kept_or_lost_and_never_neither() {
+        let unsent = vec![Unsent { exporter: "file".into(), evaluations: 3 }];
+        let unforwarded = vec![Unforwarded { forward: "otlp/b".into(), items: 7 }];
+        let lost = Lost { unsent: unsent.clone(), ..Lost::default() };
+        let unjudged = Unjudged { records: 0, traces: 2, sessions: 0 };
+        let left = KeptWork { unsent, unforwarded, unjudged };
+        let kept = lost.clone().with(left.clone(), true);
+        assert_eq!((kept.unsent.clone(), kept.kept), (lost.unsent.clone(), left.clone()));
+        assert_eq!(
+            lost.with(left, false).to_string(),
+            "6 evaluations not delivered (file 6), 2 traces not judged, \
+             7 items not passed on (otlp/b)"
+        );
+    }
 
     #[test]
     fn the_line_names_what_was_lost_and_nothing_else() {
@@ -102,5 +144,13 @@ mod tests {
         let one = Lost { unsent: vec![unsent("file", 1)], ..Lost::default() };
         assert_eq!(one.to_string(), "1 evaluation not delivered (file 1)");
         assert!(!one.is_nothing() && Lost::default().is_nothing());
+        let unforwarded = vec![Unforwarded { forward: "otlp/b".into(), items: 1 }];
+        let passed = Lost { unforwarded: unforwarded.clone(), ..Lost::default() };
+        assert!(!passed.is_nothing() && passed.kept().is_none());
+        assert_eq!(passed.to_string(), "1 item not passed on (otlp/b)");
+        let kept = KeptWork { unforwarded, ..KeptWork::default() };
+        let kept = Lost { kept, ..Lost::default() };
+        assert!(kept.is_nothing());
+        assert_eq!(kept.kept().as_deref(), Some("1 item not passed on (otlp/b)"));
     }
 }

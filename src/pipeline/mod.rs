@@ -180,7 +180,13 @@ impl Pipeline {
             self.intake.go_live();
             return None;
         }
-        Some(tokio::spawn(Restore::new(Arc::clone(journal), past, self.intake(), lane).run()))
+        let restore = Restore::new(Arc::clone(journal), past, self.intake(), lane);
+        let heartbeats = Arc::clone(&self.heartbeats);
+        Some(tokio::spawn(async move {
+            if !restore.run().await {
+                heartbeats.fail("what an earlier process left cannot be read back");
+            }
+        }))
     }
 
     /// Where receivers hand their requests.

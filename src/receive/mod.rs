@@ -60,6 +60,14 @@ pub enum Refused {
         /// When to try again.
         retry_after: Duration,
     },
+    /// It cannot be kept in the log now: the sender should send it again after this time.
+    #[error("overloaded: {why}, retry after {retry_after:?}")]
+    NotKept {
+        /// When to try again.
+        retry_after: Duration,
+        /// What is wrong with the log.
+        why: &'static str,
+    },
     /// The process is shutting down: the sender should try again elsewhere or later.
     #[error("shutting down")]
     ShuttingDown,

@@ -283,6 +283,9 @@ impl From<Refused> for RefusedRequest {
             Refused::Overloaded { retry_after } => {
                 Self { retry_after, ..Self::overloaded(RefusalReason::Overloaded, "no room") }
             }
+            Refused::NotKept { retry_after, why } => {
+                Self { retry_after, ..Self::overloaded(RefusalReason::Overloaded, why) }
+            }
             Refused::ShuttingDown => {
                 Self::new(RefusalReason::ShuttingDown, "shutting down, try again later")
             }

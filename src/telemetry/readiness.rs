@@ -48,6 +48,11 @@ impl Readiness {
         let _ = self.0.heartbeats.set(heartbeats);
     }
 
+    /// What will not work again in this process, if anything.
+    pub fn failure(&self) -> Option<&'static str> {
+        self.0.heartbeats.get().and_then(|heartbeats| heartbeats.failure.get().copied())
+    }
+
     /// How long the one that has been silent longest has not moved; zero where nothing is watched.
     pub fn silence(&self) -> Duration {
         self.0.heartbeats.get().map_or(Duration::ZERO, |heartbeats| heartbeats.silence())
@@ -63,13 +68,15 @@ pub struct Heartbeats {
     started: Instant,
     /// Milliseconds after `started`.
     last: Vec<AtomicU64>,
+    /// What will not work again.
+    failure: OnceLock<&'static str>,
 }
 
 impl Heartbeats {
     /// Of so many, which all move now.
     pub fn new(count: usize) -> Self {
         let last = std::iter::repeat_with(AtomicU64::default).take(count).collect();
-        Self { started: Instant::now(), last }
+        Self { started: Instant::now(), last, failure: OnceLock::new() }
     }
 
     /// The one at that place moves.
@@ -80,6 +87,12 @@ impl Heartbeats {
     /// The one at that place has ended.
     pub fn end(&self, place: usize) {
         self.set(place, ENDED);
+    }
+
+    /// Something will not work again in this process, in words behind `not alive:`.
+    pub fn fail(&self, what: &'static str) {
+        // What failed first is what is told.
+        let _ = self.failure.set(what);
     }
 
     /// How long the one that has been silent longest has not moved.
@@ -131,6 +144,16 @@ mod tests {
         assert_eq!(heartbeats.silence_at(at(7)), Duration::from_secs(7));
         heartbeats.set(1, 5_000);
         assert_eq!(heartbeats.silence_at(at(7)), Duration::from_secs(2));
+    }
+
+    #[test]
+    fn what_failed_first_is_told() {
+        let (readiness, heartbeats) = (Readiness::default(), Arc::new(Heartbeats::new(1)));
+        readiness.watch(Arc::clone(&heartbeats));
+        assert_eq!(readiness.failure(), None);
+        heartbeats.fail("the first");
+        heartbeats.fail("the second");
+        assert_eq!(readiness.failure(), Some("the first"));
     }
 
     #[test]

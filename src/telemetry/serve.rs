@@ -62,10 +62,10 @@ pub(super) fn metrics_router(registry: Registry) -> Router {
 /// `GET /livez`, `/readyz` and `/`.
 pub(super) fn health_router(readiness: Readiness) -> Router {
     let liveness = readiness.clone();
-    let live = move || async move { answer("alive", liveness.silence(), LIVE_SILENCE_MAX) };
+    let live = move || async move { answer("alive", &liveness, LIVE_SILENCE_MAX) };
     let ready = move || async move {
         if readiness.is_ready() {
-            answer("ready", readiness.silence(), READY_SILENCE_MAX)
+            answer("ready", &readiness, READY_SILENCE_MAX)
         } else {
             (StatusCode::SERVICE_UNAVAILABLE, "not ready\n".to_owned())
         }
@@ -76,7 +76,11 @@ pub(super) fn health_router(readiness: Readiness) -> Router {
         .route("/", get(ready))
 }
 
-fn answer(well: &str, silence: Duration, silence_max: Duration) -> (StatusCode, String) {
+fn answer(well: &str, readiness: &Readiness, silence_max: Duration) -> (StatusCode, String) {
+    if let Some(failure) = readiness.failure() {
+        return (StatusCode::SERVICE_UNAVAILABLE, format!("not {well}: {failure}\n"));
+    }
+    let silence = readiness.silence();
     if silence <= silence_max {
         return (StatusCode::OK, format!("{well}\n"));
     }

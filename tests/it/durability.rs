@@ -23,18 +23,22 @@ const KILLS: u64 = 10;
 const STOPS: u64 = 5;
 /// Longest that a process takes to stop: its `shutdown_timeout`, and a little.
 const SHUTDOWN: Duration = Duration::from_secs(12);
+/// Senders at once.
+const SENDERS: u64 = 3;
 /// Traces that a sender sends at once.
 const AT_ONCE: u64 = 8;
 
 /// A collector with a log that judges each call and sends to a backend.
 fn to(backend: &FakeBackend, folder: &Path, durability: &str) -> String {
     let (address, data) = (backend.address, folder.join("data"));
+    let scores = folder.join("scores.jsonl");
     format!(
         "data_dir: {data:?}
 durability: {durability}
 traces: {{quiet_period: 100ms, idle_timeout: 1s}}
 evaluators: {{tool_error/each: {{level: call}}}}
 exporters:
+  file: {{path: {scores:?}}}
   otlp_grpc/backend:
     endpoint: http://{address}
     forms: [event]
@@ -42,6 +46,38 @@ exporters:
     retry_on_failure: {{initial_interval: 50ms, max_interval: 100ms}}
 "
     )
+}
+
+/// When a process ends, by a seed that is told, so that a failure can be looked at again.
+struct Moments(u64);
+
+impl Moments {
+    fn new() -> Self {
+        let given = std::env::var("SPANSCORE_SEED").ok().and_then(|seed| seed.parse().ok());
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let seed = given.unwrap_or(now.as_nanos() as u64);
+        eprintln!("SPANSCORE_SEED={seed} ends the processes at the same moments");
+        Self(seed)
+    }
+
+    /// Some before anything was judged, some while evaluations are on their way.
+    fn next(&mut self) -> Duration {
+        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        Duration::from_micros(5_000 + (self.0 >> 33) % 600_000)
+    }
+}
+
+/// The traces in the file of the exporter, which keeps what a sink in the same process as the test
+/// might invent. A line that a killed process did not finish is none.
+fn traces_in_file(folder: &Path) -> BTreeSet<String> {
+    let text = std::fs::read(folder.join("scores.jsonl")).unwrap_or_default();
+    let lines = text.split(|byte| *byte == b'\n');
+    let records = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    records.filter_map(|record| Some(record["trace_id"].as_str()?.to_owned())).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The spans with the ids of a trace of that number.
@@ -116,19 +152,25 @@ async fn check_ends_under_load(signal: &str, code: Option<i32>, ends: u64) {
     let backend = FakeBackend::grpc().await;
     let config = to(&backend, folder.path(), "os");
     let acknowledged = Arc::new(Mutex::new(BTreeSet::new()));
-    let mut number = 0;
+    let (mut moments, mut numbers) = (Moments::new(), [0; SENDERS as usize]);
+    for (sender, number) in numbers.iter_mut().enumerate() {
+        *number = (sender as u64) << 32;
+    }
     let wanted = std::env::var("SPANSCORE_KILLS").ok().and_then(|ends| ends.parse().ok());
-    for end in 0..wanted.unwrap_or(ends) {
+    for _ in 0..wanted.unwrap_or(ends) {
         let program = Program::start(folder.path(), &config);
         let stop = CancellationToken::new();
-        let sending =
-            send_until(stop.clone(), program.client().await, number, Arc::clone(&acknowledged));
-        let sending = tokio::spawn(sending);
-        // Some before anything was judged, some while evaluations are on their way.
-        tokio::time::sleep(Duration::from_millis(20 + end * 37 % 400)).await;
+        let mut sending = Vec::new();
+        for number in numbers {
+            let (client, acknowledged) = (program.client().await, Arc::clone(&acknowledged));
+            sending.push(tokio::spawn(send_until(stop.clone(), client, number, acknowledged)));
+        }
+        tokio::time::sleep(moments.next()).await;
         program.signal(signal);
         let ended = tokio::task::spawn_blocking(move || program.end());
-        number = sending.await.unwrap();
+        for (number, sending) in numbers.iter_mut().zip(sending) {
+            *number = sending.await.unwrap();
+        }
         stop.cancel();
         let ended = tokio::time::timeout(SHUTDOWN, ended).await.expect("it ends in time").unwrap();
         assert_eq!(ended.0, code, "{}", ended.1);
@@ -149,6 +191,11 @@ async fn check_ends_under_load(signal: &str, code: Option<i32>, ends: u64) {
         let of = acknowledged.len();
         assert!(waits.elapsed() < Duration::from_secs(60), "{count} of {of}: {missing:?}");
     };
+    let traces: BTreeSet<_> = acknowledged.iter().map(|(trace, _)| hex(trace)).collect();
+    while let Some(missing) = traces.difference(&traces_in_file(folder.path())).next() {
+        assert!(waits.elapsed() < Duration::from_secs(60), "not in the file: {missing}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
     assert_eq!(several, [], "what is sent twice is recognised by its id");
     last.page_when(|page| page.sum("assemble_open_spans", "") == 0 && page.is_sum()).await;
 }
@@ -284,6 +331,45 @@ async fn what_a_dead_backend_never_got_stays_in_the_log_and_is_no_loss() {
     assert_eq!(stopped(program).await.0, Some(0));
 }
 
+/// A collector that forwards to nobody.
+fn forwarding_to_nobody(folder: &Path, data_dir: &str) -> String {
+    format!(
+        "{data_dir}
+forward:
+  otlp_http/gone:
+    endpoint: http://127.0.0.1:9
+    retry_on_failure: {{initial_interval: 10ms, max_interval: 20ms}}
+evaluators: {{tool_error: {{}}}}
+exporters: {{file: {{path: {:?}}}}}
+",
+        folder.join("scores.jsonl")
+    )
+}
+
+#[tokio::test]
+async fn what_no_forward_passed_on_is_lost_or_kept_and_told_either_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = forwarding_to_nobody(folder.path(), "shutdown_timeout: 2s");
+    let program = Program::start(folder.path(), &config);
+    program.client().await.export(request(searches(7, &[2]))).await.unwrap();
+    let (code, last) = stopped(program).await;
+    assert_eq!(code, Some(3), "{last}");
+    assert!(last.ends_with("lost at shutdown: 2 items not passed on (otlp_http/gone)"), "{last}");
+
+    let data = format!("data_dir: {:?}\nshutdown_timeout: 60s", folder.path().join("data"));
+    let program = Program::start(folder.path(), &forwarding_to_nobody(folder.path(), &data));
+    for trace in 1..10 {
+        program.client().await.export(request(searches(trace, &[2]))).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let began = std::time::Instant::now();
+    let (code, last) = stopped(program).await;
+    assert_eq!(code, Some(0), "{last}");
+    let kept = "kept in the log for the next start: 18 items not passed on (otlp_http/gone)";
+    assert!(last.ends_with(kept), "{last}");
+    assert!(began.elapsed() < Duration::from_secs(30), "nobody is waited for in vain");
+}
+
 #[tokio::test]
 async fn damaged_log_is_read_as_far_as_it_is_whole() {
     let folder = tempfile::tempdir().unwrap();
@@ -312,6 +398,32 @@ async fn damaged_log_is_read_as_far_as_it_is_whole() {
         traces.iter().collect::<BTreeSet<_>>(),
         BTreeSet::from([&"07".into(), &"09".into()])
     );
+}
+
+#[tokio::test]
+async fn records_that_are_no_requests_are_counted_and_passed_over() {
+    use spanscore::log::{Durability, Folder, Log, LogSettings, RecordHead, system_clock};
+    let folder = tempfile::tempdir().unwrap();
+    let config = to_file(folder.path(), "100ms");
+    let program = Program::start(folder.path(), &config);
+    program.client().await.export(request(searches(7, &[2]))).await.unwrap();
+    written(folder.path(), 1);
+    program.signal("-KILL");
+    tokio::task::spawn_blocking(|| program.end()).await.unwrap();
+    let disk = Folder::open(&folder.path().join("data").join("log")).unwrap();
+    let limits = LogSettings::default().limits(Durability::Os);
+    let (log, ..) = Log::open(Arc::new(disk), limits, system_clock()).unwrap();
+    // Of a later version, and a request that is none.
+    for (tag, payload) in [(99, &b"12345"[..]), (1, b"\xff\xff\xff")] {
+        let head = RecordHead { arrival_ns: 1, tags: [tag, 0, 0, 0] };
+        log.append(head, payload.into()).await.unwrap();
+    }
+    log.keep_all();
+    drop(log);
+    let program = Program::start(folder.path(), &config);
+    let page = program.page_when(|page| page.sum("log_left_out_bytes_total", "damaged") == 3).await;
+    assert_eq!(page.sum("log_left_out_bytes_total", "unknown"), 5);
+    assert_eq!(stopped(program).await.0, Some(0));
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ mod expectations;
 mod external;
 mod failures;
 mod forward;
+mod full_disk;
 mod gate;
 mod judged;
 mod judges;

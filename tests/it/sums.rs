@@ -90,6 +90,45 @@ async fn every_span_that_came_is_judged_of_no_agent_dropped_or_open() {
 }
 
 #[tokio::test]
+async fn all_adds_up_under_a_full_log_and_a_dead_forward() {
+    let folder = tempfile::tempdir().unwrap();
+    let backend = FakeBackend::grpc().await;
+    backend.always(Behavior::Unavailable);
+    let config = format!(
+        "{}log: {{size_max_mib: 1}}
+forward: {{otlp_http/gone: {{endpoint: \"http://127.0.0.1:9\"}}}}
+",
+        config(&backend, folder.path())
+    );
+    let program = Program::start(folder.path(), &config);
+    let (mut client, mut taken) = (program.client().await, 0);
+    let content = "x".repeat(20_000);
+    let refused = loop {
+        let spans = vec![agent(7), with(tool(7, 2, "search"), "more", &content)];
+        let spans = spans.into_iter().map(|mut span| {
+            span.trace_id[..8].copy_from_slice(&u64::to_be_bytes(taken));
+            span
+        });
+        match client.export(request(spans.collect::<Vec<_>>())).await {
+            Ok(_) => taken += 1,
+            Err(refused) => break refused,
+        }
+        assert!(taken < 1000, "the log is never full");
+    };
+    assert!(refused.message().contains("the log is full"), "{refused}");
+    let page = program
+        .page_when(|page| page.sum("assemble_judged_spans_total", "") == 2 * taken && page.is_sum())
+        .await;
+    let forward = |name: &str| page.sum(&format!("forward_{name}"), "");
+    let known = ["sent_items_total", "failed_items_total", "dropped_items_total"];
+    let known = known.map(forward).iter().sum::<u64>() + forward("queued_items");
+    assert_eq!((forward("accepted_items_total"), known), (2 * taken, 2 * taken));
+    let lost = page.sum("exporter_send_failed_evaluations_total", "")
+        + page.sum("exporter_enqueue_failed_evaluations_total", "");
+    assert_eq!(lost, 0, "{}", page.0);
+}
+
+#[tokio::test]
 async fn every_evaluation_that_was_offered_is_delivered_lost_or_waits() {
     let behaviors: [&[Behavior]; 4] = [
         &[Behavior::Unavailable, Behavior::Unavailable, Behavior::Take],

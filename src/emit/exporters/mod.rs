@@ -203,7 +203,7 @@ impl Exporters {
                 tasks.push(EndingTask { queue: None, task });
             }
             let Some(end) = &mut started.queue else { continue };
-            end.queue.closing().cancel();
+            end.queue.end_with_process();
             let queue = Some(Arc::clone(&end.queue));
             tasks.extend(end.task.take().map(|task| EndingTask { queue, task }));
         }

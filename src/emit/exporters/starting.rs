@@ -15,7 +15,7 @@ use crate::emit::queue::{
     Deliver, Overflow, OverflowLimits, Predecessor, Queue, QueueLimits, Succession,
 };
 use crate::emit::scores::{Grouping, Scores};
-use crate::log::Durability;
+use crate::log::{Durability, WeakLog};
 use crate::model::Want;
 use crate::settings::HumanDuration;
 
@@ -26,6 +26,8 @@ pub struct Persistence {
     pub data_dir: PathBuf,
     /// When something counts as kept.
     pub durability: Durability,
+    /// The log of the process, whose room exporters borrow where their own is full.
+    pub log: Option<WeakLog>,
 }
 
 /// The folder of what exporters keep while their queue is full.
@@ -98,14 +100,15 @@ impl Starting<'_> {
     }
 
     /// Where its queue keeps what it has no room for, at most so many MiB; nowhere without a
-    /// folder. With 0, or where it need not deliver, only what is there already is sent. An
-    /// exporter that takes the place of another goes on with its overflow.
+    /// folder. Beyond that it borrows room of the log where it must deliver; where it need not,
+    /// only what is there already is sent. An exporter that takes the place of another goes on
+    /// with its overflow.
     pub(in crate::emit) fn overflow(
         &mut self,
         must_deliver: bool,
         mib: u32,
     ) -> Result<Option<Arc<Overflow>>, ExporterStartError> {
-        let Some(Persistence { data_dir, durability }) = &self.exporters.persistence else {
+        let Some(Persistence { data_dir, durability, log }) = &self.exporters.persistence else {
             return Ok(None);
         };
         let folder = data_dir.join(OVERFLOW_FOLDER).join(file_name(self.name));
@@ -122,11 +125,12 @@ impl Starting<'_> {
             });
             return Ok(Some(overflow));
         }
-        if mib == 0 && !folder.exists() {
+        let lender = log.clone().filter(|_| must_deliver);
+        if mib == 0 && lender.is_none() && !folder.exists() {
             return Ok(None);
         }
         let limits = OverflowLimits { bytes_max, durability: *durability };
-        let overflow = Overflow::open(&folder, limits).map_err(|error| {
+        let overflow = Overflow::open(&folder, limits, lender).map_err(|error| {
             let (exporter, path) = (self.name.to_owned(), folder.display().to_string());
             ExporterStartError::Overflow { exporter, path, error }
         });

@@ -222,6 +222,12 @@ impl ForwardBooks {
         self.of(signal).lost[reason as usize].add(requests, items);
     }
 
+    /// All items that are held or queued.
+    pub(super) fn left_items(&self) -> u64 {
+        let waiting = self.signals.iter().flat_map(|accounts| [&accounts.held, &accounts.queued]);
+        waiting.map(|waiting| waiting.read(TallyPart::Items)).sum()
+    }
+
     /// All items that were lost.
     pub(super) fn lost_items(&self) -> u64 {
         let lost = self.signals.iter().flat_map(|accounts| &accounts.lost);

@@ -181,6 +181,19 @@ impl Forwards {
         lost.collect()
     }
 
+    /// What each forward leaves in the log for the next process, once it was shut down; those that
+    /// leave nothing are left out.
+    pub fn left(&self) -> Vec<Unforwarded> {
+        let Some(common) = self.common.as_ref().filter(|common| common.log.is_some()) else {
+            return Vec::new();
+        };
+        let all = common.books.all();
+        let left = all
+            .iter()
+            .map(|books| Unforwarded { forward: books.name.clone(), items: books.left_items() });
+        left.filter(|left| left.items > 0).collect()
+    }
+
     /// Sends what is queued, until there is no more time. What is left stays in the log, where
     /// there is one, or is lost and counted. The log must be closed before this is dropped, so that
     /// it keeps what is left.

@@ -282,15 +282,20 @@ fn read(path: &Path) -> Result<BTreeMap<String, PassedLine>, String> {
     }
 }
 
-/// Writes a file that only its owner may read, so that a reader sees the old text or the new.
+/// Writes a file that only its owner may read, so that a reader sees the old text or the new, also
+/// after a loss of power.
 fn write_by_rename(path: &Path, text: &[u8]) -> std::io::Result<()> {
     let new = path.with_extension("json.new");
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(&new)?.write_all(text)?;
-    std::fs::rename(&new, path)
+    let mut file = options.open(&new)?;
+    file.write_all(text)?;
+    // Else a loss of power may leave an empty file under the old name.
+    file.sync_all()?;
+    std::fs::rename(&new, path)?;
+    path.parent().map_or(Ok(()), |folder| std::fs::File::open(folder)?.sync_all())
 }
 
 #[cfg(test)]

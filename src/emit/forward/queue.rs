@@ -6,11 +6,13 @@
 //! itself.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::books::{ForwardBooks, ForwardLoss};
@@ -24,6 +26,11 @@ use crate::otlp::{ContentCoding, Signal};
 /// What a waiting request takes beside its body.
 pub(super) const PARCEL_BYTES: usize = 256;
 
+/// Failures one after another from which on a backend counts as away.
+const FAILURES_MAX: u32 = 5;
+/// How often it is looked whether it is, while the process ends.
+const AWAY_LOOK: Duration = Duration::from_millis(100);
+
 /// The memory of one forward: its own limit, and the share of all forwards.
 #[derive(Debug)]
 pub(super) struct ForwardMemory {
@@ -33,13 +40,15 @@ pub(super) struct ForwardMemory {
     pub(super) closing: CancellationToken,
     /// The config has it no more: what it does not send is left to nobody.
     is_removed: AtomicBool,
+    /// Tries that failed since the backend last answered.
+    failures: AtomicU32,
 }
 
 impl ForwardMemory {
     /// Nothing held yet; its own limit is that of the books.
     pub(super) fn new(books: Arc<ForwardBooks>, share: Arc<Share>) -> Self {
         let (closing, is_removed) = (CancellationToken::new(), AtomicBool::new(false));
-        Self { books, share, closing, is_removed }
+        Self { books, share, closing, is_removed, failures: AtomicU32::new(0) }
     }
 
     /// Most bytes of this forward.
@@ -60,6 +69,24 @@ impl ForwardMemory {
     /// Whether the config has it no more.
     pub(super) fn is_removed(&self) -> bool {
         self.is_removed.load(Ordering::Acquire)
+    }
+
+    /// The backend took a request, or refused it for good.
+    pub(super) fn answered(&self) {
+        self.failures.store(0, Ordering::Relaxed);
+    }
+
+    /// The backend did not answer, or said that it cannot take a request now.
+    pub(super) fn failed(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Waits until the process ends and there is nobody to wait for.
+    async fn is_in_vain(&self) {
+        self.closing.cancelled().await;
+        while self.is_removed() || self.failures.load(Ordering::Relaxed) < FAILURES_MAX {
+            sleep(AWAY_LOOK).await;
+        }
     }
 
     /// Takes so many bytes, if there is room.
@@ -361,12 +388,14 @@ struct Emptying {
 }
 
 impl Emptying {
-    /// Sends until the queue is closed and empty, or given up.
+    /// Sends until the queue is closed and empty, or given up; with a log no longer than there is
+    /// a backend, once the process ends.
     async fn run(mut self, sender: Arc<ForwardSender>, given_up: CancellationToken) {
-        let mut sending = JoinSet::new();
+        let (mut sending, queue) = (JoinSet::new(), Arc::clone(&self.queue));
         tokio::select! {
             () = self.send_all(sender, &mut sending) => {}
             () = given_up.cancelled() => sending.shutdown().await,
+            () = queue.memory.is_in_vain(), if queue.has_log() => sending.shutdown().await,
         }
     }
 

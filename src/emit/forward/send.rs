@@ -138,6 +138,7 @@ impl ForwardSender {
     ) -> (Option<Result<u64, GivenUp>>, ReadyBody) {
         let attempt = || self.attempt(signal, &ready, &way.client);
         let failed = |error: &str, wait| {
+            self.memory.failed();
             if self.memory.books.trouble.may_log() {
                 tracing::warn!(forward = %self.memory.books.name, error, ?wait,
                     "failed to pass on what was received, trying again");
@@ -164,7 +165,11 @@ impl ForwardSender {
             true => client.send_json(signal, body).await,
             false => client.send(signal, body).await,
         };
-        let Taken { rejected, message } = AttemptError::of(sent)?;
+        let sent = AttemptError::of(sent);
+        if !matches!(sent, Err(AttemptError::Retryable { .. })) {
+            self.memory.answered();
+        }
+        let Taken { rejected, message } = sent?;
         if (rejected > 0 || !message.is_empty()) && self.memory.books.partly.may_log() {
             tracing::warn!(forward = %self.memory.books.name, rejected, message,
                 "the backend took a request only in part, or with a warning");

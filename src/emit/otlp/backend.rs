@@ -100,6 +100,11 @@ impl Backend {
         }
     }
 
+    /// Whether it has taken nothing in several tries, one after another.
+    pub(super) fn is_away(&self) -> bool {
+        !self.circuit.is_closed()
+    }
+
     /// The turn to try, by a time.
     async fn pass(&self, deadline: Option<Instant>) -> Result<Pass<'_>, GivenUp> {
         // Who never tries again does not wait for a turn.

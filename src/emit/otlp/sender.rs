@@ -245,6 +245,10 @@ fn cut(parts: &mut BTreeSet<(usize, usize)>, Range { start, end }: Range<usize>)
 }
 
 impl Deliver for BackendSender {
+    fn is_away(&self) -> bool {
+        self.backend.is_away()
+    }
+
     async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
         let mut delivery = Delivery::default();
         let requests = self.requests(&batch);

@@ -16,6 +16,9 @@ use super::{Deliver, Delivery, EvaluationBatch, Overflow, Parcel, QueueEntry, Qu
 use crate::emit::counters::Loss;
 use crate::panics::{Panicked, caught, caught_future};
 
+/// How often an end is asked whether its backend is away while the process ends.
+const AWAY_LOOK: Duration = Duration::from_millis(100);
+
 /// Wait until an overflow that is full, or cannot be written, is tried again.
 const KEEP_AGAIN: Duration = Duration::from_secs(1);
 
@@ -76,6 +79,14 @@ async fn empty_overflow(
         () = deliver_all => {}
         () = shared.closing.cancelled() => {}
         () = recalled.cancelled() => {}
+    }
+}
+
+/// Waits until the process ends and there is nobody to wait for.
+async fn is_in_vain(shared: &QueueShared, end: &impl Deliver) {
+    shared.ending.cancelled().await;
+    while !end.is_away() {
+        sleep(AWAY_LOOK).await;
     }
 }
 
@@ -156,10 +167,14 @@ impl Drain {
         before: Option<oneshot::Receiver<Estate>>,
         heir: Arc<Heir>,
     ) {
-        let (mut deliveries, given_up) = (JoinSet::new(), self.shared.given_up.clone());
+        let (mut deliveries, shared) = (JoinSet::new(), Arc::clone(&self.shared));
+        // What it holds is then in the log, or in the overflow.
+        let is_kept = self.limits.must_deliver && self.overflow.is_some();
+        let asked = Arc::clone(&end);
         tokio::select! {
             () = self.deliver_all(end, before, &mut deliveries) => heir.give(self.estate),
-            () = given_up.cancelled() => deliveries.shutdown().await,
+            () = shared.given_up.cancelled() => deliveries.shutdown().await,
+            () = is_in_vain(&shared, &*asked), if is_kept => deliveries.shutdown().await,
         }
     }
 

@@ -101,7 +101,8 @@ pub(crate) struct QueueSettings {
     /// What `queue_size` counts: `bytes`.
     pub(crate) sizer: Sizer,
     /// Most MiB on disk (1024 * 1024 bytes), below `data_dir`, for what the queue has no room for
-    /// while the backend is slow or away; 0 keeps nothing there. Needs `must_deliver` and a log.
+    /// while the backend is slow or away. Beyond it, and with 0, it takes what room the log has
+    /// free. Needs `must_deliver` and a log.
     pub(crate) overflow_mib: u32,
     /// How evaluations are put together into requests.
     pub(crate) batch: BatchSettings,

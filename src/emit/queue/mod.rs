@@ -5,7 +5,8 @@
 //! delivery has ended, so a dead backend holds at most the capacity.
 //!
 //! Where an exporter must deliver and the process has a log, what fills more than half of the queue
-//! goes to its [`Overflow`] on disk.
+//! goes to its [`Overflow`] on disk. What finds no room there either is left to the next process,
+//! which makes it again of what the log keeps.
 //!
 //! Evaluations travel with the [`Room`] they take, and with the [`Receipt`] that waits
 //! for them where their exporter must deliver: it is let go once they have arrived or are on disk,
@@ -45,6 +46,11 @@ pub(crate) type EvaluationBatch = Vec<Arc<[Evaluation]>>;
 pub(crate) trait Deliver: Send + Sync + 'static {
     /// Delivers one batch, trying again as the settings say. Dropping the future gives up.
     fn deliver(&self, batch: EvaluationBatch) -> impl Future<Output = Delivery> + Send;
+
+    /// Whether its backend has taken nothing for some time, so that waiting for it is in vain.
+    fn is_away(&self) -> bool {
+        false
+    }
 
     /// A batch as it is kept on disk while the queue has no room for it; nothing where the end
     /// cannot deliver parcels.
@@ -129,6 +135,7 @@ impl Queue {
             held: held.unwrap_or_else(|| Arc::new(Held::new(share))),
             counters: instruments.of(name),
             closing: CancellationToken::new(),
+            ending: CancellationToken::new(),
             given_up: CancellationToken::new(),
             succeeded: CancellationToken::new(),
             is_removed: AtomicBool::new(false),
@@ -168,14 +175,7 @@ impl Queue {
             return self.come_too_late(count, receipt);
         }
         let Some(mut room) = Room::take(shared, bytes, count, self.bytes_max) else {
-            let is_last_resort = self.overflow.is_some() && receipt.is_some();
-            let reason = if is_last_resort { Loss::OverflowFull } else { Loss::QueueFull };
-            shared.counters.lost(reason, count);
-            if self.full.may_log() {
-                tracing::warn!(exporter = %self.name, bytes_max = self.bytes_max,
-                    "the exporter's queue is full, evaluations are dropped");
-            }
-            return;
+            return self.find_no_room(count, receipt);
         };
         if let Some(receipt) = receipt {
             room.keep(receipt.clone());
@@ -190,11 +190,34 @@ impl Queue {
         }
     }
 
+    /// Leaves evaluations to the next process where the log keeps what they are made of, else
+    /// counts them as lost.
+    fn find_no_room(&self, count: u64, receipt: Option<&Receipt>) {
+        let bytes_max = self.bytes_max;
+        let Some(receipt) = receipt.filter(|receipt| !receipt.claims().is_empty()) else {
+            let is_last_resort = self.overflow.is_some() && receipt.is_some();
+            let reason = if is_last_resort { Loss::OverflowFull } else { Loss::QueueFull };
+            self.shared.counters.lost(reason, count);
+            if self.full.may_log() {
+                tracing::warn!(exporter = %self.name, bytes_max,
+                    "the exporter's queue is full, evaluations are dropped");
+            }
+            return;
+        };
+        self.shared.held.leave(receipt);
+        self.shared.leave(count);
+        if self.full.may_log() {
+            tracing::error!(exporter = %self.name, bytes_max,
+                "the exporter has no room in memory or on disk: evaluations stay in the log, and \
+                 the next start delivers them");
+        }
+    }
+
     /// Counts evaluations that are offered while the queue ends.
     fn come_too_late(&self, count: u64, receipt: Option<&Receipt>) {
         match receipt {
             Some(receipt) => {
-                receipt.leave();
+                self.shared.held.leave(receipt);
                 self.shared.leave(count);
             }
             None => self.shared.counters.lost(Loss::ShuttingDown, count),
@@ -204,6 +227,13 @@ impl Queue {
     /// Cancelled, it lets the queue take nothing more and deliver what it holds without waiting.
     pub(crate) fn closing(&self) -> CancellationToken {
         self.shared.closing.clone()
+    }
+
+    /// Lets the queue end as the process does: what it holds need not wait for a backend that is
+    /// away, where the next process has it.
+    pub(crate) fn end_with_process(&self) {
+        self.shared.ending.cancel();
+        self.shared.closing.cancel();
     }
 
     /// What a queue needs that is to take the place of this one.

@@ -8,6 +8,8 @@
 //! and notes of how far they were delivered; what is delivered is removed with its segment. What
 //! stands there at the start was left by an earlier process and is sent first. After a crash some
 //! parcels may be sent twice, with the same ids.
+//!
+//! Where it is full it borrows room of the log of the process: nothing is lost while that has room.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,8 +23,8 @@ use tokio::sync::Notify;
 
 use crate::emit::scores::now_ns;
 use crate::log::{
-    AppendError, Durability, Folder, Log, LogLimits, LogOpenError, RecordHead, WhenFull,
-    system_clock,
+    AppendError, Durability, Folder, Loan, Log, LogLimits, LogOpenError, RecordHead, WeakLog,
+    WhenFull, system_clock,
 };
 use crate::model::Claim;
 
@@ -38,6 +40,8 @@ const COUNT_BYTES: usize = 4;
 
 /// The log has so many segments at least; a parcel fits into one.
 const SEGMENTS: u64 = 8;
+/// Least size of one that borrows: a segment of it holds any request.
+const BORROWER_BYTES: u64 = 64 << 20;
 /// Largest segment.
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 /// Most bytes that wait to be written.
@@ -66,7 +70,7 @@ pub(super) struct OverflowEntry {
 /// How much an overflow keeps, and when it counts as kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OverflowLimits {
-    /// Most bytes on disk; with 0 it takes nothing, and only sends what it finds.
+    /// Most bytes on disk of its own; with 0 it has none, and takes only what it can borrow for.
     pub(crate) bytes_max: u64,
     /// When a parcel counts as kept.
     pub(crate) durability: Durability,
@@ -77,6 +81,7 @@ pub(crate) struct Overflow {
     log: Log,
     bytes_max: u64,
     takes: AtomicBool,
+    loan: Option<Loan>,
     entries: Mutex<Entries>,
     evaluations: AtomicU64,
     more: Notify,
@@ -91,9 +96,14 @@ struct Entries {
 }
 
 impl Overflow {
-    /// Opens the log in a folder.
-    pub(crate) fn open(folder: &Path, limits: OverflowLimits) -> Result<Self, LogOpenError> {
-        let size_max = limits.bytes_max.max(SEGMENTS << 20);
+    /// Opens the log in a folder. What finds no room in it borrows that of the `lender`, if any.
+    pub(crate) fn open(
+        folder: &Path,
+        limits: OverflowLimits,
+        lender: Option<WeakLog>,
+    ) -> Result<Self, LogOpenError> {
+        let least = if lender.is_some() { BORROWER_BYTES } else { SEGMENTS << 20 };
+        let size_max = limits.bytes_max.max(least);
         let log_limits = LogLimits {
             size_max,
             segment: SEGMENT_BYTES_MAX.min(size_max / SEGMENTS),
@@ -104,10 +114,13 @@ impl Overflow {
             durability: limits.durability,
         };
         let disk = Arc::new(Folder::open(folder).map_err(LogOpenError::Write)?);
-        let (log, _, found) = Log::open(disk, log_limits, system_clock())?;
+        let (log, recovered, found) = Log::open(disk, log_limits, system_clock())?;
+        recovered.tell_of_damage();
         let entries = Entries { waiting: VecDeque::new(), claim: Some(found), is_recovered: false };
+        let loan = lender.map(|lender| Loan::new(&log, limits.bytes_max, lender));
         Ok(Self {
             log,
+            loan,
             bytes_max: limits.bytes_max,
             takes: AtomicBool::new(limits.bytes_max > 0),
             entries: Mutex::new(entries),
@@ -165,13 +178,10 @@ impl Overflow {
 
     /// Puts a parcel behind all others.
     pub(super) async fn put(&self, parcel: &Parcel) -> Result<(), AppendError> {
-        if !self.takes() {
-            return Err(AppendError::Full);
-        }
         let mut payload = BytesMut::with_capacity(COUNT_BYTES + parcel.payload.len());
         payload.extend_from_slice(&parcel.count.to_le_bytes());
         payload.extend_from_slice(&parcel.payload);
-        let claim = self.log.append(head(PARCEL), payload.freeze()).await?;
+        let claim = self.append(payload.freeze()).await?;
         let mut entries = self.lock();
         entries
             .waiting
@@ -181,6 +191,20 @@ impl Overflow {
         drop(entries);
         self.more.notify_one();
         Ok(())
+    }
+
+    async fn append(&self, payload: Bytes) -> Result<Claim, AppendError> {
+        let own = match self.takes() {
+            true => self.log.append(head(PARCEL), payload.clone()).await,
+            false => Err(AppendError::Full),
+        };
+        match (own, &self.loan) {
+            (Err(AppendError::Full), Some(loan)) => {
+                loan.give_back(&self.log);
+                loan.append(&self.log, head(PARCEL), payload).await
+            }
+            (own, _) => own,
+        }
     }
 
     /// Waits for the first parcel that is not delivered. One task at a time may ask.
@@ -231,6 +255,9 @@ impl Overflow {
         // Without the note it is sent again after a restart, which is harmless.
         let _ =
             self.log.note(head(DELIVERED), Bytes::copy_from_slice(&entry.position.to_le_bytes()));
+        if let Some(loan) = &self.loan {
+            loan.give_back(&self.log);
+        }
     }
 
     /// Evaluations that wait in it.
@@ -240,6 +267,10 @@ impl Overflow {
 
     /// Bytes on disk, with what is delivered and not yet removed.
     pub(crate) fn bytes(&self) -> u64 {
+        if let Some(loan) = &self.loan {
+            // What was delivered last is removed behind its confirmation.
+            loan.give_back(&self.log);
+        }
         self.log.usage().bytes
     }
 
@@ -282,7 +313,7 @@ mod tests {
     }
 
     fn open(folder: &Path) -> Overflow {
-        Overflow::open(folder, LIMITS).expect("opens")
+        Overflow::open(folder, LIMITS, None).expect("opens")
     }
 
     /// Takes the first parcel out.
@@ -361,7 +392,7 @@ mod tests {
         overflow.put(&parcel(5, 10)).await.expect("room");
         drop(overflow);
         let off = OverflowLimits { bytes_max: 0, ..LIMITS };
-        let overflow = Overflow::open(folder.path(), off).expect("opens");
+        let overflow = Overflow::open(folder.path(), off, None).expect("opens");
         assert_eq!(overflow.recover(), 5);
         assert_eq!(overflow.put(&parcel(1, 1)).await, Err(AppendError::Full));
         assert_eq!(take(&overflow).await, parcel(5, 10));

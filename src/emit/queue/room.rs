@@ -4,15 +4,15 @@
 //! settles itself by being dropped. So each evaluation is counted once, as sent, as lost or as left
 //! to the next process, and its bytes are given back once.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::Delivery;
 use crate::emit::counters::{Counters, Loss};
-use crate::model::{Receipt, Share};
+use crate::model::{Claims, Receipt, Share};
 
 /// What a queue holds now, of the share that all queues have together.
 #[derive(Debug)]
@@ -20,11 +20,14 @@ pub(crate) struct Held {
     bytes: AtomicUsize,
     evaluations: AtomicU64,
     share: Arc<Share>,
+    /// On what is left to the next process while this one goes on: the lowest of each source.
+    kept: Mutex<Claims>,
 }
 
 impl Held {
     pub(super) fn new(share: Arc<Share>) -> Self {
-        Self { bytes: AtomicUsize::new(0), evaluations: AtomicU64::new(0), share }
+        let (bytes, evaluations) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Self { bytes, evaluations, share, kept: Mutex::default() }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -33,6 +36,12 @@ impl Held {
 
     pub(crate) fn evaluations(&self) -> u64 {
         self.evaluations.load(Ordering::Relaxed)
+    }
+
+    /// Leaves what a receipt waits for to the next process: the log keeps it until then.
+    pub(super) fn leave(&self, receipt: &Receipt) {
+        receipt.leave();
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).join(receipt.claims());
     }
 
     /// Whether half of the room is taken, of what this queue may have and of what others leave.
@@ -53,6 +62,8 @@ pub(super) struct QueueShared {
     pub(super) held: Arc<Held>,
     pub(super) counters: Counters,
     pub(super) closing: CancellationToken,
+    /// Cancelled when the process ends, before `closing`.
+    pub(super) ending: CancellationToken,
     /// Cancelled when the time for shutting down has run out.
     pub(super) given_up: CancellationToken,
     /// Cancelled when another queue takes its place.
@@ -163,7 +174,7 @@ impl Drop for Room {
         let waiting: u64 = self.receipts.iter().map(|(_, waiting)| waiting).sum();
         let left = waiting.min(evaluations);
         for (receipt, _) in &self.receipts {
-            receipt.leave();
+            shared.held.leave(receipt);
         }
         shared.leave(left);
         let lost = evaluations - left;

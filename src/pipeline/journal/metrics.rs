@@ -40,15 +40,16 @@ impl JournalMetrics {
                 .build(),
         };
         metrics.left_out.add(recovered.cut_bytes, &[KeyValue::new("reason", "torn")]);
-        metrics.left_out.add(0, &[KeyValue::new("reason", "damaged")]);
+        metrics.damaged(0);
+        metrics.unknown(0);
         metrics.restored.add(0, &[]);
         metrics.notes_lost.add(0, &[]);
         metrics.restoring.record(0, &[]);
-        let aside = recovered.set_aside.len() as u64;
+        let aside = (recovered.set_aside.len() + recovered.unreadable.len()) as u64;
         meter
             .u64_observable_gauge("spanscore.log.set_aside")
             .with_unit("{file}")
-            .with_description("Files of the log that cannot be read and were set aside.")
+            .with_description("Files of the log that could not be read: set aside, or left.")
             .with_callback(move |gauge| gauge.observe(aside, &[]))
             .build();
         show_usage(meter, log);
@@ -57,6 +58,11 @@ impl JournalMetrics {
 
     pub(super) fn damaged(&self, bytes: u64) {
         self.left_out.add(bytes, &[KeyValue::new("reason", "damaged")]);
+    }
+
+    /// Bytes of records of a kind that this version does not know.
+    pub(super) fn unknown(&self, bytes: u64) {
+        self.left_out.add(bytes, &[KeyValue::new("reason", "unknown")]);
     }
 
     pub(super) fn restored(&self, requests: u64) {
@@ -90,6 +96,7 @@ fn show_usage(meter: &Meter, log: &Log) {
     };
     gauge("spanscore.log.size", "By", "Bytes of the log.", |usage| usage.bytes);
     gauge("spanscore.log.capacity", "By", "Most bytes of the log.", |usage| usage.bytes_max);
+    gauge("spanscore.log.lent", "By", "Room of the log that exporters use.", |usage| usage.lent);
     gauge("spanscore.log.segments", "{file}", "Files of the log.", |usage| usage.segments as u64);
     gauge("spanscore.log.waiting", "By", "Bytes that wait to be written.", |usage| usage.waiting);
     gauge("spanscore.log.failing", "", "1 while the log cannot be written.", |usage| {

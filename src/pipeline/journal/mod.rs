@@ -177,13 +177,8 @@ impl ReadBack for Journal {
 
 /// Says what was found damaged.
 fn tell(recovered: &Recovered) {
-    let Recovered { segments, bytes, cut_bytes, ref set_aside, .. } = *recovered;
-    if cut_bytes > 0 {
-        tracing::warn!(cut_bytes, "the log had a torn end, which was cut");
-    }
-    for file in set_aside {
-        tracing::error!(file, "a file of the log cannot be read; it was set aside");
-    }
+    recovered.tell_of_damage();
+    let Recovered { segments, bytes, .. } = *recovered;
     if segments > 0 {
         tracing::info!(segments, bytes, "an earlier process left a log, which is read now");
     }

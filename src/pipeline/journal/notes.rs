@@ -7,6 +7,7 @@
 use bytes::Bytes;
 
 use crate::assemble::PriorVerdict;
+use crate::log::PROBE_TAG;
 use crate::model::TraceId;
 use crate::otlp::{ContentCoding, RawBody, Signal};
 
@@ -52,6 +53,11 @@ pub(super) fn request_tags(signal: Signal, raw: &RawBody) -> [u8; 4] {
         Some(ContentCoding::Zstd) => 2,
     };
     [REQUEST_TAG, signal, u8::from(raw.is_json), compression]
+}
+
+/// Whether a record is none of a request, but a note that this version knows.
+pub(super) fn is_note(tags: [u8; 4]) -> bool {
+    matches!(tags[0], PROBE_TAG | JUDGED_TAG | DELIVERED_TAG | ANSWER_TAG)
 }
 
 /// The request of a record; `None` where it is none that this version knows.

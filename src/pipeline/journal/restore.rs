@@ -54,23 +54,39 @@ impl Restore {
         Self { journal, intake, lane, _all: past.0, origin_ns: 0, last_ms: 0, requests: 0 }
     }
 
-    /// Reads all that is in the log, then lets requests pass.
-    pub(in crate::pipeline) async fn run(mut self) {
+    /// Reads all that is in the log, then lets requests pass; false where it met a fault: then none
+    /// may be kept, and all stays for the next start.
+    pub(in crate::pipeline) async fn run(self) -> bool {
+        let (journal, intake) = (Arc::clone(&self.journal), Arc::clone(&self.intake));
+        if let Ok(Some(())) = caught_future(self.run_all()).await {
+            return true;
+        }
+        intake.give_up_restoring();
+        journal.log().keep_all();
+        tracing::error!(
+            "bringing back what an earlier process left met a fault: requests are refused, and the \
+             log keeps all for the next start"
+        );
+        false
+    }
+
+    /// `None` where what reads the log met a fault.
+    async fn run_all(mut self) -> Option<()> {
         let started = std::time::Instant::now();
         self.journal.metrics.restoring(true);
         let (journal, lane) = (Arc::clone(&self.journal), self.lane.take());
-        let known = blocking(move || known(&journal, lane.as_ref())).await.unwrap_or_default();
+        let known = blocking(move || known(&journal, lane.as_ref())).await?;
         self.origin_ns = known.origin_ns.unwrap_or_else(|| (self.journal.clock)());
         self.intake.begin_restoring(known.priors).await;
         let mut at = 0;
         // What came while it read is little, and once more, less: at last nobody may come between.
         for _ in 0..2 {
-            at = self.read_from(at).await;
+            at = self.read_from(at).await?;
         }
         let intake = Arc::clone(&self.intake);
         let gate = intake.hold_requests().await;
         self.journal.flush().await;
-        self.read_from(at).await;
+        self.read_from(at).await?;
         let now_ms = self.ms_of((self.journal.clock)());
         self.intake.resume(now_ms, gate).await;
         self.journal.metrics.restoring(false);
@@ -78,20 +94,21 @@ impl Restore {
         if requests > 0 {
             tracing::info!(requests, seconds, "what an earlier process left is back");
         }
+        Some(())
     }
 
     /// Hands on all requests from a position to the end of the log; where that is.
-    async fn read_from(&mut self, position: u64) -> u64 {
+    async fn read_from(&mut self, position: u64) -> Option<u64> {
         let mut reader = self.journal.log().records_from(position);
         loop {
             let reading = move || {
                 let chunk = read_chunk(&mut reader);
                 (chunk, reader)
             };
-            let Some((chunk, rest)) = blocking(reading).await else { return position };
+            let (chunk, rest) = blocking(reading).await?;
             reader = rest;
             if chunk.is_empty() {
-                return reader.position();
+                return Some(reader.position());
             }
             for record in chunk {
                 match record {
@@ -116,7 +133,16 @@ impl Restore {
 
     async fn hand_on(&mut self, record: Record) {
         let claim = self.journal.log().source().claim(record.position);
-        let Some((signal, raw)) = notes::request(record.head.tags, record.payload) else { return };
+        if notes::is_note(record.head.tags) {
+            return;
+        }
+        let bytes = record.payload.len() as u64;
+        let Some((signal, raw)) = notes::request(record.head.tags, record.payload) else {
+            self.journal.metrics.unknown(bytes);
+            tracing::error!(tags = ?record.head.tags, bytes, "a record of the log is of no kind \
+                that this version knows; it is passed over");
+            return;
+        };
         let at_ms = self.ms_of(record.head.arrival_ns);
         let len = raw.bytes.len() as u64;
         match unpack(signal, &raw, REQUEST_BYTES_MAX) {
@@ -125,7 +151,10 @@ impl Restore {
                 self.requests += u64::from(is_old);
                 self.journal.metrics.restored(u64::from(is_old));
                 let kept = Received { signal, request, raw };
-                self.intake.restore(&kept, claim, at_ms, is_old).await;
+                if let Err(error) = self.intake.restore(&kept, claim, at_ms, is_old).await {
+                    self.journal.metrics.damaged(len);
+                    tracing::error!(error, "a request in the log is no request");
+                }
             }
             Err(error) => {
                 self.journal.metrics.damaged(len);
@@ -157,7 +186,11 @@ fn known(journal: &Journal, lane: Option<&LaneHandle>) -> LogNotes {
                 for note in notes::decode_judged(&payload) {
                     if known.priors.len() < PRIORS_MAX || known.priors.contains_key(&note.trace_id)
                     {
-                        known.priors.insert(note.trace_id, note.prior());
+                        // A note that had to wait for the disk may stand behind later ones.
+                        let before = known.priors.get(&note.trace_id);
+                        if before.is_none_or(|before| before.revision <= note.revision) {
+                            known.priors.insert(note.trace_id, note.prior());
+                        }
                     } else {
                         journal.metrics.notes_lost(1);
                     }
@@ -202,4 +235,55 @@ fn read_chunk(reader: &mut RecordReader) -> Vec<Result<Record, Skipped>> {
 /// Does what blocks beside the network; `None` where it panicked, which is told elsewhere.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work).await.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::evaluate::engine::run::Evaluators;
+    use crate::extract::Table;
+    use crate::extract::dialect::Dialect;
+    use crate::log::{Durability, LogSettings};
+    use crate::model::{Share, Want};
+    use crate::otlp::Signal;
+    use crate::pipeline::backlog::Backlog;
+    use crate::pipeline::metrics::PipelineMetrics;
+    use crate::receive::{Intake, Refused};
+    use crate::telemetry::Telemetry;
+
+    #[tokio::test]
+    async fn nothing_is_acknowledged_into_a_log_that_nobody_reads() {
+        let (folder, telemetry) = (tempfile::tempdir().unwrap(), Telemetry::without_endpoints());
+        let (telemetry, limits) = (telemetry.unwrap(), LogSettings::default());
+        let meter = telemetry.meter();
+        let opened = Journal::open(folder.path(), limits.limits(Durability::Os), &meter);
+        let (journal, past) = opened.unwrap();
+        let evaluators = Evaluators::new(Vec::new(), Want::ALL);
+        let table = Table::compile(Dialect::with_builtin(Vec::new()), &evaluators.facts()).unwrap();
+        let metrics = Arc::new(PipelineMetrics::new(&meter, &evaluators));
+        let (shard, shard_queue) = tokio::sync::mpsc::channel(4);
+        let (table, queue) = (Arc::new(table), Share::new("queue", 1 << 20));
+        let backlog = Arc::new(Backlog::new(1));
+        let shards = vec![shard];
+        let intake =
+            PipelineIntake::new(table, shards, queue, metrics, Arc::default(), backlog, &meter)
+                .with_journal(Arc::clone(&journal));
+        let intake = Arc::new(intake);
+        let kept = |intake: Arc<PipelineIntake>| async move {
+            let request = Received::protobuf(Signal::Traces, bytes::Bytes::new());
+            intake.accept(request, &Arc::default()).await.map(drop)
+        };
+        assert_eq!(kept(Arc::clone(&intake)).await, Ok(()), "it is read when its turn comes");
+        let restore = Restore::new(journal, past, Arc::clone(&intake), None);
+        // Whoever reads the log is gone, as by a panic.
+        drop((restore, shard_queue));
+        intake.give_up_restoring();
+        let refused = kept(intake).await.unwrap_err();
+        let retry_after = Duration::from_secs(1);
+        let why = "what an earlier process left cannot be read";
+        assert_eq!(refused, Refused::NotKept { retry_after, why });
+        assert!(telemetry.exposition().contains("reason=\"restore_failed\"} 1"));
+    }
 }

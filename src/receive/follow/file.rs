@@ -125,10 +125,11 @@ impl FollowedFile {
         &self.identity
     }
 
-    /// Whether a stored position is one of this file: it begins as that did.
+    /// Whether a stored position is one of this file: it has the same number, and begins as that
+    /// did.
     pub(super) fn is_of(&mut self, stored: &FileIdentity) -> bool {
-        self.identity.is_at(stored)
-            && identify(&mut self.file, stored.start_len).is_ok_and(|now| now == *stored)
+        let now = identify(&mut self.file, stored.start_len);
+        now.is_ok_and(|now| FileIdentity { device: stored.device, ..now } == *stored)
     }
 
     /// Goes on from a place.

@@ -6,8 +6,8 @@
 //!
 //! A record counts as read once the intake has taken it, and where it has no room the receiver
 //! waits: files do not go away. After a restart it goes on where it was, so what was taken in the
-//! last second before a crash may come again. One task does it all; reading blocks a thread beside
-//! the network's.
+//! last second before a crash may come again. A file that was away for a while is gone on with as
+//! after a restart. One task does it all; reading blocks a thread beside the network's.
 
 mod counters;
 mod file;
@@ -67,7 +67,7 @@ impl FileReceiver {
         let Some(settings) = settings.cloned() else { return Self::default() };
         let (store, stored) = match data_dir.map(PositionStore::open) {
             Some((store, stored)) => (Some(store), stored),
-            None => (None, Vec::new()),
+            None => (None, None),
         };
         let stop = CancellationToken::new();
         let follower = Follower {
@@ -78,7 +78,8 @@ impl FileReceiver {
             memory: Arc::clone(&memory.requests),
             stop: stop.clone(),
             files: Vec::new(),
-            stored,
+            knows_files: stored.is_some(),
+            stored: stored.unwrap_or_default(),
             store,
             is_first_look: true,
             last_stored: Instant::now(),
@@ -108,9 +109,11 @@ struct Follower<I> {
     memory: Arc<Share>,
     stop: CancellationToken,
     files: Vec<FollowedFile>,
-    /// Positions of files that have not been found again.
+    /// Positions of files that have not been found again, or went; the latest last.
     stored: Vec<FilePosition>,
     store: Option<PositionStore>,
+    /// Positions were stored before: a file that is not among them has come since.
+    knows_files: bool,
     is_first_look: bool,
     last_stored: Instant,
     last_logged: Option<Instant>,
@@ -174,15 +177,21 @@ impl<I: Intake> Follower<I> {
 
     /// Begins with a file: where it was left, or where the settings say.
     fn begin(&mut self, mut file: FollowedFile) {
-        let stored = self.stored.iter().position(|it| it.identity.is_at(file.identity()));
-        let stored = stored.map(|at| self.stored.swap_remove(at));
+        let is_at = |it: &FilePosition| it.identity.is_at(file.identity());
+        let stored = self.stored.iter().rposition(is_at).or_else(|| {
+            // A file system that is mounted again may be another device.
+            let at = self.stored.iter().rposition(|it| it.path == file.path)?;
+            file.is_of(&self.stored[at].identity).then_some(at)
+        });
+        let is_from_end = self.settings.start_at == StartAt::End;
+        let stored = stored.map(|at| self.stored.remove(at));
         match stored {
             Some(stored) if file.is_of(&stored.identity) && stored.offset <= file.len() => {
                 file.resume(stored.offset, stored.line);
             }
             // Another file in its place, or the same one written anew.
             Some(_) => {}
-            None if self.is_first_look && self.settings.start_at == StartAt::End => {
+            None if self.is_first_look && !self.knows_files && is_from_end => {
                 file.resume(file.len(), 0);
             }
             None => {}
@@ -295,7 +304,9 @@ impl<I: Intake> Follower<I> {
                         self.counters.passed_over(PassedOver::Malformed, 1);
                         self.log(path, Some(line), &error);
                     }
-                    Err(Refused::Overloaded { retry_after }) => {
+                    Err(
+                        Refused::Overloaded { retry_after } | Refused::NotKept { retry_after, .. },
+                    ) => {
                         wait = wait.max(Some(retry_after));
                         requests.push((line, request));
                     }
@@ -314,14 +325,15 @@ impl<I: Intake> Follower<I> {
 
     /// Lets go of files that are gone and read to their end.
     fn let_go(&mut self) {
-        let counters = &self.counters;
-        self.files.retain(|file| {
-            let is_gone = file.absent > ABSENT_LOOKS_MAX;
-            if is_gone && file.is_cut() {
-                counters.passed_over(PassedOver::Cut, 1);
+        for file in self.files.extract_if(.., |file| file.absent > ABSENT_LOOKS_MAX) {
+            if file.is_cut() {
+                self.counters.passed_over(PassedOver::Cut, 1);
             }
-            !is_gone
-        });
+            // It may come back, as after a mount.
+            self.stored.push(file.position);
+        }
+        let beyond = self.stored.len().saturating_sub(FILES_MAX);
+        self.stored.drain(..beyond);
     }
 
     /// Stores how far each file was read, once in a while or now.

@@ -8,29 +8,32 @@ use super::file::FilePosition;
 /// The file of all positions.
 pub(super) struct PositionStore {
     path: PathBuf,
-    written: Vec<FilePosition>,
+    /// What is in it; `None` where there is none that can be read.
+    written: Option<Vec<FilePosition>>,
 }
 
 impl PositionStore {
-    /// Reads the positions in a data directory. What cannot be read counts as none.
-    pub(super) fn open(data_dir: &Path) -> (Self, Vec<FilePosition>) {
+    /// Reads the positions in a data directory; `None` where nobody has stored any, or they cannot
+    /// be read.
+    pub(super) fn open(data_dir: &Path) -> (Self, Option<Vec<FilePosition>>) {
         let path = data_dir.join("receivers").join("file.json");
         let read = match std::fs::read(&path) {
-            Ok(text) => serde_json::from_slice(&text).map_err(|error| error.to_string()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| error.to_string()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.to_string()),
         };
-        let positions: Vec<FilePosition> = read.unwrap_or_else(|error| {
+        let positions: Option<Vec<FilePosition>> = read.unwrap_or_else(|error| {
             tracing::warn!(path = %path.display(), error,
                 "it is not known how far files were read; `start_at` says where to begin");
-            Vec::new()
+            None
         });
         (Self { path, written: positions.clone() }, positions)
     }
 
-    /// Writes the positions where they have changed; a reader sees the old ones or the new.
+    /// Writes the positions where they have changed; a reader sees the old ones or the new, also
+    /// after a loss of power.
     pub(super) fn write(&mut self, positions: Vec<FilePosition>) -> std::io::Result<()> {
-        if positions == self.written {
+        if self.written.as_ref() == Some(&positions) {
             return Ok(());
         }
         if let Some(folder) = self.path.parent() {
@@ -41,9 +44,15 @@ impl PositionStore {
         options.write(true).create(true).truncate(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.open(&new)?.write_all(&serde_json::to_vec(&positions)?)?;
+        let mut file = options.open(&new)?;
+        file.write_all(&serde_json::to_vec(&positions)?)?;
+        // Else a loss of power may leave an empty file under the old name.
+        file.sync_all()?;
         std::fs::rename(&new, &self.path)?;
-        self.written = positions;
+        if let Some(folder) = self.path.parent() {
+            std::fs::File::open(folder)?.sync_all()?;
+        }
+        self.written = Some(positions);
         Ok(())
     }
 }

@@ -16,8 +16,9 @@ pub struct FileReceiverSettings {
     pub include: Vec<String>,
     /// Files of these that are left alone, as patterns.
     pub exclude: Vec<String>,
-    /// Where to begin with a file that is there at the start and has no stored position. Files that
-    /// appear later are read from their beginning.
+    /// Where to begin with the files that are there at the first start. Files that appear later are
+    /// read from their beginning; where positions are stored, so are those that appeared while
+    /// nobody looked.
     pub start_at: StartAt,
     /// What requests in protobuf carry, which do not say so themselves. Where it is left out, the
     /// file's name says it (`logs`, `metrics` among its parts), else they are traces.

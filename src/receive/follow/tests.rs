@@ -87,6 +87,11 @@ async fn end(receiver: FileReceiver) {
     receiver.stop(std::future::pending()).await;
 }
 
+async fn end_after_a_look(receiver: FileReceiver) {
+    sleep(Duration::from_secs(1)).await;
+    end(receiver).await;
+}
+
 /// A request in JSON whose protobuf shows this name.
 fn line(name: &str) -> String {
     format!(
@@ -135,6 +140,41 @@ async fn position_is_kept_over_a_restart_and_is_its_owners() {
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(&path.join("file.json"))), (0o700, 0o600));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_that_appear_between_two_starts_are_read_from_their_beginning() {
+    let followed = Followed::new();
+    end_after_a_look(followed.start(StartAt::End)).await;
+    followed.append("a.json", line("one"));
+    let receiver = followed.start(StartAt::End);
+    followed.taken(&["one"]).await;
+    end_after_a_look(receiver).await;
+    followed.append("a.json", line("two"));
+    std::fs::rename(followed.path("a.json"), followed.path("a-1.json")).unwrap();
+    followed.append("a.json", line("three"));
+    let receiver = followed.start(StartAt::End);
+    followed.taken(&["three", "two"]).await;
+    end(receiver).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_that_are_away_for_a_while_are_gone_on_with() {
+    let followed = Followed::new();
+    let receiver = followed.start(StartAt::Beginning);
+    followed.append("a.json", line("one"));
+    followed.append("b.json", line("two"));
+    followed.taken(&["one", "two"]).await;
+    let (there, away) = (followed.folder.path().join("in"), followed.folder.path().join("away"));
+    std::fs::rename(&there, &away).unwrap();
+    sleep(Duration::from_secs(10)).await;
+    std::fs::rename(&away, &there).unwrap();
+    followed.append("a.json", line("three"));
+    followed.append("c.json", line("four"));
+    followed.taken(&["four", "three"]).await;
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(followed.intake.seen.lock().unwrap().len(), 0, "nothing comes twice");
+    end(receiver).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -41,6 +41,7 @@ impl Fixture {
         let persistence = data_dir.map(|data_dir| Persistence {
             data_dir: data_dir.to_owned(),
             durability: Durability::Os,
+            log: None,
         });
         let exporters = Exporters::start(
             &settings,

@@ -5,7 +5,7 @@ use std::path::Path;
 use tokio::sync::watch;
 
 use super::*;
-use crate::log::Durability;
+use crate::log::{Durability, Folder, Log, LogLimits, WhenFull, system_clock};
 
 /// An end that takes nothing while its backend is away.
 #[derive(Clone)]
@@ -13,12 +13,15 @@ struct Remote {
     is_there: watch::Receiver<bool>,
     taken: Arc<AtomicU64>,
     takes: Duration,
+    /// What it says of its backend.
+    is_away: bool,
 }
 
 impl Remote {
     fn new(is_there: bool) -> (watch::Sender<bool>, Self) {
         let (sender, is_there) = watch::channel(is_there);
-        (sender, Self { is_there, taken: Arc::default(), takes: Duration::ZERO })
+        let (taken, takes) = (Arc::default(), Duration::ZERO);
+        (sender, Self { is_there, taken, takes, is_away: false })
     }
 
     async fn take(&self, count: u64) -> Delivery {
@@ -38,6 +41,10 @@ fn count(batch: &EvaluationBatch) -> u64 {
 }
 
 impl Deliver for Remote {
+    fn is_away(&self) -> bool {
+        self.is_away
+    }
+
     async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
         self.take(count(&batch)).await
     }
@@ -58,10 +65,25 @@ impl Deliver for Remote {
 
 fn overflow(folder: &Path, bytes_max: u64) -> Option<Overflow> {
     let limits = OverflowLimits { bytes_max, durability: Durability::Os };
-    Some(Overflow::open(folder, limits).expect("opens"))
+    Some(Overflow::open(folder, limits, None).expect("opens"))
 }
 
 const MIB: u64 = 1 << 20;
+
+/// A log of the process in a folder.
+fn log(folder: &Path, size_max: u64) -> Log {
+    let limits = LogLimits {
+        size_max,
+        segment: size_max / 8,
+        age_max_ns: u64::MAX,
+        when_full: WhenFull::Refuse,
+        waiting_max: MIB,
+        sync_interval: Duration::from_secs(3600),
+        durability: Durability::Os,
+    };
+    let disk = Arc::new(Folder::open(folder).expect("a folder"));
+    Log::open(disk, limits, system_clock()).expect("opens").0
+}
 
 /// Lets the other tasks, and the thread that writes, go on without time passing.
 async fn until(mut ready: impl FnMut() -> bool) {
@@ -156,6 +178,86 @@ async fn backend_slower_than_the_load_loses_nothing_while_there_is_room_on_disk(
     }
     fixture.end().await;
     assert_eq!((remote.taken(), arrivals.count()), (2400, 1200));
+    fixture.adds_up();
+}
+
+#[tokio::test(start_paused = true)]
+async fn overflow_without_room_of_its_own_uses_that_of_the_log_and_gives_it_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = log(&folder.path().join("log"), MIB);
+    let limits = OverflowLimits { bytes_max: 0, durability: Durability::Os };
+    let overflow = Overflow::open(&folder.path().join("x"), limits, Some(log.downgrade()));
+    let ((there, remote), arrivals) = (Remote::new(false), Arrivals::default());
+    let mut fixture = Fixture::start_with(LIMITS, Some(overflow.expect("opens")), remote.clone());
+    load(&fixture, Duration::from_secs(60), &arrivals).await;
+    assert!(log.usage().lent > 10_000, "{:?}", log.usage());
+    assert_eq!(fixture.sum(REFUSED) + fixture.sum(FAILED), 0);
+    there.send_replace(true);
+    until(|| remote.taken() == 1200 && fixture.queue.overflown() == 0).await;
+    until(|| {
+        // Whoever reads metrics asks for it.
+        let _ = fixture.queue.overflow().map(|overflow| overflow.bytes());
+        log.usage().lent == 0
+    })
+    .await;
+    fixture.end().await;
+    fixture.adds_up();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_finds_no_room_anywhere_stays_in_the_log_for_the_next_start() {
+    let source = Arc::new(crate::model::Source::default());
+    let (there, remote) = Remote::new(false);
+    let mut fixture = Fixture::start_with(LIMITS, None, remote.clone());
+    for position in 0..100 {
+        let receipt = Receipt::new(source.claim(position).into(), || ());
+        let some: Arc<[_]> = vec![sample::scored(1.0); 2].into();
+        fixture.queue.offer(&some, 20, Some(&receipt));
+    }
+    there.send_replace(true);
+    until(|| remote.taken() == 100).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!((fixture.queue.left(), source.lowest()), (100, Some(50)), "the log keeps it");
+    assert_eq!(fixture.sum(REFUSED) + fixture.sum(FAILED), 0);
+    fixture.adds_up();
+    fixture.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn log_keeps_what_a_task_held_that_was_stopped_while_the_process_goes_on() {
+    let source = Arc::new(crate::model::Source::default());
+    let (_there, remote) = Remote::new(false);
+    let mut fixture = Fixture::start_with(LIMITS, None, remote);
+    let receipt = Receipt::new(source.claim(5).into(), || ());
+    let some: Arc<[_]> = vec![sample::scored(1.0); 2].into();
+    fixture.queue.offer(&some, 20, Some(&receipt));
+    drop(receipt);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    fixture.task.abort();
+    let _ = (&mut fixture.task).await;
+    until(|| fixture.queue.left() == 2).await;
+    assert_eq!(source.lowest(), Some(5));
+    fixture.adds_up();
+}
+
+#[tokio::test(start_paused = true)]
+async fn process_that_ends_does_not_wait_for_a_backend_that_is_away() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = Arc::new(crate::model::Source::default());
+    let (_there, mut remote) = Remote::new(false);
+    remote.is_away = true;
+    let mut fixture =
+        Fixture::start_with(LIMITS, overflow(folder.path(), 64 * MIB), remote.clone());
+    for position in 0..10 {
+        let receipt = Receipt::new(source.claim(position).into(), || ());
+        let some: Arc<[_]> = vec![sample::scored(1.0); 2].into();
+        fixture.queue.offer(&some, 20, Some(&receipt));
+    }
+    let started = Instant::now();
+    fixture.queue.end_with_process();
+    (&mut fixture.task).await.expect("the task ends");
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    assert_eq!((fixture.queue.left(), remote.taken()), (20, 0));
     fixture.adds_up();
 }
 
