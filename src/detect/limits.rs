@@ -51,3 +51,7 @@ pub(crate) const FIELD_BYTES_MAX: usize = 64 << 10;
 pub(crate) const ENVELOPE_DEPTH_MAX: usize = 4;
 /// Most entries of a list, all of which must say that they failed.
 pub(crate) const ENTRIES_MAX: usize = 64;
+/// Most fields of an object that detectors look at: more than those of the built-in table name.
+pub(crate) const FIELDS_MAX: usize = 512;
+/// Last lines of a result in which a program says what stopped it.
+pub(crate) const LAST_LINES: usize = 8;

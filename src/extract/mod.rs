@@ -24,6 +24,7 @@ pub mod suggest;
 mod table;
 #[cfg(test)]
 mod testing;
+mod unknown_tool;
 
 pub use self::record::cache::ExtractionCache;
 pub use self::record::counts::{Extracted, Rejection};

@@ -11,7 +11,7 @@ use spanscore::value::{Value, json};
 #[derive(Deserialize)]
 struct Labelled {
     /// Which part of the set: what the detectors were written from, what they were first measured
-    /// on, and what was written afterwards in other words.
+    /// on, and what was written or gathered afterwards; `docs/failures.md` tells of each.
     half: String,
     origin: String,
     class: String,

@@ -306,3 +306,14 @@ fn a_result_whose_id_no_call_has_names_the_call_of_which_only_the_item_is_known(
     let expected = [[&json!("call_x"), &json!("one")], [&json!("call_y"), &json!("two")]];
     assert_eq!(told, expected, "{found:#}");
 }
+
+#[test]
+fn a_call_of_a_tool_that_the_failed_turn_around_it_does_not_know_failed() {
+    let mut turn = span(0, None, "turn", json!({ "openinference.span.kind": "CHAIN" }));
+    turn["status"] = json!({ "code": 2, "message": "Tool not found: {'tool_name': 'nope'}" });
+    for (name, status) in [("nope", "error"), ("other", "unknown")] {
+        let spans = [turn.clone(), span(1, Some(0), "chat", asks("c1", name))];
+        let row = trajectory(Vec::new(), "x", &spans);
+        assert_eq!(row["tool_calls"][0]["status"], status, "{row:#}");
+    }
+}

@@ -61,6 +61,9 @@ pub enum TextPlace {
     Line,
     /// Up to its end, within its last 2 KiB, but for signs behind it.
     End,
+    /// At the beginning of one of its last eight lines, within its last 2 KiB: where programs say
+    /// what stopped them.
+    Last,
 }
 
 /// A detector of what a result says as text.
@@ -112,7 +115,8 @@ pub struct FieldDetectorConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct ConditionConfig {
     /// Paths such as `error`, `metadata.exit_code` or `detail.0.msg`, from the top of the object.
-    /// Neither case nor `_` and `-` in a name matter.
+    /// Neither case nor `_` and `-` in a name matter. `*ed` is any field at the top whose name ends
+    /// so.
     pub at: Vec<String>,
     /// The value says something: not `null`, `false`, 0, empty, nor a word such as `none`.
     pub filled: bool,

@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use regex::{Regex, RegexBuilder};
 
 use super::config::{ConditionConfig, FieldDetectorConfig, Says};
-use crate::detect::limits::{DFA_BYTES_MAX, ENTRIES_MAX, FIELD_BYTES_MAX, REGEX_BYTES_MAX};
+use crate::detect::limits::{
+    DFA_BYTES_MAX, ENTRIES_MAX, FIELD_BYTES_MAX, FIELDS_MAX, REGEX_BYTES_MAX,
+};
 use crate::settings::SettingsError;
 use crate::value::json::{self, fields};
 use crate::value::{Map, Value};
@@ -30,6 +32,33 @@ const NOTHING: &[&str] = &[
     "not_error",
 ];
 
+/// Which fields of an object matter: by their folded names, or by how these end.
+pub(super) struct Wanted {
+    names: BTreeSet<String>,
+    endings: Vec<String>,
+}
+
+impl Wanted {
+    /// Those of names as paths begin with, `*ed` for an ending.
+    pub(super) fn new<'n>(paths: impl Iterator<Item = &'n String>) -> Self {
+        let (mut names, mut endings) = (BTreeSet::new(), Vec::new());
+        for path in paths {
+            match path.strip_prefix('*') {
+                Some(ending) if endings.iter().any(|known| known == ending) => {}
+                Some(ending) => endings.push(ending.to_owned()),
+                None => {
+                    names.insert(path.clone());
+                }
+            }
+        }
+        Self { names, endings }
+    }
+
+    fn holds(&self, key: &str) -> bool {
+        self.names.contains(key) || self.endings.iter().any(|ending| key.ends_with(&**ending))
+    }
+}
+
 /// The fields of one object that matter.
 pub(super) struct ResultFields<'v> {
     entries: Vec<(String, Cow<'v, Value<'v>>)>,
@@ -45,10 +74,10 @@ pub(super) fn folded(name: &str) -> String {
 
 impl<'v> ResultFields<'v> {
     /// Those of an object.
-    pub(super) fn of_map(map: &'v Map<'v>, wanted: &BTreeSet<String>) -> Self {
+    pub(super) fn of_map(map: &'v Map<'v>, wanted: &Wanted) -> Self {
         let mut found = Self { entries: Vec::new(), count: map.len() };
         let entries = map.iter().map(|(key, value)| (folded(key), value));
-        for (key, value) in entries.filter(|(key, _)| wanted.contains(key)) {
+        for (key, value) in entries.filter(|(key, _)| wanted.holds(key)) {
             found.replace(key, Cow::Borrowed(value));
         }
         found
@@ -56,23 +85,25 @@ impl<'v> ResultFields<'v> {
 
     /// Those of a text that begins with a JSON object, with what a cut off one still shows; `None`
     /// where it has no field.
-    pub(super) fn of_text(text: &'v str, wanted: &BTreeSet<String>) -> Option<Self> {
+    pub(super) fn of_text(text: &'v str, wanted: &Wanted) -> Option<Self> {
         let mut found = Self { entries: Vec::new(), count: 0 };
         let whole = fields::walk(text, |key, value| {
             found.count += 1;
             let key = folded(key);
-            if wanted.contains(&key) {
+            if wanted.holds(&key) {
                 found.replace(key, Cow::Owned(read(value.trim())));
             }
         });
         (whole.is_some() || found.count > 0).then_some(found)
     }
 
-    /// Adds a field; of a repeated one the last counts. There are never more than detectors name.
+    /// Adds a field; of a repeated one the last counts. There are never more than detectors name,
+    /// and some that end so.
     fn replace(&mut self, key: String, value: Cow<'v, Value<'v>>) {
-        match self.entries.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, known)) => *known = value,
-            None => self.entries.push((key, value)),
+        match self.entries.iter().position(|(known, _)| *known == key) {
+            Some(at) => self.entries[at].1 = value,
+            None if self.entries.len() < FIELDS_MAX => self.entries.push((key, value)),
+            None => {}
         }
     }
 
@@ -87,14 +118,27 @@ impl<'v> ResultFields<'v> {
         named.map(|(_, value)| &**value)
     }
 
-    fn at(&self, path: &[String]) -> Option<&Value<'v>> {
-        let (first, rest) = path.split_first()?;
-        rest.iter().try_fold(self.get(first)?, |value, name| {
-            let entry = || value.as_list()?.get(name.parse::<usize>().ok()?);
-            let Some(map) = value.as_map() else { return entry() };
-            map.iter().take(ENTRIES_MAX).find(|(key, _)| folded(key) == *name).map(|(_, v)| v)
-        })
+    /// Whether a value that a path leads to passes.
+    fn any_at(&self, path: &[String], passes: impl Fn(&Value<'v>) -> bool) -> bool {
+        let Some((first, rest)) = path.split_first() else { return false };
+        let leads = |value| below(value, rest).is_some_and(&passes);
+        match first.strip_prefix('*') {
+            Some(ending) => {
+                let ends_so = self.entries.iter().filter(|(key, _)| key.ends_with(ending));
+                ends_so.map(|(_, value)| &**value).any(leads)
+            }
+            None => self.get(first).is_some_and(leads),
+        }
     }
+}
+
+/// What stands below a value at a path.
+fn below<'a, 'v>(value: &'a Value<'v>, path: &[String]) -> Option<&'a Value<'v>> {
+    path.iter().try_fold(value, |value, name| {
+        let entry = || value.as_list()?.get(name.parse::<usize>().ok()?);
+        let Some(map) = value.as_map() else { return entry() };
+        map.iter().take(ENTRIES_MAX).find(|(key, _)| folded(key) == *name).map(|(_, v)| v)
+    })
 }
 
 /// A field's value; one that is too large is a text that says nothing but that it is there.
@@ -184,7 +228,7 @@ impl FieldCondition {
     }
 
     fn holds(&self, fields: &ResultFields<'_>) -> bool {
-        self.paths.iter().filter_map(|path| fields.at(path)).any(|value| self.passes(value))
+        self.paths.iter().any(|path| fields.any_at(path, |value| self.passes(value)))
     }
 
     fn passes(&self, value: &Value<'_>) -> bool {

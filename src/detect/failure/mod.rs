@@ -10,7 +10,7 @@ pub mod config;
 mod fields;
 mod search;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use super::pack::config::{DetectorConfig, PackConfig, built_in, compile};
@@ -19,7 +19,7 @@ use crate::model::Effort;
 use crate::settings::{SettingsError, yaml};
 use crate::value::Value;
 use config::{FailurePackConfig, Says, TextDetectorConfig, TextPlace};
-use fields::{FieldDetector, folded};
+use fields::{FieldDetector, Wanted, folded};
 use search::FailureSearch;
 
 /// What a result says of its call.
@@ -37,11 +37,12 @@ pub struct FailureFinding<'p> {
 pub struct FailureDetectors {
     fields: Vec<FieldDetector>,
     /// Names of fields that detectors read, and those below.
-    wanted: BTreeSet<String>,
+    wanted: Wanted,
     /// Names of fields in which a result stands.
     inside: Vec<String>,
     starts: TextDetectors,
     ends: TextDetectors,
+    lasts: TextDetectors,
 }
 
 /// Detectors of texts.
@@ -102,11 +103,14 @@ impl FailureDetectors {
         }
         let wanted = detectors.iter().flat_map(FieldDetector::names).chain(&inside);
         Ok(Self {
-            wanted: wanted.cloned().collect(),
+            wanted: Wanted::new(wanted),
             fields: detectors,
             inside,
-            starts: TextDetectors::new(packs, compile, |at| at != TextPlace::End)?,
+            starts: TextDetectors::new(packs, compile, |at| {
+                !matches!(at, TextPlace::End | TextPlace::Last)
+            })?,
             ends: TextDetectors::new(packs, compile, |at| at == TextPlace::End)?,
+            lasts: TextDetectors::new(packs, compile, |at| at == TextPlace::Last)?,
         })
     }
 
@@ -183,7 +187,7 @@ fn plain(config: &TextDetectorConfig) -> DetectorConfig {
     let pattern = match config.at {
         TextPlace::Start => format!("^(?:{pattern})"),
         TextPlace::Whole => format!("^(?:{pattern})[\\s.!)\\]}}>\"'`*]{{0,8}}$"),
-        TextPlace::Line => format!("(?m:^)[ \\t>#*|]{{0,8}}(?:{pattern})"),
+        TextPlace::Line | TextPlace::Last => format!("(?m:^)[ \\t>#*|]{{0,8}}(?:{pattern})"),
         TextPlace::End => format!("(?:{pattern})[\\s.!)\\]}}>\"'`*]{{0,8}}$"),
     };
     DetectorConfig {

@@ -6,10 +6,10 @@
 //! [`ENVELOPE_DEPTH_MAX`]; expressions see the first [`HEAD_BYTES_MAX`] and the last
 //! [`TAIL_BYTES_MAX`] bytes of a text.
 
-use super::fields::ResultFields;
+use super::fields::{ResultFields, folded};
 use super::{FailureDetectors, FailureFinding};
 use crate::detect::limits::{
-    ENTRIES_MAX, ENVELOPE_DEPTH_MAX, FIELD_BYTES_MAX, HEAD_BYTES_MAX, TAIL_BYTES_MAX,
+    ENTRIES_MAX, ENVELOPE_DEPTH_MAX, FIELD_BYTES_MAX, HEAD_BYTES_MAX, LAST_LINES, TAIL_BYTES_MAX,
 };
 use crate::model::Effort;
 use crate::value::json;
@@ -20,6 +20,8 @@ use crate::value::{Map, Value};
 const BYTES_PER_STEP: usize = 2;
 /// Steps of asking one detector of fields about an object.
 const STEPS_PER_DETECTOR: usize = 16;
+/// Fields that name a record.
+const RECORD_NAMES: [&str; 4] = ["id", "sid", "uuid", "sku"];
 
 /// One search, and the steps that it takes.
 pub(super) struct FailureSearch<'d, 'e> {
@@ -46,7 +48,7 @@ impl<'d> FailureSearch<'d, '_> {
             return None;
         }
         let small = text.len() <= FIELD_BYTES_MAX;
-        let FailureDetectors { starts, ends, wanted, .. } = self.detectors;
+        let FailureDetectors { starts, ends, lasts, wanted, .. } = self.detectors;
         match text.as_bytes().first()? {
             b'{' if let Some(fields) = ResultFields::of_text(text, wanted) => {
                 let found = self.object(&fields, depth);
@@ -64,7 +66,8 @@ impl<'d> FailureSearch<'d, '_> {
             _ => {}
         }
         let said = starts.judge(head(text), self.effort);
-        said.or_else(|| ends.judge(tail(text), self.effort))
+        let said = said.or_else(|| ends.judge(tail(text), self.effort));
+        said.or_else(|| lasts.judge(last_lines(tail(text)), self.effort))
     }
 
     fn object(&self, fields: &ResultFields<'_>, depth: usize) -> Option<FailureFinding<'d>> {
@@ -98,14 +101,21 @@ impl<'d> FailureSearch<'d, '_> {
                     && map.get("text").is_some()
             })
         };
-        // A word in a list is a value, not what the tool says.
-        let is_word = |value: &Value<'_>| {
-            value.as_str().is_some_and(|text| !text.trim().contains(char::is_whitespace))
+        // An error of many clients: its number and what it says.
+        if let [Value::Number(_), message @ Value::String(_)] = list {
+            return self.value(message, depth + 1);
+        }
+        // A word in a list is a value, not what the tool says; what an entry with an `id` holds is
+        // said of a record.
+        let is_data = |value: &Value<'_>| match value {
+            Value::String(text) => !text.trim().contains(char::is_whitespace),
+            Value::Map(map) => map.get("type").is_none() && is_record(map),
+            _ => false,
         };
         let mut said = list
             .iter()
             .take(ENTRIES_MAX)
-            .map(|value| if is_word(value) { None } else { self.value(value, depth + 1) });
+            .map(|value| if is_data(value) { None } else { self.value(value, depth + 1) });
         if list.iter().all(is_block) {
             return said.flatten().next();
         }
@@ -149,6 +159,17 @@ fn without_lead(text: &str) -> Option<&str> {
         "result" | "results" | "output" | "response" | "observation" | "content" | "text"
     )
     .then(|| &text[at + 1..])
+}
+
+/// Whether an object is one of many of its kind.
+fn is_record(map: &Map<'_>) -> bool {
+    map.iter().take(ENTRIES_MAX).any(|(key, _)| RECORD_NAMES.contains(&&*folded(key)))
+}
+
+/// The last lines of a text.
+fn last_lines(text: &str) -> &str {
+    let lines = memchr::memrchr_iter(b'\n', text.as_bytes());
+    lines.take(LAST_LINES).nth(LAST_LINES - 1).map_or(text, |at| &text[at + 1..])
 }
 
 /// The end of a text.

@@ -60,6 +60,49 @@ fn of_a_long_text_the_beginning_and_the_end_are_read() {
 }
 
 #[test]
+fn what_stopped_a_program_stands_in_its_last_lines() {
+    let copied = "copied a file\n".repeat(900);
+    check(&format!("{copied}Error: could not copy: no space left"), Some(Says::Failed));
+    check(&format!("{copied}cat: b.txt: No such file or directory"), Some(Says::Failed));
+    check("Cloning into 'y'...\nfatal: unable to access 'https://x/'", Some(Says::Failed));
+    let since = "all well\n".repeat(12);
+    check(&format!("{copied}Error: could not copy: no space left\n{since}"), None);
+}
+
+#[test]
+fn what_stands_in_a_record_is_not_said_of_the_call() {
+    check(r#"[{"id": 3, "status": "failed", "error": "declined"}]"#, None);
+    check(r#"{"id": 3, "status": "failed"}"#, None);
+    check(r#"{"status": "failed", "message": "declined"}"#, Some(Says::Failed));
+    check(r#"[{"status": "failed", "message": "declined"}]"#, Some(Says::Failed));
+}
+
+#[test]
+fn what_was_not_done_is_a_failure_where_a_reason_is_given() {
+    check(r#"{"booked": false, "reason": "payment declined"}"#, Some(Says::Failed));
+    check(r#"{"booked": false}"#, None);
+    check(r#"{"id": 3, "booked": false, "reason": "not asked for"}"#, None);
+    check(r#"(1045, "Access denied for user 'root'")"#, Some(Says::Failed));
+    check(r#"[1045, "Access denied for user 'root'"]"#, Some(Says::Failed));
+}
+
+#[test]
+fn forms_that_hold_such_words_are_ordinary() {
+    for text in [
+        "Mean squared error: 0.031",
+        "Rate limit: 4999 of 5000 remaining",
+        "Not found: 0 of 12",
+        "Nothing failed.",
+        "Timeout: a thriller",
+        "Fix error when saving (#12)",
+        "Exit code: 0\nOutput: Error: quoted",
+        r#"{"last_error": "timeout", "healthy": true}"#,
+    ] {
+        check(text, None);
+    }
+}
+
+#[test]
 fn hostile_texts_end() {
     for unit in
         ["[", "{\"a\":", "error ", "a: ", "\n at ", "Traceback (most recent call last):\n", "'"]

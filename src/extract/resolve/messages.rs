@@ -8,17 +8,21 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::super::decode::{Decoded, MessageCall, Messages};
+use super::super::unknown_tool;
 use super::gather::{FoundValue, Gathered, ModelOutput};
 use super::join::weight;
 use super::plan::ReadingPlan;
 use super::read::{self, Raw};
 use super::tool_calls::SpanCall;
 use super::tree::Tree;
-use crate::model::{CallStatus, Content, Effort, Origin, ToolCall};
+use crate::model::{CallStatus, Content, Effort, Origin, SpanFlags, ToolCall};
 use crate::value::Value;
 
 /// How many calls of one answer are compared with a call without an id.
 const WINDOW: usize = 64;
+
+/// How many spans around a model's are asked whether the tool is unknown.
+const AROUND_MAX: usize = 4;
 
 /// Steps to read one byte of messages: each object is asked for the keys of every shape.
 const STEPS_PER_BYTE: usize = 2;
@@ -110,6 +114,24 @@ impl<'a> LlmCall<'a> {
             dialect: dialect.map_or("", |dialect| &dialect.name),
             start_ns: self.time_ns,
             ..ToolCall::default()
+        }
+    }
+}
+
+/// Fails a call that nothing tells of but a failed span around the model's, which says that there
+/// is no tool of its name.
+pub(super) fn fail_if_unknown<'a>(tree: &Tree<'a>, span: u32, call: &mut ToolCall<'a>) {
+    let around = |at: &u32| tree.get(*at).map(|span| span.parent);
+    for span in std::iter::successors(Some(span), around).take(AROUND_MAX) {
+        let Some(span) = tree.get(span) else { return };
+        let message = span.facts.status_message();
+        if span.record.flags.has(SpanFlags::ERROR)
+            && unknown_tool::is_told(message.as_bytes())
+            && unknown_tool::is_named(message, &call.name)
+        {
+            call.status = CallStatus::Error;
+            call.error = Some(Cow::Borrowed(message));
+            return;
         }
     }
 }

@@ -141,7 +141,8 @@ impl Resolver {
         }
         for call in requested {
             let (span, asked) = (call.span, call.asked);
-            let call = call.into_tool_call(plan, &tree);
+            let mut call = call.into_tool_call(plan, &tree);
+            messages::fail_if_unknown(&tree, span, &mut call);
             tool_calls.add(ToolCall { agent: agent_of(span), ..call }, span, asked);
         }
         let tool_calls = tool_calls.in_order(&tree, &gathered, &agents);

@@ -13,6 +13,7 @@ use super::key_trie::KeyTrie;
 use super::layout::{SPAN_NAME, STATUS_MESSAGE, put};
 use super::peer;
 use crate::extract::table::{Kept, Matching, SpanPart, Table};
+use crate::extract::unknown_tool;
 use crate::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId, fingerprint};
 use crate::otlp::number::span;
 use crate::otlp::request::{Broken, RequestStep, walk};
@@ -238,7 +239,8 @@ fn write_texts(
     if outermost || keep.has(SpanPart::SpanName) {
         put(arena, SPAN_NAME, name);
     }
-    if keep.has(SpanPart::StatusMessage) && !status_message.is_empty() {
+    let keeps_message = keep.has(SpanPart::StatusMessage) && !status_message.is_empty();
+    if keeps_message || (flags.has(SpanFlags::ERROR) && unknown_tool::is_told(status_message)) {
         put(arena, STATUS_MESSAGE, status_message);
     }
 }

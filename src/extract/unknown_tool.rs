@@ -1,0 +1,68 @@
+//! What a failed span says of a tool that its framework does not know.
+//!
+//! Some frameworks run no span for a call of a tool that does not exist and give the model no
+//! result: the turn fails, and its status says `Tool not found: {'tool_name': 'nope'}`.
+
+use memchr::memmem;
+
+/// Bytes of a status message that are looked at: what failed stands first.
+const MESSAGE_BYTES_MAX: usize = 512;
+
+/// How messages say that something does not exist, in small letters.
+const DOES_NOT_EXIST: [&str; 9] = [
+    "not found",
+    "unknown",
+    "does not exist",
+    "doesn't exist",
+    "no such",
+    "not registered",
+    "not available",
+    "unavailable",
+    "not a valid",
+];
+
+/// Whether a status message says that a tool does not exist.
+pub(super) fn is_told(message: &[u8]) -> bool {
+    if message.is_empty() {
+        return false;
+    }
+    let small = beginning(message).to_ascii_lowercase();
+    let says = |words: &str| memmem::find(&small, words.as_bytes()).is_some();
+    (says("tool") || says("function")) && DOES_NOT_EXIST.iter().any(|words| says(words))
+}
+
+/// Whether a message that tells of an unknown tool names this one.
+pub(super) fn is_named(message: &str, tool: &str) -> bool {
+    if tool.is_empty() {
+        return false;
+    }
+    let message = beginning(message.as_bytes());
+    let part_of_name = |byte: Option<&u8>| {
+        byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+    };
+    memmem::find_iter(message, tool.as_bytes()).any(|at| {
+        let before = at.checked_sub(1).and_then(|at| message.get(at));
+        !part_of_name(before) && !part_of_name(message.get(at + tool.len()))
+    })
+}
+
+fn beginning(message: &[u8]) -> &[u8] {
+    &message[..message.len().min(MESSAGE_BYTES_MAX)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_about_unknown_tools_are_told_from_others() {
+        for message in ["Tool not found: {'tool_name': 'nope'}", "Unknown function: nope"] {
+            assert!(is_told(message.as_bytes()), "{message}");
+            assert!(is_named(message, "nope"), "{message}");
+            assert!(!is_named(message, "no"), "{message}");
+        }
+        for message in ["", "timed out", "tool failed", "page not found"] {
+            assert!(!is_told(message.as_bytes()), "{message}");
+        }
+    }
+}
