@@ -6,8 +6,6 @@ use super::tool_calls::SpanCall;
 use super::tree::{NONE, Tree};
 use crate::value::Value;
 
-/// Up to this many arguments each is searched, beyond they are looked up.
-
 /// Marks the calls that are parts of others and gives what they know to those.
 pub(super) fn merge(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
     if calls.len() < 2 {
