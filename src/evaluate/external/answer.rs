@@ -134,6 +134,8 @@ fn score_of(
     let details = Value::Map(details);
     let is_kept = want.details && details.node_count() <= DETAILS_MAX;
     let details = if is_kept { details } else { Value::Null };
+    // Without the sign of a zero below zero.
+    let value = value + 0.0;
     Outcome::Scored(Score { value, explanation, details, label })
 }
 

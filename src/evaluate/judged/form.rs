@@ -99,7 +99,7 @@ fn number(value: &Value<'_>) -> Result<f64, UnreadableReply> {
 /// 1.
 fn hundredths(percent: f64) -> f64 {
     let shown = format!("{:.2}", percent / 100.0);
-    shown.parse::<f64>().unwrap_or(0.0).clamp(0.0, 1.0)
+    shown.parse::<f64>().unwrap_or(0.0).clamp(0.0, 1.0) + 0.0
 }
 
 fn given(
@@ -153,6 +153,7 @@ mod tests {
             let reply = format!(r#"{{"justification":"j","score":{percent}}}"#);
             check(ReplyForm::UiPath, &reply, Ok(score));
         }
+        assert_eq!(hundredths(-0.001).to_string(), "0", "without a sign");
         check(ReplyForm::UiPath, r#"{"score":5}"#, Err("`justification` is not a text"));
     }
 }
