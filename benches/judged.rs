@@ -98,6 +98,7 @@ fn room() -> PromptRoom {
     PromptRoom {
         evidence_tokens: 12_000,
         bytes_per_token: 3.5,
+        answer_tokens: 4_096,
         withholds_injections: false,
         window: 0,
         mark_key: MarkKey([7; 32]),

@@ -70,6 +70,9 @@ pub struct PromptRoom {
     pub evidence_tokens: u32,
     /// Bytes that make one token: 3.5 until the judge's own counts correct it.
     pub bytes_per_token: f64,
+    /// Tokens that an answer may be expected to take; what would take more is asked in several
+    /// requests.
+    pub answer_tokens: u32,
     /// Whether strings in which an injection was found are withheld.
     pub withholds_injections: bool,
     /// Which of [`JudgePrompt::windows`] is shown, from 0.
@@ -101,6 +104,8 @@ pub struct JudgePrompt {
     pub schema: Option<&'static str>,
     /// Statements that are asked.
     pub statements: usize,
+    /// Tokens that the answer is expected to take at most; 0 where it is short.
+    pub answer_tokens: u32,
     /// Hash of all that decides the answer: prompt version, record without its mark, statements.
     pub digest: [u8; 16],
     /// Bytes of the record that were left out.
@@ -110,8 +115,8 @@ pub struct JudgePrompt {
     /// Values of keys for secrets that are replaced there and were not looked for elsewhere, since
     /// there were too many; 0 where the record was laid out before.
     pub unfollowed_secrets: u64,
-    /// In how many requests all is asked, one after the other: more than one where the run is too
-    /// long for one. Their answers, put together, are one vote.
+    /// In how many requests all is asked, one after the other: more than one where the run, or the
+    /// answer, is too long for one. Their answers, put together, are one vote.
     pub windows: usize,
 }
 

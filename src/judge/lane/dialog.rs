@@ -97,6 +97,7 @@ impl Dialog {
         let room = PromptRoom {
             evidence_tokens: evidence_tokens(&plan, settings),
             bytes_per_token,
+            answer_tokens: answer_tokens(&plan, settings),
             withholds_injections: false,
             window: 0,
             mark_key,
@@ -158,11 +159,12 @@ impl Dialog {
             && (self.answers > 0 || self.plan.samples_min > 1)
             && self.phase == Phase::Sampling;
         let longer = if self.is_longer { LONGER } else { 1 };
+        let max_tokens = settings.max_tokens.max(prompt.answer_tokens).saturating_mul(longer);
         JudgeQuestion {
             prompt,
             remark: self.remark.clone(),
             temperature: if is_vote { VOTE_TEMPERATURE } else { settings.temperature },
-            max_tokens: settings.max_tokens.saturating_mul(longer),
+            max_tokens,
         }
     }
 
@@ -369,7 +371,8 @@ impl Dialog {
         (self.part, self.answers) = (None, 0);
         (self.remark, self.is_longer, self.is_halved) = (None, false, false);
         let evidence_tokens = evidence_tokens(&self.plan, settings);
-        let room = PromptRoom { evidence_tokens, window: 0, ..self.room.clone() };
+        let answer_tokens = answer_tokens(&self.plan, settings);
+        let room = PromptRoom { evidence_tokens, answer_tokens, window: 0, ..self.room.clone() };
         if room != self.room {
             (self.room, self.prompt) = (room, None);
         }
@@ -404,6 +407,14 @@ fn evidence_tokens(plan: &JudgePlan, settings: &JudgeSettings) -> u32 {
     let taken = settings.max_tokens.saturating_add(OVERHEAD_TOKENS);
     let fits = settings.context_tokens.saturating_sub(taken).max(OVERHEAD_TOKENS / 2);
     plan.evidence_tokens.min(fits)
+}
+
+/// Tokens that an answer to many statements may take: up to twice `max_tokens`, where record and
+/// answer fit into the judge.
+fn answer_tokens(plan: &JudgePlan, settings: &JudgeSettings) -> u32 {
+    let taken = evidence_tokens(plan, settings).saturating_add(OVERHEAD_TOKENS);
+    let least = settings.max_tokens;
+    settings.context_tokens.saturating_sub(taken).clamp(least, least.saturating_mul(2))
 }
 
 /// What of an answer survives when what seems an injection is withheld; all else is unclear.

@@ -3,6 +3,7 @@
 mod commands;
 mod crash;
 mod live;
+mod many;
 mod own_trace;
 mod rejudge;
 mod settings;

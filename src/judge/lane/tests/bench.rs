@@ -46,6 +46,7 @@ impl Inquiry for OneStatement {
             },
             schema: Some("{}"),
             statements: 1,
+            answer_tokens: 0,
             digest,
             cut_bytes: 0,
             windows: self.windows,
