@@ -25,7 +25,7 @@ pub struct JudgePlan {
     pub samples_min: u32,
     /// Samples at most; those beyond the least only while the answer is unsure.
     pub samples_max: u32,
-    /// Whether to ask again, without the strings in question, where an injection is suspected.
+    /// Whether to ask again, without what may be one, where an injection is suspected.
     pub rechecks_injections: bool,
     /// Tokens of the record at most.
     pub evidence_tokens: u32,
@@ -75,6 +75,9 @@ pub struct PromptRoom {
     pub answer_tokens: u32,
     /// Whether strings in which an injection was found are withheld.
     pub withholds_injections: bool,
+    /// Lines that are withheld, by their place in time: what a judge rested on that suspected an
+    /// injection.
+    pub withheld: Vec<u64>,
     /// Which of [`JudgePrompt::windows`] is shown, from 0.
     pub window: usize,
     /// What the mark of the record is made with: random bytes, the same for the whole life of the

@@ -68,7 +68,7 @@ impl AskedQuestion {
             return Ok((Arc::clone(laid_out), 0));
         }
         let lines = &self.question.record.lines;
-        let sendable = redact::sendable(lines, self.redact, room.withholds_injections)?;
+        let sendable = redact::sendable(lines, self.redact, room)?;
         let render_room = RenderRoom {
             tokens: room.evidence_tokens,
             bytes_per_token: room.bytes_per_token,

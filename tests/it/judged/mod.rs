@@ -30,6 +30,7 @@ pub(crate) fn room() -> PromptRoom {
         bytes_per_token: 3.5,
         answer_tokens: 4_096,
         withholds_injections: false,
+        withheld: Vec::new(),
         window: 0,
         mark_key: MarkKey([7; 32]),
     }

@@ -5,6 +5,7 @@ mod crash;
 mod live;
 mod many;
 mod own_trace;
+mod recheck;
 mod rejudge;
 mod settings;
 mod tls;

@@ -13,6 +13,7 @@ use serde_json::json;
 
 use self::bench::{Bench, OneStatement, asked, plan, reply, score, small, with};
 use super::core::{LaneAction, LaneCount};
+use crate::evaluate::AskedInquiry;
 use crate::judge::wire::{Fault, Finish, Reply};
 use crate::model::Outcome;
 
@@ -164,12 +165,34 @@ fn a_suspected_injection_is_asked_about_again_without_it() {
     }
 }
 
+fn check_suspicion(is_injected: bool, replies: &[&str], expected: &str) {
+    let mut bench = Bench::new(small());
+    let text = "one".to_owned();
+    let inquiry = Arc::new(OneStatement { text, windows: 1, is_injected });
+    bench.arrive(AskedInquiry { inquiry, ..asked(1, 0, plan(json!({"rechecks": true}))) });
+    bench.run(5, |_, _, count| reply(replies[count]));
+    let told = (bench.reasons(), bench.asked_at.len());
+    assert_eq!(told, (BTreeMap::from([(expected, 1)]), replies.len()), "{replies:?}");
+}
+
+#[test]
+fn what_only_the_judge_suspects_is_asked_about_again_without_what_it_cites() {
+    check_suspicion(false, &["yes!3", "yes"], "scored");
+    check_suspicion(false, &["yes!3", "no"], "insufficient_data");
+    check_suspicion(false, &["yes!"], "injection_suspected");
+    check_suspicion(false, &["yes!3", "yes!4"], "injection_suspected");
+    check_suspicion(false, &["yes"], "scored");
+    check_suspicion(true, &["yes!3", "yes!3", "yes"], "scored");
+    check_suspicion(true, &["yes!3", "yes!"], "injection_suspected");
+}
+
 #[test]
 fn equal_questions_are_asked_once() {
     let mut bench = Bench::new(small());
     let again = |n: u64| {
         let mut other = asked(n, 0, plan(json!({})));
-        other.inquiry = Arc::new(OneStatement { text: "the same".into(), windows: 1 });
+        let text = "the same".into();
+        other.inquiry = Arc::new(OneStatement { text, windows: 1, is_injected: true });
         other
     };
     bench.arrive(again(1));
