@@ -98,7 +98,9 @@ fn room() -> PromptRoom {
     PromptRoom {
         evidence_tokens: 12_000,
         bytes_per_token: 3.5,
+        answer_tokens: 4_096,
         withholds_injections: false,
+        withheld: Vec::new(),
         window: 0,
         mark_key: MarkKey([7; 32]),
     }

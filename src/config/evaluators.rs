@@ -217,6 +217,12 @@ fn configure_one(
     Some(configured)
 }
 
+/// The settings of an evaluator beside those that all kinds share, as the config writes them.
+pub fn own_settings(config: &Node, name: &str) -> Option<Value<'static>> {
+    let (_, own) = config.get("evaluators")?.get(name)?.split(|key| SHARED_KEYS.contains(&key));
+    tools_file::resolve(own).ok().map(|own| own.to_value())
+}
+
 /// The same answer for each call would say nothing of any of them.
 fn no_calls(kind: &Kind) -> SettingsError {
     let message = format!("`{}` does not judge calls with these settings", kind.name);

@@ -25,7 +25,7 @@ mod substitute;
 mod tools_file;
 
 pub use changes::{needs_restart, texts};
-pub use evaluators::{EvaluatorsConfig, LevelSetting, SharedSettings};
+pub use evaluators::{EvaluatorsConfig, LevelSetting, SharedSettings, own_settings};
 pub use expect::ExpectSettings;
 pub use exporters::{ExportersConfig, ForwardConfig};
 pub use load::{BUILT_IN, ConfigPart, Loaded, environment, load};

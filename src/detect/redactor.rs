@@ -25,7 +25,7 @@ const KEYED_MAX: usize = 64;
 /// Strings of fewer bytes hold nothing that a detector looks for.
 const BYTES_MIN: usize = 6;
 /// What stands for a string that is withheld as a whole.
-const WITHHELD: &str = "[WITHHELD]";
+pub(crate) const WITHHELD: &str = "[WITHHELD]";
 /// The family of detectors of secrets.
 const CREDENTIAL: &str = "credential";
 

@@ -25,7 +25,7 @@ pub struct JudgePlan {
     pub samples_min: u32,
     /// Samples at most; those beyond the least only while the answer is unsure.
     pub samples_max: u32,
-    /// Whether to ask again, without the strings in question, where an injection is suspected.
+    /// Whether to ask again, without what may be one, where an injection is suspected.
     pub rechecks_injections: bool,
     /// Tokens of the record at most.
     pub evidence_tokens: u32,
@@ -70,8 +70,14 @@ pub struct PromptRoom {
     pub evidence_tokens: u32,
     /// Bytes that make one token: 3.5 until the judge's own counts correct it.
     pub bytes_per_token: f64,
+    /// Tokens that an answer may be expected to take; what would take more is asked in several
+    /// requests.
+    pub answer_tokens: u32,
     /// Whether strings in which an injection was found are withheld.
     pub withholds_injections: bool,
+    /// Lines that are withheld, by their place in time: what a judge rested on that suspected an
+    /// injection.
+    pub withheld: Vec<u64>,
     /// Which of [`JudgePrompt::windows`] is shown, from 0.
     pub window: usize,
     /// What the mark of the record is made with: random bytes, the same for the whole life of the
@@ -101,6 +107,8 @@ pub struct JudgePrompt {
     pub schema: Option<&'static str>,
     /// Statements that are asked.
     pub statements: usize,
+    /// Tokens that the answer is expected to take at most; 0 where it is short.
+    pub answer_tokens: u32,
     /// Hash of all that decides the answer: prompt version, record without its mark, statements.
     pub digest: [u8; 16],
     /// Bytes of the record that were left out.
@@ -110,8 +118,8 @@ pub struct JudgePrompt {
     /// Values of keys for secrets that are replaced there and were not looked for elsewhere, since
     /// there were too many; 0 where the record was laid out before.
     pub unfollowed_secrets: u64,
-    /// In how many requests all is asked, one after the other: more than one where the run is too
-    /// long for one. Their answers, put together, are one vote.
+    /// In how many requests all is asked, one after the other: more than one where the run, or the
+    /// answer, is too long for one. Their answers, put together, are one vote.
     pub windows: usize,
 }
 

@@ -39,7 +39,8 @@ pub struct JudgeSettings {
     /// Seed of that randomness, for those that take one.
     #[serde(default)]
     pub seed: Option<i64>,
-    /// Tokens of an answer at most, those of thinking among them. Default 2048.
+    /// Tokens of an answer at most, those of thinking among them; an answer to many statements may
+    /// take twice as many. Default 2048.
     #[serde(default = "default_max_tokens", deserialize_with = "above_zero")]
     pub max_tokens: u32,
     /// How much a reasoning model thinks, in its own words, such as `low`.

@@ -5,7 +5,9 @@
     target/interop-litellm/bin/pip install 'litellm[proxy]'
     target/interop-litellm/bin/python tests/interop/judges_litellm.py PATH-TO-SPANSCORE
 
-The proxy answers from its configuration; no model is asked. Prints a line for each check and ends
+The proxy answers from its configuration, but for responses: of those its own answers always say that 36
+tokens were read, so that it hands them on to a server of this script, which answers with all fields of
+the reference and what it was sent. No model is asked. Prints a line for each check and ends
 with `N passed, N failed`; exits 1 if any failed.
 """
 
@@ -16,7 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import threading
 import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 TRACE = os.path.join(ROOT, "examples", "traces", "refund_agent.json")
@@ -41,12 +45,58 @@ def free_port():
         return s.getsockname()[1]
 
 
-def proxy(folder, port):
+def response(asked):
+    """The response object of the reference, of a model that thinks before it answers."""
+    read = len(json.dumps(asked)) // 4
+    return {
+        "id": "resp_01", "object": "response", "created_at": 1741476777, "status": "completed",
+        "error": None, "incomplete_details": None, "instructions": asked.get("instructions"),
+        "max_output_tokens": asked.get("max_output_tokens"), "metadata": {}, "model": "mock-1",
+        "output": [
+            {"id": "rs_01", "type": "reasoning", "summary": []},
+            {"id": "msg_01", "type": "message", "status": "completed", "role": "assistant",
+             "content": [{"type": "output_text", "text": json.dumps(REPLY), "annotations": []}]},
+        ],
+        "parallel_tool_calls": True, "previous_response_id": None,
+        "reasoning": {"effort": None, "summary": None}, "store": True, "temperature": 1.0,
+        "text": asked.get("text", {"format": {"type": "text"}}), "tool_choice": "auto", "tools": [],
+        "top_p": 1.0, "truncation": "disabled", "user": None,
+        "usage": {"input_tokens": read, "input_tokens_details": {"cached_tokens": 0},
+                  "output_tokens": 60, "output_tokens_details": {"reasoning_tokens": 20},
+                  "total_tokens": read + 60},
+    }
+
+
+class Upstream(BaseHTTPRequestHandler):
+    """Answers responses, and keeps what it was asked."""
+
+    asked = []
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.asked.append((self.path, asked))
+        body = json.dumps(response(asked)).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def proxy(folder, port, upstream):
     config = {
         "model_list": [{
             "model_name": "mock-1",
             "litellm_params": {
                 "model": "openai/mock-1", "api_key": "none", "mock_response": json.dumps(REPLY),
+            },
+        }, {
+            "model_name": "answers-1",
+            "litellm_params": {
+                "model": "openai/mock-1", "api_key": "none", "api_base": upstream,
             },
         }],
         "general_settings": {"master_key": KEY},
@@ -73,7 +123,8 @@ def proxy(folder, port):
 def score(program, folder, port, api, path, key):
     config = {
         "judges": {"proxy": {
-            "api": api, "base_url": f"http://127.0.0.1:{port}{path}", "model": "mock-1",
+            "api": api, "base_url": f"http://127.0.0.1:{port}{path}",
+            "model": "answers-1" if api == "openai_responses" else "mock-1",
             "api_key_env": "INTEROP_KEY", "price": {"input": 1, "output": 1},
         }},
         "evaluators": {"task_completion/refund": {
@@ -93,20 +144,25 @@ def main():
     program = sys.argv[1]
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()
-        process = proxy(folder, port)
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        process = proxy(folder, port, f"http://127.0.0.1:{server.server_port}/v1")
         try:
             for api, path in APIS:
                 record, said = score(program, folder, port, api, path, KEY)
-                # Its responses always say that 36 tokens were read: that is told, and no score.
-                answer = record["score"] if api != "openai_responses" else record["error_type"]
-                wanted = 1.0 if api != "openai_responses" else "judge_context_truncated"
-                check(f"{api}: the answer is read", answer == wanted, (record, said))
+                check(f"{api}: the answer is read", record["score"] == 1.0, (record, said))
                 judge = record["judge"] or {}
                 check(f"{api}: its tokens were counted", judge.get("cost_usd", 0) > 0, record)
                 record, said = score(program, folder, port, api, path, "sk-wrong")
                 told = (record["outcome"], record["error_type"] or record["reason"])
                 check(f"{api}: a wrong key is no score", record["score"] is None, record)
                 check(f"{api}: and is not shown", "sk-wrong" not in str(record) + said, (told, said))
+            handed_on = [asked for path, asked in Upstream.asked if path.endswith("/responses")]
+            check("openai_responses: it is handed on as such", handed_on, Upstream.asked)
+            asked = handed_on[0] if handed_on else {}
+            shape = asked.get("text", {}).get("format", {})
+            check("openai_responses: with the schema", shape.get("type") == "json_schema", asked)
+            check("openai_responses: and its limit", asked.get("max_output_tokens") == 2048, asked)
         finally:
             process.terminate()
             process.wait()

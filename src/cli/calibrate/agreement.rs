@@ -88,6 +88,44 @@ mod tests {
         assert!((0.05..0.3).contains(&low) && (0.5..0.75).contains(&high), "{low} {high}");
     }
 
+    /// Labels, half of them yes, beside a judge that errs with this probability.
+    fn rated(count: usize, errs: f64, state: &mut u64) -> Vec<Vec<RatedPair>> {
+        let mut chance = || {
+            *state ^= *state << 13;
+            *state ^= *state >> 7;
+            *state ^= *state << 17;
+            (*state >> 33) as f64 / f64::from(1_u32 << 31)
+        };
+        let one = |at: usize| {
+            let (label, other) = if at % 2 == 0 { ("yes", "no") } else { ("no", "yes") };
+            vec![(label, if chance() < errs { other } else { label })]
+        };
+        (0..count).map(one).collect()
+    }
+
+    /// With labels half yes, half no, chance is right in one half: kappa is `1 - 2 p`.
+    #[test]
+    fn a_noisy_judge_has_the_kappa_of_its_errors() {
+        let mut state = 0x1234_5678_9abc_def1;
+        for errs in [0.0, 0.1, 0.2, 0.5] {
+            let all = rated(4_000, errs, &mut state);
+            let found = agreement(all.iter().flatten()).expect("some answers").kappa;
+            assert!((found - (1.0 - 2.0 * errs)).abs() < 0.05, "{errs}: {found}");
+        }
+    }
+
+    /// Of forty experiments with a true kappa of 0.6, some 38 have it in their interval.
+    #[test]
+    fn an_interval_holds_the_true_kappa_about_as_often_as_it_says() {
+        let mut state = 0x0dd0_5678_9abc_def1;
+        let holds = (0..40).filter(|_| {
+            let (low, high) = interval(&rated(60, 0.2, &mut state)).expect("an interval");
+            (low..=high).contains(&0.6)
+        });
+        let holds = holds.count();
+        assert!((34..=40).contains(&holds), "{holds} of 40");
+    }
+
     #[test]
     fn a_judge_that_always_says_yes_agrees_by_chance_alone() {
         let all = [("yes", "yes"), ("no", "yes"), ("yes", "yes")];

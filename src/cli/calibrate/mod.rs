@@ -10,13 +10,16 @@ use clap::Args;
 use serde_json::json;
 
 use self::agreement::{Agreement, RatedPair, agreement, interval};
-use self::runs::{ANSWERS, PreparedRun, rated, verdict};
+use self::runs::{ANSWERS, Measured, PreparedRun, rated, verdict};
 use super::score::Format;
 use super::score::replies::{CommandJudges, RepliesArgs};
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output};
+use crate::config::{Loaded, ResolvedConfig, own_settings};
 use crate::judge::unknown_judge;
 use crate::model::{Evaluation, Outcome};
+use crate::settings::nearest;
+use crate::value::{Map, Value};
 use crate::visible;
 
 /// Compares a judge with labelled runs
@@ -27,6 +30,7 @@ use crate::visible;
 #[command(after_help = "\
 Examples:
   spanscore calibrate --config spanscore.yaml --data labelled.jsonl --judge small
+  spanscore calibrate --config spanscore.yaml --data labelled.jsonl --evaluator rubric/tone
   spanscore calibrate --data labelled.jsonl --judge small --record replies/
   spanscore calibrate --data labelled.jsonl --judge small --replay replies/ --kappa-min 0.7
 
@@ -35,18 +39,20 @@ pub(super) struct CalibrateArgs {
     /// Labelled runs, one JSON object a line
     #[arg(long, value_name = "FILE")]
     data: PathBuf,
-    /// The judge, as `judges:` of the config names it
-    #[arg(long, value_name = "NAME")]
-    judge: String,
+    /// The judge, as `judges:` of the config names it; that of the evaluator without it
+    #[arg(long, value_name = "NAME", required_unless_present = "evaluator")]
+    judge: Option<String>,
     #[command(flatten)]
     config: ConfigArgs,
     /// Only lines of this kind of evaluator
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", conflicts_with = "evaluator")]
     kind: Option<String>,
-    /// Votes for each run; the majority counts
-    #[arg(long, value_name = "COUNT", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=15))]
-    samples: u32,
+    /// An evaluator of the config, measured as it is set there; only lines of its kind
+    #[arg(long, value_name = "NAME")]
+    evaluator: Option<String>,
+    /// Votes for each run, the majority counts; without it one, or as the evaluator is set
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=15))]
+    samples: Option<u32>,
     /// Lowest kappa, over all statements, that is good enough
     #[arg(long, value_name = "KAPPA", default_value_t = 0.6)]
     kappa_min: f64,
@@ -58,14 +64,19 @@ pub(super) struct CalibrateArgs {
 }
 
 pub(super) fn run(args: &CalibrateArgs) -> Result<Exit, CommandError> {
-    let judges = args.config.plan()?.config.judges;
-    if !judges.contains_key(&args.judge) {
-        let error = unknown_judge("--judge", &args.judge, &judges);
+    let loaded = args.config.load()?;
+    let plan = ResolvedConfig::new(&loaded)?;
+    let (kind, measured) = measured(args, &loaded, &plan)?;
+    let judge = measured.settings.get("judge").and_then(Value::as_str);
+    let judge = judge.unwrap_or_default().to_owned();
+    let judges = plan.config.judges;
+    if !judges.contains_key(&judge) {
+        let error = unknown_judge("--judge", &judge, &judges);
         return Err(CommandError::Usage(error.to_string()));
     }
     let mut lines = runs::read(&args.data)?;
-    lines.retain(|(_, run)| args.kind.as_ref().is_none_or(|kind| *kind == run.evaluator));
-    let (prepared, asked) = runs::prepare(lines, &args.judge, args.samples)?;
+    lines.retain(|(_, run)| kind.as_ref().is_none_or(|kind| *kind == run.evaluator));
+    let (prepared, asked) = runs::prepare(lines, &measured)?;
     let (places, asked): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
     let requests = asked.len();
     let answers = CommandJudges::new(judges, &args.replies).ask(asked)?;
@@ -84,10 +95,52 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<Exit, CommandError> {
     let result = Calibration::of(&compared, requests);
     match args.format {
         Format::Table => result.print(&compared)?,
-        Format::Jsonl => output::record(result.record(&args.judge))?,
+        Format::Jsonl => output::record(result.record(&judge))?,
     }
     let is_good = result.all.is_some_and(|all| all.kappa >= args.kappa_min);
     Ok(if is_good && result.failed == 0 { Exit::Success } else { Exit::Failure })
+}
+
+/// The kind whose lines are read, all without one, and with which settings: those of the config
+/// where an evaluator is named, with those of the command line over them.
+fn measured(
+    args: &CalibrateArgs,
+    loaded: &Loaded,
+    plan: &ResolvedConfig,
+) -> Result<(Option<String>, Measured), CommandError> {
+    let mut measured = Measured { settings: Map::new(), threshold: None };
+    let mut kind = args.kind.clone();
+    if let Some(name) = &args.evaluator {
+        let of_config = plan.evaluators.iter().find(|one| one.info.name == *name);
+        let own = own_settings(&loaded.node, name);
+        let (Some(of_config), Some(Value::Map(own))) = (of_config, own) else {
+            let names = plan.evaluators.iter().map(|one| one.info.name.as_str());
+            return Err(unknown_evaluator(name, names));
+        };
+        if own.get("judge").is_none() {
+            let error = format!("--evaluator: `{name}` asks no judge: name one that has `judge`");
+            return Err(CommandError::Usage(error));
+        }
+        kind = Some(of_config.info.kind.to_owned());
+        measured = Measured { settings: own, threshold: Some(of_config.info.threshold) };
+    }
+    if let Some(judge) = &args.judge {
+        measured.settings.insert("judge", judge.clone());
+    }
+    let samples = args.samples.or(args.evaluator.is_none().then_some(1));
+    if let Some(samples) = samples {
+        let least: Map<'static> = [("min", Value::from(u64::from(samples)))].into_iter().collect();
+        measured.settings.insert("samples", Value::Map(least));
+    }
+    Ok((kind, measured))
+}
+
+fn unknown_evaluator<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> CommandError {
+    let help = match nearest(name, names) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => "see `evaluators` of the config".to_owned(),
+    };
+    CommandError::Usage(format!("--evaluator: the config has no `{name}` ({help})"))
 }
 
 /// One run with its label and what the judge made of it.

@@ -31,6 +31,14 @@ pub(super) struct PreparedRun {
     pub(super) known: Option<Evaluation>,
 }
 
+/// The evaluator that is measured.
+pub(super) struct Measured {
+    /// Its settings, with those of the command line.
+    pub(super) settings: Map<'static>,
+    /// Lowest score that passes; that of its kind without it.
+    pub(super) threshold: Option<f64>,
+}
+
 /// Reads the lines of a file, with their numbers.
 pub(super) fn read(path: &Path) -> Result<Vec<(usize, LabelledRun)>, CommandError> {
     let text = std::fs::read_to_string(path)
@@ -48,13 +56,12 @@ pub(super) fn read(path: &Path) -> Result<Vec<(usize, LabelledRun)>, CommandErro
 /// What is asked about the runs, each with the place of its run.
 pub(super) fn prepare(
     runs: Vec<(usize, LabelledRun)>,
-    judge: &str,
-    samples: u32,
+    measured: &Measured,
 ) -> Result<(Vec<PreparedRun>, PlacedInquiries), CommandError> {
     let (mut prepared, mut asked) = (Vec::new(), Vec::new());
     for (line, run) in runs {
         let fault = |error: String| anyhow::anyhow!("line {line} (`{}`): {error}", run.id);
-        let inquired = inquire(&run, judge, samples).map_err(fault)?;
+        let inquired = inquire(&run, measured).map_err(fault)?;
         let place = prepared.len();
         let known = match inquired {
             Prepared::Asked(inquiry) => {
@@ -82,13 +89,11 @@ enum Prepared {
     Known(Box<Evaluation>),
 }
 
-fn inquire(run: &LabelledRun, judge: &str, samples: u32) -> Result<Prepared, String> {
+fn inquire(run: &LabelledRun, measured: &Measured) -> Result<Prepared, String> {
     let kind = kind(&run.evaluator)
         .ok_or_else(|| format!("unknown kind of evaluator `{}`", run.evaluator))?;
-    let mut settings: Map<'static> = Map::new();
-    settings.insert("judge", judge.to_owned());
-    let least: Map<'static> = [("min", Value::from(u64::from(samples)))].into_iter().collect();
-    settings.insert("samples", Value::Map(least));
+    let mut settings = measured.settings.clone();
+    let threshold = measured.threshold.unwrap_or(kind.threshold);
     if !run.criteria.is_null() {
         settings.insert("criteria", run.criteria.clone());
     }
@@ -98,14 +103,14 @@ fn inquire(run: &LabelledRun, judge: &str, samples: u32) -> Result<Prepared, Str
     let info = EvaluatorInfo {
         kind: kind.name,
         name: kind.name.to_owned(),
-        threshold: kind.threshold,
+        threshold,
         level: if run.is_session() { Level::Session } else { Level::Trace },
         digest: [0; 16],
         case: None,
         own_version: None,
     };
     let open = open(info, &trajectory);
-    let inquired = evaluator.inquire(&trajectory, kind.threshold, Want::ALL);
+    let inquired = evaluator.inquire(&trajectory, threshold, Want::ALL);
     match (inquired, evaluator.judge()) {
         (Some(Inquired::Asked(inquiry)), Some(plan)) => {
             Ok(Prepared::Asked(Box::new(AskedInquiry {

@@ -12,6 +12,8 @@ use crate::value::{Map, Value, json};
 
 /// Longest text of an evaluator that is kept, bytes.
 const TEXT_BYTES_MAX: usize = 4 << 10;
+/// Characters of an output that is no answer which are told.
+const OUTPUT_CHARS_SHOWN: usize = 80;
 /// Bytes of a process' details that stand in the explanation.
 const DETAILS_SHOWN_MAX: usize = 400;
 /// Most values of an evaluator's details; larger ones are left out.
@@ -134,17 +136,22 @@ fn score_of(
     let details = Value::Map(details);
     let is_kept = want.details && details.node_count() <= DETAILS_MAX;
     let details = if is_kept { details } else { Value::Null };
+    // Without the sign of a zero below zero.
+    let value = value + 0.0;
     Outcome::Scored(Score { value, explanation, details, label })
 }
 
 /// What a process of agentevals' protocol wrote to its output.
 pub fn of_output(output: &[u8], stderr: &str, want: Want) -> Outcome {
     let invalid = |why: &str| {
-        let error = if stderr.is_empty() {
-            format!("its output {why}")
-        } else {
-            format!("its output {why}; the end of its stderr: {stderr}")
-        };
+        let mut error = format!("its output {why}");
+        let begins = beginning(output);
+        if !begins.is_empty() {
+            error.push_str(&format!("; it begins with `{begins}`"));
+        }
+        if !stderr.is_empty() {
+            error.push_str(&format!("; the end of its stderr: {stderr}"));
+        }
         failed("external_output_invalid", &error)
     };
     let Ok(text) = std::str::from_utf8(output) else { return invalid("is not UTF-8") };
@@ -183,6 +190,12 @@ pub fn of_output(output: &[u8], stderr: &str, want: Want) -> Outcome {
     let words = words.map(ToString::to_string).unwrap_or_default();
     let words = &words[..words.floor_char_boundary(DETAILS_SHOWN_MAX)];
     score_of(value.as_f64(), label, (words, details), want)
+}
+
+/// The first characters of an output, in one line.
+fn beginning(output: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&output[..output.len().min(OUTPUT_CHARS_SHOWN * 8)]);
+    shown(&text.trim_start().chars().take(OUTPUT_CHARS_SHOWN).collect::<String>())
 }
 
 fn not_evaluated(result: &Value<'_>) -> Outcome {

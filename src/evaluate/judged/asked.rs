@@ -10,7 +10,7 @@ use super::prompt;
 use super::question::{Question, QuestionItem, ReplyForm, Scoring};
 use super::record::RecordLine;
 use super::redact;
-use super::render::{RecordTooLong, RecordWindow, RenderRoom, render, render_windows};
+use super::render::{RecordWindow, RenderRoom, WINDOWS_MAX, parts, render, render_windows};
 use super::settings::{OnInjection, Redact};
 use crate::evaluate::inquiry::{
     Conclusion, Inquiry, JudgeAnswer, JudgeAnswers, JudgePrompt, PromptRoom, UnreadableReply,
@@ -68,42 +68,69 @@ impl AskedQuestion {
             return Ok((Arc::clone(laid_out), 0));
         }
         let lines = &self.question.record.lines;
-        let sendable = redact::sendable(lines, self.redact, room.withholds_injections)?;
+        let sendable = redact::sendable(lines, self.redact, room)?;
         let render_room = RenderRoom {
             tokens: room.evidence_tokens,
             bytes_per_token: room.bytes_per_token,
             asks_calls: self.question.items.iter().any(|item| item.call.is_some()),
         };
-        let windows = self.windows(&sendable.lines, render_room).map_err(|long| {
-            let words = format!(
-                "the record takes {} bytes where {} may be shown, cut as far as it may be",
-                long.bytes, long.bytes_max
-            );
-            no_score(Reason::EvidenceTooLong, words)
-        })?;
+        let statements = self.statements_max(room)?;
+        let windows = self.windows(&sendable.lines, statements, render_room)?;
         let laid_out = LaidOut { windows, injection_found: sendable.injection_found };
         let laid_out = Arc::new(laid_out);
         *kept = Some((PromptRoom { window: 0, ..room.clone() }, Arc::clone(&laid_out)));
         Ok((laid_out, sendable.unfollowed))
     }
 
-    /// The record as one window; where that is too long and each call is asked about, as several.
+    /// Statements of one request at most: as many as can be answered in the tokens that there are,
+    /// and up to twice as many where there would be too many requests.
+    fn statements_max(&self, room: &PromptRoom) -> Result<usize, Outcome> {
+        let count = self.asked().count();
+        let form = self.question.form;
+        let most = form::statements_in(form, room.answer_tokens);
+        let needed = count.div_ceil(WINDOWS_MAX);
+        if needed > most.max(form::statements_in(form, room.answer_tokens.saturating_mul(2))) {
+            let words = format!(
+                "there are {count} statements, more than can be answered in {WINDOWS_MAX} requests \
+                 with the judge's `max_tokens`"
+            );
+            return Err(no_score(Reason::EvidenceTooLong, words));
+        }
+        Ok(most.max(needed))
+    }
+
+    /// The record as one window, or once for each part of the statements; where it is too long and
+    /// each call is asked about, as several windows.
     fn windows(
         &self,
         lines: &[RecordLine],
+        statements: usize,
         room: RenderRoom,
-    ) -> Result<Vec<RecordWindow>, RecordTooLong> {
+    ) -> Result<Vec<RecordWindow>, Outcome> {
+        let count = self.asked().count();
         let too_long = match render(lines, room) {
-            Ok(record) => return Ok(vec![RecordWindow { record, items: 0..self.asked().count() }]),
+            Ok(record) => {
+                let record = Arc::new(record);
+                let window = |items| RecordWindow { record: Arc::clone(&record), items };
+                return Ok(parts(count, count.div_ceil(statements)).map(window).collect());
+            }
             Err(long) => long,
         };
         let Question { form, ref record, .. } = self.question;
-        if !room.asks_calls || form != ReplyForm::Items {
-            return Err(too_long);
-        }
         let seq = |item: &QuestionItem| Some(record.calls.get(item.call.as_ref()?.place)?.seq);
-        let calls: Vec<_> = self.asked().map(seq).collect();
-        render_windows(lines, &calls, room)
+        let windows = if room.asks_calls && form == ReplyForm::Items {
+            let calls: Vec<_> = self.asked().map(seq).collect();
+            render_windows(lines, &calls, statements, room)
+        } else {
+            Err(too_long)
+        };
+        windows.map_err(|long| {
+            let words = format!(
+                "the record takes {} bytes where {} may be shown, cut as far as it may be",
+                long.bytes, long.bytes_max
+            );
+            no_score(Reason::EvidenceTooLong, words)
+        })
     }
 
     fn asked(&self) -> impl Iterator<Item = &QuestionItem> {
@@ -338,6 +365,7 @@ impl Inquiry for AskedQuestion {
             user: prompt::user(&mark, record, guidance, &statements, &words.closing),
             schema: words.schema,
             statements: statements.len(),
+            answer_tokens: form::answer_tokens(self.question.form, statements.len()),
             digest: prompt::digest(record, (&words.system, &words.closing), guidance, &statements),
             cut_bytes: record.cut_bytes,
             injection_found: laid_out.injection_found,

@@ -2,6 +2,7 @@
 
 use super::question::{QuestionItem, Scoring, TopicMode};
 use crate::evaluate::inquiry::{AnsweredItem, JudgeAnswer, JudgeAnswers};
+use crate::evaluate::shared::report::total;
 use crate::model::{Outcome, Reason};
 
 /// The answer to one statement.
@@ -91,15 +92,15 @@ pub(super) fn score(
         Scoring::MeanOfGroups { size } => {
             let groups = counted.chunks(size.max(1)).filter_map(|group| share(group).ok());
             let scores: Vec<f64> = groups.collect();
-            Ok(scores.iter().sum::<f64>() / scores.len().max(1) as f64)
+            Ok(total(scores.iter().copied()) / scores.len().max(1) as f64)
         }
         Scoring::Topics(mode) => topics(mode, &counted),
     }
 }
 
 fn share(counted: &[(f64, JudgeAnswer)]) -> Result<f64, Outcome> {
-    let weight = |wanted: JudgeAnswer| -> f64 {
-        counted.iter().filter(|(_, answer)| *answer == wanted).map(|(weight, _)| weight).sum()
+    let weight = |wanted: JudgeAnswer| {
+        total(counted.iter().filter(|(_, answer)| *answer == wanted).map(|(weight, _)| *weight))
     };
     let (yes, no) = (weight(JudgeAnswer::Yes), weight(JudgeAnswer::No));
     if yes + no > 0.0 {
@@ -143,7 +144,7 @@ pub(super) fn given(votes: &[JudgeAnswers]) -> Option<(f64, f64)> {
     let most =
         scores.iter().map(|score| scores.iter().filter(|other| *other == score).count()).max()?;
     let count = scores.len() as f64;
-    Some((scores.iter().sum::<f64>() / count, most as f64 / count))
+    Some((total(scores.iter().copied()) / count, most as f64 / count))
 }
 
 /// No score, and why.
@@ -202,6 +203,15 @@ mod tests {
         check(Scoring::Share, &ones, &["yu-"], "yun 1.00 judge_unsure");
         check(Scoring::Share, &ones, &["yyu"], "yyu 1.00 1.00");
         check(Scoring::Share, &[3.0, 1.0, 1.0], &["ynn"], "ynn 1.00 0.60");
+    }
+
+    /// Compared as text: the zero below zero equals the other, and is printed with its sign.
+    #[test]
+    fn a_score_of_zero_has_no_sign() {
+        check(Scoring::Share, &[1.0], &["n"], "n 1.00 0.00");
+        check(Scoring::Share, &[1.0; 2], &["n-"], "nn 1.00 0.00");
+        check(Scoring::MeanOfGroups { size: 1 }, &[1.0; 2], &["nn"], "nn 1.00 0.00");
+        check(Scoring::Topics(TopicMode::Recall), &[1.0; 2], &["yn"], "yn 1.00 0.00");
     }
 
     #[test]

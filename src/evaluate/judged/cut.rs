@@ -29,6 +29,8 @@ const DEPTH_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct UsedValues {
     tokens: HashSet<String>,
+    /// The lengths that tokens have, a bit each; all from 63 on share the last.
+    lengths: u64,
     phrases: Vec<String>,
 }
 
@@ -63,13 +65,13 @@ impl UsedValues {
                     }
                     self.add_words(&text);
                 } else if text.chars().count() >= tokens::CHARS_MIN {
-                    self.tokens.insert(text);
+                    self.add_token(text);
                 }
             }
             Value::Number(number) => {
                 let text = number.to_string();
                 if text.len() >= tokens::CHARS_MIN {
-                    self.tokens.insert(text);
+                    self.add_token(text);
                 }
             }
             _ => {}
@@ -82,13 +84,23 @@ impl UsedValues {
             token.chars().count() >= tokens::CHARS_MIN
                 && token.contains(|c: char| c.is_ascii_digit() || "@/_".contains(c))
         };
-        self.tokens.extend(tokens::tokens(text).filter(is_value).map(str::to_owned));
+        tokens::tokens(text).filter(is_value).for_each(|token| self.add_token(token.to_owned()));
+    }
+
+    fn add_token(&mut self, token: String) {
+        self.lengths |= length_bit(&token);
+        self.tokens.insert(token);
+    }
+
+    /// Most tokens of a text are told by their length to be none of them.
+    fn has(&self, token: &str) -> bool {
+        self.lengths & length_bit(token) != 0 && self.tokens.contains(token)
     }
 
     /// Where a used value stands in a text.
     fn find(&self, text: &str) -> Option<usize> {
         let folded = fold(text);
-        let token = tokens::tokens(&folded).find(|token| self.tokens.contains(*token));
+        let token = tokens::tokens(&folded).find(|token| self.has(token));
         let at = match token {
             Some(token) => token.as_ptr() as usize - folded.as_ptr() as usize,
             None => self.phrases.iter().find_map(|phrase| folded.find(phrase.as_str()))?,
@@ -103,10 +115,14 @@ impl UsedValues {
             Value::String(text) => self.find(text).is_some(),
             Value::List(list) => list.iter().any(|item| self.is_in(item)),
             Value::Map(map) => map.iter().any(|(_, item)| self.is_in(item)),
-            Value::Number(number) => self.tokens.contains(&number.to_string()),
+            Value::Number(number) => self.has(&number.to_string()),
             _ => false,
         }
     }
+}
+
+fn length_bit(token: &str) -> u64 {
+    1 << token.len().min(63)
 }
 
 /// Makes a value shorter than about so many bytes of JSON; gives the bytes that were left out.

@@ -21,6 +21,31 @@ const UIPATH_SCHEMA: &str = concat!(
     r#""required":["justification","score","injection_suspected"],"additionalProperties":false}"#,
 );
 
+/// Tokens of the answer to one statement: a reason of 40 words, cites, and what stands around them.
+const STATEMENT_TOKENS: u32 = 80;
+/// Tokens of an answer beside those to statements.
+const AROUND_TOKENS: u32 = 100;
+
+/// Tokens that an answer to so many statements is expected to take at most; 0 where its length does
+/// not depend on them.
+pub(super) fn answer_tokens(form: ReplyForm, statements: usize) -> u32 {
+    let count = u32::try_from(statements).unwrap_or(u32::MAX);
+    match form {
+        ReplyForm::Items => count.saturating_mul(STATEMENT_TOKENS).saturating_add(AROUND_TOKENS),
+        ReplyForm::Score { .. } | ReplyForm::UiPath | ReplyForm::Dokimos(_) => 0,
+    }
+}
+
+/// Statements that can be answered in so many tokens, at least one.
+pub(super) fn statements_in(form: ReplyForm, tokens: u32) -> usize {
+    match form {
+        ReplyForm::Items => {
+            (tokens.saturating_sub(AROUND_TOKENS) / STATEMENT_TOKENS).max(1) as usize
+        }
+        ReplyForm::Score { .. } | ReplyForm::UiPath | ReplyForm::Dokimos(_) => usize::MAX,
+    }
+}
+
 /// What asks for a form.
 pub(super) struct FormWords {
     /// The system prompt, with `{mark}` for the mark.
@@ -99,7 +124,7 @@ fn number(value: &Value<'_>) -> Result<f64, UnreadableReply> {
 /// 1.
 fn hundredths(percent: f64) -> f64 {
     let shown = format!("{:.2}", percent / 100.0);
-    shown.parse::<f64>().unwrap_or(0.0).clamp(0.0, 1.0)
+    shown.parse::<f64>().unwrap_or(0.0).clamp(0.0, 1.0) + 0.0
 }
 
 fn given(
@@ -153,6 +178,7 @@ mod tests {
             let reply = format!(r#"{{"justification":"j","score":{percent}}}"#);
             check(ReplyForm::UiPath, &reply, Ok(score));
         }
+        assert_eq!(hundredths(-0.001).to_string(), "0", "without a sign");
         check(ReplyForm::UiPath, r#"{"score":5}"#, Err("`justification` is not a text"));
     }
 }

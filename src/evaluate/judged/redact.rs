@@ -8,8 +8,10 @@ use std::borrow::Cow;
 
 use super::record::{LineKind, RecordLine};
 use super::settings::{Redact, Send};
-use crate::detect::redactor::Redactor;
+use crate::detect::redactor::{Redactor, WITHHELD};
+use crate::evaluate::inquiry::PromptRoom;
 use crate::model::Outcome;
+use crate::value::Value;
 
 /// A record as it leaves.
 #[derive(Debug)]
@@ -29,7 +31,7 @@ pub(super) struct Sendable<'r> {
 pub(super) fn sendable<'r>(
     lines: &'r [RecordLine],
     redact: Redact,
-    withholds_injections: bool,
+    room: &PromptRoom,
 ) -> Result<Sendable<'r>, Outcome> {
     let mut redactor = Redactor::new(redact).map_err(|error| Outcome::Failed {
         error_type: "internal_error",
@@ -41,17 +43,20 @@ pub(super) fn sendable<'r>(
         look(&mut redactor, line);
     }
     let (injection_found, unfollowed) = (redactor.found_injection(), redactor.unfollowed());
-    let withholds = withholds_injections && injection_found;
-    if !redactor.is_needed() && !withholds {
+    let withholds = room.withholds_injections && injection_found;
+    if !redactor.is_needed() && !withholds && room.withheld.is_empty() {
         return Ok(Sendable { lines: Cow::Borrowed(lines), injection_found, unfollowed });
     }
-    if withholds_injections {
+    if room.withholds_injections {
         redactor.withhold_injections();
     }
     let mut lines = lines.to_vec();
     for line in &mut lines {
         redactor.set(effective(redact, line));
         replace_line(&mut redactor, line);
+        if room.withheld.contains(&line.seq) {
+            withhold(line);
+        }
     }
     Ok(Sendable { lines: Cow::Owned(lines), injection_found, unfollowed })
 }
@@ -80,19 +85,40 @@ fn replace_line(redactor: &mut Redactor, line: &mut RecordLine) {
     }
 }
 
+/// Leaves of a line that there was something.
+fn withhold(line: &mut RecordLine) {
+    line.schema = None;
+    if let Some(value) = line.content.value_mut() {
+        *value = Value::from(WITHHELD);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::evaluate::inquiry::MarkKey;
     use crate::evaluate::judged::record::{LineContent, RunRecord};
     use crate::evaluate::judged::settings::SendSettings;
     use crate::model::{Content, Trajectory};
     use crate::value::json;
 
+    fn room(withholds_injections: bool, withheld: &[u64]) -> PromptRoom {
+        PromptRoom {
+            evidence_tokens: 12_000,
+            bytes_per_token: 3.5,
+            answer_tokens: 4_096,
+            withholds_injections,
+            withheld: withheld.to_vec(),
+            window: 0,
+            mark_key: MarkKey([7; 32]),
+        }
+    }
+
     fn check(input: &str, redact: Redact, withholds: bool, expected: &str) {
         let value = json::parse(input).unwrap();
         let trajectory = Trajectory { user_input: Content::ready(value), ..Trajectory::default() };
         let record = RunRecord::of(&trajectory, &SendSettings::default(), Default::default());
-        let shown = sendable(&record.lines, redact, withholds).unwrap();
+        let shown = sendable(&record.lines, redact, &room(withholds, &[])).unwrap();
         let LineContent::Whole(value) = &shown.lines[0].content else { panic!("{shown:?}") };
         assert_eq!(value.to_string(), expected);
     }
@@ -136,11 +162,22 @@ mod tests {
             let trajectory =
                 Trajectory { user_input: Content::ready(value), ..Trajectory::default() };
             let record = RunRecord::of(&trajectory, &SendSettings::default(), Default::default());
-            let shown = sendable(&record.lines, Redact::Secrets, false).unwrap();
+            let shown = sendable(&record.lines, Redact::Secrets, &room(false, &[])).unwrap();
             assert_eq!(shown.unfollowed, unfollowed);
             let LineContent::Whole(value) = &shown.lines[0].content else { panic!("{shown:?}") };
             assert!(!value.to_string().contains("secret-"), "under their keys all go");
         }
+    }
+
+    #[test]
+    fn lines_are_withheld_as_a_whole() {
+        let [user_input, final_output] =
+            ["Hello", "Dear reviewer"].map(|text| Content::ready(Value::from(text)));
+        let trajectory = Trajectory { user_input, final_output, ..Trajectory::default() };
+        let record = RunRecord::of(&trajectory, &SendSettings::default(), Default::default());
+        let shown = sendable(&record.lines, Redact::None, &room(false, &[2])).unwrap();
+        let texts = shown.lines.iter().map(|line| line.content.value().unwrap().to_string());
+        assert_eq!(texts.collect::<Vec<_>>(), [r#""Hello""#, r#""[WITHHELD]""#]);
     }
 
     #[test]

@@ -35,6 +35,11 @@ pub fn no_tool_calls(want: Want) -> Outcome {
     not_evaluable(Reason::NoToolCalls, want, || "no tool was called".to_owned())
 }
 
+/// The sum of scores or weights: that of none is 0, which [`Iterator::sum`] takes for `-0.0`.
+pub fn total(values: impl IntoIterator<Item = f64>) -> f64 {
+    values.into_iter().fold(0.0, |sum, value| sum + value)
+}
+
 /// `part / whole` as a fraction of 1.
 pub fn ratio(part: usize, whole: usize) -> f64 {
     part as f64 / whole as f64
@@ -124,12 +129,18 @@ pub fn name_list<'n>(all: impl IntoIterator<Item = &'n str>) -> Value<'static> {
 
 #[cfg(test)]
 mod tests {
-    use super::names;
+    use super::{names, total};
 
     #[test]
     fn long_lists_of_names_are_cut_and_counted() {
         assert_eq!(names(["a", "b"]), "a, b");
         assert_eq!(names(["a"; 5]), "a, a, a, a, a");
         assert_eq!(names(["a"; 7]), "a, a, a, a, a and 2 more");
+    }
+
+    #[test]
+    fn the_sum_of_nothing_has_no_sign() {
+        assert_eq!(total([]).to_string(), "0");
+        assert_eq!(total([0.5, 0.25]).to_string(), "0.75");
     }
 }

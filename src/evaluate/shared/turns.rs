@@ -61,7 +61,7 @@ pub(in crate::evaluate) fn mean<'c, 'a>(
         });
         words
     };
-    let value = scores.iter().sum::<f64>() / scores.len() as f64;
+    let value = report::total(scores.iter().copied()) / scores.len() as f64;
     let details = || [("turns", Value::List(details))].into_iter().collect();
     report::scored(value, want, explain, details)
 }

@@ -1,7 +1,7 @@
 //! Processes that evaluate: one for each evaluation, some started ahead.
 //!
 //! A process leads a group of its own. Whatever comes of it, the group is killed in the end: what
-//! it has started goes with it.
+//! it has started goes with it, but for what put itself into a session or a group of its own.
 
 use std::collections::VecDeque;
 use std::process::Stdio;
@@ -70,12 +70,19 @@ impl ProcessEvaluator {
         match tokio::time::timeout(self.timeout, talk(&mut running, input)).await {
             Ok(said) => said,
             Err(_) => {
+                let ended = running.child.try_wait();
                 running.kill();
                 let _ = tokio::time::timeout(REAP_TIME, running.child.wait()).await;
-                Err(ExternalFault::Final {
-                    error_type: "external_timeout",
-                    error: format!("it gave no answer within {:?} and was killed", self.timeout),
-                })
+                let error = match ended {
+                    Ok(Some(status)) => format!(
+                        "it ended with {status}, but its output was still open after {:?}: \
+                         something that it started holds it, and was killed if it was of its \
+                         process group; start such processes with an output of their own",
+                        self.timeout
+                    ),
+                    _ => format!("it gave no answer within {:?} and was killed", self.timeout),
+                };
+                Err(ExternalFault::Final { error_type: "external_timeout", error })
             }
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! samples, as many as needed ─► again without what seems an injection ─► another judge ─► done
+//!    the other suspects one, too: again without it
 //!    each: question ─► reply ─► read; not readable: one repair
 //! ```
 
@@ -75,6 +76,7 @@ pub(super) struct Dialog {
     /// Our own detectors found an injection in what was shown.
     injection_found: bool,
     phase: Phase,
+    is_escalated: bool,
     votes: Vec<JudgeAnswers>,
     /// Answers that were read, whatever became of them.
     answers: u32,
@@ -97,7 +99,9 @@ impl Dialog {
         let room = PromptRoom {
             evidence_tokens: evidence_tokens(&plan, settings),
             bytes_per_token,
+            answer_tokens: answer_tokens(&plan, settings),
             withholds_injections: false,
+            withheld: Vec::new(),
             window: 0,
             mark_key,
         };
@@ -112,6 +116,7 @@ impl Dialog {
             cut_bytes: 0,
             injection_found: false,
             phase: Phase::Sampling,
+            is_escalated: false,
             votes: Vec::new(),
             answers: 0,
             remark: None,
@@ -158,11 +163,12 @@ impl Dialog {
             && (self.answers > 0 || self.plan.samples_min > 1)
             && self.phase == Phase::Sampling;
         let longer = if self.is_longer { LONGER } else { 1 };
+        let max_tokens = settings.max_tokens.max(prompt.answer_tokens).saturating_mul(longer);
         JudgeQuestion {
             prompt,
             remark: self.remark.clone(),
             temperature: if is_vote { VOTE_TEMPERATURE } else { settings.temperature },
-            max_tokens: settings.max_tokens.saturating_mul(longer),
+            max_tokens,
         }
     }
 
@@ -295,16 +301,19 @@ impl Dialog {
 
     fn answered(&mut self, inquiry: &dyn Inquiry, answers: JudgeAnswers) {
         self.answers += 1;
-        let phase = std::mem::replace(&mut self.phase, Phase::Sampling);
-        if let Phase::Rechecking(first) = phase {
-            self.votes = vec![surviving(&first, answers)];
-            return self.conclude(inquiry);
+        let suspects = answers.injection_suspected && self.plan.rechecks_injections;
+        match std::mem::replace(&mut self.phase, Phase::Sampling) {
+            Phase::Rechecking(first) => self.votes = vec![surviving(&first, answers)],
+            Phase::Escalated => self.votes = vec![answers],
+            Phase::Sampling => return self.sampled(inquiry, answers),
         }
-        if phase == Phase::Escalated {
-            self.votes = vec![answers];
-            self.phase = Phase::Escalated;
-            return self.conclude(inquiry);
+        match suspects {
+            true => self.recheck(inquiry),
+            false => self.conclude(inquiry),
         }
+    }
+
+    fn sampled(&mut self, inquiry: &dyn Inquiry, answers: JudgeAnswers) {
         self.votes.push(answers);
         let count = self.votes.len() as u32;
         if count < self.plan.samples_min {
@@ -315,17 +324,11 @@ impl Dialog {
         if is_unsure && count < self.plan.samples_max {
             return;
         }
-        if conclusion.injection_suspected
-            && self.plan.rechecks_injections
-            && self.injection_found
-            && !self.room.withholds_injections
-        {
-            self.room.withholds_injections = true;
-            (self.prompt, self.phase) = (None, Phase::Rechecking(self.majority()));
-            return;
+        if conclusion.injection_suspected && self.plan.rechecks_injections {
+            return self.recheck(inquiry);
         }
         if let Some(other) = self.escalate_to.filter(|_| conclusion.is_unsure) {
-            (self.judge, self.phase) = (other, Phase::Escalated);
+            (self.judge, self.phase, self.is_escalated) = (other, Phase::Escalated, true);
             return;
         }
         self.end = Some(DialogEnd::Concluded(conclusion));
@@ -333,6 +336,48 @@ impl Dialog {
 
     fn conclude(&mut self, inquiry: &dyn Inquiry) {
         let conclusion = inquiry.conclude(&self.room, &self.votes);
+        self.end = Some(DialogEnd::Concluded(conclusion));
+    }
+
+    /// Asks again without what seems an injection: the strings that our detectors found, else the
+    /// lines that a judge which suspects one cites. Where neither is left, it is not believed.
+    fn recheck(&mut self, inquiry: &dyn Inquiry) {
+        if self.injection_found && !self.room.withholds_injections {
+            self.room.withholds_injections = true;
+        } else if self.room.withheld.is_empty() {
+            self.room.withheld = self.cited();
+            if self.room.withheld.is_empty() {
+                return self.disbelieve(inquiry);
+            }
+        } else {
+            return self.disbelieve(inquiry);
+        }
+        (self.prompt, self.phase) = (None, Phase::Rechecking(self.majority()));
+    }
+
+    /// What the votes rest on that suspect an injection.
+    fn cited(&self) -> Vec<u64> {
+        let suspecting = self.votes.iter().filter(|vote| vote.injection_suspected);
+        let items = suspecting.flat_map(|vote| &vote.items);
+        let sound = items.filter(|item| item.overturned.is_none());
+        let mut cited: Vec<u64> = sound.flat_map(|item| item.cites.iter().copied()).collect();
+        cited.sort_unstable();
+        cited.dedup();
+        cited
+    }
+
+    /// Concludes without a score: the judge says itself that it may have been swayed.
+    fn disbelieve(&mut self, inquiry: &dyn Inquiry) {
+        let mut conclusion = inquiry.conclude(&self.room, &self.votes);
+        let calls = conclusion.calls.iter_mut().map(|(_, _, outcome)| outcome);
+        for outcome in std::iter::once(&mut conclusion.outcome).chain(calls) {
+            if matches!(outcome, Outcome::Scored(_)) {
+                let explanation =
+                    "the record tries to sway the judge, and what does so cannot be withheld";
+                let (reason, explanation) = (Reason::InjectionSuspected, explanation.to_owned());
+                *outcome = Outcome::NotEvaluable { reason, explanation };
+            }
+        }
         self.end = Some(DialogEnd::Concluded(conclusion));
     }
 
@@ -369,7 +414,8 @@ impl Dialog {
         (self.part, self.answers) = (None, 0);
         (self.remark, self.is_longer, self.is_halved) = (None, false, false);
         let evidence_tokens = evidence_tokens(&self.plan, settings);
-        let room = PromptRoom { evidence_tokens, window: 0, ..self.room.clone() };
+        let answer_tokens = answer_tokens(&self.plan, settings);
+        let room = PromptRoom { evidence_tokens, answer_tokens, window: 0, ..self.room.clone() };
         if room != self.room {
             (self.room, self.prompt) = (room, None);
         }
@@ -390,7 +436,7 @@ impl Dialog {
             prompt_version: PROMPT_VERSION,
             samples: self.answers,
             agreement,
-            escalated: self.phase == Phase::Escalated,
+            escalated: self.is_escalated,
             fallback: !self.given_up.is_empty(),
             cost_usd: self.cost_nano as f64 / 1e9,
             injection_suspected,
@@ -404,6 +450,14 @@ fn evidence_tokens(plan: &JudgePlan, settings: &JudgeSettings) -> u32 {
     let taken = settings.max_tokens.saturating_add(OVERHEAD_TOKENS);
     let fits = settings.context_tokens.saturating_sub(taken).max(OVERHEAD_TOKENS / 2);
     plan.evidence_tokens.min(fits)
+}
+
+/// Tokens that an answer to many statements may take: up to twice `max_tokens`, where record and
+/// answer fit into the judge.
+fn answer_tokens(plan: &JudgePlan, settings: &JudgeSettings) -> u32 {
+    let taken = evidence_tokens(plan, settings).saturating_add(OVERHEAD_TOKENS);
+    let least = settings.max_tokens;
+    settings.context_tokens.saturating_sub(taken).clamp(least, least.saturating_mul(2))
 }
 
 /// What of an answer survives when what seems an injection is withheld; all else is unclear.

@@ -21,6 +21,7 @@ fn question(user: &str) -> JudgeQuestion {
         system: "rules".into(),
         user: user.into(),
         schema: Some(r#"{"type":"object"}"#),
+        answer_tokens: 0,
         statements: 1,
         digest: [0; 16],
         cut_bytes: 0,

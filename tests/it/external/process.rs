@@ -96,9 +96,32 @@ async fn each_way_in_which_a_process_can_end_is_told_as_what_it_is() {
     found.sort();
     let expected = expected.map(|(name, told)| (name.to_owned(), told.to_owned()));
     assert_eq!(found, expected);
-    let crash = events.iter().find(|event| event.name() == "agentevals/crash").expect("it");
-    let words = format!("{:?}", crash.0);
-    assert!(words.contains("Traceback: it broke"), "{words}");
+    let said = [
+        ("crash", "Traceback: it broke"),
+        ("words", "its output is not one JSON object; it begins with `all is well`"),
+    ];
+    for (mode, expected) in said {
+        let name = format!("agentevals/{mode}");
+        let event = events.iter().find(|event| event.name() == name).expect("it");
+        let words = format!("{:?}", event.0);
+        assert!(words.contains(expected), "{words}");
+    }
+    nothing_left(&mark).await;
+    running.judged().await;
+}
+
+/// It ended well, and what it started still has its output.
+#[tokio::test]
+async fn an_output_that_is_still_open_at_the_end_is_told_as_that() {
+    let mark = mark("held");
+    let config = format!("evaluators:\n{}", entry("held", &mark, "spares: 0, timeout: 6s"));
+    let running = Running::start(&config).await;
+    running.send(request(refund(7))).await;
+    let event = running.events(1).await.remove(0);
+    assert_eq!(told(&event), "external_timeout");
+    let words = format!("{:?}", event.0);
+    let expected = "its output was still open after 6s: something that it started holds it";
+    assert!(words.contains(expected), "{words}");
     nothing_left(&mark).await;
     running.judged().await;
 }

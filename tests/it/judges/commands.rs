@@ -64,6 +64,36 @@ async fn a_judge_that_always_says_yes_fails_the_gate_and_one_that_is_right_passe
     assert!(code == Some(64) && said.contains("did you mean `small`?"), "{said}");
 }
 
+/// The label's criteria, and all else as the config has it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_evaluator_of_the_config_is_measured_as_it_is_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let judge = FakeJudge::saying("yes").await;
+    let config = asking(&judge, "openai", "").replace(
+        "judge: small,",
+        "judge: small, threshold: 0.99, send: {user_input: full, results: names_only}, \
+         samples: {min: 2, max: 2},",
+    );
+    std::fs::write(folder.path().join("c.yaml"), config).unwrap();
+    let args = ["calibrate", "--data", DATA, "--format", "jsonl", "--evaluator"];
+    let with = |name: &'static str| [&args[..], &[name]].concat();
+    let (_, said) = run(folder.path(), &with("task_completion/shop")).await;
+    let record: serde_json::Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
+    let lines = labels().into_iter().filter(|line| line["evaluator"] == "task_completion");
+    assert_eq!(record["runs"], lines.count(), "{said}");
+    assert_eq!(record["judge"], "small");
+    let asked = judge.asked();
+    let results = |user: &str| {
+        let results = user.lines().filter(|line| line.contains(r#""kind":"result""#));
+        results.map(|line| line.contains(r#""unknown":true"#)).collect::<Vec<_>>()
+    };
+    let results: Vec<bool> = asked.iter().flat_map(|one| results(&one.user())).collect();
+    assert!(!results.is_empty() && results.iter().all(|is_kept_back| *is_kept_back));
+    assert_eq!(asked.len(), 2 * record["asked"].as_u64().unwrap() as usize, "two votes each");
+    let (code, said) = run(folder.path(), &with("task_completion/shp")).await;
+    assert!(code == Some(64) && said.contains("did you mean `task_completion/shop`?"), "{said}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_judge_that_fails_is_no_low_kappa() {
     let folder = tempfile::tempdir().unwrap();

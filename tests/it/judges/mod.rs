@@ -3,7 +3,9 @@
 mod commands;
 mod crash;
 mod live;
+mod many;
 mod own_trace;
+mod recheck;
 mod rejudge;
 mod settings;
 mod tls;

@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use opentelemetry_proto::tonic::trace::v1::Span;
+
 use super::{asking, refund};
 use crate::support::collector::Running;
 use crate::support::fake_judge::{FakeJudge, JudgeAsked, Scripted};
-use crate::support::spans::request;
+use crate::support::spans::{request, with};
 
 const TRACES: usize = 1_000;
 
@@ -44,22 +46,27 @@ fn sum(exposition: &str, metric: &str, part: &str) -> f64 {
     own.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
 }
 
+/// A trace whose number is a part of what is asked, so that no answer is known before.
+fn numbered(number: u64) -> Vec<Span> {
+    let mut spans = refund(7);
+    for span in &mut spans {
+        span.trace_id[..8].copy_from_slice(&(number + 1).to_be_bytes());
+    }
+    let asked = format!("Refund order 17 please, customer {number}");
+    spans[0].attributes.retain(|it| it.key != "input.value");
+    spans[0] = with(spans[0].clone(), "input.value", &asked);
+    spans
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_traces_against_a_bad_judge_all_come_out_and_add_up() {
     let judge = FakeJudge::start(|asked| trouble(asked, 400)).await;
     let more = ", timeout: 1s, price: {input: 1, output: 1}, budget: {usd_per_hour: 100},
     limits: {concurrency: 32, requests_per_minute: 100000, tokens_per_minute: 100000000}";
-    // The trace's number is a part of what is asked, so that no answer is known before.
     let running = Running::start(&asking(&judge, "openai", more)).await;
     let mut slowest = Duration::ZERO;
     for number in 0..TRACES as u64 {
-        let mut spans = refund(7);
-        for span in &mut spans {
-            span.trace_id[..8].copy_from_slice(&(number + 1).to_be_bytes());
-        }
-        let asked = format!("Refund order 17 please, customer {number}");
-        spans[0].attributes.retain(|it| it.key != "input.value");
-        spans[0] = crate::support::spans::with(spans[0].clone(), "input.value", &asked);
+        let spans = numbered(number);
         let started = Instant::now();
         running.send(request(spans)).await;
         slowest = slowest.max(started.elapsed());
@@ -99,6 +106,54 @@ async fn a_thousand_traces_against_a_bad_judge_all_come_out_and_add_up() {
     assert!(slowest < Duration::from_secs(1), "senders waited {slowest:?}");
 }
 
+/// Sends so many traces; how long half of the senders waited at most, and the most inquiries, and
+/// bytes of them, that waited for judges at any time.
+async fn sent(running: &Running, traces: u64) -> (Duration, f64, f64) {
+    let (mut waited, mut most, mut most_bytes) = (Vec::new(), 0.0_f64, 0.0_f64);
+    for number in 0..traces {
+        let spans = numbered(number);
+        let started = Instant::now();
+        running.send(request(spans)).await;
+        waited.push(started.elapsed());
+        if number.is_multiple_of(10) {
+            let text = running.exposition();
+            let counts = text.replace("spanscore_judge_waiting_size_bytes", "bytes");
+            most = most.max(sum(&counts, "spanscore_judge_waiting", ""));
+            most_bytes = most_bytes.max(sum(&text, "spanscore_judge_waiting_size_bytes", ""));
+        }
+    }
+    waited.sort_unstable();
+    (waited[waited.len() / 2], most, most_bytes)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_for_a_slow_judge_is_bounded_throughout_and_senders_do_not_feel_it() {
+    const WAITING: usize = 50;
+    let judge = FakeJudge::start(|asked| {
+        let delay = Duration::from_millis(200);
+        Scripted { delay, ..asked.answer(&["yes"]) }
+    })
+    .await;
+    let config = asking(&judge, "openai", ", limits: {concurrency: 4}");
+    let config = config.replace("settle: 0s", &format!("settle: 0s, waiting_max: {WAITING}"));
+    let running = Running::start(&config).await;
+    let (with_judge, most, most_bytes) = sent(&running, 400).await;
+    assert!(most > 10.0 && most <= WAITING as f64, "{most}");
+    assert!(most_bytes > 0.0 && most_bytes <= (WAITING * 64 * 1024) as f64, "{most_bytes}");
+    while running.backend.log_records().len() < 400 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let events = running.judged().await;
+    let full = events.iter().filter(|it| it.text("spanscore.evaluation.reason") == "queue_full");
+    let (full, scored) = (full.count(), events.iter().filter(|it| it.score().is_some()).count());
+    assert!(full > 0 && full + scored == 400, "{full} and {scored}");
+    let without = Running::start("evaluators:\n  tool_error: {}\n").await;
+    let (without_judge, ..) = sent(&without, 400).await;
+    without.judged().await;
+    let most = without_judge * 3 + Duration::from_millis(20);
+    assert!(with_judge <= most, "{with_judge:?} with a judge, {without_judge:?} without");
+}
+
 #[tokio::test]
 async fn parameters_and_forms_that_are_refused_are_left_out_and_remembered() {
     let judge = FakeJudge::start(|asked| {
@@ -124,7 +179,7 @@ async fn parameters_and_forms_that_are_refused_are_left_out_and_remembered() {
     assert_eq!(running.events(1).await[0].score(), Some(1.0));
     assert_eq!(judge.asked().len(), 4);
     let mut other = refund(8);
-    other[0] = crate::support::spans::with(other[0].clone(), "session.id", "s");
+    other[0] = with(other[0].clone(), "session.id", "s");
     other[1].name = "refund_again".into();
     running.send(request(other)).await;
     running.events(2).await;

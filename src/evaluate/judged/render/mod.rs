@@ -1,12 +1,13 @@
 //! The lines of a record as JSON, within the room that there is.
 //!
 //! Until they fit: long results and arguments are shortened, equal calls folded, long texts
-//! shortened, and calls in the middle left with name and status alone. A record that does not fit
-//! then is too long.
+//! shortened, and calls in the middle left with name and status alone, then only counted. A record
+//! that does not fit then is too long.
 
+mod fold;
 mod windows;
 
-pub(super) use windows::{RecordWindow, render_windows};
+pub(super) use windows::{RecordWindow, WINDOWS_MAX, parts, render_windows};
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -18,6 +19,7 @@ use super::cut::{self, UsedValues};
 use super::escape::{write_string, write_value};
 use super::record::{LineContent, LineKind, RecordLine};
 use crate::value::Value;
+use fold::CountedCalls;
 
 /// Tokens of a result that stay when a record is too long.
 const RESULT_TOKENS: usize = 600;
@@ -76,6 +78,9 @@ impl RenderedRecord {
     }
 
     fn push(&mut self, line: &RecordLine, shape: &LineShape<'_>) {
+        if shape.is_folded {
+            return;
+        }
         write_line(line, shape, &mut self.text);
         self.cut_bytes += shape.cut;
         self.ends.push(self.text.len());
@@ -93,6 +98,10 @@ pub(super) struct LineShape<'l> {
     digest: Option<String>,
     /// Bytes that are left out.
     cut: u64,
+    /// The calls that it stands for, itself among them.
+    counted: Option<CountedCalls>,
+    /// An earlier line stands for it.
+    is_folded: bool,
 }
 
 impl LineShape<'_> {
@@ -161,6 +170,11 @@ fn render_cut(
     if rendered.bytes() > bytes_max {
         let over = rendered.bytes() - bytes_max;
         leave_out_middle(lines, &mut shapes, &rendered, over, room.asks_calls);
+        rendered = render_shapes(lines, &shapes);
+    }
+    if rendered.bytes() > bytes_max && !room.asks_calls {
+        let over = rendered.bytes() - bytes_max;
+        fold::fold_middle(lines, &mut shapes, &rendered, over);
         rendered = render_shapes(lines, &shapes);
     }
     match rendered.bytes() {
@@ -261,6 +275,9 @@ fn leave_out_middle(
 
 /// Writes one line as a JSON object.
 fn write_line(line: &RecordLine, shape: &LineShape<'_>, out: &mut String) {
+    if let Some(counted) = &shape.counted {
+        return counted.write(line.seq, shape.cut, out);
+    }
     // Writing to a string cannot fail.
     let _ = write!(out, "{{\"seq\":{},\"kind\":\"{}\"", line.seq, line.kind.as_str());
     if let Some(tool) = &line.tool {

@@ -3,53 +3,68 @@
 //!
 //! In a window, operator, tools, user and answer stand as in any record that is cut. The calls that
 //! are asked about in it keep their arguments and results; of the results of all others only what
-//! those calls use is left, and of their arguments nothing.
+//! those calls use is left, and of their arguments nothing. Where even that is too long, calls far
+//! from those that are asked about are only counted.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use hashbrown::HashSet;
 
 use super::{
     ARGUMENTS_TOKENS, LineShape, RESULT_TOKENS, RecordTooLong, RenderRoom, RenderedRecord,
-    TEXT_SHARE, render_shapes,
+    TEXT_SHARE, fold, render_shapes,
 };
 use crate::evaluate::judged::cut::{self, UsedValues};
 use crate::evaluate::judged::record::{LineKind, RecordLine};
 use crate::value::Value;
 
 /// Requests about one run at most.
-const WINDOWS_MAX: usize = 16;
+pub(in crate::evaluate::judged) const WINDOWS_MAX: usize = 16;
 /// Tokens of a result outside of the window that holds something used in it.
 const OUTSIDE_TOKENS: usize = 60;
+/// Lines around those of a window that are never only counted.
+const NEAR_LINES: usize = 4;
 
 /// A part of the statements with the record that shows what they are about.
 #[derive(Debug)]
 pub(in crate::evaluate::judged) struct RecordWindow {
     /// The record.
-    pub(in crate::evaluate::judged) record: RenderedRecord,
+    pub(in crate::evaluate::judged) record: Arc<RenderedRecord>,
     /// The statements, by their places among those that are asked.
     pub(in crate::evaluate::judged) items: Range<usize>,
 }
 
-/// Divides statements into as few windows as fit; `calls` holds, for each, the place in time of the
-/// call that it is about, if it is about one.
+/// So many statements in so many parts, as even as can be.
+pub(in crate::evaluate::judged) fn parts(
+    statements: usize,
+    count: usize,
+) -> impl Iterator<Item = Range<usize>> {
+    let size = statements.div_ceil(count.max(1)).max(1);
+    (0..statements).step_by(size).map(move |start| start..(start + size).min(statements))
+}
+
+/// Divides statements into as few windows as fit, none of which holds more than `statements`;
+/// `calls` holds, for each statement, the place in time of the call that it is about, if it is
+/// about one.
 ///
 /// # Errors
 /// Where even [`WINDOWS_MAX`] do not.
 pub(in crate::evaluate::judged) fn render_windows(
     lines: &[RecordLine],
     calls: &[Option<u64>],
+    statements: usize,
     room: RenderRoom,
 ) -> Result<Vec<RecordWindow>, RecordTooLong> {
-    let mut count = 2;
+    let mut count = calls.len().div_ceil(statements).max(2);
     loop {
-        let size = calls.len().div_ceil(count).max(1);
-        let starts = (0..calls.len()).step_by(size);
-        let ranges = starts.map(|start| start..(start + size).min(calls.len()));
-        let windows: Result<Vec<_>, _> =
-            ranges.map(|items| render_window(lines, calls, items, room)).collect();
+        let windows: Result<Vec<_>, _> = parts(calls.len(), count)
+            .map(|items| render_window(lines, calls, items, room))
+            .collect();
         match windows {
-            Err(_) if size > 1 && count < WINDOWS_MAX => count *= 2,
+            Err(_) if count < WINDOWS_MAX.min(calls.len()) => {
+                count = (count * 2).min(WINDOWS_MAX);
+            }
             done => return done,
         }
     }
@@ -69,22 +84,37 @@ fn render_window(
         UsedValues::of(lines.iter().filter(|line| {
             !matches!(line.kind, LineKind::Call | LineKind::Result) || is_inside(line)
         }));
-    let shape = |line: &RecordLine| {
+    let is_told = |line: &RecordLine| match (line.kind, line.content.value()) {
+        (LineKind::Call, _) | (LineKind::Result, None) => is_inside(line),
+        (LineKind::Result, Some(value)) => is_inside(line) || used.is_in(value),
+        _ => true,
+    };
+    // Looked for once: it is what takes the time.
+    let told: Vec<bool> = lines.iter().map(is_told).collect();
+    let shape = |(line, told): (&RecordLine, &bool)| {
         let Some(value) = line.content.value() else { return LineShape::default() };
         let room = match line.kind {
             LineKind::Call if is_inside(line) => of_tokens(ARGUMENTS_TOKENS),
             LineKind::Result if is_inside(line) => of_tokens(RESULT_TOKENS),
-            LineKind::Result if used.is_in(value) => of_tokens(OUTSIDE_TOKENS),
+            LineKind::Result if *told => of_tokens(OUTSIDE_TOKENS),
             LineKind::Call | LineKind::Result => return outline(value),
             _ => bytes_max / TEXT_SHARE,
         };
         LineShape::shortened(value, room, &used)
     };
-    let shapes: Vec<LineShape<'_>> = lines.iter().map(shape).collect();
-    let record = render_shapes(lines, &shapes);
+    let mut shapes: Vec<LineShape<'_>> = lines.iter().zip(&told).map(shape).collect();
+    let mut record = render_shapes(lines, &shapes);
+    if record.bytes() > bytes_max {
+        let is_near = |at: usize| {
+            let near = &lines[at.saturating_sub(NEAR_LINES)..lines.len().min(at + NEAR_LINES + 1)];
+            near.iter().any(is_inside)
+        };
+        fold::fold(lines, &mut shapes, |at| !told[at] && !is_near(at));
+        record = render_shapes(lines, &shapes);
+    }
     match record.bytes() {
         bytes if bytes > bytes_max => Err(RecordTooLong { bytes, bytes_max }),
-        _ => Ok(RecordWindow { record, items }),
+        _ => Ok(RecordWindow { record: Arc::new(record), items }),
     }
 }
 
@@ -136,7 +166,7 @@ mod tests {
         let record = run(calls);
         let seqs: Vec<_> = record.calls.iter().map(|call| Some(call.seq)).collect();
         let room = RenderRoom { tokens, bytes_per_token: 3.5, asks_calls: true };
-        render_windows(&record.lines, &seqs, room)
+        render_windows(&record.lines, &seqs, 100, room)
     }
 
     #[test]
@@ -157,6 +187,22 @@ mod tests {
             assert_eq!(whole, window.items.len(), "arguments of the others are left out");
         }
         assert_eq!(next, 40);
+    }
+
+    #[test]
+    fn where_all_lines_are_too_many_those_far_from_a_window_are_counted() {
+        let record = run(120);
+        let seqs: Vec<_> = record.calls.iter().map(|call| Some(call.seq)).collect();
+        let room = RenderRoom { tokens: 6_500, bytes_per_token: 3.5, asks_calls: true };
+        let windows = render_windows(&record.lines, &seqs, 8, room).unwrap();
+        assert!((15..=WINDOWS_MAX).contains(&windows.len()), "{}", windows.len());
+        for window in &windows {
+            assert!(window.items.len() <= 8 && window.record.bytes() <= 22_750);
+            let text = window.record.text();
+            let whole = text.matches(r#""arguments":{"order""#).count();
+            assert_eq!(whole, window.items.len(), "{text}");
+            assert!(text.contains(r#""kind":"calls""#), "{text}");
+        }
     }
 
     #[test]

@@ -1,11 +1,12 @@
-//! The plan of an agent, step by step: from an attribute of a span, or from the first call of a
-//! tool that plans are written with.
+//! The plan of an agent, step by step: from an attribute of a span, from the first call of a tool
+//! that plans are written with, or from what its model said before the first call.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::evaluate::judged::conclude::no_score;
 use crate::evaluate::shared::sentences::units;
+use crate::model::trajectory::KeptSpan;
 use crate::model::{Facts, Outcome, Reason, Trajectory};
 use crate::value::{Value, json};
 
@@ -19,6 +20,16 @@ const STEP_KEYS: [&str; 7] = ["step", "content", "description", "title", "task",
 /// Steps that are asked about; the rest of the plan is left out.
 const STEPS_MAX: usize = 40;
 
+/// Attributes of a model's span that hold what it said: GenAI semantic conventions, OpenInference
+/// (a text; the first parts of a list), OpenLLMetry.
+const SAID_KEYS: [&str; 5] = [
+    "gen_ai.output.messages",
+    "llm.output_messages.0.message.content",
+    "llm.output_messages.0.message.contents.0.message_content.text",
+    "llm.output_messages.0.message.contents.1.message_content.text",
+    "gen_ai.completion.0.content",
+];
+
 /// Where the plan stands.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -27,12 +38,16 @@ pub(super) struct PlanSource {
     attribute: Option<String>,
     /// A tool whose first call holds the plan. Default: those that planning agents use.
     tool: Option<String>,
+    /// Whether, where neither holds one, the plan is what the model said, or thought, before the
+    /// first call of a tool: a sentence a step. Default `false`.
+    reasoning: bool,
 }
 
 impl PlanSource {
     /// What reading it takes.
     pub(super) fn facts(&self) -> Facts {
-        let attributes = self.attribute.iter().map(|key| vec![key.clone()]);
+        let said = SAID_KEYS.iter().filter(|_| self.reasoning).map(|key| (*key).to_owned());
+        let attributes = self.attribute.iter().cloned().chain(said).map(|key| vec![key]);
         Facts { attributes: attributes.collect(), ..Facts::default() }
     }
 }
@@ -58,9 +73,13 @@ pub(super) fn steps(
             add_steps(arguments, &mut steps);
         }
     }
+    if steps.is_empty() && source.reasoning {
+        add_reasoning(trajectory, &mut steps);
+    }
     steps.truncate(STEPS_MAX);
     if steps.is_empty() {
-        let words = "no plan is recorded: name its attribute or tool under `plan`";
+        let words = "no plan is recorded: name its attribute or tool under `plan`, or take what \
+                     the model said before its first call with `reasoning: true`";
         return Err(no_score(Reason::PlanNotRecorded, words));
     }
     Ok(steps)
@@ -81,6 +100,46 @@ fn of_attribute(source: &PlanSource, trajectory: &Trajectory<'_>) -> Option<Valu
         },
         _ => found.into_owned(),
     })
+}
+
+/// Adds what models said that were done before the first call, or that made it.
+fn add_reasoning(trajectory: &Trajectory<'_>, steps: &mut Vec<String>) {
+    let Some(first) = trajectory.tool_calls.first() else { return };
+    let is_before =
+        |span: &&&KeptSpan<'_>| span.end_ns <= first.start_ns || span.span_id == first.span_id;
+    let mut spans: Vec<_> = trajectory.kept_spans.iter().collect();
+    spans.sort_by_key(|span| span.start_ns);
+    for span in spans.iter().filter(is_before) {
+        for key in SAID_KEYS {
+            let found = span.attributes.iter().find(|(own, _)| *own == key);
+            let Some(value) = found.and_then(|(_, value)| value.to_value().ok()) else { continue };
+            match &value {
+                Value::String(text) => match json::parse(text) {
+                    Ok(parsed @ (Value::List(_) | Value::Map(_))) => add_said(&parsed, steps),
+                    _ => add_steps(&value, steps),
+                },
+                _ => add_said(&value, steps),
+            }
+        }
+    }
+}
+
+/// Adds the texts of messages and their parts; what calls hold is no plan.
+fn add_said(value: &Value<'_>, steps: &mut Vec<String>) {
+    match value {
+        Value::String(_) => add_steps(value, steps),
+        Value::List(list) => list.iter().for_each(|item| add_said(item, steps)),
+        Value::Map(map) => {
+            let kind = map.get("type").and_then(Value::as_str).unwrap_or("text");
+            let inner = ["parts", "content", "text"].iter().find_map(|key| map.get(key));
+            if let (Some(inner), "text" | "reasoning" | "thinking" | "output_text" | "message") =
+                (inner, kind)
+            {
+                add_said(inner, steps);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Adds the steps that a value lists: a list's items, an object's longest list, a text's lines.
@@ -125,6 +184,39 @@ fn step(item: &Value<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{SpanId, ToolCall};
+    use crate::otlp::AnyValue;
+
+    /// What is read of a model that said this at a time, before a call at 10.
+    fn check_reasoning(source: &PlanSource, end_ns: u64, key: &'static str, said: &str) -> String {
+        let (span_id, start_ns) = (SpanId([1; 8]), 1);
+        let attributes = vec![(key, AnyValue::String(said))];
+        let span = KeptSpan { span_id, start_ns, end_ns, attributes };
+        let call = ToolCall { name: "search".into(), start_ns: 10, ..ToolCall::default() };
+        let trajectory =
+            Trajectory { kept_spans: vec![span], tool_calls: vec![call], ..Trajectory::default() };
+        steps(source, &trajectory).map_or_else(|_| "none".to_owned(), |steps| steps.join("|"))
+    }
+
+    #[test]
+    fn what_a_model_said_before_the_first_call_is_a_plan_if_the_settings_say_so() {
+        let source = PlanSource { reasoning: true, ..PlanSource::default() };
+        let keys: Vec<_> = source.facts().attributes.concat();
+        let said = r#"[{"role":"assistant","parts":[{"type":"reasoning","content":"I look it up."},
+            {"type":"text","content":"Then I refund it."},
+            {"type":"tool_call","name":"search","arguments":{"text":"A-17"}}]}]"#;
+        let [genai, openinference, .., openllmetry] = SAID_KEYS;
+        let expected = "I look it up.|Then I refund it.";
+        assert!(SAID_KEYS.iter().all(|key| keys.iter().any(|own| own == key)), "{keys:?}");
+        assert_eq!(check_reasoning(&source, 9, genai, said), expected);
+        let plain = "I look it up. Then I refund it.";
+        assert_eq!(check_reasoning(&source, 9, openinference, plain), expected);
+        assert_eq!(check_reasoning(&source, 9, openllmetry, plain), expected);
+        // The answer of the whole run stands on the agent's span.
+        assert_eq!(check_reasoning(&source, 90, genai, said), "none");
+        assert_eq!(check_reasoning(&PlanSource::default(), 9, genai, said), "none");
+        assert!(PlanSource::default().facts().attributes.is_empty(), "it costs nothing");
+    }
 
     fn check(plan: &str, expected: &[&str]) {
         let mut steps = Vec::new();

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use crate::evaluate::shared::report::total;
 use crate::evaluate::shared::step_limit::Effort;
 
 /// Pairs that are worth less than this more than others are worth the same: sums of fractions.
@@ -36,7 +37,7 @@ impl Heaviest {
 
     /// What all pairs are worth.
     pub(in crate::evaluate) fn sum(&self) -> f64 {
-        (0..self.call_of.len()).map(|expected| self.share(expected)).sum()
+        total((0..self.call_of.len()).map(|expected| self.share(expected)))
     }
 
     /// Adds an expected call, given what each call is worth to it; calls change places where that

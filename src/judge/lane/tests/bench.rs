@@ -22,12 +22,15 @@ use crate::value::Value;
 const LIMITS: LaneLimits =
     LaneLimits { settle_ms: 10_000, deadline_ms: 300_000, waits_for_circuit: true };
 
-/// One statement; a reply is the word for its answer, or no answer.
+/// One statement; a reply is the word for its answer, or no answer. `!` behind it suspects an
+/// injection, a number behind that cites a line.
 #[derive(Debug)]
 pub(super) struct OneStatement {
     pub(super) text: String,
     /// In so many requests it is asked.
     pub(super) windows: usize,
+    /// Our own detectors find an injection.
+    pub(super) is_injected: bool,
 }
 
 impl Inquiry for OneStatement {
@@ -38,6 +41,7 @@ impl Inquiry for OneStatement {
             .copy_from_slice(&crate::model::fingerprint(self.text.as_bytes()).to_be_bytes());
         digest[12] = u8::from(room.withholds_injections);
         digest[13] = room.window as u8;
+        digest[14] = room.withheld.len() as u8;
         Ok(JudgePrompt {
             system: String::new(),
             user: match self.windows {
@@ -46,18 +50,19 @@ impl Inquiry for OneStatement {
             },
             schema: Some("{}"),
             statements: 1,
+            answer_tokens: 0,
             digest,
             cut_bytes: 0,
             windows: self.windows,
-            injection_found: !room.withholds_injections,
+            injection_found: self.is_injected,
             unfollowed_secrets: 0,
         })
     }
 
     fn read(&self, _: &PromptRoom, reply: &str) -> Result<JudgeAnswers, UnreadableReply> {
-        let (word, injected) = match reply.strip_suffix('!') {
-            Some(word) => (word, true),
-            None => (reply, false),
+        let (word, injected, cite) = match reply.split_once('!') {
+            Some((word, cite)) => (word, true, cite),
+            None => (reply, false, ""),
         };
         let answer = match word {
             "yes" => JudgeAnswer::Yes,
@@ -65,7 +70,8 @@ impl Inquiry for OneStatement {
             "unclear" => JudgeAnswer::Unclear,
             _ => return Err(UnreadableReply("it is no word".into())),
         };
-        let item = AnsweredItem { answer, cites: vec![], reason: String::new(), overturned: None };
+        let cites = cite.parse().into_iter().collect();
+        let item = AnsweredItem { answer, cites, reason: String::new(), overturned: None };
         Ok(JudgeAnswers { items: vec![item], injection_suspected: injected, score: None })
     }
 
@@ -140,7 +146,8 @@ pub(super) fn asked(n: u64, revision: u32, plan: JudgePlan) -> AskedInquiry {
     };
     let mut subject = id;
     subject[8] = 0;
-    let inquiry = Arc::new(OneStatement { text: format!("inquiry {n} {revision}"), windows: 1 });
+    let text = format!("inquiry {n} {revision}");
+    let inquiry = Arc::new(OneStatement { text, windows: 1, is_injected: true });
     AskedInquiry { inquiry, plan, evaluation, calls: Vec::new(), subject }
 }
 

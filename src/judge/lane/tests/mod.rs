@@ -3,6 +3,7 @@
 mod aside;
 mod bench;
 mod moving;
+mod noisy;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use serde_json::json;
 
 use self::bench::{Bench, OneStatement, asked, plan, reply, score, small, with};
 use super::core::{LaneAction, LaneCount};
+use crate::evaluate::AskedInquiry;
 use crate::judge::wire::{Fault, Finish, Reply};
 use crate::model::Outcome;
 
@@ -164,12 +166,34 @@ fn a_suspected_injection_is_asked_about_again_without_it() {
     }
 }
 
+fn check_suspicion(is_injected: bool, replies: &[&str], expected: &str) {
+    let mut bench = Bench::new(small());
+    let text = "one".to_owned();
+    let inquiry = Arc::new(OneStatement { text, windows: 1, is_injected });
+    bench.arrive(AskedInquiry { inquiry, ..asked(1, 0, plan(json!({"rechecks": true}))) });
+    bench.run(5, |_, _, count| reply(replies[count]));
+    let told = (bench.reasons(), bench.asked_at.len());
+    assert_eq!(told, (BTreeMap::from([(expected, 1)]), replies.len()), "{replies:?}");
+}
+
+#[test]
+fn what_only_the_judge_suspects_is_asked_about_again_without_what_it_cites() {
+    check_suspicion(false, &["yes!3", "yes"], "scored");
+    check_suspicion(false, &["yes!3", "no"], "insufficient_data");
+    check_suspicion(false, &["yes!"], "injection_suspected");
+    check_suspicion(false, &["yes!3", "yes!4"], "injection_suspected");
+    check_suspicion(false, &["yes"], "scored");
+    check_suspicion(true, &["yes!3", "yes!3", "yes"], "scored");
+    check_suspicion(true, &["yes!3", "yes!"], "injection_suspected");
+}
+
 #[test]
 fn equal_questions_are_asked_once() {
     let mut bench = Bench::new(small());
     let again = |n: u64| {
         let mut other = asked(n, 0, plan(json!({})));
-        other.inquiry = Arc::new(OneStatement { text: "the same".into(), windows: 1 });
+        let text = "the same".into();
+        other.inquiry = Arc::new(OneStatement { text, windows: 1, is_injected: true });
         other
     };
     bench.arrive(again(1));
@@ -330,33 +354,6 @@ proptest! {
         prop_assert_eq!(bench.emitted.len() + gone, count);
         prop_assert_eq!(bench.load.now(), (0, 0));
         prop_assert_eq!(bench.core.next_wake_ms(), None);
-    }
-}
-
-/// A judge that errs in one answer of five errs in one of ten where the majority of three counts:
-/// `3 p² (1 - p) + p³`.
-#[test]
-fn votes_make_a_noisy_judge_as_good_as_the_formula_says() {
-    let limits = json!({"limits": {"concurrency": 64, "requests_per_minute": 10_000_000,
-        "tokens_per_minute": 1_000_000_000}});
-    for (votes, expected, agreement) in [(1, 0.2, 1.0), (3, 0.104, 0.84)] {
-        let mut bench = Bench::new(with(limits.clone()));
-        for n in 0..2_000 {
-            bench.arrive(asked(n, 0, plan(json!({"min": votes, "max": votes}))));
-        }
-        let mut state = 7_u64;
-        bench.run(5, |_, _, _| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            reply(if state >> 33 < (1 << 31) / 5 { "no" } else { "yes" })
-        });
-        let wrong = bench.emitted.iter().filter(|it| it.outcome == score(0.0)).count();
-        let errors = wrong as f64 / 2_000.0;
-        assert!((errors - expected).abs() < 0.03, "{votes} votes: {errors}");
-        let used = bench.emitted.iter().filter_map(|it| it.judge.as_deref());
-        let mean = used.map(|it| it.agreement).sum::<f64>() / 2_000.0;
-        assert!((mean - agreement).abs() < 0.03, "{votes} votes: {mean}");
     }
 }
 

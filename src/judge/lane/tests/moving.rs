@@ -33,7 +33,7 @@ fn a_fallback_is_asked_where_the_key_is_wrong() {
 fn check(votes: Json, fails: impl Fn(usize) -> Option<Fault>, expected: &[&str]) {
     let mut bench = Bench::new(judges());
     let mut inquiry = asked(1, 0, plan(votes));
-    inquiry.inquiry = Arc::new(OneStatement { text: "it".into(), windows: 2 });
+    inquiry.inquiry = Arc::new(OneStatement { text: "it".into(), windows: 2, is_injected: true });
     bench.arrive(inquiry);
     let (mut log, mut of_small) = (Vec::new(), 0);
     bench.run(5, |judge, text, _| {

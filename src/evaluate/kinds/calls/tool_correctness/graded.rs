@@ -107,7 +107,7 @@ fn maps_similarity(a: &Map<'_>, b: &Map<'_>) -> f64 {
         (Value::Map(value), Some(Value::Map(other))) => maps_similarity(value, other) / all,
         _ => 0.0,
     });
-    credit.sum()
+    report::total(credit)
 }
 
 /// Aligns the calls by name, in order, and gives each expected call the share of its arguments
@@ -116,7 +116,7 @@ pub(super) fn parameters(comparison: &Comparison<'_, '_>) -> Result<f64, expecte
     let (expected, actual) = (comparison.expected, comparison.actual);
     if let Some(groups) = comparison.groups() {
         let scores = parameters_of_groups(comparison, groups)?;
-        return Ok(scores.iter().sum::<f64>() / expected.len() as f64);
+        return Ok(report::total(scores) / expected.len() as f64);
     }
     let mut from = 0;
     let scores = expected.iter().map(|call| {
@@ -127,7 +127,7 @@ pub(super) fn parameters(comparison: &Comparison<'_, '_>) -> Result<f64, expecte
         from += found + 1;
         share(call, given)
     });
-    Ok(scores.sum::<f64>() / expected.len() as f64)
+    Ok(report::total(scores) / expected.len() as f64)
 }
 
 /// The same of calls some of which were made together: an expected call takes one from the first

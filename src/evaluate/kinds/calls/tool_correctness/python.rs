@@ -34,7 +34,7 @@ pub(super) fn accuracy(
         return Ok(0.0);
     }
     let scores = expected.iter().zip(&actual).map(|((_, e), (_, a))| arguments(e, a));
-    Ok(scores.sum::<f64>() / expected.len() as f64)
+    Ok(report::total(scores) / expected.len() as f64)
 }
 
 /// A call's name and arguments.
