@@ -3,6 +3,7 @@
 //! Same names, weights and thresholds as the source's; judged by characters, words and sentences
 //! of any script, and by the default packs. What cannot be judged is skipped, never passed.
 
+use super::merged::merged;
 use super::rule::{OutputRule, RuleSubject, Verdict};
 use super::settings::{Bundle, TextTarget, Thresholds};
 use super::{relevance, words};
@@ -152,7 +153,7 @@ pub(super) fn detected(s: &RuleSubject<'_>, rule: &str, none: &'static str, some
             kinds.push(hit.kind);
         }
         if s.explain {
-            findings.extend(hit.findings(s.text()).take(s.findings_max));
+            findings.extend(hit.findings(s.text()));
         }
     }
     if kinds.is_empty() {
@@ -166,8 +167,16 @@ pub(super) fn detected(s: &RuleSubject<'_>, rule: &str, none: &'static str, some
             None => Verdict::binary(true, none.into()),
         };
     }
-    let message = s.say(|| format!("{some}: {}", kinds.join(", ")));
-    Verdict { findings, critical, ..Verdict::binary(false, message) }
+    if !s.explain {
+        return Verdict { critical, ..Verdict::binary(false, "".into()) };
+    }
+    let findings = merged(findings, s.findings_max);
+    // A kind whose places another one names better is not told of; one without places is.
+    let kinds = kinds
+        .into_iter()
+        .filter(|kind| findings.is_empty() || findings.iter().any(|finding| finding.kind == *kind));
+    let message = format!("{some}: {}", kinds.collect::<Vec<_>>().join(", "));
+    Verdict { findings, critical, ..Verdict::binary(false, message.into()) }
 }
 
 fn cost(set: &Thresholds) -> Vec<OutputRule> {
