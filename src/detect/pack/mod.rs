@@ -48,7 +48,8 @@ pub(crate) mod names {
 /// A built-in pack, compiled when first asked for.
 type BuiltIn = LazyLock<Result<Arc<Pack>, SettingsError>>;
 
-const SAFETY: [&str; 13] = [
+const SAFETY: [&str; 14] = [
+    include_str!("../packs/denials.yaml"),
     include_str!("../packs/personal.yaml"),
     include_str!("../packs/credentials.yaml"),
     include_str!("../packs/injection.yaml"),
