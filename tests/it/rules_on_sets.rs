@@ -122,6 +122,13 @@ fn texts_in_the_ways_of_public_sets_are_found_and_their_look_alikes_left_alone()
     check_in("all", "outside_refusals.jsonl", "no_hallucination_markers", 100, 100);
 }
 
+/// Numbers by what they are named as, and data that is said to be made up.
+#[test]
+fn numbers_of_things_and_made_up_data_are_told_apart() {
+    check("named_personal.jsonl", "no_pii", 100, 100);
+    check("named_stubs.jsonl", "no_stub_output", 100, 100);
+}
+
 #[track_caller]
 fn check_answers(bundle: &str, agree_min: usize) {
     let evaluator = evaluator(&format!(r#"{{"bundle": "{bundle}"}}"#));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::super::limits::REFUSED_MAX;
 use super::engine::EngineLook;
 use super::expression::Expression;
+use super::named;
 use super::number::Point;
 use super::reach::Reach;
 use super::tail::LiteralTail;
@@ -99,6 +100,8 @@ pub(in crate::detect) struct Detector {
     pub(in crate::detect) not_near: Option<Arc<Expression>>,
     /// What denies the finding where it touches it.
     pub(in crate::detect) denied: Option<Arc<Expression>>,
+    /// Words that may stand directly before it.
+    pub(in crate::detect) named_as: Option<Arc<Expression>>,
     pub(in crate::detect) obfuscated: bool,
     pub(in crate::detect) count_min: u32,
     /// Where matches stand around each of `gate.needs`, by the anchor; empty where that is not
@@ -212,6 +215,9 @@ impl Detector {
             && !self.not_near.as_ref().is_some_and(|not_near| is_match(not_near, around))
             && !self.denied.as_ref().is_some_and(|denied| {
                 touches(denied, around, &(found.start - start..found.end - start))
+            })
+            && self.named_as.as_ref().is_none_or(|allowed| {
+                named::thing_before(text, found.start).is_none_or(|word| is_match(allowed, word))
             })
     }
 }

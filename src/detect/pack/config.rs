@@ -93,6 +93,9 @@ pub struct DetectorConfig {
     /// Expression that must not match where it touches the finding or overlaps it, in the same part
     /// of the text: a denial before its verb, within it, or behind it.
     pub denied: Option<String>,
+    /// Expression of the words that may stand directly before the finding, beside names of persons;
+    /// where another one does, the finding is that thing's.
+    pub named_as: Option<String>,
     /// Look also through digits put for letters and through base64 and percent encoding.
     pub obfuscated: bool,
     /// Findings needed for a hit; 1 when not given.
@@ -199,10 +202,11 @@ impl PackBuilder {
         let context = config.near.is_some()
             || config.not_near.is_some()
             || config.denied.is_some()
+            || config.named_as.is_some()
             || config.validate.is_some();
         if pack.syntax == Syntax::Javascript && context {
             // Their patterns have no bound, so refused findings could make the search quadratic.
-            let error = "`validate`, `near`, `not_near` and `denied` need `syntax: linear`";
+            let error = "checks and contexts need `syntax: linear`";
             return Err(SettingsError::new(error));
         }
         let gate = gate(config, pack, &mut self.anchors, self.when)?;
@@ -225,6 +229,7 @@ impl PackBuilder {
             near: self.context(config.near.as_deref(), config, pack)?,
             not_near: self.context(config.not_near.as_deref(), config, pack)?,
             denied: self.context(config.denied.as_deref(), config, pack)?,
+            named_as: self.context(config.named_as.as_deref(), config, pack)?,
             obfuscated: config.obfuscated,
             count_min: config.count_min.unwrap_or(1).max(1),
         })

@@ -11,6 +11,7 @@ pub(crate) mod compile;
 pub(crate) mod config;
 mod engine;
 pub(crate) mod expression;
+mod named;
 mod needs;
 pub(in crate::detect) mod number;
 pub(in crate::detect) mod reach;
