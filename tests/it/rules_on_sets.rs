@@ -129,6 +129,12 @@ fn numbers_of_things_and_made_up_data_are_told_apart() {
     check("named_stubs.jsonl", "no_stub_output", 100, 100);
 }
 
+/// Written before the frames that are addressed to agents, and measured once they were done.
+#[test]
+fn orders_in_frames_not_seen_before_are_found() {
+    check("held_injection.jsonl", "no_injection_patterns", 95, 90);
+}
+
 #[track_caller]
 fn check_answers(bundle: &str, agree_min: usize) {
     let evaluator = evaluator(&format!(r#"{{"bundle": "{bundle}"}}"#));

@@ -49,7 +49,7 @@ pub(crate) mod names {
 /// A built-in pack, compiled when first asked for.
 type BuiltIn = LazyLock<Result<Arc<Pack>, SettingsError>>;
 
-const SAFETY: [&str; 14] = [
+const SAFETY: [&str; 15] = [
     include_str!("../packs/denials.yaml"),
     include_str!("../packs/personal.yaml"),
     include_str!("../packs/credentials.yaml"),
@@ -63,6 +63,7 @@ const SAFETY: [&str; 14] = [
     include_str!("../packs/promises.yaml"),
     include_str!("../packs/unfinished.yaml"),
     include_str!("../packs/frames.yaml"),
+    include_str!("../packs/addressed.yaml"),
     include_str!("../packs/assigned.yaml"),
 ];
 const REFUSAL: &str = include_str!("../packs/refusal.yaml");
