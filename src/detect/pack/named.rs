@@ -1,8 +1,8 @@
 //! What a number is named as by the word that stands before it.
 //!
 //! In goes a text and the place of a number, out comes the word before it: `Build 412-68-9037` is
-//! the number of a build. Words that only say that a number follows are passed over; a name of a person
-//! names no thing.
+//! the number of a build. Words that only say that a number follows are passed over; a name of a
+//! person names no thing.
 
 use std::ops::Range;
 
