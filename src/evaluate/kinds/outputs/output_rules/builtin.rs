@@ -146,11 +146,15 @@ pub(super) fn detected(s: &RuleSubject<'_>, rule: &str, none: &'static str, some
     }
     let mut kinds: Vec<&str> = Vec::new();
     let mut findings: Vec<Finding> = Vec::new();
+    let mut placeless: Vec<&str> = Vec::new();
     let mut critical = false;
     for hit in s.hits(rule) {
         critical |= hit.severity == Severity::Critical;
         if !kinds.contains(&hit.kind) {
             kinds.push(hit.kind);
+        }
+        if hit.ranges().next().is_none() {
+            placeless.push(hit.kind);
         }
         if s.explain {
             findings.extend(hit.findings(s.text()));
@@ -172,9 +176,9 @@ pub(super) fn detected(s: &RuleSubject<'_>, rule: &str, none: &'static str, some
     }
     let findings = merged(findings, s.findings_max);
     // A kind whose places another one names better is not told of; one without places is.
-    let kinds = kinds
-        .into_iter()
-        .filter(|kind| findings.is_empty() || findings.iter().any(|finding| finding.kind == *kind));
+    let kinds = kinds.into_iter().filter(|kind| {
+        placeless.contains(kind) || findings.iter().any(|finding| finding.kind == *kind)
+    });
     let message = format!("{some}: {}", kinds.collect::<Vec<_>>().join(", "));
     Verdict { findings, critical, ..Verdict::binary(false, message.into()) }
 }
