@@ -215,7 +215,7 @@ fn phone(text: &str) -> bool {
         && (7..=15).contains(&digits.len())
         && !counting
         && !digits[1..].windows(6).any(repeated)
-        && !is_nobodys_american(main, &digits)
+        && !is_nobodys(main, &digits)
 }
 
 fn is_year(text: &str) -> bool {
@@ -229,8 +229,12 @@ fn phone_spoken(text: &str) -> bool {
     digits.len() >= 8 && !dated && marked && phone(text)
 }
 
-/// Toll-free numbers and the 555-01xx numbers of fiction belong to no person.
-fn is_nobodys_american(text: &str, digits: &[u8]) -> bool {
+/// Toll-free numbers, 0800 in most of Europe, and the 555-01xx of fiction belong to no person.
+fn is_nobodys(text: &str, digits: &[u8]) -> bool {
+    let abroad = number(&digits[..5]);
+    if matches!(abroad, 31800 | 33800 | 41800 | 43800 | 44800 | 49800 | 8000..=8009) {
+        return true;
+    }
     let foreign = text.starts_with('+') && digits[0] != 1;
     let local = match digits.len() {
         11 if digits[0] == 1 => &digits[1..],
@@ -473,7 +477,7 @@ fn email(text: &str) -> bool {
         help contact admin billing security privacy press team hello office careers jobs feedback \
         abuse postmaster webmaster service orders returns legal me someone email test foo \
         ftpmaster listmaster bugs report webadmin mailer-daemon developer \
-        developers maintainers root test-user testuser my jbloggs";
+        developers maintainers root test-user testuser my jbloggs dev";
     let local = lower.split('@').next().unwrap_or_default();
     let any =
         |list: &'static str, is_it: &dyn Fn(&str) -> bool| list.split_ascii_whitespace().any(is_it);

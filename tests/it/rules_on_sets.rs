@@ -122,6 +122,49 @@ fn texts_in_the_ways_of_public_sets_are_found_and_their_look_alikes_left_alone()
     check_in("all", "outside_refusals.jsonl", "no_hallucination_markers", 100, 100);
 }
 
+/// Numbers by what they are named as, and data that is said to be made up.
+#[test]
+fn numbers_of_things_and_made_up_data_are_told_apart() {
+    check("named_personal.jsonl", "no_pii", 100, 100);
+    check("named_stubs.jsonl", "no_stub_output", 100, 100);
+}
+
+/// Written before the frames that are addressed to agents, and measured once they were done.
+#[test]
+fn orders_in_frames_not_seen_before_are_found() {
+    check("held_injection.jsonl", "no_injection_patterns", 95, 90);
+}
+
+/// A finding in real text, shortened to what is needed; addresses of persons are made ones.
+#[derive(serde::Deserialize)]
+struct Sampled {
+    text: String,
+    rule: String,
+    /// Whether a person would call it right.
+    label: bool,
+    why: String,
+    /// Whether a wrong one is found no more.
+    #[serde(default)]
+    mended: bool,
+}
+
+#[test]
+fn right_findings_of_real_text_are_found_and_mended_wrong_ones_are_not() {
+    let evaluator = evaluator(r#"{"bundle": "safety"}"#);
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/rules/sample.jsonl");
+    let lines = std::fs::read_to_string(path).unwrap();
+    let rows: Vec<Sampled> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 300);
+    for row in rows.iter().filter(|row| row.label || row.mended) {
+        let found = findings(judged(&*evaluator, &row.text, None));
+        let rule =
+            |found: &Value<'_>| found.get("rule").and_then(Value::as_str) == Some(&*row.rule);
+        assert!(!row.why.is_empty());
+        assert_eq!(found.iter().any(rule), row.label, "{}: {}", row.why, row.text);
+    }
+}
+
 #[track_caller]
 fn check_answers(bundle: &str, agree_min: usize) {
     let evaluator = evaluator(&format!(r#"{{"bundle": "{bundle}"}}"#));

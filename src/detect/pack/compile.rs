@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::super::limits::REFUSED_MAX;
 use super::engine::EngineLook;
 use super::expression::Expression;
+use super::named;
 use super::number::Point;
 use super::reach::Reach;
 use super::tail::LiteralTail;
@@ -97,6 +98,10 @@ pub(in crate::detect) struct Detector {
     pub(in crate::detect) validate: Option<Validator>,
     pub(in crate::detect) near: Option<Arc<Expression>>,
     pub(in crate::detect) not_near: Option<Arc<Expression>>,
+    /// What denies the finding where it touches it.
+    pub(in crate::detect) denied: Option<Arc<Expression>>,
+    /// Words that may stand directly before it.
+    pub(in crate::detect) named_as: Option<Arc<Expression>>,
     pub(in crate::detect) obfuscated: bool,
     pub(in crate::detect) count_min: u32,
     /// Where matches stand around each of `gate.needs`, by the anchor; empty where that is not
@@ -202,16 +207,39 @@ impl Detector {
     }
 
     fn accepts(&self, text: &[u8], found: &Range<usize>) -> bool {
-        let around = &text[found.start.saturating_sub(BEFORE)..(found.end + AFTER).min(text.len())];
+        let start = found.start.saturating_sub(BEFORE);
+        let around = &text[start..(found.end + AFTER).min(text.len())];
         self.validate.is_none_or(|validator| {
             std::str::from_utf8(&text[found.clone()]).is_ok_and(|text| validator.accepts(text))
         }) && self.near.as_ref().is_none_or(|near| is_match(near, around))
             && !self.not_near.as_ref().is_some_and(|not_near| is_match(not_near, around))
+            && !self.denied.as_ref().is_some_and(|denied| {
+                touches(denied, around, &(found.start - start..found.end - start))
+            })
+            && self.named_as.as_ref().is_none_or(|allowed| {
+                named::thing_before(text, found.start).is_none_or(|word| is_match(allowed, word))
+            })
     }
 }
 
 fn is_match(expression: &Expression, text: &[u8]) -> bool {
     expression.get().is_some_and(|expression| expression.is_match(text))
+}
+
+/// Whether a match touches or overlaps a part of a text.
+fn touches(expression: &Expression, text: &[u8], part: &Range<usize>) -> bool {
+    let Some(engine) = expression.get() else { return false };
+    let mut look = engine.look();
+    let mut at = 0;
+    while at <= part.end
+        && let Some(found) = look.find(text, at..text.len())
+    {
+        if found.start <= part.end && found.end >= part.start {
+            return true;
+        }
+        at = found.end.max(found.start + 1);
+    }
+    false
 }
 
 /// What becomes of a finding.

@@ -90,6 +90,12 @@ pub struct DetectorConfig {
     pub near: Option<String>,
     /// Expression that must not match there.
     pub not_near: Option<String>,
+    /// Expression that must not match where it touches the finding or overlaps it, in the same part
+    /// of the text: a denial before its verb, within it, or behind it.
+    pub denied: Option<String>,
+    /// Expression of the words that may stand directly before the finding, beside names of persons;
+    /// where another one does, the finding is that thing's.
+    pub named_as: Option<String>,
     /// Look also through digits put for letters and through base64 and percent encoding.
     pub obfuscated: bool,
     /// Findings needed for a hit; 1 when not given.
@@ -111,10 +117,18 @@ pub(super) fn built_in_texts(
         builder.detectors.clone_from(&base.detectors);
         builder.anchors.clone_from(&base.anchors);
     }
+    let mut shared = BTreeMap::new();
     for text in texts {
-        let pack: PackConfig = yaml::read(text)
+        let mut pack: PackConfig = yaml::read(text)
             .and_then(|node| node.read())
             .map_err(|error| SettingsError::new(format!("built-in rule pack: {error}")))?;
+        // Expressions without detectors are for all packs behind them.
+        if pack.detectors.is_empty() {
+            shared.append(&mut pack.expressions);
+        }
+        for (name, expression) in &shared {
+            pack.expressions.entry(name.clone()).or_insert_with(|| String::clone(expression));
+        }
         builder.add(&pack)?;
     }
     builder.build()
@@ -185,11 +199,14 @@ impl PackBuilder {
             let help = "a detector has one of the two";
             return Err(SettingsError::new("`pattern` or `literal` is needed").with_help(help));
         }
-        let context =
-            config.near.is_some() || config.not_near.is_some() || config.validate.is_some();
+        let context = config.near.is_some()
+            || config.not_near.is_some()
+            || config.denied.is_some()
+            || config.named_as.is_some()
+            || config.validate.is_some();
         if pack.syntax == Syntax::Javascript && context {
             // Their patterns have no bound, so refused findings could make the search quadratic.
-            let error = "`validate`, `near` and `not_near` need `syntax: linear`";
+            let error = "checks and contexts need `syntax: linear`";
             return Err(SettingsError::new(error));
         }
         let gate = gate(config, pack, &mut self.anchors, self.when)?;
@@ -211,6 +228,8 @@ impl PackBuilder {
             validate: config.validate,
             near: self.context(config.near.as_deref(), config, pack)?,
             not_near: self.context(config.not_near.as_deref(), config, pack)?,
+            denied: self.context(config.denied.as_deref(), config, pack)?,
+            named_as: self.context(config.named_as.as_deref(), config, pack)?,
             obfuscated: config.obfuscated,
             count_min: config.count_min.unwrap_or(1).max(1),
         })

@@ -11,6 +11,7 @@ pub(crate) mod compile;
 pub(crate) mod config;
 mod engine;
 pub(crate) mod expression;
+mod named;
 mod needs;
 pub(in crate::detect) mod number;
 pub(in crate::detect) mod reach;
@@ -48,7 +49,8 @@ pub(crate) mod names {
 /// A built-in pack, compiled when first asked for.
 type BuiltIn = LazyLock<Result<Arc<Pack>, SettingsError>>;
 
-const SAFETY: [&str; 13] = [
+const SAFETY: [&str; 15] = [
+    include_str!("../packs/denials.yaml"),
     include_str!("../packs/personal.yaml"),
     include_str!("../packs/credentials.yaml"),
     include_str!("../packs/injection.yaml"),
@@ -61,6 +63,7 @@ const SAFETY: [&str; 13] = [
     include_str!("../packs/promises.yaml"),
     include_str!("../packs/unfinished.yaml"),
     include_str!("../packs/frames.yaml"),
+    include_str!("../packs/addressed.yaml"),
     include_str!("../packs/assigned.yaml"),
 ];
 const REFUSAL: &str = include_str!("../packs/refusal.yaml");

@@ -3,6 +3,7 @@
 //! Same names, weights and thresholds as the source's; judged by characters, words and sentences
 //! of any script, and by the default packs. What cannot be judged is skipped, never passed.
 
+use super::merged::merged;
 use super::rule::{OutputRule, RuleSubject, Verdict};
 use super::settings::{Bundle, TextTarget, Thresholds};
 use super::{relevance, words};
@@ -145,14 +146,18 @@ pub(super) fn detected(s: &RuleSubject<'_>, rule: &str, none: &'static str, some
     }
     let mut kinds: Vec<&str> = Vec::new();
     let mut findings: Vec<Finding> = Vec::new();
+    let mut placeless: Vec<&str> = Vec::new();
     let mut critical = false;
     for hit in s.hits(rule) {
         critical |= hit.severity == Severity::Critical;
         if !kinds.contains(&hit.kind) {
             kinds.push(hit.kind);
         }
+        if hit.ranges().next().is_none() {
+            placeless.push(hit.kind);
+        }
         if s.explain {
-            findings.extend(hit.findings(s.text()).take(s.findings_max));
+            findings.extend(hit.findings(s.text()));
         }
     }
     if kinds.is_empty() {
@@ -166,8 +171,16 @@ pub(super) fn detected(s: &RuleSubject<'_>, rule: &str, none: &'static str, some
             None => Verdict::binary(true, none.into()),
         };
     }
-    let message = s.say(|| format!("{some}: {}", kinds.join(", ")));
-    Verdict { findings, critical, ..Verdict::binary(false, message) }
+    if !s.explain {
+        return Verdict { critical, ..Verdict::binary(false, "".into()) };
+    }
+    let findings = merged(findings, s.findings_max);
+    // A kind whose places another one names better is not told of; one without places is.
+    let kinds = kinds.into_iter().filter(|kind| {
+        placeless.contains(kind) || findings.iter().any(|finding| finding.kind == *kind)
+    });
+    let message = format!("{some}: {}", kinds.collect::<Vec<_>>().join(", "));
+    Verdict { findings, critical, ..Verdict::binary(false, message.into()) }
 }
 
 fn cost(set: &Thresholds) -> Vec<OutputRule> {

@@ -9,5 +9,7 @@ pub(super) const TEXT_BYTES_MAX: usize = 1 << 20;
 pub(super) const TEXT_BYTES_CEILING: usize = 128 << 20;
 /// Texts of one trajectory that are judged; more make it not evaluable.
 pub(super) const TEXTS_MAX: usize = 1024;
+/// Bytes of what could not be read whole in which a list of messages shows itself.
+pub(super) const CONVERSATION_BYTES: usize = 256;
 /// Findings of one kind that are listed of one text unless `findings_max` says otherwise.
 pub(super) const FINDINGS_LISTED: usize = 16;

@@ -13,6 +13,7 @@ mod common;
 mod custom;
 mod iris;
 mod limits;
+mod merged;
 mod reading;
 mod relevance;
 mod rule;

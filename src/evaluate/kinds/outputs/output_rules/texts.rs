@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use super::OutputRules;
-use super::limits::TEXTS_MAX;
+use super::answer::is_open_structure;
+use super::limits::{CONVERSATION_BYTES, TEXTS_MAX};
 use super::settings::TextTarget;
 use crate::model::{CallStatus, Content, Reason, ToolCall, Trajectory};
 use crate::value::Value;
@@ -31,6 +32,25 @@ pub(super) fn content<'t>(content: &'t Content<'_>) -> Option<Cow<'t, str>> {
     content.value().map(text)
 }
 
+/// The text of a content, or what there is of one that could not be read whole, and whether that
+/// ends within its structure: what is missing of it could have failed any rule.
+fn judged<'t>(found: &'t Content<'_>) -> Option<(Cow<'t, str>, bool)> {
+    match found {
+        Content::Unreadable(text) if !is_conversation(text) => {
+            Some((Cow::Borrowed(text), is_open_structure(text)))
+        }
+        found => content(found).map(|text| (text, false)),
+    }
+}
+
+/// Whether what could not be read is the beginning of a list of messages: most of it is not said by
+/// whom it is about.
+fn is_conversation(text: &str) -> bool {
+    const KEYS: [&str; 4] = ["\"role\"", "\"messages\"", "\"lc\"", "\"inputs\""];
+    let (start, _) = text.split_at(text.floor_char_boundary(CONVERSATION_BYTES));
+    KEYS.iter().any(|key| start.contains(key))
+}
+
 impl OutputRules {
     /// The texts to judge.
     pub(super) fn texts<'t>(
@@ -38,8 +58,10 @@ impl OutputRules {
         trajectory: &'t Trajectory<'_>,
         calls: &'t [ToolCall<'_>],
     ) -> Texts<'t> {
-        let one = |found: &'t Content<'_>, reason| match content(found) {
-            Some(text) => Texts { list: vec![(Cow::Borrowed(""), text)], missing: None },
+        let one = |found: &'t Content<'_>, reason: Reason| match judged(found) {
+            Some((text, is_cut)) => {
+                Texts { list: vec![(Cow::Borrowed(""), text)], missing: is_cut.then_some(reason) }
+            }
             None => Texts { list: Vec::new(), missing: Some(reason) },
         };
         match self.target {
@@ -63,18 +85,21 @@ impl OutputRules {
             let place = || Cow::Owned(format!("{} #{}", call.name, index + 1));
             let (found, reason) = match self.target {
                 TextTarget::ToolArguments => {
-                    (content(&call.arguments), Reason::ArgumentsNotRecorded)
+                    (judged(&call.arguments), Reason::ArgumentsNotRecorded)
                 }
                 _ => {
-                    let error = || call.error.as_deref().map(Cow::Borrowed);
-                    (content(&call.result).or_else(error), Reason::ResultNotRecorded)
+                    let error = || Some((Cow::Borrowed(call.error.as_deref()?), false));
+                    (judged(&call.result).or_else(error), Reason::ResultNotRecorded)
                 }
             };
             match found {
                 Some(_) if texts.list.len() == TEXTS_MAX => {
                     texts.missing = Some(Reason::TrajectoryTooLarge);
                 }
-                Some(text) => texts.list.push((place(), text)),
+                Some((text, is_cut)) => {
+                    texts.list.push((place(), text));
+                    texts.missing = is_cut.then_some(reason).or(texts.missing);
+                }
                 // A failed call without words returned nothing that could be judged.
                 None if reason == Reason::ResultNotRecorded && call.status == CallStatus::Error => {
                 }

@@ -51,11 +51,21 @@ pub(super) fn is_cut(text: &str) -> bool {
     if text.ends_with("```") {
         return false;
     }
-    if text.starts_with(['{', '[']) && text[1..].contains(['"', ':', ',']) {
+    if is_structure(text) {
         return is_open(text);
     }
     let last = text.lines().last().unwrap_or_default().trim();
     is_open_table(text, last) || is_open_item(text, last) || is_open_sentence(text, last)
+}
+
+/// Whether an object or a list is left open.
+pub(in super::super) fn is_open_structure(text: &str) -> bool {
+    let text = text.trim();
+    is_structure(text) && is_open(text)
+}
+
+fn is_structure(text: &str) -> bool {
+    text.starts_with(['{', '[']) && text[1..].contains(['"', ':', ','])
 }
 
 /// Whether brackets or a string of JSON are left open.

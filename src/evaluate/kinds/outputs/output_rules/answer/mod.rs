@@ -12,6 +12,8 @@ mod phrases;
 use super::reading::Reading;
 use super::words;
 
+pub(super) use cut::is_open_structure;
+
 /// Longest answer whose sentences are looked at one by one; a longer one says something.
 const FORM_BYTES_MAX: usize = 600;
 /// Most sentences of an answer that only refuses, promises or apologises.

@@ -1,0 +1,80 @@
+//! What a number is named as by the word that stands before it.
+//!
+//! In goes a text and the place of a number, out comes the word before it: `Build 412-68-9037` is
+//! the number of a build. Words that only say that a number follows are passed over; a name of a
+//! person names no thing.
+
+use std::ops::Range;
+
+/// Words that only say that a number follows.
+const SAYS_NUMBER: [&str; 8] = ["no", "nr", "num", "number", "nummer", "id", "code", "key"];
+/// Bytes before a number in which its word is looked for.
+const WORD_BYTES: usize = 48;
+
+/// The word before a number, if it names a thing or may do so.
+pub(super) fn thing_before(text: &[u8], at: usize) -> Option<&[u8]> {
+    let mut end = at;
+    loop {
+        let word = word_before(text, end, at)?;
+        let found = &text[word.clone()];
+        if SAYS_NUMBER.iter().any(|says| found.eq_ignore_ascii_case(says.as_bytes())) {
+            end = word.start;
+            continue;
+        }
+        return (!is_name(text, &word, at)).then_some(found);
+    }
+}
+
+/// The word that ends before a place, with nothing but signs of names between.
+fn word_before(text: &[u8], end: usize, at: usize) -> Option<Range<usize>> {
+    let start = at.saturating_sub(WORD_BYTES);
+    let before = text.get(start..end)?;
+    let signs = |byte: &u8| matches!(byte, b' ' | b'.' | b':' | b'#' | b'_' | b'-' | b'"' | b'=');
+    let gap = before.iter().rev().take_while(|byte| signs(byte)).count();
+    let last = end - gap;
+    let length =
+        text[start..last].iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).count();
+    (length > 0).then(|| last - length..last)
+}
+
+/// Whether a word is the last part of a name: a capital, and another such word before it.
+fn is_name(text: &[u8], word: &Range<usize>, at: usize) -> bool {
+    let is_capital = |word: &Range<usize>| {
+        let word = &text[word.clone()];
+        word.len() > 1
+            && word[0].is_ascii_uppercase()
+            && word[1..].iter().all(u8::is_ascii_lowercase)
+    };
+    is_capital(word)
+        && text.get(word.start.wrapping_sub(1)) == Some(&b' ')
+        && word_before(text, word.start, at)
+            .is_some_and(|other| other.end + 1 == word.start && is_capital(&other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, word: Option<&str>) {
+        let at = text.find(|c: char| c.is_ascii_digit()).unwrap();
+        let found = thing_before(text.as_bytes(), at);
+        assert_eq!(found.map(String::from_utf8_lossy).as_deref(), word, "{text}");
+    }
+
+    #[test]
+    fn the_word_before_a_number_names_it() {
+        check("Build 412", Some("Build"));
+        check("the part no. 412", Some("part"));
+        check("{\"order_id\": \"412", Some("order"));
+        check("Serial number: 412", Some("Serial"));
+        check("it is 412", Some("is"));
+    }
+
+    #[test]
+    fn persons_and_rows_name_no_thing() {
+        for text in ["Jane Doe 412", "412", "Doe, 412", "номер 412", "number: 412", "x;412"] {
+            check(text, None);
+        }
+    }
+}
