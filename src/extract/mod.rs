@@ -11,6 +11,7 @@
 //! resolve   on completion: the records of a trace -> a trajectory
 //! decode    values that dialects write in a form of their own -> plain values, for `resolve`
 //! suggest   spans that no dialect takes -> a dialect for a person to look at
+//! unknown_tool  what the status of a failed span says of a tool that there is not
 //! ```
 //!
 //! `dialect` knows nothing of the others, `record` and `resolve` share `table` and the byte layout

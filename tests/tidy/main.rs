@@ -148,7 +148,14 @@ const ROOMS: &[Room] = &[
     Room { name: "extract/table", imports: &["extract/dialect", "model", "otlp"] },
     Room {
         name: "extract/record",
-        imports: &["extract/table", "extract/dialect", "model", "otlp", "value"],
+        imports: &[
+            "extract/table",
+            "extract/dialect",
+            "extract/unknown_tool",
+            "model",
+            "otlp",
+            "value",
+        ],
     },
     Room {
         name: "extract/resolve",
@@ -157,6 +164,7 @@ const ROOMS: &[Room] = &[
             "extract/table",
             "extract/dialect",
             "extract/decode",
+            "extract/unknown_tool",
             "model",
             "otlp",
             "value",
@@ -168,6 +176,7 @@ const ROOMS: &[Room] = &[
         imports: &["extract/decode", "extract/dialect", "model", "otlp", "value", "visible"],
     },
     Room { name: "extract/testing", imports: &["*"] },
+    Room { name: "extract/unknown_tool", imports: &[] },
     Room {
         name: "judge",
         imports: &[
