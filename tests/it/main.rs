@@ -47,5 +47,6 @@ mod telemetry;
 mod terminal;
 mod together;
 mod traps;
+mod unmarked;
 mod upgrade;
 mod work;
