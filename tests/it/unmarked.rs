@@ -7,6 +7,45 @@ use serde_json::{Value as Json, json};
 use crate::traps::{span, trajectory};
 
 #[test]
+fn an_output_tool_is_known_by_its_name_or_by_what_it_was_given() {
+    let check = |tool: &str, given: Json, told: &str, answer: Json, later: bool| {
+        let agent = json!({ "openinference.span.kind": "AGENT", "input.value": "Go?",
+            "output.value": answer.as_str().map_or(answer.to_string(), str::to_owned) });
+        let keys = json!({ "openinference.span.kind": "TOOL", "tool.name": tool,
+            "input.value": given.to_string(), "output.value": told });
+        let mut spans = vec![span(0, None, "agent", agent), span(1, Some(0), tool, keys)];
+        if later {
+            let model = json!({ "openinference.span.kind": "LLM" });
+            spans.push(span(2, Some(0), "llm", model));
+        }
+        let row = trajectory(Vec::new(), "x", &spans);
+        row["tool_calls"][0]["is_output"] == true
+    };
+    let object = || json!({ "a": 1 });
+    for named in ["set_model_response", "StructuredOutput", "final_result_Trip", "json_tool_call"] {
+        assert!(check(named, object(), "ok", json!("Done."), true), "{named}");
+    }
+    assert!(!check("final_resulting", object(), "ok", json!("Done."), true));
+    assert!(check("submit", object(), "ok", object(), false));
+    // The model was asked again, and wrote the answer itself.
+    assert!(!check("submit", object(), "ok", object(), true));
+    assert!(check("submit", json!({ "answer": "Fair." }), "ok", json!("Fair."), false));
+    // What a tool gives back, an agent may pass on.
+    assert!(!check("say", json!({ "answer": "Fair." }), "Fair.", json!("Fair."), false));
+    assert!(!check("pay", object(), "ok", json!("Paid."), false));
+}
+
+#[test]
+fn a_wrapped_answer_is_what_the_output_tool_gives_back() {
+    let keys = json!({ "openinference.span.kind": "TOOL", "tool.name": "set_model_response",
+        "input.value": "{\"items\": [1, 2]}", "output.value": "[1, 2]" });
+    let agent = json!({ "openinference.span.kind": "AGENT", "input.value": "Go?" });
+    let spans = [span(0, None, "agent", agent), span(1, Some(0), "set_model_response", keys)];
+    let row = trajectory(Vec::new(), "x", &spans);
+    assert_eq!(row["final_output"], json!([1, 2]), "{row:#}");
+}
+
+#[test]
 fn an_empty_reply_is_the_answer_though_flattened_messages_leave_it_out() {
     let reply = |content: Json, asks: Json| {
         let message = json!({ "role": "assistant", "content": content, "tool_calls": asks });

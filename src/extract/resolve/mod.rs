@@ -157,7 +157,7 @@ impl Resolver {
         trajectory.calls_missing = gathered.asked_for_tools && trajectory.tool_calls.is_empty();
         join_results(plan, &gathered, &mut trajectory, has_span_calls);
         facts::fill(plan, &self.table, trace, &tree, gathered, &mut trajectory);
-        let answered_by = output_tools::mark(&mut trajectory);
+        let answered_by = output_tools::mark(plan, &tree, &mut trajectory);
         if let Some(diagnostics) = diagnostics {
             diagnostics.add_groups(&trajectory, answered_by);
         }

@@ -22,6 +22,8 @@ pub(super) struct ReadingPlan {
     pub(super) has_schemas: bool,
     /// Whether any dialect knows no marker of tools.
     pub(super) has_unmarked: bool,
+    /// The names of output tools, with `*` at the end how they begin.
+    pub(super) output_tools: Vec<String>,
 }
 
 /// One dialect's sources for tool calls.
@@ -92,6 +94,7 @@ impl ReadingPlan {
                 ..DialectPlan::default()
             });
             plan.has_unmarked |= dialect.only_if_asked;
+            plan.output_tools.extend_from_slice(&dialect.output_tools);
             if let Some(meaning) = plan.meaning(table, dialect.detect.as_ref()) {
                 meaning.tool.push(number);
             }
