@@ -6,6 +6,37 @@ use serde_json::{Value as Json, json};
 
 use crate::traps::{span, trajectory};
 
+/// Name, id and result of each call.
+fn calls(row: &Json) -> Vec<[&Json; 3]> {
+    let calls = row["tool_calls"].as_array().unwrap().iter();
+    calls.map(|call| [&call["name"], &call["id"], &call["result"]]).collect()
+}
+
+#[test]
+fn messages_stand_field_by_field_behind_any_prefix() {
+    for message in ["message.", ""] {
+        let asked = format!("acme.input_messages.1.{message}tool_calls.0.tool_call");
+        let keys = json!({
+            format!("acme.input_messages.0.{message}role"): "user",
+            format!("acme.input_messages.0.{message}content"): "Go?",
+            format!("acme.input_messages.1.{message}role"): "assistant",
+            format!("{asked}.id"): "c1",
+            format!("{asked}.function.name"): "weather",
+            format!("{asked}.function.arguments"): "{}",
+            format!("acme.input_messages.2.{message}role"): "tool",
+            format!("acme.input_messages.2.{message}tool_call_id"): "c1",
+            format!("acme.input_messages.2.{message}content"): "fair",
+            format!("acme.output_messages.0.{message}role"): "assistant",
+            format!("acme.output_messages.0.{message}content"): "Fair.",
+        });
+        let spans = [span(0, None, "run", json!({})), span(1, Some(0), "llm", keys)];
+        let row = trajectory(Vec::new(), "x", &spans);
+        let expected = [[&json!("weather"), &json!("c1"), &json!("fair")]];
+        assert_eq!(calls(&row), expected, "{row:#}");
+        assert_eq!([&row["user_input"], &row["final_output"]], ["Go?", "Fair."], "{row:#}");
+    }
+}
+
 #[test]
 fn an_output_tool_is_known_by_its_name_or_by_what_it_was_given() {
     let check = |tool: &str, given: Json, told: &str, answer: Json, later: bool| {

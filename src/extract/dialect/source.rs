@@ -23,6 +23,9 @@ pub enum From {
     /// with one (`|` between several): where an instrumentation that nobody knows may record the
     /// body of a request or response.
     AttrsEnding,
+    /// The messages that stand field by field behind one of the words in `key` (`|` between
+    /// several) and a number, whatever stands before it: `acme.messages.0.role`.
+    AttrsIndexed,
     /// The attribute whose key ends with one of the words in `key` (`|` between several), whatever
     /// stands before it; or an object of those that have more behind the word and a dot. For spans
     /// that say under a key of any instrumentation what they are.
@@ -143,7 +146,11 @@ impl SourceForm {
     fn checked<E: de::Error>(self) -> Result<FactSource, E> {
         let missing = |what: &str| Err(E::custom(format!("`{what}` is missing in this source")));
         match self.from {
-            From::Attr | From::AttrsPrefix | From::AttrsEnding | From::AttrsWorded
+            From::Attr
+            | From::AttrsPrefix
+            | From::AttrsEnding
+            | From::AttrsIndexed
+            | From::AttrsWorded
                 if self.key.is_empty() =>
             {
                 return missing("key");

@@ -72,6 +72,7 @@ pub(super) enum FactPlace {
     Attr(KeySlot),
     Prefix,
     Ending,
+    Indexed,
     /// Of the keys that have a slot those that are worded so, with what stands behind the word.
     Worded(Vec<(KeySlot, Box<str>)>),
     Object(Vec<KeySlot>),
@@ -183,6 +184,7 @@ impl FactPlace {
             From::Attr => Self::Attr(table.slot(&source.key)?),
             From::AttrsPrefix => Self::Prefix,
             From::AttrsEnding => Self::Ending,
+            From::AttrsIndexed => Self::Indexed,
             From::AttrsWorded => Self::Worded(worded_slots(table, &source.key)),
             From::AttrsObject => {
                 Self::Object(source.keys.iter().filter_map(|key| table.slot(key)).collect())
@@ -215,6 +217,7 @@ impl FactPlace {
             Self::Attr(_) | Self::LogAttr(_) | Self::Object(_) => layout::ATTRIBUTE,
             Self::Prefix => layout::OTHER,
             Self::Ending => layout::BODY,
+            Self::Indexed => layout::INDEXED,
             Self::Worded(_) => {
                 return [layout::ATTRIBUTE, layout::OTHER, layout::BODY]
                     .into_iter()

@@ -103,6 +103,12 @@ pub(super) fn raws<'a>(
             }
         }
         FactPlace::Ending => found.extend(facts.bodies(&source.source.key).map(Raw::Any)),
+        FactPlace::Indexed => {
+            found.extend(facts.indexed(&source.source.key).into_iter().filter_map(|list| {
+                is_broken.set(false);
+                unflatten(list.into_iter().map(|(tail, value)| (tail, read(value)))).map(made)
+            }));
+        }
         FactPlace::Worded(slots) => {
             let entries = facts.worded(&source.source.key, slots);
             let entries: Vec<_> = entries.collect();

@@ -174,6 +174,7 @@ fn kept(builder: &mut Builder, source: &FactSource, needed: Needed) -> Result<Ke
                 1 << builder.prefixes.intern(&source.key, needed != Needed::Whole).min(63);
         }
         From::AttrsEnding => builder.endings.add(&source.key, needed == Needed::Whole),
+        From::AttrsIndexed => builder.indexed.add(&source.key),
         From::AttrsWorded => {
             builder.worded.add(&source.key);
             keep.worded = !tools_only;

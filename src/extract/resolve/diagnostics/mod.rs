@@ -332,6 +332,10 @@ fn describe(source: &PlannedSource) -> String {
         From::Attr => format!("attribute `{}`", source.key),
         From::AttrsPrefix => format!("attributes `{}*`", source.key),
         From::AttrsEnding => "an attribute with a body".into(),
+        From::AttrsIndexed => {
+            let words = source.key.replace('|', ".N.*`, `*");
+            format!("attributes `*{words}.N.*`")
+        }
         From::AttrsWorded => {
             format!("an attribute of any name that ends with `{}`", source.key.replace('|', "`, `"))
         }
