@@ -32,7 +32,8 @@ pub enum From {
     AttrsWorded,
     /// An object made of the attributes `keys`, of the log event named `event` where one is given.
     AttrsObject,
-    /// The attribute `key` of the span events named `event`.
+    /// The attribute `key` of the span events named `event`, or of each an object made of its
+    /// attributes `keys`.
     SpanEvent,
     /// The span's name.
     SpanName,
@@ -58,7 +59,7 @@ pub struct FactSource {
     pub from: From,
     /// The attribute's key, or the prefix of keys.
     pub key: String,
-    /// The attributes of an `attrs_object`.
+    /// The attributes of an `attrs_object`, or of a `span_event` that is read whole.
     pub keys: Vec<String>,
     /// The name of the span event or log event; several are divided by `|`.
     pub event: String,
@@ -97,7 +98,7 @@ struct SourceForm {
     from: From,
     /// The attribute's key, or the prefix of keys.
     key: String,
-    /// The attributes of an `attrs_object`.
+    /// The attributes of an `attrs_object`, or of a `span_event` that is read whole.
     keys: Vec<String>,
     /// The name of the span event or log event; several are divided by `|`.
     event: String,
@@ -156,7 +157,9 @@ impl SourceForm {
                 return missing("key");
             }
             From::AttrsObject if self.keys.is_empty() => return missing("keys"),
-            From::SpanEvent if self.key.is_empty() => return missing("key"),
+            From::SpanEvent if self.key.is_empty() && self.keys.is_empty() => {
+                return missing("key");
+            }
             From::SpanEvent | From::Log if self.event.is_empty() => return missing("event"),
             _ => {}
         }

@@ -77,6 +77,7 @@ pub(super) enum FactPlace {
     Worded(Vec<(KeySlot, Box<str>)>),
     Object(Vec<KeySlot>),
     Event(KeySlot),
+    EventObject(Vec<KeySlot>),
     SpanName,
     Status,
     LogBody,
@@ -179,6 +180,7 @@ impl ReadingPlan {
 impl FactPlace {
     /// `None` where the table keeps nothing for the source, because no evaluator needs it.
     fn of(table: &Table, source: &FactSource) -> Option<Self> {
+        let slots = |keys: &[String]| keys.iter().filter_map(|key| table.slot(key)).collect();
         Some(match source.from {
             From::Attr if !source.event.is_empty() => Self::LogAttr(table.slot(&source.key)?),
             From::Attr => Self::Attr(table.slot(&source.key)?),
@@ -186,9 +188,8 @@ impl FactPlace {
             From::AttrsEnding => Self::Ending,
             From::AttrsIndexed => Self::Indexed,
             From::AttrsWorded => Self::Worded(worded_slots(table, &source.key)),
-            From::AttrsObject => {
-                Self::Object(source.keys.iter().filter_map(|key| table.slot(key)).collect())
-            }
+            From::AttrsObject => Self::Object(slots(&source.keys)),
+            From::SpanEvent if source.key.is_empty() => Self::EventObject(slots(&source.keys)),
             From::SpanEvent => Self::Event(table.slot(&source.key)?),
             From::SpanName => Self::SpanName,
             From::Status => Self::Status,
@@ -223,7 +224,7 @@ impl FactPlace {
                     .into_iter()
                     .fold(0, |kinds, field| kinds | layout::kind(field));
             }
-            Self::Event(_) => layout::EVENT,
+            Self::Event(_) | Self::EventObject(_) => layout::EVENT,
             Self::SpanName => layout::SPAN_NAME,
             Self::LogBody => layout::LOG_BODY,
             // The code counts too, which is no fact.

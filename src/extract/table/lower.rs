@@ -186,8 +186,12 @@ fn kept(builder: &mut Builder, source: &FactSource, needed: Needed) -> Result<Ke
             }
         }
         From::SpanEvent => {
+            let key = std::slice::from_ref(&source.key);
+            let keys = if source.key.is_empty() { &source.keys[..] } else { key };
             for event in source.event.split('|') {
-                keep.events |= 1 << builder.event(event, &source.key)?;
+                for key in keys {
+                    keep.events |= 1 << builder.event(event, key)?;
+                }
             }
         }
         From::SpanName => keep.parts |= SpanPart::SpanName as u8,
