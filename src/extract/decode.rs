@@ -88,6 +88,7 @@ const DECODERS: &[(&str, Decoder)] = &[
     ("assistant_text", answers::assistant_text),
     ("listed_calls", listed::listed_calls),
     ("last_turn", answers::last_turn),
+    ("event_message", shapes::event_message),
     ("only_output", shapes::only_output),
     ("only_message", shapes::only_message),
     ("told_call", told_call::told_call),
@@ -163,6 +164,12 @@ impl Decode {
     /// whatever it holds: then decoding it can wait.
     pub fn is_plain_json(&self) -> bool {
         self.json != OfJson::Other
+    }
+
+    /// Whether what it reads is the message of a tool, whatever it holds.
+    pub fn is_of_tools(&self) -> bool {
+        let is_tool = |step: &DecodeStep| matches!(step, DecodeStep::Role(role) if role == "tool");
+        self.alternatives.iter().any(|chain| chain.iter().any(is_tool))
     }
 
     /// Applies it to a value.

@@ -49,6 +49,10 @@ pub struct Dialect {
     /// Spans that hand the conversation to another agent: no tool calls. In a trace with such a
     /// span a model's calls named `transfer_to_*` are none either.
     pub handoff: Option<Condition>,
+    /// The tools by which the framework returns its answer, whose arguments are the final output:
+    /// names, or with `*` at the end how names begin. They hold for calls of any dialect, since a
+    /// framework's calls may stand in the messages that another one reads.
+    pub output_tools: Vec<String>,
     /// Spans exported when they start, to be exported again when they end.
     pub pending: Option<Condition>,
     /// Spans of an agent or of a model call: a trace that holds one is an agent's run even

@@ -159,6 +159,9 @@ pub struct ToolCall<'a> {
     /// It is a framework's own way to return the answer: its arguments are the final output, and
     /// no evaluator sees it unless its settings or criteria name it.
     pub is_output: bool,
+    /// Only the history of a model's request tells of it, so that another trace of the session may
+    /// have asked for it.
+    pub is_repeated: bool,
     /// The span the call stands on.
     pub span_id: SpanId,
     /// The dialect that read it.

@@ -48,5 +48,6 @@ mod telemetry;
 mod terminal;
 mod together;
 mod traps;
+mod unmarked;
 mod upgrade;
 mod work;

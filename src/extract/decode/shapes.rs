@@ -282,6 +282,30 @@ pub(super) fn with_role<'a>(value: Value<'a>, role: &str) -> Value<'a> {
     Value::Map(map)
 }
 
+/// A message whose parts are the attributes of an event, and whose author stands in the event's
+/// name (`gen_ai.user.message`; `gen_ai.choice` is the model's).
+pub(super) fn event_message(value: Value<'_>) -> Option<Decoded<'_>> {
+    let Value::Map(mut map) = value else { return None };
+    let name = map.remove("event.name")?;
+    let name = name.as_str()?;
+    let of_role = name.strip_suffix(".message").and_then(|name| name.rsplit('.').next());
+    let role = of_role.unwrap_or("assistant");
+    let mut parts = Map::default();
+    for (key, part) in map.into_entries() {
+        let is_whole = matches!(&*key, "message" | "gen_ai.event.content");
+        // Attributes that hold objects or lists are written as texts of them.
+        let part = if is_whole || key == "tool_calls" { json_or_text(part) } else { part };
+        match part {
+            Value::Map(inner) if is_whole => {
+                inner.into_entries().into_iter().for_each(|(key, part)| parts.insert(key, part));
+            }
+            part if is_whole => parts.insert("content", part),
+            part => parts.insert(key, part),
+        }
+    }
+    Some(Decoded::Value(with_role(Value::Map(parts), role)))
+}
+
 /// The arguments that a model wrote: an object, or the text of one.
 pub(in super::super) fn message_arguments(value: Value<'_>) -> Decoded<'_> {
     match value {

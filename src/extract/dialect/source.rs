@@ -23,13 +23,17 @@ pub enum From {
     /// with one (`|` between several): where an instrumentation that nobody knows may record the
     /// body of a request or response.
     AttrsEnding,
+    /// The messages that stand field by field behind one of the words in `key` (`|` between
+    /// several) and a number, whatever stands before it: `acme.messages.0.role`.
+    AttrsIndexed,
     /// The attribute whose key ends with one of the words in `key` (`|` between several), whatever
     /// stands before it; or an object of those that have more behind the word and a dot. For spans
     /// that say under a key of any instrumentation what they are.
     AttrsWorded,
     /// An object made of the attributes `keys`, of the log event named `event` where one is given.
     AttrsObject,
-    /// The attribute `key` of the span events named `event`.
+    /// The attribute `key` of the span events named `event`, or of each an object made of its
+    /// attributes `keys`.
     SpanEvent,
     /// The span's name.
     SpanName,
@@ -55,7 +59,7 @@ pub struct FactSource {
     pub from: From,
     /// The attribute's key, or the prefix of keys.
     pub key: String,
-    /// The attributes of an `attrs_object`.
+    /// The attributes of an `attrs_object`, or of a `span_event` that is read whole.
     pub keys: Vec<String>,
     /// The name of the span event or log event; several are divided by `|`.
     pub event: String,
@@ -94,7 +98,7 @@ struct SourceForm {
     from: From,
     /// The attribute's key, or the prefix of keys.
     key: String,
-    /// The attributes of an `attrs_object`.
+    /// The attributes of an `attrs_object`, or of a `span_event` that is read whole.
     keys: Vec<String>,
     /// The name of the span event or log event; several are divided by `|`.
     event: String,
@@ -143,13 +147,19 @@ impl SourceForm {
     fn checked<E: de::Error>(self) -> Result<FactSource, E> {
         let missing = |what: &str| Err(E::custom(format!("`{what}` is missing in this source")));
         match self.from {
-            From::Attr | From::AttrsPrefix | From::AttrsEnding | From::AttrsWorded
+            From::Attr
+            | From::AttrsPrefix
+            | From::AttrsEnding
+            | From::AttrsIndexed
+            | From::AttrsWorded
                 if self.key.is_empty() =>
             {
                 return missing("key");
             }
             From::AttrsObject if self.keys.is_empty() => return missing("keys"),
-            From::SpanEvent if self.key.is_empty() => return missing("key"),
+            From::SpanEvent if self.key.is_empty() && self.keys.is_empty() => {
+                return missing("key");
+            }
             From::SpanEvent | From::Log if self.event.is_empty() => return missing("event"),
             _ => {}
         }

@@ -1,11 +1,11 @@
 //! What one pass over an encoded span or log record collects, and how it becomes facts.
 
 use super::key_trie::{KeyMeaning, check};
-use super::layout::{ATTRIBUTE, BODY, EVENT, EVENT_ATTRIBUTE, OTHER, put, put_attribute};
+use super::layout::{ATTRIBUTE, BODY, EVENT, EVENT_ATTRIBUTE, INDEXED, OTHER, put, put_attribute};
 use super::retention::Retention;
 use super::tool_messages::{is_structured_value, keep_tool_messages, speaks_of_tools};
 use crate::extract::table::bit_set::BitSet;
-use crate::extract::table::{Kept, Table};
+use crate::extract::table::{Kept, Table, names_tools};
 use crate::otlp::any_value::key_value;
 use crate::otlp::number::span as number;
 use crate::otlp::wire::{Field, Fields, Malformed};
@@ -107,6 +107,10 @@ impl<'a> SpanAttributes<'a> {
                 put(arena, BODY, read.entry);
             }
         }
+        for read in retention.indexed.iter().filter_map(|place| read(*place)) {
+            has_body |= names_tools(key_value(read.entry)?.0);
+            put(arena, INDEXED, read.entry);
+        }
         self.write_events(table, &retention.keep, arena)?;
         Ok(has_body)
     }
@@ -129,6 +133,10 @@ impl<'a> SpanAttributes<'a> {
                 None if table.endings.has(key) && is_structured_value(value) => {
                     has_body |= speaks_of_tools(value);
                     put(arena, BODY, entry);
+                }
+                None if table.indexed.has(key) && table.prefixes.of(key) == 0 => {
+                    has_body |= names_tools(key);
+                    put(arena, INDEXED, entry);
                 }
                 None => put(arena, OTHER, entry),
                 Some(slot) if !written.has(slot) => {

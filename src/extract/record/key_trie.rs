@@ -54,8 +54,12 @@ impl KeyMeaning {
             let is_stated = table.bound(slot).is_some_and(Bound::states_value);
             return if is_stated { Self::Stated(slot) } else { Self::Slot(slot) };
         }
-        let is_read =
-            || table.prefixes.of(key) != 0 || table.endings.has(key) || table.worded.has(key);
+        let is_read = || {
+            table.prefixes.of(key) != 0
+                || table.endings.has(key)
+                || table.indexed.has(key)
+                || table.worded.has(key)
+        };
         if table.hears_kinds() && may_say_kind(key) {
             Self::Kind
         } else if is_read() {

@@ -9,11 +9,14 @@
 //! | `ATTRIBUTE` | slot, `u16` little endian, then the encoded `AnyValue` |
 //! | `OTHER` | an encoded `KeyValue` whose key has no slot |
 //! | `BODY` | as `OTHER`, where the value may be the body of a request or response |
+//! | `INDEXED` | as `OTHER`, where the key is that of a field of a numbered message |
 //! | `EVENT` | name of a span event; its attributes follow |
 //! | `EVENT_ATTRIBUTE` | as `ATTRIBUTE`, of the last event |
 //! | others | a text or an encoded `AnyValue` |
 
-use crate::extract::table::{ConditionId, KeySlot, Table, WordedKey, ends_with, worded_by};
+use crate::extract::table::{
+    ConditionId, KeySlot, Table, WordedKey, ends_with, indexed_by, worded_by,
+};
 use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_value;
 use crate::otlp::wire::{Field, Fields};
@@ -28,6 +31,7 @@ pub(in crate::extract) const STATUS_MESSAGE: u8 = 7;
 pub(in crate::extract) const LOG_EVENT: u8 = 8;
 pub(in crate::extract) const LOG_BODY: u8 = 9;
 pub(in crate::extract) const BODY: u8 = 10;
+pub(in crate::extract) const INDEXED: u8 = 11;
 
 /// Appends a field.
 #[inline]
@@ -67,6 +71,10 @@ pub(in crate::extract) fn put_header(arena: &mut Vec<u8>, field: u8, len: usize)
         }
     }
 }
+
+/// Lists of messages that are told apart on one record, by what stands before their words; of more
+/// the rest is left out.
+const INDEXED_MAX: usize = 8;
 
 /// Reads the facts of one record.
 #[derive(Clone, Copy)]
@@ -124,7 +132,7 @@ impl<'a> FactsReader<'a> {
     pub(crate) fn keyed(self, table: &'a Table) -> impl Iterator<Item = (&'a str, AnyValue<'a>)> {
         self.fields().filter_map(move |(field, bytes)| match field {
             ATTRIBUTE => slot(bytes).map(|(slot, value)| (table.key(slot), read(value))),
-            OTHER | BODY => {
+            OTHER | BODY | INDEXED => {
                 let (key, value) = key_value(bytes).ok()?;
                 Some((text(key), AnyValue::read(value).ok()?))
             }
@@ -156,6 +164,27 @@ impl<'a> FactsReader<'a> {
             let is_meant = words.split('|').any(|word| ends_with(key, word.as_bytes()));
             AnyValue::read(value).ok().filter(|_| is_meant)
         })
+    }
+
+    /// The kept fields of messages that are numbered behind one of the words, with the rest of
+    /// their keys, in the order of the span: one list for all that stands before the word.
+    pub(crate) fn indexed(self, words: &str) -> Vec<Vec<(&'a str, AnyValue<'a>)>> {
+        let mut found: Vec<(&[u8], Vec<_>)> = Vec::new();
+        for (_, bytes) in self.fields().filter(|(field, _)| *field == INDEXED) {
+            let Ok((key, value)) = key_value(bytes) else { continue };
+            let (Some(at), Ok(value)) = (indexed_by(key, words), AnyValue::read(value)) else {
+                continue;
+            };
+            let (before, tail) = key.split_at(at);
+            match found.iter().position(|(known, _)| *known == before) {
+                Some(at) => found[at].1.push((text(tail), value)),
+                None if found.len() < INDEXED_MAX => {
+                    found.push((before, vec![(text(tail), value)]))
+                }
+                None => {}
+            }
+        }
+        found.into_iter().map(|(_, entries)| entries).collect()
     }
 
     /// The kept attributes whose keys are worded by one of the words, with what stands behind it,

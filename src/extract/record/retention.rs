@@ -31,6 +31,8 @@ pub(in crate::extract) struct Retention {
     pub(in crate::extract) others: Vec<u32>,
     /// The places of those that are kept if they hold the body of a request or response.
     pub(in crate::extract) bodies: Vec<u32>,
+    /// The places of those that are fields of numbered messages.
+    pub(in crate::extract) indexed: Vec<u32>,
     /// The places of those that are kept since their keys end with words that are read.
     pub(in crate::extract) worded: Vec<u32>,
     /// The places of those that are kept if they belong to a message about tools.
@@ -180,13 +182,16 @@ impl Retention {
                 // What says a kind may be a part of what is read, or hold the id of a call.
                 KeyMeaning::Behind | KeyMeaning::Kind => {
                     let key = key_value(entry).unwrap_or_default().0;
-                    let prefixes = table.prefixes.of(key) & keep.prefixes;
+                    let known = table.prefixes.of(key);
+                    let prefixes = known & keep.prefixes;
                     if prefixes & !table.tools_only_prefixes != 0 {
                         self.others.push(place);
                     } else if prefixes != 0 {
                         let prefix = prefixes.trailing_zeros() as u16;
                         let field = MessageField::new(prefix, table.prefixes.tail(prefix, key));
                         messages.push((place, field));
+                    } else if known == 0 && table.indexed.has(key) {
+                        self.indexed.push(place);
                     } else if keep.worded && table.worded.has(key) {
                         self.worded.push(place);
                     } else if table.endings.has(key) || is_worded(table, keep, entry) {

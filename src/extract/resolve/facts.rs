@@ -124,17 +124,22 @@ fn first_text<'a>(
     mut tell: impl FnMut(usize, TextVerdict),
 ) -> Content<'a> {
     let mut poor = (Content::NotRecorded, None);
-    let mut empty = None;
+    let mut empty: Option<(u16, u64, bool)> = None;
     for (at, found) in found.into_iter().enumerate() {
-        // Of one source the newest counts, be it empty.
-        if empty == Some(found.source) {
+        let Some(source) = plan.sources.get(usize::from(found.source)) else { continue };
+        let is_reply = source.source.fallback && source.role == Role::FinalOutput;
+        // Of one source the newest counts, be it empty; so does the newest reply of a model, by
+        // whichever source.
+        if let Some((known, end_ns, known_is_reply)) = empty
+            && (known == found.source || known_is_reply && is_reply && found.end_ns < end_ns)
+        {
             continue;
         }
-        let Some(source) = plan.sources.get(usize::from(found.source)) else { continue };
+        let end_ns = found.end_ns;
         match read::content(&source.source, found.raw) {
             Some(content) if content.value().is_some_and(|value| is_weak(source.role, value)) => {
                 if content.value().is_some_and(|value| value.as_str() == Some("")) {
-                    empty = Some(found.source);
+                    empty = Some((found.source, end_ns, is_reply));
                 }
                 tell(at, TextVerdict::Weak);
                 poor = if poor.0.is_recorded() { poor } else { (content, Some(at)) };

@@ -65,6 +65,12 @@ impl<'a> FoundValue<'a> {
         Self { source, span: at, start_ns, end_ns, raw }
     }
 
+    /// Whether its source reads the events of a span, each of which holds a message.
+    pub(super) fn is_event(&self, plan: &ReadingPlan) -> bool {
+        let source = plan.sources.get(usize::from(self.source));
+        source.is_some_and(|source| matches!(source.read, FactPlace::EventObject(_)))
+    }
+
     /// Whether its source counts only where no other yields.
     pub(super) fn is_fallback(&self, plan: &ReadingPlan) -> bool {
         plan.sources.get(usize::from(self.source)).is_some_and(|source| source.source.fallback)
@@ -166,7 +172,8 @@ impl<'a> Gathered<'a> {
         raws: &mut Vec<Raw<'a>>,
     ) {
         // Of the messages that a span tells of one by one, the user's last one is the question.
-        if source.role == Role::UserInput && matches!(source.read, FactPlace::Event(_)) {
+        let is_event = matches!(source.read, FactPlace::Event(_) | FactPlace::EventObject(_));
+        if source.role == Role::UserInput && is_event {
             raws.reverse();
         }
         for raw in raws.drain(..) {

@@ -3,13 +3,15 @@
 //!
 //! What a model was given repeats all that was said before. Of each request the calls that an
 //! earlier request of the same conversation does not have were asked for by the model call between
-//! the two.
+//! the two. Of the first request those behind the last message of the user belong to the run too,
+//! which asked for them where no span tells. Where that request is all of its trace, another trace
+//! tells.
 
 use std::borrow::Cow;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::super::decode::MessageCall;
+use super::super::decode::{MessageCall, Messages};
 use super::gather::{FoundValue, Gathered};
 use super::join::weight;
 use super::messages::{Asked, LlmCall, may_hold_call, read_messages};
@@ -27,18 +29,21 @@ struct ModelCall<'a> {
     start_ns: u64,
     end_ns: u64,
     given: Vec<MessageCall<'a>>,
+    /// How many of these stand before the last message of the user.
+    before_user: usize,
 }
 
-/// The calls that models asked for, by what they were given next.
+/// The calls that models asked for, by what they were given next; and whether calls are told of
+/// that another trace made.
 pub(super) fn requested<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
     gathered: &Gathered<'a>,
     effort: &Effort,
-) -> Vec<LlmCall<'a>> {
+) -> (Vec<LlmCall<'a>>, bool) {
     let inputs = &gathered.model_inputs;
-    if !inputs.iter().any(may_hold_call) {
-        return Vec::new();
+    if !inputs.iter().any(|found| may_hold_call(plan, found)) {
+        return Default::default();
     }
     let models = model_calls(plan, tree, inputs, effort);
     let mut first_of: HashMap<u32, &FoundValue<'a>> = HashMap::new();
@@ -46,27 +51,43 @@ pub(super) fn requested<'a>(
         first_of.entry(found.span).or_insert(found);
     }
     let (mut requested, mut known): (Vec<LlmCall<'a>>, HashSet<Cow<'a, str>>) = Default::default();
-    let mut message = 0;
+    let (mut message, mut elsewhere) = (0, false);
     for (at, model) in models.iter().enumerate() {
-        let Some((before, count)) = goes_on_from(&models[..at], model, effort) else {
-            known.extend(model.given.iter().filter_map(|call| call.id.clone()));
-            continue;
+        let before = goes_on_from(&models[..at], model, effort);
+        let (count, span, time_ns) = match before {
+            Some((before, count)) => (count, before.span, before.end_ns),
+            None => (model.before_user.min(model.given.len()), model.span, model.start_ns),
         };
-        let found = first_of.get(&model.span).filter(|_| model.given.len() > count);
-        let Some(found) = found else { continue };
-        for call in &model.given[count..] {
+        let is_alone = before.is_none()
+            && tree.get(model.span).is_none_or(|span| span.record.parent_id.is_none());
+        let (earlier, fresh) = model.given.split_at(count);
+        if before.is_none() {
+            known.extend(earlier.iter().filter_map(|call| call.id.clone()));
+        }
+        if is_alone {
+            elsewhere |= !fresh.is_empty();
+            known.extend(fresh.iter().filter_map(|call| call.id.clone()));
+            continue;
+        }
+        let Some(found) = first_of.get(&model.span) else { continue };
+        let mut turn = None;
+        for call in fresh {
             if call.id.as_ref().is_some_and(|id| !known.insert(id.clone())) {
                 continue;
             }
+            // Between two requests lies one message of a model; before the first there may be many.
+            let is_next = before.is_none() && turn.is_some_and(|turn| turn != call.turn);
+            message += u32::from(is_next);
+            turn = Some(call.turn);
             let mut asked = LlmCall::new(plan, call.clone(), found);
-            (asked.span, asked.time_ns) = (before.span, before.end_ns);
-            let order = requested.len() as u32;
-            asked.asked = Asked { order, message, time_ns: before.end_ns };
+            (asked.span, asked.time_ns) = (span, time_ns);
+            asked.is_repeated = before.is_none();
+            asked.asked = Asked { order: requested.len() as u32, message, time_ns };
             requested.push(asked);
         }
         message += 1;
     }
-    requested
+    (requested, elsewhere)
 }
 
 /// The model calls of a trace in order, with what each was given.
@@ -87,22 +108,44 @@ fn model_calls<'a>(
         if own.is_empty() && !tree.form(span).shape.model {
             continue;
         }
-        let given = own
-            .iter()
-            .filter(|found| may_hold_call(found))
-            .filter_map(|found| Some(read_messages(plan, (*found).clone(), effort)?.calls));
         let (start_ns, end_ns) = (span.record.start_ns, span.record.end_ns);
-        // Each message may be an event of its own; of several readings of one request the fullest
-        // counts.
-        let is_split = own.iter().any(|found| found.start_ns != start_ns);
-        let given = if is_split {
-            given.flatten().collect()
-        } else {
-            given.max_by_key(Vec::len).unwrap_or_default()
-        };
-        models.push(ModelCall { span: at, start_ns, end_ns: end_ns.max(start_ns), given });
+        let (given, before_user) = given(plan, own, start_ns, effort);
+        let end_ns = end_ns.max(start_ns);
+        models.push(ModelCall { span: at, start_ns, end_ns, given, before_user });
     }
     models
+}
+
+/// The calls in what a model was given, and how many of them stand before the last message of the
+/// user. Each message may be an event of its own; of several readings of one request the fullest
+/// counts.
+fn given<'a>(
+    plan: &'a ReadingPlan,
+    own: &[&FoundValue<'a>],
+    start_ns: u64,
+    effort: &Effort,
+) -> (Vec<MessageCall<'a>>, usize) {
+    let mut told = Messages::default();
+    let mut fullest = Messages::default();
+    for found in own {
+        let is_event = found.start_ns != start_ns || found.is_event(plan);
+        if !is_event && !may_hold_call(plan, found) {
+            continue;
+        }
+        let Some(mut read) = read_messages(plan, (*found).clone(), effort) else { continue };
+        if !is_event {
+            if read.calls.len() > fullest.calls.len() {
+                fullest = read;
+            }
+            continue;
+        }
+        if read.user.is_some() {
+            told.before_user = told.calls.len() + read.before_user;
+        }
+        told.calls.append(&mut read.calls);
+    }
+    let fullest = if told.calls.len() > fullest.calls.len() { told } else { fullest };
+    (fullest.calls, fullest.before_user)
 }
 
 /// The last of the earlier model calls with the longest beginning of what this one was given, and

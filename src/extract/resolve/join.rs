@@ -37,7 +37,8 @@ pub(super) fn join<'a>(
     if model_inputs.is_empty() || !(calls.iter().any(lacks) || requested.iter().any(lacks_id)) {
         return;
     }
-    let mut inputs: Vec<_> = model_inputs.iter().filter(|found| may_hold_call(found)).collect();
+    let mut inputs: Vec<_> =
+        model_inputs.iter().filter(|found| may_hold_call(plan, found)).collect();
     inputs.sort_by_key(|found| (found.start_ns, found.end_ns));
     // What was given to a model before this trace made a call was asked for before this trace.
     let starts = calls.iter().map(|call| call.call.start_ns);

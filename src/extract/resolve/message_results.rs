@@ -35,7 +35,8 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         model_inputs: &'g [FoundValue<'a>],
         effort: &'g Effort,
     ) -> Self {
-        let mut unread: Vec<_> = model_inputs.iter().filter(|found| may_hold_call(found)).collect();
+        let mut unread: Vec<_> =
+            model_inputs.iter().filter(|found| may_hold_call(plan, found)).collect();
         unread.sort_by_key(|found| (found.end_ns, found.start_ns, found.span, !found.source));
         let (known, unnamed) = (HashMap::new(), UnnamedResults::default());
         Self { plan, unread, effort, known, unnamed, has_loose: false, all: model_inputs }
@@ -66,7 +67,8 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         if !self.has_loose {
             return;
         }
-        let mut inputs: Vec<_> = self.all.iter().filter(|found| may_hold_call(found)).collect();
+        let mut inputs: Vec<_> =
+            self.all.iter().filter(|found| may_hold_call(self.plan, found)).collect();
         inputs.sort_by_key(|found| (found.start_ns, found.source));
         let is_asked = |call: &ToolCall<'_>| call.origin == Origin::Llm;
         let mut next = 0;

@@ -44,6 +44,8 @@ pub(super) struct LlmCall<'a> {
     shared: Option<Arc<Value<'a>>>,
     /// The message that asked for it.
     pub(super) asked: Asked,
+    /// Only the history of a request tells of it, whose model was not the one that asked.
+    pub(super) is_repeated: bool,
     /// What it stands for, once that is decided.
     pub(super) role: RequestedAs,
 }
@@ -73,7 +75,8 @@ impl<'a> LlmCall<'a> {
     fn of(dialect: u16, call: MessageCall<'a>, place: (u32, u64, u16)) -> Self {
         let (span, time_ns, source) = place;
         let (asked, role) = (Asked::default(), RequestedAs::Call);
-        Self { call, span, time_ns, source, dialect, on_span: false, shared: None, asked, role }
+        let (on_span, shared, is_repeated) = (false, None, false);
+        Self { call, span, time_ns, source, dialect, on_span, shared, asked, is_repeated, role }
     }
 
     /// Its arguments, if they are an object, for spans that lack them: as many as have its id, so
@@ -109,6 +112,7 @@ impl<'a> LlmCall<'a> {
             id: self.call.id.or(self.call.item_id),
             arguments,
             origin: Origin::Llm,
+            is_repeated: self.is_repeated,
             status: CallStatus::Unknown,
             span_id: tree.get(self.span).map_or_else(Default::default, |it| it.record.span_id),
             dialect: dialect.map_or("", |dialect| &dialect.name),
@@ -185,7 +189,7 @@ pub(super) fn requested<'a>(
     effort: &Effort,
 ) -> Vec<LlmCall<'a>> {
     let mut outputs = std::mem::take(&mut gathered.model_outputs);
-    outputs.retain(|output| output.calls.is_some() || may_hold_call(&output.found));
+    outputs.retain(|output| output.calls.is_some() || may_hold_call(plan, &output.found));
     outputs.sort_by_key(|ModelOutput { found, .. }| (found.end_ns, found.start_ns, found.source));
     let mut calls: Vec<LlmCall<'a>> = Vec::new();
     let mut places: HashMap<Cow<'a, str>, usize> = HashMap::new();
@@ -273,10 +277,15 @@ fn says_again<'a>(
     true
 }
 
-/// Whether a text may hold a tool call; every shape of call has one of these words.
-pub(super) fn may_hold_call(found: &FoundValue<'_>) -> bool {
+/// Whether a text may hold a tool call, or its result: every shape of one has one of these words,
+/// but for the message of which only its event says that it is a tool's.
+pub(super) fn may_hold_call(plan: &ReadingPlan, found: &FoundValue<'_>) -> bool {
     let Raw::Any(value) = &found.raw else { return true };
     let Some(text) = value.as_str() else { return true };
+    let source = plan.sources.get(usize::from(found.source));
+    if source.is_some_and(|source| source.source.decode.is_of_tools()) {
+        return true;
+    }
     ["tool", "function", "Tool"]
         .iter()
         .any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some())

@@ -116,8 +116,9 @@ impl Resolver {
         let mut requested = messages::requested(plan, &mut gathered, &effort);
         tool_calls::keep_asked(plan, &mut on_spans, &requested);
         merge::merge(&tree, &mut on_spans);
+        let mut elsewhere = false;
         if requested.is_empty() && on_spans.is_empty() {
-            requested = history::requested(plan, &tree, &gathered, &effort);
+            (requested, elsewhere) = history::requested(plan, &tree, &gathered, &effort);
         }
         join::join(plan, &gathered.model_inputs, &mut on_spans, &mut requested, &effort);
         messages::decide(&mut requested, &on_spans, gathered.handoff);
@@ -156,10 +157,11 @@ impl Resolver {
             effort,
             ..Trajectory::default()
         };
-        trajectory.calls_missing = gathered.asked_for_tools && trajectory.tool_calls.is_empty();
+        trajectory.calls_missing =
+            (gathered.asked_for_tools || elsewhere) && trajectory.tool_calls.is_empty();
         join_results(plan, &gathered, &mut trajectory, has_span_calls);
         facts::fill(plan, &self.table, trace, &tree, gathered, &mut trajectory);
-        let answered_by = output_tools::mark(&mut trajectory);
+        let answered_by = output_tools::mark(plan, &tree, &mut trajectory);
         if let Some(diagnostics) = diagnostics {
             diagnostics.add_groups(&trajectory, answered_by);
         }
@@ -264,7 +266,8 @@ fn join_results<'a>(
     // Without a single tool span this may be one of several traces of a run, each of which repeats
     // the results of the others.
     if !has_span_calls {
-        let own: HashSet<_> = trajectory.tool_calls.iter().flat_map(|call| &call.id).collect();
+        let own = trajectory.tool_calls.iter().filter(|call| !call.is_repeated);
+        let own: HashSet<_> = own.flat_map(|call| &call.id).collect();
         let foreign = results.into_last().into_iter().filter(|result| !own.contains(&result.id));
         let foreign = foreign.map(|result| (result.id, result.value)).collect();
         trajectory.foreign_results = foreign;

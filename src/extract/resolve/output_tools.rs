@@ -1,37 +1,47 @@
 //! Output tools: a framework's own way to return a structured answer by a tool call. The call's
 //! arguments are the final output.
 //!
-//! A call is told to be one by the name that frameworks give it, or, where only a model's message
-//! holds it, by its arguments: they are the final output.
+//! A call is told to be one by a name that a dialect knows; or by its arguments, where they are the
+//! final output: of a call that only a model's message holds, and of the last call on a span after
+//! which no model was asked again, since then nobody else can have written the answer.
 
+use super::plan::ReadingPlan;
+use super::tree::Tree;
 use crate::model::{Content, Origin, ToolCall, Trajectory};
 use crate::value::Value;
-
-/// Names of output tools: of Pydantic AI, smolagents and BeeAI.
-const NAMES: [&str; 2] = ["final_result", "final_answer"];
 
 /// Members that hold an answer which is no object.
 const WRAPPERS: [&str; 3] = ["response", "answer", "result"];
 
 /// Marks the calls of output tools, and takes the final output from the last one where the
 /// telemetry has none, or only its text; gives the place of the call that it was taken from.
-pub(super) fn mark(trajectory: &mut Trajectory<'_>) -> Option<usize> {
+pub(super) fn mark(
+    plan: &ReadingPlan,
+    tree: &Tree<'_>,
+    trajectory: &mut Trajectory<'_>,
+) -> Option<usize> {
     let Trajectory { tool_calls, final_output, agent_name, .. } = trajectory;
-    let may_be = |call: &ToolCall<'_>| call.origin == Origin::Llm || is_named(&call.name);
-    if !tool_calls.iter().any(may_be) {
-        return None;
-    }
-    let answer = final_output.value();
-    for call in tool_calls.iter_mut() {
-        call.is_output = is_named(&call.name) || is_answer(call, answer);
+    let last = tool_calls.len().checked_sub(1)?;
+    let is_named = |tool: &str| plan.output_tools.iter().any(|name| names(name, tool));
+    for (at, call) in tool_calls.iter_mut().enumerate() {
+        // The answer is only decoded where a call may have given it.
+        call.is_output = is_named(&call.name)
+            || match call.origin {
+                Origin::Llm => final_output.value().is_some_and(|answer| is_answer(call, answer)),
+                Origin::Span if at == last && is_end(tree, call) => {
+                    final_output.value().is_some_and(|answer| gives(call, answer))
+                }
+                Origin::Span => false,
+            };
     }
     let is_own = |call: &&ToolCall<'_>| {
         call.is_output
             && (call.agent.is_none() || agent_name.is_none() || call.agent == *agent_name)
     };
     let at = tool_calls.iter().rposition(|call| is_own(&call))?;
-    let arguments = tool_calls.get(at)?.arguments.value()?;
-    let given = unwrapped(arguments);
+    let call = tool_calls.get(at)?;
+    let arguments = call.arguments.value()?;
+    let given = unwrapped(call, arguments);
     let is_text_of = |answer: &Value<'_>| {
         answer.as_str().is_some() && given.as_str().is_none() && answer != arguments
     };
@@ -42,22 +52,46 @@ pub(super) fn mark(trajectory: &mut Trajectory<'_>) -> Option<usize> {
     None
 }
 
-fn is_named(tool: &str) -> bool {
-    NAMES.iter().any(|name| {
-        let rest = tool.strip_prefix(name);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
-    })
+/// Whether a name, or the beginning of names, is that of a tool.
+fn names(name: &str, tool: &str) -> bool {
+    match name.strip_suffix('*') {
+        Some(beginning) => tool.starts_with(beginning),
+        None => tool == name,
+    }
 }
 
-/// Whether a call that no span tells of gave the answer.
-fn is_answer(call: &ToolCall<'_>, answer: Option<&Value<'_>>) -> bool {
-    let (Origin::Llm, Some(answer @ Value::Map(map))) = (call.origin, answer) else { return false };
-    !map.is_empty() && call.arguments.value() == Some(answer)
+/// Whether the arguments of a call are the answer, an object.
+fn is_answer(call: &ToolCall<'_>, answer: &Value<'_>) -> bool {
+    let is_object = answer.as_map().is_some_and(|map| !map.is_empty());
+    is_object && call.arguments.value() == Some(answer)
+}
+
+/// Whether the arguments of a call on a span are the answer, or hold an answer that is a text; a
+/// tool that gives back such a text is none.
+fn gives(call: &ToolCall<'_>, answer: &Value<'_>) -> bool {
+    let Some(arguments) = call.arguments.value() else { return false };
+    let is_text = answer.as_str().is_some_and(|text| !text.is_empty());
+    let is_said = || unwrapped(call, arguments) == answer && call.result.value() != Some(answer);
+    is_answer(call, answer) || is_text && is_said()
+}
+
+/// Whether no model was asked for anything after the call had begun.
+fn is_end(tree: &Tree<'_>, call: &ToolCall<'_>) -> bool {
+    let is_later = |span: &&super::tree::Span<'_>| span.record.start_ns > call.start_ns;
+    !tree.spans.iter().rev().take_while(is_later).any(|span| tree.form(span).shape.model)
 }
 
 /// An answer that is no object stands in the only member of one.
-fn unwrapped<'v, 'a>(arguments: &'v Value<'a>) -> &'v Value<'a> {
+fn unwrapped<'v, 'a>(call: &'v ToolCall<'a>, arguments: &'v Value<'a>) -> &'v Value<'a> {
     let Value::Map(map) = arguments else { return arguments };
-    let only = WRAPPERS.iter().find_map(|key| map.get(key)).filter(|_| map.len() == 1);
-    only.unwrap_or(arguments)
+    if map.len() != 1 {
+        return arguments;
+    }
+    let only = WRAPPERS.iter().find_map(|key| map.get(key));
+    // Where the tool gives back what it holds, so does any member.
+    let returned = || {
+        let result = call.result.value().filter(|result| result.as_map().is_none())?;
+        map.iter().map(|(_, member)| member).find(|member| *member == result)
+    };
+    only.or_else(returned).unwrap_or(arguments)
 }

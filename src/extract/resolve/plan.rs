@@ -22,6 +22,8 @@ pub(super) struct ReadingPlan {
     pub(super) has_schemas: bool,
     /// Whether any dialect knows no marker of tools.
     pub(super) has_unmarked: bool,
+    /// The names of output tools, with `*` at the end how they begin.
+    pub(super) output_tools: Vec<String>,
 }
 
 /// One dialect's sources for tool calls.
@@ -70,10 +72,12 @@ pub(super) enum FactPlace {
     Attr(KeySlot),
     Prefix,
     Ending,
+    Indexed,
     /// Of the keys that have a slot those that are worded so, with what stands behind the word.
     Worded(Vec<(KeySlot, Box<str>)>),
     Object(Vec<KeySlot>),
     Event(KeySlot),
+    EventObject(Vec<KeySlot>),
     SpanName,
     Status,
     LogBody,
@@ -92,6 +96,7 @@ impl ReadingPlan {
                 ..DialectPlan::default()
             });
             plan.has_unmarked |= dialect.only_if_asked;
+            plan.output_tools.extend_from_slice(&dialect.output_tools);
             if let Some(meaning) = plan.meaning(table, dialect.detect.as_ref()) {
                 meaning.tool.push(number);
             }
@@ -175,15 +180,16 @@ impl ReadingPlan {
 impl FactPlace {
     /// `None` where the table keeps nothing for the source, because no evaluator needs it.
     fn of(table: &Table, source: &FactSource) -> Option<Self> {
+        let slots = |keys: &[String]| keys.iter().filter_map(|key| table.slot(key)).collect();
         Some(match source.from {
             From::Attr if !source.event.is_empty() => Self::LogAttr(table.slot(&source.key)?),
             From::Attr => Self::Attr(table.slot(&source.key)?),
             From::AttrsPrefix => Self::Prefix,
             From::AttrsEnding => Self::Ending,
+            From::AttrsIndexed => Self::Indexed,
             From::AttrsWorded => Self::Worded(worded_slots(table, &source.key)),
-            From::AttrsObject => {
-                Self::Object(source.keys.iter().filter_map(|key| table.slot(key)).collect())
-            }
+            From::AttrsObject => Self::Object(slots(&source.keys)),
+            From::SpanEvent if source.key.is_empty() => Self::EventObject(slots(&source.keys)),
             From::SpanEvent => Self::Event(table.slot(&source.key)?),
             From::SpanName => Self::SpanName,
             From::Status => Self::Status,
@@ -212,12 +218,13 @@ impl FactPlace {
             Self::Attr(_) | Self::LogAttr(_) | Self::Object(_) => layout::ATTRIBUTE,
             Self::Prefix => layout::OTHER,
             Self::Ending => layout::BODY,
+            Self::Indexed => layout::INDEXED,
             Self::Worded(_) => {
                 return [layout::ATTRIBUTE, layout::OTHER, layout::BODY]
                     .into_iter()
                     .fold(0, |kinds, field| kinds | layout::kind(field));
             }
-            Self::Event(_) => layout::EVENT,
+            Self::Event(_) | Self::EventObject(_) => layout::EVENT,
             Self::SpanName => layout::SPAN_NAME,
             Self::LogBody => layout::LOG_BODY,
             // The code counts too, which is no fact.

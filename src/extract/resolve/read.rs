@@ -8,6 +8,7 @@ use super::super::dialect::{FactSource, OnlyIf, Scalar};
 use super::plan::{FactPlace, PlannedSource};
 use super::unflatten::unflatten;
 use crate::extract::record::layout::FactsReader;
+use crate::extract::table::KeySlot;
 use crate::model::tool_call::Lazy;
 use crate::model::{Content, Effort};
 use crate::otlp::AnyValue;
@@ -41,6 +42,9 @@ fn is_no_content(text: &str) -> bool {
 
 /// Texts that stand where there is no id.
 const NO_ID: [&str; 2] = ["<not specified>", "unknown"];
+
+/// The member of an event's object that holds the name of the event.
+const EVENT_NAME: &str = "event.name";
 
 /// Texts up to this many bytes are decoded at once: to foresee the outcome would cost as much.
 const DECODED_AT_ONCE_MAX: usize = 512;
@@ -103,9 +107,14 @@ pub(super) fn raws<'a>(
             }
         }
         FactPlace::Ending => found.extend(facts.bodies(&source.source.key).map(Raw::Any)),
+        FactPlace::Indexed => {
+            found.extend(facts.indexed(&source.source.key).into_iter().filter_map(|list| {
+                is_broken.set(false);
+                unflatten(list.into_iter().map(|(tail, value)| (tail, read(value)))).map(made)
+            }));
+        }
         FactPlace::Worded(slots) => {
-            let entries = facts.worded(&source.source.key, slots);
-            let entries: Vec<_> = entries.collect();
+            let entries: Vec<_> = facts.worded(&source.source.key, slots).collect();
             match entries.iter().find(|(tail, _)| tail.is_empty()) {
                 Some((_, whole)) => found.push(Raw::Any(*whole)),
                 None => {
@@ -115,13 +124,7 @@ pub(super) fn raws<'a>(
             }
         }
         FactPlace::Object(slots) => {
-            let entries: Map<'a> = source
-                .source
-                .keys
-                .iter()
-                .zip(slots)
-                .filter_map(|(key, slot)| Some((key.clone(), read(facts.attribute(*slot)?))))
-                .collect();
+            let entries = object(source, slots, |slot| facts.attribute(*slot).map(read));
             if !entries.is_empty() {
                 found.push(made(Value::Map(entries)));
             }
@@ -130,15 +133,32 @@ pub(super) fn raws<'a>(
             let events = facts.events().filter(|event| source.reads_event(event.name));
             found.extend(events.filter_map(|event| event.attribute(*slot).map(Raw::Any)));
         }
+        FactPlace::EventObject(slots) => {
+            let events = facts.events().filter(|event| source.reads_event(event.name));
+            found.extend(events.map(|event| {
+                is_broken.set(false);
+                let mut whole = object(source, slots, |slot| event.attribute(*slot).map(read));
+                whole.insert(EVENT_NAME, event.name);
+                made(Value::Map(whole))
+            }));
+        }
         FactPlace::SpanName => {
-            let name = facts.span_name();
-            if !name.is_empty() {
-                found.push(Raw::Any(AnyValue::String(name)));
-            }
+            let name = Some(facts.span_name()).filter(|name| !name.is_empty());
+            found.extend(name.map(|name| Raw::Any(AnyValue::String(name))));
         }
         FactPlace::LogBody => found.extend(facts.log_body().map(Raw::Any)),
         FactPlace::Status => {}
     }
+}
+
+/// An object of the attributes that a source names, by their slots.
+fn object<'a>(
+    source: &'a PlannedSource,
+    slots: &[KeySlot],
+    value: impl Fn(&KeySlot) -> Option<Value<'a>>,
+) -> Map<'a> {
+    let members = source.source.keys.iter().zip(slots);
+    members.filter_map(|(key, slot)| Some((key.clone(), value(slot)?))).collect()
 }
 
 /// A short text: a name, an id. Placeholders and what is no text or number yield nothing.

@@ -12,6 +12,8 @@ use crate::value::Value;
 pub struct SessionCalls {
     /// Calls that ran on spans: name and id.
     ran: HashSet<(String, String)>,
+    /// Calls that a model was seen to ask for: name and id.
+    asked: HashSet<(String, String)>,
     /// Results that messages repeat, by id: shared by all calls of the id.
     results: HashMap<String, Arc<Value<'static>>>,
 }
@@ -19,9 +21,11 @@ pub struct SessionCalls {
 impl SessionCalls {
     /// Adds what a trajectory of the session knows.
     pub fn add(&mut self, trajectory: &Trajectory<'_>) {
-        for call in trajectory.tool_calls.iter().filter(|call| call.origin == Origin::Span) {
+        for call in trajectory.tool_calls.iter().filter(|call| !call.is_repeated) {
             if let Some(id) = &call.id {
-                self.ran.insert((call.name.to_string(), id.to_string()));
+                let known =
+                    if call.origin == Origin::Span { &mut self.ran } else { &mut self.asked };
+                known.insert((call.name.to_string(), id.to_string()));
             }
         }
         for (id, value) in &trajectory.foreign_results {
@@ -31,7 +35,8 @@ impl SessionCalls {
 
     /// Corrects a trajectory of the session: a call that is only known from a model's message and
     /// ran as a span in another trace is dropped here (it was asked for in one trace, and approved
-    /// and run in the next); one without a result takes the result that another trace repeats.
+    /// and run in the next), as is one that only a history repeats and another trace asked for; one
+    /// without a result takes the result that another trace repeats.
     /// Gives back the number of dropped calls.
     pub fn apply(&self, trajectory: &mut Trajectory<'_>) -> usize {
         let before = trajectory.tool_calls.len();
@@ -39,7 +44,8 @@ impl SessionCalls {
             let Some(id) = call.id.as_ref().filter(|_| call.origin == Origin::Llm) else {
                 return true;
             };
-            !self.ran.contains(&(call.name.to_string(), id.to_string()))
+            let call_key = (call.name.to_string(), id.to_string());
+            !self.ran.contains(&call_key) && !(call.is_repeated && self.asked.contains(&call_key))
         });
         for call in trajectory.tool_calls.iter_mut().filter(|call| call.origin == Origin::Llm) {
             if let (Content::NotRecorded, Some(id)) = (&call.result, &call.id)

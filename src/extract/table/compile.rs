@@ -10,7 +10,7 @@ use super::condition::{ALTERNATIVES_MAX, Numbering, Statement, Term, alternative
 use super::key_index::KeyIndex;
 use super::matching::{Alternative, Bound, Statements};
 use super::spoken::may_say_kind;
-use super::{CompiledCondition, Endings, Kept, KeySlot, Prefixes, Table, Worded};
+use super::{CompiledCondition, Endings, Indexed, Kept, KeySlot, Prefixes, Table, Worded};
 use crate::model::Facts;
 
 /// Dialects that do not fit a table.
@@ -43,6 +43,7 @@ pub(super) struct Builder {
     names: KeyNumbers,
     pub(super) prefixes: Prefixes,
     pub(super) endings: Endings,
+    pub(super) indexed: Indexed,
     pub(super) worded: Worded,
     events: Vec<Box<[u8]>>,
     event_slots: Vec<BitSet>,
@@ -149,6 +150,7 @@ impl Builder {
             tools_only_prefixes: self.prefixes.tools_only(),
             prefixes: self.prefixes,
             endings: self.endings,
+            indexed: self.indexed,
             worded: self.worded,
             events: KeyIndex::new(self.events),
             event_slots: self.event_slots,

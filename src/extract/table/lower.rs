@@ -174,6 +174,7 @@ fn kept(builder: &mut Builder, source: &FactSource, needed: Needed) -> Result<Ke
                 1 << builder.prefixes.intern(&source.key, needed != Needed::Whole).min(63);
         }
         From::AttrsEnding => builder.endings.add(&source.key, needed == Needed::Whole),
+        From::AttrsIndexed => builder.indexed.add(&source.key),
         From::AttrsWorded => {
             builder.worded.add(&source.key);
             keep.worded = !tools_only;
@@ -185,8 +186,12 @@ fn kept(builder: &mut Builder, source: &FactSource, needed: Needed) -> Result<Ke
             }
         }
         From::SpanEvent => {
+            let key = std::slice::from_ref(&source.key);
+            let keys = if source.key.is_empty() { &source.keys[..] } else { key };
             for event in source.event.split('|') {
-                keep.events |= 1 << builder.event(event, &source.key)?;
+                for key in keys {
+                    keep.events |= 1 << builder.event(event, key)?;
+                }
             }
         }
         From::SpanName => keep.parts |= SpanPart::SpanName as u8,

@@ -10,6 +10,7 @@ pub(crate) mod bit_set;
 mod compile;
 mod condition;
 mod ending;
+mod indexed;
 mod keep;
 pub(crate) mod key_index;
 mod lower;
@@ -27,6 +28,7 @@ use crate::model::Facts;
 
 pub use compile::TableError;
 pub(super) use ending::{Endings, ends_with};
+pub(super) use indexed::{Indexed, indexed_by};
 pub(super) use keep::{Kept, SpanPart};
 pub(super) use lower::names_tools;
 pub(super) use matching::{Bound, Matching};
@@ -58,6 +60,8 @@ pub struct Table {
     pub(super) tools_only_prefixes: u64,
     /// The keys under which bodies of requests and responses may stand.
     pub(super) endings: Endings,
+    /// The words behind which messages may be numbered.
+    pub(super) indexed: Indexed,
     /// The words of keys that are read of spans that say what they are.
     pub(super) worded: Worded,
     pub(super) events: KeyIndex,

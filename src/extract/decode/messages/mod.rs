@@ -63,6 +63,8 @@ pub(crate) struct Messages<'a> {
     pub results: Vec<MessageResult<'a>>,
     /// The text of the last message of a user.
     pub user: Option<Cow<'a, str>>,
+    /// How many of the calls stand before the last message of a user.
+    pub before_user: usize,
     /// The text of the last message of a model that has one.
     pub assistant: Option<Cow<'a, str>>,
     /// The turn of the last call, and the number of results before it.
@@ -168,7 +170,10 @@ impl<'a> Messages<'a> {
             text
         };
         match author {
-            Author::User => self.user = Some(text),
+            Author::User => {
+                self.user = Some(text);
+                self.before_user = self.calls.len();
+            }
             Author::Assistant if !text.is_empty() => {
                 self.assistant = Some(text);
                 self.spoken += 1;

@@ -332,10 +332,15 @@ fn describe(source: &PlannedSource) -> String {
         From::Attr => format!("attribute `{}`", source.key),
         From::AttrsPrefix => format!("attributes `{}*`", source.key),
         From::AttrsEnding => "an attribute with a body".into(),
+        From::AttrsIndexed => {
+            let words = source.key.replace('|', ".N.*`, `*");
+            format!("attributes `*{words}.N.*`")
+        }
         From::AttrsWorded => {
             format!("an attribute of any name that ends with `{}`", source.key.replace('|', "`, `"))
         }
         From::AttrsObject => format!("attributes `{}`", source.keys.join("`, `")),
+        From::SpanEvent if source.key.is_empty() => format!("span events `{}`", source.event),
         From::SpanEvent => format!("span event `{}`, attribute `{}`", source.event, source.key),
         From::SpanName => "span name".into(),
         From::Status => "span status".into(),
