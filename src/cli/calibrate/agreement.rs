@@ -97,7 +97,7 @@ mod tests {
             (*state >> 33) as f64 / f64::from(1_u32 << 31)
         };
         let one = |at: usize| {
-            let (label, other) = if at % 2 == 0 { ("yes", "no") } else { ("no", "yes") };
+            let (label, other) = if at.is_multiple_of(2) { ("yes", "no") } else { ("no", "yes") };
             vec![(label, if chance() < errs { other } else { label })]
         };
         (0..count).map(one).collect()

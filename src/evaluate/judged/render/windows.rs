@@ -191,13 +191,13 @@ mod tests {
 
     #[test]
     fn where_all_lines_are_too_many_those_far_from_a_window_are_counted() {
-        let record = run(120);
+        let record = run(400);
         let seqs: Vec<_> = record.calls.iter().map(|call| Some(call.seq)).collect();
-        let room = RenderRoom { tokens: 6_500, bytes_per_token: 3.5, asks_calls: true };
-        let windows = render_windows(&record.lines, &seqs, 8, room).unwrap();
-        assert!((15..=WINDOWS_MAX).contains(&windows.len()), "{}", windows.len());
+        let room = RenderRoom { tokens: 12_000, bytes_per_token: 3.5, asks_calls: true };
+        let windows = render_windows(&record.lines, &seqs, 48, room).unwrap();
+        assert!((9..=WINDOWS_MAX).contains(&windows.len()), "{}", windows.len());
         for window in &windows {
-            assert!(window.items.len() <= 8 && window.record.bytes() <= 22_750);
+            assert!(window.items.len() <= 48 && window.record.bytes() <= 42_000);
             let text = window.record.text();
             let whole = text.matches(r#""arguments":{"order""#).count();
             assert_eq!(whole, window.items.len(), "{text}");
