@@ -56,7 +56,8 @@ impl Moments {
         let given = std::env::var("SPANSCORE_SEED").ok().and_then(|seed| seed.parse().ok());
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         let seed = given.unwrap_or(now.as_nanos() as u64);
-        eprintln!("SPANSCORE_SEED={seed} ends the processes at the same moments");
+        let told = format!("SPANSCORE_SEED={seed} ends the processes at the same moments\n");
+        std::io::Write::write_all(&mut std::io::stderr(), told.as_bytes()).unwrap();
         Self(seed)
     }
 

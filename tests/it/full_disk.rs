@@ -25,15 +25,11 @@ shift 2
 exec "$@"
 "#;
 
-/// Whether file systems can be mounted here, for one process to see.
+/// Whether file systems can be mounted here, for one process to see; else nothing is tested.
 fn can_mount() -> bool {
     let mount = "mount -t tmpfs tmpfs /mnt";
     let tried = Command::new("unshare").args(["-rm", "sh", "-c", mount]).output();
-    let can = tried.is_ok_and(|tried| tried.status.success());
-    if !can {
-        eprintln!("no file system can be mounted here: not tested");
-    }
-    can
+    tried.is_ok_and(|tried| tried.status.success())
 }
 
 fn config(backend: &FakeBackend, folder: &Path) -> String {
