@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn clients_named_in_many_resources_are_counted_before_they_are_written() {
         let name = "a".repeat(300);
-        for request in [vec![0x0a, 0].repeat(1000), vec![0x0a, 2, 0x0a, 0].repeat(1000), vec![]] {
+        for request in [[0x0a_u8, 0].repeat(1000), [0x0a, 2, 0x0a, 0].repeat(1000), Vec::new()] {
             let tagged = tag_resources(&request, CLIENT_ATTRIBUTE, &name).len();
             let held = tagged_bytes(&request, &name);
             assert!(tagged <= held && held <= 2 * tagged, "{held} for {tagged}");
