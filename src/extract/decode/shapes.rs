@@ -1,5 +1,7 @@
 //! Envelopes that frameworks put around arguments and results.
 
+use std::borrow::Cow;
+
 use super::{Decoded, is_bracketed, json_or_py_or_text, json_or_text, read_json, repr};
 use crate::value::{Map, Value};
 
@@ -290,20 +292,18 @@ pub(super) fn event_message(value: Value<'_>) -> Option<Decoded<'_>> {
     let name = name.as_str()?;
     let of_role = name.strip_suffix(".message").and_then(|name| name.rsplit('.').next());
     let role = of_role.unwrap_or("assistant");
-    let mut parts = Map::default();
+    let mut parts: Vec<(Cow<'_, str>, Value<'_>)> = Vec::with_capacity(map.len());
     for (key, part) in map.into_entries() {
         let is_whole = matches!(&*key, "message" | "gen_ai.event.content");
         // Attributes that hold objects or lists are written as texts of them.
         let part = if is_whole || key == "tool_calls" { json_or_text(part) } else { part };
         match part {
-            Value::Map(inner) if is_whole => {
-                inner.into_entries().into_iter().for_each(|(key, part)| parts.insert(key, part));
-            }
-            part if is_whole => parts.insert("content", part),
-            part => parts.insert(key, part),
+            Value::Map(inner) if is_whole => parts.extend(inner.into_entries()),
+            part if is_whole => parts.push(("content".into(), part)),
+            part => parts.push((key, part)),
         }
     }
-    Some(Decoded::Value(with_role(Value::Map(parts), role)))
+    Some(Decoded::Value(with_role(Value::Map(Map::from_entries(parts)), role)))
 }
 
 /// The arguments that a model wrote: an object, or the text of one.
