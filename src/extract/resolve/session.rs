@@ -45,7 +45,7 @@ impl SessionCalls {
                 return true;
             };
             let call_key = (call.name.to_string(), id.to_string());
-            !self.ran.contains(&call_key) && !(call.is_repeated && self.asked.contains(&call_key))
+            !(self.ran.contains(&call_key) || call.is_repeated && self.asked.contains(&call_key))
         });
         for call in trajectory.tool_calls.iter_mut().filter(|call| call.origin == Origin::Llm) {
             if let (Content::NotRecorded, Some(id)) = (&call.result, &call.id)
