@@ -204,8 +204,8 @@ impl ResolvedConfig {
     }
 }
 
-/// Sections that are not of this config: those of the OpenTelemetry Collector's, with what stands for
-/// them here, and those of a recording.
+/// Sections that are not of this config: those of the OpenTelemetry Collector's, with what stands
+/// for them here, and those of a recording.
 const OTHER_SECTIONS: [(&str, &str); 6] = [
     (
         "processors",

@@ -18,7 +18,7 @@ const COMPARED_MAX: usize = 64;
 
 /// How the path came to a place.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Step {
+enum MeetingStep {
     /// To the next group of both.
     #[default]
     Both,
@@ -33,13 +33,13 @@ type Left = SmallVec<[u32; 4]>;
 
 /// The best path to a place: what it paired, and what is left of the two groups there.
 #[derive(Clone, Default)]
-struct Place {
+struct MeetingGroups {
     pairs: u32,
     left: [Left; 2],
 }
 
 /// A run as groups of names.
-struct Run {
+struct GroupedRun {
     groups: Vec<Range<usize>>,
     names: Vec<u32>,
 }
@@ -47,7 +47,7 @@ struct Run {
 /// Pairs of places, in an order that both runs keep; with the numbers of their groups.
 pub(super) fn align(a: &[GoldenCall], b: &[GoldenCall]) -> Vec<(usize, usize)> {
     let mut known = HashMap::new();
-    let (first, second) = (Run::new(a, &mut known), Run::new(b, &mut known));
+    let (first, second) = (GroupedRun::new(a, &mut known), GroupedRun::new(b, &mut known));
     let mut left = [vec![true; a.len()], vec![true; b.len()]];
     let mut pairs = Vec::new();
     for (i, j) in path(&first, &second) {
@@ -73,7 +73,7 @@ pub(super) fn align(a: &[GoldenCall], b: &[GoldenCall]) -> Vec<(usize, usize)> {
     pairs
 }
 
-impl Run {
+impl GroupedRun {
     fn new<'c>(calls: &'c [GoldenCall], known: &mut HashMap<&'c str, u32>) -> Self {
         let mut groups: Vec<Range<usize>> = Vec::new();
         for (at, call) in calls.iter().enumerate() {
@@ -95,28 +95,30 @@ impl Run {
 }
 
 /// The groups that meet on the path that pairs the most, from the start.
-fn path(a: &Run, b: &Run) -> Vec<(usize, usize)> {
+fn path(a: &GroupedRun, b: &GroupedRun) -> Vec<(usize, usize)> {
     let width = b.groups.len();
-    let mut steps = vec![Step::Both; a.groups.len() * width];
-    let mut above: Vec<Place> = Vec::new();
+    let mut steps = vec![MeetingStep::Both; a.groups.len() * width];
+    let mut above: Vec<MeetingGroups> = Vec::new();
     for i in 0..a.groups.len() {
-        let mut row: Vec<Place> = Vec::with_capacity(width);
+        let mut row: Vec<MeetingGroups> = Vec::with_capacity(width);
         for j in 0..width {
             let corner = j.checked_sub(1).and_then(|before| above.get(before));
             let paired = corner.map_or(0, |place| place.pairs);
-            let mut best = Place { pairs: paired, left: [a.group(i), b.group(j)] }.met();
-            let mut step = Step::Both;
+            let mut best = MeetingGroups { pairs: paired, left: [a.group(i), b.group(j)] }.met();
+            let mut step = MeetingStep::Both;
             if let Some(place) = above.get(j).filter(|it| it.can_beat(&best, a.groups[i].len(), 1))
             {
-                let met = Place { left: [a.group(i), place.left[1].clone()], ..*place }.met();
+                let met =
+                    MeetingGroups { left: [a.group(i), place.left[1].clone()], ..*place }.met();
                 if met.pairs > best.pairs {
-                    (best, step) = (met, Step::First);
+                    (best, step) = (met, MeetingStep::First);
                 }
             }
             if let Some(place) = row.last().filter(|it| it.can_beat(&best, b.groups[j].len(), 0)) {
-                let met = Place { left: [place.left[0].clone(), b.group(j)], ..*place }.met();
+                let met =
+                    MeetingGroups { left: [place.left[0].clone(), b.group(j)], ..*place }.met();
                 if met.pairs > best.pairs {
-                    (best, step) = (met, Step::Second);
+                    (best, step) = (met, MeetingStep::Second);
                 }
             }
             steps[i * width + j] = step;
@@ -127,22 +129,22 @@ fn path(a: &Run, b: &Run) -> Vec<(usize, usize)> {
     walk_back(&steps, a.groups.len(), width)
 }
 
-fn walk_back(steps: &[Step], height: usize, width: usize) -> Vec<(usize, usize)> {
+fn walk_back(steps: &[MeetingStep], height: usize, width: usize) -> Vec<(usize, usize)> {
     let mut places = Vec::new();
     let mut at = height.checked_sub(1).zip(width.checked_sub(1));
     while let Some((i, j)) = at {
         places.push((i, j));
         at = match steps[i * width + j] {
-            Step::Both => i.checked_sub(1).zip(j.checked_sub(1)),
-            Step::First => i.checked_sub(1).map(|i| (i, j)),
-            Step::Second => j.checked_sub(1).map(|j| (i, j)),
+            MeetingStep::Both => i.checked_sub(1).zip(j.checked_sub(1)),
+            MeetingStep::First => i.checked_sub(1).map(|i| (i, j)),
+            MeetingStep::Second => j.checked_sub(1).map(|j| (i, j)),
         };
     }
     places.reverse();
     places
 }
 
-impl Place {
+impl MeetingGroups {
     /// Whether going on from here with `fresh` calls may pair more than the best so far.
     fn can_beat(&self, best: &Self, fresh: usize, side: usize) -> bool {
         self.pairs as usize + self.left[side].len().min(fresh) > best.pairs as usize

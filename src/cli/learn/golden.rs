@@ -1,5 +1,6 @@
-//! What good runs have in common: the calls that all of them make in one order (those that were made
-//! together in any), the parts of the arguments that do not vary, how often each tool is called.
+//! What good runs have in common: the calls that all of them make in one order (those that were
+//! made together in any), the parts of the arguments that do not vary, how often each tool is
+//! called.
 
 use std::collections::BTreeMap;
 

@@ -23,8 +23,8 @@ use crate::visible;
 /// Makes a dataset of expectations from recorded good runs
 ///
 /// For each case: the calls that all its runs make in one order (calls that were made together have
-/// none among them), with the arguments that are the same in all of them, and how often each tool is
-/// called. What varies from run to run is left
+/// none among them), with the arguments that are the same in all of them, and how often each tool
+/// is called. What varies from run to run is left
 /// open, so two or three runs of a case make better expectations than one. The dataset is what
 /// `expect:` reads; the config for it is printed on standard error. Review it: it says what the
 /// agent does, not what it should.

@@ -1,7 +1,8 @@
 //! An earlier run's scores beside those of this one.
 //!
 //! Scores are paired by evaluator and case; a trace's case holds for all its evaluators, whichever
-//! of their datasets names it. Where no case is named by trace, for the same recording judged again; what has no partner on the other side is left out and counted. Where nothing
+//! of their datasets names it. Where no case is named by trace, for the same recording judged
+//! again; what has no partner on the other side is left out and counted. Where nothing
 //! pairs, the two runs are compared as samples.
 
 use std::collections::BTreeMap;

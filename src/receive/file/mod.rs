@@ -4,8 +4,8 @@
 //! systems export ([`foreign`]), one binary protobuf request, or several with four bytes of length
 //! before each, as the Collector's file exporter writes; each plain, gzip or zstd. Out: requests in
 //! their encoded protobuf form. A bad line does not lose the others. Limits:
-//! [`REQUEST_BYTES_MAX`]; text is read line by line and long lists part by part, so a file may be of
-//! any size.
+//! [`REQUEST_BYTES_MAX`]; text is read line by line and long lists part by part, so a file may be
+//! of any size.
 //!
 //! JSON holds its signal in its top key. Binary requests do not say what they are: a name with
 //! `logs` or `metrics` among its parts says it, others are taken as traces.

@@ -117,9 +117,9 @@ impl Nesting {
         }
     }
 
-    /// Whether the next thing in the text would be an item of the list.
+    /// Whether the next thing in the text would be an item of a list that stands alone: a request.
     pub(super) fn awaits_item(&self, text: &[u8]) -> bool {
-        let is_between = matches!(self.list, LongList::Open { depth, .. } if depth == self.depth);
+        let is_between = self.depth == 1 && matches!(self.list, LongList::Open { depth: 1, .. });
         is_between && matches!(text.trim_ascii_end().last(), Some(b',' | b'['))
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Values are compared as values: numbers by what they are worth, objects in any order, lists in
 //! theirs. The modes say how the keys at the top are compared; what lies below must be equal
-//! whole, but for `nested_subset`. The rules are those of Dokimos (`dokimos-dev/dokimos`, `TolerantArgumentMatcher`).
+//! whole, but for `nested_subset`. The rules are those of Dokimos (`dokimos-dev/dokimos`,
+//! `TolerantArgumentMatcher`).
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
