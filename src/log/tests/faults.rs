@@ -167,7 +167,9 @@ fn file_goes_on_after_writes_that_failed_and_were_cut() {
 #[test]
 fn disk_with_room_for_little_is_failing_until_it_takes_what_it_refused() {
     let disk = FakeDisk::default();
-    let (log, _, _all) = open(&disk, LogLimits { segment: MIB, ..limits(Durability::Os) });
+    // Room for all that is written below, however quick the machine is.
+    let large = LogLimits { segment: 1024 * MIB, size_max: 1024 * MIB, ..limits(Durability::Os) };
+    let (log, _, _all) = open(&disk, large);
     let room = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let asked = Arc::clone(&room);
     disk.plan_sized(move |call, bytes| {
