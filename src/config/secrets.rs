@@ -144,7 +144,9 @@ pub(super) fn masked_line(line: &str) -> Cow<'_, str> {
     let mut at = 0;
     while let Some(found) = pair.captures_at(line, at) {
         let (Some(key), Some(value)) = (found.get(1), found.get(3)) else { break };
-        if Above::default().below_mistyped(key.as_str()).is_secret {
+        // `${env:NAME}` names where a value comes from, and is none.
+        let is_reference = line[..key.start()].ends_with("${");
+        if !is_reference && Above::default().below_mistyped(key.as_str()).is_secret {
             let before = without_secrets(&line[..value.start()]);
             return Cow::Owned(format!("{before}{REDACTED}"));
         }
@@ -166,6 +168,7 @@ mod tests {
             ("a: {env: {A: abc}}", "a: {env: [REDACTED]"),
             ("{key: abc, pass: x}", "{key: [REDACTED]"),
             ("{endpoint: http://u:p@h, pwd: x}", "{endpoint: http://[REDACTED]@h, pwd: [REDACTED]"),
+            ("endpoint: ${env:HOST}", "endpoint: ${env:HOST}"),
             ("timeout: 1s # token", "timeout: 1s # token"),
             ("token:", "token:"),
         ] {
