@@ -11,7 +11,8 @@ const SAYS_NUMBER: [&str; 8] = ["no", "nr", "num", "number", "nummer", "id", "co
 /// Bytes before a number in which its word is looked for.
 const WORD_BYTES: usize = 48;
 
-/// The word before a number, if it names a thing or may do so.
+/// The word before a number, if it may name a thing: it is said to have a number, or is written as
+/// a title directly before it. Any other word may be a verb, or somebody's name before a colon.
 pub(super) fn thing_before(text: &[u8], at: usize) -> Option<&[u8]> {
     let mut end = at;
     loop {
@@ -21,7 +22,10 @@ pub(super) fn thing_before(text: &[u8], at: usize) -> Option<&[u8]> {
             end = word.start;
             continue;
         }
-        return (!is_name(text, &word, at)).then_some(found);
+        let is_numbered = end != at;
+        let is_title = found[0].is_ascii_uppercase() && matches!(&text[word.end..at], b" " | b" #");
+        let may_name = (is_numbered || is_title) && !is_name(text, &word, at);
+        return may_name.then_some(found);
     }
 }
 
@@ -68,12 +72,13 @@ mod tests {
         check("the part no. 412", Some("part"));
         check("{\"order_id\": \"412", Some("order"));
         check("Serial number: 412", Some("Serial"));
-        check("it is 412", Some("is"));
+        check("Lot #412", Some("Lot"));
     }
 
     #[test]
-    fn persons_and_rows_name_no_thing() {
-        for text in ["Jane Doe 412", "412", "Doe, 412", "номер 412", "number: 412", "x;412"] {
+    fn persons_verbs_and_rows_name_no_thing() {
+        let names = ["Jane Doe 412", "Jane: 412", "Doe, 412", "she read out 412", "s s n 412"];
+        for text in names.into_iter().chain(["412", "номер 412", "number: 412", "x;412"]) {
             check(text, None);
         }
     }
