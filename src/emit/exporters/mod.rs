@@ -173,10 +173,16 @@ impl Exporters {
             if !is_over {
                 tokio::select! {
                     biased;
-                    _ = &mut task => continue,
+                    _ = &mut task => {}
                     () = no_more_time.as_mut() => is_over = true,
                 }
-            } else if task.is_finished() {
+            }
+            if task.is_finished() {
+                // It may have ended since its backend is away: what nothing keeps is lost then.
+                let lost = queue.as_ref().map_or(0, |queue| queue.dropped());
+                if let Some(queue) = queue.filter(|_| lost > 0) {
+                    unsent.push(Unsent { exporter: queue.name().to_owned(), evaluations: lost });
+                }
                 continue;
             }
             let Some(queue) = queue else {

@@ -274,8 +274,12 @@ impl Queue {
         self.give_up();
         // Where the task panicked, what it held is dropped and counted all the same.
         let _ = task.await;
-        let lost = self.shared.dropped.load(Ordering::Relaxed);
-        Abandoned { lost, left: self.left() }
+        Abandoned { lost: self.dropped(), left: self.left() }
+    }
+
+    /// Evaluations that were dropped with what held them, and that nothing keeps.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.shared.dropped.load(Ordering::Relaxed)
     }
 
     /// Evaluations that were left to the next process.
