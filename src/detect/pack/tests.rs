@@ -124,46 +124,12 @@ fn previews_show_the_form_only() {
     assert_eq!(redact(&"x".repeat(30)), format!("{}…", "a".repeat(24)));
 }
 
-/// White space written out, before which no word starts; and texts so short that each of their
-/// literals stands in every second sentence: they are found beside a longer one.
-const WRITTEN_OUT: [&str; 4] = [r"\n", r"\u00", "%20", "&nbsp;"];
-const TOO_SHORT: [&str; 5] = ["unfilled template", "marker", "empty body", "Email", "Password"];
-
-/// Texts whose gate stays shut though the expression matches: these alternatives never fire.
-fn shut_alternatives(pack: &Pack) -> Vec<String> {
-    let mut shut = Vec::new();
-    for (index, detector) in pack.detectors.iter().enumerate() {
-        // What is asked for in the context may stand outside of the match.
-        if detector.near.is_some() || detector.gate.needs.is_none() || detector.gate.or_non_ascii {
-            continue;
-        }
-        let Some(pattern) = &detector.pattern else { continue };
-        let Some(engine) = pattern.get() else { continue };
-        let Ok(hir) = expression::parsed(pattern.folded(), TextForm::Normalised) else { continue };
-        for text in alternatives::texts(&hir) {
-            let written_out = WRITTEN_OUT.iter().any(|part| text.contains(part));
-            let short = text.chars().count() < 20 && TOO_SHORT.contains(&&*detector.kind);
-            if written_out || short {
-                continue;
-            }
-            let text = format!(" {text} ");
-            if engine.look().find(text.as_bytes(), 0..text.len()).is_none() {
-                continue;
-            }
-            let hits = pack.gates.anchors(text.as_bytes(), &Profile::of(text.as_bytes()));
-            let needs = detector.gate.needs.as_deref().unwrap();
-            if !compile::meet(&hits.set, needs) {
-                shut.push(format!("{index} {}: {text:?}", detector.kind));
-            }
-        }
-    }
-    shut
-}
-
 #[test]
 fn each_alternative_of_each_built_in_pattern_fires_alone() {
-    let shut = shut_alternatives(&evidence().unwrap());
-    assert!(shut.is_empty(), "{} are shut: {shut:#?}", shut.len());
+    let tried = alternatives::tried(&evidence().unwrap());
+    println!("{} fire, skipped: {:#?}", tried.fired, tried.skipped);
+    let silent = &tried.silent;
+    assert!(silent.is_empty(), "{} are silent: {silent:#?}", silent.len());
 }
 
 #[test]
