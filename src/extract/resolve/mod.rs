@@ -182,7 +182,7 @@ const STEPS_PER_LITERAL_SIGN: usize = 16;
 
 /// Steps to read a printed field (`name=value`): its name and value are made, and a result is read
 /// for its id, its content and its error.
-const STEPS_PER_FIELD: usize = 128;
+const STEPS_PER_FIELD: usize = 400;
 
 /// Looking for a word in a key, at each of its borders.
 const STEPS_PER_WORD: usize = 8;
