@@ -49,6 +49,8 @@ pub struct LogCounts {
     pub dropped_bytes: u64,
     /// Segments that could not be removed.
     pub remove_errors: u64,
+    /// Records of notes that were taken and never written, for want of room in memory or on disk.
+    pub unwritten_notes: u64,
 }
 
 /// One record that waits.

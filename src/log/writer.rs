@@ -249,9 +249,16 @@ impl LogWriter {
             match record.written {
                 // A sender that has gone need not be told.
                 Some(waiting) => drop(waiting.send(written)),
-                None if record.is_note && written.is_err() => self.unwritten.keep(record),
+                None if record.is_note && written.is_err() => self.keep_unwritten(record),
                 None => {}
             }
+        }
+    }
+
+    /// Keeps a note until the log can be written again, or counts it.
+    fn keep_unwritten(&mut self, note: WaitingRecord) {
+        if !self.unwritten.keep(note) {
+            self.queue.count(|counts| counts.unwritten_notes += 1);
         }
     }
 
@@ -263,8 +270,9 @@ impl LogWriter {
         self.refused_bytes = 0;
         self.queue.is_failing.store(false, Ordering::Relaxed);
         for (head, note) in std::mem::take(&mut self.unwritten).notes {
-            // What finds no room now is not told, as if it had come now.
-            let _ = self.queue.push_note(head, note);
+            if self.queue.push_note(head, note).is_err() {
+                self.queue.count(|counts| counts.unwritten_notes += 1);
+            }
         }
     }
 
@@ -433,13 +441,15 @@ impl LogWriter {
 }
 
 impl UnwrittenNotes {
-    /// Keeps a note for later, as long as there is room.
-    fn keep(&mut self, note: WaitingRecord) {
+    /// Keeps a note for later, if there is room.
+    fn keep(&mut self, note: WaitingRecord) -> bool {
         let bytes = RECORD_HEAD_BYTES + note.payload.len();
-        if self.bytes + bytes <= UNWRITTEN_BYTES_MAX {
+        let has_room = self.bytes + bytes <= UNWRITTEN_BYTES_MAX;
+        if has_room {
             self.bytes += bytes;
             self.notes.push((note.head, note.payload));
         }
+        has_room
     }
 }
 

@@ -126,6 +126,12 @@ fn show_usage(meter: &Meter, log: &Log) {
         usage.counts.write_errors + usage.counts.sync_errors + usage.counts.remove_errors
     });
     counter(
+        "spanscore.log.unwritten_notes",
+        "{record}",
+        "Records of what was said that could not be written while the log failed.",
+        |usage| usage.counts.unwritten_notes,
+    );
+    counter(
         "spanscore.log.dropped",
         "By",
         "Bytes dropped although they were needed: too old, or for room.",
