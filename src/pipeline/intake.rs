@@ -49,6 +49,8 @@ pub struct PipelineIntake {
     /// Held to read by each request that comes before that, and to write by whoever ends it.
     gate: Arc<AsyncRwLock<()>>,
     forwards: Arc<Forwards>,
+    /// Whose requests those from the log are: they keep their order.
+    restorer: Arc<Sender>,
 }
 
 /// Longest that a request waits for the disk.
@@ -90,6 +92,7 @@ impl PipelineIntake {
             is_lost: AtomicBool::new(false),
             gate: Arc::default(),
             forwards: Arc::default(),
+            restorer: Arc::default(),
         }
     }
 
@@ -200,7 +203,7 @@ impl PipelineIntake {
             batch.claims = claims.clone();
             let room = Arc::new((own, Arc::clone(&room)));
             let (batch, table) = (Arc::new(batch), Arc::clone(&table));
-            place.send(ShardMessage::Batch { batch, table, at_ms, _room: room });
+            place.send(ShardMessage::Batch { batch, table, at_ms, room });
         }
         Ok(claim)
     }
@@ -309,7 +312,7 @@ impl PipelineIntake {
         deadline: Instant,
         origin: RequestOrigin<'_>,
     ) -> Result<Extracted, Refused> {
-        let room = self.room_for(kept.request.len(), &Arc::default(), deadline).await?;
+        let room = self.room_for(kept.request.len(), &self.restorer, deadline).await?;
         let (batches, extracted) = self.read(kept.signal, &kept.request, deadline).await?;
         self.hand_over(batches, room, deadline, origin).await?;
         Ok(extracted)

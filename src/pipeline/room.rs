@@ -70,6 +70,11 @@ impl RequestQueue {
 }
 
 impl QueueRoom {
+    /// Who has it, as a number that nobody else is while it is held.
+    pub(super) fn holder(&self) -> usize {
+        Arc::as_ptr(&self.sender).addr()
+    }
+
     /// Makes it as large as what it is for, which is there already.
     pub(super) fn grow(&mut self, bytes: usize) {
         let more = bytes.saturating_sub(self.bytes);
@@ -140,6 +145,13 @@ impl ShardQueue {
             waiters.wait(asked, deadline, waits, is_taken).await.then_some(())?;
         }
         Some(ShardRoom { room: Arc::clone(&self.room), bytes })
+    }
+}
+
+impl ShardRoom {
+    /// How much it is.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 

@@ -6,13 +6,13 @@
 //!
 //! **Invariant:** an evaluation is remembered, to be revised, only once it was handed out.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::Outlet;
 use super::backlog::Backlog;
 use super::guard::Guarded;
 use super::journal::notes::JudgedNote;
@@ -24,13 +24,15 @@ use super::reading::{ReadingMemory, reserve};
 use super::reload::setup::{Reform, Translator};
 use super::room::{QueueRoom, ShardRoom};
 use super::sessions::SessionSender;
+use super::{Outlet, QUEUED_REQUESTS_MAX};
 use asking::TraceAnswer;
 pub(super) use clock::ShardClock;
 pub(super) use costly::Costly;
+use inbox::Inbox;
 pub(super) use pace::JudgingPace;
-use pace::SLICE;
+use pace::{SLICE, SLICE_STEPS};
 
-use crate::assemble::{Due, Handle, RunningTrace, Shard, TakenSteps};
+use crate::assemble::{Due, Handle, Shard, TakenSteps};
 use crate::emit::forward::Forwards;
 use crate::evaluate::engine::run::{Evaluators, Evidence, Passes};
 use crate::extract::{Resolver, Table};
@@ -44,22 +46,19 @@ use crate::telemetry::Heartbeats;
 pub(super) const TICK: Duration = Duration::from_millis(50);
 /// Traces whose evaluations are handed out together.
 const JUDGED_MAX: usize = 64;
-/// Verdicts before the end of a trace have this part of its steps, beside them: what is judged at
-/// the end must not depend on how the spans came.
-const EARLY_SHARE: u64 = 4;
-/// Requests taken from the queue at once.
+/// Requests worked off before deadlines are looked at.
 const WORK_MAX: usize = 32;
 /// What a shard is told.
 #[derive(Clone)]
 pub(super) enum ShardMessage {
-    /// Records of one request; the room it took in the queue is free when this is dropped.
+    /// Records of one request; the room it took in the queue is free when it is worked off.
     /// `at_ms`: they came at that time on the shard's clock, and are brought back.
     Batch {
         batch: Arc<SpanBatch>,
         /// That they were extracted with.
         table: Arc<Table>,
         at_ms: Option<u64>,
-        _room: Arc<(ShardRoom, Arc<QueueRoom>)>,
+        room: Arc<(ShardRoom, Arc<QueueRoom>)>,
     },
     /// Read and judge so from now on.
     Reform(Arc<Reform>),
@@ -118,27 +117,15 @@ impl Worker {
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<ShardMessage>) {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut work = Vec::with_capacity(WORK_MAX);
+        let mut inbox = Inbox::default();
+        let mut came = Vec::with_capacity(WORK_MAX);
         let mut due = Vec::new();
         let mut is_open = true;
-        while is_open {
+        while is_open || !inbox.is_empty() {
             self.heartbeats.beat(self.index);
-            let most = if self.shard.behind() > 0 { SLICE } else { WORK_MAX };
             tokio::select! {
-                count = queue.recv_many(&mut work, most) => {
+                count = queue.recv_many(&mut came, QUEUED_REQUESTS_MAX), if is_open => {
                     is_open = count > 0;
-                    for work in work.drain(..) {
-                        match work {
-                            ShardMessage::Batch { batch, table, at_ms, .. } => {
-                                self.arrived((batch, table), at_ms, &mut due);
-                            }
-                            ShardMessage::Reform(reform) => self.reform(reform).await,
-                            ShardMessage::Restore { priors } => self.restore(priors),
-                            ShardMessage::Resume { now_ms } => self.resume(now_ms, &mut due),
-                            // What has a place in the queue was acknowledged, or soon is.
-                            ShardMessage::Drain => queue.close(),
-                        }
-                    }
                 }
                 _ = ticks.tick() => {
                     // While it is brought back its time goes on with what came.
@@ -148,8 +135,15 @@ impl Worker {
                             ticks.reset_immediately();
                         }
                     }
+                    // Of all that came meanwhile it is chosen what is next.
+                    if !queue.is_empty() {
+                        queue.recv_many(&mut came, QUEUED_REQUESTS_MAX).await;
+                    }
                 }
+                () = ready(()), if !inbox.is_empty() => {}
             }
+            came.drain(..).for_each(|message| inbox.put(message));
+            self.work_off(&mut inbox, &mut queue, &mut due).await;
         }
         let now_ms = self.clock.now_ms();
         // What is not back as a whole is still in the log, and judged by the next process.
@@ -160,6 +154,35 @@ impl Worker {
         }
         self.metrics.shard(self.index, &mut self.shard);
         self.heartbeats.end(self.index);
+    }
+
+    /// Works off some of what waits: no more than one expensive trace at once, so that what comes
+    /// meanwhile has its turn.
+    async fn work_off(
+        &mut self,
+        inbox: &mut Inbox,
+        queue: &mut mpsc::Receiver<ShardMessage>,
+        due: &mut Vec<Due>,
+    ) {
+        let most = if self.shard.behind() > 0 { SLICE } else { WORK_MAX };
+        let mut steps = 0;
+        for _ in 0..most {
+            match inbox.take() {
+                Some(ShardMessage::Batch { batch, table, at_ms, room }) => {
+                    steps += self.arrived((batch, table), at_ms, due);
+                    drop(room);
+                }
+                Some(ShardMessage::Reform(reform)) => self.reform(reform).await,
+                Some(ShardMessage::Restore { priors }) => self.restore(priors),
+                Some(ShardMessage::Resume { now_ms }) => self.resume(now_ms, due),
+                // What has a place in the queue was acknowledged, or soon is.
+                Some(ShardMessage::Drain) => queue.close(),
+                None => return,
+            }
+            if steps > SLICE_STEPS {
+                return;
+            }
+        }
     }
 
     fn restore(&mut self, priors: Arc<Priors>) {
@@ -187,7 +210,7 @@ impl Worker {
         (mut batch, table): (Arc<SpanBatch>, Arc<Table>),
         at_ms: Option<u64>,
         due: &mut Vec<Due>,
-    ) {
+    ) -> u64 {
         let is_old =
             Arc::get_mut(&mut batch).is_some_and(|batch| self.bring_up_to_date(batch, &table));
         let (records, is_spans) = (batch.spans.len(), batch.is_of_spans());
@@ -198,11 +221,20 @@ impl Worker {
             self.clock.set(at_ms);
         }
         let now_ms = at_ms.unwrap_or_else(|| self.clock.now_ms());
-        self.guarded(now_ms, due, |own, due| own.take_in(batch, is_old, now_ms, due));
+        let mut steps = 0;
+        self.guarded(now_ms, due, |own, due| steps = own.take_in(batch, is_old, now_ms, due));
         self.backlog.unqueue(records, is_spans);
+        steps
     }
 
-    fn take_in(&mut self, batch: Arc<SpanBatch>, is_old: bool, now_ms: u64, due: &mut Vec<Due>) {
+    /// Adds records; gives the steps of what was judged with that.
+    fn take_in(
+        &mut self,
+        batch: Arc<SpanBatch>,
+        is_old: bool,
+        now_ms: u64,
+        due: &mut Vec<Due>,
+    ) -> u64 {
         self.shard.add(&batch, now_ms, due);
         if is_old {
             batch.runs.iter().for_each(|run| self.shard.lacks_facts(run.trace_id));
@@ -210,8 +242,7 @@ impl Worker {
         if let Ok(batch) = Arc::try_unwrap(batch) {
             self.pool.give_back(batch);
         }
-        self.judge_due(due);
-        self.judge_running();
+        self.judge_due(due) + self.judge_running()
     }
 
     fn judge_all(&mut self, completion: Completion, now_ms: u64, due: &mut Vec<Due>) {
@@ -303,63 +334,6 @@ impl Worker {
         self.metrics.evaluations(&evaluations);
         let receipt = self.journal.as_ref().map(|journal| journal.receipt(claims, notes));
         (self.outlet)(evaluations, receipt);
-    }
-
-    /// Asks for early verdicts on the running traces that the last batch brought on. Without an
-    /// evaluator that speaks early there are none.
-    fn judge_running(&mut self) {
-        let running = self.shard.take_running();
-        if running.is_empty() {
-            return;
-        }
-        let now_ns = unix_ns(SystemTime::now());
-        let mut evaluations = Vec::new();
-        let mut said = Vec::new();
-        let mut claims = Claims::default();
-        for running in running {
-            let before = evaluations.len();
-            let (reported, steps) = self.evaluate_early(running, now_ns, &mut evaluations);
-            self.supersede(running.handle, &mut evaluations[before..]);
-            claims.join(&self.shard.claims(running.handle));
-            self.shard.take_steps(running.handle, TakenSteps { judged: 0, early: steps });
-            said.extend(reported.map(|reported| (running.handle, reported)));
-        }
-        self.hand_out(evaluations, claims, Vec::new());
-        for (handle, reported) in said {
-            self.shard.keep_reported(handle, reported);
-        }
-    }
-
-    /// Pushes early verdicts; gives what was said of the trace with them, `None` if nothing was
-    /// added, and the steps that it took.
-    fn evaluate_early(
-        &self,
-        running: RunningTrace,
-        now_ns: u64,
-        out: &mut Vec<Evaluation>,
-    ) -> (Option<Vec<Reported>>, u64) {
-        let mut reported = self.shard.reported(running.handle).to_vec();
-        let steps_max =
-            (self.trace_steps / EARLY_SHARE).saturating_sub(self.shard.steps(running.handle).early);
-        let asks = steps_max > 0 && self.evaluators.may_report(&reported);
-        let Some(trace) = self.shard.trace(running.handle).filter(|_| asks) else {
-            return (None, 0);
-        };
-        let evidence = Evidence::first(running.digest, Completion::Open, now_ns);
-        let before = out.len();
-        let Some(_reading) = self.reserve(trace) else { return (None, steps_max) };
-        let judged = caught(|| {
-            let mut trajectory = self.resolver.resolve_within(trace, Effort::new(steps_max));
-            self.evaluators.evaluate_early(&mut trajectory, evidence, &mut reported, out);
-            trajectory.effort.taken()
-        });
-        if judged.is_err() {
-            out.truncate(before);
-            self.metrics.panicked();
-            tracing::error!(trace_id = %trace.trace_id, "judging an open trace panicked");
-        }
-        let reported = (out.len() > before).then_some(reported);
-        (reported, judged.unwrap_or(steps_max))
     }
 
     /// Where judged traces go, while an evaluator judges sessions.
@@ -486,6 +460,8 @@ pub(super) fn unix_ns(time: SystemTime) -> u64 {
 mod asking;
 mod clock;
 mod costly;
+mod early;
+mod inbox;
 mod pace;
 mod reform;
 mod told;

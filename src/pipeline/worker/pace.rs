@@ -9,7 +9,7 @@
 pub(super) const SLICE: usize = 8;
 
 /// Steps of some traces together, past which they are too many: about four milliseconds.
-const SLICE_STEPS: u64 = 2_000_000;
+pub(super) const SLICE_STEPS: u64 = 2_000_000;
 
 /// Traces that are judged at once.
 #[derive(Debug)]

@@ -94,13 +94,13 @@ async fn work_that_was_taken_is_judged_although_it_stands_behind_the_drain() {
             batch: Arc::clone(&batch),
             table: Arc::clone(&table),
             at_ms: None,
-            _room: Arc::clone(&room),
+            room: Arc::clone(&room),
         };
         sender.send(work).await.unwrap();
     }
     let running = tokio::spawn(worker.run(queue));
     sender.closed().await;
-    place.send(ShardMessage::Batch { batch, table, at_ms: None, _room: room });
+    place.send(ShardMessage::Batch { batch, table, at_ms: None, room });
     running.await.unwrap();
     counted(&telemetry, "spanscore_assemble_judged_traces_total{completion=\"shutdown\"} 1");
     let again = 2 * WORK_MAX * count;
@@ -131,7 +131,7 @@ async fn what_comes_behind_the_last_word_is_judged_too() {
         sender.send(ShardMessage::Drain).await.unwrap();
     }
     let (batch, table) = (sample(&worker), Arc::clone(worker.resolver.table()));
-    let batch = ShardMessage::Batch { batch, table, at_ms: None, _room: room().await };
+    let batch = ShardMessage::Batch { batch, table, at_ms: None, room: room().await };
     sender.send(batch).await.unwrap();
     worker.run(queue).await;
     counted(&telemetry, "spanscore_assemble_judged_traces_total{completion=\"shutdown\"} 1");
@@ -176,7 +176,7 @@ fn a_fault_judges_what_the_shard_holds_and_the_shard_goes_on() {
     counted(&telemetry, "spanscore_assemble_judged_traces_total{completion=\"evicted\"} 1");
     assert_eq!((worker.shard.trace_count(), worker.shard.bytes(), due.len()), (0, 0, 0));
 
-    worker.guarded(1, &mut due, |own, due| own.take_in(batch, false, 1, due));
+    worker.guarded(1, &mut due, |own, due| drop(own.take_in(batch, false, 1, due)));
     worker.guarded(1, &mut due, |own, due| own.judge_all(Completion::Shutdown, 1, due));
     counted(&telemetry, "spanscore_assemble_judged_traces_total{completion=\"shutdown\"} 1");
     counted(&telemetry, "spanscore_evaluate_panics_total 1");
@@ -244,7 +244,7 @@ fn early_verdicts_that_did_not_leave_are_never_revised() {
     // Another span takes the place of the root, which never comes.
     let batch = sample_with(&worker, &[(r#""spanId": "00f067aa0ba902b7","#, r#""spanId": "0a","#)]);
     let mut due = Vec::new();
-    worker.guarded(0, &mut due, |own, due| own.take_in(batch, false, 0, due));
+    worker.guarded(0, &mut due, |own, due| drop(own.take_in(batch, false, 0, due)));
     assert_eq!(revisions(&kept.lock().unwrap()), [(0, None)]);
 }
 

@@ -1,0 +1,75 @@
+//! Verdicts on traces that are still open.
+
+use std::time::SystemTime;
+
+use super::{Worker, unix_ns};
+use crate::assemble::{RunningTrace, TakenSteps};
+use crate::evaluate::engine::run::Evidence;
+use crate::model::{Claims, Completion, Effort, Evaluation, Reported};
+use crate::panics::caught;
+
+/// Verdicts before the end of a trace have this part of its steps, beside them: what is judged at
+/// the end must not depend on how the spans came.
+const EARLY_SHARE: u64 = 4;
+
+impl Worker {
+    /// Asks for early verdicts on the running traces that the last batch brought on. Without an
+    /// evaluator that speaks early there are none. Gives the steps that it took.
+    pub(super) fn judge_running(&mut self) -> u64 {
+        let running = self.shard.take_running();
+        if running.is_empty() {
+            return 0;
+        }
+        let mut taken = 0;
+        let now_ns = unix_ns(SystemTime::now());
+        let mut evaluations = Vec::new();
+        let mut said = Vec::new();
+        let mut claims = Claims::default();
+        for running in running {
+            let before = evaluations.len();
+            let (reported, steps) = self.evaluate_early(running, now_ns, &mut evaluations);
+            self.supersede(running.handle, &mut evaluations[before..]);
+            claims.join(&self.shard.claims(running.handle));
+            self.shard.take_steps(running.handle, TakenSteps { judged: 0, early: steps });
+            taken += steps;
+            said.extend(reported.map(|reported| (running.handle, reported)));
+        }
+        self.hand_out(evaluations, claims, Vec::new());
+        for (handle, reported) in said {
+            self.shard.keep_reported(handle, reported);
+        }
+        taken
+    }
+
+    /// Pushes early verdicts; gives what was said of the trace with them, `None` if nothing was
+    /// added, and the steps that it took.
+    fn evaluate_early(
+        &self,
+        running: RunningTrace,
+        now_ns: u64,
+        out: &mut Vec<Evaluation>,
+    ) -> (Option<Vec<Reported>>, u64) {
+        let mut reported = self.shard.reported(running.handle).to_vec();
+        let steps_max =
+            (self.trace_steps / EARLY_SHARE).saturating_sub(self.shard.steps(running.handle).early);
+        let asks = steps_max > 0 && self.evaluators.may_report(&reported);
+        let Some(trace) = self.shard.trace(running.handle).filter(|_| asks) else {
+            return (None, 0);
+        };
+        let evidence = Evidence::first(running.digest, Completion::Open, now_ns);
+        let before = out.len();
+        let Some(_reading) = self.reserve(trace) else { return (None, steps_max) };
+        let judged = caught(|| {
+            let mut trajectory = self.resolver.resolve_within(trace, Effort::new(steps_max));
+            self.evaluators.evaluate_early(&mut trajectory, evidence, &mut reported, out);
+            trajectory.effort.taken()
+        });
+        if judged.is_err() {
+            out.truncate(before);
+            self.metrics.panicked();
+            tracing::error!(trace_id = %trace.trace_id, "judging an open trace panicked");
+        }
+        let reported = (out.len() > before).then_some(reported);
+        (reported, judged.unwrap_or(steps_max))
+    }
+}
