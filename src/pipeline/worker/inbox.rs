@@ -181,7 +181,7 @@ mod tests {
     fn who_was_away_goes_first_once_and_has_saved_up_nothing() {
         let mut line = FairLine::default();
         (0..6).for_each(|_| line.put(1, 10, 1));
-        (0..4).for_each(|_| drop(line.take()));
+        assert_eq!([1; 4].map(|_| line.take()), [Some(1); 4]);
         (0..3).for_each(|_| line.put(2, 10, 2));
         assert_eq!(taken(&mut line), [2, 1, 2, 1, 2]);
     }

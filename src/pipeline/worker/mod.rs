@@ -30,7 +30,7 @@ pub(super) use clock::ShardClock;
 pub(super) use costly::Costly;
 use inbox::Inbox;
 pub(super) use pace::JudgingPace;
-use pace::{SLICE, SLICE_STEPS};
+use pace::SLICE_STEPS;
 
 use crate::assemble::{Due, Handle, Shard, TakenSteps};
 use crate::emit::forward::Forwards;
@@ -46,8 +46,6 @@ use crate::telemetry::Heartbeats;
 pub(super) const TICK: Duration = Duration::from_millis(50);
 /// Traces whose evaluations are handed out together.
 const JUDGED_MAX: usize = 64;
-/// Requests worked off before deadlines are looked at.
-const WORK_MAX: usize = 32;
 /// What a shard is told.
 #[derive(Clone)]
 pub(super) enum ShardMessage {
@@ -118,7 +116,7 @@ impl Worker {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut inbox = Inbox::default();
-        let mut came = Vec::with_capacity(WORK_MAX);
+        let mut came = Vec::new();
         let mut due = Vec::new();
         let mut is_open = true;
         while is_open || !inbox.is_empty() {
@@ -135,12 +133,12 @@ impl Worker {
                             ticks.reset_immediately();
                         }
                     }
-                    // Of all that came meanwhile it is chosen what is next.
-                    if !queue.is_empty() {
-                        queue.recv_many(&mut came, QUEUED_REQUESTS_MAX).await;
-                    }
                 }
                 () = ready(()), if !inbox.is_empty() => {}
+            }
+            // Of all that came meanwhile it is chosen what is next.
+            if !queue.is_empty() {
+                queue.recv_many(&mut came, QUEUED_REQUESTS_MAX).await;
             }
             came.drain(..).for_each(|message| inbox.put(message));
             self.work_off(&mut inbox, &mut queue, &mut due).await;
@@ -164,13 +162,13 @@ impl Worker {
         queue: &mut mpsc::Receiver<ShardMessage>,
         due: &mut Vec<Due>,
     ) {
-        let most = if self.shard.behind() > 0 { SLICE } else { WORK_MAX };
-        let mut steps = 0;
-        for _ in 0..most {
+        let slice = self.pace.intake(self.shard.behind() > 0);
+        let (mut steps, mut bytes) = (0, 0);
+        for _ in 0..slice.requests {
             match inbox.take() {
                 Some(ShardMessage::Batch { batch, table, at_ms, room }) => {
                     steps += self.arrived((batch, table), at_ms, due);
-                    drop(room);
+                    bytes += room.0.bytes();
                 }
                 Some(ShardMessage::Reform(reform)) => self.reform(reform).await,
                 Some(ShardMessage::Restore { priors }) => self.restore(priors),
@@ -179,7 +177,7 @@ impl Worker {
                 Some(ShardMessage::Drain) => queue.close(),
                 None => return,
             }
-            if steps > SLICE_STEPS {
+            if steps > SLICE_STEPS || bytes > slice.bytes {
                 return;
             }
         }

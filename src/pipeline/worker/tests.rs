@@ -2,6 +2,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::brittle::{Brittle, configured};
+use super::pace::WORK_MAX;
 use super::*;
 use crate::assemble::{LimitsSettings, TracesSettings};
 use crate::evaluate::engine::run::Configured;
@@ -176,7 +177,9 @@ fn a_fault_judges_what_the_shard_holds_and_the_shard_goes_on() {
     counted(&telemetry, "spanscore_assemble_judged_traces_total{completion=\"evicted\"} 1");
     assert_eq!((worker.shard.trace_count(), worker.shard.bytes(), due.len()), (0, 0, 0));
 
-    worker.guarded(1, &mut due, |own, due| drop(own.take_in(batch, false, 1, due)));
+    worker.guarded(1, &mut due, |own, due| {
+        own.take_in(batch, false, 1, due);
+    });
     worker.guarded(1, &mut due, |own, due| own.judge_all(Completion::Shutdown, 1, due));
     counted(&telemetry, "spanscore_assemble_judged_traces_total{completion=\"shutdown\"} 1");
     counted(&telemetry, "spanscore_evaluate_panics_total 1");
@@ -244,7 +247,9 @@ fn early_verdicts_that_did_not_leave_are_never_revised() {
     // Another span takes the place of the root, which never comes.
     let batch = sample_with(&worker, &[(r#""spanId": "00f067aa0ba902b7","#, r#""spanId": "0a","#)]);
     let mut due = Vec::new();
-    worker.guarded(0, &mut due, |own, due| drop(own.take_in(batch, false, 0, due)));
+    worker.guarded(0, &mut due, |own, due| {
+        own.take_in(batch, false, 0, due);
+    });
     assert_eq!(revisions(&kept.lock().unwrap()), [(0, None)]);
 }
 
