@@ -47,7 +47,7 @@ pub fn transcode_within(
     transcode::transcode(schema::request(signal), text, hold)
 }
 
-/// The signals that a request in JSON holds, by the keys of its top object.
+/// The signals that a request in JSON holds, by the keys of its top object; each once.
 pub fn signals(text: &[u8]) -> Result<Vec<Signal>, OtlpJsonError> {
     let mut reader = OtlpJsonReader::new(text)?;
     let mut found = Vec::new();
@@ -55,7 +55,8 @@ pub fn signals(text: &[u8]) -> Result<Vec<Signal>, OtlpJsonError> {
     while reader.peek() == Some(b'"') {
         let key = reader.string()?;
         let signals = [Signal::Traces, Signal::Logs, Signal::Metrics];
-        found.extend(signals.into_iter().find(|signal| schema::request_key(*signal) == key));
+        let signal = signals.into_iter().find(|signal| schema::request_key(*signal) == key);
+        found.extend(signal.filter(|signal| !found.contains(signal)));
         reader.expect(b':')?;
         skip_value(&mut reader)?;
         if reader.peek() == Some(b',') {

@@ -18,7 +18,7 @@ use crate::receive::admission::Ticket;
 use crate::receive::status::{RefusalReason, RefusedRequest};
 
 /// Output is asked of the ticket in steps of this many bytes.
-const STEP_BYTES: usize = 1 << 20;
+pub(in crate::receive) const STEP_BYTES: usize = 1 << 20;
 
 /// Deflate cannot shrink data further than this.
 const DEFLATE_RATIO_MAX: usize = 1032;
@@ -93,6 +93,18 @@ fn window_log_max(bytes_max: usize) -> u32 {
     bytes_max.clamp(1 << 23, 1 << 27).next_power_of_two().ilog2()
 }
 
+/// What a decoder keeps of what came out, beside that.
+pub(in crate::receive) fn window_bytes(
+    compression: ContentCoding,
+    body: &[u8],
+    bytes_max: usize,
+) -> usize {
+    match compression {
+        ContentCoding::Gzip => 0,
+        ContentCoding::Zstd => zstd_window::largest(body).min(1 << window_log_max(bytes_max)),
+    }
+}
+
 fn malformed(error: io::Error) -> RefusedRequest {
     RefusedRequest::new(RefusalReason::Malformed, format!("cannot be decompressed: {error}"))
 }
@@ -109,10 +121,7 @@ pub(in crate::receive) fn decompress(
     if declared.is_some_and(|bytes| bytes > bytes_max) {
         return Err(RefusedRequest::too_large(bytes_max, setting));
     }
-    let window = match compression {
-        ContentCoding::Gzip => 0,
-        ContentCoding::Zstd => zstd_window::largest(body).min(1 << window_log_max(bytes_max)),
-    };
+    let window = window_bytes(compression, body, bytes_max);
     ticket.hold(window)?;
     let mut reader = compression.reader(body, bytes_max).map_err(malformed)?;
     let expected = declared.unwrap_or(body.len().saturating_mul(4)).min(bytes_max);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 use super::framing::{FileDivision, NextRecord, next_record};
@@ -49,11 +49,17 @@ impl FileIdentity {
 pub(super) struct FilePosition {
     pub(super) identity: FileIdentity,
     /// Where it was when it was last seen, for people.
+    #[serde(serialize_with = "shown")]
     pub(super) path: PathBuf,
     /// Bytes.
     pub(super) offset: u64,
     /// Lines, or records, that were passed.
     pub(super) line: u64,
+}
+
+/// A path as text: one file whose name is none must not keep all positions from being stored.
+fn shown<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }
 
 /// One record.

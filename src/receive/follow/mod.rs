@@ -32,10 +32,10 @@ use tokio_util::sync::CancellationToken;
 use super::{Intake, Received, Refused, Sender};
 use crate::model::{Memory, Share};
 use counters::{FollowCounters, PassedOver};
-use file::{BATCH_LEN, FileBatch, FileIdentity, FilePosition, FileRecord, FollowedFile};
+use file::{FileBatch, FileIdentity, FilePosition, FileRecord, FollowedFile};
 use paths::FILES_MAX;
 use positions::PositionStore;
-use record::requests_of;
+use record::{ReadRoom, RecordSettings, read_records};
 use settings::{FileReceiverSettings, StartAt};
 
 /// How often positions are stored.
@@ -219,7 +219,7 @@ impl<I: Intake> Follower<I> {
             self.memory.take(held);
             let batch = self.with(at, move |file| file.next_batch(bytes_max)).await;
             let taken = match &batch {
-                Some(batch) => self.take(at, batch).await,
+                Some(batch) => self.take(at, batch, held).await,
                 None => false,
             };
             self.memory.give_back(held);
@@ -256,26 +256,49 @@ impl<I: Intake> Follower<I> {
     }
 
     /// Hands a batch to the intake; `false` where it was not taken and has to come again.
-    async fn take(&mut self, at: usize, batch: &FileBatch) -> bool {
+    /// `held` is what is counted of it so far.
+    async fn take(&mut self, at: usize, batch: &FileBatch, held: usize) -> bool {
         let path = self.files[at].path.clone();
         for line in &batch.too_large {
-            self.counters.passed_over(PassedOver::TooLarge, 1);
-            self.log(&path, Some(*line), "larger than `max_record_mib`");
+            self.pass_over(&path, *line, PassedOver::TooLarge, "larger than `max_record_mib`");
         }
-        let mut requests = Vec::with_capacity(BATCH_LEN);
+        let records: Arc<[FileRecord]> = batch.records.as_slice().into();
         let (signal, bytes_max) = (self.settings.signal, self.settings.max_record_mib << 20);
-        for record in &batch.records {
-            match requests_of(record, &path, signal, bytes_max) {
-                Ok(more) => requests.extend(more.into_iter().map(|it| (record.line, it))),
-                Err((reason, error)) => self.pass_over(&path, record, reason, &error),
+        let settings = RecordSettings { path: path.as_path().into(), signal, bytes_max };
+        let mut next = 0;
+        while next < records.len() {
+            // Beside what its batch holds nobody has any: then a large record has to go beyond.
+            let room = ReadRoom::new(&self.memory, self.memory.held() <= held);
+            let (some, from, how) = (Arc::clone(&records), next, settings.clone());
+            let reading =
+                tokio::task::spawn_blocking(move || read_records(&some, from, &how, room));
+            let Ok(read) = reading.await else {
+                // Reading does not panic; a record of which it did is none.
+                self.pass_over(&path, records[next].line, PassedOver::Malformed, "cannot be read");
+                next += 1;
+                continue;
+            };
+            for (line, reason, error) in read.unusable {
+                self.pass_over(&path, line, reason, &error);
             }
+            if !self.hand_over(&path, read.requests).await {
+                return false;
+            }
+            drop(read.room);
+            if read.next == next {
+                self.counters.waited();
+                if self.stop.run_until_cancelled(sleep(MEMORY_WAIT)).await.is_none() {
+                    return false;
+                }
+            }
+            next = read.next;
         }
-        self.hand_over(&path, requests).await
+        true
     }
 
-    fn pass_over(&mut self, path: &Path, record: &FileRecord, reason: PassedOver, error: &str) {
+    fn pass_over(&mut self, path: &Path, line: u64, reason: PassedOver, error: &str) {
         self.counters.passed_over(reason, 1);
-        self.log(path, Some(record.line), error);
+        self.log(path, Some(line), error);
     }
 
     /// Hands requests over until each was taken or refused for good.

@@ -258,3 +258,22 @@ async fn it_waits_where_there_is_no_room_and_loses_nothing() {
     followed.taken(&expected).await;
     end(receiver).await;
 }
+
+#[cfg(unix)]
+#[tokio::test(start_paused = true)]
+async fn positions_are_stored_although_the_name_of_a_file_is_no_text() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let followed = Followed::new();
+    followed.append("a.json", line("first"));
+    let odd = followed.folder.path().join("in").join(OsStr::from_bytes(b"b\xff.json"));
+    std::fs::write(odd, line("odd")).unwrap();
+    let receiver = followed.start(StartAt::Beginning);
+    followed.taken(&["first", "odd"]).await;
+    end(receiver).await;
+    followed.append("a.json", line("second"));
+    let receiver = followed.start(StartAt::Beginning);
+    followed.taken(&["second"]).await;
+    end_after_a_look(receiver).await;
+    assert!(followed.intake.seen.lock().unwrap().is_empty(), "no file is read again");
+}
