@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Sender;
 use super::admission::Ticket;
+use super::auth::KnownClient;
 use super::meter::BodyTaking;
 use super::metrics::Closed;
 use super::status::{RefusalReason, RefusedRequest};
@@ -51,10 +52,27 @@ impl Pace {
     }
 }
 
+/// Whose a body is.
+#[derive(Clone, Copy)]
+pub(super) struct BodyOwner<'a> {
+    pub(super) sender: &'a Arc<Sender>,
+    /// Pays for each byte that comes, whatever becomes of the body.
+    pub(super) client: Option<&'a KnownClient>,
+}
+
+impl BodyOwner<'_> {
+    fn pay(self, bytes: usize) {
+        if let Some(client) = self.client {
+            client.charge(bytes);
+        }
+    }
+}
+
 /// Reads body frames into one buffer. A body of one frame is not copied.
 pub(super) struct BodyReader<'a> {
     body: &'a mut Incoming,
     ticket: &'a mut Ticket,
+    owner: BodyOwner<'a>,
     _taking: BodyTaking,
     pace: Pace,
     came: usize,
@@ -63,10 +81,14 @@ pub(super) struct BodyReader<'a> {
 }
 
 impl<'a> BodyReader<'a> {
-    pub(super) fn new(body: &'a mut Incoming, ticket: &'a mut Ticket, min_rate: u32) -> Self {
+    pub(super) fn new(
+        (body, owner): (&'a mut Incoming, BodyOwner<'a>),
+        ticket: &'a mut Ticket,
+        min_rate: u32,
+    ) -> Self {
         let pace = Pace { since: Instant::now(), min_rate };
-        let (_taking, read) = (BodyTaking::start(ticket.sender()), Bytes::new());
-        Self { body, ticket, _taking, pace, came: 0, read, more: BytesMut::new() }
+        let (_taking, read) = (BodyTaking::start(owner.sender), Bytes::new());
+        Self { body, ticket, owner, _taking, pace, came: 0, read, more: BytesMut::new() }
     }
 
     /// Reads until `len` bytes are there or the body ends.
@@ -119,6 +141,7 @@ impl<'a> BodyReader<'a> {
         };
         let frame = frame.map_err(|error| self.ended_early(&error))?;
         let Ok(data) = frame.into_data() else { return Ok(true) };
+        self.owner.pay(data.len());
         self.ticket.hold(data.len())?;
         self.came += data.len();
         if self.bytes().is_empty() {
@@ -138,13 +161,15 @@ impl<'a> BodyReader<'a> {
 
 /// Reads and forgets up to `bytes_max` of a refused body. A sender that is still writing when its
 /// connection closes may never see the answer.
-pub(super) async fn drain(body: &mut Incoming, bytes_max: usize, sender: &Arc<Sender>) {
-    let _taking = BodyTaking::start(sender);
+pub(super) async fn drain(body: &mut Incoming, bytes_max: usize, owner: BodyOwner<'_>) {
+    let _taking = BodyTaking::start(owner.sender);
     let reading = async {
         let mut left = bytes_max;
         while let Some(Ok(frame)) = body.frame().await {
-            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
-            sender.progress();
+            let bytes = frame.data_ref().map_or(0, Bytes::len);
+            owner.pay(bytes);
+            left = left.saturating_sub(bytes);
+            owner.sender.progress();
             if left == 0 {
                 return;
             }

@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::answer::Answer;
-use super::body::BodyReader;
+use super::body::{BodyOwner, BodyReader};
 use super::deadline::{timeout_of, within};
 use super::head::check_size;
 use super::ingest::{BodyLimit, Ingest, Packed};
@@ -114,7 +114,9 @@ impl<I: Intake> GrpcService<I> {
         let encoding = head.headers.get(GRPC_ENCODING);
         let encoding = ContentCoding::from_header(encoding.map_or(b"", HeaderValue::as_bytes))?;
         let mut ticket = self.ingest.admission.enter(sender)?;
-        let reader = BodyReader::new(&mut body, &mut ticket, self.ingest.min_body_rate);
+        let owner = BodyOwner { sender, client: client.as_deref() };
+        let min_rate = self.ingest.min_body_rate;
+        let reader = BodyReader::new((&mut body, owner), &mut ticket, min_rate);
         let (compressed, body) = self.ingest.in_time(self.read_message(reader)).await?;
         let compression = match (compressed, encoding) {
             (false, _) => None,

@@ -116,18 +116,19 @@ impl<I: Intake> Ingest<I> {
     ) -> Result<Accepted, RefusedRequest> {
         let Packed { signal, mut raw, client } = packed;
         self.metrics.received(transport, raw.bytes.len());
-        if let Some(client) = &client {
-            client.charge(raw.bytes.len());
-        }
         let deadline = self.admission.deadline();
         ticket = self.admission.turn(ticket, deadline, || self.metrics.waited(transport)).await?;
-        let (mut request, mut ticket) = {
-            let waits = || self.metrics.waited(transport);
-            self.unpacker.unpack(signal, &raw, limit, (ticket, deadline), waits).await?
-        };
+        let waits = || self.metrics.waited(transport);
+        let (mut request, mut ticket) =
+            self.unpacker.unpack(signal, &raw, limit, (ticket, deadline), waits).await?;
         if let Some(client) = client.filter(|client| client.is_tagged()) {
-            ticket.hold(tagged_bytes(&request, client.name()))?;
-            request = tag_resources(&request, CLIENT_ATTRIBUTE, client.name()).into();
+            let bytes = request.len();
+            let tag = move |mut ticket: Ticket| {
+                ticket.hold(tagged_bytes(&request, client.name()))?;
+                let tagged = tag_resources(&request, CLIENT_ATTRIBUTE, client.name());
+                Ok((tagged.into(), ticket))
+            };
+            (request, ticket) = self.unpacker.work(bytes, (ticket, deadline), waits, tag).await?;
             // What is kept and passed on says the same.
             raw = RawBody { bytes: request.clone(), compression: None, is_json: false };
         }
@@ -176,39 +177,58 @@ fn tagged_bytes(request: &[u8], client: &str) -> usize {
     /// What stands around key and value, and what lengths grow by.
     const AROUND_BYTES: usize = 48;
     let each = CLIENT_ATTRIBUTE.len() + client.len() + AROUND_BYTES;
-    let resources = count_fields(request, &[&[1]]);
+    let resources = count_fields(request, &[&[1]], &mut { usize::MAX });
     request.len() + usize::try_from(resources).unwrap_or(usize::MAX).saturating_mul(each)
 }
 
+/// Looked at to count what a refused request holds, so that a body of nothing but empty fields
+/// takes a thread of the network no longer than a millisecond or two.
+const COUNTED_FIELDS_MAX: usize = 1 << 18;
+
 /// Counts the spans, log records or data points of an encoded request; what is malformed counts
-/// up to the damage.
+/// up to the damage, and of one with more than [`COUNTED_FIELDS_MAX`] fields what stands in these.
 pub(super) fn item_count(signal: Signal, request: &[u8]) -> u64 {
     // Resource, scope, and for metrics the metric, its data and the data points.
     let path: &[&[u32]] = match signal {
         Signal::Traces | Signal::Logs => &[&[1], &[2], &[2]],
         Signal::Metrics => &[&[1], &[2], &[2], &[5, 7, 9, 10, 11], &[1]],
     };
-    count_fields(request, path)
+    count_fields(request, path, &mut { COUNTED_FIELDS_MAX })
 }
 
-fn count_fields(message: &[u8], path: &[&[u32]]) -> u64 {
+/// Counts the fields at the end of a path, until so many fields were looked at.
+fn count_fields(message: &[u8], path: &[&[u32]], left: &mut usize) -> u64 {
     let [here, below @ ..] = path else { return 1 };
     let mut fields = Fields::new(message);
     let mut count = 0;
-    loop {
+    while *left > 0 {
+        *left -= 1;
         match fields.next() {
             Ok(Some((number, Field::Bytes(part)))) if here.contains(&number) => {
-                count += count_fields(part, below);
+                count += count_fields(part, below, left);
             }
             Ok(Some(_)) => {}
-            Ok(None) | Err(Malformed) => return count,
+            Ok(None) | Err(Malformed) => break,
         }
     }
+    count
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn items_are_counted_up_to_the_damage_and_to_a_limit() {
+        // One resource of one scope of three spans, of which the last is cut.
+        let spans = [0x12, 0, 0x12, 0, 0x12, 9];
+        let request = [&[0x0a, 8, 0x12, 6], &spans[..]].concat();
+        assert_eq!(item_count(Signal::Traces, &request), 2);
+        assert_eq!(item_count(Signal::Traces, &request.repeat(3)), 6);
+        let many = request.repeat(COUNTED_FIELDS_MAX);
+        let counted = item_count(Signal::Traces, &many);
+        assert!((80_000..COUNTED_FIELDS_MAX as u64).contains(&counted), "{counted}");
+    }
 
     #[test]
     fn clients_named_in_many_resources_are_counted_before_they_are_written() {

@@ -26,6 +26,9 @@ const IN_PLACE_BYTES_MAX: usize = 128 << 10;
 /// Compressed bodies up to this size are tried in place: larger ones hold more than that.
 const TRIED_BYTES_MAX: usize = 64 << 10;
 
+/// A request in protobuf, with the ticket that holds it.
+pub(in crate::receive) type Unpacked = Result<(Bytes, Ticket), RefusedRequest>;
+
 /// Unpacks bodies.
 pub(in crate::receive) struct Unpacker {
     /// Those that may be unpacked beside the network at once.
@@ -52,7 +55,7 @@ impl Unpacker {
         limit: BodyLimit,
         (mut ticket, deadline): (Ticket, Instant),
         waits: impl FnOnce(),
-    ) -> Result<(Bytes, Ticket), RefusedRequest> {
+    ) -> Unpacked {
         if raw.compression.is_none() && !raw.is_json {
             return Ok((raw.bytes.clone(), ticket));
         }
@@ -60,6 +63,42 @@ impl Unpacker {
             let request = protobuf(signal, raw, body, &mut ticket)?;
             return Ok((request, ticket));
         }
+        let raw = raw.clone();
+        let unpack = move |mut ticket: Ticket| {
+            let BodyLimit { bytes_max, setting } = limit;
+            let body = match raw.compression {
+                None => raw.bytes.clone(),
+                Some(compression) => {
+                    decompress(compression, &raw.bytes, bytes_max, setting, &mut ticket)?.into()
+                }
+            };
+            protobuf(signal, &raw, body, &mut ticket).map(|request| (request, ticket))
+        };
+        self.beside((ticket, deadline), waits, unpack).await
+    }
+
+    /// Does other work on a request of so many bytes, in place if it is small. `waits` is called
+    /// where it has to wait for others.
+    pub(in crate::receive) async fn work(
+        &self,
+        bytes: usize,
+        (ticket, deadline): (Ticket, Instant),
+        waits: impl FnOnce(),
+        work: impl FnOnce(Ticket) -> Unpacked + Send + 'static,
+    ) -> Unpacked {
+        if bytes <= IN_PLACE_BYTES_MAX {
+            return work(ticket);
+        }
+        self.beside((ticket, deadline), waits, work).await
+    }
+
+    /// Does work beside the network's threads, when it is its turn.
+    async fn beside(
+        &self,
+        (ticket, deadline): (Ticket, Instant),
+        waits: impl FnOnce(),
+        work: impl FnOnce(Ticket) -> Unpacked + Send + 'static,
+    ) -> Unpacked {
         let beside = Arc::clone(&self.beside);
         let turn = match Arc::clone(&beside).try_acquire_owned() {
             Ok(turn) => turn,
@@ -69,20 +108,12 @@ impl Unpacker {
                 turn.map_err(|_| crowded())?.map_err(|_| crowded())?
             }
         };
-        let raw = raw.clone();
-        let unpacking = tokio::task::spawn_blocking(move || {
-            // Given back when it is unpacked, though nobody may wait for it any more.
+        let working = tokio::task::spawn_blocking(move || {
+            // Given back when it is done, though nobody may wait for it any more.
             let _turn = turn;
-            let BodyLimit { bytes_max, setting } = limit;
-            let body = match raw.compression {
-                None => raw.bytes.clone(),
-                Some(compression) => {
-                    decompress(compression, &raw.bytes, bytes_max, setting, &mut ticket)?.into()
-                }
-            };
-            protobuf(signal, &raw, body, &mut ticket).map(|request| (request, ticket))
+            work(ticket)
         });
-        unpacking.await.map_err(|_| fault())?
+        working.await.map_err(|_| fault())?
     }
 }
 
@@ -103,12 +134,15 @@ fn small_body(
     let most = IN_PLACE_BYTES_MAX.min(limit.bytes_max);
     // What it says of itself may be a lie, but then only in one way.
     let says_more = compression.declared_bytes(&raw.bytes).is_some_and(|bytes| bytes > most);
+    // Frames are looked at one by one, so of what is not large alone.
+    if raw.bytes.len() > TRIED_BYTES_MAX || says_more {
+        return Ok(None);
+    }
     let window = match compression {
         ContentCoding::Gzip => 0,
         ContentCoding::Zstd => zstd_window::largest(&raw.bytes),
     };
-    let is_large = raw.bytes.len() > TRIED_BYTES_MAX || window > 1 << window_log_max(most);
-    if is_large || says_more {
+    if window > 1 << window_log_max(most) {
         return Ok(None);
     }
     ticket.hold(window)?;

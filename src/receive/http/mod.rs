@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use self::cors::Cors;
 use super::answer::Answer;
-use super::body::{BodyReader, drain};
+use super::body::{BodyOwner, BodyReader, drain};
 use super::closing::UnderWay;
 use super::grpc::{is_grpc, refuse_call};
 use super::head::check_size;
@@ -70,17 +70,15 @@ impl<I: Intake> HttpService<I> {
                 "this port takes OTLP/HTTP; OTLP/gRPC is at receivers.otlp.protocols.grpc.endpoint",
             ));
         }
+        if let Err(failure) = check_size(&request) {
+            return ControlFlow::Break(self.refused(encoding_of(request.headers()), &failure));
+        }
         if let Some(answer) = self.cors.as_ref().and_then(|cors| cors.preflight(&request)) {
             let metrics = &self.ingest.metrics;
             metrics.answered(Transport::Http, "204");
             return ControlFlow::Break(answer);
         }
-        match check_size(&request) {
-            Ok(()) => ControlFlow::Continue(request),
-            Err(failure) => {
-                ControlFlow::Break(self.refused(encoding_of(request.headers()), &failure))
-            }
-        }
+        ControlFlow::Continue(request)
     }
 
     pub(in crate::receive) async fn answer(
@@ -134,11 +132,13 @@ impl<I: Intake> HttpService<I> {
             Err(refused) => {
                 // A sender that is in the middle of its body would not hear why.
                 if head.version < Version::HTTP_2 && !head.headers.contains_key(EXPECT) {
-                    drain(&mut body, STRANGER_BYTES_MAX, sender).await;
+                    let owner = BodyOwner { sender, client: None };
+                    drain(&mut body, STRANGER_BYTES_MAX, owner).await;
                 }
                 return Err(refused);
             }
         };
+        let owner = BodyOwner { sender, client: client.as_deref() };
         let signal = self.signal_of(head.uri.path())?;
         if head.method != Method::POST {
             return Err(RefusedRequest::new(RefusalReason::Method, "only POST is known here"));
@@ -148,19 +148,20 @@ impl<I: Intake> HttpService<I> {
             return Err(RefusedRequest::new(RefusalReason::ContentType, message));
         };
         let compression = compression_of(&head.headers)?;
-        let _under_way = self.enter(&head.headers, &mut body, sender).await?;
-        let bytes = self.declared_bytes(&head.headers, &mut body, sender).await?;
+        let _under_way = self.enter(&head.headers, &mut body, owner).await?;
+        let bytes = self.declared_bytes(&head.headers, &mut body, owner).await?;
         let mut ticket = match self.ingest.admission.enter(sender) {
             Ok(ticket) => ticket,
             Err(refused) => {
                 // A connection of HTTP/2 goes on without the rest of a body.
                 if head.version < Version::HTTP_2 {
-                    self.drain_sent(&head.headers, &mut body, sender).await;
+                    self.drain_sent(&head.headers, &mut body, owner).await;
                 }
                 return Err(refused);
             }
         };
-        let reader = BodyReader::new(&mut body, &mut ticket, self.ingest.min_body_rate);
+        let min_rate = self.ingest.min_body_rate;
+        let reader = BodyReader::new((&mut body, owner), &mut ticket, min_rate);
         let reading = reader.finish(bytes, self.limit.bytes_max);
         let read = self.ingest.in_time(reading).await;
         let body = match read.and_then(|read| read.ok_or_else(|| self.limit.exceeded())) {
@@ -168,7 +169,7 @@ impl<I: Intake> HttpService<I> {
             Err(refused) => {
                 if matches!(refused.reason, RefusalReason::TooLarge | RefusalReason::BytesFull) {
                     drop(ticket);
-                    drain(&mut body, self.limit.bytes_max, sender).await;
+                    drain(&mut body, self.limit.bytes_max, owner).await;
                 }
                 return Err(refused);
             }
@@ -198,14 +199,14 @@ impl<I: Intake> HttpService<I> {
         &self,
         headers: &HeaderMap,
         body: &mut Incoming,
-        sender: &Arc<Sender>,
+        owner: BodyOwner<'_>,
     ) -> Result<usize, RefusedRequest> {
         let declared = headers.get(CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
         let declared: usize = declared.unwrap_or_default();
         if declared <= self.limit.bytes_max {
             return Ok(declared);
         }
-        self.drain_sent(headers, body, sender).await;
+        self.drain_sent(headers, body, owner).await;
         Err(self.limit.exceeded())
     }
 
@@ -214,20 +215,20 @@ impl<I: Intake> HttpService<I> {
         &self,
         headers: &HeaderMap,
         body: &mut Incoming,
-        sender: &Arc<Sender>,
+        owner: BodyOwner<'_>,
     ) -> Result<UnderWay, RefusedRequest> {
         let entered = self.ingest.closing.enter();
         if entered.is_err() {
-            self.drain_sent(headers, body, sender).await;
+            self.drain_sent(headers, body, owner).await;
         }
         entered
     }
 
     /// Passes over a body that is refused before it was read, if its sender has begun with it: one
     /// that waits for `100 Continue` has not.
-    async fn drain_sent(&self, headers: &HeaderMap, body: &mut Incoming, sender: &Arc<Sender>) {
+    async fn drain_sent(&self, headers: &HeaderMap, body: &mut Incoming, owner: BodyOwner<'_>) {
         if !headers.contains_key(EXPECT) {
-            drain(body, self.limit.bytes_max.saturating_mul(2), sender).await;
+            drain(body, self.limit.bytes_max.saturating_mul(2), owner).await;
         }
     }
 }

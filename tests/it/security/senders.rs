@@ -4,6 +4,8 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use prost::Message;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 use tonic::Code;
 use tonic::metadata::MetadataValue;
 
@@ -22,6 +24,7 @@ receivers:
         team-a: {token: token-a}
         team-b: {token: token-b, expires: 2020-01-01}
         team-c: {token: token-c, limits: {requests_per_second: 1}}
+        team-d: {token: token-d, limits: {bytes_per_second: 1000}}
 traces: {quiet_period: 50ms}
 evaluators: {tool_error: }
 ";
@@ -116,6 +119,29 @@ async fn a_client_that_sends_too_much_hears_when_to_come_again() {
     };
     assert_eq!(status.code(), Code::ResourceExhausted);
     assert!(status.metadata().get_bin("google.rpc.retryinfo-bin").is_some());
+}
+
+/// What a client breaks off has come all the same.
+#[tokio::test]
+async fn a_client_pays_for_the_bytes_of_a_body_that_it_breaks_off() {
+    let running = Running::start(CLIENTS).await;
+    let head = format!(
+        "POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-type: {PROTOBUF}\r\n\
+         authorization: Bearer token-d\r\ncontent-length: 100000\r\n\r\n"
+    );
+    let mut broken_off = TcpStream::connect(running.http).await.unwrap();
+    broken_off.write_all(head.as_bytes()).await.unwrap();
+    broken_off.write_all(&[0; 60_000]).await.unwrap();
+    drop(broken_off);
+    // Its own requests are paid within a second each, the other body within a minute.
+    loop {
+        let answer = post(&running, "Bearer token-d").await;
+        let Some(wait) = answer.headers().get("retry-after") else { continue };
+        if wait.to_str().unwrap().parse::<u32>().unwrap() > 30 {
+            break;
+        }
+    }
+    assert_eq!(post(&running, "Bearer token-a").await.status(), 200, "others go on");
 }
 
 #[tokio::test]
