@@ -18,11 +18,13 @@ use super::load::{LoadPlan, load};
 use super::store::RunStore;
 use super::summary::summary;
 use super::tools::{self, SummarizeArgs, start_of};
-use super::trim::{ANSWER_BYTES_MAX, fitted};
+use super::trim::{self, ANSWER_BYTES_MAX, fitted};
 use crate::emit::{ContentFilter, ShownContent};
 
 /// Resources of one page.
 const RESOURCES_PAGE: usize = 100;
+/// Bytes of a name in a list of resources.
+const NAME_BYTES_MAX: usize = 256;
 /// Bytes of each text of a summary.
 const SUMMARY_TEXT_BYTES: usize = 1_000;
 const EVALUATORS_URI: &str = "spanscore://evaluators";
@@ -149,7 +151,8 @@ impl TraceServer {
                     .map(|trace| {
                         let about =
                             format!("the trajectory of a trace with {} tool calls", trace.calls);
-                        Resource::new(format!("{TRACES_URI}{}", trace.trace_id), &*trace.name)
+                        let name = trim::head(&trace.name, NAME_BYTES_MAX);
+                        Resource::new(format!("{TRACES_URI}{}", trace.trace_id), name)
                             .with_description(about)
                             .with_mime_type("application/json")
                     })

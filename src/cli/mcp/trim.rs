@@ -68,7 +68,8 @@ fn trimmed(value: &Value, room: TrimRoom, depth: usize) -> Value {
 }
 
 /// The head of a text, and how much is left out.
-fn head(text: &str, bytes: usize) -> String {
+/// A text of at most so many bytes, and what it is longer by.
+pub(super) fn head(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();
     }
