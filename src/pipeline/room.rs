@@ -19,8 +19,8 @@ use crate::receive::{AskedRoom, Sender, Waiters};
 const SHARD_TIMES: usize = 4;
 
 /// A sender that has no more than this part of what is left of the queue waits for no shard: by its
-/// requests alone none could get nearly all of it.
-const LITTLE_PART: usize = 8;
+/// requests alone none could get nearly all of it, and some dozens of them would leave a twentieth.
+const LITTLE_PART: usize = 2;
 
 /// The queue of all shards, by bytes.
 pub(super) struct RequestQueue {
@@ -256,8 +256,8 @@ mod tests {
             assert!(shard.take(&room, 50, Instant::now(), || {}).await.is_some());
         }
         // Its next one makes it one that has more than little.
-        let more = Arc::new(queue.take(&quiet, 50, Instant::now(), || {}).await.unwrap());
-        assert!(shards[0].take(&more, 50, Instant::now(), || {}).await.is_none());
+        let more = Arc::new(queue.take(&quiet, 200, Instant::now(), || {}).await.unwrap());
+        assert!(shards[0].take(&more, 200, Instant::now(), || {}).await.is_none());
     }
 
     #[tokio::test(start_paused = true)]
